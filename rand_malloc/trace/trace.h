@@ -1,0 +1,131 @@
+/* trace.h - read and write allocation traces.
+ *
+ * A trace is what one process did to its heap: allocations, reallocations and
+ * frees of every thread in one global order, with slots instead of addresses
+ * and a coarse clock.  The file is a header followed by independent,
+ * checksummed, zstd-compressed blocks (docs/formats.md describes every field),
+ * so a file that was cut off is readable up to its last whole block.
+ *
+ * Guarantees of the reader: it never allocates from the C heap, never crashes
+ * on hostile input, and every event it returns is consistent: an allocation
+ * names a free slot, a free or realloc a live one, threads and slots are below
+ * the counts of the header, times never go back.
+ */
+#ifndef MALLOC_TUNER_TRACE_H
+#define MALLOC_TUNER_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRACE_FORMAT_VERSION 1u
+
+/* What the event does to the heap. */
+enum trace_op {
+    TRACE_MALLOC = 0,  /* new block in a free slot */
+    TRACE_CALLOC = 1,  /* new zeroed block in a free slot */
+    TRACE_ALIGNED = 2, /* new block with 1 << align_log2 alignment */
+    TRACE_REALLOC = 3, /* the live block of the slot changes its size */
+    TRACE_FREE = 4,    /* the live block of the slot ends */
+    TRACE_THREAD_START = 5,
+    TRACE_THREAD_EXIT = 6,
+    TRACE_OP_COUNT = 7
+};
+
+/* Which entry point the program called; information only, replay follows op. */
+enum trace_api {
+    TRACE_API_MALLOC = 0,
+    TRACE_API_CALLOC,
+    TRACE_API_REALLOC,
+    TRACE_API_REALLOCARRAY,
+    TRACE_API_MEMALIGN,
+    TRACE_API_ALIGNED_ALLOC,
+    TRACE_API_POSIX_MEMALIGN,
+    TRACE_API_VALLOC,
+    TRACE_API_PVALLOC,
+    TRACE_API_FREE,
+    TRACE_API_FREE_SIZED,
+    TRACE_API_NEW,
+    TRACE_API_NEW_ARRAY,
+    TRACE_API_DELETE,
+    TRACE_API_DELETE_ARRAY,
+    TRACE_API_DELETE_SIZED,
+    TRACE_API_THREAD,
+    TRACE_API_COUNT
+};
+
+/* One event, 32 bytes; Python maps the same layout as a numpy dtype. */
+struct trace_event {
+    uint64_t time_ns;   /* since the start of the trace; never decreases */
+    uint64_t size;      /* requested bytes of an allocation or realloc, else 0 */
+    uint32_t slot;      /* below n_slots; 0 for thread events */
+    uint32_t thread;    /* below n_threads: who calls */
+    uint32_t owner;     /* below n_threads: who last allocated or reallocated the block
+                         * (== thread for allocations); a free with owner != thread is
+                         * a cross-thread free */
+    uint8_t op;         /* enum trace_op */
+    uint8_t api;        /* enum trace_api */
+    uint8_t align_log2; /* TRACE_ALIGNED only, else 0 */
+    uint8_t reserved;   /* 0 */
+};
+
+/* Totals; exact when the file was closed properly, else what was found so far. */
+struct trace_info {
+    uint32_t version;
+    uint32_t n_threads;
+    uint32_t n_slots;         /* size a table of slots must have */
+    uint32_t page_bytes;      /* of the recorded machine */
+    uint64_t n_events;
+    uint64_t duration_ns;
+    uint64_t peak_live_bytes;
+    uint64_t peak_live_blocks;
+    uint8_t is_complete;      /* 0: the file was cut off; counts cover what is readable */
+    uint8_t reserved[7];
+};
+
+enum trace_status {
+    TRACE_OK = 0,
+    TRACE_END = 1,
+    TRACE_ERROR_OPEN = 2,    /* cannot open or read; errno tells */
+    TRACE_ERROR_FORMAT = 3,  /* not a trace, or corrupt */
+    TRACE_ERROR_VERSION = 4, /* written by a newer version */
+    TRACE_ERROR_MEMORY = 5
+};
+
+struct trace_reader;
+
+/* Opens a trace.  On failure *reader is NULL and message (message_bytes long)
+ * says what is wrong and where, as a sentence. */
+int trace_open(const char *path, struct trace_reader **reader, char *message, size_t message_bytes);
+
+void trace_get_info(const struct trace_reader *reader, struct trace_info *info);
+
+/* The metadata of the recording as JSON text (argv, versions, machine); lives
+ * as long as the reader. */
+const char *trace_metadata(const struct trace_reader *reader);
+
+/* Fills up to capacity events, *n_read tells how many.  TRACE_OK with at least
+ * one event, TRACE_END when none is left, an error otherwise.  A truncated file
+ * ends with TRACE_END and is_complete == 0. */
+int trace_read(struct trace_reader *reader, struct trace_event *events, size_t capacity,
+               size_t *n_read);
+
+/* Text for the last error of this reader: what and at which byte. */
+const char *trace_message(const struct trace_reader *reader);
+
+void trace_close(struct trace_reader *reader);
+
+/* Writing: events in global order; the writer checks what the reader promises. */
+struct trace_writer;
+
+int trace_create(const char *path, const char *metadata_json, uint32_t page_bytes,
+                 struct trace_writer **writer, char *message, size_t message_bytes);
+int trace_write(struct trace_writer *writer, const struct trace_event *events, size_t n_events);
+const char *trace_writer_message(const struct trace_writer *writer);
+
+/* Writes totals into the header and closes; TRACE_OK or an error. */
+int trace_finish(struct trace_writer *writer);
+
+/* Closes and removes an unfinished file. */
+void trace_abandon(struct trace_writer *writer);
+
+#endif

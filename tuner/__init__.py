@@ -1,0 +1,1 @@
+"""Find the malloc, and its settings, that use the least memory for the least work."""

@@ -1,0 +1,92 @@
+"""The errors a user can meet, each with its own exit code.
+
+Every message says what went wrong, where, and what to do about it.  Exit code 1
+is kept for defects (an uncaught exception) and 2 for a wrong command line.
+
+    TunerError
+    +-- SpecError               3  a TOML file is wrong: key, value, what is allowed
+    +-- MissingToolError        4  a library, program or instrument is not installed
+    +-- TraceError              5  a trace is corrupt, truncated or from the future
+    +-- SettingError            6  an allocator setting did not take effect
+    +-- ProgramError            7  the program (or the emulator) crashed
+    +-- ProgramTimeoutError     8  the program did not end in its time limit
+    +-- StoreError              9  a store is locked, corrupt or of another campaign
+    +-- OutputError            10  a file cannot be written: full disk, no permission
+    +-- RepeatabilityError     11  the same input gave two different numbers
+    +-- SelectionError         12  nothing fits what was asked for (pick, export, front)
+    InterruptedCampaign       130  Ctrl-C: the campaign ended cleanly with what it has
+"""
+
+from __future__ import annotations
+
+
+class TunerError(Exception):
+    """A failure that is the user's to see: one clear message, one exit code."""
+
+    exit_code = 1
+
+
+class SpecError(TunerError):
+    """A specification file or an option holds an unknown key or a bad value."""
+
+    exit_code = 3
+
+
+class MissingToolError(TunerError):
+    """An allocator library, a program or an instrument is not on this machine."""
+
+    exit_code = 4
+
+
+class TraceError(TunerError):
+    """A trace cannot be read: corrupt, truncated, or of a future version."""
+
+    exit_code = 5
+
+
+class SettingError(TunerError):
+    """An allocator ignored, clipped or refused a setting."""
+
+    exit_code = 6
+
+
+class ProgramError(TunerError):
+    """A program ended with a signal, or with an exit status it should not have."""
+
+    exit_code = 7
+
+
+class ProgramTimeoutError(TunerError):
+    """A program was still running at its time limit and was stopped."""
+
+    exit_code = 8
+
+
+class StoreError(TunerError):
+    """A store is locked, corrupt, of another version or of another campaign."""
+
+    exit_code = 9
+
+
+class OutputError(TunerError):
+    """A file or folder cannot be written."""
+
+    exit_code = 10
+
+
+class RepeatabilityError(TunerError):
+    """Two runs of the same input disagree where they must not."""
+
+    exit_code = 11
+
+
+class SelectionError(TunerError):
+    """No trial fits the selection that was asked for."""
+
+    exit_code = 12
+
+
+class InterruptedCampaign(TunerError):  # noqa: N818 - an event, not a defect
+    """The user stopped a campaign; all that was measured is kept."""
+
+    exit_code = 130

@@ -1,0 +1,161 @@
+"""The plain values that travel between the layers: configurations, measurements, trials.
+
+A `Configuration` is canonical by construction: settings that are unset or
+inactive are absent, the rest is sorted by name.  Two configurations that put
+the same variables into the environment are therefore equal, and
+`Configuration.key` is the cache key of a campaign.
+
+A `Trial` that did not succeed carries its status and reason instead of
+numbers: missing is None, never 0, NaN or something huge.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+Value = int | float | str | bool
+"""A setting as the allocator understands it; unset is expressed by absence."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One allocator with the settings that differ from "unset".
+
+    Example:
+        >>> Configuration.of("jemalloc", {"dirty_decay_ms": 0}).key
+        '["jemalloc",{"dirty_decay_ms":0}]'
+    """
+
+    allocator: str
+    """Name of the adapter: glibc, tcmalloc, jemalloc, mimalloc."""
+
+    settings: tuple[tuple[str, Value], ...] = ()
+    """Pairs of setting name and value, sorted by name; unset settings are absent."""
+
+    @classmethod
+    def of(cls, allocator: str, settings: Mapping[str, Value | None]) -> Configuration:
+        """Build the canonical configuration; a value of None means unset."""
+        pairs = ((name, value) for name, value in settings.items() if value is not None)
+        return cls(allocator, tuple(sorted(pairs)))
+
+    @property
+    def as_dict(self) -> dict[str, Value]:
+        """The settings as a dictionary."""
+        return dict(self.settings)
+
+    @property
+    def is_default(self) -> bool:
+        """True when nothing is set: the allocator as shipped."""
+        return not self.settings
+
+    @property
+    def key(self) -> str:
+        """Canonical JSON text, equal for equal configurations only."""
+        return json.dumps([self.allocator, self.as_dict], sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_key(cls, key: str) -> Configuration:
+        """Rebuild a configuration from its `key`."""
+        allocator, settings = json.loads(key)
+        return cls.of(allocator, settings)
+
+    def __str__(self) -> str:
+        """Short text for tables: ``jemalloc dirty_decay_ms=0``."""
+        words = [self.allocator, *(f"{name}={value}" for name, value in self.settings)]
+        return " ".join(words) if self.settings else f"{self.allocator} default"
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One sample of the heap over the run."""
+
+    event: int
+    """Number of trace events replayed so far."""
+    time_ns: int
+    """Virtual time since the start of the trace."""
+    heap_bytes: int
+    """Resident anonymous memory above the harness's own."""
+    live_bytes: int
+    """Bytes requested by the program and not yet freed."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one evaluation measured.  Fields an instrument cannot give are None."""
+
+    peak_heap_bytes: int
+    """Greatest resident memory of the heap (VmHWM after reset, less the baseline)."""
+    mean_heap_bytes: float
+    """Mean over trace time of resident anonymous memory less lazily freed pages."""
+    faults: int
+    """Minor page faults inside the replayed region."""
+    syscalls: int
+    """Memory system calls inside the replayed region."""
+    instructions: int | None
+    """User instructions spent by the allocator (outside the emulator's own text)."""
+    process_instructions: int | None
+    """User instructions of the whole replayed region."""
+    cost: float | None
+    """instructions + c_fault * faults + c_syscall * syscalls, in instructions."""
+    p99_latency_ns: float | None
+    """99th percentile latency of an allocation, free-running mode only."""
+    wall_ns: int
+    """Elapsed time of the memory run: informative, never an objective."""
+    peak_live_bytes: int
+    """Greatest number of requested bytes alive at once."""
+    fragmentation_at_peak: float
+    """peak_heap_bytes / peak_live_bytes."""
+    curve: tuple[CurvePoint, ...] = field(default=(), compare=False)
+    """Heap and live bytes over the run, at most a few hundred points."""
+
+
+class Status(enum.StrEnum):
+    """How a trial ended."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    """The allocator did not take the setting: infeasible."""
+    FAILED = "failed"
+    """The setting killed the program or exhausted memory: infeasible."""
+    TIMED_OUT = "timed_out"
+    """Still running at the limit: censored."""
+
+
+class Origin(enum.StrEnum):
+    """Why a trial was made."""
+
+    DEFAULT = "default"
+    SEED = "seed"
+    SEARCH = "search"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One evaluated configuration of a campaign."""
+
+    number: int
+    """0-based position in the campaign; the order in which the strategy was told."""
+    configuration: Configuration
+    origin: Origin
+    status: Status
+    reason: str | None
+    """Why the trial did not succeed; None when it did."""
+    measurement: Measurement | None
+    """None unless `status` is OK."""
+    objectives: tuple[float, ...] | None
+    """Objective values, minimised, in campaign order; None unless `status` is OK."""
+    violation: float
+    """Sum of relative constraint violations, 0.0 when all hold; 1.0 or more if not OK."""
+
+    @property
+    def is_feasible(self) -> bool:
+        """True when the trial succeeded and violates no constraint."""
+        return self.status is Status.OK and self.violation <= 0.0
+
+
+def unique_configurations(configurations: Iterable[Configuration]) -> list[Configuration]:
+    """Return the configurations without repeats, first come first kept."""
+    return list(dict.fromkeys(configurations))

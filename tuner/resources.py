@@ -1,0 +1,40 @@
+"""Where the installed package keeps its native parts and its configuration files.
+
+An installed wheel carries both inside the package; a checkout that was built
+with ``make develop`` has the native parts in the same place and the
+configuration files in the top-level ``configs`` folder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuner.errors import MissingToolError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def native_file(name: str) -> Path:
+    """Return the path of a native part, such as ``rand_malloc``.
+
+    Raises:
+        MissingToolError: the package was installed without it.
+    """
+    path = _PACKAGE / "native" / name
+    if not path.exists():
+        message = f"{name}: not found at {path}; install malloc-tuner with `pip install .`, which builds it"
+        raise MissingToolError(message)
+    return path
+
+
+def configs_dir() -> Path:
+    """Return the folder that holds ``allocators``, ``workloads`` and ``campaigns``.
+
+    Raises:
+        MissingToolError: the package was installed without it.
+    """
+    for candidate in (_PACKAGE / "configs", _PACKAGE.parent / "configs"):
+        if (candidate / "allocators").is_dir():
+            return candidate
+    message = f"configs: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
+    raise MissingToolError(message)

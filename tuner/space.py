@@ -1,0 +1,213 @@
+"""The search space: parameters as ordered lists of levels, genomes as level indices.
+
+Everything an allocator can be told is a finite list of levels: powers of two,
+special values (0 = off, -1 = never), names, and "unset", which is a level of
+its own because setting an allocator to its default is not always the same as
+leaving it alone.  A genome is one level index per parameter, the allocator
+itself being the first gene of a joint space.  Strategies see only genomes;
+`Space.decode` turns one into the canonical `Configuration`.
+
+A parameter may depend on another one: it is active only while its parent is
+active and holds one of the named values.  Inactive genes decode to nothing,
+and `Space.canonical` resets them to level 0, so that genomes with the same
+effect are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.records import Configuration, Value
+
+Genome = tuple[int, ...]
+"""Level index of every parameter, in the order of `Space.parameters`."""
+
+ALLOCATOR = "allocator"
+"""Name of the gene that chooses the allocator."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A parameter is active only while `parameter` is active and its value is allowed."""
+
+    parameter: str
+    values: tuple[Value | None, ...]
+    """Values of the parent that switch the parameter on; None stands for unset."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One gene.
+
+    Level 0 is the resting level: unset wherever the setting may be unset.
+    """
+
+    name: str
+    """Unique in the space: ``allocator`` or ``<allocator>.<setting>``."""
+    levels: tuple[Value | None, ...]
+    """All values, None for unset; special values stand before the scale."""
+    ordered: bool
+    """True when neighbouring levels are alike (a scale), False for categories."""
+    condition: Condition | None = None
+    is_structural: bool = False
+    """True for a gene that only gates others and is no setting itself."""
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels, at least one."""
+        return len(self.levels)
+
+
+@dataclass(frozen=True)
+class Space:
+    """Parameters of one or several allocators; parents stand before their children.
+
+    Raises:
+        ValueError: a name is repeated, a parameter has no level, or a condition
+            names a parameter that does not stand before it.
+    """
+
+    parameters: tuple[Parameter, ...]
+
+    def __post_init__(self) -> None:
+        """Check names, levels and the order of conditions."""
+        seen: set[str] = set()
+        for parameter in self.parameters:
+            if parameter.name in seen:
+                message = f"parameter {parameter.name!r} appears twice"
+                raise ValueError(message)
+            if not parameter.levels:
+                message = f"parameter {parameter.name!r} has no level"
+                raise ValueError(message)
+            if parameter.condition and parameter.condition.parameter not in seen:
+                message = f"{parameter.name!r} depends on {parameter.condition.parameter!r}, which is not before it"
+                raise ValueError(message)
+            seen.add(parameter.name)
+        if ALLOCATOR not in seen:
+            message = f"a space needs the gene {ALLOCATOR!r}"
+            raise ValueError(message)
+
+    @property
+    def n_levels(self) -> tuple[int, ...]:
+        """Number of levels of every gene, in gene order."""
+        return tuple(parameter.n_levels for parameter in self.parameters)
+
+    @property
+    def allocators(self) -> tuple[str, ...]:
+        """Names of the allocators of this space."""
+        (gene,) = (p for p in self.parameters if p.name == ALLOCATOR)
+        return tuple(str(level) for level in gene.levels)
+
+    @property
+    def n_configurations_bound(self) -> int:
+        """Upper bound of the number of distinct configurations."""
+        return int(np.prod([float(n) for n in self.n_levels]))
+
+    def active(self, genome: Genome) -> tuple[bool, ...]:
+        """Tell for every gene whether it has an effect in this genome."""
+        values: dict[str, Value | None] = {}
+        active: list[bool] = []
+        for parameter, level in zip(self.parameters, genome, strict=True):
+            condition = parameter.condition
+            on = condition is None or (
+                condition.parameter in values and values[condition.parameter] in condition.values
+            )
+            active.append(on)
+            if on:
+                values[parameter.name] = parameter.levels[level]
+        return tuple(active)
+
+    def canonical(self, genome: Genome) -> Genome:
+        """Return the genome with every inactive gene at its resting level 0."""
+        return tuple(
+            level if on else 0 for level, on in zip(genome, self.active(genome), strict=True)
+        )
+
+    def decode(self, genome: Genome) -> Configuration:
+        """Turn a genome into the canonical configuration it stands for."""
+        settings: dict[str, Value | None] = {}
+        allocator = ""
+        for parameter, level, on in zip(self.parameters, genome, self.active(genome), strict=True):
+            if parameter.name == ALLOCATOR:
+                allocator = str(parameter.levels[level])
+            elif on and not parameter.is_structural:
+                settings[parameter.name.split(".", 1)[1]] = parameter.levels[level]
+        return Configuration.of(allocator, settings)
+
+    def encode(self, configuration: Configuration) -> Genome:
+        """Turn a configuration into a genome that decodes to it.
+
+        Structural genes take the first level that makes the set children active.
+
+        Raises:
+            ValueError: the configuration names a setting or a value outside the space.
+        """
+        wanted = configuration.as_dict
+        genome = [0] * len(self.parameters)
+        for index, parameter in enumerate(self.parameters):
+            genome[index] = self._level_for(parameter, configuration.allocator, wanted)
+        if self.decode(tuple(genome)) != configuration:
+            message = f"{configuration} lies outside the search space"
+            raise ValueError(message)
+        return self.canonical(tuple(genome))
+
+    def _level_for(self, parameter: Parameter, allocator: str, wanted: Mapping[str, Value]) -> int:
+        if parameter.name == ALLOCATOR:
+            return self._index(parameter, allocator)
+        owner, setting = parameter.name.split(".", 1)
+        if owner != allocator:
+            return 0
+        if parameter.is_structural:
+            return self._structural_level(parameter, wanted)
+        return self._index(parameter, wanted.get(setting)) if setting in wanted else self._unset(parameter)
+
+    def _structural_level(self, parameter: Parameter, wanted: Mapping[str, Value]) -> int:
+        for child in self.parameters:
+            condition = child.condition
+            if condition and condition.parameter == parameter.name and child.name.split(".", 1)[1] in wanted:
+                return self._index(parameter, condition.values[0])
+        return 0
+
+    @staticmethod
+    def _unset(parameter: Parameter) -> int:
+        return parameter.levels.index(None) if None in parameter.levels else 0
+
+    @staticmethod
+    def _index(parameter: Parameter, value: Value | None) -> int:
+        for index, level in enumerate(parameter.levels):
+            if level == value and type(level) is type(value):
+                return index
+        message = f"{parameter.name} has no level {value!r}"
+        raise ValueError(message)
+
+    def random(self, rng: np.random.Generator) -> Genome:
+        """Draw every gene uniformly over its levels; the result is canonical."""
+        return self.canonical(tuple(int(rng.integers(n)) for n in self.n_levels))
+
+    def defaults(self) -> Iterator[Genome]:
+        """Yield the genome of every allocator's shipped default."""
+        for allocator in self.allocators:
+            yield self.encode(Configuration(allocator))
+
+
+def joint_space(parts: Mapping[str, Sequence[Parameter]]) -> Space:
+    """Join the parameters of several allocators under one allocator gene.
+
+    Args:
+        parts: for each allocator its parameters, named ``<allocator>.<setting>``;
+            a parameter without a condition becomes conditional on its allocator.
+
+    Returns:
+        A space whose first gene is the allocator.
+    """
+    genes = [Parameter(ALLOCATOR, tuple(parts), ordered=False)]
+    for allocator, parameters in parts.items():
+        owner = Condition(ALLOCATOR, (allocator,))
+        genes.extend(
+            Parameter(p.name, p.levels, p.ordered, p.condition or owner, p.is_structural)
+            for p in parameters
+        )
+    return Space(tuple(genes))
