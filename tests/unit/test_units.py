@@ -1,0 +1,117 @@
+"""Sizes, durations and percentages: what is read, what is refused, and the way back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.errors import SpecError
+from tuner.units import (
+    UnitError,
+    format_duration,
+    format_percent,
+    format_size,
+    parse_duration,
+    parse_percent,
+    parse_size,
+    show_size,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2 GiB", 2 << 30),
+        ("64 KiB", 65536),
+        ("64KiB", 65536),
+        ("123", 123),
+        ("0", 0),
+        ("1.5 MiB", 1572864),
+        ("10 MB", 10_000_000),
+        ("7 B", 7),
+    ],
+)
+def test_a_size_is_a_whole_number_of_bytes(text: str, expected: int) -> None:
+    assert expected == parse_size(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["64K", "64k", "1e6", "0x10", "-1", "", "GiB", "1.3 B", "2 gib", "1 GiB x", "1  GiB", "nan"],
+)
+def test_a_doubtful_size_is_refused(text: str) -> None:
+    with pytest.raises(UnitError, match="is not"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("60 s", 60 * 10**9), ("5 ms", 5_000_000), ("0.5 us", 500), ("2 min", 120 * 10**9)],
+)
+def test_a_duration_is_a_whole_number_of_nanoseconds(text: str, expected: int) -> None:
+    assert expected == parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["60", "1 m", "-1 s", "0.1 ns", "s", "1 S"])
+def test_a_doubtful_duration_is_refused(text: str) -> None:
+    with pytest.raises(UnitError):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("+1%", 0.01), ("-2.5 %", -0.025), ("0%", 0.0)])
+def test_a_percentage_is_a_ratio(text: str, expected: float) -> None:
+    assert expected == parse_percent(text)
+
+
+@pytest.mark.parametrize("text", ["1", "one %", "1 percent", "%", "1%%"])
+def test_a_doubtful_percentage_is_refused(text: str) -> None:
+    with pytest.raises(UnitError):
+        parse_percent(text)
+
+
+def test_a_wrong_unit_is_a_user_error_and_a_value_error() -> None:
+    assert issubclass(UnitError, SpecError)
+    assert issubclass(UnitError, ValueError)
+
+
+@given(st.integers(min_value=0, max_value=2**64))
+def test_a_size_survives_the_way_to_text_and_back(n_bytes: int) -> None:
+    assert n_bytes == parse_size(format_size(n_bytes))
+
+
+@given(st.integers(min_value=0, max_value=2**64))
+def test_a_duration_survives_the_way_to_text_and_back(ns: int) -> None:
+    assert ns == parse_duration(format_duration(ns))
+
+
+@given(st.floats(min_value=-1e6, max_value=1e6, allow_nan=False))
+def test_a_percentage_survives_the_way_to_text_and_back(ratio: float) -> None:
+    assert ratio == parse_percent(format_percent(ratio))
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_size_or_refused(text: str) -> None:
+    try:
+        n_bytes = parse_size(text)
+    except UnitError:
+        return
+    assert n_bytes >= 0
+
+
+@pytest.mark.parametrize(("n_bytes", "expected"), [(65536, "64 KiB"), (0, "0 B"), (1025, "1025 B")])
+def test_the_largest_exact_unit_is_printed(n_bytes: int, expected: str) -> None:
+    assert expected == format_size(n_bytes)
+
+
+def test_a_negative_size_is_a_defect_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        format_size(-1)
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "expected"),
+    [(12, "12 B"), (72353792, "69.0 MiB"), (-2048, "-2.0 KiB"), (5 << 42, "20.0 TiB")],
+)
+def test_people_see_rounded_sizes(n_bytes: int, expected: str) -> None:
+    assert expected == show_size(n_bytes)

@@ -1,0 +1,154 @@
+"""Sizes, durations and percentages as people write them: strict to read, exact to print.
+
+``parse_*`` accept one form per quantity and refuse everything doubtful ("64K" is
+1000 or 1024, "60" is seconds or milliseconds), because an allocator that
+silently reads "64K" as 64 is the mistake this package exists to prevent.
+``format_*`` print the shortest text that parses back to the same value.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from tuner.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BYTES_PER_UNIT: Final[Mapping[str, int]] = {
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
+"""Size units.  Source: IEC 80000-13 for the binary ones, SI for the others."""
+
+NS_PER_UNIT: Final[Mapping[str, int]] = {
+    "ns": 1,
+    "µs": 10**3,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+"""Time units in nanoseconds."""
+
+_QUANTITY = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<unit>[A-Za-zµ]*)", re.ASCII)
+_PERCENT = re.compile(r"(?P<number>[+-]?\d+(?:\.\d+)?) ?%", re.ASCII)
+
+
+class UnitError(SpecError, ValueError):
+    """A text is not a quantity; also a ValueError, so that pydantic reports it in place."""
+
+
+def _whole(text: str, units: Mapping[str, int], default: str | None, what: str) -> int:
+    """Parse a number with a unit into whole base units, or say what is allowed."""
+    match = _QUANTITY.fullmatch(text.strip())
+    unit = (match["unit"] or default) if match else None
+    if match is None or unit not in units:
+        message = f"{text!r} is not {what}; allowed units: {', '.join(units)}"
+        raise UnitError(message)
+    value = Decimal(match["number"]) * units[unit]
+    if value != value.to_integral_value():
+        message = f"{text!r} is not a whole number of {next(iter(units))}"
+        raise UnitError(message)
+    return int(value)
+
+
+def parse_size(text: str) -> int:
+    """Return the number of bytes that a text such as ``2 GiB`` or ``4096`` means.
+
+    Raises:
+        UnitError: no number, no known unit, or a fraction of a byte.
+
+    Example:
+        >>> parse_size("64 KiB"), parse_size("123")
+        (65536, 123)
+    """
+    return _whole(text, BYTES_PER_UNIT, "B", 'a size such as "64 KiB" or a number of bytes')
+
+
+def parse_duration(text: str) -> int:
+    """Return the nanoseconds that a text such as ``60 s`` or ``1.5 ms`` means.
+
+    Raises:
+        UnitError: no number, no unit (a bare number is ambiguous), or a fraction of 1 ns.
+
+    Example:
+        >>> parse_duration("5 ms")
+        5000000
+    """
+    return _whole(text, NS_PER_UNIT, None, 'a duration with its unit, such as "60 s"')
+
+
+def parse_percent(text: str) -> float:
+    """Return the ratio that a text such as ``+1%`` or ``-2.5 %`` means.
+
+    Raises:
+        UnitError: no number, or no percent sign.
+
+    Example:
+        >>> parse_percent("+1%")
+        0.01
+    """
+    match = _PERCENT.fullmatch(text.strip())
+    if match is None:
+        message = f'{text!r} is not a percentage such as "+1%"'
+        raise UnitError(message)
+    return float(Decimal(match["number"]) / 100)
+
+
+def _largest_exact(value: int, units: Mapping[str, int]) -> str:
+    """Return ``value`` in the largest unit that divides it."""
+    unit = [u for u in units if value % units[u] == 0][-1] if value else next(iter(units))
+    return f"{value // units[unit]} {unit}"
+
+
+def format_size(n_bytes: int) -> str:
+    """Return an exact text for a size: ``64 KiB``, ``123 B``; the inverse of `parse_size`.
+
+    Raises:
+        ValueError: the size is negative.
+    """
+    binary = {u: n for u, n in BYTES_PER_UNIT.items() if u == "B" or "i" in u}
+    return _largest_exact(_not_negative(n_bytes), binary)
+
+
+def format_duration(ns: int) -> str:
+    """Return an exact text for a duration: ``5 ms``; the inverse of `parse_duration`.
+
+    Raises:
+        ValueError: the duration is negative.
+    """
+    return _largest_exact(_not_negative(ns), NS_PER_UNIT)
+
+
+def format_percent(ratio: float) -> str:
+    """Return a signed percentage, ``+1%``; `parse_percent` gives the same ratio back."""
+    percent = Decimal(repr(float(ratio))) * 100
+    return f"{percent:+f}".rstrip("0").rstrip(".") + "%" if percent else "+0%"
+
+
+def show_size(n_bytes: float) -> str:
+    """Return a rounded size for people: ``69.0 MiB``.  Not for files: it does not parse back."""
+    size = float(n_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:  # noqa: PLR2004 - the binary step
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def _not_negative(value: int) -> int:
+    if value < 0:
+        message = f"{value} is negative"
+        raise ValueError(message)
+    return value
