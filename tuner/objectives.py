@@ -1,0 +1,397 @@
+"""What a campaign minimises, which trials are allowed, and how good a front is.
+
+Objectives are read from a `Measurement`, constraints are inequalities over the
+same names.  Dominance and hypervolume come from moocore and from nowhere else;
+values that are not finite are refused before they reach it, because it would
+return a plausible wrong number for them.
+
+All objectives are minimised, with no sign trick anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.errors import MissingToolError, SpecError
+from tuner.records import Measurement, Trial
+from tuner.units import parse_duration, parse_percent, parse_size
+
+Points = npt.NDArray[np.float64]
+"""(n_points, n_objectives) float64, minimised, in objective units."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One number of a measurement that a campaign may minimise."""
+
+    name: str
+    """As it is written in campaign files."""
+    unit: str
+    """``bytes``, ``ns``, ``instructions`` or ``count``."""
+    label: str
+    """For axes and table heads."""
+    extract: Callable[[Measurement], float | None]
+    """The value in a measurement; None when no instrument gave it."""
+    is_repeatable: bool = True
+    """True when the same configuration must give the same number again."""
+    missing: str = ""
+    """What to do when `extract` gives None."""
+
+
+_COUNTER = "no instrument counted instructions; see `malloc-tuner doctor` for what is missing"
+
+OBJECTIVES: Mapping[str, Objective] = {
+    objective.name: objective
+    for objective in (
+        Objective("peak_heap", "bytes", "peak heap", lambda m: m.peak_heap_bytes),
+        Objective("mean_heap", "bytes", "mean heap", lambda m: m.mean_heap_bytes),
+        Objective(
+            "instructions",
+            "instructions",
+            "instructions",
+            lambda m: m.instructions,
+            missing=_COUNTER,
+        ),
+        Objective("faults", "count", "page faults", lambda m: m.faults),
+        Objective("syscalls", "count", "memory system calls", lambda m: m.syscalls),
+        Objective("cost", "instructions", "cost", lambda m: m.cost, missing=_COUNTER),
+        Objective(
+            "p99_latency",
+            "ns",
+            "99th percentile latency",
+            lambda m: m.p99_latency_ns,
+            is_repeatable=False,
+            missing='latency needs free-running threads; set threads = "free" under [emulation]',
+        ),
+    )
+}
+"""Every objective by name, in the order in which help texts list them."""
+
+
+def objective_value(measurement: Measurement, name: str) -> float:
+    """Return one objective of a measurement.
+
+    Raises:
+        SpecError: there is no objective of that name.
+        MissingToolError: the measurement lacks it.
+    """
+    objective = find_objective(name)
+    value = objective.extract(measurement)
+    if value is None or not math.isfinite(value):
+        message = f"objective {name}: {objective.missing or 'it was not measured'}"
+        raise MissingToolError(message)
+    return float(value)
+
+
+def objective_values(measurement: Measurement, names: Sequence[str]) -> tuple[float, ...]:
+    """Return the named objectives of a measurement, in order.
+
+    Raises:
+        SpecError: a name is unknown.
+        MissingToolError: the measurement lacks one.
+    """
+    return tuple(objective_value(measurement, name) for name in names)
+
+
+def find_objective(name: str) -> Objective:
+    """Return the objective of that name.
+
+    Raises:
+        SpecError: there is none.
+    """
+    if name not in OBJECTIVES:
+        message = f"objective {name!r} is unknown; choose among {', '.join(OBJECTIVES)}"
+        raise SpecError(message)
+    return OBJECTIVES[name]
+
+
+# Constraints
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """An upper limit of one objective: absolute, or a multiple of a default's value.
+
+    ``default`` is the shipped default of the campaign's baseline allocator
+    (glibc where it takes part), ``own_default`` the shipped default of the
+    allocator under trial.
+    """
+
+    text: str
+    """As the user wrote it."""
+    objective: str
+    """Name of the limited objective."""
+    anchor: str | None
+    """``default``, ``own_default`` or None for an absolute limit."""
+    factor: float
+    """Multiple of the anchor's value; the limit itself, in objective units, if absolute."""
+
+    def limit(self, baseline: Measurement | None, own: Measurement | None) -> float | None:
+        """Return the greatest value allowed, in objective units.
+
+        Args:
+            baseline: measurement of the baseline's default; None when it failed.
+            own: measurement of the same allocator's default; None when it failed.
+
+        Returns:
+            None when the limit hangs on a default that could not be measured.
+        """
+        if self.anchor is None:
+            return self.factor
+        anchor = baseline if self.anchor == "default" else own
+        return None if anchor is None else self.factor * objective_value(anchor, self.objective)
+
+
+_CONSTRAINT = re.compile(r"\s*(?P<name>\w+)\s*(?P<sign><=|>=|<|>|==|=)\s*(?P<limit>.+?)\s*")
+_RELATIVE = re.compile(
+    r"(?P<anchor>own_default|default)"
+    r"(?:\s*\*\s*(?P<factor>[0-9.eE+-]+)|\s*(?P<sign>[+-])\s*(?P<percent>[0-9.]+)\s*%)?"
+)
+_FORMS = "'peak_heap <= 2 GiB', 'cost <= default * 1.02' or 'mean_heap <= own_default - 5 %'"
+
+
+def parse_constraint(text: str) -> Constraint:
+    """Read one constraint.
+
+    The grammar is ``<objective> <= <limit>`` where the limit is a quantity
+    (``2 GiB``, ``5 ms``, ``120000``) or ``default`` or ``own_default``, either
+    of them followed by ``* <factor>``, ``+ <percent> %`` or ``- <percent> %``.
+
+    Raises:
+        SpecError: the text is not of that form, or a number is negative.
+
+    Example:
+        >>> parse_constraint("cost <= default + 2 %").factor
+        1.02
+    """
+    match = _CONSTRAINT.fullmatch(text)
+    if not match:
+        message = f"constraint {text!r}: not understood; write it like {_FORMS}"
+        raise SpecError(message)
+    if match["sign"] != "<=":
+        message = f"constraint {text!r}: only <= is known; every objective has an upper limit"
+        raise SpecError(message)
+    objective = find_objective(match["name"])
+    relative = _RELATIVE.fullmatch(match["limit"])
+    if relative:
+        factor = _factor(text, relative)
+        return Constraint(text, objective.name, relative["anchor"], factor)
+    return Constraint(text, objective.name, None, _quantity(text, match["limit"], objective))
+
+
+def _factor(text: str, match: re.Match[str]) -> float:
+    try:
+        if match["percent"] is not None:
+            factor = round(1.0 + parse_percent(f"{match['sign']}{match['percent']}%"), 12)
+        else:
+            factor = float(match["factor"] or "1")
+    except ValueError:
+        factor = math.nan
+    if not (math.isfinite(factor) and factor > 0.0):
+        message = f"constraint {text!r}: the factor must be a number above 0"
+        raise SpecError(message)
+    return factor
+
+
+def _quantity(text: str, limit: str, objective: Objective) -> float:
+    try:
+        if objective.unit == "bytes":
+            value = float(parse_size(limit))
+        elif objective.unit == "ns":
+            value = float(parse_duration(limit))
+        else:
+            value = float(limit)
+    except (ValueError, SpecError) as error:
+        message = f"constraint {text!r}: {limit!r} is no limit in {objective.unit}; use {_FORMS}"
+        raise SpecError(message) from error
+    if not (math.isfinite(value) and value >= 0.0):
+        message = f"constraint {text!r}: the limit must be a number from 0 up"
+        raise SpecError(message)
+    return value
+
+
+def violation(
+    constraints: Iterable[Constraint],
+    measurement: Measurement,
+    baseline: Measurement | None,
+    own: Measurement | None,
+) -> float:
+    """Sum the relative excess over every limit; 0.0 when all hold.
+
+    The excess over a limit L is ``value / L - 1``, or the value itself when L
+    is 0.  A limit that hangs on a default which failed counts as kept: nothing
+    can be said.
+
+    Args:
+        constraints: the campaign's.
+        measurement: the trial's.
+        baseline: of the baseline allocator's default, None when that failed.
+        own: of the same allocator's default, None when that failed.
+
+    Raises:
+        MissingToolError: a limited objective was not measured.
+    """
+    total = 0.0
+    for constraint in constraints:
+        limit = constraint.limit(baseline, own)
+        value = objective_value(measurement, constraint.objective)
+        if limit is not None and value > limit:
+            total += value / limit - 1.0 if limit > 0.0 else value
+    return total
+
+
+# Fronts
+
+
+def non_dominated(points: Points) -> list[int]:
+    """Return the indices of the points that no other dominates, ascending.
+
+    Of equal points only the first is kept.
+
+    Raises:
+        ValueError: a value is not finite.
+    """
+    if len(points) == 0:
+        return []
+    import moocore  # noqa: PLC0415 - a tenth of a second that --help need not wait for
+
+    keep = moocore.is_nondominated(_finite(points))
+    return [int(index) for index in np.flatnonzero(keep)]
+
+
+def front(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the feasible trials that no other feasible trial dominates, by number.
+
+    Of trials with equal objectives the first is kept, so a default stands for
+    all settings that change nothing.
+    """
+    feasible = sorted((t for t in trials if t.is_feasible), key=lambda trial: trial.number)
+    return [feasible[index] for index in non_dominated(points_of(feasible))]
+
+
+def points_of(trials: Sequence[Trial]) -> Points:
+    """Return the objectives of succeeded trials as an array."""
+    rows = [trial.objectives for trial in trials]
+    n_objectives = len(rows[0]) if rows and rows[0] is not None else 0
+    return np.array(rows, dtype=np.float64).reshape(len(rows), n_objectives)
+
+
+def reference_point(defaults: Sequence[Trial]) -> tuple[float, ...] | None:
+    """Return the reference point of a campaign: the nadir of its defaults, plus a tenth.
+
+    It is computed once, when the defaults have been measured, and frozen in the
+    campaign's record, because hypervolumes with different references cannot be
+    compared.  An objective that is 0 for every default gets 1.
+
+    Args:
+        defaults: the default trials, infeasible ones included, failed ones skipped.
+
+    Returns:
+        One value per objective, in objective units; None when no default succeeded.
+
+    Source: the factor 1.1 in logarithmic objectives was the setting of the
+        comparison in docs/decisions/search.md.
+    """
+    measured = [trial for trial in defaults if trial.objectives is not None]
+    if not measured:
+        return None
+    nadir = points_of(measured).max(axis=0)
+    return tuple(float(value) for value in np.maximum(nadir * 1.1, nadir + 1.0))
+
+
+def hypervolume(points: Points, reference: Sequence[float]) -> float:
+    """Return the volume that the points dominate, in logarithmic objectives.
+
+    Objectives are mapped by log(1 + x), which is the logarithm for bytes and
+    instructions and stays finite at 0.  Points beyond the reference add nothing.
+
+    Args:
+        points: need not be mutually non-dominated; may be empty.
+        reference: from `reference_point`.
+
+    Returns:
+        At least 0.0; comparable only under the same reference.
+
+    Raises:
+        ValueError: a value is not finite.
+    """
+    if len(points) == 0:
+        return 0.0
+    import moocore  # noqa: PLC0415 - see non_dominated
+
+    return float(moocore.hypervolume(np.log1p(_finite(points)), ref=np.log1p(reference)))
+
+
+def relative_hypervolume(trials: Sequence[Trial], reference: Sequence[float]) -> float | None:
+    """Return the hypervolume of all feasible trials over that of the defaults among them.
+
+    Returns:
+        1.0 when the search found nothing better; None when no default is feasible.
+    """
+    feasible = [trial for trial in trials if trial.is_feasible]
+    defaults = [trial for trial in feasible if trial.configuration.is_default]
+    base = hypervolume(points_of(defaults), reference)
+    return hypervolume(points_of(feasible), reference) / base if base > 0.0 else None
+
+
+def knee(trials: Sequence[Trial]) -> Trial | None:
+    """Return the trial of the front where giving up one objective buys least of another.
+
+    Objectives are scaled to 0..1 between the best and the worst of the front,
+    in logarithms as for the hypervolume.  The knee is the point farthest below
+    the plane through the unit points, which is the line between both ends when
+    there are two objectives.  Of equal distances the first trial is taken.
+
+    Args:
+        trials: any trials; infeasible and dominated ones are left out.
+
+    Returns:
+        None when no trial is feasible.
+
+    Source: Das, "On characterizing the 'knee' of the Pareto curve based on
+        normal-boundary intersection", Structural Optimization 18, 1999, with the
+        plane of Deb and Gupta, "Understanding knee points in bicriteria
+        problems", Engineering Optimization 43, 2011.
+    """
+    members = front(trials)
+    if not members:
+        return None
+    scaled = np.log1p(points_of(members))
+    low, high = scaled.min(axis=0), scaled.max(axis=0)
+    spread = np.where(high > low, high - low, 1.0)
+    distance = ((scaled - low) / spread).sum(axis=1)
+    return members[int(np.argmin(np.round(distance, 12)))]
+
+
+def best(trials: Sequence[Trial], position: int) -> Trial | None:
+    """Return the feasible trial with the least value of one objective.
+
+    Of equal values the one that is better in the others is taken, then the first.
+
+    Args:
+        trials: any trials; infeasible ones are left out.
+        position: index of the objective in the campaign's order.
+
+    Returns:
+        None when no trial is feasible.
+    """
+    feasible = [trial for trial in trials if trial.is_feasible]
+
+    def rank(trial: Trial) -> tuple[float, tuple[float, ...], int]:
+        values = trial.objectives or ()
+        return values[position], values, trial.number
+
+    return min(feasible, key=rank, default=None)
+
+
+def _finite(points: Points) -> Points:
+    if not np.isfinite(points).all():
+        message = "objectives must be finite numbers"
+        raise ValueError(message)
+    return points

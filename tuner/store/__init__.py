@@ -1,0 +1,396 @@
+"""The store of a campaign: one SQLite file, one writer, every trial committed when it ends.
+
+What is measured is never lost: a trial is one transaction, flushed to the disk
+before `Store.add_trial` returns, and a process killed at any moment leaves the
+trials that ended.  A measured column is never changed afterwards.  Readers
+(report, export, front) may look at a store while a campaign writes it.
+
+Guarantees: a second writer is refused; a file of another program, another
+layout or with damaged pages is refused with one message; values of a wrong
+type never enter (STRICT tables, see `tuner.store.schema`).
+
+Limits: a local file system, see `tuner.store.locking`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tuner.errors import OutputError, StoreError
+from tuner.records import Trial
+from tuner.store import rows
+from tuner.store.locking import WriterLock
+from tuner.store.schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
+from tuner.store.values import (
+    FINISHED,
+    INTERRUPTED,
+    RUNNING,
+    AllocatorRecord,
+    CampaignRecord,
+    Incident,
+    Recheck,
+    ValidationRecord,
+    ValidationSample,
+)
+
+__all__ = [
+    "FINISHED",
+    "INTERRUPTED",
+    "RUNNING",
+    "STORE_NAME",
+    "AllocatorRecord",
+    "CampaignRecord",
+    "Incident",
+    "Recheck",
+    "Store",
+    "ValidationRecord",
+    "ValidationSample",
+    "store_path",
+]
+
+STORE_NAME = "store.sqlite"
+"""File name of the store inside a run folder."""
+
+_BUSY_S = 10.0
+"""How long a reader waits for SQLite's own short locks."""
+
+
+def store_path(run: Path) -> Path:
+    """Return the store of a run folder; the path of a store itself is returned as is."""
+    return run / STORE_NAME if run.is_dir() or run.suffix != ".sqlite" else run
+
+
+class Store:
+    """An open store; use `create` or `open`, and close it or use it in a ``with``."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: WriterLock | None) -> None:
+        """Wrap an open connection; callers use `create` and `open`."""
+        self.path = path
+        self._connection = connection
+        self._lock = lock
+        connection.row_factory = sqlite3.Row
+
+    @classmethod
+    def create(cls, path: Path, campaign: CampaignRecord) -> Store:
+        """Make the store of a new campaign and open it for writing.
+
+        Args:
+            path: a run folder, made when missing, or the path of the store.
+            campaign: the record; `created_at` is set here.
+
+        Raises:
+            StoreError: there is a store already, or another process is making it.
+            OutputError: the folder cannot be written or the disk is full.
+        """
+        path = _make_parent(path)
+        lock = WriterLock(path)
+        try:
+            _refuse_existing(path)
+            store = cls(path, _connect(path, writable=True), lock)
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            store._lay_out(replace(campaign, created_at=_now()))
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @classmethod
+    def open(cls, path: Path, *, writable: bool = False) -> Store:
+        """Open the store of a run.
+
+        Args:
+            path: a run folder or the path of its store.
+            writable: True takes the writer's lock.
+
+        Raises:
+            StoreError: there is none, it is locked, damaged, of another program
+                or of another layout.
+            OutputError: it is to be written but may not be.
+        """
+        path = store_path(path)
+        if not path.is_file():
+            message = f"{path}: no such store; give the run folder of `malloc-tuner tune`"
+            raise StoreError(message)
+        lock = WriterLock(path) if writable else None
+        try:
+            connection = _connect(path, writable=writable)
+            try:
+                _check_layout(path, connection, thorough=writable)
+            except BaseException:
+                connection.close()
+                raise
+        except BaseException:
+            if lock:
+                lock.release()
+            raise
+        return cls(path, connection, lock)
+
+    @classmethod
+    def exists(cls, path: Path) -> bool:
+        """Tell whether a run holds a campaign that `open` can continue.
+
+        A process killed inside `create` leaves an empty file, which does not count.
+        """
+        path = store_path(path)
+        return path.is_file() and path.stat().st_size > 0 and not _is_unfinished(path)
+
+    def close(self) -> None:
+        """Close the file and give the writer's lock back; harmless when repeated."""
+        self._connection.close()
+        if self._lock:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        """Return the store itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the store."""
+        self.close()
+
+    # Reading
+
+    def campaign(self) -> CampaignRecord:
+        """Return the record of the campaign."""
+        return rows.row_campaign(self._select("SELECT * FROM campaign")[0])
+
+    def trials(self) -> list[Trial]:
+        """Return every trial with its curve, by number."""
+        objectives: dict[int, list[float]] = defaultdict(list)
+        for row in self._select("SELECT * FROM trial_objective ORDER BY trial, position"):
+            objectives[row["trial"]].append(row["value"])
+        found = self._select("SELECT * FROM trial ORDER BY number")
+        return [rows.row_trial(row, objectives.get(row["number"])) for row in found]
+
+    def rechecks(self) -> list[Recheck]:
+        """Return every re-measurement, by trial and repeat."""
+        found = self._select("SELECT * FROM recheck ORDER BY trial, repeat")
+        return [rows.row_recheck(row) for row in found]
+
+    def incidents(self) -> list[Incident]:
+        """Return the retried failures of the machine, oldest first."""
+        return [rows.row_incident(row) for row in self._select("SELECT * FROM incident")]
+
+    def validations(self) -> list[ValidationRecord]:
+        """Return every validation with its raw samples, oldest first."""
+        samples: dict[int, list[ValidationSample]] = defaultdict(list)
+        query = "SELECT * FROM validation_sample ORDER BY validation, round, position"
+        for row in self._select(query):
+            samples[row["validation"]].append(rows.row_sample(row))
+        found = self._select("SELECT * FROM validation ORDER BY id")
+        return [rows.row_validation(row, samples[row["id"]]) for row in found]
+
+    # Writing: each method is one transaction and raises OutputError when it
+    # cannot be kept (full disk, no permission); what was there stays.
+
+    def add_trial(self, trial: Trial) -> None:
+        """Commit a trial that ended.
+
+        Raises:
+            StoreError: its number or configuration is in the store already.
+        """
+        objectives = trial.objectives or ()
+        with self._transaction():
+            self._insert("trial", {**rows.trial_row(trial), "ended_at": _now()})
+            for position, value in enumerate(objectives):
+                row = {"trial": int(trial.number), "position": position, "value": float(value)}
+                self._insert("trial_objective", row)
+
+    def add_recheck(self, recheck: Recheck) -> None:
+        """Commit a re-measurement."""
+        with self._transaction():
+            self._insert("recheck", {**rows.recheck_row(recheck), "ended_at": _now()})
+
+    def add_incident(self, incident: Incident) -> None:
+        """Commit a failure of the machine that is about to be retried."""
+        row: rows.Row = {
+            "configuration": incident.configuration.key,
+            "attempt": int(incident.attempt),
+            "reason": incident.reason,
+            "happened_at": _now(),
+        }
+        with self._transaction():
+            self._insert("incident", row)
+
+    def begin_validation(self, record: ValidationRecord) -> int:
+        """Commit the head of a validation and return its identifier."""
+        row = {**rows.validation_row(record), "created_at": _now()}
+        with self._transaction():
+            return self._insert("validation", row)
+
+    def add_validation_sample(self, validation: int, sample: ValidationSample) -> None:
+        """Commit one run of the real program."""
+        with self._transaction():
+            row = rows.sample_row(validation, sample)
+            self._insert("validation_sample", {**row, "ended_at": _now()})
+
+    def set_status(self, status: str) -> None:
+        """Change the state of the campaign: running, interrupted, finished."""
+        self._update_campaign("status", status)
+
+    def set_budget(self, budget: int) -> None:
+        """Extend the campaign."""
+        self._update_campaign("budget", int(budget))
+
+    def set_reference(self, reference: Sequence[float]) -> None:
+        """Freeze the reference point of the hypervolume."""
+        self._update_campaign("reference", rows.to_json([float(value) for value in reference]))
+
+    def _update_campaign(self, column: str, value: object) -> None:
+        with self._transaction():
+            # The column is one of the three literals above, never input.
+            self._connection.execute(f"UPDATE campaign SET {column} = ?", (value,))  # noqa: S608
+
+    def _lay_out(self, record: CampaignRecord) -> None:
+        with self._transaction():
+            for statement in SCHEMA.split(";\n"):
+                self._connection.execute(statement)
+            self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            self._insert("campaign", rows.campaign_row(record))
+
+    def _insert(self, table: str, row: rows.Row) -> int:
+        columns = ", ".join(row)
+        places = ", ".join(f":{name}" for name in row)
+        # Table and columns are names of the schema, never input.
+        query = f"INSERT INTO {table} ({columns}) VALUES ({places})"  # noqa: S608
+        return self._connection.execute(query, row).lastrowid or 0
+
+    def _select(self, query: str) -> list[sqlite3.Row]:
+        with _translated(self.path):
+            return self._connection.execute(query).fetchall()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if self._lock is None:
+            message = f"{self.path}: opened for reading only"
+            raise StoreError(message)
+        with _translated(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+
+
+def _make_parent(path: Path) -> Path:
+    run = path.parent if path.suffix == ".sqlite" else path
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"{run}: cannot be created ({error.strerror}); choose another run folder with -o"
+        raise OutputError(message) from error
+    return store_path(path)
+
+
+def _refuse_existing(path: Path) -> None:
+    if Store.exists(path):
+        message = f"{path}: there is a store already; continue it or choose another folder"
+        raise StoreError(message)
+
+
+def _connect(path: Path, *, writable: bool) -> sqlite3.Connection:
+    with _translated(path):
+        if writable:
+            connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+            # Full synchronisation: a trial that was committed survives a power cut.
+            for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+                connection.execute(f"PRAGMA {setting}")
+            return connection
+        return _connect_reading(path)
+
+
+def _connect_reading(path: Path) -> sqlite3.Connection:
+    uri = path.resolve().as_uri() + "?mode=ro"
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_schema")
+    except sqlite3.OperationalError:
+        # A folder that may not be written cannot hold the index of the write-ahead
+        # log.  Without a log nothing is missing from the file itself.
+        connection.close()
+        log = path.with_name(path.name + "-wal")
+        if log.exists() and log.stat().st_size > 0:
+            raise
+        uri += "&immutable=1"
+        connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
+    return connection
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Tell whether the file is one that a process killed inside `create` left behind."""
+    try:
+        with contextlib.closing(_connect(path, writable=False)) as connection:
+            return not connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
+    except (StoreError, sqlite3.DatabaseError):
+        return False
+
+
+def _check_layout(path: Path, connection: sqlite3.Connection, *, thorough: bool) -> None:
+    with _translated(path):
+        identifier = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if identifier != APPLICATION_ID:
+            message = f"{path}: not a store of malloc-tuner; give the run folder of a campaign"
+            raise StoreError(message)
+        if version != SCHEMA_VERSION:
+            message = (
+                f"{path}: has store version {version}, this malloc-tuner knows {SCHEMA_VERSION}; "
+                "use the malloc-tuner that wrote it, or start a new run folder"
+            )
+            raise StoreError(message)
+        if thorough:
+            verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if verdict != "ok":
+                raise sqlite3.DatabaseError(verdict)
+
+
+_WRITE_FAILURES = ("full", "readonly", "disk i/o", "unable to open")
+"""Words of SQLite's messages that mean: the file system refused."""
+
+
+@contextlib.contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite into ours."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        message = f"{path}: the record contradicts the store: {error}"
+        raise StoreError(message) from error
+    except sqlite3.DatabaseError as error:
+        text = str(error)
+        if isinstance(error, sqlite3.OperationalError):
+            if any(word in text.lower() for word in _WRITE_FAILURES):
+                message = (
+                    f"{path}: cannot be written ({text}); make room or permissions, then run the "
+                    "same command again: everything measured so far is kept"
+                )
+                raise OutputError(message) from error
+            if "locked" in text:
+                message = f"{path}: locked by another program; close it and try again"
+                raise StoreError(message) from error
+        message = f"{path}: damaged ({text}); restore it from a copy, or start a new run folder"
+        raise StoreError(message) from error

@@ -1,0 +1,267 @@
+"""Turn records into typed rows and rows into records.
+
+Every value passes `int`, `float` or `str` on its way in, because numpy scalars
+reach this boundary and the sqlite3 module would store a ``numpy.int64`` as
+bytes (python/cpython#106878); the STRICT tables are the second fence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tuner.records import Configuration, CurvePoint, Measurement, Origin, Status, Trial
+from tuner.store.values import (
+    AllocatorRecord,
+    CampaignRecord,
+    Incident,
+    Recheck,
+    ValidationRecord,
+    ValidationSample,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_INTEGERS = (
+    "peak_heap_bytes",
+    "faults",
+    "syscalls",
+    "instructions",
+    "process_instructions",
+    "wall_ns",
+    "peak_live_bytes",
+)
+_REALS = ("mean_heap_bytes", "cost", "p99_latency_ns", "fragmentation_at_peak")
+MEASUREMENT_COLUMNS = (*_INTEGERS, *_REALS, "curve")
+
+_SAMPLE_INTEGERS = (
+    "round",
+    "position",
+    "trial",
+    "exit_status",
+    "signal",
+    "peak_rss_bytes",
+    "peak_heap_bytes",
+    "faults",
+    "user_ns",
+    "system_ns",
+    "cpu_ns",
+    "wall_ns",
+    "instructions",
+)
+
+Row = dict[str, Any]
+"""Column name to a value of Python's own types."""
+
+
+def to_json(value: object) -> str:
+    """Write a value as compact JSON text with sorted keys; numpy scalars are refused."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def pack_curve(curve: Sequence[CurvePoint]) -> bytes | None:
+    """Compress a curve: zlib over (n_points, 4) little-endian int64, row by row.
+
+    Returns:
+        None for an empty curve.
+    """
+    if not curve:
+        return None
+    points = [(p.event, p.time_ns, p.heap_bytes, p.live_bytes) for p in curve]
+    return zlib.compress(np.array(points, dtype="<i8").tobytes())
+
+
+def unpack_curve(blob: bytes | None) -> tuple[CurvePoint, ...]:
+    """Read back what `pack_curve` wrote."""
+    if blob is None:
+        return ()
+    points = np.frombuffer(zlib.decompress(blob), dtype="<i8").reshape(-1, 4)
+    return tuple(CurvePoint(*point) for point in points.tolist())
+
+
+def measurement_row(measurement: Measurement | None) -> Row:
+    """Return the measurement's columns; all NULL for None."""
+    if measurement is None:
+        return dict.fromkeys(MEASUREMENT_COLUMNS)
+    row: Row = {name: _int(getattr(measurement, name)) for name in _INTEGERS}
+    row |= {name: _float(getattr(measurement, name)) for name in _REALS}
+    return row | {"curve": pack_curve(measurement.curve)}
+
+
+def row_measurement(row: sqlite3.Row) -> Measurement | None:
+    """Return the measurement in a row; None when the row has none."""
+    if row["peak_heap_bytes"] is None:
+        return None
+    values = {name: row[name] for name in (*_INTEGERS, *_REALS)}
+    return Measurement(**values, curve=unpack_curve(row["curve"]))
+
+
+def trial_row(trial: Trial) -> Row:
+    """Return the row of table trial, without ended_at."""
+    return {
+        "number": int(trial.number),
+        "configuration": trial.configuration.key,
+        "origin": trial.origin.value,
+        "status": trial.status.value,
+        "reason": trial.reason,
+        "violation": float(trial.violation),
+        **measurement_row(trial.measurement),
+    }
+
+
+def row_trial(row: sqlite3.Row, objectives: Sequence[float] | None) -> Trial:
+    """Return the trial of a row of table trial."""
+    return Trial(
+        number=row["number"],
+        configuration=Configuration.from_key(row["configuration"]),
+        origin=Origin(row["origin"]),
+        status=Status(row["status"]),
+        reason=row["reason"],
+        measurement=row_measurement(row),
+        objectives=tuple(objectives) if objectives is not None else None,
+        violation=row["violation"],
+    )
+
+
+def recheck_row(recheck: Recheck) -> Row:
+    """Return the row of table recheck, without ended_at."""
+    return {
+        "trial": int(recheck.trial),
+        "repeat": int(recheck.repeat),
+        "status": recheck.status.value,
+        "reason": recheck.reason,
+        **measurement_row(recheck.measurement),
+    }
+
+
+def row_recheck(row: sqlite3.Row) -> Recheck:
+    """Return the recheck of a row."""
+    return Recheck(
+        row["trial"], row["repeat"], Status(row["status"]), row["reason"], row_measurement(row)
+    )
+
+
+def row_incident(row: sqlite3.Row) -> Incident:
+    """Return the incident of a row."""
+    configuration = Configuration.from_key(row["configuration"])
+    return Incident(configuration, row["attempt"], row["reason"], row["happened_at"])
+
+
+def campaign_row(record: CampaignRecord) -> Row:
+    """Return the one row of table campaign."""
+    allocators = {name: dataclasses.asdict(a) for name, a in record.allocators.items()}
+    return {
+        "id": 1,
+        "name": record.name,
+        "created_at": record.created_at,
+        "status": record.status,
+        "trace_path": record.trace_path,
+        "trace_sha256": record.trace_sha256,
+        "objectives": to_json(record.objectives),
+        "constraints": to_json(record.constraints),
+        "strategy": record.strategy,
+        "population": int(record.population),
+        "seed": int(record.seed),
+        "search": record.search,
+        "budget": int(record.budget),
+        "recheck_share": float(record.recheck_share),
+        "space": to_json([dict(gene) for gene in record.space]),
+        "seed_configurations": to_json([c.key for c in record.seed_configurations]),
+        "emulation": to_json(dict(record.emulation)),
+        # A list of pairs: the order of the allocators is the user's.
+        "allocators": to_json(list(allocators.items())),
+        "versions": to_json(dict(record.versions)),
+        "machine": to_json(dict(record.machine)),
+        "calibration": to_json(dict(record.calibration)),
+        "reference": to_json(record.reference) if record.reference is not None else None,
+    }
+
+
+def row_campaign(row: sqlite3.Row) -> CampaignRecord:
+    """Return the campaign's record."""
+    texts = ("name", "created_at", "status", "trace_path", "trace_sha256", "strategy", "search")
+    reference = json.loads(row["reference"]) if row["reference"] is not None else None
+    return CampaignRecord(
+        **{name: row[name] for name in (*texts, "population", "seed", "budget", "recheck_share")},
+        objectives=tuple(json.loads(row["objectives"])),
+        constraints=tuple(json.loads(row["constraints"])),
+        space=tuple(json.loads(row["space"])),
+        seed_configurations=tuple(
+            Configuration.from_key(key) for key in json.loads(row["seed_configurations"])
+        ),
+        emulation=json.loads(row["emulation"]),
+        allocators={n: AllocatorRecord(**a) for n, a in json.loads(row["allocators"])},
+        versions=json.loads(row["versions"]),
+        machine=json.loads(row["machine"]),
+        calibration=json.loads(row["calibration"]),
+        reference=tuple(reference) if reference is not None else None,
+    )
+
+
+def sample_row(validation: int, sample: ValidationSample) -> Row:
+    """Return the row of table validation_sample, without ended_at."""
+    return {
+        "validation": int(validation),
+        "label": sample.label,
+        "configuration": sample.configuration.key,
+        "status": sample.status.value,
+        "reason": sample.reason,
+        "output_sha256": sample.output_sha256,
+        "mean_heap_bytes": _float(sample.mean_heap_bytes),
+        "curve": pack_curve(sample.curve),
+        **{name: _int(getattr(sample, name)) for name in _SAMPLE_INTEGERS},
+    }
+
+
+def row_sample(row: sqlite3.Row) -> ValidationSample:
+    """Return the sample of a row."""
+    return ValidationSample(
+        **{name: row[name] for name in _SAMPLE_INTEGERS},
+        label=row["label"],
+        configuration=Configuration.from_key(row["configuration"]),
+        status=Status(row["status"]),
+        reason=row["reason"],
+        output_sha256=row["output_sha256"],
+        mean_heap_bytes=row["mean_heap_bytes"],
+        curve=unpack_curve(row["curve"]),
+    )
+
+
+def validation_row(record: ValidationRecord) -> Row:
+    """Return the row of table validation, without id and created_at."""
+    return {
+        "command": to_json(record.command),
+        "rounds": int(record.rounds),
+        "baseline": record.baseline,
+        "settings": to_json(dict(record.settings)),
+        "machine": to_json(dict(record.machine)),
+    }
+
+
+def row_validation(row: sqlite3.Row, samples: Sequence[ValidationSample]) -> ValidationRecord:
+    """Return the validation of a row with its samples."""
+    settings: Mapping[str, Any] = json.loads(row["settings"])
+    return ValidationRecord(
+        command=tuple(json.loads(row["command"])),
+        rounds=row["rounds"],
+        baseline=row["baseline"],
+        settings=settings,
+        machine=json.loads(row["machine"]),
+        identifier=row["id"],
+        created_at=row["created_at"],
+        samples=tuple(samples),
+    )
+
+
+def _int(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)

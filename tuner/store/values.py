@@ -1,0 +1,185 @@
+"""What a store holds beside trials: the campaign's record, rechecks, validations.
+
+All are plain immutable values with Python's own types; `tuner.store.rows`
+turns them into rows and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.records import Configuration, CurvePoint, Measurement, Status
+
+RUNNING = "running"
+INTERRUPTED = "interrupted"
+FINISHED = "finished"
+"""States of a campaign.  A killed one still says "running"; its lock is free."""
+
+
+@dataclass(frozen=True)
+class AllocatorRecord:
+    """The library that was measured under an allocator's name."""
+
+    library: str | None
+    """Absolute path of the preloaded library; None for the C library's own malloc."""
+    version: str
+    """Version as the adapter found it."""
+
+
+@dataclass(frozen=True)
+class CampaignRecord:
+    """All that decides what a campaign measures, and where it was measured.
+
+    The fields from `name` to `calibration` never change after creation, apart
+    from `budget`, which may grow.
+    """
+
+    name: str
+    """Name of the campaign, for titles."""
+    trace_path: str
+    """Where the trace lay when the campaign was created; its content decides."""
+    trace_sha256: str
+    """Hexadecimal digest of the trace file."""
+    objectives: tuple[str, ...]
+    """Names of the objectives, all minimised."""
+    constraints: tuple[str, ...]
+    """Constraints as they were written."""
+    strategy: str
+    """Name of the strategy in `tuner.search`."""
+    population: int
+    """Population of the strategy; fixed at creation, so that a larger budget
+    continues the same search."""
+    seed: int
+    """Seed of the strategy."""
+    search: str
+    """``joint`` or ``separate``: one study per allocator."""
+    budget: int
+    """Number of distinct configurations to evaluate."""
+    recheck_share: float
+    """Greatest share of the budget spent again on the front, 0.0 .. 1.0."""
+    space: tuple[Mapping[str, Any], ...]
+    """The genes: name, levels, ordered, condition, is_structural."""
+    seed_configurations: tuple[Configuration, ...] = ()
+    """The user's own configurations, evaluated right after the defaults."""
+    emulation: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the emulator: instrument, threads, timeout, ..."""
+    allocators: Mapping[str, AllocatorRecord] = field(default_factory=dict)
+    """Library and version of each allocator; the first one is the baseline."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of Python, the libraries, malloc-tuner and the emulator."""
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    """Processor, cores, kernel, transparent huge pages, page size, ASLR."""
+    calibration: Mapping[str, Any] = field(default_factory=dict)
+    """Cost constants of this host: c_fault, c_syscall, ..."""
+    created_at: str = ""
+    """UTC, ISO 8601; set by the store."""
+    status: str = RUNNING
+    """``running``, ``interrupted`` or ``finished``."""
+    reference: tuple[float, ...] | None = None
+    """Reference point of the hypervolume, in objective units; frozen as soon as
+    the defaults have been measured."""
+
+    @property
+    def baseline(self) -> str:
+        """The allocator whose default everything is compared with: glibc if present."""
+        return "glibc" if "glibc" in self.allocators else next(iter(self.allocators))
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """A trial of the final front, measured again."""
+
+    trial: int
+    """Number of the trial."""
+    repeat: int
+    """1-based count of re-measurements of this trial."""
+    status: Status
+    """How the re-measurement ended."""
+    reason: str | None
+    """Why it did not succeed; None when it did."""
+    measurement: Measurement | None
+    """None unless `status` is OK."""
+
+
+@dataclass(frozen=True)
+class Incident:
+    """A failure of the machine, not of a configuration; the evaluation was retried."""
+
+    configuration: Configuration
+    """What was being evaluated."""
+    attempt: int
+    """1-based number of the attempt that failed."""
+    reason: str
+    """What went wrong."""
+    happened_at: str = ""
+    """UTC, ISO 8601; set by the store."""
+
+
+@dataclass(frozen=True)
+class ValidationSample:
+    """One run of the real program.  Metrics that could not be had are None."""
+
+    round: int
+    """0-based round; every subject runs once in every round."""
+    position: int
+    """0-based place within the round."""
+    label: str
+    """What the subject is called in tables: ``baseline``, ``knee``, ..."""
+    configuration: Configuration
+    """What ran."""
+    trial: int | None
+    """Number of the trial it comes from; None when it is of no trial."""
+    status: Status
+    """OK only when the exit status and the output equal the baseline's."""
+    reason: str | None = None
+    """Why the sample is not OK; None when it is."""
+    exit_status: int | None = None
+    """Exit status; None when a signal ended the program."""
+    signal: int | None = None
+    """Number of the signal that ended the program; None when it exited."""
+    output_sha256: str | None = None
+    """Digest of the program's output."""
+    peak_rss_bytes: int | None = None
+    """VmHWM of the process at its end."""
+    peak_heap_bytes: int | None = None
+    """Greatest sampled resident anonymous memory."""
+    mean_heap_bytes: float | None = None
+    """Mean over time of sampled resident anonymous memory less lazily freed pages."""
+    faults: int | None = None
+    """Minor page faults."""
+    user_ns: int | None = None
+    """CPU time in user mode."""
+    system_ns: int | None = None
+    """CPU time in the kernel."""
+    cpu_ns: int | None = None
+    """user_ns + system_ns."""
+    wall_ns: int | None = None
+    """Elapsed time."""
+    instructions: int | None = None
+    """User instructions, where an instrument can count them."""
+    curve: tuple[CurvePoint, ...] = field(default=(), compare=False)
+    """Heap over time; `event` is 0 and `live_bytes` is 0 for real programs."""
+
+
+@dataclass(frozen=True)
+class ValidationRecord:
+    """One invocation of ``malloc-tuner validate`` and its raw samples."""
+
+    command: tuple[str, ...]
+    """The program and its arguments."""
+    rounds: int
+    """Number of rounds asked for."""
+    baseline: str
+    """Label of the subject that the others are compared with."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """How it was run: time limit, cpu, sampling interval, ..."""
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    """The machine it ran on, as in `CampaignRecord.machine`."""
+    identifier: int = 0
+    """1-based, set by the store."""
+    created_at: str = ""
+    """UTC, ISO 8601; set by the store."""
+    samples: tuple[ValidationSample, ...] = ()
+    """In the order they were run; empty when handed to `Store.begin_validation`."""
