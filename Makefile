@@ -1,10 +1,105 @@
-# make demo | test | lint | bench | develop - each does its own set-up.
+# make demo | test | lint | bench | develop | wheel | clean; `make help` explains.
+# Every target does its own set-up: system packages through apt, a virtual
+# environment, the native build.  Stamps make the second call fast.
+
 PYTHON ?= python3
 VENV := .venv
-BUILD := build/develop
+BIN := $(VENV)/bin
+BUILD := build
+TEST_DEPENDENCIES := $(VENV)/.test-dependencies
 
-.PHONY: develop
-develop: $(VENV)/.developed ## build the native parts into the checkout and use it in place
-	cmake -S . -B $(BUILD) -G Ninja -DMALLOC_TUNER_TESTS=ON > /dev/null
-	cmake --build $(BUILD)
-	cmake --install $(BUILD) --prefix . > /dev/null
+# How long each fuzz target runs in `make test`, and in `make fuzz`, in seconds.
+FUZZ_SMOKE_SECONDS ?= 10
+FUZZ_SECONDS ?= 600
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-native test-sanitized test-fuzz test-python test-benchmarks \
+        lint bench fuzz develop native wheel clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- set-up ------------------------------------------------------------------
+
+$(BUILD)/.packages-%: packages.txt scripts/packages
+	@mkdir -p $(BUILD)
+	scripts/packages $*
+	@touch $@
+
+$(VENV)/.dependencies: pyproject.toml scripts/develop.py $(BUILD)/.packages-build
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python scripts/develop.py
+	@touch $@
+
+$(TEST_DEPENDENCIES): $(VENV)/.dependencies
+	$(BIN)/python scripts/develop.py test lint
+	@touch $@
+
+native: $(BUILD)/.packages-build
+	@cmake -S . -B $(BUILD)/develop -G Ninja -DMALLOC_TUNER_TESTS=ON > $(BUILD)/develop.log \
+	    || { cat $(BUILD)/develop.log; exit 1; }
+	cmake --build $(BUILD)/develop
+	@cmake --install $(BUILD)/develop --prefix . > $(BUILD)/develop.log
+
+develop: $(TEST_DEPENDENCIES) native ## make the checkout usable in place, as .venv/bin/malloc-tuner
+
+# --- use ---------------------------------------------------------------------
+
+demo: $(VENV)/.dependencies $(BUILD)/.packages-run $(BUILD)/.packages-demo native ## tune a real program; see runs/demo
+	scripts/demo $(BIN)/malloc-tuner configs/campaigns/demo.toml runs/demo
+
+wheel: $(TEST_DEPENDENCIES) ## build the wheel into dist/
+	$(BIN)/python -m pip wheel -q --no-deps -w dist .
+
+# --- tests: everything CI runs -----------------------------------------------
+
+test: test-native test-sanitized test-fuzz test-benchmarks test-python ## run all tests
+
+test-native: native ## C tests, built by gcc
+	ctest --test-dir $(BUILD)/develop --output-on-failure --no-tests=error
+
+test-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## C tests, built by clang with ASan and UBSan
+	@cmake -S . -B $(BUILD)/sanitized -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+	    -DMALLOC_TUNER_TESTS=ON -DMALLOC_TUNER_SANITIZE=ON > $(BUILD)/sanitized.log \
+	    || { cat $(BUILD)/sanitized.log; exit 1; }
+	cmake --build $(BUILD)/sanitized
+	ctest --test-dir $(BUILD)/sanitized --output-on-failure --no-tests=error
+
+$(BUILD)/fuzz/.built: $(BUILD)/.packages-build $(BUILD)/.packages-test FORCE
+	@cmake -S . -B $(BUILD)/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+	    -DMALLOC_TUNER_FUZZ=ON -DMALLOC_TUNER_SANITIZE=ON > $(BUILD)/fuzz.log \
+	    || { cat $(BUILD)/fuzz.log; exit 1; }
+	cmake --build $(BUILD)/fuzz
+	@touch $@
+FORCE:
+
+test-fuzz: $(BUILD)/fuzz/.built ## each fuzz target for a few seconds
+	scripts/fuzz $(BUILD)/fuzz $(FUZZ_SMOKE_SECONDS)
+
+test-benchmarks: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## each benchmark once, on a toy input
+	@set -e; for benchmark in benchmarks/*.py; do \
+	    echo "$$benchmark --smoke"; $(BIN)/python "$$benchmark" --smoke > /dev/null; done
+
+test-python: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## Python unit and end-to-end tests
+	$(BIN)/python -m pytest
+
+# --- more --------------------------------------------------------------------
+
+C_SOURCES = $(shell git ls-files 'rand_malloc/*.[ch]' 'tests/*.[ch]' 'rand_malloc/*.cc' 'tests/*.cc')
+
+lint: develop $(BUILD)/.packages-lint ## ruff, mypy, clang-format, clang-tidy
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	clang-format --dry-run -Werror $(C_SOURCES)
+	clang-tidy --quiet -p $(BUILD)/develop $(filter %.c,$(C_SOURCES))
+
+bench: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo $(BUILD)/.packages-bench ## run every benchmark in full
+	@set -e; for benchmark in benchmarks/*.py; do \
+	    echo; echo "== $$benchmark"; $(BIN)/python "$$benchmark"; done
+
+fuzz: $(BUILD)/fuzz/.built ## each fuzz target for ten minutes (FUZZ_SECONDS)
+	scripts/fuzz $(BUILD)/fuzz $(FUZZ_SECONDS)
+
+clean: ## remove everything that was built, but not runs/
+	rm -rf $(BUILD) $(VENV) dist tuner/native

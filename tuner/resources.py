@@ -22,7 +22,7 @@ def native_file(name: str) -> Path:
     """
     path = _PACKAGE / "native" / name
     if not path.exists():
-        message = f"{name}: not found at {path}; install malloc-tuner with `pip install .`, which builds it"
+        message = f"{name}: not found at {path}; `pip install .` builds and installs it"
         raise MissingToolError(message)
     return path
 
@@ -37,4 +37,19 @@ def configs_dir() -> Path:
         if (candidate / "allocators").is_dir():
             return candidate
     message = f"configs: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
+    raise MissingToolError(message)
+
+
+def packages_file() -> Path:
+    """Return the list of Debian packages that provide what malloc-tuner can use.
+
+    Raises:
+        MissingToolError: the package was installed without it.
+    """
+    for candidate in (_PACKAGE / "packages.txt", _PACKAGE.parent / "packages.txt"):
+        if candidate.is_file():
+            return candidate
+    message = (
+        f"packages.txt: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
+    )
     raise MissingToolError(message)

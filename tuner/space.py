@@ -83,7 +83,8 @@ class Space:
                 message = f"parameter {parameter.name!r} has no level"
                 raise ValueError(message)
             if parameter.condition and parameter.condition.parameter not in seen:
-                message = f"{parameter.name!r} depends on {parameter.condition.parameter!r}, which is not before it"
+                parent = parameter.condition.parameter
+                message = f"{parameter.name!r} depends on {parent!r}, which is not before it"
                 raise ValueError(message)
             seen.add(parameter.name)
         if ALLOCATOR not in seen:
@@ -162,12 +163,15 @@ class Space:
             return 0
         if parameter.is_structural:
             return self._structural_level(parameter, wanted)
-        return self._index(parameter, wanted.get(setting)) if setting in wanted else self._unset(parameter)
+        if setting in wanted:
+            return self._index(parameter, wanted[setting])
+        return self._unset(parameter)
 
     def _structural_level(self, parameter: Parameter, wanted: Mapping[str, Value]) -> int:
         for child in self.parameters:
             condition = child.condition
-            if condition and condition.parameter == parameter.name and child.name.split(".", 1)[1] in wanted:
+            is_child = condition is not None and condition.parameter == parameter.name
+            if condition and is_child and child.name.split(".", 1)[1] in wanted:
                 return self._index(parameter, condition.values[0])
         return 0
 

@@ -1,0 +1,57 @@
+"""What stands below the options of a command's help: examples and exit codes.
+
+The meaning of an exit code is the first line of its error's docstring, so help,
+documentation and code cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tuner.errors import TunerError
+
+USUAL_EXIT_CODES = {0: "Success.", 1: "A defect of malloc-tuner.", 2: "A wrong command line."}
+"""Exit codes every command shares, beside those of its errors."""
+
+
+def error_classes() -> Iterator[type[TunerError]]:
+    """Yield every error of `tuner.errors`, by exit code."""
+    yield from sorted(TunerError.__subclasses__(), key=lambda error: error.exit_code)
+
+
+def meaning(error: type[TunerError]) -> str:
+    """Return the sentence that explains an error class."""
+    return (error.__doc__ or error.__name__).splitlines()[0]
+
+
+def exit_codes() -> dict[int, str]:
+    """Return every exit code of the command with its meaning, ascending."""
+    return USUAL_EXIT_CODES | {error.exit_code: meaning(error) for error in error_classes()}
+
+
+def exit_code_table(codes: Mapping[int, str]) -> str:
+    """Write a table of exit codes; the control character keeps Typer from joining its lines."""
+    return "\n".join(
+        ["\b", "Exit codes:", *(f"  {code:>3}  {codes[code]}" for code in sorted(codes))]
+    )
+
+
+def epilog(*examples: str, errors: tuple[type[TunerError], ...] = ()) -> str:
+    """Write the epilog of one command.
+
+    Args:
+        examples: command lines a user can copy, most common first.
+        errors: the errors this command is known for; the usual codes 0, 1 and 2
+            are always listed.
+
+    Returns:
+        The examples and the table of exit codes.
+
+    Example:
+        >>> print(epilog("malloc-tuner doctor").split(chr(10))[2])
+          malloc-tuner doctor
+    """
+    title = "Example:" if len(examples) == 1 else "Examples:"
+    block = "\n".join(["\b", title, *(f"  {example}" for example in examples)])
+    codes = USUAL_EXIT_CODES | {error.exit_code: meaning(error) for error in errors}
+    return f"{block}\n\n{exit_code_table(codes)}"

@@ -1,0 +1,143 @@
+"""The command `malloc-tuner`: assembles the commands and turns errors into exit codes.
+
+Every command lives in a module of its own with a function `register`.  The
+modules import at the top only what their options need; what does the work is
+imported by the command when it runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module, util
+from typing import Annotated
+
+import typer
+
+import tuner
+from tuner.cli.epilog import exit_code_table, exit_codes
+from tuner.errors import TunerError
+
+COMMANDS = (
+    "record",
+    "trace",
+    "emulate",
+    "tune",
+    "front",
+    "pick",
+    "validate",
+    "report",
+    "export",
+    "doctor",
+)
+"""Modules of the commands, in the order of use, which is the order of the help."""
+
+DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
+"""Set to 1 to see the traceback of a defect."""
+
+_HELP = """\
+Find the malloc, and its settings, that use the least memory for the least work.
+
+Record a program's allocations, tune in emulation, prove it on the program:
+
+\b
+  malloc-tuner record -o app.trace -- ./app --its arguments
+  malloc-tuner tune --trace app.trace --evaluations 300 -o runs/app
+  malloc-tuner validate runs/app -- ./app --its arguments
+  malloc-tuner report runs/app
+  malloc-tuner export runs/app --knee --format env > malloc.env
+
+`malloc-tuner COMMAND --help` shows examples and the exit codes of a command;
+`malloc-tuner doctor` tells what this machine offers.
+"""
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"malloc-tuner {tuner.__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+def build_app() -> typer.Typer:
+    """Assemble the application from the modules in `COMMANDS`."""
+    app = typer.Typer(
+        name="malloc-tuner",
+        no_args_is_help=True,
+        rich_markup_mode=None,  # plain text: brackets stay as they are, and --help is fast
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help=_HELP, epilog=exit_code_table(exit_codes()))(_options)
+    for command in COMMANDS:
+        name = f"tuner.cli.{command}"
+        if util.find_spec(name):
+            import_module(name).register(app)
+    return app
+
+
+def _report_defect(error: Exception) -> None:
+    """Tell the user that this is our fault, and what to send us."""
+    if os.environ.get(DEBUG_VARIABLE) == "1":
+        traceback.print_exc()
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    print(
+        f"malloc-tuner: defect: {type(error).__name__}: {error}\n"
+        f"  at {last.filename}:{last.lineno}; malloc-tuner {tuner.__version__}, "
+        f"Python {platform.python_version()}, {platform.platform()}\n"
+        f"  Please report it with these lines and the output of the same command "
+        f"under {DEBUG_VARIABLE}=1, which adds the traceback.",
+        file=sys.stderr,
+    )
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        arguments: the words after the program's name; None takes them from the
+            command line.
+    """
+    try:
+        build_app()(args=arguments, prog_name="malloc-tuner")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except TunerError as error:
+        print(f"malloc-tuner: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        _abandon_stdout()
+        return 0
+    except Exception as error:  # noqa: BLE001 - the one place where a defect ends
+        _report_defect(error)
+        return 1
+    return 0
+
+
+def _abandon_stdout() -> None:
+    """Stop writing to a reader that went away (``| head``), also at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()
