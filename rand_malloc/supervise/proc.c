@@ -1,0 +1,138 @@
+/* Reading what the kernel knows about a process from /proc: see proc.h.
+ *
+ * Source: proc(5), and fs/proc/task_mmu.c of the kernel for which number is
+ * summed exactly and which one walks the page tables.
+ */
+#include "proc.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum { PATH_ROOM = 64, TEXT_ROOM = 8192 };
+
+/* Read a small file whole; the text is cut at TEXT_ROOM - 1 bytes. */
+static bool read_text(const char *path, char text[TEXT_ROOM])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    size_t length = 0;
+    ssize_t got = 0;
+    while (length < TEXT_ROOM - 1 && (got = read(fd, text + length, TEXT_ROOM - 1 - length)) > 0)
+        length += (size_t)got;
+    close(fd);
+    text[length] = '\0';
+    return got >= 0 && length > 0;
+}
+
+/* Find "\nKEY: N kB"; the key is given with its line feed and colon. */
+static bool find_kb(const char *text, const char *key, uint64_t *bytes)
+{
+    const char *line = strstr(text, key);
+    if (line == NULL)
+        return false;
+    *bytes = strtoull(line + strlen(key), NULL, 10) * 1024;
+    return true;
+}
+
+static bool memory_of_task(const char *path, struct proc_memory *memory)
+{
+    char text[TEXT_ROOM];
+    struct proc_memory found;
+    uint64_t shared = 0;
+    if (!read_text(path, text) || !find_kb(text, "\nVmHWM:", &found.high_water) ||
+        !find_kb(text, "\nRssAnon:", &found.anon) || !find_kb(text, "\nRssFile:", &found.file))
+        return false;
+    if (find_kb(text, "\nRssShmem:", &shared))
+        found.file += shared;
+    *memory = found;
+    return true;
+}
+
+/* When the first thread has ended, only the others still show the memory. */
+static bool memory_of_other_threads(pid_t pid, struct proc_memory *memory)
+{
+    char path[PATH_ROOM];
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    if (tasks == NULL)
+        return false;
+    bool found = false;
+    struct dirent *entry;
+    while (!found && (entry = readdir(tasks)) != NULL) {
+        int tid = atoi(entry->d_name);
+        if (tid > 0) {
+            (void)snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)pid, tid);
+            found = memory_of_task(path, memory);
+        }
+    }
+    closedir(tasks);
+    return found;
+}
+
+bool proc_memory(pid_t pid, struct proc_memory *memory)
+{
+    char path[PATH_ROOM];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    return memory_of_task(path, memory) || memory_of_other_threads(pid, memory);
+}
+
+bool proc_counts(pid_t pid, struct proc_counts *counts)
+{
+    char path[PATH_ROOM];
+    char text[TEXT_ROOM];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (!read_text(path, text))
+        return false;
+    /* The second field is the name in brackets and may hold anything. */
+    const char *rest = strrchr(text, ')');
+    unsigned long minor = 0;
+    unsigned long major = 0;
+    long user_ticks = 0;
+    long system_ticks = 0;
+    if (rest == NULL || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %lu %*u %lu %*u %*u %*u %ld %ld",
+                               &minor, &major, &user_ticks, &system_ticks) != 4)
+        return false;
+    uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
+    *counts = (struct proc_counts){minor, major, (uint64_t)(user_ticks + system_ticks) * tick_ns};
+    return true;
+}
+
+bool proc_lazy_free(pid_t pid, uint64_t *bytes)
+{
+    char path[PATH_ROOM];
+    char text[TEXT_ROOM];
+    (void)snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
+    return read_text(path, text) && find_kb(text, "\nLazyFree:", bytes);
+}
+
+bool proc_maps_file(pid_t pid, const struct stat *file, bool *is_mapped)
+{
+    char path[PATH_ROOM];
+    (void)snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(path, "re");
+    if (maps == NULL)
+        return false;
+    char *line = NULL;
+    size_t room = 0;
+    bool found = false;
+    bool any = false;
+    while (!found && getline(&line, &room, maps) > 0) {
+        unsigned int high = 0;
+        unsigned int low = 0;
+        unsigned long inode = 0;
+        any = true;
+        if (sscanf(line, "%*s %*s %*s %x:%x %lu", &high, &low, &inode) == 3)
+            found = inode == file->st_ino && makedev(high, low) == file->st_dev;
+    }
+    free(line);
+    fclose(maps);
+    if (any)
+        *is_mapped = found;
+    return any;
+}

@@ -1,0 +1,38 @@
+/* Reading what the kernel knows about a process from /proc.
+ *
+ * All functions return false when the process, or the asked part of it, is
+ * gone; the result is then untouched.
+ */
+#ifndef SUPERVISE_PROC_H
+#define SUPERVISE_PROC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* From status.  In bytes. */
+struct proc_memory {
+    uint64_t high_water; /* VmHWM: greatest rss of this program image */
+    uint64_t anon;       /* RssAnon, lazily freed pages included */
+    uint64_t file;       /* RssFile + RssShmem */
+};
+
+/* From stat, for all threads together. */
+struct proc_counts {
+    uint64_t minor_faults;
+    uint64_t major_faults;
+    uint64_t children_cpu_ns; /* of the children waited for; resolution 1 clock tick */
+};
+
+bool proc_memory(pid_t pid, struct proc_memory *memory);
+bool proc_counts(pid_t pid, struct proc_counts *counts);
+
+/* Bytes given back by MADV_FREE which the kernel has not taken yet.
+ * Walks the page tables: time grows with the resident memory. */
+bool proc_lazy_free(pid_t pid, uint64_t *bytes);
+
+/* Whether a file, known by device and inode, is mapped into the process. */
+bool proc_maps_file(pid_t pid, const struct stat *file, bool *is_mapped);
+
+#endif

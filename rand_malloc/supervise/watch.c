@@ -1,0 +1,144 @@
+/* From the start of the program to its end: see watch.h.
+ *
+ * One loop: reap what has changed, sample when due, stop at the limit, sleep
+ * until a signal or the next deadline.  SIGCHLD is blocked and waited for, so
+ * no event is lost between reaping and sleeping.
+ */
+#include "watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void watched_signals(sigset_t *signals)
+{
+    (void)sigemptyset(signals);
+    (void)sigaddset(signals, SIGCHLD);
+    (void)sigaddset(signals, SIGINT);
+    (void)sigaddset(signals, SIGTERM);
+    (void)sigaddset(signals, SIGHUP);
+}
+
+void watch_prepare(void)
+{
+    sigset_t signals;
+    watched_signals(&signals);
+    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
+    /* Orphans of the program become ours, so that they can be ended with it. */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+static bool is_stopping_signal(int number)
+{
+    return number == SIGSTOP || number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
+}
+
+/* Answer one ptrace stop and let the program go on. */
+static void handle_stop(pid_t pid, int status, const struct stat *preload, struct meter *meter)
+{
+    int event = status >> 16;
+    int number = WSTOPSIG(status);
+    if (event == PTRACE_EVENT_STOP && is_stopping_signal(number)) {
+        (void)ptrace(PTRACE_LISTEN, pid, NULL, NULL);
+        return;
+    }
+    if (event == PTRACE_EVENT_EXEC) {
+        meter_start(meter, pid);
+        meter_sample(meter);
+    } else if (event == PTRACE_EVENT_EXIT) {
+        meter_exit(meter, preload);
+    }
+    long delivered = event == 0 ? number : 0;
+    (void)ptrace(PTRACE_CONT, pid, NULL, delivered);
+}
+
+/* Reap everything that has changed; true when the program itself has ended. */
+static bool reap(const struct launched *launched, const struct stat *preload, struct meter *meter,
+                 struct outcome *outcome)
+{
+    int status = 0;
+    struct rusage usage;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, __WALL | WNOHANG, &usage)) > 0) {
+        if (pid != launched->pid)
+            continue;
+        if (WIFSTOPPED(status)) {
+            handle_stop(pid, status, preload, meter);
+            continue;
+        }
+        outcome->wait_status = status;
+        outcome->usage = usage;
+        outcome->wall_ns = monotonic_ns() - meter->start_ns;
+        return true;
+    }
+    return pid < 0 && errno == ECHILD;
+}
+
+/* Sleep until a watched signal or the deadline; returns the signal or 0. */
+static int sleep_until(uint64_t deadline_ns)
+{
+    sigset_t signals;
+    uint64_t now = monotonic_ns();
+    uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
+    struct timespec wait = {(time_t)(left / UINT64_C(1000000000)), (long)(left % UINT64_C(1000000000))};
+    watched_signals(&signals);
+    int number = sigtimedwait(&signals, NULL, &wait);
+    return number > 0 ? number : 0;
+}
+
+/* End one direct child of ours; true when there was one. */
+static bool end_an_orphan(void)
+{
+    char path[64];
+    int pid = 0;
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *children = fopen(path, "re");
+    if (children == NULL)
+        return false;
+    bool found = fscanf(children, "%d", &pid) == 1;
+    fclose(children);
+    if (found) {
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, NULL, __WALL);
+    }
+    return found;
+}
+
+static void end_what_is_left(pid_t group)
+{
+    (void)kill(-group, SIGKILL);
+    while (end_an_orphan()) {
+    }
+}
+
+void watch(const struct plan *plan, const struct launched *launched, const struct stat *preload,
+           struct meter *meter, struct outcome *outcome)
+{
+    *outcome = (struct outcome){0};
+    meter_start(meter, launched->pid);
+    uint64_t limit_ns = plan->timeout_ns == 0 ? UINT64_MAX : meter->start_ns + plan->timeout_ns;
+    uint64_t next_ns = meter->start_ns + plan->sample_ns;
+    while (!reap(launched, preload, meter, outcome)) {
+        uint64_t now = monotonic_ns();
+        if (now >= limit_ns && !outcome->timed_out) {
+            outcome->timed_out = true;
+            (void)kill(-launched->pid, SIGKILL);
+        }
+        if (now >= next_ns) {
+            meter_sample(meter);
+            next_ns = now + plan->sample_ns;
+        }
+        int number = sleep_until(next_ns < limit_ns || outcome->timed_out ? next_ns : limit_ns);
+        if (number != 0 && number != SIGCHLD) {
+            outcome->interrupted = number;
+            (void)kill(-launched->pid, SIGKILL);
+        }
+    }
+    end_what_is_left(launched->pid);
+    curve_finish(&meter->curve);
+}

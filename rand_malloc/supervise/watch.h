@@ -1,0 +1,30 @@
+/* From the start of the program to its end: stops, samples, the time limit. */
+#ifndef SUPERVISE_WATCH_H
+#define SUPERVISE_WATCH_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "launch.h"
+#include "meter.h"
+#include "plan.h"
+
+struct outcome {
+    int wait_status;      /* as from waitpid */
+    bool timed_out;       /* it was killed at the time limit */
+    int interrupted;      /* signal that asked supervise itself to stop; 0: none */
+    struct rusage usage;  /* of the program and the children it waited for */
+    uint64_t wall_ns;     /* from the last exec to the end */
+};
+
+/* Block the signals that watch waits for; call before launch. */
+void watch_prepare(void);
+
+/* Returns when the program has ended and nothing of its process group is left.
+ * preload: the library to look for at the exit, NULL when there is none. */
+void watch(const struct plan *plan, const struct launched *launched, const struct stat *preload,
+           struct meter *meter, struct outcome *outcome);
+
+#endif
