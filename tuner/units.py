@@ -52,7 +52,7 @@ class UnitError(SpecError, ValueError):
 def _whole(text: str, units: Mapping[str, int], default: str | None, what: str) -> int:
     """Parse a number with a unit into whole base units, or say what is allowed."""
     match = _QUANTITY.fullmatch(text.strip())
-    unit = (match["unit"] or default) if match else None
+    unit = (match["unit"] or default or "") if match else ""
     if match is None or unit not in units:
         message = f"{text!r} is not {what}; allowed units: {', '.join(units)}"
         raise UnitError(message)

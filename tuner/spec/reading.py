@@ -1,0 +1,166 @@
+"""Read TOML into strict models; say everything that is wrong at once, in the user's words.
+
+An error names the file, the dotted key, the value found and what is allowed, with the
+closest known key for a misspelt one.  All models derive from `Model`: unknown keys are
+errors, and nothing is converted silently (a number in quotes is not a number).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+import types
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tuner.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from pydantic_core import ErrorDetails
+
+MAX_SHOWN_CHARS = 60
+"""Longer values are cut in messages."""
+
+
+class Model(BaseModel):
+    """Base of everything read from a file: strict, closed and immutable."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, populate_by_name=True
+    )
+
+
+ModelT = TypeVar("ModelT", bound=Model)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file.
+
+    Raises:
+        SpecError: the file cannot be read or is not TOML; names the line.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror or error}"
+        raise SpecError(message) from error
+    except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError
+        message = f"{path}: not valid TOML: {error}"
+        raise SpecError(message) from error
+
+
+def validate(model: type[ModelT], data: Mapping[str, Any], source: str) -> ModelT:
+    """Turn a dictionary in the shape of TOML into a model.
+
+    Args:
+        model: what to build.
+        data: content of the file.
+        source: file name for the messages, or "command line".
+
+    Raises:
+        SpecError: one line per problem.
+    """
+    try:
+        # In JSON mode pydantic's strictness knows that arrays become tuples.
+        return model.model_validate_json(json.dumps(data, default=str))
+    except ValidationError as error:
+        problems = [_explain(model, data, detail) for detail in error.errors()]
+        raise problems_error(source, problems) from error
+
+
+def problems_error(source: str, problems: Iterable[str]) -> SpecError:
+    """Return one SpecError for one or several problems of a file."""
+    lines = list(dict.fromkeys(problems))
+    if len(lines) == 1:
+        return SpecError(f"{source}: {lines[0]}")
+    return SpecError("\n  ".join([f"{source}: {len(lines)} problems", *lines]))
+
+
+def closest(word: str, allowed: Sequence[str]) -> str:
+    """Return "; did you mean 'x'?" for a misspelt word, or an empty text.
+
+    Example:
+        >>> closest("timout", ["timeout", "threads"])
+        "; did you mean 'timeout'?"
+    """
+    close = difflib.get_close_matches(word, allowed, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def unknown_key(path: str, allowed: Sequence[str]) -> str:
+    """Return the message for a key that does not exist."""
+    hint = closest(path.rsplit(".", 1)[-1], allowed)
+    return f"{path}: unknown key{hint or '; '}{' ' if hint else ''}allowed: {', '.join(allowed)}"
+
+
+def show(value: object) -> str:
+    """Return a value as TOML writes it, cut to a readable length."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= MAX_SHOWN_CHARS else text[: MAX_SHOWN_CHARS - 3] + "..."
+
+
+def _explain(model: type[Model], data: Mapping[str, Any], detail: ErrorDetails) -> str:
+    """Return one line for one pydantic error."""
+    loc = detail["loc"]
+    path = _dotted(data, loc)
+    if detail["type"] == "extra_forbidden":
+        return unknown_key(path, _keys_at(model, loc[:-1]))
+    if detail["type"] == "missing":
+        return f"{path}: this key is required"
+    text = detail["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    text = text.replace("a valid integer", "a whole number").replace("a valid", "a")
+    text = text.replace("greater than or equal to", "at least")
+    text = text.replace("less than or equal to", "at most")
+    text = text.replace("a tuple", "an array").replace("a dictionary", "a table")
+    text = text.replace("an object", "a table")
+    if isinstance(detail["input"], dict) or not path:
+        return f"{path}: {text}" if path else text
+    return f"{path} = {show(detail['input'])}: {text}"
+
+
+def _dotted(data: object, loc: Sequence[str | int]) -> str:
+    """Return a location as a dotted path; array entries with a name are shown by it."""
+    path = ""
+    for part in loc:
+        if isinstance(part, int):
+            data = data[part] if isinstance(data, list) and part < len(data) else None
+            name = data.get("name") if isinstance(data, dict) else None
+            path += f".{name}" if isinstance(name, str) else f"[{part}]"
+        else:
+            data = data.get(part) if isinstance(data, dict) else None
+            path += f".{part}" if path else part
+    return path
+
+
+def _keys_at(model: type[Model], loc: Sequence[str | int]) -> list[str]:
+    """Return the keys that the table at a location may have."""
+    kind: Any = model
+    for part in loc:
+        kind = _inner(_plain(kind), part)
+    kind = _plain(kind)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return [field.alias or name for name, field in kind.model_fields.items()]
+    return []
+
+
+def _plain(kind: Any) -> Any:  # noqa: ANN401 - annotations have no common type
+    """Strip Annotated and None from an annotation."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) in {Union, types.UnionType}:
+        return next(arg for arg in get_args(kind) if arg is not type(None))
+    return kind
+
+
+def _inner(kind: Any, part: str | int) -> Any:  # noqa: ANN401 - see _plain
+    """Return the annotation one step further along a location."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        fields = kind.model_fields.items()
+        return next((f.annotation for n, f in fields if part in {n, f.alias}), None)
+    arguments = get_args(kind)
+    return arguments[0 if isinstance(part, int) else -1] if arguments else None
