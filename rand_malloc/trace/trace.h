@@ -7,9 +7,23 @@
  * so a file that was cut off is readable up to its last whole block.
  *
  * Guarantees of the reader: it never allocates from the C heap, never crashes
- * on hostile input, and every event it returns is consistent: an allocation
- * names a free slot, a free or realloc a live one, threads and slots are below
- * the counts of the header, times never go back.
+ * on hostile input, and every event it returns is consistent (the writer refuses
+ * what breaks one of these rules):
+ *
+ *   Slots    An allocation names a free slot, a free or realloc a live one.  Slots
+ *            are numbered densely in the order of first use.  A freed slot belongs
+ *            to the thread that freed it and only that thread allocates into it
+ *            again.  So a replay with free-running threads needs one hand-over per
+ *            block that changes hands (wait until the block of the slot's current
+ *            generation exists) and none for the slot itself.
+ *   Threads  Thread 0 runs from the start and has neither a start nor an exit event.
+ *            Any other thread acts only between its TRACE_THREAD_START and its
+ *            TRACE_THREAD_EXIT.  A thread number is a lane: once its thread has
+ *            ended a new thread may start in it and inherits its free slots, so
+ *            n_threads is the greatest number of threads alive at once, not the
+ *            number of threads ever started.
+ *   Times    Never go back.  On disk they are whole multiples of
+ *            TRACE_TIME_QUANTUM_NS, rounded down.
  */
 #ifndef MALLOC_TUNER_TRACE_H
 #define MALLOC_TUNER_TRACE_H
@@ -18,6 +32,16 @@
 #include <stdint.h>
 
 #define TRACE_FORMAT_VERSION 1u
+
+/* Resolution of time_ns in a file: coarse enough to cost almost nothing, fine
+ * enough for the decay settings of allocators, which count milliseconds. */
+#define TRACE_TIME_QUANTUM_NS 10000u
+
+/* Limits that keep every table small and every product inside 64 bits. */
+#define TRACE_MAX_THREADS    65536u
+#define TRACE_MAX_SLOTS      (1u << 30)
+#define TRACE_MAX_SIZE       (UINT64_C(1) << 47)
+#define TRACE_MAX_ALIGN_LOG2 40u
 
 /* What the event does to the heap. */
 enum trace_op {
@@ -31,7 +55,9 @@ enum trace_op {
     TRACE_OP_COUNT = 7
 };
 
-/* Which entry point the program called; information only, replay follows op. */
+/* Which entry point the program called; information only, replay follows op:
+ * realloc(NULL, n) is a TRACE_MALLOC and realloc(p, 0) a TRACE_FREE, both with
+ * TRACE_API_REALLOC; an aligned new is a TRACE_ALIGNED with TRACE_API_NEW. */
 enum trace_api {
     TRACE_API_MALLOC = 0,
     TRACE_API_CALLOC,
@@ -60,27 +86,30 @@ struct trace_event {
     uint32_t slot;      /* below n_slots; 0 for thread events */
     uint32_t thread;    /* below n_threads: who calls */
     uint32_t owner;     /* below n_threads: who last allocated or reallocated the block
-                         * (== thread for allocations); a free with owner != thread is
-                         * a cross-thread free */
+                         * before this event (== thread for an allocation or a thread
+                         * event); a free with owner != thread is a cross-thread free.
+                         * Derived, not stored: trace_write ignores it */
     uint8_t op;         /* enum trace_op */
     uint8_t api;        /* enum trace_api */
     uint8_t align_log2; /* TRACE_ALIGNED only, else 0 */
     uint8_t reserved;   /* 0 */
 };
+_Static_assert(sizeof(struct trace_event) == 32, "Python maps these 32 bytes");
 
 /* Totals; exact when the file was closed properly, else what was found so far. */
 struct trace_info {
     uint32_t version;
     uint32_t n_threads;
-    uint32_t n_slots;         /* size a table of slots must have */
-    uint32_t page_bytes;      /* of the recorded machine */
+    uint32_t n_slots;    /* size a table of slots must have */
+    uint32_t page_bytes; /* of the recorded machine */
     uint64_t n_events;
     uint64_t duration_ns;
     uint64_t peak_live_bytes;
     uint64_t peak_live_blocks;
-    uint8_t is_complete;      /* 0: the file was cut off; counts cover what is readable */
+    uint8_t is_complete; /* 0: the file was cut off; counts cover what is readable */
     uint8_t reserved[7];
 };
+_Static_assert(sizeof(struct trace_info) == 56, "Python maps these 56 bytes");
 
 enum trace_status {
     TRACE_OK = 0,
@@ -88,44 +117,50 @@ enum trace_status {
     TRACE_ERROR_OPEN = 2,    /* cannot open or read; errno tells */
     TRACE_ERROR_FORMAT = 3,  /* not a trace, or corrupt */
     TRACE_ERROR_VERSION = 4, /* written by a newer version */
-    TRACE_ERROR_MEMORY = 5
+    TRACE_ERROR_MEMORY = 5,
+    TRACE_ERROR_WRITE = 6 /* disk full or similar; errno tells */
 };
 
 struct trace_reader;
 
+/* Every exported function carries this mark. */
+#define TRACE_EXPORT __attribute__((visibility("default")))
+
 /* Opens a trace.  On failure *reader is NULL and message (message_bytes long)
  * says what is wrong and where, as a sentence. */
-int trace_open(const char *path, struct trace_reader **reader, char *message, size_t message_bytes);
+TRACE_EXPORT int trace_open(const char *path, struct trace_reader **reader, char *message,
+                            size_t message_bytes);
 
-void trace_get_info(const struct trace_reader *reader, struct trace_info *info);
+TRACE_EXPORT void trace_get_info(const struct trace_reader *reader, struct trace_info *info);
 
 /* The metadata of the recording as JSON text (argv, versions, machine); lives
  * as long as the reader. */
-const char *trace_metadata(const struct trace_reader *reader);
+TRACE_EXPORT const char *trace_metadata(const struct trace_reader *reader);
 
 /* Fills up to capacity events, *n_read tells how many.  TRACE_OK with at least
  * one event, TRACE_END when none is left, an error otherwise.  A truncated file
  * ends with TRACE_END and is_complete == 0. */
-int trace_read(struct trace_reader *reader, struct trace_event *events, size_t capacity,
-               size_t *n_read);
+TRACE_EXPORT int trace_read(struct trace_reader *reader, struct trace_event *events,
+                            size_t capacity, size_t *n_read);
 
 /* Text for the last error of this reader: what and at which byte. */
-const char *trace_message(const struct trace_reader *reader);
+TRACE_EXPORT const char *trace_message(const struct trace_reader *reader);
 
-void trace_close(struct trace_reader *reader);
+TRACE_EXPORT void trace_close(struct trace_reader *reader);
 
 /* Writing: events in global order; the writer checks what the reader promises. */
 struct trace_writer;
 
-int trace_create(const char *path, const char *metadata_json, uint32_t page_bytes,
-                 struct trace_writer **writer, char *message, size_t message_bytes);
-int trace_write(struct trace_writer *writer, const struct trace_event *events, size_t n_events);
-const char *trace_writer_message(const struct trace_writer *writer);
+TRACE_EXPORT int trace_create(const char *path, const char *metadata_json, uint32_t page_bytes,
+                              struct trace_writer **writer, char *message, size_t message_bytes);
+TRACE_EXPORT int trace_write(struct trace_writer *writer, const struct trace_event *events,
+                             size_t n_events);
+TRACE_EXPORT const char *trace_writer_message(const struct trace_writer *writer);
 
 /* Writes totals into the header and closes; TRACE_OK or an error. */
-int trace_finish(struct trace_writer *writer);
+TRACE_EXPORT int trace_finish(struct trace_writer *writer);
 
 /* Closes and removes an unfinished file. */
-void trace_abandon(struct trace_writer *writer);
+TRACE_EXPORT void trace_abandon(struct trace_writer *writer);
 
 #endif

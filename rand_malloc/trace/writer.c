@@ -1,0 +1,321 @@
+/* writer.c - write a trace block by block.
+ *
+ * The file is valid after every block: until trace_finish the header says that
+ * the totals are not final, and a reader then finds them itself.  An event that
+ * breaks a rule of trace.h is refused with its number and the rule; the events
+ * before it stay written.
+ */
+#define ZSTD_STATIC_LINKING_ONLY /* ZSTD_initStaticCCtx: contexts in our own memory */
+#include "trace.h"
+
+#include "format.h"
+#include "ledger.h"
+#include "memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h> /* snprintf */
+#include <string.h>
+#include <unistd.h>
+#include <zstd.h>
+
+enum {
+    MESSAGE_BYTES = 512,
+    PATH_MAX_BYTES = 4096,
+    /* Level 6 packs about a tenth smaller than 3 and costs less than the merge
+     * that feeds it (docs/decisions/trace.md). */
+    COMPRESSION_LEVEL = 6
+};
+
+static const size_t column_capacity[N_COLUMNS] = {
+    [COLUMN_CODES] = (size_t)FORMAT_BLOCK_EVENTS * CODES_PER_EVENT,
+    [COLUMN_SLOTS] = (size_t)FORMAT_BLOCK_EVENTS * SLOT_MAX_BYTES,
+    [COLUMN_SIZES] = (size_t)FORMAT_BLOCK_EVENTS * SIZE_MAX_BYTES,
+    [COLUMN_EXTRAS] = (size_t)FORMAT_BLOCK_EVENTS * EXTRAS_MAX_BYTES,
+};
+
+/* The previous slot of a lane counts only within one block. */
+struct lane {
+    uint32_t block;
+    uint32_t slot;
+};
+
+struct trace_writer {
+    int fd;
+    int status; /* TRACE_OK, or the error that ended writing */
+    struct format_header header;
+    struct format_block block; /* the one being filled; n_events of it so far */
+    uint32_t block_number;     /* 1 for the first */
+    uint32_t thread;           /* of the last event */
+    uint64_t time_quanta;      /* of the last event */
+    struct ledger ledger;
+    struct lane *lanes;          /* TRACE_MAX_THREADS entries */
+    uint8_t *columns[N_COLUMNS]; /* column_capacity each */
+    uint8_t *ends[N_COLUMNS];    /* where the next byte goes */
+    uint8_t *raw;                /* FORMAT_RAW_MAX_BYTES */
+    uint8_t *packed;             /* packed_capacity */
+    size_t packed_capacity;
+    void *workspace; /* of the zstd context */
+    size_t workspace_bytes;
+    ZSTD_CCtx *packer; /* inside workspace */
+    char path[PATH_MAX_BYTES];
+    char message[MESSAGE_BYTES];
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(struct trace_writer *writer, int status,
+                                                      const char *format, ...) {
+    int n = snprintf(writer->message, sizeof writer->message, "%.300s: ", writer->path);
+    va_list arguments;
+    va_start(arguments, format);
+    if (n > 0 && (size_t)n < sizeof writer->message)
+        vsnprintf(writer->message + n, sizeof writer->message - (size_t)n, format, arguments);
+    va_end(arguments);
+    writer->status = status;
+    return status;
+}
+
+static int write_all(struct trace_writer *writer, const void *bytes, size_t n_bytes) {
+    const char *from = bytes;
+    while (n_bytes > 0) {
+        ssize_t n = write(writer->fd, from, n_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail(writer, TRACE_ERROR_WRITE, "cannot write: %s", strerror(errno));
+        from += n;
+        n_bytes -= (size_t)n;
+    }
+    return TRACE_OK;
+}
+
+/* ---- blocks ---- */
+
+static void begin_block(struct trace_writer *writer) {
+    memcpy(writer->ends, writer->columns, sizeof writer->ends);
+    writer->block_number++;
+    writer->block = (struct format_block){
+        .magic = TRACE_BLOCK_MAGIC, .time_quanta = writer->time_quanta, .thread = writer->thread};
+}
+
+/* Lays the columns behind their lengths; returns the bytes of all. */
+static size_t join_columns(struct trace_writer *writer) {
+    uint32_t lengths[N_COLUMNS];
+    size_t n = sizeof lengths;
+    for (int i = 0; i < N_COLUMNS; i++) {
+        lengths[i] = (uint32_t)(writer->ends[i] - writer->columns[i]);
+        memcpy(writer->raw + n, writer->columns[i], lengths[i]);
+        n += lengths[i];
+    }
+    memcpy(writer->raw, lengths, sizeof lengths);
+    return n;
+}
+
+static int end_block(struct trace_writer *writer) {
+    struct format_block *block = &writer->block;
+    if (block->n_events == 0)
+        return TRACE_OK;
+    size_t raw_bytes = join_columns(writer);
+    size_t n = ZSTD_compressCCtx(writer->packer, writer->packed, writer->packed_capacity,
+                                 writer->raw, raw_bytes, COMPRESSION_LEVEL);
+    if (ZSTD_isError(n))
+        return fail(writer, TRACE_ERROR_MEMORY, "cannot pack a block: %s", ZSTD_getErrorName(n));
+    block->raw_bytes = (uint32_t)raw_bytes;
+    block->packed_bytes = (uint32_t)n;
+    uint64_t sum = format_checksum(FORMAT_CHECKSUM_START, block, sizeof *block - 8);
+    block->checksum = format_checksum(sum, writer->packed, n);
+    if (write_all(writer, block, sizeof *block) != TRACE_OK ||
+        write_all(writer, writer->packed, n) != TRACE_OK)
+        return writer->status;
+    writer->header.blocks_bytes += sizeof *block + n;
+    begin_block(writer);
+    return TRACE_OK;
+}
+
+/* ---- events ---- */
+
+static void put_byte(struct trace_writer *writer, enum format_column column, unsigned byte) {
+    *writer->ends[column]++ = (uint8_t)byte;
+}
+
+static void put_varint(struct trace_writer *writer, enum format_column column, uint64_t value) {
+    for (; value >= 0x80; value >>= 7)
+        put_byte(writer, column, (unsigned)(value & 0x7f) | 0x80);
+    put_byte(writer, column, (unsigned)value);
+}
+
+static void put_slot(struct trace_writer *writer, uint32_t slot) {
+    struct lane *lane = &writer->lanes[writer->thread];
+    uint32_t previous = lane->block == writer->block_number ? lane->slot : 0;
+    int64_t difference = (int64_t)slot - previous;
+    put_varint(writer, COLUMN_SLOTS, (uint64_t)difference << 1 ^ (uint64_t)(difference >> 63));
+    *lane = (struct lane){writer->block_number, slot};
+}
+
+static void put_event(struct trace_writer *writer, const struct trace_event *event) {
+    uint64_t time_quanta = event->time_ns / TRACE_TIME_QUANTUM_NS;
+    if (time_quanta != writer->time_quanta) {
+        put_byte(writer, COLUMN_CODES, CODE_ELAPSED);
+        put_varint(writer, COLUMN_EXTRAS, time_quanta - writer->time_quanta);
+        writer->time_quanta = time_quanta;
+    }
+    if (event->thread != writer->thread) {
+        put_byte(writer, COLUMN_CODES, CODE_THREAD);
+        put_varint(writer, COLUMN_EXTRAS, event->thread);
+        writer->thread = event->thread;
+    }
+    put_byte(writer, COLUMN_CODES, event->op | (unsigned)event->api << CODE_OP_BITS);
+    if (event->op < TRACE_THREAD_START)
+        put_slot(writer, event->slot);
+    if (event->op <= TRACE_REALLOC)
+        put_varint(writer, COLUMN_SIZES, event->size);
+    if (event->op == TRACE_ALIGNED)
+        put_byte(writer, COLUMN_EXTRAS, event->align_log2);
+    writer->block.n_events++;
+}
+
+int trace_write(struct trace_writer *writer, const struct trace_event *events, size_t n_events) {
+    for (size_t i = 0; i < n_events && writer->status == TRACE_OK; i++) {
+        struct trace_event event = events[i];
+        event.time_ns -= event.time_ns % TRACE_TIME_QUANTUM_NS;
+        const char *why = ledger_apply(&writer->ledger, &event);
+        if (why != NULL)
+            return fail(writer, TRACE_ERROR_FORMAT, "event %" PRIu64 ": %s",
+                        writer->ledger.n_events, why);
+        put_event(writer, &event);
+        if (writer->block.n_events == FORMAT_BLOCK_EVENTS)
+            end_block(writer);
+    }
+    return writer->status;
+}
+
+const char *trace_writer_message(const struct trace_writer *writer) {
+    return writer->message;
+}
+
+/* ---- opening and closing ---- */
+
+static int allocate_buffers(struct trace_writer *writer) {
+    int is_good = ledger_open(&writer->ledger);
+    for (int i = 0; i < N_COLUMNS; i++) {
+        writer->columns[i] = memory_map(column_capacity[i]);
+        is_good &= writer->columns[i] != NULL;
+    }
+    writer->packed_capacity = ZSTD_COMPRESSBOUND(FORMAT_RAW_MAX_BYTES);
+    writer->workspace_bytes = ZSTD_estimateCCtxSize(COMPRESSION_LEVEL);
+    writer->lanes = memory_map(TRACE_MAX_THREADS * sizeof *writer->lanes);
+    writer->raw = memory_map(FORMAT_RAW_MAX_BYTES);
+    writer->packed = memory_map(writer->packed_capacity);
+    writer->workspace = memory_map(writer->workspace_bytes);
+    is_good &= writer->lanes != NULL && writer->raw != NULL && writer->packed != NULL &&
+               writer->workspace != NULL;
+    if (is_good)
+        writer->packer = ZSTD_initStaticCCtx(writer->workspace, writer->workspace_bytes);
+    if (writer->packer == NULL)
+        return fail(writer, TRACE_ERROR_MEMORY, "no memory for the buffers");
+    return TRACE_OK;
+}
+
+static void seal_header(struct format_header *header) {
+    header->checksum = format_checksum(FORMAT_CHECKSUM_START, header, sizeof *header - 8);
+}
+
+static int write_start(struct trace_writer *writer, const char *metadata_json,
+                       uint32_t page_bytes) {
+    struct format_header *header = &writer->header;
+    size_t metadata_bytes = strlen(metadata_json);
+    if (metadata_bytes > FORMAT_METADATA_MAX_BYTES)
+        return fail(writer, TRACE_ERROR_FORMAT, "the metadata is longer than %d bytes",
+                    FORMAT_METADATA_MAX_BYTES);
+    memcpy(header->magic, TRACE_MAGIC, TRACE_MAGIC_BYTES);
+    header->version = TRACE_FORMAT_VERSION;
+    header->header_bytes = sizeof *header;
+    header->page_bytes = page_bytes;
+    header->metadata_bytes = metadata_bytes;
+    header->time_quantum_ns = TRACE_TIME_QUANTUM_NS;
+    seal_header(header);
+    uint64_t sum = format_checksum(FORMAT_CHECKSUM_START, metadata_json, metadata_bytes);
+    if (write_all(writer, header, sizeof *header) != TRACE_OK ||
+        write_all(writer, metadata_json, metadata_bytes) != TRACE_OK)
+        return writer->status;
+    return write_all(writer, &sum, sizeof sum);
+}
+
+static void close_writer(struct trace_writer *writer) {
+    if (writer->fd >= 0)
+        close(writer->fd);
+    ledger_close(&writer->ledger);
+    for (int i = 0; i < N_COLUMNS; i++)
+        memory_unmap(writer->columns[i], column_capacity[i]);
+    memory_unmap(writer->lanes, TRACE_MAX_THREADS * sizeof *writer->lanes);
+    memory_unmap(writer->raw, FORMAT_RAW_MAX_BYTES);
+    memory_unmap(writer->packed, writer->packed_capacity);
+    memory_unmap(writer->workspace, writer->workspace_bytes);
+    memory_unmap(writer, sizeof *writer);
+}
+
+static int open_writer(struct trace_writer *writer, const char *metadata_json,
+                       uint32_t page_bytes) {
+    writer->fd = open(writer->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (writer->fd < 0)
+        return fail(writer, TRACE_ERROR_WRITE, "cannot create the trace: %s", strerror(errno));
+    if (allocate_buffers(writer) != TRACE_OK)
+        return writer->status;
+    begin_block(writer);
+    return write_start(writer, metadata_json, page_bytes);
+}
+
+int trace_create(const char *path, const char *metadata_json, uint32_t page_bytes,
+                 struct trace_writer **writer, char *message, size_t message_bytes) {
+    *writer = NULL;
+    struct trace_writer *new_writer = memory_map(sizeof *new_writer);
+    if (new_writer == NULL || strlen(path) >= sizeof new_writer->path) {
+        memory_unmap(new_writer, sizeof *new_writer);
+        snprintf(message, message_bytes, "%.300s: no memory, or the name is too long", path);
+        return TRACE_ERROR_MEMORY;
+    }
+    memcpy(new_writer->path, path, strlen(path) + 1);
+    int status = open_writer(new_writer, metadata_json, page_bytes);
+    if (status != TRACE_OK) {
+        snprintf(message, message_bytes, "%s", new_writer->message);
+        trace_abandon(new_writer);
+        return status;
+    }
+    *writer = new_writer;
+    return TRACE_OK;
+}
+
+static void set_totals(struct format_header *header, const struct ledger *ledger) {
+    header->flags = FORMAT_IS_COMPLETE;
+    header->n_events = ledger->n_events;
+    header->duration_ns = ledger->time_ns;
+    header->peak_live_bytes = ledger->peak_live_bytes;
+    header->peak_live_blocks = ledger->peak_live_blocks;
+    header->n_threads = ledger->n_threads;
+    header->n_slots = ledger->n_slots;
+    seal_header(header);
+}
+
+int trace_finish(struct trace_writer *writer) {
+    int status = writer->status;
+    if (status == TRACE_OK)
+        status = end_block(writer);
+    if (status == TRACE_OK) {
+        set_totals(&writer->header, &writer->ledger);
+        ssize_t n = pwrite(writer->fd, &writer->header, sizeof writer->header, 0);
+        if (n != (ssize_t)sizeof writer->header)
+            status = TRACE_ERROR_WRITE;
+    }
+    if (close(writer->fd) != 0 && status == TRACE_OK)
+        status = TRACE_ERROR_WRITE;
+    writer->fd = -1;
+    close_writer(writer);
+    return status;
+}
+
+void trace_abandon(struct trace_writer *writer) {
+    if (writer->fd >= 0)
+        unlink(writer->path);
+    close_writer(writer);
+}

@@ -1,0 +1,349 @@
+/* test_trace.c - what the trace library promises in trace.h.
+ *
+ * A generator makes random legal traces (fixed seeds); written and read back they
+ * must be equal, cut off at any byte they must end early and never crash, damaged
+ * they must be refused, and illegal events must be refused by the writer.
+ */
+#include "trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum {
+    N_LANES = 4,
+    MAX_EVENTS = 200000
+};
+
+static char path[64];
+static char message[512];
+
+static uint64_t next_random(uint64_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* ---- generator of legal traces ---- */
+
+struct generator {
+    uint64_t random;
+    uint64_t time_ns;
+    uint32_t n_slots;
+    uint32_t live[MAX_EVENTS]; /* slots */
+    uint32_t n_live;
+    uint32_t owners[MAX_EVENTS];
+    uint32_t free_slots[N_LANES][MAX_EVENTS];
+    uint32_t n_free[N_LANES];
+    int is_running[N_LANES];
+};
+
+static struct trace_event make_allocation(struct generator *g, uint32_t thread) {
+    struct trace_event event = {.thread = thread, .owner = thread};
+    event.op = (uint8_t)(next_random(&g->random) % 3);
+    event.api = (uint8_t)(next_random(&g->random) % 9);
+    event.size = next_random(&g->random) >> (next_random(&g->random) % 47 + 17);
+    event.align_log2 = event.op == TRACE_ALIGNED ? (uint8_t)(next_random(&g->random) % 13) : 0;
+    event.slot = g->n_free[thread] > 0 ? g->free_slots[thread][--g->n_free[thread]] : g->n_slots++;
+    g->live[g->n_live++] = event.slot;
+    g->owners[event.slot] = thread;
+    return event;
+}
+
+static struct trace_event make_change(struct generator *g, uint32_t thread) {
+    uint32_t i = (uint32_t)(next_random(&g->random) % g->n_live);
+    uint32_t slot = g->live[i];
+    struct trace_event event = {.thread = thread, .slot = slot, .owner = g->owners[slot]};
+    if (next_random(&g->random) % 4 == 0) {
+        event.op = TRACE_REALLOC;
+        event.api = TRACE_API_REALLOC;
+        event.size = next_random(&g->random) % 5000;
+        g->owners[slot] = thread;
+        return event;
+    }
+    event.op = TRACE_FREE;
+    event.api = TRACE_API_FREE;
+    g->live[i] = g->live[--g->n_live];
+    g->free_slots[thread][g->n_free[thread]++] = slot;
+    return event;
+}
+
+static struct trace_event make_event(struct generator *g) {
+    uint32_t thread = (uint32_t)(next_random(&g->random) % N_LANES);
+    struct trace_event event;
+    if (thread > 0 && (!g->is_running[thread] || next_random(&g->random) % 100 == 0)) {
+        while (!g->is_running[thread - 1] && thread > 1)
+            thread--; /* lanes come into use in order */
+        event = (struct trace_event){.thread = thread, .owner = thread, .api = TRACE_API_THREAD};
+        event.op = g->is_running[thread] ? TRACE_THREAD_EXIT : TRACE_THREAD_START;
+        g->is_running[thread] = !g->is_running[thread];
+    } else if (g->n_live == 0 || next_random(&g->random) % 2 == 0) {
+        event = make_allocation(g, thread);
+    } else {
+        event = make_change(g, thread);
+    }
+    g->time_ns += next_random(&g->random) % 3 * TRACE_TIME_QUANTUM_NS;
+    event.time_ns = g->time_ns;
+    return event;
+}
+
+static struct trace_event *make_trace(uint64_t seed, size_t n_events) {
+    struct generator *g = calloc(1, sizeof *g);
+    struct trace_event *events = calloc(n_events, sizeof *events);
+    CHECK(g != NULL && events != NULL);
+    g->random = seed;
+    g->is_running[0] = 1;
+    for (size_t i = 0; i < n_events; i++)
+        events[i] = make_event(g);
+    free(g);
+    return events;
+}
+
+/* ---- helpers ---- */
+
+static void write_trace(const struct trace_event *events, size_t n_events, int is_finished) {
+    struct trace_writer *writer;
+    CHECK(trace_create(path, "{\"a\":1}", 4096, &writer, message, sizeof message) == TRACE_OK);
+    int status = trace_write(writer, events, n_events);
+    if (status != TRACE_OK)
+        fprintf(stderr, "%s\n", trace_writer_message(writer));
+    CHECK(status == TRACE_OK);
+    if (is_finished)
+        CHECK(trace_finish(writer) == TRACE_OK);
+}
+
+/* Reads everything in odd-sized steps; the status that ended it. */
+static int read_trace(struct trace_event *events, size_t capacity, size_t *n_events) {
+    struct trace_reader *reader;
+    *n_events = 0;
+    int status = trace_open(path, &reader, message, sizeof message);
+    if (status != TRACE_OK) {
+        CHECK(reader == NULL);
+        CHECK(message[0] != '\0');
+        return status;
+    }
+    while (status == TRACE_OK) {
+        size_t n;
+        size_t step = capacity - *n_events < 777 ? capacity - *n_events : 777;
+        status = trace_read(reader, events + *n_events, step, &n);
+        *n_events += n;
+        if (step == 0)
+            break;
+    }
+    snprintf(message, sizeof message, "%s", trace_message(reader));
+    trace_close(reader);
+    return status;
+}
+
+static size_t load_file(unsigned char **bytes) {
+    FILE *file = fopen(path, "rb");
+    CHECK(file != NULL);
+    CHECK(fseek(file, 0, SEEK_END) == 0);
+    size_t n = (size_t)ftell(file);
+    rewind(file);
+    *bytes = malloc(n);
+    CHECK(fread(*bytes, 1, n, file) == n);
+    fclose(file);
+    return n;
+}
+
+static void store_file(const unsigned char *bytes, size_t n) {
+    FILE *file = fopen(path, "wb");
+    CHECK(file != NULL);
+    CHECK(fwrite(bytes, 1, n, file) == n);
+    CHECK(fclose(file) == 0);
+}
+
+/* ---- tests ---- */
+
+static void test_read_returns_what_was_written(uint64_t seed, size_t n_events) {
+    struct trace_event *events = make_trace(seed, n_events);
+    struct trace_event *back = calloc(n_events + 1, sizeof *back);
+    size_t n_back = 0;
+    write_trace(events, n_events, 1);
+    CHECK(read_trace(back, n_events + 1, &n_back) == TRACE_END);
+    CHECK(n_back == n_events);
+    for (size_t i = 0; i < n_events; i++)
+        CHECK(memcmp(&events[i], &back[i], sizeof *events) == 0);
+    free(events);
+    free(back);
+}
+
+static void test_totals_are_those_of_the_events(void) {
+    struct trace_event events[] = {
+        {.op = TRACE_MALLOC, .size = 100, .slot = 0},
+        {.op = TRACE_MALLOC, .size = 50, .slot = 1, .time_ns = 29999},
+        {.op = TRACE_FREE, .slot = 0, .time_ns = 30000},
+        {.op = TRACE_REALLOC, .slot = 1, .size = 60, .time_ns = 50000},
+        {.op = TRACE_THREAD_START, .thread = 1, .time_ns = 50000},
+    };
+    struct trace_reader *reader;
+    struct trace_info info;
+    write_trace(events, 5, 1);
+    CHECK(trace_open(path, &reader, message, sizeof message) == TRACE_OK);
+    trace_get_info(reader, &info);
+    CHECK(strcmp(trace_metadata(reader), "{\"a\":1}") == 0);
+    trace_close(reader);
+    CHECK(info.version == TRACE_FORMAT_VERSION && info.page_bytes == 4096);
+    CHECK(info.n_events == 5 && info.n_slots == 2 && info.n_threads == 2);
+    CHECK(info.duration_ns == 50000 && info.is_complete);
+    CHECK(info.peak_live_bytes == 150 && info.peak_live_blocks == 2);
+}
+
+static void test_cut_off_at_every_byte_it_ends_early(void) {
+    enum {
+        N = 70000,
+        STEP = 97
+    };
+    struct trace_event *events = make_trace(5, N);
+    struct trace_event *back = calloc(N + 1, sizeof *back);
+    unsigned char *bytes;
+    size_t n_back = 0;
+    write_trace(events, N, 1);
+    size_t n_bytes = load_file(&bytes);
+    for (size_t cut = 0; cut < n_bytes; cut += cut < 400 || cut + 400 > n_bytes ? 1 : STEP * 257) {
+        store_file(bytes, cut);
+        int status = read_trace(back, N + 1, &n_back);
+        CHECK(status == (cut < 128 + 7 + 8 ? TRACE_ERROR_FORMAT : TRACE_END));
+        CHECK(n_back == 0 || n_back == 65536);
+        CHECK(memcmp(events, back, n_back * sizeof *back) == 0);
+    }
+    CHECK(n_back == 65536);
+    free(bytes);
+    free(events);
+    free(back);
+}
+
+static void test_damage_is_noticed(void) {
+    enum {
+        N = 500
+    };
+    struct trace_event *events = make_trace(6, N);
+    struct trace_event back[N + 1];
+    unsigned char *bytes;
+    size_t n_back = 0;
+    write_trace(events, N, 1);
+    size_t n_bytes = load_file(&bytes);
+    for (size_t i = 0; i < n_bytes * 8; i += 3) {
+        bytes[i / 8] ^= (unsigned char)(1u << i % 8);
+        store_file(bytes, n_bytes);
+        int status = read_trace(back, N + 1, &n_back);
+        CHECK(status == TRACE_ERROR_FORMAT || status == TRACE_ERROR_VERSION);
+        bytes[i / 8] ^= (unsigned char)(1u << i % 8);
+    }
+    free(bytes);
+    free(events);
+}
+
+static void test_a_writer_that_was_killed_leaves_a_readable_trace(void) {
+    enum {
+        N = 150000
+    };
+    struct trace_event *events = make_trace(7, N);
+    struct trace_event *back = calloc(N + 1, sizeof *back);
+    size_t n_back = 0;
+    write_trace(events, N, 0);
+    CHECK(read_trace(back, N + 1, &n_back) == TRACE_END);
+    CHECK(n_back == 131072);
+    CHECK(memcmp(events, back, n_back * sizeof *back) == 0);
+    free(events);
+    free(back);
+}
+
+static void test_a_future_version_is_named(void) {
+    unsigned char *bytes;
+    struct trace_event event = {.op = TRACE_MALLOC};
+    struct trace_event back;
+    size_t n_back = 0;
+    write_trace(&event, 1, 1);
+    size_t n_bytes = load_file(&bytes);
+    bytes[8] = 9;
+    store_file(bytes, n_bytes);
+    CHECK(read_trace(&back, 1, &n_back) == TRACE_ERROR_VERSION);
+    CHECK(strstr(message, "format version 9 is newer than 1") != NULL);
+    free(bytes);
+}
+
+static void check_refused(const struct trace_event *events, size_t n_events, const char *why) {
+    struct trace_writer *writer;
+    CHECK(trace_create(path, "{}", 4096, &writer, message, sizeof message) == TRACE_OK);
+    CHECK(trace_write(writer, events, n_events) == TRACE_ERROR_FORMAT);
+    if (strstr(trace_writer_message(writer), why) == NULL)
+        fprintf(stderr, "got: %s\n", trace_writer_message(writer));
+    CHECK(strstr(trace_writer_message(writer), why) != NULL);
+    trace_abandon(writer);
+    CHECK(access(path, F_OK) != 0);
+}
+
+static void test_illegal_events_are_refused(void) {
+    const struct trace_event start = {.op = TRACE_THREAD_START, .thread = 1};
+    const struct trace_event block = {.op = TRACE_MALLOC};
+    const struct trace_event twice[] = {block, block};
+    const struct trace_event sparse[] = {{.op = TRACE_MALLOC, .slot = 1}};
+    const struct trace_event unknown[] = {{.op = TRACE_FREE}};
+    const struct trace_event dead[] = {block, {.op = TRACE_FREE}, {.op = TRACE_REALLOC}};
+    const struct trace_event stolen[] = {
+        block, start, {.op = TRACE_FREE, .thread = 1}, {.op = TRACE_MALLOC, .thread = 0}};
+    const struct trace_event stranger[] = {{.op = TRACE_MALLOC, .thread = 1}};
+    const struct trace_event gone[] = {
+        start, {.op = TRACE_THREAD_EXIT, .thread = 1}, {.op = TRACE_MALLOC, .thread = 1}};
+    const struct trace_event first[] = {{.op = TRACE_THREAD_START, .thread = 0}};
+    const struct trace_event back[] = {{.op = TRACE_MALLOC, .time_ns = 20000},
+                                       {.op = TRACE_MALLOC, .slot = 1, .time_ns = 9999}};
+    check_refused(twice, 2, "event 1: an allocation names a slot that is live");
+    check_refused(sparse, 1, "event 0: a new slot is not the next unused number");
+    check_refused(unknown, 1, "event 0: a free names a slot that is not live");
+    check_refused(dead, 3, "event 2: a realloc names a slot that is not live");
+    check_refused(stolen, 4, "event 3: an allocation names a slot that another thread freed");
+    check_refused(stranger, 1, "event 0: a thread number is not in use");
+    check_refused(gone, 3, "event 2: a thread acts before its start or after its exit");
+    check_refused(first, 1, "event 0: thread 0 neither starts nor exits");
+    check_refused(back, 2, "event 1: time goes back");
+}
+
+static void test_what_is_no_trace_is_refused(void) {
+    struct trace_event back;
+    size_t n_back = 0;
+    unlink(path);
+    CHECK(read_trace(&back, 1, &n_back) == TRACE_ERROR_OPEN);
+    CHECK(strstr(message, "No such file") != NULL);
+    store_file((const unsigned char *)"#!/bin/sh\n", 10);
+    CHECK(read_trace(&back, 1, &n_back) == TRACE_ERROR_FORMAT);
+    CHECK(strstr(message, "not a malloc-tuner trace") != NULL);
+}
+
+static void test_an_empty_trace_is_a_trace(void) {
+    struct trace_event back;
+    size_t n_back = 0;
+    write_trace(NULL, 0, 1);
+    CHECK(read_trace(&back, 1, &n_back) == TRACE_END);
+    CHECK(n_back == 0);
+}
+
+int main(void) {
+    snprintf(path, sizeof path, "test_trace.%d.trace", (int)getpid());
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        test_read_returns_what_was_written(seed * 7919, seed * seed * 10);
+    test_read_returns_what_was_written(4, 200000);
+    test_totals_are_those_of_the_events();
+    test_cut_off_at_every_byte_it_ends_early();
+    test_damage_is_noticed();
+    test_a_writer_that_was_killed_leaves_a_readable_trace();
+    test_a_future_version_is_named();
+    test_illegal_events_are_refused();
+    test_what_is_no_trace_is_refused();
+    test_an_empty_trace_is_a_trace();
+    unlink(path);
+    puts("passed");
+    return 0;
+}
