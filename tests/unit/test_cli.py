@@ -1,0 +1,220 @@
+"""The command line as a whole: help that teaches, exit codes, and how errors end."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import tuner
+from tuner.cli import main
+from tuner.cli.epilog import epilog, error_classes, exit_codes
+from tuner.errors import SpecError, StoreError, TunerError
+
+COMMANDS = [command for command in main.COMMANDS if command != "trace"] + ["trace info"]
+"""Every command a user can call; `trace` is a group."""
+
+
+def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Return exit code, stdout and stderr of one call."""
+    code = main.run(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def failing_app(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """Replace the commands by one, `fail`, which raises what is put into the list."""
+    errors: list[BaseException] = []
+
+    def build() -> typer.Typer:
+        app = typer.Typer(pretty_exceptions_enable=False)
+
+        @app.callback()
+        def options() -> None: ...
+
+        @app.command("fail")
+        def fail() -> None:
+            raise errors[0]
+
+        return app
+
+    monkeypatch.setattr(main, "build_app", build)
+    return errors
+
+
+def test_every_listed_command_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run_cli(capsys, "--help")
+
+    assert code == 0
+    listed = re.findall(
+        r"^  ([a-z]+)  ", out.split("Commands:")[1].split("Exit codes:")[0], re.MULTILINE
+    )
+    assert listed == list(main.COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_teaches(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """It has a one-line purpose, an example that names the command, and its exit codes."""
+    code, out, _ = run_cli(capsys, *command.split(), "--help")
+
+    assert code == 0
+    usage, purpose = re.split(r"\n\s*\n", out.strip())[:2]
+    assert f"malloc-tuner {command}" in usage
+    assert purpose.strip()
+    examples = out.split("Example", 1)[1].split("Exit codes:", 1)[0]
+    assert f"malloc-tuner {command}" in examples
+    codes = {
+        int(code) for code in re.findall(r"^\s+(\d+)  ", out.split("Exit codes:")[1], re.MULTILINE)
+    }
+    assert {0, 1, 2} <= codes <= set(exit_codes())
+
+
+def test_exit_codes_are_distinct() -> None:
+    codes = [error.exit_code for error in error_classes()]
+
+    assert len(codes) == len(set(codes))
+    assert not {0, 1, 2} & set(codes)
+
+
+def test_every_error_says_what_it_means() -> None:
+    assert all(error.__doc__ for error in error_classes())
+
+
+def test_help_lists_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run_cli(capsys, "--help")
+
+    for code, text in exit_codes().items():
+        assert re.search(rf"^\s+{code}  {re.escape(text)}$", out, re.MULTILINE)
+
+
+def test_epilog_keeps_its_lines() -> None:
+    text = epilog("malloc-tuner x 1", "malloc-tuner x 2", errors=(SpecError,))
+
+    assert text.splitlines()[:4] == ["\b", "Examples:", "  malloc-tuner x 1", "  malloc-tuner x 2"]
+    assert text.splitlines()[-1] == f"    3  {SpecError.__doc__}"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(capsys, "--version") == (0, f"malloc-tuner {tuner.__version__}\n", "")
+
+
+def test_usage_error_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run_cli(capsys, "doctor", "--no-such-option")
+
+    assert (code, out) == (2, "")
+    assert "--no-such-option" in err
+
+
+@pytest.mark.parametrize("error", [SpecError("a.toml: seed: not a number"), StoreError("locked")])
+def test_an_error_is_one_message_and_its_exit_code(
+    capsys: pytest.CaptureFixture[str], failing_app: list[BaseException], error: TunerError
+) -> None:
+    failing_app.append(error)
+
+    assert run_cli(capsys, "fail") == (error.exit_code, "", f"malloc-tuner: {error}\n")
+
+
+def test_ctrl_c_exits_130(
+    capsys: pytest.CaptureFixture[str], failing_app: list[BaseException]
+) -> None:
+    failing_app.append(KeyboardInterrupt())
+
+    code, out, err = run_cli(capsys, "fail")
+
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("debug", ["0", "1"])
+def test_a_defect_asks_for_a_report(
+    capsys: pytest.CaptureFixture[str],
+    failing_app: list[BaseException],
+    monkeypatch: pytest.MonkeyPatch,
+    debug: str,
+) -> None:
+    """The traceback is shown only on demand."""
+    monkeypatch.setenv(main.DEBUG_VARIABLE, debug)
+    failing_app.append(ZeroDivisionError("oops"))
+
+    code, out, err = run_cli(capsys, "fail")
+
+    assert (code, out) == (1, "")
+    assert "malloc-tuner: defect: ZeroDivisionError: oops" in err
+    assert main.DEBUG_VARIABLE in err
+    assert ("Traceback" in err) == (debug == "1")
+
+
+def start(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], check=False, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """What computes and draws is imported by the command that needs it."""
+    heavy = "{'numpy', 'scipy', 'matplotlib', 'plotly', 'pymoo', 'deap', 'moocore', 'jinja2'}"
+    code = (
+        "import sys\nfrom tuner.cli import main\nmain.run(['--help'])\n"
+        f"print({heavy} & set(sys.modules), file=sys.stderr)\n"
+    )
+
+    assert start("-c", code).stderr == "set()\n"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    """As in `malloc-tuner --help | head -0`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tuner.cli.main", "--help"],
+            check=False,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    finally:
+        os.close(writing)
+
+    assert done.stderr == ""
+
+
+def test_completion_completes_a_command() -> None:
+    """What the shell calls when the user presses tab after `malloc-tuner do`."""
+    environment = os.environ | {
+        "_MALLOC_TUNER_COMPLETE": "complete_bash",
+        "COMP_WORDS": "malloc-tuner do",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tuner.cli.main"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+    )
+
+    assert done.stdout.split() == ["doctor"], done.stderr
+
+
+def test_the_readme_lists_the_commands_with_their_purposes() -> None:
+    """The table of commands is exactly the list of commands."""
+    readme = Path(__file__).resolve().parents[2].joinpath("README.md").read_text()
+
+    listed = re.findall(r"^\| `([a-z]+(?: info)?)` \|", readme, re.MULTILINE)
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+def test_the_documented_exit_codes_are_the_real_ones() -> None:
+    documentation = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
+
+    listed = re.findall(r"^\| (\d+) \| (.+?) \|$", documentation.read_text(), re.MULTILINE)
+    assert [(int(code), text) for code, text in listed] == list(exit_codes().items())

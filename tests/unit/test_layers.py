@@ -1,0 +1,173 @@
+"""Imports go down only: the layers of docs/architecture.md, walked with ast."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("units", "records", "resources", "machine"),
+    ("spec", "store"),
+    ("space", "objectives", "stats"),
+    ("workload",),
+    ("allocators",),
+    ("measure",),
+    ("search",),
+    ("runs",),
+    ("selection",),
+    ("picks",),
+    ("campaign", "validate", "report", "export", "doctor"),
+    ("cli",),
+)
+"""Modules and packages of tuner/, lowest first; one may import itself and what is below."""
+
+WORLDS_WITHOUT_TUNER = ("allocator", "rand_malloc", "gem5-validate")
+"""Folders that meet tuner/ only in files and streams."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name."""
+
+    where: str
+    """File and line."""
+    module: str
+    """Absolute dotted name of the module."""
+    name: str | None
+    """Name taken from it; None for ``import module``."""
+
+
+def parse_imports(source: str, path: str, package: str) -> Iterator[Import]:
+    """Yield the imports of a source text; `package` resolves relative ones."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(f"{path}:{node.lineno}", alias.name, None)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1]
+            prefix = ".".join(base) if node.level else ""
+            module = ".".join(part for part in (prefix, node.module) if part)
+            for alias in node.names:
+                yield Import(f"{path}:{node.lineno}", module, alias.name)
+
+
+def imports_below(folder: Path) -> Iterator[tuple[Path, Import]]:
+    for path in sorted(folder.rglob("*.py")):
+        relative = path.relative_to(ROOT)
+        package = ".".join(relative.parent.parts)
+        for found in parse_imports(path.read_text(), str(relative), package):
+            yield path, found
+
+
+def layer_of(part: str) -> int:
+    for index, layer in enumerate(LAYERS):
+        if part in layer:
+            return index
+    pytest.fail(f"tuner/{part} has no layer: add it to LAYERS and to docs/architecture.md")
+
+
+def part_of(module: str, name: str | None) -> str | None:
+    """Return the part of tuner/ that an import reaches, None for `tuner` itself."""
+    words = [*module.split("."), *([name] if name else [])]
+    return words[1] if len(words) > 1 and words[1] != "__version__" else None
+
+
+def violations(path: Path, found: Import) -> Iterator[str]:
+    if found.module.split(".")[0] != "tuner":
+        return
+    target = part_of(found.module, found.name)
+    words = path.relative_to(ROOT / "tuner").with_suffix("").parts
+    if target is None or words == ("__init__",) or target == words[0]:
+        return
+    if layer_of(target) >= layer_of(words[0]):
+        yield f"{found.where}: tuner/{words[0]} imports tuner/{target}, which is not below it"
+
+
+def private_names(found: Import) -> Iterator[str]:
+    words = [*found.module.split("."), found.name or ""]
+    if words[0] == "tuner" and any(w.startswith("_") and not w.startswith("__") for w in words):
+        yield f"{found.where}: imports a private name of {found.module}"
+
+
+def test_imports_go_down_only() -> None:
+    wrong = [
+        text for path, found in imports_below(ROOT / "tuner") for text in violations(path, found)
+    ]
+
+    assert wrong == []
+
+
+def test_nobody_imports_a_private_name() -> None:
+    folders = [ROOT / "tuner", ROOT / "tests", ROOT / "benchmarks"]
+    wrong = [
+        text for f in folders for _, found in imports_below(f) for text in private_names(found)
+    ]
+
+    assert wrong == []
+
+
+def test_the_other_worlds_never_import_tuner() -> None:
+    folders = [ROOT / world for world in WORLDS_WITHOUT_TUNER]
+    wrong = [
+        found.where
+        for folder in folders
+        for _, found in imports_below(folder)
+        if found.module.split(".")[0] == "tuner"
+    ]
+
+    assert wrong == []
+
+
+def test_every_layer_holds_modules_that_exist() -> None:
+    present = {p.stem for p in (ROOT / "tuner").iterdir() if p.suffix == ".py" or p.is_dir()}
+    listed = {part for layer in LAYERS for part in layer}
+
+    assert listed - present == set()
+
+
+PART_OF = {"pydantic_core": "pydantic"}
+"""Modules that a dependency of another name brings along."""
+
+
+def test_every_import_of_the_package_is_declared() -> None:
+    """What tuner/ imports is in the standard library or a dependency of pyproject.toml."""
+    declared = (ROOT / "pyproject.toml").read_text().split("dependencies = [")[1].split("]")[0]
+    wrong = [
+        found.where
+        for _, found in imports_below(ROOT / "tuner")
+        if (top := found.module.split(".")[0]) not in {*sys.stdlib_module_names, "tuner"}
+        and f'"{PART_OF.get(top, top)}>=' not in declared
+    ]
+
+    assert wrong == []
+
+
+def test_the_walker_sees_relative_and_private_imports() -> None:
+    source = "from . import store\nfrom ..space import _hidden\nimport tuner.cli.main\n"
+
+    found = list(parse_imports(source, "x.py", "tuner.search"))
+
+    assert [(i.module, i.name) for i in found] == [
+        ("tuner.search", "store"),
+        ("tuner.space", "_hidden"),
+        ("tuner.cli.main", None),
+    ]
+    assert [text for i in found for text in private_names(i)] == [
+        "x.py:2: imports a private name of tuner.space"
+    ]
+
+
+def test_the_walker_sees_an_import_that_goes_up() -> None:
+    path = ROOT / "tuner" / "space.py"
+
+    found = list(violations(path, Import("tuner/space.py:1", "tuner", "search")))
+
+    assert found == ["tuner/space.py:1: tuner/space imports tuner/search, which is not below it"]
