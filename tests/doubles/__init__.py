@@ -1,0 +1,1 @@
+"""Stand-ins with the real interfaces, for tests and for looking at reports."""

@@ -1,0 +1,1 @@
+"""Write a chosen configuration in the form in which a program is deployed."""

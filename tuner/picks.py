@@ -1,0 +1,151 @@
+"""Named picks of a run: ``RUN/picks/<name>.json``, and the names that need no file.
+
+A pick is a promise: what was validated under a name is what is exported under
+it.  Therefore a file holds the trial's number *and* its configuration, and a
+file that no longer fits the store is an error.  ``knee``, ``no-regret`` and
+``best-<objective>`` are computed when there is no file of that name.
+
+Layer: beside `selection`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tuner import selection
+from tuner.errors import OutputError, SelectionError, SpecError, StoreError
+from tuner.records import Configuration
+from tuner.runs import Run
+from tuner.selection import Pick
+
+SCHEMA = "malloc-tuner.pick"
+VERSION = 1
+"""Schema and version of a pick file; docs/formats.md describes it."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def check_pick_name(name: str) -> str:
+    """Return a name that is safe as a file name.
+
+    Raises:
+        SpecError: it is empty, too long or holds other characters.
+    """
+    if not _NAME.fullmatch(name):
+        message = (
+            f"pick name {name!r}: use 1 to 64 letters, digits, dots, dashes or underscores, "
+            "the first one a letter or digit"
+        )
+        raise SpecError(message)
+    return name
+
+
+def pick_path(run: Run, name: str) -> Path:
+    """Return where a named pick is kept."""
+    return run.folder / "picks" / f"{name}.json"
+
+
+def save_pick(run: Run, pick: Pick) -> Path:
+    """Write a pick into its run and return the file.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+    path = pick_path(run, check_pick_name(pick.name))
+    document = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "name": pick.name,
+        "campaign": run.campaign.name,
+        "trial": pick.trial.number,
+        "allocator": pick.trial.configuration.allocator,
+        "settings": pick.trial.configuration.as_dict,
+        "rule": pick.rule,
+    }
+    try:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        message = f"{path}: cannot be written ({error.strerror}); check the run folder"
+        raise OutputError(message) from error
+    return path
+
+
+def saved_picks(run: Run) -> Iterator[Pick]:
+    """Yield the picks kept in a run, by name.
+
+    Raises:
+        StoreError: a file is damaged or does not fit the store.
+    """
+    for path in sorted((run.folder / "picks").glob("*.json")):
+        yield _read(run, path)
+
+
+def all_picks(run: Run) -> list[Pick]:
+    """Return the standard picks, replaced and followed by those kept in the run.
+
+    Raises:
+        StoreError: a file is damaged or does not fit the store.
+    """
+    picks = {pick.name: pick for pick in _standard(run)}
+    picks |= {pick.name: pick for pick in saved_picks(run)}
+    return list(picks.values())
+
+
+def find_pick(run: Run, name: str) -> Pick:
+    """Return the pick of a name: a kept one, else a standard one.
+
+    Raises:
+        SelectionError: there is neither; the message lists the names there are.
+        StoreError: the file is damaged or does not fit the store.
+    """
+    path = pick_path(run, check_pick_name(name))
+    if path.is_file():
+        return _read(run, path)
+    standard = {pick.name: pick for pick in _standard(run)}
+    if name not in standard:
+        known = ", ".join(pick.name for pick in all_picks(run)) or "none: no trial is feasible"
+        message = f"{run.folder}: has no pick {name!r}; picks: {known}"
+        raise SelectionError(message)
+    return standard[name]
+
+
+def pick_of_trial(run: Run, number: int) -> Pick:
+    """Return the pick of a trial the user names by number.
+
+    Raises:
+        StoreError: there is no such trial.
+        SelectionError: it did not succeed.
+    """
+    trial = run.trial(number)
+    selection.measured(trial)
+    return Pick(f"trial-{number}", trial, f"trial {number}, named by the user")
+
+
+def _standard(run: Run) -> list[Pick]:
+    return selection.standard_picks(run.trials, run.campaign.objectives, run.campaign.baseline)
+
+
+def _read(run: Run, path: Path) -> Pick:
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if (document["schema"], document["version"]) != (SCHEMA, VERSION):
+            message = f"{path}: is not a pick of version {VERSION}; remove it and pick again"
+            raise StoreError(message)
+        configuration = Configuration.of(document["allocator"], document["settings"])
+        number, rule = int(document["trial"]), str(document["rule"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        message = f"{path}: is damaged ({error!r}); remove it and pick again"
+        raise StoreError(message) from error
+    trial = run.trial(number)
+    if trial.configuration != configuration:
+        message = (
+            f"{path}: names trial {number} as {configuration}, but the store has "
+            f"{trial.configuration}; the pick is of another campaign: remove it and pick again"
+        )
+        raise StoreError(message)
+    return Pick(path.stem, trial, rule)

@@ -1,0 +1,81 @@
+"""One run folder as read: the campaign's record, its trials, re-measurements, validations.
+
+`front`, `pick`, `export` and `report` all work on this one immutable value, so
+that they agree on the baseline and on what counts as measured.  Reading is safe
+while a campaign still writes.
+
+Layer: above `store`, below `validate`, `report` and `export`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.errors import StoreError
+from tuner.records import Measurement, Trial
+from tuner.store import CampaignRecord, Incident, Recheck, Store, ValidationRecord, store_path
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything a campaign has measured so far."""
+
+    folder: Path
+    """The run folder."""
+    campaign: CampaignRecord
+    """What was searched, how and where."""
+    trials: tuple[Trial, ...]
+    """Every trial, by number."""
+    rechecks: tuple[Recheck, ...] = ()
+    """Re-measurements of the front, by trial and repeat."""
+    incidents: tuple[Incident, ...] = ()
+    """Failures of the machine that were retried."""
+    validations: tuple[ValidationRecord, ...] = ()
+    """Validations on the real program with raw samples, oldest first."""
+
+    def trial(self, number: int) -> Trial:
+        """Return a trial by its number.
+
+        Raises:
+            StoreError: the campaign has no trial of that number.
+        """
+        for trial in self.trials:
+            if trial.number == number:
+                return trial
+        message = f"{self.folder}: has no trial {number}; it has {len(self.trials)}, from 0 on"
+        raise StoreError(message)
+
+    def remeasured(self) -> dict[int, tuple[Measurement, ...]]:
+        """Return the successful re-measurements of every trial that has some, by its number."""
+        found: dict[int, list[Measurement]] = defaultdict(list)
+        for recheck in self.rechecks:
+            if recheck.measurement is not None:
+                found[recheck.trial].append(recheck.measurement)
+        return {number: tuple(measurements) for number, measurements in found.items()}
+
+
+def load_run(folder: Path) -> Run:
+    """Read a run folder.
+
+    Args:
+        folder: the folder, or the store inside it.
+
+    Raises:
+        StoreError: there is no store, it is damaged, or it holds no trial yet.
+    """
+    path = store_path(folder)
+    with Store.open(path) as store:
+        run = Run(
+            path.parent,
+            store.campaign(),
+            tuple(store.trials()),
+            tuple(store.rechecks()),
+            tuple(store.incidents()),
+            tuple(store.validations()),
+        )
+    if not run.trials:
+        message = f"{run.folder}: no trial has ended yet; wait, or run `malloc-tuner tune` again"
+        raise StoreError(message)
+    return run
