@@ -1,0 +1,19 @@
+"""Search strategies behind ask and tell; they never run anything.
+
+    base.py            the contract of a strategy, and the bookkeeping all of them share
+    novelty.py         what was proposed already, and how to find what was not
+    operators.py       crossover and mutation of level indices under conditions
+    random_search.py   the baseline every other strategy has to beat
+    pymoo_nsga2.py     NSGA-II of pymoo
+    deap_nsga2.py      NSGA-II of DEAP
+    registry.py        strategies by name
+
+A strategy is deterministic: the same seed and the same results told give the
+same proposals in another process.  A campaign resumes by asking again and
+telling what its store holds.
+"""
+
+from tuner.search.base import Strategy, Told
+from tuner.search.registry import STRATEGIES, make_strategy, population_for
+
+__all__ = ["STRATEGIES", "Strategy", "Told", "make_strategy", "population_for"]

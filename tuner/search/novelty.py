@@ -1,0 +1,96 @@
+"""What was proposed already, and how to find what was not.
+
+Two genomes are the same proposal when they decode to the same configuration:
+a structural gene may differ without any effect.  Repeats would make 15 to 25 %
+of the proposals of a small population (docs/decisions/search.md), so every
+strategy filters through one `Novelty`.
+
+When variation and chance no longer find anything new, the space is walked from
+its first genome on; the walk never restarts, so it costs one pass in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from tuner.records import Configuration, Value
+from tuner.space import Genome, Space
+
+_MAX_DRAWS = 200
+"""Random draws in vain before the space is walked."""
+
+
+class Novelty:
+    """The configurations proposed so far."""
+
+    def __init__(self, space: Space) -> None:
+        """Start with nothing proposed."""
+        self._space = space
+        self._seen: set[Configuration] = set()
+        self._walk = every_genome(space)
+
+    def add(self, genome: Genome) -> None:
+        """Note that the genome has been proposed."""
+        self._seen.add(self._space.decode(genome))
+
+    def only_new(self, genomes: Iterable[Genome], besides: Iterable[Genome] = ()) -> list[Genome]:
+        """Return the genomes that are new, without repeats, in order.
+
+        Args:
+            genomes: candidates.
+            besides: genomes that count as proposed although they were not added.
+        """
+        met = {self._space.decode(genome) for genome in besides}
+        new: list[Genome] = []
+        for genome in genomes:
+            configuration = self._space.decode(genome)
+            if configuration not in self._seen and configuration not in met:
+                met.add(configuration)
+                new.append(genome)
+        return new
+
+    def draw(
+        self, rng: np.random.Generator, n: int, besides: Iterable[Genome] = ()
+    ) -> list[Genome]:
+        """Return `n` new genomes drawn at random; fewer only when the space has no more.
+
+        Args:
+            rng: source of chance.
+            n: how many are wanted.
+            besides: genomes that count as proposed although they were not added.
+        """
+        taken = list(besides)
+        n_fixed = len(taken)
+        in_vain = 0
+        while len(taken) - n_fixed < n and in_vain < _MAX_DRAWS:
+            found = self.only_new([self._space.random(rng)], taken)
+            in_vain = 0 if found else in_vain + 1
+            taken += found
+        while len(taken) - n_fixed < n and (genome := next(self._walk, None)) is not None:
+            taken += self.only_new([genome], taken)
+        return taken[n_fixed:]
+
+
+def every_genome(space: Space) -> Iterator[Genome]:
+    """Yield every canonical genome of the space once, in lexicographic order."""
+    parameters = space.parameters
+
+    def extend(genome: Genome, values: dict[str, Value | None]) -> Iterator[Genome]:
+        if len(genome) == len(parameters):
+            yield genome
+            return
+        parameter = parameters[len(genome)]
+        condition = parameter.condition
+        if condition and values.get(condition.parameter, _INACTIVE) not in condition.values:
+            yield from extend((*genome, 0), values)
+            return
+        for level, value in enumerate(parameter.levels):
+            yield from extend((*genome, level), {**values, parameter.name: value})
+
+    return extend((), {})
+
+
+_INACTIVE: Value = "\0inactive"
+"""Stands for the value of an inactive parent; no level is ever this text."""

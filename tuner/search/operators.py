@@ -1,0 +1,82 @@
+"""Crossover and mutation of genomes, aware of scales, categories and conditions.
+
+Stock operators of the libraries treat every gene alike: an inactive gene of one
+parent overwrites an active one of the other, categories mutate ten times as
+often as integers, and polynomial mutation of a small integer mostly rounds back
+to where it was.  These operators work on level indices and are shared by all
+evolutionary strategies; docs/decisions/search.md has the comparison.
+
+All chance comes from the generator that is passed in.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tuner.space import Genome, Space
+
+JUMP_PROBABILITY = 0.25
+"""Share of mutations of an ordered gene that go to any level instead of a neighbour,
+so that special values at the ends of a scale stay within reach."""
+
+
+def crossover(
+    space: Space, mother: Genome, father: Genome, rng: np.random.Generator
+) -> tuple[Genome, Genome]:
+    """Exchange genes uniformly, and return both children in canonical form.
+
+    A gene that is inactive in one parent is taken from the other in both
+    children: it means nothing there, and it would reset the setting.  Parents
+    with different allocators therefore exchange no settings.
+    """
+    daughter, son = list(mother), list(father)
+    swap = rng.random(len(mother)) < 0.5  # noqa: PLR2004 - uniform crossover
+    active = zip(space.active(mother), space.active(father), strict=True)
+    for index, (in_mother, in_father) in enumerate(active):
+        if in_mother and in_father:
+            if swap[index]:
+                daughter[index], son[index] = son[index], daughter[index]
+        elif in_mother:
+            son[index] = mother[index]
+        elif in_father:
+            daughter[index] = father[index]
+    return space.canonical(tuple(daughter)), space.canonical(tuple(son))
+
+
+def mutate(space: Space, genome: Genome, rng: np.random.Generator) -> Genome:
+    """Change each active gene with probability 1 / n_active, at least one in all.
+
+    An ordered gene moves one level up or down, or now and then to any level; a
+    category goes to any other.  Genes that a change switches on start at their
+    resting level.
+
+    Args:
+        space: the space of the genome.
+        genome: canonical.
+        rng: source of chance.
+
+    Returns:
+        A canonical genome, different from the given one unless the space has a
+        single point.
+    """
+    active = space.active(genome)
+    genes = [i for i, n in enumerate(space.n_levels) if n > 1 and active[i]]
+    if not genes:
+        return genome
+    chosen = np.flatnonzero(rng.random(len(genes)) < 1.0 / len(genes)).tolist()
+    mutant = list(genome)
+    for position in chosen or [int(rng.integers(len(genes)))]:
+        index = genes[position]
+        parameter = space.parameters[index]
+        mutant[index] = _other_level(
+            mutant[index], parameter.n_levels, rng, is_ordered=parameter.ordered
+        )
+    return space.canonical(tuple(mutant))
+
+
+def _other_level(level: int, n_levels: int, rng: np.random.Generator, *, is_ordered: bool) -> int:
+    if not is_ordered or rng.random() < JUMP_PROBABILITY:
+        other = int(rng.integers(n_levels - 1))
+        return other if other < level else other + 1
+    neighbours = [other for other in (level - 1, level + 1) if 0 <= other < n_levels]
+    return neighbours[int(rng.integers(len(neighbours)))]

@@ -1,0 +1,184 @@
+"""NSGA-II of pymoo, corrected for small budgets and conditional spaces.
+
+pymoo does the ranking, crowding, survival and tournament.  Ours are the
+operators (see `tuner.search.operators`) and the filter against everything ever
+proposed; pymoo itself compares with parents and siblings only.  Ranks, not
+dominance, decide the tournament.
+
+Every operator is built anew for every strategy, because pymoo's default ones
+are shared objects, and all chance comes from the generator that pymoo seeds
+for this one algorithm.
+
+Source: Deb, Pratap, Agarwal, Meyarivan, "A fast and elitist multiobjective
+genetic algorithm: NSGA-II", IEEE Trans. Evol. Comput. 6(2), 2002.
+Blank and Deb, "pymoo: Multi-Objective Optimization in Python", IEEE Access 8, 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from pymoo.algorithms.moo.nsga2 import NSGA2, RankAndCrowding, binary_tournament
+from pymoo.core.crossover import Crossover
+from pymoo.core.duplicate import DuplicateElimination
+from pymoo.core.evaluator import Evaluator
+from pymoo.core.mating import Mating
+from pymoo.core.mutation import Mutation
+from pymoo.core.population import Population
+from pymoo.core.problem import Problem
+from pymoo.core.termination import NoTermination
+from pymoo.operators.selection.tournament import TournamentSelection
+from pymoo.problems.static import StaticProblem
+
+from tuner.search.base import BatchStrategy, Told
+from tuner.search.novelty import Novelty
+from tuner.search.operators import crossover, mutate
+from tuner.space import Genome, Space
+
+PymooPopulation: TypeAlias = Any
+"""A `pymoo.core.population.Population`; pymoo ships no types."""
+
+Genes: TypeAlias = npt.NDArray[np.int64]
+"""Genomes as pymoo keeps them; the last axis is the genes."""
+
+
+class PymooNsga2(BatchStrategy):
+    """One batch is one generation."""
+
+    name = "nsga2"
+
+    def __init__(
+        self, space: Space, n_objectives: int, population: int, seed: int, initial: Sequence[Genome]
+    ) -> None:
+        """See `tuner.search.registry.make_strategy`."""
+        super().__init__(space, n_objectives, initial)
+        n_missing = max(0, population - len(self._initial))
+        start = self._initial + self._novelty.draw(
+            np.random.default_rng([seed, 1]), n_missing, self._initial
+        )
+        self._problem = Problem(n_var=len(space.parameters), n_obj=n_objectives, n_ieq_constr=1)
+        self._algorithm = NSGA2(
+            pop_size=population,
+            sampling=np.array(start, dtype=np.int64),
+            mating=_NewOffspring(space, self._novelty),
+            survival=RankAndCrowding(),
+            eliminate_duplicates=False,
+            output=None,
+        )
+        self._algorithm.setup(self._problem, termination=NoTermination(), seed=seed)
+        self._algorithm.tournament_type = "comp_by_rank_and_crowding"
+        self._offspring: PymooPopulation = None
+
+    def _propose(self) -> list[Genome]:
+        self._offspring = self._algorithm.ask()
+        return [] if self._offspring is None else _genomes(self._offspring)
+
+    def _learn(self, results: Sequence[Told]) -> None:
+        # A failure has no objectives.  Feasibility comes first everywhere, so its
+        # zeros are never compared with anything.
+        zeros = (0.0,) * self._n_objectives
+        objectives = np.array([result.objectives or zeros for result in results])
+        violations = np.array([[result.violation] for result in results])
+        Evaluator().eval(StaticProblem(self._problem, F=objectives, G=violations), self._offspring)
+        self._algorithm.tell(infills=self._offspring)
+
+
+class _UniformCrossover(Crossover):  # type: ignore[misc]  # pymoo ships no types
+    """`operators.crossover` for pymoo; always applied."""
+
+    def __init__(self, space: Space) -> None:
+        super().__init__(n_parents=2, n_offsprings=2, prob=1.0)
+        self._space = space
+
+    def _do(
+        self,
+        _problem: object,
+        parents: Genes,
+        *_: object,
+        random_state: np.random.Generator,
+        **__: object,
+    ) -> Genes:
+        """Cross an array (2, n_matings, n_genes); the result has the same shape."""
+        children = np.empty_like(parents)
+        for index in range(parents.shape[1]):
+            mother, father = (tuple(genome.tolist()) for genome in parents[:, index])
+            children[:, index] = crossover(self._space, mother, father, random_state)
+        return children
+
+
+class _StepMutation(Mutation):  # type: ignore[misc]  # pymoo ships no types
+    """`operators.mutate` for pymoo; always applied."""
+
+    def __init__(self, space: Space) -> None:
+        super().__init__(prob=1.0)
+        self._space = space
+
+    def _do(
+        self,
+        _problem: object,
+        genomes: Genes,
+        *_: object,
+        random_state: np.random.Generator,
+        **__: object,
+    ) -> Genes:
+        """Mutate an array (n_genomes, n_genes)."""
+        return np.array([mutate(self._space, tuple(g.tolist()), random_state) for g in genomes])
+
+
+class _NeverProposed(DuplicateElimination):  # type: ignore[misc]  # pymoo ships no types
+    """Keeps the offspring whose configurations were never proposed."""
+
+    def __init__(self, novelty: Novelty) -> None:
+        super().__init__()
+        self._novelty = novelty
+
+    def do(
+        self, offspring: PymooPopulation, *others: PymooPopulation, **_: object
+    ) -> PymooPopulation:
+        """Filter a population; the last of `others` are siblings not yet proposed."""
+        siblings = _genomes(others[-1]) if others else []
+        new = set(self._novelty.only_new(_genomes(offspring), siblings))
+        keep: list[int] = []
+        for index, genome in enumerate(_genomes(offspring)):
+            if genome in new:
+                new.remove(genome)
+                keep.append(index)
+        return offspring[keep]
+
+
+class _NewOffspring(Mating):  # type: ignore[misc]  # pymoo ships no types
+    """Mating that fills up by chance, then by a walk, when nothing new is born."""
+
+    def __init__(self, space: Space, novelty: Novelty) -> None:
+        super().__init__(
+            TournamentSelection(func_comp=binary_tournament),
+            _UniformCrossover(space),
+            _StepMutation(space),
+            eliminate_duplicates=_NeverProposed(novelty),
+            n_max_iterations=20,
+        )
+        self._novelty = novelty
+
+    def do(
+        self,
+        problem: Problem,
+        parents: PymooPopulation,
+        n_offsprings: int,
+        random_state: np.random.Generator | None = None,
+        **options: object,
+    ) -> PymooPopulation:
+        """Return `n_offsprings` new individuals, fewer when the space is exhausted."""
+        born = super().do(problem, parents, n_offsprings, random_state=random_state, **options)
+        n_missing = n_offsprings - len(born)
+        if n_missing == 0 or random_state is None:
+            return born
+        drawn = self._novelty.draw(random_state, n_missing, _genomes(born))
+        return Population.merge(born, Population.new(X=np.array(drawn))) if drawn else born
+
+
+def _genomes(population: PymooPopulation) -> list[Genome]:
+    """Return the genomes of a population of pymoo as tuples of Python integers."""
+    return [tuple(individual.X.tolist()) for individual in population]
