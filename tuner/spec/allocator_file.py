@@ -10,7 +10,7 @@ docs/allocators.md explains the format with examples.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, model_validator
 
@@ -19,15 +19,18 @@ from tuner.resources import configs_dir
 from tuner.spec.levels import (
     UNSET,
     Level,
+    Levels,
     Scale,
     check_scale,
     coerce,
-    narrowed,
     scale_levels,
 )
 from tuner.spec.reading import Model, closest, problems_error, read_toml, show, validate
 from tuner.spec.versions import VersionRange
 from tuner.units import parse_size
+
+ALL: Final = "all"
+"""How a campaign takes in an optional parameter with every level."""
 
 Requirement = Literal[
     "threads", "thp", "thp=madvise", "long_running", "real_time", "frees_over_2_gib"
@@ -85,8 +88,8 @@ class When(Model):
 class Narrowing(Model):
     """What a campaign says about one parameter: leave it out, or keep part of its levels."""
 
-    fixed_unset: bool = False
-    """True: never set; the parameter leaves the search."""
+    form: Literal["unset", "all", "part"] = "part"
+    """unset: never set, the parameter leaves the search; all: every level of the file."""
     values: tuple[Scalar, ...] | None = None
     """Exactly these levels (unset always stays, because the default is always measured)."""
     low: Number | None = None
@@ -97,8 +100,8 @@ class Narrowing(Model):
     @model_validator(mode="before")
     @classmethod
     def _short_forms(cls, data: Any) -> Any:  # noqa: ANN401 - anything may stand in a file
-        if data == UNSET:
-            return {"fixed_unset": True}
+        if data in (UNSET, ALL):
+            return {"form": data}
         if isinstance(data, list):
             return {"values": data}
         return {"values": [data]} if isinstance(data, bool | int | float | str) else data
@@ -106,8 +109,8 @@ class Narrowing(Model):
     @model_validator(mode="after")
     def _one_form(self) -> Narrowing:
         has_range = self.low is not None or self.high is not None
-        if sum([self.fixed_unset, self.values is not None, has_range]) != 1:
-            message = 'give a value, an array of values, "unset", or low and high'
+        if sum([self.form != "part", self.values is not None, has_range]) != 1:
+            message = 'give a value, an array of values, low and high, "unset" or "all"'
             raise ValueError(message)
         return self
 
@@ -135,6 +138,8 @@ class ParameterSpec(Model):
     """False only where the absence of the setting is no choice of its own."""
     structural: bool = False
     """True for a gene that only gates others and is never passed to the allocator."""
+    optional: bool = False
+    """True: joins a search only when the campaign names it."""
     resting: Scalar | None = None
     """Level with which the gene wakes up when its parent switches it on; default: the first."""
     limit: Literal["threads"] | None = None
@@ -158,12 +163,17 @@ class ParameterSpec(Model):
         return self
 
     @property
-    def levels(self) -> tuple[Level, ...]:
+    def groups(self) -> Levels:
         """All levels: unset, then the specials, then the scale in rising order."""
         scale = scale_levels(self.scale, self.low, self.high, self.step, self.values)
-        kind = type(scale[-1])
-        specials = tuple(float(s) if kind is float else s for s in self.specials)
-        return ((None,) if self.unset else ()) + specials + scale
+        is_float = isinstance(scale[-1], float)
+        specials = tuple(float(s) if is_float else s for s in self.specials)
+        return Levels((None,) if self.unset else (), specials, scale)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """All levels, unset first."""
+        return self.groups.all
 
     @property
     def value_type(self) -> type:
@@ -183,17 +193,21 @@ class ParameterSpec(Model):
         """
         return coerce(self.value_type, value)
 
-    def narrowed_levels(self, narrowing: Narrowing) -> tuple[Level, ...]:
+    def narrowed(self, narrowing: Narrowing) -> Levels:
         """Return the levels a campaign keeps.
 
         Raises:
             ValueError: a value is not within this parameter's levels or scale.
         """
-        if narrowing.fixed_unset:
-            return (None,)
-        wanted = narrowing.values and tuple(self.coerce(v) for v in narrowing.values if v != UNSET)
-        is_free = self.scale in {"log2", "log", "linear"}
-        return narrowed(self.levels, wanted, narrowing.low, narrowing.high, is_free=is_free)
+        groups = self.groups
+        if narrowing.form == UNSET:
+            return Levels(groups.unset, (), ())
+        if narrowing.values is not None:
+            wanted = [self.coerce(value) for value in narrowing.values if value != UNSET]
+            return groups.only(wanted, is_free=self.scale in {"log2", "log", "linear"})
+        if narrowing.form == ALL:
+            return groups
+        return groups.between(narrowing.low, narrowing.high)
 
 
 class LibrarySpec(Model):

@@ -301,7 +301,7 @@ def _space_problems(spec: CampaignSpec, files: Mapping[str, AllocatorFile]) -> l
             continue
         for name, narrowing in narrowings.items():
             try:
-                files[allocator].find(name).narrowed_levels(narrowing)
+                files[allocator].find(name).narrowed(narrowing)
             except ValueError as error:
                 problems.append(f"space.{allocator}.{name}: {error}")
     return problems
@@ -342,8 +342,8 @@ def dump_campaign(spec: CampaignSpec) -> str:
 
 
 def _narrowing_value(narrowing: Mapping[str, Any]) -> object:
-    if narrowing["fixed_unset"]:
-        return "unset"
+    if narrowing["form"] != "part":
+        return narrowing["form"]
     if "values" in narrowing:
         return narrowing["values"]
     return {key: narrowing[key] for key in ("low", "high") if key in narrowing}

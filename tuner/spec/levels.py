@@ -11,6 +11,7 @@ Scales:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -108,7 +109,7 @@ def _one_two_five(low: float, high: float) -> tuple[Value, ...]:
         for digit in (1, 2, 5)
     }
     chosen = sorted({first, last, *(x for x in series if first < x < last)})
-    is_float = isinstance(low, float) or isinstance(high, float)
+    is_float = float in {type(low), type(high)}
     return tuple(float(x) if is_float else int(x) for x in chosen)
 
 
@@ -146,56 +147,70 @@ def _numeric(kind: type, value: Value) -> int | float:
     return int(value)
 
 
-def narrowed(
-    levels: Sequence[Level],
-    wanted: Sequence[Value] | None,
-    low: float | None,
-    high: float | None,
-    *,
-    is_free: bool,
-) -> tuple[Level, ...]:
-    """Return part of the levels of a parameter.
+@dataclass(frozen=True)
+class Levels:
+    """All levels of a parameter, in three groups that stand in this order."""
 
-    Args:
-        levels: all levels; None first if the setting may be unset.
-        wanted: exactly these values, or None to cut by `low` and `high`.
-        low: smallest number to keep; None = no bound.  Specials are kept in either case.
-        high: greatest number to keep; None = no bound.
-        is_free: True for a numeric scale, on which any value between its ends may be wanted.
+    unset: tuple[None, ...]
+    """One None, or nothing when the parameter cannot be unset."""
+    specials: tuple[Value, ...]
+    """Values with a meaning of their own."""
+    scale: tuple[Value, ...]
+    """Values of the scale, rising."""
 
-    Raises:
-        ValueError: a wanted value lies outside the levels, or nothing is left.
-    """
-    scale = [v for v in levels if v is not None]
-    unset: tuple[Level, ...] = (None,) if None in levels else ()
-    if wanted is not None:
+    @property
+    def all(self) -> tuple[Level, ...]:
+        """The groups joined."""
+        return self.unset + self.specials + self.scale
+
+    def only(self, wanted: Sequence[Value], *, is_free: bool) -> Levels:
+        """Return exactly the wanted values, and unset where it exists.
+
+        Args:
+            wanted: values in the order of search.
+            is_free: True for a numeric scale, on which any value between its ends may be wanted.
+
+        Raises:
+            ValueError: a value lies outside the levels.
+        """
         for value in wanted:
-            _check_within(scale, value, is_free=is_free)
-        return unset + tuple(dict.fromkeys(wanted))
-    if not is_free:
-        message = "has no low and high; give an array of values"
-        raise ValueError(message)
-    least = min(x for x in scale if isinstance(x, int | float) and x > 0)
-    kept = tuple(
-        x
-        for x in scale
-        if isinstance(x, int | float)
-        and (x < least or ((low is None or x >= low) and (high is None or x <= high)))
-    )
-    if not any(x >= least for x in kept):
-        message = f"no level lies between {low} and {high}; allowed: {least} to {scale[-1]}"
-        raise ValueError(message)
-    return unset + kept
+            self._check_within(value, is_free=is_free)
+        kept = tuple(dict.fromkeys(wanted))
+        return Levels(self.unset, (), kept)
 
+    def between(self, low: float | None, high: float | None) -> Levels:
+        """Return the part of a numeric scale between two ends, with unset and the specials.
 
-def _check_within(scale: Sequence[Value], value: Value, *, is_free: bool) -> None:
-    if any(x == value and type(x) is type(value) for x in scale):
-        return
-    numbers = [x for x in scale if isinstance(x, int | float) and not isinstance(x, bool)]
-    if is_free and numbers and isinstance(value, int | float):
-        positive = [x for x in numbers if x > 0]
-        if min(positive) <= value <= max(positive):
+        Raises:
+            ValueError: nothing is left, or the levels are not numbers.
+        """
+        numbers = [x for x in self.scale if isinstance(x, int | float)]
+        if len(numbers) < len(self.scale) or isinstance(self.scale[0], bool):
+            message = "low and high are for numbers; give an array of values"
+            raise ValueError(message)
+        kept = (x for x in numbers if (low is None or x >= low) and (high is None or x <= high))
+        scale = tuple(kept)
+        if not scale:
+            message = (
+                f"no level lies between {show(low)} and {show(high)}; "
+                f"the scale runs from {show(numbers[0])} to {show(numbers[-1])}"
+            )
+            raise ValueError(message)
+        return Levels(self.unset, self.specials, scale)
+
+    def _check_within(self, value: Value, *, is_free: bool) -> None:
+        if any(x == value and type(x) is type(value) for x in self.specials + self.scale):
             return
-    shown = ", ".join(show(x) for x in scale)
-    message = f"{show(value)} is outside the search space; allowed: {shown}"
-    raise ValueError(message)
+        first, last = self.scale[0], self.scale[-1]
+        is_number = not isinstance(value, str) and not isinstance(first, str)
+        if is_free and is_number and first <= value <= last:  # type: ignore[operator]
+            return
+        message = f"{show(value)} is outside the search space; allowed: {self._shown(is_free)}"
+        raise ValueError(message)
+
+    def _shown(self, is_free: bool) -> str:  # noqa: FBT001 - see _check_within
+        words = [show(x) for x in (*self.unset, *self.specials)]
+        words = ['"unset"' if word == "null" else word for word in words]
+        if is_free:
+            return ", ".join([*words, f"{show(self.scale[0])} to {show(self.scale[-1])}"])
+        return ", ".join([*words, *map(show, self.scale)])
