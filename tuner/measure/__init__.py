@@ -1,9 +1,9 @@
 """Measuring: the only layer that starts processes to learn a number.
 
-    evaluation.py    what one evaluation yields, and the interface of whatever yields it
-    emulator.py      one configuration through rand_malloc
-    instruments.py   which instruction counters work on this machine
-    calibration.py   what a fault and a system call cost here, in instructions
-    program.py       one run of a real program under supervise
-    executor.py      many evaluations over the cores
+evaluation.py    what one evaluation yields, and the interface of whatever yields it
+emulator.py      one configuration through rand_malloc
+instruments.py   which instruction counters work on this machine
+calibration.py   what a fault and a system call cost here, in instructions
+program.py       one run of a real program under supervise
+executor.py      many evaluations over the cores
 """

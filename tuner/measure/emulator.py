@@ -1,0 +1,317 @@
+"""One configuration through rand_malloc: read back, replay, parse.
+
+rand_malloc does the measuring and prints one JSON object; this module starts
+it with an environment of its own, knows what its exit codes mean, and turns
+its answer into a `Measurement`.  Numbers of a schema or version that is not
+known are refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tuner.allocators.base import Allocator, Installation
+from tuner.errors import MissingToolError, ProgramError, SettingError, TraceError
+from tuner.measure.calibration import Calibration
+from tuner.measure.evaluation import Evaluation
+from tuner.measure.process import Finished, Processes, tool_environment
+from tuner.records import Configuration, CurvePoint, Measurement, Status
+from tuner.resources import native_file
+from tuner.spec import shipped_allocator_file
+
+_GRACE_S = 30.0
+"""Seconds beyond its own limits after which rand_malloc itself counts as hung."""
+
+_REPLAY_FAILED = 1
+_TRACE_UNREADABLE = 3
+_TIMED_OUT = 4
+_NO_INSTRUMENT = 5
+_NO_PRELOAD = 6
+"""Exit codes of rand_malloc."""
+
+
+@dataclass(frozen=True)
+class EmulationOptions:
+    """How every evaluation of a campaign is run; equal options give comparable numbers."""
+
+    instrument: str = "auto"
+    """auto, perf, qemu, cachegrind or none."""
+    threads: Literal["baton", "free"] = "baton"
+    """baton: deterministic; free: contention and latency, and no instruction count."""
+    thp: Literal["never", "keep"] = "never"
+    """keep: the machine's transparent huge pages for every configuration; never: only
+    for configurations with a setting about huge pages."""
+    touch: Literal["all", "ends", "none"] = "all"
+    """Which pages of a block are written."""
+    seed: int = 1
+    """Seed of the contents of blocks."""
+    timeout_s: float = 60.0
+    """Limit of one replay."""
+    curve_points: int = 200
+    """Points of the heap's curve."""
+    with_latency: bool = False
+    """Under baton: add a free-running replay for the latency percentiles."""
+
+
+class _Syscalls(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    total: int = Field(ge=0)
+
+
+class _Instructions(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    instrument: str
+    allocator: int | None = Field(default=None, ge=0)
+    process: int | None = Field(default=None, ge=0)
+
+
+class _Percentiles(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    p99: float
+
+
+class _Latency(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    all: _Percentiles
+
+
+class _Curve(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    event: tuple[int, ...]
+    time_ns: tuple[int, ...]
+    heap_bytes: tuple[int, ...]
+    live_bytes: tuple[int, ...]
+
+    def points(self) -> tuple[CurvePoint, ...]:
+        """Return the curve point by point; unequal columns are a ValueError."""
+        columns = (self.event, self.time_ns, self.heap_bytes, self.live_bytes)
+        return tuple(CurvePoint(*row) for row in zip(*columns, strict=True))
+
+
+class EmulatorResult(BaseModel):
+    """What rand_malloc prints, as far as it is used here."""
+
+    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+
+    schema_name: Literal["rand_malloc.result"] = Field(alias="schema")
+    version: Literal[1]
+    peak_heap_bytes: int = Field(ge=0)
+    mean_heap_bytes: float = Field(ge=0)
+    faults: int = Field(ge=0)
+    syscalls: _Syscalls
+    instructions: _Instructions | None
+    latency_ns: _Latency | None
+    wall_ns: int = Field(ge=0)
+    peak_live_bytes: int = Field(ge=0)
+    fragmentation_at_peak: float
+    checksum: str
+    curve: _Curve
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """What an `EmulatorEvaluator` measures with."""
+
+    trace: Path
+    allocators: Mapping[str, tuple[Allocator, Installation]]
+    """Adapter and installation of every allocator, by name."""
+    calibration: Calibration
+    options: EmulationOptions = field(default_factory=EmulationOptions)
+    emulator: Path | None = None
+    """Path of rand_malloc; None for the installed one."""
+    reads_back: bool = True
+    """False only where the settings were read back before."""
+
+
+class EmulatorEvaluator:
+    """Evaluates configurations with rand_malloc; safe to call from several threads."""
+
+    def __init__(self, emulation: Emulation) -> None:
+        """Prepare.
+
+        Args:
+            emulation: what to measure with.
+
+        Raises:
+            MissingToolError: rand_malloc is not installed.
+        """
+        self._emulation = emulation
+        self._emulator = emulation.emulator or native_file("rand_malloc")
+        self._thp_settings = {name: thp_settings(name) for name in emulation.allocators}
+        self._processes = Processes()
+
+    def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+        """Read the settings back, then replay the trace under the configuration.
+
+        Raises:
+            MissingToolError: no such allocator here, no working instrument, or the
+                library cannot be preloaded.
+            TraceError: the trace cannot be read.
+            ProgramError: rand_malloc itself failed.
+        """
+        allocator, installation = self._setup(configuration)
+        if self._emulation.reads_back:
+            try:
+                allocator.read_back(installation, configuration)
+            except SettingError as error:
+                return Evaluation.did_not_succeed(Status.REFUSED, str(error))
+        found = self._replay(configuration, cpu, self._emulation.options)
+        if isinstance(found, Evaluation):
+            return found
+        measurement = self._measurement(found)
+        if not self._emulation.options.with_latency or measurement.p99_latency_ns is not None:
+            return Evaluation.succeeded(measurement)
+        free = replace(self._emulation.options, threads="free", instrument="none")
+        latency = self._replay(configuration, cpu, free)
+        if isinstance(latency, Evaluation):
+            return latency
+        return Evaluation.succeeded(replace(measurement, p99_latency_ns=_p99(latency)))
+
+    def stop(self) -> None:
+        """End the replays that are running; for Ctrl-C."""
+        self._processes.stop()
+
+    def _setup(self, configuration: Configuration) -> tuple[Allocator, Installation]:
+        try:
+            return self._emulation.allocators[configuration.allocator]
+        except KeyError:
+            names = ", ".join(self._emulation.allocators)
+            message = f"{configuration.allocator}: not set up for this emulation; set up: {names}"
+            raise MissingToolError(message) from None
+
+    def _replay(
+        self, configuration: Configuration, cpu: int | None, options: EmulationOptions
+    ) -> EmulatorResult | Evaluation:
+        command = self._command(configuration, cpu, options)
+        # Two runs, each with its own limit.
+        limit_s = 2.0 * options.timeout_s + _GRACE_S
+        environment = tool_environment(os.environ)
+        try:
+            ended = self._processes.run(command, environment=environment, timeout_s=limit_s)
+        except OSError as error:
+            message = f"{self._emulator}: cannot be started: {error.strerror}"
+            raise MissingToolError(message) from error
+        return self._understand(ended, options)
+
+    def _command(
+        self, configuration: Configuration, cpu: int | None, options: EmulationOptions
+    ) -> list[str | Path]:
+        allocator, installation = self._setup(configuration)
+        settings = configuration.as_dict
+        keeps_thp = options.thp == "keep" or any(
+            name in self._thp_settings[configuration.allocator] for name in settings
+        )
+        words = {
+            "--threads": options.threads,
+            "--runs": "both" if options.threads == "baton" else "memory",
+            "--instrument": options.instrument,
+            "--thp": "keep" if keeps_thp else "never",
+            "--touch": options.touch,
+            "--seed": str(options.seed),
+            "--timeout": f"{options.timeout_s:g}",
+            "--curve-points": str(options.curve_points),
+        }
+        if options.threads == "baton" and options.instrument == "none":
+            words["--runs"] = "memory"
+        if cpu is not None:
+            words["--cpu"] = str(cpu)
+        if installation.library is not None:
+            words["--preload"] = str(installation.library)
+        command: list[str | Path] = [self._emulator]
+        for option, word in words.items():
+            command += [option, word]
+        for name, value in allocator.render(configuration).items():
+            command += ["--env", f"{name}={value}"]
+        return [*command, self._emulation.trace]
+
+    def _understand(
+        self, ended: Finished, options: EmulationOptions
+    ) -> EmulatorResult | Evaluation:
+        if ended.timed_out or ended.exit_status == _TIMED_OUT:
+            reason = f"still running after {options.timeout_s:g} s"
+            return Evaluation.did_not_succeed(Status.TIMED_OUT, reason)
+        reason = _last_words(ended)
+        if ended.exit_status == _REPLAY_FAILED:
+            return Evaluation.did_not_succeed(Status.FAILED, reason)
+        if ended.exit_status == _TRACE_UNREADABLE:
+            raise TraceError(reason)
+        if ended.exit_status in (_NO_INSTRUMENT, _NO_PRELOAD):
+            message = f"{reason}; `malloc-tuner doctor` tells what this machine offers"
+            raise MissingToolError(message)
+        if ended.exit_status != 0:
+            message = f"rand_malloc failed: {reason}"
+            raise ProgramError(message)
+        return parse_result(ended.stdout)
+
+    def _measurement(self, result: EmulatorResult) -> Measurement:
+        instructions = result.instructions.allocator if result.instructions else None
+        n_syscalls = result.syscalls.total
+        return Measurement(
+            peak_heap_bytes=result.peak_heap_bytes,
+            mean_heap_bytes=result.mean_heap_bytes,
+            faults=result.faults,
+            syscalls=n_syscalls,
+            instructions=instructions,
+            process_instructions=result.instructions.process if result.instructions else None,
+            cost=self._emulation.calibration.cost(instructions, result.faults, n_syscalls),
+            p99_latency_ns=_p99(result),
+            wall_ns=result.wall_ns,
+            peak_live_bytes=result.peak_live_bytes,
+            fragmentation_at_peak=result.fragmentation_at_peak,
+            curve=result.curve.points(),
+        )
+
+
+def parse_result(text: str) -> EmulatorResult:
+    """Read what rand_malloc printed.
+
+    Raises:
+        ProgramError: it is not a result of the known schema and version.
+    """
+    try:
+        result = EmulatorResult.model_validate_json(text)
+        result.curve.points()
+    except (ValidationError, ValueError) as error:
+        message = (
+            f"rand_malloc's result is not understood: {error}; "
+            "rand_malloc and malloc-tuner are of different versions: reinstall malloc-tuner"
+        )
+        raise ProgramError(message) from error
+    return result
+
+
+def thp_settings(allocator: str) -> frozenset[str]:
+    """Return the settings of an allocator that act through transparent huge pages."""
+    return frozenset(
+        parameter.name
+        for parameter in shipped_allocator_file(allocator).parameters
+        if any(need.startswith("thp") for need in parameter.requires)
+    )
+
+
+def options_record(options: EmulationOptions) -> dict[str, str | int | float | bool]:
+    """Return the options for the record of a campaign."""
+    return asdict(options)
+
+
+def _p99(result: EmulatorResult) -> float | None:
+    return result.latency_ns.all.p99 if result.latency_ns else None
+
+
+def _last_words(ended: Finished) -> str:
+    """Return the message of rand_malloc, without its name in front."""
+    lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("rand_malloc: ")]
+    text = (own or lines or [f"exit status {ended.exit_status}, without a message"])[-1]
+    return text.removeprefix("rand_malloc: ")

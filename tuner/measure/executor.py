@@ -1,0 +1,196 @@
+"""Evaluate many configurations over the cores of this machine.
+
+One worker thread per core; an evaluation is a process of its own, so threads
+only wait.  Every evaluation is pinned to the core of its worker and no two run
+on the same core.
+
+Outcomes are handed out as they end, so that nothing measured waits behind a slow
+neighbour; each carries the index of its configuration, and whoever needs an order
+that does not depend on chance sorts by it.
+
+A `TunerError` out of the evaluator means that the machine failed, not the
+configuration.  It is tried again, a few times, and every failure is reported.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import queue
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tuner.errors import MissingToolError, SpecError, TraceError, TunerError
+from tuner.measure.evaluation import Evaluation, Evaluator
+from tuner.records import Configuration
+
+MAX_ATTEMPTS = 3
+"""Attempts at one configuration before its failure counts as permanent."""
+
+_PERMANENT = (MissingToolError, SpecError, TraceError)
+"""Failures that no second attempt can mend."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one configuration fared in the end."""
+
+    index: int
+    """Its place among the configurations handed in."""
+    configuration: Configuration
+    evaluation: Evaluation | None
+    """None when every attempt failed for a reason that is not the configuration's."""
+    failures: tuple[str, ...] = ()
+    """What went wrong in the attempts that failed, in order."""
+    error: TunerError | None = None
+    """The last failure when `evaluation` is None."""
+
+
+class LocalExecutor:
+    """Runs an evaluator on several cores of this machine; use it in a ``with``."""
+
+    def __init__(self, evaluator: Evaluator, cpus: Sequence[int]) -> None:
+        """Start no thread yet.
+
+        Args:
+            evaluator: called from several threads at once.
+            cpus: numbers of the cores to use, one worker each, all distinct.
+
+        Raises:
+            ValueError: no core is given, or one twice.
+        """
+        if not cpus or len(set(cpus)) != len(cpus):
+            message = f"cores must be given, and each once: {list(cpus)}"
+            raise ValueError(message)
+        self.n_workers = len(cpus)
+        self._evaluator = evaluator
+        self._free_cpus: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for cpu in cpus:
+            self._free_cpus.put(cpu)
+        self._pool = concurrent.futures.ThreadPoolExecutor(len(cpus), "evaluate")
+        self._stopping = threading.Event()
+
+    def run(self, configurations: Sequence[Configuration]) -> Iterator[Outcome]:
+        """Evaluate the configurations and yield their outcomes as they end.
+
+        After `stop`, those that have not begun are skipped and yield nothing.
+        """
+        pending = {
+            self._pool.submit(self._evaluate, index, configuration)
+            for index, configuration in enumerate(configurations)
+        }
+        try:
+            for future in concurrent.futures.as_completed(pending):
+                outcome = future.result()
+                if outcome is not None:
+                    yield outcome
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def stop(self) -> None:
+        """Begin no further evaluation; those that run go on to their end."""
+        self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """True after `stop` or `kill`."""
+        return self._stopping.is_set()
+
+    def kill(self) -> None:
+        """Begin no further evaluation, and end those that run by SIGKILL."""
+        self.stop()
+        kill_children()
+
+    def __enter__(self) -> Self:
+        """Return the executor itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for the running evaluations; on an exception, kill them first."""
+        if kind is not None:
+            self.kill()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _evaluate(self, index: int, configuration: Configuration) -> Outcome | None:
+        """Evaluate one configuration in a worker thread; None when told to stop."""
+        if self._stopping.is_set():
+            return None
+        cpu = self._free_cpus.get()
+        failures: list[str] = []
+        try:
+            while True:
+                try:
+                    evaluation = self._evaluator.evaluate(configuration, cpu)
+                except TunerError as error:
+                    failures.append(str(error))
+                    is_last = len(failures) == MAX_ATTEMPTS or isinstance(error, _PERMANENT)
+                    if is_last or self._stopping.is_set():
+                        return Outcome(index, configuration, None, tuple(failures), error)
+                else:
+                    return Outcome(index, configuration, evaluation, tuple(failures))
+        finally:
+            self._free_cpus.put(cpu)
+
+
+def measuring_cpus(n_workers: int | None = None) -> list[int]:
+    """Return the cores to measure on: the first hardware thread of each allowed core.
+
+    Two hardware threads of one core would share its caches, so one worker per core.
+
+    Args:
+        n_workers: how many are wanted; None for all there are.
+
+    Raises:
+        SpecError: there are fewer cores than workers wanted, or less than one is wanted.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    cores: dict[str, int] = {}
+    for cpu in allowed:
+        cores.setdefault(_siblings(cpu), cpu)
+    cpus = list(cores.values())
+    # Asking for more than there are cores is a choice to share them.
+    choice = cpus if n_workers is None or n_workers <= len(cpus) else allowed
+    if n_workers is not None and not 1 <= n_workers <= len(choice):
+        message = f"{n_workers} workers: this process may use 1 to {len(allowed)} of them"
+        raise SpecError(message)
+    return choice[:n_workers]
+
+
+def _siblings(cpu: int) -> str:
+    """Return a text that is the same for all hardware threads of one core."""
+    path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return str(cpu)
+
+
+def kill_children() -> None:
+    """Kill every child of this process with its whole process group.
+
+    Source: /proc/<pid>/task/<tid>/children of proc(5).
+    """
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            children = (task / "children").read_text(encoding="ascii").split()
+        except OSError:  # the thread has ended
+            continue
+        for pid in map(int, children):
+            with contextlib.suppress(ProcessLookupError):
+                group = os.getpgid(pid)
+                if group == os.getpgid(0):
+                    os.kill(pid, signal.SIGKILL)
+                else:
+                    os.killpg(group, signal.SIGKILL)

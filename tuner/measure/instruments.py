@@ -1,0 +1,77 @@
+"""Which instruction counters work on this machine, found by trying each one out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from tuner.errors import MissingToolError, ProgramError
+from tuner.measure.process import Processes, tool_environment
+from tuner.resources import native_file
+
+_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """One way to count instructions, with the verdict of having tried it."""
+
+    name: str
+    """``perf``, ``qemu`` or ``cachegrind``, the best first."""
+    works: bool
+    detail: str
+    """Its version when it works; what is missing when it does not."""
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    name: str
+    works: bool
+    detail: str
+
+
+_ENTRIES = TypeAdapter(tuple[_Entry, ...])
+
+
+def find_instruments(emulator: Path | None = None) -> tuple[Instrument, ...]:
+    """Try every instrument and return the verdicts, the best instrument first.
+
+    Args:
+        emulator: path of rand_malloc; None for the installed one.
+
+    Raises:
+        MissingToolError: rand_malloc is not installed or cannot be started.
+        ProgramError: it failed, or its answer is not understood.
+    """
+    text = ask_emulator("--instruments", emulator)
+    try:
+        entries = _ENTRIES.validate_json(text)
+    except ValidationError as error:
+        message = f"rand_malloc --instruments: not understood: {error}; reinstall malloc-tuner"
+        raise ProgramError(message) from error
+    return tuple(Instrument(entry.name, entry.works, entry.detail) for entry in entries)
+
+
+def ask_emulator(option: str, emulator: Path | None = None) -> str:
+    """Run rand_malloc with one option that prints JSON and return what it prints.
+
+    Raises:
+        MissingToolError: it is not installed or cannot be started.
+        ProgramError: it failed.
+    """
+    path = emulator or native_file("rand_malloc")
+    environment = tool_environment(os.environ)
+    try:
+        ended = Processes().run([path, option], environment=environment, timeout_s=_TIMEOUT_S)
+    except OSError as error:
+        message = f"{path}: cannot be started: {error.strerror}; reinstall malloc-tuner"
+        raise MissingToolError(message) from error
+    if ended.exit_status != 0 or ended.timed_out:
+        why = "took too long" if ended.timed_out else ended.stderr.strip() or ended.exit_status
+        message = f"rand_malloc {option}: failed: {why}"
+        raise ProgramError(message)
+    return ended.stdout

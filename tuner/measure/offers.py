@@ -1,0 +1,101 @@
+"""What this machine offers, tried out: programs that answer, permissions that hold.
+
+A version printed by a program and a measurement that succeeded are facts; what
+a setting in /proc promises is not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.errors import MissingToolError
+from tuner.measure.process import Finished, Processes
+from tuner.resources import native_file
+
+ANSWER_SECONDS = 60.0
+"""Time limit of one question; gem5 takes seconds to print its help."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The verdict on one program, library or permission."""
+
+    works: bool
+    detail: str
+    """Path and version, or why it does not work."""
+
+
+def ask(command: Sequence[str]) -> Offer:
+    """Run a command that should print something and end well, such as ``x --version``.
+
+    Args:
+        command: program, found on the PATH if it has no slash, and its arguments.
+
+    Returns:
+        The first line it printed, or why it did not.
+    """
+    path = shutil.which(command[0])
+    if path is None:
+        return Offer(works=False, detail="not found")
+    try:
+        ended = Processes().run(
+            [path, *command[1:]], environment=os.environ, timeout_s=ANSWER_SECONDS
+        )
+    except OSError as error:
+        return Offer(works=False, detail=f"{path}: {error.strerror}")
+    return _verdict(path, ended)
+
+
+def _verdict(path: str, ended: Finished) -> Offer:
+    if ended.timed_out:
+        return Offer(works=False, detail=f"{path}: no answer within {ANSWER_SECONDS:.0f} s")
+    lines = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
+    first = lines[0] if lines else "no output"
+    if ended.exit_status != 0:
+        return Offer(works=False, detail=f"{path}: exit status {ended.exit_status}: {first}")
+    return Offer(works=True, detail=f"{path}: {first}")
+
+
+def try_native_part(name: str) -> Offer:
+    """Tell whether a native part is installed, and its version if it is a program."""
+    try:
+        path = native_file(name)
+    except MissingToolError as error:
+        return Offer(works=False, detail=str(error))
+    return (
+        Offer(works=True, detail=str(path))
+        if path.suffix == ".so"
+        else ask([str(path), "--version"])
+    )
+
+
+def try_supervision(command: Sequence[str] = ("true",)) -> Offer:
+    """Measure a program that does nothing, with fixed addresses and a stop at its exit.
+
+    Containers often forbid one or the other; validation needs the first, and
+    without the second it must take the peak from samples.
+    """
+    program = try_native_part("supervise")
+    path = shutil.which(command[0])
+    if not program.works or path is None:
+        return program if path else Offer(works=False, detail=f"{command[0]}: not found")
+    return _supervise(native_file("supervise"), [path, *command[1:]])
+
+
+def _supervise(supervise: Path, command: Sequence[str]) -> Offer:
+    ended = Processes().run(
+        [supervise, "--report", "1", "--aslr", "off", "--timeout", "10", "--", *command],
+        environment=os.environ,
+        timeout_s=ANSWER_SECONDS,
+    )
+    if ended.exit_status != 0:
+        why = ended.stderr.strip() or f"exit status {ended.exit_status}"
+        return Offer(works=False, detail=why)
+    if json.loads(ended.stdout)["peak_from"] == "exit":
+        return Offer(works=True, detail="addresses fixed, peak read when the program exits")
+    return Offer(works=True, detail="addresses fixed, but no ptrace: peaks come from samples")

@@ -1,0 +1,126 @@
+"""Starting the native tools: own session, bounded time, nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+_KEPT = ("PATH", "HOME", "TMPDIR")
+"""Variables a native tool needs to find valgrind, qemu and a place for its files."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a process ended."""
+
+    exit_status: int
+    """Exit status, or minus the number of the signal that ended it."""
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+    """True when it was killed at the time limit."""
+
+
+class Processes:
+    """Runs processes from any thread, and can end all that are running.
+
+    Each process leads a session of its own: a Ctrl-C at the terminal reaches
+    only malloc-tuner, which then decides, and a kill reaches all descendants
+    that stayed in the session's group.  rand_malloc and supervise end what they
+    started themselves.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing running."""
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def run(
+        self,
+        command: Sequence[str | Path],
+        *,
+        environment: Mapping[str, str],
+        timeout_s: float | None = None,
+        stdout: IO[bytes] | int = subprocess.PIPE,
+        stderr: IO[bytes] | int = subprocess.PIPE,
+        cwd: Path | None = None,
+    ) -> Finished:
+        """Run a command to its end; an exception in between ends its group.
+
+        Args:
+            command: program and arguments; no shell is involved.
+            environment: the whole environment.
+            timeout_s: elapsed seconds after which the group is killed.
+            stdout: an open file to write to instead of returning the text.
+            stderr: likewise.
+            cwd: working folder.
+
+        Raises:
+            OSError: the program cannot be started.
+        """
+        words = [os.fspath(word) for word in command]
+        process = subprocess.Popen(
+            words,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=cwd,
+            start_new_session=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        try:
+            self._note(process)
+            return _wait(process, timeout_s)
+        finally:
+            if process.returncode is None:  # an exception came in between
+                _kill_group(process)
+                process.wait()
+            with self._lock:
+                self._running.discard(process)
+
+    def stop(self) -> None:
+        """End every running process, and every one started from now on."""
+        with self._lock:
+            self._stopped = True
+            running = list(self._running)
+        for process in running:
+            _kill_group(process)
+
+    def _note(self, process: subprocess.Popen[str]) -> None:
+        with self._lock:
+            self._running.add(process)
+            stopped = self._stopped
+        if stopped:
+            _kill_group(process)
+
+
+def tool_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the few variables a native tool gets: no allocator setting of the user's."""
+    kept = {name: environment[name] for name in _KEPT if name in environment}
+    return {"PATH": os.defpath, **kept, "LC_ALL": "C"}
+
+
+def _wait(process: subprocess.Popen[str], timeout_s: float | None) -> Finished:
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _kill_group(process)
+        out, err = process.communicate()
+        return Finished(process.returncode, out or "", err or "", timed_out=True)
+    return Finished(process.returncode, out or "", err or "")
+
+
+def _kill_group(process: subprocess.Popen[str]) -> None:
+    if process.returncode is None:  # once reaped, the number may be another's
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
