@@ -1,0 +1,133 @@
+"""Runs of real programs: endings, output, environment, what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.errors import MissingToolError, ProgramError
+from tuner.measure.program import (
+    ProgramRunner,
+    Surroundings,
+    clean_environment,
+    padded,
+)
+from tuner.resources import native_file
+
+_MIB = 1 << 20
+_PATH = {"PATH": "/usr/bin:/bin"}
+_NAMES = st.text("ABC", min_size=1, max_size=3)
+_ENVIRONMENTS = st.lists(
+    st.dictionaries(_NAMES, st.text("xyé", max_size=8)), min_size=1, max_size=5
+)
+
+
+@pytest.fixture(scope="module")
+def runner() -> ProgramRunner:
+    return ProgramRunner()
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-S", "-c", code]
+
+
+def test_memory_and_output_are_measured(runner: ProgramRunner) -> None:
+    run = runner.run(
+        python("x = bytearray(b'1') * (32 << 20); print('done')"), _PATH, Surroundings()
+    )
+    assert run.ending == "exit status 0"
+    assert run.peak_is_exact
+    assert 32 * _MIB < run.peak_anon_bytes < run.peak_rss_bytes < 80 * _MIB
+    assert run.output_sha256 == hashlib.sha256(b"done\n").hexdigest()
+    assert run.cpu_ns > 0
+    assert run.faults > 32 * 256
+    assert max(point.heap_bytes for point in run.curve) > 30 * _MIB
+    assert run.preload_mapped is None
+
+
+def test_ending_by_signal_is_named(runner: ProgramRunner) -> None:
+    run = runner.run(["sh", "-c", "echo sorry >&2; kill -SEGV $$"], _PATH, Surroundings())
+    assert (run.exit_status, run.signal, run.ending) == (None, 11, "killed by SIGSEGV")
+    assert run.stderr_tail == "sorry\n"
+
+
+def test_program_that_hangs_is_stopped(runner: ProgramRunner) -> None:
+    run = runner.run(["sleep", "100"], _PATH, Surroundings(timeout_s=0.1))
+    assert run.timed_out
+    assert run.ending == "stopped at the time limit"
+
+
+def test_environment_is_exactly_the_one_given(
+    runner: ProgramRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    run = runner.run(["env"], {"A": "b=c", "E": ""}, Surroundings())
+    assert run.output_sha256 == hashlib.sha256(b"A=b=c\nE=\n").hexdigest()
+
+
+def test_preload_is_checked(runner: ProgramRunner) -> None:
+    (library,) = sorted(Path("/lib").glob("*/libutil.so.1"))[:1]
+    run = runner.run(["true"], {**_PATH, "LD_PRELOAD": str(library)}, Surroundings())
+    assert run.preload_mapped is True
+
+
+def test_missing_program_is_named(runner: ProgramRunner) -> None:
+    with pytest.raises(MissingToolError, match="/no/such/program: cannot execute"):
+        runner.run(["/no/such/program"], _PATH, Surroundings())
+
+
+def test_failure_of_the_launcher_is_told(runner: ProgramRunner) -> None:
+    with pytest.raises(ProgramError, match="cannot pin to the core"):
+        runner.run(["true"], _PATH, Surroundings(cpu=1000))
+
+
+def test_report_of_another_version_is_refused(tmp_path: Path) -> None:
+    fake = tmp_path / "supervise"
+    fake.write_text('#!/bin/sh\necho \'{"schema":"supervise.result","version":2}\' > "$2"\n')
+    fake.chmod(0o755)
+    with pytest.raises(ProgramError, match=r"(?s)not understood.*version"):
+        ProgramRunner(fake).run(["true"], _PATH, Surroundings())
+
+
+def test_missing_launcher_is_told(tmp_path: Path) -> None:
+    with pytest.raises(MissingToolError, match="cannot be started"):
+        ProgramRunner(tmp_path / "nothing").run(["true"], _PATH, Surroundings())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "MALLOC_ARENA_MAX",
+        "MALLOC_CONF",
+        "GLIBC_TUNABLES",
+        "TCMALLOC_RELEASE_RATE",
+        "MIMALLOC_PURGE_DELAY",
+        "LD_PRELOAD",
+        "HEAPPROFILE",
+        "HEAP_PROFILE_MMAP",
+        "HEAPCHECK",
+        "EXGEN_CONF",
+    ],
+)
+def test_allocator_variables_are_cleaned_away(name: str) -> None:
+    assert clean_environment({name: "1", "LANG": "C"}) == {"LANG": "C"}
+
+
+@given(_ENVIRONMENTS)
+def test_padded_environments_take_the_same_room(environments: list[dict[str, str]]) -> None:
+    found = padded(environments)
+    sizes = {sum(len(f"{k}={v}".encode()) + 1 for k, v in e.items()) for e in found}
+    assert len(sizes) == 1
+    assert len({len(environment) for environment in found}) == 1
+    for before, after in zip(environments, found, strict=True):
+        assert {name: after[name] for name in before} == before
+
+
+def test_supervise_is_installed() -> None:
+    assert native_file("supervise").is_file()

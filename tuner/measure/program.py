@@ -1,0 +1,339 @@
+"""One run of a real program under supervise, in an environment free of other allocator settings.
+
+supervise (rand_malloc/supervise) holds the program at its exit to read its
+high-water mark, samples its resident memory while it runs, and reports both
+with faults and times.  Standard output and standard error go to files, so that
+a program which prints much is neither held up nor kept in memory.
+
+Memory is that of the program's main process; CPU time includes the children it
+waited for, and `ProgramRun.children_cpu_ns` tells how much of it is theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tuner.errors import MissingToolError, OutputError, ProgramError
+from tuner.measure.process import Finished, Processes, tool_environment
+from tuner.records import CurvePoint
+from tuner.resources import native_file
+
+PRELOAD = "LD_PRELOAD"
+
+_ALLOCATOR_VARIABLES = re.compile(
+    r"MALLOC_.*|GLIBC_TUNABLES|TCMALLOC_.*|JE_MALLOC_CONF|_RJEM_MALLOC_CONF|MIMALLOC_.*"
+    r"|EXGEN_CONF|HEAP_?PROFILE.*|HEAPCHECK.*|HEAP_CHECK_.*|LD_PRELOAD"
+)
+"""Variables that steer an allocator, or put another one into the program."""
+
+_PADDING = "MALLOC_TUNER_PADDING_"
+"""Begin of the names of the variables that only take up room."""
+
+_GRACE_S = 30.0
+_STDERR_TAIL_BYTES = 4000
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """What one run of a program used and how it ended."""
+
+    exit_status: int | None
+    """None when a signal ended it."""
+    signal: int | None
+    """Number of the signal that ended it; None when it exited."""
+    timed_out: bool
+    """True when it was killed at the time limit."""
+    peak_rss_bytes: int
+    """VmHWM at the exit: greatest resident memory, mapped files included."""
+    peak_anon_bytes: int
+    """Greatest resident anonymous memory, lazily freed pages included: the greater
+    of the samples and of VmHWM less the greatest file-backed part."""
+    mean_anon_bytes: float
+    """Mean over time of resident anonymous memory less lazily freed pages."""
+    lazy_free_bytes: int
+    """Greatest amount of lazily freed pages seen."""
+    n_samples: int
+    faults: int
+    """Minor page faults of the main process."""
+    user_ns: int
+    system_ns: int
+    """CPU time, waited-for children included."""
+    children_cpu_ns: int
+    """The children's share of it, in steps of a clock tick."""
+    wall_ns: int
+    peak_is_exact: bool
+    """False when the exit was missed, so that the peak is that of the last sample."""
+    preload_mapped: bool | None
+    """Whether the preloaded library was in the process; None when unknown or none."""
+    curve: tuple[CurvePoint, ...]
+    """Resident anonymous memory over time; `event` and `live_bytes` are 0."""
+    output_sha256: str
+    """Digest of standard output."""
+    stderr_tail: str
+    """The last lines the program wrote to standard error."""
+
+    @property
+    def cpu_ns(self) -> int:
+        """User and system time together."""
+        return self.user_ns + self.system_ns
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words: ``exit status 1``, ``killed by SIGSEGV``."""
+        if self.timed_out:
+            return "stopped at the time limit"
+        if self.signal is not None:
+            return f"killed by {_signal_name(self.signal)}"
+        return f"exit status {self.exit_status}"
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """How every run of a comparison is made; equal for all its subjects."""
+
+    cpu: int | None = None
+    """Core the program is pinned to; None leaves it free."""
+    timeout_s: float | None = None
+    """Limit of one run; None for no limit."""
+    sample_ms: int = 2
+    """Time between two samples of memory, 1 .. 10000."""
+    thp: Literal["never", "keep"] = "keep"
+    """keep: transparent huge pages as the machine is set; never: off for the program."""
+    aslr: Literal["off", "on"] = "off"
+    """Address randomisation of the program."""
+
+
+class _Curve(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    time_ns: tuple[int, ...]
+    anon_bytes: tuple[int, ...]
+
+
+class _Report(BaseModel):
+    """What supervise writes."""
+
+    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+
+    schema_name: Literal["supervise.result"] = Field(alias="schema")
+    version: Literal[1]
+    exit_status: int | None
+    signal: int | None
+    timed_out: bool
+    peak_rss_bytes: int
+    peak_from: Literal["exit", "samples"]
+    peak_anon_bytes: int
+    mean_anon_bytes: float
+    lazy_free_bytes: int
+    n_samples: int
+    faults: int
+    user_ns: int
+    system_ns: int
+    children_cpu_ns: int
+    wall_ns: int
+    preload_mapped: bool | None
+    curve: _Curve
+
+
+class ProgramRunner:
+    """Runs real programs under supervise."""
+
+    def __init__(self, supervise: Path | None = None) -> None:
+        """Prepare.
+
+        Args:
+            supervise: path of the launcher; None for the installed one.
+
+        Raises:
+            MissingToolError: it is not installed.
+        """
+        self._supervise = supervise or native_file("supervise")
+        self._processes = Processes()
+
+    def run(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        surroundings: Surroundings,
+    ) -> ProgramRun:
+        """Run a program to its end in the current folder; its standard input is empty.
+
+        Args:
+            command: program and arguments.
+            environment: its whole environment; ``LD_PRELOAD`` names at most one library.
+            surroundings: core, limits and kernel settings.
+
+        Raises:
+            MissingToolError: the program cannot be executed.
+            ProgramError: supervise failed; a program that fails is no error here.
+            OutputError: there is no room for what the program prints.
+        """
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="malloc-tuner-")
+        except OSError as error:
+            message = f"{tempfile.gettempdir()}: cannot be written ({error.strerror}); set TMPDIR"
+            raise OutputError(message) from error
+        with folder as name:
+            scratch = Path(name)
+            words = self._words(scratch, environment, surroundings)
+            words += ["--", *command]
+            ended = self._start(words, scratch, surroundings)
+            stderr_tail = _tail(scratch / "stderr")
+            if ended.exit_status != 0 or ended.timed_out:
+                raise _supervise_error(ended, stderr_tail)
+            report = _read_report(scratch / "report")
+            return _program_run(report, digest(scratch / "stdout"), stderr_tail)
+
+    def stop(self) -> None:
+        """End the program that is running; for Ctrl-C."""
+        self._processes.stop()
+
+    def _words(
+        self, scratch: Path, environment: Mapping[str, str], surroundings: Surroundings
+    ) -> list[str | Path]:
+        words: list[str | Path] = [self._supervise, "--report", scratch / "report"]
+        words += ["--thp", surroundings.thp, "--aslr", surroundings.aslr]
+        words += ["--sample-ms", str(surroundings.sample_ms)]
+        if surroundings.cpu is not None:
+            words += ["--cpu", str(surroundings.cpu)]
+        if surroundings.timeout_s is not None:
+            words += ["--timeout", f"{surroundings.timeout_s:g}"]
+        # supervise's own few variables are not the program's.
+        for name in tool_environment(os.environ):
+            words += ["--unset", name]
+        for name, value in environment.items():
+            if name != PRELOAD:
+                words += ["--env", f"{name}={value}"]
+        if environment.get(PRELOAD):
+            words += ["--preload", environment[PRELOAD]]
+        return words
+
+    def _start(
+        self, words: Sequence[str | Path], scratch: Path, surroundings: Surroundings
+    ) -> Finished:
+        limit_s = surroundings.timeout_s
+        with _output(scratch / "stdout") as out, _output(scratch / "stderr") as err:
+            try:
+                return self._processes.run(
+                    words,
+                    environment=tool_environment(os.environ),
+                    timeout_s=None if limit_s is None else limit_s + _GRACE_S,
+                    stdout=out,
+                    stderr=err,
+                )
+            except OSError as error:
+                message = f"{self._supervise}: cannot be started: {error.strerror}"
+                raise MissingToolError(message) from error
+
+
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without any variable that steers an allocator.
+
+    Example:
+        >>> clean_environment({"HOME": "/root", "MALLOC_ARENA_MAX": "1", "LD_PRELOAD": "x.so"})
+        {'HOME': '/root'}
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if not _ALLOCATOR_VARIABLES.fullmatch(name)
+    }
+
+
+def padded(environments: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return the environments with padding, so that all take the same room on the stack.
+
+    The size of the environment shifts the stack, which alone can change a
+    program's speed; after padding, number and total length of the variables are
+    the same everywhere.
+
+    Example:
+        >>> [len(environment) for environment in padded([{"A": "1"}, {"A": "1", "B": "22"}])]
+        [3, 3]
+    """
+    n_most = max((len(environment) for environment in environments), default=0) + 1
+    filled = []
+    for environment in environments:
+        names = [f"{_PADDING}{index}" for index in range(n_most - len(environment))]
+        filled.append({**environment, **dict.fromkeys(names, "")})
+    room = max((_length(environment) for environment in filled), default=0)
+    for environment in filled:
+        environment[f"{_PADDING}0"] = "x" * (room - _length(environment))
+    return filled
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _length(environment: Mapping[str, str]) -> int:
+    return sum(len(os.fsencode(name)) + len(os.fsencode(environment[name])) for name in environment)
+
+
+@contextlib.contextmanager
+def _output(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _tail(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - _STDERR_TAIL_BYTES))
+        return file.read().decode("utf-8", "replace")
+
+
+def _supervise_error(ended: Finished, stderr: str) -> MissingToolError | ProgramError:
+    lines = [line for line in stderr.splitlines() if line.startswith("supervise: ")]
+    text = lines[-1].removeprefix("supervise: ") if lines else f"exit status {ended.exit_status}"
+    no_program = 3
+    if ended.exit_status == no_program:
+        return MissingToolError(f"{text}; give the command as you would type it, after --")
+    return ProgramError(f"supervise failed: {'it hangs' if ended.timed_out else text}")
+
+
+def _read_report(path: Path) -> _Report:
+    try:
+        return _Report.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        message = f"the report of supervise is not understood: {error}; reinstall malloc-tuner"
+        raise ProgramError(message) from error
+
+
+def _program_run(report: _Report, output_sha256: str, stderr_tail: str) -> ProgramRun:
+    fields = report.model_dump(exclude={"schema_name", "version", "peak_from", "curve"})
+    columns = zip(report.curve.time_ns, report.curve.anon_bytes, strict=True)
+    return ProgramRun(
+        **fields,
+        peak_is_exact=report.peak_from == "exit",
+        curve=tuple(CurvePoint(0, time_ns, anon, 0) for time_ns, anon in columns),
+        output_sha256=output_sha256,
+        stderr_tail=stderr_tail,
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
