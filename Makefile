@@ -46,7 +46,7 @@ develop: $(TEST_DEPENDENCIES) native ## make the checkout usable in place, as .v
 # --- use ---------------------------------------------------------------------
 
 demo: $(VENV)/.dependencies $(BUILD)/.packages-run $(BUILD)/.packages-demo native ## tune a real program; see runs/demo
-	scripts/demo $(BIN)/malloc-tuner configs/campaigns/demo.toml runs/demo
+	scripts/demo $(BIN)/malloc-tuner configs runs/demo
 
 wheel: $(TEST_DEPENDENCIES) ## build the wheel into dist/
 	$(BIN)/python -m pip wheel -q --no-deps -w dist .

@@ -1,0 +1,81 @@
+"""The demo with a small budget: every step ends well and leaves what it promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EVALUATIONS = 24
+FORMATS = ("env", "sh", "systemd", "docker", "kubernetes", "json")
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run the demo once; the tests look at what it left."""
+    folder = tmp_path_factory.mktemp("demo")
+    tool = folder / "malloc-tuner"
+    tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tuner.cli.main "$@"\n')
+    tool.chmod(0o755)
+    done = subprocess.run(
+        [
+            ROOT / "scripts" / "demo",
+            tool,
+            ROOT / "configs",
+            folder / "run",
+            "--evaluations",
+            str(EVALUATIONS),
+        ],
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=folder,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return folder / "run"
+
+
+def test_the_store_holds_every_evaluation(run: Path) -> None:
+    with closing(sqlite3.connect(f"file:{run / 'store.sqlite'}?mode=ro", uri=True)) as store:
+        ((trials,),) = store.execute("SELECT count(*) FROM trials").fetchall()
+
+    assert trials == EVALUATIONS
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_export_was_written(run: Path, name: str) -> None:
+    assert (run / "exports" / f"knee.{name}").read_text().strip()
+
+
+def test_the_exported_json_names_its_configuration(run: Path) -> None:
+    exported = json.loads((run / "exports" / "knee.json").read_text())
+
+    assert exported["allocator"]
+
+
+def test_the_report_is_one_self_contained_page(run: Path) -> None:
+    page = (run / "report.html").read_text()
+
+    assert page.lower().startswith("<!doctype html>")
+    assert 'src="http' not in page
+    assert 'rel="stylesheet" href="http' not in page
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_figures_for_papers(run: Path, ending: str) -> None:
+    assert list((run / "figures").glob(f"*.{ending}"))
+
+
+def test_the_validation_names_the_pick(run: Path) -> None:
+    assert "knee" in (run / "validation.txt").read_text()
