@@ -1,0 +1,148 @@
+"""The doctor: findings, packages, verdict, and both ways of printing."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+
+from tuner import doctor
+from tuner.cli import doctor as command
+from tuner.cli import main
+from tuner.doctor import Examination, Finding, package_choices
+from tuner.errors import SpecError
+from tuner.machine import read_machine
+from tuner.measure.offers import ask
+
+GLIBC = Finding("allocators", "glibc", works=True, detail="2.36", needed=True)
+QEMU = Finding("instruments", "qemu", works=True, detail="7.2", needed=False)
+NO_JEMALLOC = Finding(
+    "allocators", "jemalloc", works=False, detail="not found", needed=False, package="libjemalloc2"
+)
+
+
+def examination(*findings: Finding) -> Examination:
+    return Examination(read_machine(), findings)
+
+
+def test_ready_when_everything_needed_works() -> None:
+    assert examination(GLIBC, NO_JEMALLOC, QEMU).problems == ()
+
+
+def test_a_missing_peer_is_no_problem_but_names_its_package() -> None:
+    found = examination(GLIBC, NO_JEMALLOC, replace(NO_JEMALLOC, name="again"), QEMU)
+
+    assert found.packages == ("libjemalloc2",)
+
+
+def test_a_missing_native_part_is_a_problem() -> None:
+    part = Finding("native parts", "probe", works=False, detail="not found", needed=True)
+
+    assert examination(part, GLIBC, QEMU).problems == ("probe: not found",)
+
+
+def test_one_instrument_must_work() -> None:
+    broken = replace(QEMU, works=False)
+
+    assert examination(GLIBC, broken).problems == ("no instrument counts instructions here",)
+    assert examination(GLIBC, broken, replace(QEMU, name="perf")).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("word", "packages"),
+    [("jemalloc", ("libjemalloc2",)), ("new-and-old", ("new", "old"))],
+)
+def test_packages_are_looked_up_by_what_they_provide(word: str, packages: tuple[str, ...]) -> None:
+    text = "# run jemalloc commented\nrun jemalloc libjemalloc2\nrun,test new-and-old new|old\n"
+
+    assert package_choices(text, word) == packages
+
+
+def test_an_unknown_word_is_an_error() -> None:
+    with pytest.raises(SpecError, match="nothing provides 'nothing'"):
+        package_choices("run jemalloc libjemalloc2\n", "nothing")
+
+
+def test_the_shipped_list_has_every_word_the_doctor_uses() -> None:
+    words = [*doctor.TOOLS, "tcmalloc", "jemalloc", "mimalloc"]
+
+    assert all(doctor.package_for(word) for word in words)
+
+
+def test_every_line_of_the_shipped_list_has_three_columns() -> None:
+    lines = Path(__file__).resolve().parents[2] / "packages.txt"
+    groups = "build|run|demo|test|lint|bench"
+
+    for line in lines.read_text().splitlines():
+        assert re.fullmatch(rf"#.*|(?:{groups})(?:,(?:{groups}))*\s+\S+\s+[a-z0-9.+|-]+", line), (
+            line
+        )
+
+
+def test_asking_a_program_that_answers() -> None:
+    offer = ask(["sh", "-c", "echo; echo answer 1.0; echo more"])
+
+    assert offer.works
+    assert offer.detail.endswith("/sh: answer 1.0")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["no-such-program"], "not found"),
+        (["sh", "-c", "echo broken >&2; exit 3"], "exit status 3: broken"),
+        (["sh", "-c", "exit 4"], "exit status 4: no output"),
+    ],
+)
+def test_asking_a_program_that_does_not(words: list[str], why: str) -> None:
+    offer = ask(words)
+
+    assert not offer.works
+    assert offer.detail.endswith(why)
+
+
+def test_text_says_what_to_install_and_what_is_wrong() -> None:
+    text = command.as_text(examination(replace(GLIBC, works=False, detail="gone"), NO_JEMALLOC))
+
+    assert re.search(r"^  glibc +MISSING +gone$", text, re.MULTILINE)
+    assert re.search(r"^  jemalloc +no +not found$", text, re.MULTILINE)
+    assert "apt install libjemalloc2" in text
+    assert text.endswith("Not ready:\n  glibc: gone\n  no instrument counts instructions here")
+
+
+def test_text_of_a_good_machine() -> None:
+    assert command.as_text(examination(GLIBC, QEMU)).endswith("Ready to record, tune and validate.")
+
+
+def test_json_holds_every_finding() -> None:
+    value = json.loads(command.as_json(examination(GLIBC, NO_JEMALLOC, QEMU)))
+
+    assert (value["schema"], value["version"]) == ("malloc-tuner.doctor", 1)
+    assert [f["name"] for f in value["findings"]] == ["glibc", "jemalloc", "qemu"]
+    assert value["is_ready"] is True
+    assert value["machine"]["page_bytes"] == read_machine().page_bytes
+
+
+@pytest.mark.parametrize(("works", "code"), [(True, 0), (False, 4)])
+def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int) -> None:
+    found = examination(replace(GLIBC, works=works), QEMU)
+    monkeypatch.setattr(doctor, "examine", lambda _gem5: found)
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.callback()(lambda: None)
+    command.register(app)
+    monkeypatch.setattr(main, "build_app", lambda: app)
+
+    assert main.run(["doctor"]) == code
+
+
+def test_this_machine_is_examined_without_an_exception() -> None:
+    """With a program that is no gem5 in its place."""
+    found = doctor.examine(gem5="/bin/false")
+
+    gem5 = next(f for f in found.findings if f.name == "gem5")
+    assert not gem5.works
+    assert "/bin/false: exit status 1" in gem5.detail

@@ -1,0 +1,156 @@
+"""Examine this machine: what malloc-tuner needs, what is there, what would provide the rest.
+
+`examine` gathers facts and prints nothing.  Each fact is a `Finding`; those
+with `needed` decide whether the main chain (record, emulate, tune, validate,
+export) works here.  Which Debian package provides what stands in packages.txt
+and nowhere else.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner import allocators
+from tuner.errors import MissingToolError, ProgramError, SpecError
+from tuner.machine import Machine, read_machine
+from tuner.measure import instruments
+from tuner.measure.offers import Offer, ask, try_native_part, try_supervision
+from tuner.resources import packages_file
+
+NATIVE_PARTS = ("librecorder.so", "libmalloctrace.so", "rand_malloc", "probe", "supervise")
+"""Built and installed with the package; the main chain needs every one."""
+
+TOOLS = {"qemu": ("qemu-x86_64", "--version"), "cachegrind": ("valgrind", "--version")}
+"""Programs the instruments use, by the word packages.txt has for them."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked for."""
+
+    group: str
+    """Heading it stands under."""
+    name: str
+    works: bool
+    detail: str
+    """Path and version, or why it does not work."""
+    needed: bool
+    """True when the main chain does not work without it."""
+    package: str | None = None
+    """Debian package that provides it; None when none does, or when it works."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """Everything `doctor` found out."""
+
+    machine: Machine
+    findings: tuple[Finding, ...]
+    """In the order of printing; findings of one group stand together."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Sentences about what keeps the main chain from working; empty when it works."""
+        found = [f"{f.name}: {f.detail}" for f in self.findings if f.needed and not f.works]
+        counters = [f for f in self.findings if f.group == "instruments"]
+        if not any(f.works for f in counters):
+            found.append("no instrument counts instructions here")
+        return tuple(found)
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Debian packages that would provide what is missing, without repeats."""
+        return tuple(dict.fromkeys(f.package for f in self.findings if f.package))
+
+
+def package_choices(text: str, word: str) -> tuple[str, ...]:
+    """Return the packages that provide something, newest name first.
+
+    Args:
+        text: content of packages.txt.
+        word: what is wanted, as in its second column.
+
+    Raises:
+        SpecError: the list has no such word.
+    """
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) >= 3 and not line.startswith("#") and fields[1] == word:  # noqa: PLR2004 - its three columns
+            return tuple(fields[2].split("|"))
+    message = f"packages.txt: nothing provides {word!r}"
+    raise SpecError(message)
+
+
+def package_for(word: str) -> str:
+    """Return the package to install on this machine: the first choice that apt knows."""
+    choices = package_choices(packages_file().read_text(), word)
+    if len(choices) > 1 and shutil.which("apt-cache"):
+        for choice in choices:
+            if ask(["apt-cache", "show", choice]).works:
+                return choice
+    return choices[0]
+
+
+def _finding(
+    group: str, name: str, offer: Offer, *, needed: bool, word: str | None = None
+) -> Finding:
+    package = package_for(word) if word and not offer.works else None
+    return Finding(group, name, offer.works, offer.detail, needed, package)
+
+
+def _allocators() -> Iterable[Finding]:
+    for name in allocators.names():
+        try:
+            found = allocators.get(name).locate()
+            where = found.library or "the C library"
+            offer = Offer(works=True, detail=f"{found.version}, {where}")
+        except MissingToolError as error:
+            offer = Offer(works=False, detail=str(error))
+        word = None if name == "glibc" else name
+        yield _finding("allocators", name, offer, needed=name == "glibc", word=word)
+
+
+def _instruments() -> list[Finding]:
+    try:
+        found = instruments.find_instruments()
+    except (MissingToolError, ProgramError) as error:
+        return [Finding("instruments", "rand_malloc", False, str(error), needed=False)]  # noqa: FBT003 - a verdict
+    return [
+        _finding(
+            "instruments",
+            found_one.name,
+            Offer(found_one.works, found_one.detail),
+            needed=False,
+            word=found_one.name if found_one.name in TOOLS else None,
+        )
+        for found_one in found
+    ]
+
+
+def _gem5(path: str) -> Finding:
+    """Try gem5 out; gem5 has no --version, its help starts with the version."""
+    offer = ask([path, "--help"])
+    return _finding("programs", "gem5", offer, needed=True)
+
+
+def examine(gem5: str | None = None, root: Path = Path("/")) -> Examination:
+    """Look at everything.
+
+    Args:
+        gem5: the gem5 program to try out, None for no such check.
+        root: where ``proc`` and ``sys`` are mounted.
+    """
+    findings = [
+        _finding("native parts", name, try_native_part(name), needed=True) for name in NATIVE_PARTS
+    ]
+    findings.extend(_allocators())
+    findings.extend(_instruments())
+    findings.append(_finding("programs", "supervised run", try_supervision(), needed=True))
+    for word, command in TOOLS.items():
+        findings.append(_finding("programs", command[0], ask(command), needed=False, word=word))
+    if gem5:
+        findings.append(_gem5(gem5))
+    return Examination(read_machine(root), tuple(findings))
