@@ -63,7 +63,7 @@ test-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## C tests, bui
 	    -DMALLOC_TUNER_TESTS=ON -DMALLOC_TUNER_SANITIZE=ON > $(BUILD)/sanitized.log \
 	    || { cat $(BUILD)/sanitized.log; exit 1; }
 	cmake --build $(BUILD)/sanitized
-	ctest --test-dir $(BUILD)/sanitized --output-on-failure --no-tests=error
+	ctest --test-dir $(BUILD)/sanitized --output-on-failure --no-tests=error -LE unsanitized
 
 $(BUILD)/fuzz/.built: $(BUILD)/.packages-build $(BUILD)/.packages-test FORCE
 	@cmake -S . -B $(BUILD)/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
