@@ -1,0 +1,304 @@
+"""The charts of the page beside the Pareto chart.  Nothing is computed here."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from tuner.report.chart_base import Chart, chart_layout
+from tuner.report.claims import Claim, ClaimsPlot
+from tuner.report.heap import HeapPlot
+from tuner.report.history import HypervolumeHistory
+from tuner.report.parallel import ParallelPlot
+from tuner.report.style import INK, LIVE, MUTED, look
+
+# Hypervolume
+
+
+def history_chart(history: HypervolumeHistory) -> Chart:
+    """Draw the hypervolume over the evaluations as a staircase."""
+    what = "hypervolume / defaults'" if history.is_relative else "hypervolume"
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": list(history.evaluations),
+            "y": list(history.values),
+            "line": {"shape": "hv", "color": "#0072b2", "width": 2.2},
+            "name": "campaign",
+            "hovertemplate": "after %{x} evaluations: %{y:.4f}<extra></extra>",
+        }
+    ]
+    if history.defaults is not None:
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": [1, history.evaluations[-1]],
+                "y": [history.defaults, history.defaults],
+                "line": {"color": MUTED, "width": 1.5, "dash": "dash"},
+                "name": "defaults alone",
+                "hoverinfo": "skip",
+            }
+        )
+    layout = chart_layout(
+        320,
+        xaxis={"title": {"text": "evaluated configurations", "standoff": 10}},
+        yaxis={"title": {"text": what, "standoff": 10}, "rangemode": "normal"},
+        legend={"y": -0.28},
+    )
+    return {"data": data, "layout": layout}
+
+
+# Heap over time
+
+
+def heap_chart(plot: HeapPlot) -> Chart:
+    """Draw heap curves over the live bytes."""
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [x / plot.x_scale.divisor for x in plot.live_xs],
+            "y": [value / plot.y_scale.divisor for value in plot.live_bytes],
+            "line": {"color": LIVE, "width": 1},
+            "fill": "tozeroy",
+            "fillcolor": LIVE,
+            "name": "live bytes",
+            "hoverinfo": "skip",
+        }
+    ]
+    for curve, dash in zip(plot.curves, dashes(plot), strict=True):
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": [x / plot.x_scale.divisor for x in curve.xs],
+                "y": [value / plot.y_scale.divisor for value in curve.heap_bytes],
+                "line": {
+                    "color": look(curve.allocator).colour,
+                    "width": 1.6 if curve.is_default else 2.4,
+                    "dash": dash,
+                },
+                "name": html.escape(curve.title),
+                "hovertemplate": f"{html.escape(curve.title)}: %{{y:.1f}} {plot.y_scale.unit}"
+                "<extra></extra>",
+            }
+        )
+    layout = chart_layout(
+        420,
+        xaxis={"title": {"text": plot.x_title, "standoff": 10}},
+        yaxis={"title": {"text": f"heap ({plot.y_scale.unit})"}, "rangemode": "tozero"},
+    )
+    return {"data": data, "layout": layout}
+
+
+def dashes(plot: HeapPlot) -> list[str]:
+    """Give each curve a dash: defaults are dotted, picks of one allocator differ."""
+    used: dict[str, int] = {}
+    found = []
+    for curve in plot.curves:
+        if curve.is_default:
+            found.append("dot")
+            continue
+        index = used.get(curve.allocator, 0)
+        used[curve.allocator] = index + 1
+        found.append(PICK_DASHES[index % len(PICK_DASHES)])
+    return found
+
+
+PICK_DASHES = ("solid", "dash", "dashdot", "longdash")
+"""Dashes of the picks of one allocator, in plotly's words."""
+
+
+# Parallel coordinates
+
+
+def parallel_chart(plot: ParallelPlot) -> Chart:
+    """Draw one line per configuration of an allocator's front, shaded by its rank."""
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "x": list(range(len(plot.axes))),
+            "y": list(line.positions),
+            "line": {
+                "color": shade(line.rank),
+                "width": 2,
+                "shape": "spline",
+                "smoothing": 0.5,
+            },
+            "marker": {"size": 5, "color": shade(line.rank)},
+            "opacity": 0.9,
+            "showlegend": False,
+            "hovertemplate": html.escape(f"trial {line.trial.number}: {line.trial.configuration}")
+            + "<extra></extra>",
+        }
+        for line in plot.lines
+    ]
+    layout = chart_layout(
+        360,
+        xaxis={
+            "tickvals": list(range(len(plot.axes))),
+            "ticktext": [_broken(axis.title) for axis in plot.axes],
+            "showgrid": False,
+            "range": [-0.35, len(plot.axes) - 0.35],
+            "side": "top",
+            "fixedrange": True,
+            "tickangle": 0,
+            "ticks": "",
+            "linecolor": "#ffffff",
+        },
+        yaxis={"visible": False, "range": [-0.03, 1.03], "fixedrange": True},
+        margin={"l": 12, "r": 12, "t": 60, "b": 8},
+        annotations=_parallel_ticks(plot),
+        shapes=[
+            {
+                "type": "line",
+                "x0": index,
+                "x1": index,
+                "y0": 0,
+                "y1": 1,
+                "layer": "below",
+                "line": {"color": MUTED, "width": 1.2 if axis.is_objective else 0.8},
+            }
+            for index, axis in enumerate(plot.axes)
+        ],
+    )
+    return {"data": data, "layout": layout, "columns": len(plot.axes)}
+
+
+def _parallel_ticks(plot: ParallelPlot) -> list[dict[str, Any]]:
+    return [
+        {
+            "x": index,
+            "y": position,
+            "text": html.escape(text),
+            "showarrow": False,
+            "xanchor": "left",
+            "xshift": 7,
+            "font": {"size": 11, "color": INK},
+            "bgcolor": "rgba(255,255,255,0.75)",
+            "borderpad": 1,
+        }
+        for index, axis in enumerate(plot.axes)
+        for position, text in axis.ticks
+    ]
+
+
+def _broken(title: str) -> str:
+    """Break a long name at underscores and blanks, so that titles stand side by side."""
+    lines = [""]
+    for word in title.replace("_", "_\0").replace(" ", " \0").split("\0"):
+        if len(lines[-1]) + len(word) > _TITLE_CHARS and lines[-1]:
+            lines.append("")
+        lines[-1] += word
+    return "<br>".join(html.escape(line.strip()) for line in lines)
+
+
+_TITLE_CHARS = 13
+
+
+def shade(rank: float) -> str:
+    """Return the colour of a rank from 0.0 (least of the first objective) to 1.0.
+
+    A cut of the viridis map (Smith and van der Walt, 2015) without its light end,
+    which vanishes on white.
+    """
+    stops = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 185, 80))
+    place = min(max(rank, 0.0), 1.0) * (len(stops) - 1)
+    index = min(int(place), len(stops) - 2)
+    share = place - index
+    mixed = (
+        round(a + (b - a) * share) for a, b in zip(stops[index], stops[index + 1], strict=True)
+    )
+    return "#{:02x}{:02x}{:02x}".format(*mixed)
+
+
+# Claimed and validated
+
+
+def claims_charts(plot: ClaimsPlot) -> list[tuple[str, Chart]]:
+    """Draw, for each metric that was validated, the claimed and the validated change.
+
+    Returns:
+        Title and chart, in the order of the claims.
+    """
+    charts = []
+    for index, first in enumerate(plot.subjects[0].claims if plot.subjects else ()):
+        rows = [
+            (subject.label, subject.configuration.allocator, subject.claims[index])
+            for subject in reversed(plot.subjects)
+            if subject.label != plot.baseline and subject.claims[index].validated is not None
+        ]
+        if rows:
+            title = first.counterpart
+            if first.column.label != first.counterpart:
+                title += f", claimed as {first.column.label}"
+            charts.append((title, _claims_chart(rows)))
+    return charts
+
+
+def _claims_chart(rows: Sequence[tuple[str, str, Claim]]) -> Chart:
+    layout = chart_layout(
+        110 + 34 * len(rows),
+        xaxis={"title": {"text": "change against the baseline (%)"}, "zeroline": True,
+               "zerolinecolor": INK, "zerolinewidth": 1.2},
+        yaxis={"type": "category", "ticks": "", "range": [-0.7, len(rows) - 0.3]},
+        margin={"t": 8},
+        legend={"y": -0.22 - 1.2 / len(rows)},
+    )  # fmt: skip
+    return {"data": [_claimed_trace(rows), _validated_trace(rows)], "layout": layout}
+
+
+def _claimed_trace(rows: Sequence[tuple[str, str, Claim]]) -> dict[str, Any]:
+    claimed = [
+        (label, allocator, c.claimed) for label, allocator, c in rows if c.claimed is not None
+    ]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "claimed (emulated)",
+        "x": [percent(ratio) for _, _, ratio in claimed],
+        "y": [html.escape(label) for label, _, _ in claimed],
+        "marker": {
+            "symbol": "line-ns-open",
+            "size": 18,
+            "color": INK,
+            "line": {"width": 2.5, "color": INK},
+        },
+        "hovertemplate": "claimed %{x:.2f} %<extra></extra>",
+    }
+
+
+def _validated_trace(rows: Sequence[tuple[str, str, Claim]]) -> dict[str, Any]:
+    found = [(label, allocator, c.validated) for label, allocator, c in rows if c.validated]
+    spans = [
+        (percent(e.interval.low), percent(e.interval.high)) if e.interval else None
+        for _, _, e in found
+    ]
+    middles = [percent(e.median) for _, _, e in found]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "validated, 95 % interval",
+        "x": middles,
+        "y": [html.escape(label) for label, _, _ in found],
+        "marker": {"size": 11, "color": [look(allocator).colour for _, allocator, _ in found]},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [s[1] - x if s else 0.0 for s, x in zip(spans, middles, strict=True)],
+            "arrayminus": [x - s[0] if s else 0.0 for s, x in zip(spans, middles, strict=True)],
+            "color": MUTED,
+            "thickness": 1.6,
+            "width": 5,
+        },
+        "hovertemplate": "validated %{x:.2f} %<extra></extra>",
+    }
+
+
+def percent(ratio: float) -> float:
+    """Return the change in percent that a ratio stands for."""
+    return (ratio - 1.0) * 100.0

@@ -1,0 +1,211 @@
+"""The front as a table: rows as plain values, then JSON or CSV with every column and unit.
+
+Rows are the points of the front and the defaults; `everything` adds all other
+trials with their state.  Ratios are value / value of the baseline.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner import selection
+from tuner.objectives import find_objective
+from tuner.records import Status, Trial
+from tuner.report.columns import COLUMNS, Column, ratio
+from tuner.runs import Run
+from tuner.selection import Baselines, Pick
+
+SCHEMA = "malloc-tuner.front"
+VERSION = 1
+"""Schema and version of the JSON form; docs/formats.md describes it."""
+
+FRONT = "front"
+DOMINATED = "dominated"
+INFEASIBLE = "infeasible"
+"""States of a successful trial; one that did not succeed has its `Status` as state."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One trial with its place against the others."""
+
+    trial: Trial
+    state: str
+    """``front``, ``dominated``, ``infeasible``, ``refused``, ``failed`` or ``timed_out``."""
+    picks: tuple[str, ...]
+    """Names under which the trial was picked."""
+    equals: tuple[int, ...]
+    """Numbers of other feasible trials with exactly the same objectives."""
+    ratios: Mapping[str, float | None]
+    """Value / baseline's value for every metric by name; None when either is missing."""
+
+    @property
+    def is_default(self) -> bool:
+        """True for an allocator as shipped."""
+        return self.trial.configuration.is_default
+
+
+@dataclass(frozen=True)
+class FrontTable:
+    """The rows with what they are compared with."""
+
+    campaign: str
+    objectives: tuple[str, ...]
+    compared: Baselines
+    rows: tuple[Row, ...]
+    """The front by its objectives, then dominated defaults, then the rest by number."""
+
+
+def front_table(
+    run: Run,
+    names: Sequence[str],
+    picks: Sequence[Pick] = (),
+    *,
+    relative_to: str | None = None,
+    everything: bool = False,
+) -> FrontTable:
+    """Compute the table.
+
+    Args:
+        run: the campaign.
+        names: objectives of the front.
+        picks: whose names stand in the rows.
+        relative_to: allocator whose default is the baseline, or ``own``; None
+            takes the campaign's baseline.
+        everything: True adds dominated, infeasible and failed trials.
+
+    Raises:
+        SelectionError: the baseline was not measured.
+        SpecError: an objective is unknown.
+        MissingToolError: an objective was not measured.
+    """
+    for name in names:
+        find_objective(name)
+    compared = selection.baselines(run.trials, relative_to or run.campaign.baseline)
+    equals: dict[int, tuple[int, ...]] = {}
+    order: dict[int, int] = {}
+    for point in selection.front(run.trials, names):
+        members = (point.trial.number, *point.equals)
+        for number in members:
+            equals[number] = tuple(other for other in members if other != number)
+        order[point.trial.number] = len(order)
+    rows = [
+        Row(
+            trial,
+            _state(trial, equals),
+            tuple(pick.name for pick in picks if pick.trial.number == trial.number),
+            equals.get(trial.number, ()),
+            _ratios(trial, compared),
+        )
+        for trial in run.trials
+        if everything or trial.number in order or trial.configuration.is_default
+    ]
+    rows.sort(key=lambda row: _place(row.trial, order))
+    return FrontTable(run.campaign.name, tuple(names), compared, tuple(rows))
+
+
+def _state(trial: Trial, on_front: Mapping[int, object]) -> str:
+    if trial.status is not Status.OK:
+        return trial.status.value
+    if not trial.is_feasible:
+        return INFEASIBLE
+    return FRONT if trial.number in on_front else DOMINATED
+
+
+def _place(trial: Trial, order: Mapping[int, int]) -> tuple[int, int]:
+    if trial.number in order:
+        return 0, order[trial.number]
+    return (1 if trial.configuration.is_default else 2), trial.number
+
+
+def _ratios(trial: Trial, compared: Baselines) -> dict[str, float | None]:
+    baseline = compared.measurement(trial)
+    return {
+        column.name: ratio(column.value(trial.measurement), column.value(baseline))
+        for column in COLUMNS
+    }
+
+
+# Files
+
+
+def header_of(column: Column) -> str:
+    """Return the name of a column with its unit: ``mean_heap_bytes``, ``cost_instructions``."""
+    unit = column.kind.value
+    return column.field if column.field.endswith(unit) else f"{column.field}_{unit}"
+
+
+def table_json(table: FrontTable) -> str:
+    """Write the table as one JSON object with schema, version and units."""
+    document = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "campaign": table.campaign,
+        "objectives": list(table.objectives),
+        "baseline": {
+            "relative_to": table.compared.relative_to,
+            "defaults": {name: trial.number for name, trial in table.compared.defaults.items()},
+        },
+        "units": {column.field: column.kind.value for column in COLUMNS},
+        "rows": [row_document(row) for row in table.rows],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def row_document(row: Row) -> dict[str, Any]:
+    """Return one row as a JSON object; numbers that were not measured are null."""
+    return {
+        "trial": row.trial.number,
+        "state": row.state,
+        "is_default": row.is_default,
+        "picks": list(row.picks),
+        "equal_trials": list(row.equals),
+        "allocator": row.trial.configuration.allocator,
+        "settings": row.trial.configuration.as_dict,
+        "reason": row.trial.reason,
+        "violation": row.trial.violation,
+        "measured": {c.field: _raw(c, row.trial) for c in COLUMNS},
+        "ratio_to_baseline": dict(row.ratios),
+    }
+
+
+def _raw(column: Column, trial: Trial) -> int | float | None:
+    """Return the number as it was measured: integers stay integers."""
+    if trial.measurement is None:
+        return None
+    value: int | float | None = getattr(trial.measurement, column.field)
+    return value
+
+
+def table_csv(table: FrontTable) -> str:
+    """Write the table as CSV (RFC 4180); units are in the column names, missing is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(
+        [
+            *("trial", "state", "is_default", "picks", "equal_trials", "allocator", "settings"),
+            *(header_of(column) for column in COLUMNS),
+            *(f"{column.name}_ratio_to_baseline" for column in COLUMNS),
+            *("violation", "reason"),
+        ]
+    )
+    for row in table.rows:
+        trial = row.trial
+        writer.writerow(
+            [
+                *(trial.number, row.state, str(row.is_default).lower(), " ".join(row.picks)),
+                " ".join(map(str, row.equals)),
+                trial.configuration.allocator,
+                json.dumps(trial.configuration.as_dict, sort_keys=True),
+                *(_raw(column, trial) for column in COLUMNS),
+                *(row.ratios[column.name] for column in COLUMNS),
+                trial.violation,
+                trial.reason,
+            ]
+        )
+    return text.getvalue()
