@@ -20,8 +20,15 @@ from tuner.measure import instruments
 from tuner.measure.offers import Offer, ask, try_native_part, try_supervision
 from tuner.resources import packages_file
 
-NATIVE_PARTS = ("librecorder.so", "libmalloctrace.so", "rand_malloc", "probe", "supervise")
-"""Built and installed with the package; the main chain needs every one."""
+NATIVE_PARTS = {
+    "libmalloctrace.so": (),
+    "librecorder.so": (),
+    "rand_malloc": ("--version",),
+    "probe": (),
+    "supervise": ("--version",),
+}
+"""Built and installed with the package, with a question each program answers; the main chain
+needs every one.  The probe is asked by the adapters below."""
 
 TOOLS = {"qemu": ("qemu-x86_64", "--version"), "cachegrind": ("valgrind", "--version")}
 """Programs the instruments use, by the word packages.txt has for them."""
@@ -102,13 +109,14 @@ def _finding(
 
 
 def _allocators() -> Iterable[Finding]:
-    for name in allocators.names():
+    for adapter in allocators.all_allocators():
+        name = adapter.name
         try:
-            found = allocators.get(name).locate()
+            found = adapter.locate()
             where = found.library or "the C library"
             offer = Offer(works=True, detail=f"{found.version}, {where}")
         except MissingToolError as error:
-            offer = Offer(works=False, detail=str(error))
+            offer = Offer(works=False, detail=str(error).removeprefix(f"{name}: "))
         word = None if name == "glibc" else name
         yield _finding("allocators", name, offer, needed=name == "glibc", word=word)
 
@@ -144,7 +152,8 @@ def examine(gem5: str | None = None, root: Path = Path("/")) -> Examination:
         root: where ``proc`` and ``sys`` are mounted.
     """
     findings = [
-        _finding("native parts", name, try_native_part(name), needed=True) for name in NATIVE_PARTS
+        _finding("native parts", name, try_native_part(name, *question), needed=True)
+        for name, question in NATIVE_PARTS.items()
     ]
     findings.extend(_allocators())
     findings.extend(_instruments())

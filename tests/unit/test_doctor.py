@@ -17,6 +17,8 @@ from tuner.doctor import Examination, Finding, package_choices
 from tuner.errors import SpecError
 from tuner.machine import read_machine
 from tuner.measure.offers import ask
+from tuner.resources import packages_file
+from tuner.spec import shipped_allocator_file
 
 GLIBC = Finding("allocators", "glibc", works=True, detail="2.36", needed=True)
 QEMU = Finding("instruments", "qemu", works=True, detail="7.2", needed=False)
@@ -71,6 +73,13 @@ def test_the_shipped_list_has_every_word_the_doctor_uses() -> None:
     words = [*doctor.TOOLS, "tcmalloc", "jemalloc", "mimalloc"]
 
     assert all(doctor.package_for(word) for word in words)
+
+
+@pytest.mark.parametrize("name", ["tcmalloc", "jemalloc", "mimalloc"])
+def test_allocator_files_and_the_list_name_the_same_packages(name: str) -> None:
+    package = shipped_allocator_file(name).library.package
+
+    assert package in package_choices(packages_file().read_text(), name)
 
 
 def test_every_line_of_the_shipped_list_has_three_columns() -> None:

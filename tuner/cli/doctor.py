@@ -95,5 +95,6 @@ def register(app: typer.Typer) -> None:
         examination = examine(gem5)
         print(as_json(examination) if as_json_object else as_text(examination))
         if examination.problems:
-            message = "this machine lacks " + "; ".join(examination.problems)
+            n_problems = len(examination.problems)
+            message = f"not ready: {n_problems} problem{'s'[: n_problems > 1]}, listed above"
             raise MissingToolError(message)

@@ -61,17 +61,18 @@ def _verdict(path: str, ended: Finished) -> Offer:
     return Offer(works=True, detail=f"{path}: {first}")
 
 
-def try_native_part(name: str) -> Offer:
-    """Tell whether a native part is installed, and its version if it is a program."""
+def try_native_part(name: str, *question: str) -> Offer:
+    """Tell whether a native part is installed, and what it answers.
+
+    Args:
+        name: of its file.
+        question: arguments it should answer to; none for a library, which is only looked for.
+    """
     try:
         path = native_file(name)
     except MissingToolError as error:
-        return Offer(works=False, detail=str(error))
-    return (
-        Offer(works=True, detail=str(path))
-        if path.suffix == ".so"
-        else ask([str(path), "--version"])
-    )
+        return Offer(works=False, detail=str(error).removeprefix(f"{name}: "))
+    return ask([str(path), *question]) if question else Offer(works=True, detail=str(path))
 
 
 def try_supervision(command: Sequence[str] = ("true",)) -> Offer:
@@ -80,7 +81,7 @@ def try_supervision(command: Sequence[str] = ("true",)) -> Offer:
     Containers often forbid one or the other; validation needs the first, and
     without the second it must take the peak from samples.
     """
-    program = try_native_part("supervise")
+    program = try_native_part("supervise", "--version")
     path = shutil.which(command[0])
     if not program.works or path is None:
         return program if path else Offer(works=False, detail=f"{command[0]}: not found")
