@@ -139,8 +139,10 @@ def _instruments() -> list[Finding]:
 
 
 def _gem5(path: str) -> Finding:
-    """Try gem5 out; gem5 has no --version, its help starts with the version."""
+    """Try gem5 out by its help, which starts with its name."""
     offer = ask([path, "--help"])
+    if offer.works and "gem5 Simulator" not in offer.detail:
+        offer = Offer(works=False, detail=f"{offer.detail} is not what gem5 answers to --help")
     return _finding("programs", "gem5", offer, needed=True)
 
 

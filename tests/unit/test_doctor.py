@@ -148,10 +148,23 @@ def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int) -> N
     assert main.run(["doctor"]) == code
 
 
-def test_this_machine_is_examined_without_an_exception() -> None:
-    """With a program that is no gem5 in its place."""
-    found = doctor.examine(gem5="/bin/false")
+@pytest.mark.parametrize(
+    ("script", "works"),
+    [
+        ("echo 'gem5 Simulator System.  https://www.gem5.org'", True),
+        ("echo something else", False),
+        ("exit 1", False),
+    ],
+)
+def test_gem5_is_tried_out(tmp_path: Path, script: str, works: bool) -> None:
+    """It must answer, and as gem5 does; the rest of this machine is examined as it is."""
+    program = tmp_path / "gem5.opt"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
 
-    gem5 = next(f for f in found.findings if f.name == "gem5")
-    assert not gem5.works
-    assert "/bin/false: exit status 1" in gem5.detail
+    found = doctor.examine(gem5=str(program))
+
+    gem5 = next(finding for finding in found.findings if finding.name == "gem5")
+    assert gem5.works == works
+    assert str(program) in gem5.detail
+    assert any(str(program) in problem for problem in found.problems) == (not works)
