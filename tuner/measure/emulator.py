@@ -16,14 +16,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tuner.allocators.base import Allocator, Installation
+from tuner.allocators import Allocator, Installation
 from tuner.errors import MissingToolError, ProgramError, SettingError, TraceError
 from tuner.measure.calibration import Calibration
 from tuner.measure.evaluation import Evaluation
 from tuner.measure.process import Finished, Processes, tool_environment
 from tuner.records import Configuration, CurvePoint, Measurement, Status
 from tuner.resources import native_file
-from tuner.spec import shipped_allocator_file
 
 _GRACE_S = 30.0
 """Seconds beyond its own limits after which rand_malloc itself counts as hung."""
@@ -148,7 +147,9 @@ class EmulatorEvaluator:
         """
         self._emulation = emulation
         self._emulator = emulation.emulator or native_file("rand_malloc")
-        self._thp_settings = {name: thp_settings(name) for name in emulation.allocators}
+        self._thp_settings = {
+            name: thp_settings(allocator) for name, (allocator, _) in emulation.allocators.items()
+        }
         self._processes = Processes()
 
     def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
@@ -291,11 +292,11 @@ def parse_result(text: str) -> EmulatorResult:
     return result
 
 
-def thp_settings(allocator: str) -> frozenset[str]:
+def thp_settings(allocator: Allocator) -> frozenset[str]:
     """Return the settings of an allocator that act through transparent huge pages."""
     return frozenset(
         parameter.name
-        for parameter in shipped_allocator_file(allocator).parameters
+        for parameter in allocator.file.parameters
         if any(need.startswith("thp") for need in parameter.requires)
     )
 

@@ -1,0 +1,87 @@
+"""Prices of this machine: asked once, kept, and never trusted when damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import MissingToolError, ProgramError
+from tuner.measure.calibration import Calibration, calibrate, load_calibration
+from tuner.measure.instruments import Instrument, find_instruments
+
+_DOUBLE = Path(__file__).parents[1] / "doubles" / "rand_malloc"
+_EXPECTED = Calibration(c_fault=2000.0, c_syscall=400.0, ns_per_instruction=0.5)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "malloc-tuner"
+
+
+def cached_file(cache: Path) -> Path:
+    (path,) = cache.iterdir()
+    return path
+
+
+def test_prices_are_read_and_kept(cache: Path) -> None:
+    assert load_calibration(_DOUBLE) == _EXPECTED
+    kept = cached_file(cache)
+    kept.write_text(kept.read_text().replace("2000.0", "1.0"))
+    assert load_calibration(_DOUBLE).c_fault == 1.0
+
+
+@pytest.mark.parametrize("damage", ["", "{}", '{"c_fault": -1.0}', "\xff"])
+def test_damaged_cache_is_measured_again(cache: Path, damage: str) -> None:
+    load_calibration(_DOUBLE)
+    cached_file(cache).write_text(damage, encoding="latin-1")
+    assert load_calibration(_DOUBLE) == _EXPECTED
+
+
+def test_cache_that_cannot_be_written_costs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    assert load_calibration(_DOUBLE) == _EXPECTED
+
+
+def test_another_version_of_the_emulator_is_asked_anew(cache: Path, tmp_path: Path) -> None:
+    load_calibration(_DOUBLE)
+    newer = tmp_path / "rand_malloc"
+    newer.write_text(_DOUBLE.read_text().replace("rand_malloc 0.1.0", "rand_malloc 0.2.0"))
+    newer.chmod(0o755)
+    load_calibration(newer)
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_answer_of_another_form_is_refused(tmp_path: Path) -> None:
+    odd = tmp_path / "rand_malloc"
+    odd.write_text('#!/bin/sh\necho "{}"\n')
+    odd.chmod(0o755)
+    with pytest.raises(ProgramError, match="--calibrate: not understood"):
+        calibrate(odd)
+    with pytest.raises(ProgramError, match="--instruments: not understood"):
+        find_instruments(odd)
+
+
+def test_emulator_that_fails_is_quoted(tmp_path: Path) -> None:
+    broken = tmp_path / "rand_malloc"
+    broken.write_text("#!/bin/sh\necho 'rand_malloc: no clock' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(ProgramError, match="--calibrate: failed: rand_malloc: no clock"):
+        calibrate(broken)
+
+
+def test_missing_emulator_is_told(tmp_path: Path) -> None:
+    with pytest.raises(MissingToolError, match="cannot be started"):
+        calibrate(tmp_path / "none")
+
+
+def test_instruments_come_with_their_verdict() -> None:
+    assert find_instruments(_DOUBLE) == (
+        Instrument("perf", works=False, detail="no counters"),
+        Instrument("qemu", works=True, detail="7.2"),
+    )
+
+
+def test_record_of_a_calibration_gives_it_back() -> None:
+    assert Calibration.from_record(_EXPECTED.as_record()) == _EXPECTED

@@ -1,0 +1,76 @@
+"""The environment of every subject, read back before anything is measured.
+
+A validation must use the very libraries the campaign measured: another version
+under the same name would prove nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.allocators import Allocator, Installation, get_allocator
+from tuner.errors import MissingToolError, SettingError
+from tuner.measure.program import clean_environment, padded
+from tuner.store import AllocatorRecord, CampaignRecord
+from tuner.validate.subjects import Subject
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A subject that is ready to run."""
+
+    subject: Subject
+    environment: Mapping[str, str]
+    """The program's whole environment, of the same length for every subject."""
+    refusal: str | None
+    """Why the allocator did not take the settings; None when it did."""
+
+
+def prepare(
+    subjects: Sequence[Subject], campaign: CampaignRecord, environment: Mapping[str, str]
+) -> list[Prepared]:
+    """Build the environments and read every setting back.
+
+    Args:
+        subjects: what will run.
+        campaign: tells which library and version was measured.
+        environment: the user's; variables that steer an allocator are left out.
+
+    Raises:
+        MissingToolError: a library is missing, or has another version than in the campaign.
+    """
+    found = {
+        name: _locate(name, record)
+        for name, record in campaign.allocators.items()
+        if any(subject.configuration.allocator == name for subject in subjects)
+    }
+    plain = clean_environment(environment)
+    environments = []
+    refusals = []
+    for subject in subjects:
+        allocator, installation = found[subject.configuration.allocator]
+        environments.append({**plain, **allocator.environment(installation, subject.configuration)})
+        refusals.append(_refusal(allocator, installation, subject))
+    return [Prepared(*row) for row in zip(subjects, padded(environments), refusals, strict=True)]
+
+
+def _locate(name: str, record: AllocatorRecord) -> tuple[Allocator, Installation]:
+    allocator = get_allocator(name)
+    installation = allocator.locate(Path(record.library) if record.library else None)
+    if installation.version != record.version:
+        message = (
+            f"{name}: the campaign measured version {record.version}, here is "
+            f"{installation.version}; tune again with this version, or install that one"
+        )
+        raise MissingToolError(message)
+    return allocator, installation
+
+
+def _refusal(allocator: Allocator, installation: Installation, subject: Subject) -> str | None:
+    try:
+        allocator.read_back(installation, subject.configuration)
+    except SettingError as error:
+        return str(error)
+    return None

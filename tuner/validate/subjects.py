@@ -1,0 +1,176 @@
+"""Which configurations run on the real program.
+
+The baseline and every allocator's default are always there.  Dominated points
+are there so that the ranking as a whole can be checked: a validation of
+winners only cannot tell whether losers would have lost.  All choices are
+deterministic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tuner import picks, selection
+from tuner.records import Configuration, Trial
+from tuner.runs import Run
+from tuner.selection import Pick
+
+_T = TypeVar("_T")
+
+DEFAULT = "default"
+FRONT = "front"
+DOMINATED = "dominated"
+"""Roles beside the names of picks."""
+
+PICKS = "picks"
+BEST = "best"
+"""Words for several points at once, beside `FRONT`."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One configuration to run, with why it was chosen."""
+
+    label: str
+    """Unique in a validation: ``glibc-default``, ``knee``, ``trial-17``."""
+    configuration: Configuration
+    trial: int | None
+    """Number of its trial; None when the campaign has none."""
+    roles: tuple[str, ...]
+    """Names of picks, `DEFAULT`, `FRONT`, `DOMINATED`; at least one."""
+
+    @property
+    def is_pick(self) -> bool:
+        """True when somebody may want to use it: a pick or a point of the front."""
+        return any(role not in (DEFAULT, DOMINATED) for role in self.roles)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the fields for the settings of a validation."""
+        return {
+            "label": self.label,
+            "configuration": self.configuration.key,
+            "trial": self.trial,
+            "roles": list(self.roles),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Subject:
+        """Rebuild a subject from `as_record`."""
+        configuration = Configuration.from_key(record["configuration"])
+        return cls(record["label"], configuration, record["trial"], tuple(record["roles"]))
+
+
+def baseline_label(run: Run) -> str:
+    """Return the label of the subject that the others are compared with."""
+    return _default_label(run.campaign.baseline)
+
+
+def choose_subjects(
+    run: Run, points: Sequence[str], n_front: int, n_dominated: int
+) -> tuple[Subject, ...]:
+    """Return the subjects, the baseline first, then defaults, points and dominated points.
+
+    Args:
+        run: a campaign with at least one trial.
+        points: names of picks, numbers of trials, or the words ``picks``,
+            ``best`` (every ``best-...`` pick) and ``front``.
+        n_front: greatest number of points for ``front``, spread over the front.
+        n_dominated: greatest number of dominated points, spread over the ranking.
+
+    Raises:
+        SelectionError: a name is no pick, or a trial has no numbers.
+        StoreError: there is no trial of a number.
+    """
+    chosen: dict[Configuration, list[str]] = {}
+    for allocator in _baseline_first(run):
+        chosen[Configuration(allocator)] = [DEFAULT]
+    for pick in _points(run, points, n_front):
+        roles = chosen.setdefault(pick.trial.configuration, [])
+        if pick.name not in roles:
+            roles.append(pick.name)
+    for trial in _dominated(run, n_dominated, chosen):
+        chosen[trial.configuration] = [DOMINATED]
+    numbers = {trial.configuration: trial.number for trial in run.trials}
+    return tuple(
+        Subject(
+            _label(configuration, roles, numbers),
+            configuration,
+            numbers.get(configuration),
+            tuple(roles),
+        )
+        for configuration, roles in chosen.items()
+    )
+
+
+def spread(items: Sequence[_T], n: int) -> list[_T]:
+    """Return at most n items, evenly spread, both ends included when n is 2 or more.
+
+    Example:
+        >>> spread([0, 1, 2, 3, 4, 5, 6], 3), spread([0, 1, 2], 1), spread([0], 5)
+        ([0, 3, 6], [1], [0])
+    """
+    if n >= len(items):
+        return list(items)
+    if n == 1:
+        return [items[(len(items) - 1) // 2]]
+    return [items[round(index * (len(items) - 1) / (n - 1))] for index in range(n)]
+
+
+def _baseline_first(run: Run) -> list[str]:
+    baseline = run.campaign.baseline
+    return [baseline, *(name for name in run.campaign.allocators if name != baseline)]
+
+
+def _points(run: Run, points: Sequence[str], n_front: int) -> Iterable[Pick]:
+    for word in points:
+        if word == PICKS:
+            yield from picks.all_picks(run)
+        elif word == BEST:
+            yield from (pick for pick in picks.all_picks(run) if pick.name.startswith("best-"))
+        elif word == FRONT:
+            front = selection.front(run.trials, run.campaign.objectives)
+            for point in spread(front, n_front):
+                yield Pick(FRONT, point.trial, "point of the front")
+        elif word.isdecimal():
+            yield picks.pick_of_trial(run, int(word))
+        else:
+            yield picks.find_pick(run, word)
+
+
+def _dominated(run: Run, n: int, chosen: Mapping[Configuration, object]) -> list[Trial]:
+    """Return feasible trials off the front, spread from good to bad by their mean rank."""
+    front = {p.trial.number for p in selection.front(run.trials, run.campaign.objectives)}
+    candidates = [
+        trial
+        for trial in run.trials
+        if trial.is_feasible and trial.number not in front and trial.configuration not in chosen
+    ]
+    ranks: dict[int, float] = dict.fromkeys((trial.number for trial in candidates), 0.0)
+    for position in range(len(run.campaign.objectives)):
+        values = sorted({_value(trial, position) for trial in candidates})
+        rank_of = {value: rank for rank, value in enumerate(values)}
+        for trial in candidates:
+            ranks[trial.number] += rank_of[_value(trial, position)] / len(values)
+    candidates.sort(key=lambda trial: (ranks[trial.number], trial.number))
+    return spread(candidates, n)
+
+
+def _value(trial: Trial, position: int) -> float:
+    return trial.objectives[position] if trial.objectives else math.inf
+
+
+def _default_label(allocator: str) -> str:
+    return f"{allocator}-default"
+
+
+def _label(
+    configuration: Configuration, roles: Sequence[str], numbers: Mapping[Configuration, int]
+) -> str:
+    if configuration.is_default:
+        return _default_label(configuration.allocator)
+    if roles[0] in (FRONT, DOMINATED):
+        return f"trial-{numbers[configuration]}"
+    return roles[0]
