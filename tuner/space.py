@@ -8,15 +8,16 @@ itself being the first gene of a joint space.  Strategies see only genomes;
 `Space.decode` turns one into the canonical `Configuration`.
 
 A parameter may depend on another one: it is active only while its parent is
-active and holds one of the named values.  Inactive genes decode to nothing,
-and `Space.canonical` resets them to level 0, so that genomes with the same
-effect are equal.
+active and holds one of the named values.  Inactive genes decode to nothing.
+`Space.canonical` gives genomes with the same effect one form: inactive genes
+rest at their resting level, and a structural gene none of whose children is
+set rests too (a mode without a setting of that mode is no mode).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class Condition:
 class Parameter:
     """One gene.
 
-    Level 0 is the resting level: unset wherever the setting may be unset.
+    Level 0 is unset wherever the setting may be unset.
     """
 
     name: str
@@ -54,6 +55,8 @@ class Parameter:
     condition: Condition | None = None
     is_structural: bool = False
     """True for a gene that only gates others and is no setting itself."""
+    resting: int = 0
+    """Level of the gene while it is inactive, and with which it wakes up."""
 
     @property
     def n_levels(self) -> int:
@@ -122,9 +125,26 @@ class Space:
         return tuple(active)
 
     def canonical(self, genome: Genome) -> Genome:
-        """Return the genome with every inactive gene at its resting level 0."""
-        return tuple(
-            level if on else 0 for level, on in zip(genome, self.active(genome), strict=True)
+        """Return the one genome that stands for all with the same effect."""
+        rested = self._rested(genome)
+        for index, gene in enumerate(self.parameters):
+            if gene.is_structural and not self._any_child_set(gene.name, rested):
+                rested = self._rested((*rested[:index], gene.resting, *rested[index + 1 :]))
+        return rested
+
+    def _rested(self, genome: Genome) -> Genome:
+        """Put every inactive gene to rest."""
+        genes = zip(self.parameters, genome, self.active(genome), strict=True)
+        return tuple(level if on else gene.resting for gene, level, on in genes)
+
+    def _any_child_set(self, parent: str, genome: Genome) -> bool:
+        genes = zip(self.parameters, genome, self.active(genome), strict=True)
+        return any(
+            on
+            and gene.condition is not None
+            and gene.condition.parameter == parent
+            and gene.levels[level] is not None
+            for gene, level, on in genes
         )
 
     def decode(self, genome: Genome) -> Configuration:
@@ -160,7 +180,7 @@ class Space:
             return self._index(parameter, allocator)
         owner, setting = parameter.name.split(".", 1)
         if owner != allocator:
-            return 0
+            return parameter.resting
         if parameter.is_structural:
             return self._structural_level(parameter, wanted)
         if setting in wanted:
@@ -170,10 +190,11 @@ class Space:
     def _structural_level(self, parameter: Parameter, wanted: Mapping[str, Value]) -> int:
         for child in self.parameters:
             condition = child.condition
-            is_child = condition is not None and condition.parameter == parameter.name
-            if condition and is_child and child.name.split(".", 1)[1] in wanted:
+            if condition is None or condition.parameter != parameter.name:
+                continue
+            if child.name.split(".", 1)[1] in wanted:
                 return self._index(parameter, condition.values[0])
-        return 0
+        return parameter.resting
 
     @staticmethod
     def _unset(parameter: Parameter) -> int:
@@ -210,8 +231,5 @@ def joint_space(parts: Mapping[str, Sequence[Parameter]]) -> Space:
     genes = [Parameter(ALLOCATOR, tuple(parts), ordered=False)]
     for allocator, parameters in parts.items():
         owner = Condition(ALLOCATOR, (allocator,))
-        genes.extend(
-            Parameter(p.name, p.levels, p.ordered, p.condition or owner, p.is_structural)
-            for p in parameters
-        )
+        genes.extend(replace(p, condition=p.condition or owner) for p in parameters)
     return Space(tuple(genes))

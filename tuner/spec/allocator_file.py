@@ -217,6 +217,8 @@ class LibrarySpec(Model):
     """File names under which distributions install it, best first; empty = libc itself."""
     package: str
     """Debian package that provides it."""
+    versions: Annotated[str, AfterValidator(_version_range)] = ""
+    """Versions this file and its adapter were written for; others are refused."""
 
 
 class AllocatorFile(Model):

@@ -1,0 +1,16 @@
+/* probe.h - the parts of the probe; each observes one allocator and adds one object to the report.
+ */
+#ifndef PROBE_PROBE_H
+#define PROBE_PROBE_H
+
+/* Behaviour of glibc malloc: thresholds, thread cache, fast bins.  Must run before
+ * anything else allocates, and only when malloc is glibc's. */
+void probe_glibc(void);
+
+/* gperftools: numeric properties, flags and the measured transfer batch. */
+void probe_tcmalloc(void);
+
+/* jemalloc: every option of opt.* that mallctl knows, and the slab of every bin. */
+void probe_jemalloc(void);
+
+#endif

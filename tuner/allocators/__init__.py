@@ -1,0 +1,85 @@
+"""Adapters of the allocators: where they are, what they can be told, what they made of it.
+
+`get_allocator` gives the adapter of a name; an `Allocator` locates its library, offers its
+search parameters, renders a configuration to environment variables and reads back whether
+every setting took effect.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tuner.allocators.base import Allocator, Installation, Mismatch
+from tuner.allocators.facts import HostFacts, WorkloadFacts
+from tuner.allocators.glibc import Glibc
+from tuner.allocators.jemalloc import Jemalloc
+from tuner.allocators.mimalloc import Mimalloc
+from tuner.allocators.tcmalloc import Tcmalloc
+from tuner.errors import SettingError, SpecError
+from tuner.spec import AllocatorChoice
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tuner.records import Value
+    from tuner.spec import AllocatorFile
+
+__all__ = [
+    "Allocator",
+    "HostFacts",
+    "Installation",
+    "Mismatch",
+    "WorkloadFacts",
+    "all_allocators",
+    "effective_settings",
+    "get_allocator",
+]
+
+_ADAPTERS: Final[Mapping[str, type[Allocator]]] = {
+    adapter.name: adapter for adapter in (Glibc, Tcmalloc, Jemalloc, Mimalloc)
+}
+
+
+def get_allocator(name: str, file: AllocatorFile | None = None) -> Allocator:
+    """Return the adapter of an allocator.
+
+    Args:
+        name: ``jemalloc``, or ``jemalloc:/opt/lib/libjemalloc.so`` for a library of one's own.
+        file: search space to use instead of the shipped one.
+
+    Raises:
+        SpecError: there is no such allocator; says which there are.
+    """
+    try:
+        choice = AllocatorChoice.parse(name)
+    except ValueError as error:
+        message = f"allocator {name!r}: {error}"
+        raise SpecError(message) from error
+    return _ADAPTERS[choice.name](file, choice.library)
+
+
+def all_allocators() -> tuple[Allocator, ...]:
+    """Return one adapter of every allocator, in the order reports use."""
+    return tuple(adapter() for adapter in _ADAPTERS.values())
+
+
+def effective_settings(environment: Mapping[str, str], allocator: str) -> dict[str, Value]:
+    """Return what an allocator makes of an environment, such as an exported one.
+
+    Args:
+        environment: all variables of the run, LD_PRELOAD included where the allocator needs it.
+        allocator: name of the adapter that knows how to ask.
+
+    Returns:
+        Setting -> effective value, for every setting that can be read or observed.
+
+    Raises:
+        SettingError: the environment does not run the allocator, or kills it.
+        MissingToolError: the library cannot be preloaded.
+    """
+    adapter = get_allocator(allocator)
+    report = adapter.observe(environment)
+    if not adapter.version_of(report):
+        message = f"{adapter.name}: malloc comes from {report.malloc_from} with this environment"
+        raise SettingError(message)
+    return adapter.effective(report)

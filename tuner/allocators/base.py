@@ -1,0 +1,359 @@
+"""What all allocators have in common: one adapter finds, renders and reads back.
+
+An adapter is driven by its search-space file; a subclass adds how the allocator is told
+(`render`) and how it answers (`version_of`, `effective`, `agrees`).  The rule behind
+`read_back`: a setting counts only if it took effect, so every setting of a configuration
+must be found again in what the probe observed, with the value that was asked.
+"""
+
+from __future__ import annotations
+
+import abc
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from tuner.allocators.facts import HostFacts, WorkloadFacts, missing_requirement
+from tuner.allocators.probe import ProbeReport, run_probe
+from tuner.errors import MissingToolError, SettingError, SpecError
+from tuner.records import Configuration, Value
+from tuner.space import Condition, Parameter
+from tuner.spec import Narrowing, ParameterSpec, VersionRange, shipped_allocator_file
+from tuner.spec.levels import Level, Levels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from tuner.spec import AllocatorFile
+
+_LDCONFIG_LINE = re.compile(r"\s*(?P<name>\S+) \((?P<flags>[^)]*)\) => (?P<path>/\S+)")
+_FALLBACK_DIRS: Final = (
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+)
+"""Searched where the cache of ldconfig does not answer."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One allocator as it is present on this machine."""
+
+    allocator: str
+    """Name of the adapter."""
+    library: Path | None
+    """File to preload; None for libc's own malloc."""
+    version: str
+    """Dotted version number, as the library itself says."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One setting that did not take effect as asked."""
+
+    setting: str
+    asked: Value
+    effective: Level
+    """What the allocator works with; None when it does not know the setting."""
+
+    def __str__(self) -> str:
+        """Return the message without the name of the allocator."""
+        if self.effective is None:
+            return f"{self.setting} = {self.asked!r} was not taken: the allocator does not know it"
+        return f"{self.setting} = {self.asked!r} was not taken: {self.effective!r} is in effect"
+
+
+class Allocator(abc.ABC):
+    """Adapter of one allocator."""
+
+    name: ClassVar[str]
+    """Name of the adapter, of its file in configs/allocators and of its genes."""
+    unproven: ClassVar[frozenset[str]] = frozenset()
+    """Settings of which only the request can be read, not the effect, or nothing at all;
+    they are accepted only within the scale of the search-space file."""
+
+    def __init__(self, file: AllocatorFile | None = None, library: Path | None = None) -> None:
+        """Use a search-space file instead of the shipped one, or another library."""
+        self.file = file or shipped_allocator_file(self.name)
+        self._library = library
+
+    # ---- to be given by each allocator ----
+
+    @abc.abstractmethod
+    def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
+        """Return the environment variables that tell the allocator a configuration.
+
+        Args:
+            configuration: of this allocator.
+            for_export: leave out what only the search harness wants (jemalloc's
+                abort_conf, which would stop a service after an upgrade).
+        """
+
+    @abc.abstractmethod
+    def version_of(self, report: ProbeReport) -> str:
+        """Return the version number in a report, or "" if the allocator was not there."""
+
+    @abc.abstractmethod
+    def effective(self, report: ProbeReport) -> dict[str, Value]:
+        """Return every setting whose effective value the report shows."""
+
+    def agrees(
+        self,
+        setting: str,
+        asked: Value,
+        effective: Value,
+        report: ProbeReport,  # noqa: ARG002 - for subclasses
+    ) -> bool:
+        """Tell whether an effective value is what was asked, roundings by design included."""
+        del setting
+        return asked == effective
+
+    def reporters(self) -> dict[str, str]:
+        """Return variables that make the allocator report on itself, for read-back only."""
+        return {}
+
+    def observe(self, environment: Mapping[str, str]) -> ProbeReport:
+        """Run the probe with an environment, and whatever else this allocator needs."""
+        return run_probe({**environment, **self.reporters()})
+
+    # ---- common to all ----
+
+    def locate(self, path: Path | None = None) -> Installation:
+        """Find the library and ask it for its version.
+
+        Args:
+            path: library file to use instead of the distribution's.
+
+        Raises:
+            MissingToolError: not installed, not loadable, not this allocator, or a version
+                the adapter does not know; names the package to install.
+        """
+        library = path or self._library or self._find_library()
+        if library is not None and not library.is_file():
+            message = f"{self.name}: {library}: no such file; {self.how_to_install()}"
+            raise MissingToolError(message)
+        report = self.observe({"LD_PRELOAD": str(library)} if library else {})
+        version = self.version_of(report)
+        if not version:
+            message = f"{library} is not {self.file.title}; {self.how_to_install()}"
+            raise MissingToolError(message)
+        if version not in VersionRange(self.file.library.versions):
+            wanted = self.file.library.versions
+            message = (
+                f"{self.name} {version} at {library or 'libc'} is not supported; need {wanted}"
+            )
+            raise MissingToolError(message)
+        return Installation(self.name, library, version)
+
+    def how_to_install(self) -> str:
+        """Return the sentence that tells how to get the library on Debian."""
+        package = self.file.library.package
+        return (
+            f"install the Debian package {package} with `sudo apt-get install {package}`, "
+            f"or name the file as {self.name}:/path/to/library.so"
+        )
+
+    def parameters(
+        self,
+        installation: Installation,
+        host: HostFacts,
+        workload: WorkloadFacts,
+        narrowing: Mapping[str, Narrowing] | None = None,
+    ) -> tuple[Parameter, ...]:
+        """Return the genes that can act here, named ``<allocator>.<setting>``.
+
+        Args:
+            installation: decides by its version which parameters exist.
+            host: decides about huge pages and cores.
+            workload: decides about threads and time.
+            narrowing: what the campaign says; its names and values have been checked.
+        """
+        wishes = narrowing or {}
+        genes: dict[str, Parameter] = {}
+        for spec in self._known(installation.version):
+            wish = wishes.get(spec.name)
+            if missing_requirement(spec.requires, host, workload) or (spec.optional and not wish):
+                continue
+            levels = _limited(spec.narrowed(wish) if wish else spec.groups, spec, workload)
+            gene = self._gene(spec, levels, genes)
+            if gene is not None:
+                genes[spec.name] = gene
+        return tuple(genes.values())
+
+    def left_out(
+        self, installation: Installation, host: HostFacts, workload: WorkloadFacts
+    ) -> dict[str, str]:
+        """Return the parameters that cannot act here, with the reason."""
+        known = self._known(installation.version)
+        reasons = {s.name: missing_requirement(s.requires, host, workload) for s in known}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def configuration(self, settings: Mapping[str, Value], version: str) -> Configuration:
+        """Build a configuration from settings of a file or of a command line.
+
+        Args:
+            settings: setting -> value; texts are converted to the setting's type.
+            version: of the installation.
+
+        Raises:
+            SpecError: an unknown or forbidden setting, or a value of the wrong type.
+        """
+        typed: dict[str, Value] = {}
+        for name, value in settings.items():
+            try:
+                typed[name] = self.file.find(name, version).coerce(value)
+            except ValueError as error:
+                raise SpecError(str(error)) from error
+        return Configuration.of(self.name, typed)
+
+    def environment(
+        self, installation: Installation, configuration: Configuration, *, for_export: bool = False
+    ) -> dict[str, str]:
+        """Return all variables that run a program under a configuration, LD_PRELOAD included."""
+        preload = {"LD_PRELOAD": str(installation.library)} if installation.library else {}
+        return {**preload, **self.render(configuration, for_export=for_export)}
+
+    def read_back(self, installation: Installation, configuration: Configuration) -> None:
+        """Check that every setting of a configuration takes effect as asked.
+
+        Raises:
+            SettingError: a setting was ignored, clipped or refused, or malloc is not the
+                allocator's; names setting, asked and effective value.
+            MissingToolError: the library cannot be preloaded.
+        """
+        self._check_known(installation, configuration)
+        try:
+            report = self.observe(self.environment(installation, configuration))
+        except SettingError as error:
+            message = f"{configuration}: {error}"
+            raise SettingError(message) from error
+        if installation.library and report.malloc_from != installation.library.resolve():
+            message = (
+                f"{self.name}: malloc comes from {report.malloc_from}, not {installation.library}"
+            )
+            raise SettingError(message)
+        problems = self.mismatches(configuration, report)
+        if problems:
+            message = f"{self.name} {installation.version}: " + "; ".join(map(str, problems))
+            raise SettingError(message)
+
+    def mismatches(self, configuration: Configuration, report: ProbeReport) -> list[Mismatch]:
+        """Compare what was asked with what the probe saw."""
+        effective = self.effective(report)
+        version = self.version_of(report)
+        return [
+            Mismatch(setting, asked, effective.get(setting))
+            for setting, asked in configuration.settings
+            if not self._took_effect(setting, asked, effective, report, version)
+        ]
+
+    def _took_effect(
+        self,
+        setting: str,
+        asked: Value,
+        effective: Mapping[str, Value],
+        report: ProbeReport,
+        version: str,
+    ) -> bool:
+        if setting in self.unproven and not _on_scale(self.file.find(setting, version), asked):
+            return False
+        if setting not in effective:
+            return setting in self.unproven
+        return self.agrees(setting, asked, effective[setting], report)
+
+    def _check_known(self, installation: Installation, configuration: Configuration) -> None:
+        for setting, _ in configuration.settings:
+            try:
+                self.file.find(setting, installation.version)
+            except ValueError as error:
+                raise SettingError(str(error)) from error
+
+    def _known(self, version: str) -> list[ParameterSpec]:
+        """Return the parameters a version has; of several entries of a name the first."""
+        known: dict[str, ParameterSpec] = {}
+        for spec in self.file.parameters:
+            if version in VersionRange(spec.versions):
+                known.setdefault(spec.name, spec)
+        return list(known.values())
+
+    def _gene(
+        self, spec: ParameterSpec, levels: Levels, genes: Mapping[str, Parameter]
+    ) -> Parameter | None:
+        """Return the gene of a parameter, or None if nothing is left to choose."""
+        words = levels.all
+        if all(level is None for level in words):
+            return None
+        condition = None
+        if spec.when is not None:
+            parent = genes.get(spec.when.parameter)
+            parent_levels: Sequence[Level] = parent.levels if parent else (None,)
+            allowed = tuple(level for level in parent_levels if spec.when.allows(level))
+            if not allowed:
+                return None
+            condition = Condition(parent.name, allowed) if parent else None
+        resting = words.index(spec.resting) if spec.resting in words else 0
+        name = f"{self.name}.{spec.name}"
+        return Parameter(name, words, spec.is_ordered, condition, spec.structural, resting)
+
+    def _find_library(self) -> Path | None:
+        """Return the library of the distribution; None for the allocator of libc.
+
+        Raises:
+            MissingToolError: not installed.
+        """
+        if not self.file.library.sonames:
+            return None
+        for soname in self.file.library.sonames:
+            for path in _candidates(soname):
+                if path.is_file():
+                    return path
+        message = f"{self.name}: {self.file.library.sonames[0]} is not on this machine; "
+        raise MissingToolError(message + self.how_to_install())
+
+
+def _on_scale(spec: ParameterSpec, value: Value) -> bool:
+    try:
+        spec.narrowed(Narrowing(values=(value,)))
+    except ValueError:
+        return False
+    return True
+
+
+def _limited(levels: Levels, spec: ParameterSpec, workload: WorkloadFacts) -> Levels:
+    """Cut a scale at the first value that is not below the number of threads."""
+    if spec.limit != "threads":
+        return levels
+    numbers = [x for x in levels.scale if isinstance(x, int)]
+    enough = next((x for x in numbers if x >= workload.n_threads), None)
+    kept = tuple(x for x in numbers if enough is None or x <= enough)
+    return Levels(levels.unset, levels.specials, kept)
+
+
+def _candidates(soname: str) -> Iterator[Path]:
+    """Yield where a library may be, in the order the loader would look."""
+    dirs = [d for d in os.environ.get("LD_LIBRARY_PATH", "").split(":") if d]
+    yield from (Path(d) / soname for d in dirs)
+    yield from _ldconfig_paths(soname)
+    yield from (Path(d) / soname for d in _FALLBACK_DIRS)
+
+
+def _ldconfig_paths(soname: str) -> Iterator[Path]:
+    for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
+        if not Path(program).exists():
+            continue
+        listing = subprocess.run([program, "-p"], capture_output=True, text=True, check=False)
+        yield from parse_ldconfig(listing.stdout.splitlines(), soname)
+        return
+
+
+def parse_ldconfig(lines: Iterable[str], soname: str) -> Iterator[Path]:
+    """Yield the 64-bit paths of a library in the output of ``ldconfig -p``."""
+    for line in lines:
+        match = _LDCONFIG_LINE.fullmatch(line)
+        if match and match["name"] == soname and "64" in match["flags"]:
+            yield Path(match["path"])

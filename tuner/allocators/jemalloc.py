@@ -1,0 +1,100 @@
+"""jemalloc: told by MALLOC_CONF, read back by mallctl.
+
+A search adds abort_conf:true, which makes jemalloc stop at anything it does not
+understand; an exported file must not carry it, because an upgrade that drops an option
+would then stop the service.  opt.* shows values after clipping.  slab_sizes has no option
+to read; the slab of every bin shows its effect.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from tuner.allocators.base import Allocator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tuner.allocators.probe import ProbeReport
+    from tuner.records import Configuration, Value
+
+_LG_SLAB_REGIONS_MAX: Final = 9
+"""log2 of the greatest number of blocks in a slab: page (2^12) over least block (2^3).
+Source: jemalloc include/jemalloc/internal/sc.h, SC_LG_SLAB_MAXREGS."""
+
+_SLABS = re.compile(r"(?P<low>\d+)-(?P<high>\d+):(?P<pages>\d+)")
+
+
+class Jemalloc(Allocator):
+    """Adapter of jemalloc 5."""
+
+    name: ClassVar[str] = "jemalloc"
+
+    def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
+        """Return MALLOC_CONF; nothing for an exported default."""
+        words = [f"{name}:{_text(value)}" for name, value in configuration.settings]
+        if not for_export:
+            words.insert(0, "abort_conf:true")
+        return {"MALLOC_CONF": ",".join(words)} if words else {}
+
+    def version_of(self, report: ProbeReport) -> str:
+        """Return the version without the commit: 5.3.0."""
+        return str(report.of("jemalloc").get("version", "")).partition("-")[0]
+
+    def effective(self, report: ProbeReport) -> dict[str, Value]:
+        """Return opt.* by name; slab_sizes as text when one value explains all bins."""
+        seen = report.of("jemalloc")
+        values = {k.removeprefix("opt."): v for k, v in seen.items() if k.startswith("opt.")}
+        slabs = _slab_text(seen, int(report.data["page_size_bytes"]))
+        return {**values, **({"slab_sizes": slabs} if slabs else {})}
+
+    def _took_effect(
+        self,
+        setting: str,
+        asked: Value,
+        effective: Mapping[str, Value],
+        report: ProbeReport,
+        version: str,
+    ) -> bool:
+        if setting == "slab_sizes":
+            return _slabs_are(str(asked), report)
+        return super()._took_effect(setting, asked, effective, report, version)
+
+
+def expected_slab(block_bytes: int, pages: int, page_bytes: int) -> int:
+    """Return the slab size in bytes that jemalloc gives a bin when asked for some pages.
+
+    At least one block must fit, and at most 512 blocks may.
+
+    Source: jemalloc src/sc.c, sc_data_update_sc_slab_size.
+    """
+    least = -(-block_bytes // page_bytes)
+    most = (block_bytes << _LG_SLAB_REGIONS_MAX) // page_bytes
+    return min(max(pages, least), most) * page_bytes
+
+
+def _slabs_are(asked: str, report: ProbeReport) -> bool:
+    """Tell whether every bin has the slab that a slab_sizes text asks for."""
+    page = int(report.data["page_size_bytes"])
+    match = _SLABS.fullmatch(asked)
+    seen = report.of("jemalloc")
+    return match is not None and all(
+        slab == expected_slab(block, int(match["pages"]), page)
+        for block, slab in zip(seen["bin_block_bytes"], seen["bin_slab_bytes"], strict=True)
+        if int(match["low"]) <= block <= int(match["high"])
+    )
+
+
+def _slab_text(seen: Mapping[str, list[int]], page_bytes: int) -> str | None:
+    """Return "1-14336:P" if P pages per slab explain what all bins have."""
+    blocks, slabs = seen["bin_block_bytes"], seen["bin_slab_bytes"]
+    pages = max(slabs) // page_bytes
+    pairs = zip(blocks, slabs, strict=True)
+    if all(slab == expected_slab(block, pages, page_bytes) for block, slab in pairs):
+        return f"1-{blocks[-1]}:{pages}"
+    return None
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
