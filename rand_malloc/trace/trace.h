@@ -157,6 +157,10 @@ TRACE_EXPORT int trace_write(struct trace_writer *writer, const struct trace_eve
                              size_t n_events);
 TRACE_EXPORT const char *trace_writer_message(const struct trace_writer *writer);
 
+/* Replaces the metadata of a trace being written, for counts known only at its
+ * end.  The new text must not be longer than the first; blanks fill it up. */
+TRACE_EXPORT int trace_replace_metadata(struct trace_writer *writer, const char *metadata_json);
+
 /* Writes totals into the header and closes; TRACE_OK or an error. */
 TRACE_EXPORT int trace_finish(struct trace_writer *writer);
 

@@ -286,6 +286,34 @@ int trace_create(const char *path, const char *metadata_json, uint32_t page_byte
     return TRACE_OK;
 }
 
+static int write_at(struct trace_writer *writer, const void *bytes, size_t n_bytes, off_t offset) {
+    ssize_t n = pwrite(writer->fd, bytes, n_bytes, offset);
+    if (n == (ssize_t)n_bytes)
+        return TRACE_OK;
+    return fail(writer, TRACE_ERROR_WRITE, "cannot write: %s", strerror(n < 0 ? errno : ENOSPC));
+}
+
+int trace_replace_metadata(struct trace_writer *writer, const char *metadata_json) {
+    size_t room_bytes = writer->header.metadata_bytes;
+    size_t n_bytes = strlen(metadata_json);
+    off_t start = sizeof writer->header;
+    if (writer->status != TRACE_OK)
+        return writer->status;
+    if (n_bytes > room_bytes)
+        return fail(writer, TRACE_ERROR_FORMAT, "the new metadata is longer than the first");
+    char *text = memory_map(room_bytes + 1);
+    if (text == NULL)
+        return fail(writer, TRACE_ERROR_MEMORY, "no memory for the metadata");
+    memcpy(text, metadata_json, n_bytes);
+    memset(text + n_bytes, ' ', room_bytes - n_bytes);
+    uint64_t sum = format_checksum(FORMAT_CHECKSUM_START, text, room_bytes);
+    int status = write_at(writer, text, room_bytes, start);
+    if (status == TRACE_OK)
+        status = write_at(writer, &sum, sizeof sum, start + (off_t)room_bytes);
+    memory_unmap(text, room_bytes + 1);
+    return status;
+}
+
 static void set_totals(struct format_header *header, const struct ledger *ledger) {
     header->flags = FORMAT_IS_COMPLETE;
     header->n_events = ledger->n_events;
@@ -303,9 +331,7 @@ int trace_finish(struct trace_writer *writer) {
         status = end_block(writer);
     if (status == TRACE_OK) {
         set_totals(&writer->header, &writer->ledger);
-        ssize_t n = pwrite(writer->fd, &writer->header, sizeof writer->header, 0);
-        if (n != (ssize_t)sizeof writer->header)
-            status = TRACE_ERROR_WRITE;
+        status = write_at(writer, &writer->header, sizeof writer->header, 0);
     }
     if (close(writer->fd) != 0 && status == TRACE_OK)
         status = TRACE_ERROR_WRITE;

@@ -1,0 +1,87 @@
+/* builder.h - from addresses to slots: the events of spools become a trace.
+ *
+ * Keeps the map from address to slot, gives freed slots to the thread that freed
+ * them (trace.h), numbers the threads, and repairs what the clocks inverted:
+ *
+ *   free seen before its allocation  the free waits; when another lane allocates
+ *                                    the address within the window, both are
+ *                                    written, in the right order
+ *   allocation at a live address     the block there is freed first; its own free,
+ *                                    when it comes within the window, is dropped
+ *
+ * A free or realloc of an address nobody allocated is dropped and counted.
+ */
+#ifndef MALLOC_TUNER_RECORDER_BUILDER_H
+#define MALLOC_TUNER_RECORDER_BUILDER_H
+
+#include "address_map.h"
+#include "spool_reader.h"
+#include "trace.h"
+
+enum {
+    BUILDER_BATCH = 4096,
+    BUILDER_RING = 64
+};
+
+/* What a thread of the trace is doing. */
+struct builder_thread {
+    uint32_t free_slot;    /* top of its list of free slots, or NO_SLOT */
+    uint32_t pending_slot; /* slot inside a realloc, or NO_SLOT */
+    uint64_t pending_address;
+    bool is_running;
+};
+
+/* An event that waits for its partner. */
+struct builder_odd {
+    uint64_t address; /* 0: unused */
+    uint64_t stamp;
+    uint32_t thread;
+    uint8_t code;
+};
+
+struct builder_counts {
+    uint64_t foreign_frees;   /* frees and reallocs of blocks not in the recording */
+    uint64_t repaired_events; /* inversions put right */
+};
+
+struct builder {
+    struct trace_writer *writer;
+    struct address_map map;
+    uint32_t *next_free; /* by slot: the next of the same list */
+    size_t slot_capacity;
+    uint32_t n_slots;
+    struct builder_thread *threads; /* TRACE_MAX_THREADS */
+    uint32_t n_threads;
+    uint32_t *lane_threads; /* by lane of the current spool: thread, or NO_THREAD */
+    size_t n_lanes;
+    uint64_t start_stamp; /* time 0 of the trace */
+    double ns_per_stamp;
+    uint64_t window_stamps; /* how far clocks may disagree */
+    uint64_t now_stamp;     /* of the event in work */
+    struct builder_odd early_frees[BUILDER_RING];
+    struct builder_odd owed_frees[BUILDER_RING];
+    unsigned n_early; /* ever put into the ring */
+    unsigned n_owed;
+    struct builder_counts counts;
+    struct trace_event batch[BUILDER_BATCH];
+    size_t n_batch;
+    int status; /* TRACE_OK, or why it failed */
+};
+
+/* Begins a trace whose time 0 is the start of `first`; false: no memory. */
+bool builder_open(struct builder *builder, struct trace_writer *writer, const struct spool *first);
+
+/* Adds all events of the spool.  first_thread is the thread that its first lane
+ * continues: 0, or what builder_fork returned. */
+int builder_add(struct builder *builder, struct spool *spool, uint32_t first_thread);
+
+/* The spool just added is that of a parent: all threads end but the one of the
+ * lane that forked, whose number is returned. */
+uint32_t builder_fork(struct builder *builder, const struct spool *parent, uint32_t fork_lane);
+
+/* Writes what is left; a status of trace.h. */
+int builder_finish(struct builder *builder);
+
+void builder_close(struct builder *builder);
+
+#endif

@@ -1,0 +1,34 @@
+/* clock.h - the processor's own clock: no call, no lock, no shared line.
+ *
+ * The stamps of one thread never go back; those of two threads may disagree by
+ * the reordering window of the processor, well below a microsecond.  build_trace
+ * repairs what that can invert.
+ */
+#ifndef MALLOC_TUNER_RECORDER_CLOCK_H
+#define MALLOC_TUNER_RECORDER_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+static inline uint64_t clock_stamp(void) {
+    return __builtin_ia32_rdtsc();
+}
+#elif defined(__aarch64__)
+static inline uint64_t clock_stamp(void) {
+    uint64_t stamp;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(stamp));
+    return stamp;
+}
+#else
+#error "clock_stamp() is not written for this processor"
+#endif
+
+/* CLOCK_MONOTONIC, to learn how fast stamps run. */
+static inline uint64_t clock_monotonic_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+#endif

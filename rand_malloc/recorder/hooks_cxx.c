@@ -1,0 +1,164 @@
+/* hooks_cxx.c - operator new and delete in all their forms, without C++.
+ *
+ * They are ordinary functions with the names of the Itanium C++ ABI (section
+ * 5.1.5, "operator names"; size_t is `m` on LP64), so the library can be preloaded
+ * into programs that have no C++ in them.  A block comes from the real malloc;
+ * when that fails the call goes on to the operator behind us, which runs the
+ * new-handler and throws std::bad_alloc.  Its own allocation passes through our
+ * malloc and is recorded there.  Built with -fexceptions so that it can throw
+ * through us.
+ *
+ * Limit: a C++ run time loaded with RTLD_LOCAL cannot be found; running out of
+ * memory in it ends the program with a message.
+ */
+#include "real.h"
+#include "recorder.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The real operator `name`, or the end of the program. */
+static RECORDER_COLD void *find_operator(const char *name) {
+    static const char text[] = "malloc-tuner: out of memory in operator new, and no C++ run time "
+                               "to throw std::bad_alloc\n";
+    void *found = dlsym(RTLD_NEXT, name);
+    if (found == NULL) {
+        ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+        (void)ignored;
+        abort();
+    }
+    return found;
+}
+
+static RECORDER_COLD void *new_or_throw(const char *name, size_t size) {
+    void *(*function)(size_t);
+    void *found = find_operator(name);
+    memcpy(&function, &found, sizeof found);
+    return function(size);
+}
+
+static RECORDER_COLD void *new_aligned_or_throw(const char *name, size_t size, size_t alignment) {
+    void *(*function)(size_t, size_t);
+    void *found = find_operator(name);
+    memcpy(&function, &found, sizeof found);
+    return function(size, alignment);
+}
+
+static inline void *take(enum trace_api api, size_t size) {
+    size_t bytes = size == 0 ? 1 : size; /* every new is a distinct block */
+    void *block = real.malloc(bytes);
+    if (!real_is_foreign(block))
+        record(record_place(TRACE_MALLOC, api, 0, block), bytes, clock_stamp());
+    return block;
+}
+
+static inline void *take_aligned(enum trace_api api, size_t size, size_t alignment) {
+    size_t bytes = (size + alignment - 1) / alignment * alignment; /* as aligned_alloc asks */
+    if (bytes < size)
+        return NULL;
+    bytes = bytes == 0 ? alignment : bytes;
+    void *block = real.aligned_alloc(alignment, bytes);
+    if (!real_is_foreign(block))
+        record(record_place(TRACE_ALIGNED, api, (unsigned)__builtin_ctzl(alignment), block), bytes,
+               clock_stamp());
+    return block;
+}
+
+static inline void give(enum trace_api api, void *block) {
+    if (real_is_foreign(block))
+        return;
+    record(record_place(TRACE_FREE, api, 0, block), 0, clock_stamp());
+    real.free(block);
+}
+
+/* A forms a function and its ABI name; C needs the name in two places. */
+#define OPERATOR(result, function, name, ...)                                                      \
+    RECORDER_EXPORT result function(__VA_ARGS__) __asm__(name);                                    \
+    RECORDER_EXPORT result function(__VA_ARGS__)
+
+OPERATOR(void *, new_one, "_Znwm", size_t size) {
+    void *block = take(TRACE_API_NEW, size);
+    return block != NULL ? block : new_or_throw("_Znwm", size);
+}
+
+OPERATOR(void *, new_array, "_Znam", size_t size) {
+    void *block = take(TRACE_API_NEW_ARRAY, size);
+    return block != NULL ? block : new_or_throw("_Znam", size);
+}
+
+OPERATOR(void *, new_one_aligned, "_ZnwmSt11align_val_t", size_t size, size_t alignment) {
+    void *block = take_aligned(TRACE_API_NEW, size, alignment);
+    return block != NULL ? block : new_aligned_or_throw("_ZnwmSt11align_val_t", size, alignment);
+}
+
+OPERATOR(void *, new_array_aligned, "_ZnamSt11align_val_t", size_t size, size_t alignment) {
+    void *block = take_aligned(TRACE_API_NEW_ARRAY, size, alignment);
+    return block != NULL ? block : new_aligned_or_throw("_ZnamSt11align_val_t", size, alignment);
+}
+
+/* The nothrow forms also run the new-handler; its catch is inside the real operator. */
+static RECORDER_COLD void *new_nothrow(const char *name, size_t size, const void *tag) {
+    void *(*function)(size_t, const void *);
+    void *found = dlsym(RTLD_NEXT, name);
+    if (found == NULL)
+        return NULL;
+    memcpy(&function, &found, sizeof found);
+    return function(size, tag);
+}
+
+static RECORDER_COLD void *new_aligned_nothrow(const char *name, size_t size, size_t alignment,
+                                               const void *tag) {
+    void *(*function)(size_t, size_t, const void *);
+    void *found = dlsym(RTLD_NEXT, name);
+    if (found == NULL)
+        return NULL;
+    memcpy(&function, &found, sizeof found);
+    return function(size, alignment, tag);
+}
+
+OPERATOR(void *, new_one_nothrow, "_ZnwmRKSt9nothrow_t", size_t size, const void *tag) {
+    void *block = take(TRACE_API_NEW, size);
+    return block != NULL ? block : new_nothrow("_ZnwmRKSt9nothrow_t", size, tag);
+}
+
+OPERATOR(void *, new_array_nothrow, "_ZnamRKSt9nothrow_t", size_t size, const void *tag) {
+    void *block = take(TRACE_API_NEW_ARRAY, size);
+    return block != NULL ? block : new_nothrow("_ZnamRKSt9nothrow_t", size, tag);
+}
+
+OPERATOR(void *, new_one_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", size_t size,
+         size_t alignment, const void *tag) {
+    void *block = take_aligned(TRACE_API_NEW, size, alignment);
+    return block != NULL
+               ? block
+               : new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9nothrow_t", size, alignment, tag);
+}
+
+OPERATOR(void *, new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t", size_t size,
+         size_t alignment, const void *tag) {
+    void *block = take_aligned(TRACE_API_NEW_ARRAY, size, alignment);
+    return block != NULL
+               ? block
+               : new_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t", size, alignment, tag);
+}
+
+/* All forms of delete: the arguments behind the block do not matter to us. */
+#define DELETE(function, name, api)                                                                \
+    OPERATOR(void, function, name, void *block) {                                                  \
+        give(api, block);                                                                          \
+    }
+
+DELETE(delete_one, "_ZdlPv", TRACE_API_DELETE)
+DELETE(delete_array, "_ZdaPv", TRACE_API_DELETE_ARRAY)
+DELETE(delete_one_nothrow, "_ZdlPvRKSt9nothrow_t", TRACE_API_DELETE)
+DELETE(delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", TRACE_API_DELETE_ARRAY)
+DELETE(delete_one_sized, "_ZdlPvm", TRACE_API_DELETE_SIZED)
+DELETE(delete_array_sized, "_ZdaPvm", TRACE_API_DELETE_SIZED)
+DELETE(delete_one_aligned, "_ZdlPvSt11align_val_t", TRACE_API_DELETE)
+DELETE(delete_array_aligned, "_ZdaPvSt11align_val_t", TRACE_API_DELETE_ARRAY)
+DELETE(delete_one_sized_aligned, "_ZdlPvmSt11align_val_t", TRACE_API_DELETE_SIZED)
+DELETE(delete_array_sized_aligned, "_ZdaPvmSt11align_val_t", TRACE_API_DELETE_SIZED)
+DELETE(delete_one_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", TRACE_API_DELETE)
+DELETE(delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", TRACE_API_DELETE_ARRAY)

@@ -1,0 +1,172 @@
+/* lanes.c - the buffers of threads.
+ *
+ * A thread gets a lane at its first event and keeps it to its end; a full buffer
+ * is copied into a new stride of the spool by one write.  The lane of an ended
+ * thread is taken over by the next new one, so a program that starts a million
+ * threads needs as many lanes as it has threads at once.
+ *
+ * The end of a thread: a key destructor marks the lane, but the thread may go on
+ * to allocate (other destructors, libc's own clean-up).  It keeps its lane for
+ * that; the lane is free for a successor only when the kernel knows the thread
+ * no more.  Its TRACE_THREAD_EXIT is written by the successor, or by build_trace.
+ *
+ * The lock is taken once per thread, never per event.
+ */
+#include "recorder.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__thread struct lane *own_lane;
+
+static struct {
+    struct lane *ended; /* lanes whose thread has ended or is about to */
+    pthread_key_t key;  /* its destructor tells that a thread ends */
+    bool has_key;
+    char lock; /* guards `ended` */
+} lanes;
+
+static void lock_lanes(void) {
+    while (__atomic_test_and_set(&lanes.lock, __ATOMIC_ACQUIRE))
+        sched_yield();
+}
+
+static void unlock_lanes(void) {
+    __atomic_clear(&lanes.lock, __ATOMIC_RELEASE);
+}
+
+static void restart_lane(struct lane *lane, uint64_t stamp) {
+    uint64_t sequence = (lane->state >> 32) + 1;
+    lane->first_stamp = stamp;
+    lane->base_stamp = stamp;
+    lane->clock_ns = clock_monotonic_ns();
+    __atomic_store_n(&lane->state, sequence << 32, __ATOMIC_RELEASE);
+}
+
+/* Copies the buffer into its own stride and empties it. */
+static bool archive_lane(struct lane *lane, uint64_t stamp) {
+    size_t n_bytes = LANE_HEADER_BYTES + (uint32_t)lane->state * sizeof(struct record);
+    int error = process_write(lane, n_bytes, process_take_stride() * SPOOL_STRIDE_BYTES);
+    if (error != 0) {
+        own_lane = NULL;
+        process_stop(error, "cannot write the spool");
+        return false;
+    }
+    restart_lane(lane, stamp);
+    return true;
+}
+
+static void append(struct lane *lane, uint64_t place, uint64_t when) {
+    uint64_t state = lane->state;
+    lane->records[(uint32_t)state] = (struct record){place, when};
+    __atomic_store_n(&lane->state, state + 1, __ATOMIC_RELEASE);
+}
+
+void lanes_record_slowly(uint64_t place, uint64_t size, uint64_t stamp) {
+    enum {
+        MOST_RECORDS = 3
+    }; /* clock, size, the record itself */
+    int saved_errno = errno;
+    struct lane *lane = own_lane;
+    if (lane == NULL)
+        lane = lanes_attach();
+    if (lane != NULL && (uint32_t)lane->state > LANE_RECORDS - MOST_RECORDS &&
+        !archive_lane(lane, stamp))
+        lane = NULL;
+    if (lane != NULL) {
+        if ((stamp - lane->base_stamp) >> 32 != 0) {
+            append(lane, (uint64_t)RECORD_CLOCK << RECORD_CODE_SHIFT, stamp);
+            lane->base_stamp = stamp;
+        }
+        if (size >> 32 != 0) {
+            append(lane, (uint64_t)RECORD_SIZE << RECORD_CODE_SHIFT, size);
+            size = 0;
+        }
+        append(lane, place, size | (stamp - lane->base_stamp) << RECORD_ELAPSED_SHIFT);
+    }
+    errno = saved_errno;
+}
+
+/* ---- beginning and end of threads ---- */
+
+static void thread_ends(void *value) {
+    struct lane *lane = value;
+    if (own_lane != lane) /* of the parent process, or recording stopped */
+        return;
+    lock_lanes();
+    if (lane->exit_stamp == 0) {
+        lane->next = lanes.ended;
+        lanes.ended = lane;
+    }
+    lane->exit_stamp = clock_stamp();
+    unlock_lanes();
+}
+
+/* A lane whose thread the kernel has forgotten, or NULL. */
+static struct lane *take_ended_lane(void) {
+    pid_t process = getpid();
+    for (struct lane **link = &lanes.ended; *link != NULL; link = &(*link)->next) {
+        struct lane *lane = *link;
+        if (syscall(SYS_tgkill, process, lane->thread_id, 0) == 0 || errno != ESRCH)
+            continue;
+        *link = lane->next;
+        lane->next = NULL;
+        return lane;
+    }
+    return NULL;
+}
+
+static struct lane *make_lane(uint64_t stamp) {
+    uint64_t stride = process_take_stride();
+    struct lane *lane = process_map_stride(stride);
+    if (lane == NULL) {
+        process_stop(errno, "cannot extend the spool");
+        return NULL;
+    }
+    lane->home = (uint32_t)stride;
+    restart_lane(lane, stamp);
+    lane->magic = SPOOL_LANE_MAGIC;
+    return lane;
+}
+
+static void record_thread(enum trace_op op, uint64_t stamp) {
+    record(record_place(op, TRACE_API_THREAD, 0, NULL), 0, stamp);
+}
+
+struct lane *lanes_attach(void) {
+    if (!process_is_recording())
+        return NULL;
+    if (!lanes.has_key)
+        lanes.has_key = pthread_key_create(&lanes.key, thread_ends) == 0;
+    uint64_t stamp = clock_stamp();
+    lock_lanes();
+    struct lane *lane = take_ended_lane();
+    unlock_lanes();
+    bool is_taken_over = lane != NULL;
+    if (lane == NULL)
+        lane = make_lane(stamp);
+    if (lane == NULL)
+        return NULL;
+    own_lane = lane;
+    if (is_taken_over)
+        record_thread(TRACE_THREAD_EXIT, lane->exit_stamp);
+    lane->exit_stamp = 0;
+    lane->thread_id = (int32_t)syscall(SYS_gettid);
+    if (lane->home != 1) /* the first lane is the main thread's: it runs from the start */
+        record_thread(TRACE_THREAD_START, stamp);
+    if (lanes.has_key) /* last: for a high key this allocates, and comes back here */
+        pthread_setspecific(lanes.key, lane);
+    return own_lane;
+}
+
+void lanes_reset(void) {
+    lanes.ended = NULL;
+    unlock_lanes();
+    own_lane = NULL;
+    if (lanes.has_key)
+        pthread_setspecific(lanes.key, NULL);
+}

@@ -1,0 +1,365 @@
+/* process.c - what there is once per process: settings, spool file, fork, stop.
+ *
+ * Settings come from MALLOC_TUNER_RECORD="FOLLOW:FOLDER" (FOLLOW is 0 or 1), read
+ * from /proc/self/environ because the first allocation may come before libc has
+ * set up `environ`.  Without FOLLOW the variable and our LD_PRELOAD entry are taken
+ * out of the environment, so the program's children run bare, and a child made
+ * by fork stops recording at once; with it, each process has its own spool, and
+ * the spool of a forked child names its parent's as its history.
+ *
+ * The program may close or reuse any descriptor: before each use ours is
+ * compared with the file it should be and opened again if it is not.
+ * All system calls go through syscall(): no cancellation points are added.
+ */
+#include "recorder.h"
+
+#include "real.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h> /* snprintf */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    HIGH_DESCRIPTOR = 700, /* out of the way of programs that count them */
+    ENVIRONMENT_MAX_BYTES = 16 << 20,
+    FOLDER_BYTES = 4096,
+    PATH_BYTES = FOLDER_BYTES + SPOOL_NAME_BYTES,
+    MESSAGE_BYTES = PATH_BYTES + 256,
+};
+
+enum state {
+    NOT_STARTED,
+    RECORDING,
+    OFF
+};
+
+static struct {
+    enum state state; /* atomic */
+    int fd;
+    dev_t device; /* of the spool file */
+    ino_t inode;
+    bool is_following;
+    pid_t pid;
+    struct spool_header *header; /* mapped shared */
+    uint64_t fork_stamp;         /* taken before the latest fork */
+    char folder[FOLDER_BYTES];
+    char name[SPOOL_NAME_BYTES]; /* file name in folder */
+} process = {.fd = -1};
+
+static const char setting_name[] = "MALLOC_TUNER_RECORD=";
+static const char preload_name[] = "LD_PRELOAD=";
+
+void process_stop(int error_number, const char *what) {
+    char text[MESSAGE_BYTES];
+    if (__atomic_exchange_n(&process.state, OFF, __ATOMIC_ACQ_REL) == OFF)
+        return;
+    if (getpid() != process.pid) /* a child made behind fork()'s back: not our recording */
+        return;
+    if (process.header != NULL) {
+        process.header->stop_errno = error_number;
+        process.header->stop_stamp = clock_stamp();
+    }
+    int n =
+        snprintf(text, sizeof text,
+                 "malloc-tuner: recording of process %d stopped, the program goes on: %s in %s: "
+                 "%s\n",
+                 (int)getpid(), what, process.folder, strerror(error_number));
+    if (n > 0)
+        syscall(SYS_write, STDERR_FILENO, text, (size_t)n < sizeof text ? (size_t)n : sizeof text);
+}
+
+/* ---- the spool file ---- */
+
+static void spool_path(char *path) {
+    snprintf(path, PATH_BYTES, "%s/%s", process.folder, process.name);
+}
+
+static bool remember_file(int fd) {
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return false;
+    process.device = status.st_dev;
+    process.inode = status.st_ino;
+    return true;
+}
+
+static bool is_our_file(int fd) {
+    struct stat status;
+    return fstat(fd, &status) == 0 && status.st_dev == process.device &&
+           status.st_ino == process.inode;
+}
+
+static int move_high(int fd) {
+    int high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
+    if (high < 0)
+        return fd;
+    syscall(SYS_close, fd);
+    return high;
+}
+
+/* Our descriptor, opened again if the program took it away; -1 and errno. */
+static int spool_descriptor(void) {
+    char path[PATH_BYTES];
+    int fd = process.fd;
+    if (is_our_file(fd))
+        return fd;
+    spool_path(path);
+    fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (!is_our_file(fd)) {
+        syscall(SYS_close, fd);
+        errno = ESTALE;
+        return -1;
+    }
+    process.fd = move_high(fd);
+    return process.fd;
+}
+
+int process_write(const void *bytes, size_t n_bytes, uint64_t offset) {
+    const char *from = bytes;
+    if (getpid() != process.pid) /* a child made behind fork()'s back */
+        return ESRCH;
+    int fd = spool_descriptor();
+    if (fd < 0)
+        return errno;
+    while (n_bytes > 0) {
+        long n = syscall(SYS_pwrite64, fd, from, n_bytes, offset);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        if (n > 0) {
+            from += n;
+            n_bytes -= (size_t)n;
+            offset += (uint64_t)n;
+        }
+    }
+    return 0;
+}
+
+uint64_t process_take_stride(void) {
+    return __atomic_fetch_add(&process.header->n_strides, 1, __ATOMIC_RELAXED);
+}
+
+void *process_map_stride(uint64_t stride) {
+    int fd = spool_descriptor();
+    if (fd < 0)
+        return NULL;
+    off_t offset = (off_t)(stride * SPOOL_STRIDE_BYTES);
+    /* Allocated before it is mapped: a full disk is an error here, not a SIGBUS later. */
+    int error = posix_fallocate(fd, offset, SPOOL_STRIDE_BYTES);
+    if (error != 0) {
+        errno = error;
+        return NULL;
+    }
+    void *mapped = mmap(NULL, SPOOL_STRIDE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+/* Creates PID.spool, or PID-2.spool, ... after an exec. */
+static bool create_file(void) {
+    char path[PATH_BYTES];
+    for (int i = 1; i < 10000; i++) {
+        if (i == 1)
+            snprintf(process.name, sizeof process.name, "%d.spool", (int)process.pid);
+        else
+            snprintf(process.name, sizeof process.name, "%d-%d.spool", (int)process.pid, i);
+        spool_path(path);
+        int fd =
+            (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0 && errno == EEXIST)
+            continue;
+        process.fd = fd < 0 ? fd : move_high(fd);
+        return process.fd >= 0 && remember_file(process.fd);
+    }
+    return false;
+}
+
+/* ---- start ---- */
+
+static size_t read_file(const char *path, char *buffer, size_t capacity) {
+    size_t n_bytes = 0;
+    long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return 0;
+    while (n_bytes < capacity) {
+        long n = syscall(SYS_read, fd, buffer + n_bytes, capacity - n_bytes);
+        if (n <= 0)
+            break;
+        n_bytes += (size_t)n;
+    }
+    syscall(SYS_close, fd);
+    return n_bytes;
+}
+
+static void use_setting(const char *value) {
+    process.is_following = value[0] == '1';
+    if (value[0] != '\0' && value[1] == ':')
+        snprintf(process.folder, sizeof process.folder, "%s", value + 2);
+}
+
+/* Sets folder and is_following from the environment the process was started with. */
+static bool read_settings(void) {
+    char *environment = mmap(NULL, ENVIRONMENT_MAX_BYTES, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (environment == MAP_FAILED)
+        return false;
+    size_t n_bytes = read_file("/proc/self/environ", environment, ENVIRONMENT_MAX_BYTES - 1);
+    for (char *at = environment; at < environment + n_bytes; at += strlen(at) + 1)
+        if (strncmp(at, setting_name, sizeof setting_name - 1) == 0)
+            use_setting(at + sizeof setting_name - 1);
+    munmap(environment, ENVIRONMENT_MAX_BYTES);
+    return process.folder[0] != '\0';
+}
+
+static void describe_process(struct spool_header *header) {
+    Dl_info found;
+    void *function;
+    header->version = SPOOL_VERSION;
+    header->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
+    header->pid = process.pid;
+    header->parent_pid = getppid();
+    header->start_clock_ns = clock_monotonic_ns();
+    header->start_stamp = clock_stamp();
+    header->n_command_bytes =
+        (uint32_t)read_file("/proc/self/cmdline", header->command, sizeof header->command);
+    read_file("/proc/sys/kernel/random/boot_id", header->boot_id, 36);
+    real_prepare();
+    memcpy(&function, &real.malloc, sizeof function);
+    if (dladdr(function, &found) != 0 && found.dli_fname != NULL)
+        snprintf(header->allocator, sizeof header->allocator, "%s", found.dli_fname);
+    memcpy(header->magic, SPOOL_MAGIC, sizeof header->magic);
+}
+
+static bool open_spool(void) {
+    process.pid = getpid();
+    process.header = NULL;
+    if (!create_file()) {
+        process_stop(errno, "cannot create the spool");
+        return false;
+    }
+    struct spool_header *header = process_map_stride(0);
+    if (header == NULL) {
+        process_stop(errno, "cannot extend the spool");
+        return false;
+    }
+    header->n_strides = 1;
+    describe_process(header);
+    process.header = header;
+    return true;
+}
+
+bool process_is_recording(void) {
+    if (__atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == NOT_STARTED) {
+        process.state = OFF; /* what we call below may allocate */
+        bool is_open = read_settings();
+        process.state = RECORDING;
+        if (!is_open)
+            process.state = OFF;
+        else
+            open_spool();
+    }
+    return __atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == RECORDING;
+}
+
+/* ---- children ---- */
+
+static void before_fork(void) {
+    process.fork_stamp = clock_stamp();
+}
+
+/* In the child of a fork; its only thread is the one that forked. */
+static void after_fork_in_child(void) {
+    struct spool_header *parent = process.header;
+    char parent_name[SPOOL_NAME_BYTES];
+    uint32_t fork_lane = own_lane != NULL ? own_lane->home : 0;
+    if (process.state != RECORDING)
+        return;
+    memcpy(parent_name, process.name, sizeof parent_name);
+    lanes_reset();
+    if (!process.is_following) {
+        process.state = OFF;
+        return;
+    }
+    syscall(SYS_close, process.fd);
+    munmap(parent, SPOOL_STRIDE_BYTES);
+    if (!open_spool())
+        return;
+    memcpy(process.header->parent_spool, parent_name, sizeof parent_name);
+    process.header->fork_lane = fork_lane;
+    process.header->fork_stamp = process.fork_stamp;
+}
+
+/* fork() runs the handlers; this one is made to run none. */
+RECORDER_EXPORT pid_t _Fork(void) {
+    static pid_t (*real_fork)(void);
+    if (real_fork == NULL) {
+        void *found = dlsym(RTLD_NEXT, "_Fork");
+        memcpy(&real_fork, &found, sizeof found);
+    }
+    if (real_fork == NULL) {
+        errno = ENOSYS;
+        return -1;
+    }
+    before_fork();
+    pid_t child = real_fork();
+    if (child == 0)
+        after_fork_in_child();
+    return child;
+}
+
+static bool is_our_path(const char *path, size_t n_bytes) {
+    static const char name[] = "librecorder.so";
+    size_t n = sizeof name - 1;
+    return n_bytes >= n && memcmp(path + n_bytes - n, name, n) == 0 &&
+           (n_bytes == n || path[n_bytes - n - 1] == '/');
+}
+
+/* Takes our entry out of a list separated by colons or spaces, in place. */
+static void remove_our_path(char *list) {
+    char *to = list;
+    for (char *from = list; *from != '\0';) {
+        size_t n = strcspn(from, ": ");
+        size_t with_separator = n + (from[n] != '\0');
+        if (!is_our_path(from, n)) {
+            memmove(to, from, with_separator);
+            to += with_separator;
+        }
+        from += with_separator;
+    }
+    while (to > list && (to[-1] == ':' || to[-1] == ' '))
+        to--;
+    *to = '\0';
+}
+
+/* Leaves the environment as the program would have it without us. */
+static void clean_environment(void) {
+    char **to = environ;
+    for (char **from = environ; *from != NULL; from++) {
+        char *variable = *from;
+        if (strncmp(variable, setting_name, sizeof setting_name - 1) == 0)
+            continue;
+        if (strncmp(variable, preload_name, sizeof preload_name - 1) == 0) {
+            remove_our_path(variable + sizeof preload_name - 1);
+            if (variable[sizeof preload_name - 1] == '\0')
+                continue;
+        }
+        *to++ = variable;
+    }
+    *to = NULL;
+}
+
+__attribute__((constructor)) static void start(void) {
+    if (!process_is_recording())
+        return;
+    pthread_atfork(before_fork, NULL, after_fork_in_child);
+    if (!process.is_following)
+        clean_environment();
+}

@@ -1,0 +1,76 @@
+/* recorder.h - the inside of librecorder.so.
+ *
+ *   hooks_c.c, hooks_cxx.c   the names a program calls: real call and record()
+ *   recorder.h               record(): the hot path
+ *   lanes.c                  buffers of threads: attach, archive, hand on
+ *   process.c                start, configuration, spool file, fork, stop
+ *   real.c                   the allocator behind
+ */
+#ifndef MALLOC_TUNER_RECORDER_RECORDER_H
+#define MALLOC_TUNER_RECORDER_RECORDER_H
+
+#include "clock.h"
+#include "spool.h"
+#include "trace.h" /* enum trace_op, enum trace_api */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define RECORDER_HIDDEN __attribute__((visibility("hidden")))
+#define RECORDER_EXPORT __attribute__((visibility("default")))
+#define RECORDER_COLD   __attribute__((cold, noinline))
+
+/* The buffer this thread writes into; NULL: none yet, or recording is off. */
+extern RECORDER_HIDDEN __thread struct lane *own_lane __attribute__((tls_model("initial-exec")));
+
+/* Gives this thread a lane; NULL when recording is off.  Keeps errno. */
+RECORDER_HIDDEN RECORDER_COLD struct lane *lanes_attach(void);
+
+/* The rare record: no lane yet, buffer full, long pause or giant size. */
+RECORDER_HIDDEN RECORDER_COLD void lanes_record_slowly(uint64_t place, uint64_t size,
+                                                       uint64_t stamp);
+
+/* Forgets all lanes: in a new process. */
+RECORDER_HIDDEN void lanes_reset(void);
+
+/* Opens the spool on the first call; true while recording is on. */
+RECORDER_HIDDEN bool process_is_recording(void);
+
+/* Stops recording for good with one line on stderr. */
+RECORDER_HIDDEN void process_stop(int error_number, const char *what);
+
+/* Maps `stride` of the spool, backed by allocated disk blocks; NULL and errno. */
+RECORDER_HIDDEN void *process_map_stride(uint64_t stride);
+
+/* Number of the next free stride. */
+RECORDER_HIDDEN uint64_t process_take_stride(void);
+
+/* Writes into the spool; 0 or an errno. */
+RECORDER_HIDDEN int process_write(const void *bytes, size_t n_bytes, uint64_t offset);
+
+static inline uint64_t record_place(enum trace_op op, enum trace_api api, unsigned align_log2,
+                                    const void *block) {
+    unsigned code = (unsigned)op | (unsigned)api << 3;
+    return ((uint64_t)(uintptr_t)block & RECORD_ADDRESS_MASK) |
+           (uint64_t)code << RECORD_CODE_SHIFT | (uint64_t)align_log2 << RECORD_ALIGN_SHIFT;
+}
+
+/* Appends one record to this thread's buffer: two stores and a counter. */
+static inline void record(uint64_t place, uint64_t size, uint64_t stamp) {
+    struct lane *lane = own_lane;
+    if (__builtin_expect(lane != NULL, 1)) {
+        uint64_t state = lane->state;
+        uint64_t elapsed = stamp - lane->base_stamp;
+        uint32_t n = (uint32_t)state;
+        if (__builtin_expect(n < LANE_RECORDS && ((elapsed | size) >> 32) == 0, 1)) {
+            lane->records[n].place = place;
+            lane->records[n].when = size | elapsed << RECORD_ELAPSED_SHIFT;
+            /* Behind the record: a killed process never shows a half-written one. */
+            __atomic_store_n(&lane->state, state + 1, __ATOMIC_RELEASE);
+            return;
+        }
+    }
+    lanes_record_slowly(place, size, stamp);
+}
+
+#endif

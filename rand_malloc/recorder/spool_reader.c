@@ -1,0 +1,284 @@
+/* spool_reader.c - see spool_reader.h. */
+#include "spool_reader.h"
+
+#include "clock.h"
+#include "memory.h" /* memory_map */
+#include "trace.h"  /* enum trace_op */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>  /* snprintf */
+#include <stdlib.h> /* qsort */
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct lane *stride_at(const struct spool *spool, uint32_t number) {
+    return (const void *)(spool->bytes + (size_t)number * SPOOL_STRIDE_BYTES);
+}
+
+/* ---- opening ---- */
+
+static bool map_file(struct spool *spool, const char *path) {
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    void *bytes = MAP_FAILED;
+    if (fstat(fd, &status) == 0 && status.st_size > 0)
+        bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (bytes == MAP_FAILED)
+        return false;
+    spool->bytes = bytes;
+    spool->n_bytes = (size_t)status.st_size;
+    return true;
+}
+
+/* Order: lane, sequence, and of two copies of one buffer the fuller first, the
+ * home before the archive: a copy that a full disk cut short is never chosen. */
+static int compare_strides(const void *left, const void *right) {
+    const struct spool_stride *a = left;
+    const struct spool_stride *b = right;
+    if (a->home != b->home)
+        return a->home < b->home ? -1 : 1;
+    if (a->sequence != b->sequence)
+        return a->sequence < b->sequence ? -1 : 1;
+    if (a->n_records != b->n_records)
+        return a->n_records > b->n_records ? -1 : 1;
+    return (b->number == b->home) - (a->number == a->home);
+}
+
+static bool is_lane(const struct spool *spool, uint32_t number) {
+    size_t start = (size_t)number * SPOOL_STRIDE_BYTES;
+    if (spool->n_bytes - start < LANE_HEADER_BYTES)
+        return false;
+    const struct lane *lane = stride_at(spool, number);
+    uint64_t n_records = (uint32_t)lane->state;
+    return lane->magic == SPOOL_LANE_MAGIC && n_records <= LANE_RECORDS &&
+           LANE_HEADER_BYTES + n_records * sizeof(struct record) <= spool->n_bytes - start;
+}
+
+static bool list_strides(struct spool *spool) {
+    size_t n_strides = (spool->n_bytes + SPOOL_STRIDE_BYTES - 1) / SPOOL_STRIDE_BYTES;
+    spool->strides = memory_map((n_strides + 1) * sizeof *spool->strides);
+    if (spool->strides == NULL || n_strides > UINT32_MAX)
+        return false;
+    for (uint32_t i = 1; i < n_strides; i++) {
+        if (!is_lane(spool, i))
+            continue;
+        const struct lane *lane = stride_at(spool, i);
+        spool->strides[spool->n_strides++] = (struct spool_stride){
+            lane->home, (uint32_t)(lane->state >> 32), i, (uint32_t)lane->state};
+    }
+    qsort(spool->strides, spool->n_strides, sizeof *spool->strides, compare_strides);
+    size_t n_kept = 0;
+    for (size_t i = 0; i < spool->n_strides; i++) {
+        const struct spool_stride *last = &spool->strides[n_kept - (n_kept > 0)];
+        const struct spool_stride *stride = &spool->strides[i];
+        if (n_kept == 0 || last->home != stride->home || last->sequence != stride->sequence)
+            spool->strides[n_kept++] = *stride;
+    }
+    spool->n_strides = n_kept;
+    return true;
+}
+
+static void list_lanes(struct spool *spool) {
+    for (size_t i = 0; i < spool->n_strides; i++) {
+        const struct spool_stride *stride = &spool->strides[i];
+        if (i == 0 || stride[-1].home != stride->home) {
+            struct spool_lane *lane = &spool->lanes[spool->n_lanes++];
+            lane->strides = stride;
+            lane->home = stride->home;
+            if (is_lane(spool, stride->home))
+                lane->exit_stamp = stride_at(spool, stride->home)->exit_stamp;
+        }
+        spool->lanes[spool->n_lanes - 1].n_strides++;
+    }
+}
+
+bool spool_open(struct spool *spool, const char *path, char *message, size_t message_bytes) {
+    memset(spool, 0, sizeof *spool);
+    spool->until_stamp = UINT64_MAX;
+    if (!map_file(spool, path)) {
+        snprintf(message, message_bytes, "%.300s: cannot read the spool: %s", path,
+                 strerror(errno));
+        return false;
+    }
+    spool->header = (const void *)spool->bytes;
+    if (spool->n_bytes < sizeof *spool->header ||
+        memcmp(spool->header->magic, SPOOL_MAGIC, sizeof spool->header->magic) != 0 ||
+        spool->header->version != SPOOL_VERSION) {
+        snprintf(message, message_bytes, "%.300s: not a spool of this version of the recorder",
+                 path);
+        spool_close(spool);
+        return false;
+    }
+    bool is_good = list_strides(spool);
+    spool->lanes = memory_map((spool->n_strides + 1) * sizeof *spool->lanes);
+    spool->heads = memory_map((spool->n_strides + 1) * sizeof *spool->heads);
+    spool->heap = memory_map((spool->n_strides + 1) * sizeof *spool->heap);
+    if (!is_good || spool->lanes == NULL || spool->heads == NULL || spool->heap == NULL) {
+        snprintf(message, message_bytes, "%.300s: no memory to read the spool", path);
+        spool_close(spool);
+        return false;
+    }
+    list_lanes(spool);
+    if (spool->header->stop_stamp != 0)
+        spool->until_stamp = spool->header->stop_stamp;
+    return true;
+}
+
+void spool_close(struct spool *spool) {
+    if (spool->bytes != NULL)
+        munmap((void *)spool->bytes, spool->n_bytes);
+    size_t n = spool->n_strides + 1; /* at most what was mapped; the rest ends with us */
+    memory_unmap(spool->strides, n * sizeof *spool->strides);
+    memory_unmap(spool->lanes, n * sizeof *spool->lanes);
+    memory_unmap(spool->heads, n * sizeof *spool->heads);
+    memory_unmap(spool->heap, n * sizeof *spool->heap);
+    memset(spool, 0, sizeof *spool);
+}
+
+/* ---- lanes ---- */
+
+/* The next record of the lane that is no clock or size mark; NULL at its end. */
+static const struct record *next_record(const struct spool *spool, struct spool_lane *lane,
+                                        uint64_t *giant_size) {
+    while (lane->n_strides > 0) {
+        const struct lane *stride = stride_at(spool, lane->strides->number);
+        if (lane->next_record == 0)
+            lane->clock = stride->first_stamp;
+        while (lane->next_record < lane->strides->n_records) {
+            const struct record *record = &stride->records[lane->next_record++];
+            unsigned code = (record->place >> RECORD_CODE_SHIFT) & 0xff;
+            if (code == RECORD_CLOCK)
+                lane->clock = record->when;
+            else if (code == RECORD_SIZE)
+                *giant_size = record->when;
+            else
+                return record;
+        }
+        lane->strides++;
+        lane->n_strides--;
+        lane->next_record = 0;
+    }
+    return NULL;
+}
+
+/* The exit of the lane's last thread, unless it is known already. */
+static bool make_exit(struct spool_lane *lane, struct spool_event *event) {
+    if (lane->exit_stamp == 0)
+        return false;
+    event->stamp = lane->exit_stamp;
+    event->code = TRACE_THREAD_EXIT | TRACE_API_THREAD << 3;
+    lane->exit_stamp = 0;
+    return true;
+}
+
+/* Loads the head of the lane; false at its end. */
+static bool load_head(struct spool *spool, uint32_t index) {
+    struct spool_lane *lane = &spool->lanes[index];
+    struct spool_event *head = &spool->heads[index];
+    uint64_t giant_size = 0;
+    const struct record *record = next_record(spool, lane, &giant_size);
+    *head = (struct spool_event){.lane = index};
+    if (record != NULL) {
+        head->stamp = lane->clock + (record->when >> RECORD_ELAPSED_SHIFT);
+        head->address = record->place & RECORD_ADDRESS_MASK;
+        head->size = giant_size != 0 ? giant_size : record->when & UINT32_MAX;
+        head->code = (uint8_t)(record->place >> RECORD_CODE_SHIFT);
+        head->align_log2 = (uint8_t)(record->place >> RECORD_ALIGN_SHIFT);
+    } else if (!make_exit(lane, head)) {
+        return false;
+    }
+    if (head->stamp < lane->last_stamp)
+        head->stamp = lane->last_stamp;
+    lane->last_stamp = head->stamp;
+    return head->stamp <= spool->until_stamp;
+}
+
+/* ---- merge ---- */
+
+static bool is_before(const struct spool *spool, uint32_t a, uint32_t b) {
+    uint64_t stamp_a = spool->heads[a].stamp;
+    uint64_t stamp_b = spool->heads[b].stamp;
+    return stamp_a != stamp_b ? stamp_a < stamp_b : a < b;
+}
+
+static void sift_down(struct spool *spool, size_t place) {
+    uint32_t *heap = spool->heap;
+    for (;;) {
+        size_t child = 2 * place + 1;
+        if (child >= spool->n_heap)
+            return;
+        if (child + 1 < spool->n_heap && is_before(spool, heap[child + 1], heap[child]))
+            child++;
+        if (!is_before(spool, heap[child], heap[place]))
+            return;
+        uint32_t lane = heap[place];
+        heap[place] = heap[child];
+        heap[child] = lane;
+        place = child;
+    }
+}
+
+void spool_limit(struct spool *spool, uint64_t until_stamp) {
+    if (until_stamp < spool->until_stamp)
+        spool->until_stamp = until_stamp;
+}
+
+static void fill_heap(struct spool *spool) {
+    for (uint32_t i = 0; i < spool->n_lanes; i++)
+        if (load_head(spool, i))
+            spool->heap[spool->n_heap++] = i;
+    for (size_t place = spool->n_heap; place-- > 0;)
+        sift_down(spool, place);
+}
+
+bool spool_next(struct spool *spool, struct spool_event *event) {
+    if (!spool->is_started) {
+        spool->is_started = true;
+        fill_heap(spool);
+    }
+    if (spool->n_heap == 0)
+        return false;
+    uint32_t lane = spool->heap[0];
+    *event = spool->heads[lane];
+    if (!load_head(spool, lane))
+        spool->heap[0] = spool->heap[--spool->n_heap];
+    sift_down(spool, 0);
+    return true;
+}
+
+/* ---- clocks ---- */
+
+static bool is_this_boot(const struct spool_header *header) {
+    char boot_id[40] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, boot_id, 36);
+    if (fd >= 0)
+        close(fd);
+    return n == 36 && memcmp(boot_id, header->boot_id, 36) == 0;
+}
+
+double spool_ns_per_stamp(const struct spool *spool) {
+    const struct spool_header *header = spool->header;
+    uint64_t stamp = header->start_stamp;
+    uint64_t clock_ns = header->start_clock_ns;
+    for (size_t i = 0; i < spool->n_strides; i++) {
+        const struct lane *lane = stride_at(spool, spool->strides[i].number);
+        if (lane->first_stamp > stamp) {
+            stamp = lane->first_stamp;
+            clock_ns = lane->clock_ns;
+        }
+    }
+    if (is_this_boot(header)) {
+        stamp = clock_stamp();
+        clock_ns = clock_monotonic_ns();
+    }
+    if (stamp <= header->start_stamp || clock_ns <= header->start_clock_ns)
+        return 1.0;
+    return (double)(clock_ns - header->start_clock_ns) / (double)(stamp - header->start_stamp);
+}
