@@ -37,13 +37,13 @@ def python(code: str) -> list[str]:
 
 
 def test_memory_and_output_are_measured(runner: ProgramRunner) -> None:
-    run = runner.run(
-        python("x = bytearray(b'1') * (32 << 20); print('done')"), _PATH, Surroundings()
-    )
+    # It ends without tidying up, so the last sample, at its exit, is sure to see the memory.
+    code = "import os; x = bytearray(b'1') * (32 << 20); os.write(1, b'done'); os._exit(0)"
+    run = runner.run(python(code), _PATH, Surroundings())
     assert run.ending == "exit status 0"
     assert run.peak_is_exact
     assert 32 * _MIB < run.peak_anon_bytes < run.peak_rss_bytes < 80 * _MIB
-    assert run.output_sha256 == hashlib.sha256(b"done\n").hexdigest()
+    assert run.output_sha256 == hashlib.sha256(b"done").hexdigest()
     assert run.cpu_ns > 0
     assert run.faults > 32 * 256
     assert max(point.heap_bytes for point in run.curve) > 30 * _MIB
