@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tuner.errors import MissingToolError, SpecError
 from tuner.records import Measurement, Trial
-from tuner.units import parse_duration, parse_percent, parse_size
+from tuner.units import parse_duration, parse_percent, parse_size, show_size
 
 Points = npt.NDArray[np.float64]
 """(n_points, n_objectives) float64, minimised, in objective units."""
@@ -109,6 +109,27 @@ def find_objective(name: str) -> Objective:
         message = f"objective {name!r} is unknown; choose among {', '.join(OBJECTIVES)}"
         raise SpecError(message)
     return OBJECTIVES[name]
+
+
+def show_value(name: str, value: float) -> str:
+    """Return one objective's value, rounded for people.
+
+    Raises:
+        SpecError: there is no objective of that name.
+
+    Example:
+        >>> show_value("mean_heap", 1536.0), show_value("cost", 95_812_345.0)
+        ('1.5 KiB', '95.81 M')
+    """
+    unit = find_objective(name).unit
+    if unit == "bytes":
+        return show_size(value)
+    if unit == "ns":
+        return f"{value:.0f} ns"
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.2f} {letter}"
+    return f"{value:.0f}"
 
 
 # Constraints

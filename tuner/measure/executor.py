@@ -33,6 +33,9 @@ from tuner.records import Configuration
 MAX_ATTEMPTS = 3
 """Attempts at one configuration before its failure counts as permanent."""
 
+_KILL_INTERVAL_S = 0.05
+"""Time between two rounds of killing while workers still wait for a child."""
+
 _PERMANENT = (MissingToolError, SpecError, TraceError)
 """Failures that no second attempt can mend."""
 
@@ -75,23 +78,24 @@ class LocalExecutor:
             self._free_cpus.put(cpu)
         self._pool = concurrent.futures.ThreadPoolExecutor(len(cpus), "evaluate")
         self._stopping = threading.Event()
+        self._pending: set[concurrent.futures.Future[Outcome | None]] = set()
 
     def run(self, configurations: Sequence[Configuration]) -> Iterator[Outcome]:
         """Evaluate the configurations and yield their outcomes as they end.
 
         After `stop`, those that have not begun are skipped and yield nothing.
         """
-        pending = {
+        self._pending = {
             self._pool.submit(self._evaluate, index, configuration)
             for index, configuration in enumerate(configurations)
         }
         try:
-            for future in concurrent.futures.as_completed(pending):
+            for future in concurrent.futures.as_completed(self._pending):
                 outcome = future.result()
                 if outcome is not None:
                     yield outcome
         finally:
-            for future in pending:
+            for future in self._pending:
                 future.cancel()
 
     def stop(self) -> None:
@@ -121,6 +125,9 @@ class LocalExecutor:
         """Wait for the running evaluations; on an exception, kill them first."""
         if kind is not None:
             self.kill()
+            # A worker may have started one more process just now.
+            while concurrent.futures.wait(self._pending, timeout=_KILL_INTERVAL_S).not_done:
+                kill_children()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _evaluate(self, index: int, configuration: Configuration) -> Outcome | None:

@@ -69,12 +69,15 @@ class Novelty:
             in_vain = 0 if found else in_vain + 1
             taken += found
         while len(taken) - n_fixed < n and (genome := next(self._walk, None)) is not None:
-            taken += self.only_new([genome], taken)
+            taken += self.only_new([self._space.canonical(genome)], taken)
         return taken[n_fixed:]
 
 
 def every_genome(space: Space) -> Iterator[Genome]:
-    """Yield every canonical genome of the space once, in lexicographic order."""
+    """Yield genomes that stand for every configuration of the space, in lexicographic order.
+
+    They need not be canonical, and some may decode to the same configuration.
+    """
     parameters = space.parameters
 
     def extend(genome: Genome, values: dict[str, Value | None]) -> Iterator[Genome]:

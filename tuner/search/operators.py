@@ -56,8 +56,7 @@ def mutate(space: Space, genome: Genome, rng: np.random.Generator) -> Genome:
         rng: source of chance.
 
     Returns:
-        A canonical genome, different from the given one unless the space has a
-        single point.
+        A canonical genome.
     """
     active = space.active(genome)
     genes = [i for i, n in enumerate(space.n_levels) if n > 1 and active[i]]

@@ -1,0 +1,118 @@
+"""Whether a store belongs to the campaign that wants to continue it.
+
+Two campaigns are the same when they would measure the same numbers for the same
+proposals.  The budget may grow; everything else has to be equal, and what is
+not is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tuner.errors import StoreError
+from tuner.store import CampaignRecord
+
+_FIELDS: Mapping[str, str] = {
+    "trace_sha256": "content of the trace",
+    "objectives": "objectives",
+    "constraints": "constraints",
+    "strategy": "strategy",
+    "seed": "seed",
+    "search": "search",
+    "recheck_share": "recheck.share",
+    "seed_configurations": "seed_configurations",
+}
+"""Fields that must be equal, with the words users know them by."""
+
+_TABLES = ("emulation", "allocators")
+"""Tables that must be equal key by key."""
+
+_MACHINE = ("cpu_model", "kernel", "libc", "page_bytes")
+"""Facts of the machine without which numbers are not comparable."""
+
+_EMULATOR = "rand_malloc"
+"""Key of the emulator in `CampaignRecord.versions`."""
+
+
+def differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
+    """Name what keeps two campaigns from being the same, one line each."""
+    found = [
+        _changed(words, getattr(stored, name), getattr(wanted, name))
+        for name, words in _FIELDS.items()
+        if getattr(stored, name) != getattr(wanted, name)
+    ]
+    for table in _TABLES:
+        found += _table_differences(table, getattr(stored, table), getattr(wanted, table))
+    if list(stored.allocators) != list(wanted.allocators):
+        found.append(_changed("order of allocators", [*stored.allocators], [*wanted.allocators]))
+    found += _space_differences(stored, wanted)
+    old, new = ({k: r.machine.get(k) for k in _MACHINE} for r in (stored, wanted))
+    found += _table_differences("machine", old, new)
+    old, new = ({_EMULATOR: r.versions.get(_EMULATOR)} for r in (stored, wanted))
+    return found + _table_differences("versions", old, new)
+
+
+def check_same(stored: CampaignRecord, wanted: CampaignRecord, place: str) -> None:
+    """Refuse to continue a store of another campaign.
+
+    Args:
+        stored: the record in the store.
+        wanted: the record the campaign would have now.
+        place: the run folder, for the message.
+
+    Raises:
+        StoreError: they differ, or the budget would shrink; says in what.
+    """
+    found = differences(stored, wanted)
+    if wanted.budget < stored.budget:
+        found.append(_changed("evaluations", stored.budget, wanted.budget) + " (it can only grow)")
+    if found:
+        lines = "".join(f"\n  {line}" for line in found)
+        message = (
+            f"{place}: holds another campaign; restore these, or choose a new run folder with "
+            f"-o:{lines}"
+        )
+        raise StoreError(message)
+
+
+def version_changes(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
+    """Name the versions that changed since the store was made, one line each."""
+    return _table_differences("versions", stored.versions, wanted.versions)
+
+
+def _table_differences(table: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    names = dict.fromkeys([*old, *new])
+    return [
+        _changed(f"{table}.{name}", old.get(name), new.get(name))
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _space_differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
+    old, new = ({gene["name"]: dict(gene) for gene in r.space} for r in (stored, wanted))
+    lines = []
+    for name in dict.fromkeys([*old, *new]):
+        if name not in new:
+            lines.append(f"space: {name} is gone")
+        elif name not in old:
+            lines.append(f"space: {name} is new")
+        elif old[name] != new[name]:
+            keys = [key for key in old[name] if old[name][key] != new[name].get(key)]
+            lines += [_changed(f"space: {name}: {k}", old[name][k], new[name].get(k)) for k in keys]
+    if not lines and list(old) != list(new):
+        lines.append("space: the parameters stand in another order")
+    return lines
+
+
+def _changed(what: str, old: object, new: object) -> str:
+    return f"{what}: was {_show(old)}, is {_show(new)}"
+
+
+def _show(value: object) -> str:
+    if value is None:
+        return "absent"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_show, value)) + "]"
+    return str(value)

@@ -1,0 +1,249 @@
+"""What the user sees while a campaign runs: how far, how fast, how good, what failed.
+
+`Scoreboard` computes, the listeners show: `LiveProgress` redraws on a terminal,
+`LineProgress` prints a line now and then, `Silence` shows nothing.  All take
+the time from a clock that is passed in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Protocol, TextIO
+
+from tuner.objectives import front, relative_hypervolume, show_value
+from tuner.records import Configuration, Status, Trial
+from tuner.store import CampaignRecord, Recheck
+
+Clock = Callable[[], float]
+"""Seconds since any moment, never going back."""
+
+
+class Listener(Protocol):
+    """Told what happens; see `tuner.campaign.progress`."""
+
+    def started(self, record: CampaignRecord, n_recorded: int, n_workers: int) -> None:
+        """Show that the campaign begins, with so many trials in the store already."""
+
+    def reference_known(self, reference: tuple[float, ...]) -> None:
+        """Take the reference of the hypervolume: the defaults have been measured."""
+
+    def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
+        """Count a trial that ended, or was found in the store."""
+
+    def failed_attempt(self, configuration: Configuration, reason: str) -> None:
+        """Tell that the machine failed during an evaluation, which may be retried."""
+
+    def recheck_started(self, n_rechecks: int) -> None:
+        """Show that the search is over, and that so many trials are measured again."""
+
+    def recheck_ended(self, recheck: Recheck) -> None:
+        """Count a trial that was measured again."""
+
+    def stopping(self) -> None:
+        """Tell the user that Ctrl-C was understood."""
+
+
+class Scoreboard:
+    """Counts and scores of the trials so far."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        """Start with nothing; `start` begins to count."""
+        self._clock = clock
+        self._begun_s = 0.0
+        self._n_new = 0
+        self._reference: tuple[float, ...] | None = None
+        self._front: list[Trial] = []
+        self._defaults: list[Trial] = []
+        self._baseline: Trial | None = None
+        self.n_trials = 0
+        """Trials that ended, or were found in the store."""
+        self.names: tuple[str, ...] = ()
+        """Objectives of the campaign."""
+        self.budget = 0
+        """Distinct configurations to evaluate."""
+        self.n_failed = 0
+        """Trials that did not succeed."""
+        self.gain: float | None = None
+        """Hypervolume over that of the defaults; None until both are known."""
+        self.best: dict[str, Trial] = {}
+        """Feasible trial with the least value of each objective."""
+
+    def start(self, record: CampaignRecord) -> None:
+        """Begin to count the trials of a campaign."""
+        self.names, self.budget = record.objectives, record.budget
+        self._begun_s = self._clock()
+
+    def set_reference(self, reference: tuple[float, ...]) -> None:
+        """Begin to compute `gain`."""
+        self._reference = reference
+        self._score()
+
+    def add(self, trial: Trial, *, is_new: bool) -> None:
+        """Count a trial."""
+        self.n_trials += 1
+        self._n_new += is_new
+        self.n_failed += trial.status is not Status.OK
+        if trial.number == 0:
+            self._baseline = trial
+        if not trial.is_feasible or trial.objectives is None:
+            return
+        if trial.configuration.is_default:
+            self._defaults.append(trial)
+        # The front dominates as much as all trials do, and stays small.
+        self._front = front([*self._front, trial])
+        for position, name in enumerate(self.names):
+            least = self.best.get(name)
+            if least is None or trial.objectives[position] < (least.objectives or ())[position]:
+                self.best[name] = trial
+        self._score()
+
+    def _score(self) -> None:
+        if self._reference is not None:
+            self.gain = relative_hypervolume([*self._defaults, *self._front], self._reference)
+
+    @property
+    def rate(self) -> float | None:
+        """New evaluations per second; None before the first."""
+        elapsed_s = self._clock() - self._begun_s
+        return self._n_new / elapsed_s if self._n_new and elapsed_s > 0.0 else None
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until the budget is spent at this rate; None while unknown."""
+        rate = self.rate
+        return (self.budget - self.n_trials) / rate if rate else None
+
+    def best_texts(self) -> list[str]:
+        """Return the best value of each objective with its gain over the first default."""
+        baseline = self._baseline
+        texts = []
+        for position, name in enumerate(self.names):
+            trial = self.best.get(name)
+            if trial is None or trial.objectives is None:
+                continue
+            value = trial.objectives[position]
+            text = f"{name} {show_value(name, value)}"
+            if baseline and baseline.objectives and baseline.objectives[position] > 0.0:
+                text += f" ({value / baseline.objectives[position] - 1.0:+.1%})"
+            texts.append(text)
+        return texts
+
+    def summary(self) -> str:
+        """Return everything in one line."""
+        words = [f"{self.n_trials}/{self.budget} configurations"]
+        if self.rate is not None:
+            words.append(f"{self.rate:.1f}/s")
+        if self.eta_s is not None:
+            words.append(f"{clock_text(self.eta_s)} left")
+        return ", ".join([*words, self.quality()])
+
+    def quality(self) -> str:
+        """Return hypervolume, best values and failures in one line."""
+        words = [] if self.gain is None else [f"hypervolume {self.gain:.2f} x defaults"]
+        words += [f"best {text}" for text in self.best_texts()]
+        return ", ".join([*words, f"{self.n_failed} failed"])
+
+
+class Silence:
+    """Shows nothing."""
+
+    def started(self, record: CampaignRecord, n_recorded: int, n_workers: int) -> None:
+        """Show nothing."""
+
+    def reference_known(self, reference: tuple[float, ...]) -> None:
+        """Show nothing."""
+
+    def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
+        """Show nothing."""
+
+    def failed_attempt(self, configuration: Configuration, reason: str) -> None:
+        """Show nothing."""
+
+    def recheck_started(self, n_rechecks: int) -> None:
+        """Show nothing."""
+
+    def recheck_ended(self, recheck: Recheck) -> None:
+        """Show nothing."""
+
+    def stopping(self) -> None:
+        """Show nothing."""
+
+
+_LINE_INTERVAL_S = 10.0
+"""Least time between two lines of progress."""
+
+STOPPING = "stopping when the running evaluations have ended; Ctrl-C again to kill them"
+"""What the user sees after the first Ctrl-C."""
+
+
+class LineProgress:
+    """Prints a line when something happens, at most one per interval for trials."""
+
+    def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
+        """Print to `out`, usually standard error."""
+        self._out = out
+        self._clock = clock
+        self._scores = Scoreboard(clock)
+        self._printed_s = clock()
+
+    def started(self, record: CampaignRecord, n_recorded: int, n_workers: int) -> None:
+        """See `Listener.started`."""
+        self._scores.start(record)
+        self._print(greeting(record, n_recorded, n_workers))
+
+    def reference_known(self, reference: tuple[float, ...]) -> None:
+        """See `Listener.reference_known`."""
+        self._scores.set_reference(reference)
+
+    def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
+        """See `Listener.trial_ended`."""
+        self._scores.add(trial, is_new=is_new)
+        now_s = self._clock()
+        is_last = self._scores.n_trials == self._scores.budget
+        if is_new and (is_last or now_s - self._printed_s >= _LINE_INTERVAL_S):
+            self._printed_s = now_s
+            self._print(self._scores.summary())
+
+    def failed_attempt(self, configuration: Configuration, reason: str) -> None:
+        """See `Listener.failed_attempt`."""
+        self._print(failure_text(configuration, reason))
+
+    def recheck_started(self, n_rechecks: int) -> None:
+        """See `Listener.recheck_started`."""
+        if n_rechecks:
+            self._print(f"measuring {n_rechecks} trials of the front again")
+
+    def recheck_ended(self, recheck: Recheck) -> None:
+        """See `Listener.recheck_ended`."""
+
+    def stopping(self) -> None:
+        """See `Listener.stopping`."""
+        with contextlib.suppress(RuntimeError):  # the signal came in the middle of a print
+            self._print(STOPPING)
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._out, flush=True)
+
+
+def greeting(record: CampaignRecord, n_recorded: int, n_workers: int) -> str:
+    """Return the first line: what is searched, for what, how."""
+    allocators = ", ".join(f"{name} {a.version}" for name, a in record.allocators.items())
+    text = (
+        f"{record.name}: {record.budget} configurations of {allocators}, "
+        f"minimising {' and '.join(record.objectives)}, {n_workers} at a time"
+    )
+    return f"{text}; continuing after {n_recorded}" if n_recorded else text
+
+
+def failure_text(configuration: Configuration, reason: str) -> str:
+    """Return the line about a failure of the machine."""
+    return f"{configuration}: the machine failed, not the configuration: {reason}"
+
+
+def clock_text(seconds: float) -> str:
+    """Return a duration as ``h:mm:ss`` or ``m:ss``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,90 @@
+"""Which trials are measured again at the end, and whether they agree.
+
+The front is a selection of the luckiest numbers, so its members are measured
+once more.  In baton mode every number is repeatable to the last digit: one
+repeat of each proves it, and a difference is a defect that is reported.  In
+free-running mode numbers scatter, and the quota is used up for repeats.
+
+Source: believing single measurements overstated the front by 3 to 5 points of
+hypervolume, see docs/decisions/search.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tuner.objectives import OBJECTIVES, front, points_of
+from tuner.records import Trial
+from tuner.store import CampaignRecord, Recheck
+
+MAX_REPEATS = 5
+"""Re-measurements of one trial whose numbers scatter."""
+
+
+def is_repeatable(record: CampaignRecord) -> bool:
+    """Tell whether the same configuration must give the same numbers again."""
+    return bool(record.emulation.get("threads", "baton") == "baton")
+
+
+def plan(record: CampaignRecord, trials: Sequence[Trial]) -> list[tuple[Trial, int]]:
+    """Return which trials to measure again, with 1-based repeats.
+
+    The baseline's default comes first, because everything is compared with it,
+    then the members of the front by number.  When the quota of the campaign is
+    too small for all, those are left out whose loss costs the least hypervolume.
+
+    Args:
+        record: the finished search's campaign.
+        trials: all its trials.
+    """
+    quota = int(record.recheck_share * record.budget)
+    if quota == 0:
+        return []
+    members = [t for t in trials if t.is_feasible and _is_default_of(t, record.baseline)]
+    members += _most_valuable([t for t in front(trials) if t not in members], quota - len(members))
+    n_repeats = 1 if is_repeatable(record) else MAX_REPEATS
+    planned = [(trial, repeat + 1) for repeat in range(n_repeats) for trial in members]
+    return planned[:quota]
+
+
+def disagreements(trials: Iterable[Trial], rechecks: Iterable[Recheck]) -> list[str]:
+    """Name the repeatable numbers that were not the same again, one line each."""
+    by_number = {trial.number: trial for trial in trials}
+    lines = []
+    for recheck in rechecks:
+        trial = by_number[recheck.trial]
+        claimed, again = trial.measurement, recheck.measurement
+        if claimed is None or again is None:
+            lines.append(f"trial {trial.number} ({trial.configuration}): now {recheck.reason}")
+            continue
+        pairs = (
+            (objective.name, objective.extract(claimed), objective.extract(again))
+            for objective in OBJECTIVES.values()
+            if objective.is_repeatable
+        )
+        lines += [
+            f"trial {trial.number} ({trial.configuration}): {name} was {old:.17g}, is {new:.17g}"
+            for name, old, new in pairs
+            if old is not None and new is not None and old != new
+        ]
+    return lines
+
+
+def _is_default_of(trial: Trial, allocator: str) -> bool:
+    return trial.configuration.is_default and trial.configuration.allocator == allocator
+
+
+def _most_valuable(members: list[Trial], n: int) -> list[Trial]:
+    """Return the `n` members with the greatest share of the hypervolume, by number."""
+    if len(members) <= n:
+        return members
+    import moocore  # noqa: PLC0415 - only needed for a large front
+
+    points = np.log1p(points_of(members))
+    # Slightly beyond the worst, so that the ends of the front count.
+    reference = points.max(axis=0) + 0.1 * np.ptp(points, axis=0) + 1e-9
+    shares = moocore.hv_contributions(points, ref=reference)
+    order = np.argsort(-shares, kind="stable")[: max(n, 0)]
+    return [members[index] for index in sorted(order.tolist())]

@@ -1,0 +1,334 @@
+"""The tune loop: ask, evaluate, commit, tell, until the budget is spent.
+
+Order of trials: the default of the baseline allocator, the other defaults, the
+user's seed configurations, then what the strategies propose.  A trial's number
+is its place in that order, which depends on the seed and on earlier results
+only; trials are committed the moment they end, in whatever order that is, and
+told to the strategy batch by batch in order of number.
+
+Resume is replay: the strategies start again from the seed, and a configuration
+that the store holds is answered from it.  When the replay proposes something
+else than the store says was proposed, a library changed its behaviour, and the
+campaign stops instead of mixing two searches.
+
+The budget counts distinct configurations.  Nothing depends on its size, so a
+campaign with a larger budget continues where the smaller one stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tuner.campaign.interrupts import graceful
+from tuner.campaign.progress import Listener
+from tuner.campaign.recheck import disagreements, is_repeatable, plan
+from tuner.campaign.studies import batches, make_studies
+from tuner.errors import (
+    InterruptedCampaign,
+    ProgramError,
+    RepeatabilityError,
+    SpecError,
+    StoreError,
+    TunerError,
+)
+from tuner.measure.evaluation import Evaluation
+from tuner.measure.executor import LocalExecutor, Outcome
+from tuner.objectives import (
+    objective_values,
+    parse_constraint,
+    reference_point,
+    violation,
+)
+from tuner.records import Configuration, Measurement, Origin, Status, Trial
+from tuner.search import Told
+from tuner.space import Space
+from tuner.store import FINISHED, INTERRUPTED, RUNNING, CampaignRecord, Incident, Recheck, Store
+
+FAILED_VIOLATION = 1.0
+"""Violation of a trial that did not succeed."""
+
+_MIN_TRIALS_TO_JUDGE = 20
+_MAX_FAILURE_RATE = 0.8
+"""A campaign stops when more of its trials fail than this, once there are enough to judge."""
+
+
+class Runner:
+    """Runs one campaign to its end, or to the next interrupt."""
+
+    def __init__(
+        self, store: Store, spaces: Sequence[Space], executor: LocalExecutor, listener: Listener
+    ) -> None:
+        """Prepare; nothing is evaluated yet.
+
+        Args:
+            store: open for writing; holds the campaign's record and perhaps trials.
+            spaces: one space of all allocators for a joint search, else one for each.
+            executor: evaluates; the caller closes it.
+            listener: told what happens.
+
+        Raises:
+            SpecError: a constraint is wrong, or the budget is too small for the
+                defaults and the seed configurations.
+        """
+        self._store = store
+        self._record = store.campaign()
+        self._spaces = spaces
+        self._executor = executor
+        self._listener = listener
+        self._constraints = [parse_constraint(text) for text in self._record.constraints]
+        self._stored = {trial.number: trial for trial in store.trials()}
+        self._numbers: dict[Configuration, int] = {}
+        self._trials: dict[int, Trial] = {}
+        n_initial = len(self._record.allocators) + len(self._record.seed_configurations)
+        if self._record.budget < n_initial:
+            message = (
+                f"evaluations = {self._record.budget}: the defaults and seed configurations "
+                f"alone are {n_initial}; give at least that many"
+            )
+            raise SpecError(message)
+
+    def run(self) -> list[Trial]:
+        """Run to the end and return all trials by number.
+
+        Raises:
+            InterruptedCampaign: the user stopped it; everything measured is kept.
+            ProgramError: the baseline's default failed, or nearly everything does.
+            MissingToolError: an objective cannot be measured here.
+            RepeatabilityError: the front was measured again with other numbers.
+            StoreError: the store holds another search than the seed gives.
+            TunerError: the machine failed several times at one configuration.
+        """
+        self._listener.started(self._record, len(self._stored), self._executor.n_workers)
+        self._store.set_status(RUNNING)
+        try:
+            with graceful(self._stop):
+                self._measure_initial()
+                self._search()
+                found = self._recheck()
+        except BaseException as error:
+            with contextlib.suppress(TunerError):  # the disk may be full
+                self._store.set_status(INTERRUPTED)
+            if isinstance(error, KeyboardInterrupt):
+                raise self._interrupted() from None
+            raise
+        self._store.set_status(FINISHED)
+        if found:
+            self._report_disagreements(found)
+        return self._ended()
+
+    def _stop(self) -> None:
+        self._executor.stop()
+        self._listener.stopping()
+
+    # Stages
+
+    def _measure_initial(self) -> None:
+        baseline = self._record.baseline
+        names = [baseline, *(name for name in self._record.allocators if name != baseline)]
+        # The baseline alone: limits may be multiples of its values.
+        (first,) = self._evaluate([Configuration(baseline)], Origin.DEFAULT)
+        if first.measurement is None:
+            message = (
+                f"the default of {baseline} {first.status.value.replace('_', ' ')}: "
+                f"{first.reason}; it is what everything is compared with, so nothing can be tuned"
+            )
+            raise ProgramError(message)
+        self._evaluate([Configuration(name) for name in names], Origin.DEFAULT)
+        reference = self._record.reference
+        if reference is None:
+            reference = reference_point([t for t in self._ended() if t.origin is Origin.DEFAULT])
+            if reference is not None:
+                self._store.set_reference(reference)
+        if reference is not None:
+            self._listener.reference_known(reference)
+        self._evaluate(list(self._record.seed_configurations), Origin.SEED)
+
+    def _search(self) -> None:
+        studies = make_studies(self._record, self._spaces, list(self._numbers))
+        for study, genomes in batches(studies):
+            configurations = [study.space.decode(genome) for genome in genomes]
+            trials = self._evaluate(configurations, Origin.SEARCH)
+            self._check_failure_rate()
+            if len(trials) < len(genomes):
+                return
+            study.strategy.tell(
+                [
+                    Told(genome, trial.objectives, trial.violation)
+                    for genome, trial in zip(genomes, trials, strict=True)
+                ]
+            )
+            if len(self._numbers) == self._record.budget:
+                return
+
+    def _recheck(self) -> list[str]:
+        """Measure the front again and return in what it disagrees."""
+        trials = self._ended()
+        done = {(r.trial, r.repeat): r for r in self._store.rechecks()}
+        wanted = plan(self._record, trials)
+        missing = [pair for pair in wanted if (pair[0].number, pair[1]) not in done]
+        self._listener.recheck_started(len(missing))
+        for outcome in self._outcomes([trial.configuration for trial, _ in missing]):
+            trial, repeat = missing[outcome.index]
+            evaluation = _evaluation(outcome)
+            recheck = Recheck(
+                trial.number, repeat, evaluation.status, evaluation.reason, evaluation.measurement
+            )
+            self._store.add_recheck(recheck)
+            self._listener.recheck_ended(recheck)
+            done[trial.number, repeat] = recheck
+        if any((trial.number, repeat) not in done for trial, repeat in missing):
+            raise self._interrupted()
+        return disagreements(trials, done.values()) if is_repeatable(self._record) else []
+
+    # Evaluating
+
+    def _evaluate(self, configurations: Sequence[Configuration], origin: Origin) -> list[Trial]:
+        """Return the trials of the configurations, from the store or newly evaluated.
+
+        Returns:
+            In the order given; shorter when the budget ends within the batch.
+
+        Raises:
+            InterruptedCampaign: told to stop before all were evaluated.
+        """
+        wanted = self._assign_numbers(configurations)
+        to_do: list[Configuration] = []
+        for configuration in dict.fromkeys(wanted):
+            number = self._numbers[configuration]
+            if number in self._trials:
+                continue
+            if number in self._stored:
+                self._keep(self._stored[number], is_new=False)
+            else:
+                to_do.append(configuration)
+        for outcome in self._outcomes(to_do):
+            trial = self._trial(outcome.configuration, origin, _evaluation(outcome))
+            self._store.add_trial(trial)
+            self._keep(trial, is_new=True)
+        if any(self._numbers[configuration] not in self._trials for configuration in to_do):
+            raise self._interrupted()
+        return [self._trials[self._numbers[configuration]] for configuration in wanted]
+
+    def _assign_numbers(self, configurations: Sequence[Configuration]) -> list[Configuration]:
+        """Give the new configurations numbers, and cut the list off where the budget ends."""
+        for place, configuration in enumerate(configurations):
+            if configuration in self._numbers:
+                continue
+            number = len(self._numbers)
+            if number == self._record.budget:
+                return list(configurations[:place])
+            stored = self._stored.get(number)
+            if stored is not None and stored.configuration != configuration:
+                message = (
+                    f"{self._store.path}: trial {number} is {stored.configuration}, but the search "
+                    f"now proposes {configuration}; a library has changed since "
+                    f"(recorded: {_versions(self._record)}); install those versions, or start a "
+                    "new run folder"
+                )
+                raise StoreError(message)
+            self._numbers[configuration] = number
+        return list(configurations)
+
+    def _outcomes(self, configurations: Sequence[Configuration]) -> Iterator[Outcome]:
+        """Yield outcomes as they end; failures of the machine are kept as incidents.
+
+        Raises:
+            TunerError: the machine failed at every attempt; what else was running
+                is yielded before.
+        """
+        broken: Outcome | None = None
+        for outcome in self._executor.run(configurations):
+            for attempt, reason in enumerate(outcome.failures, start=1):
+                self._store.add_incident(Incident(outcome.configuration, attempt, reason))
+                self._listener.failed_attempt(outcome.configuration, reason)
+            if outcome.error is None:
+                yield outcome
+            elif not self._executor.is_stopping:
+                broken = outcome
+                self._executor.stop()
+        if broken is not None and broken.error is not None:
+            message = f"evaluating {broken.configuration}: {broken.error}"
+            raise type(broken.error)(message) from broken.error
+
+    def _trial(self, configuration: Configuration, origin: Origin, evaluation: Evaluation) -> Trial:
+        measurement = evaluation.measurement
+        values: tuple[float, ...] | None = None
+        excess = FAILED_VIOLATION
+        if measurement is not None:
+            values = objective_values(measurement, self._record.objectives)
+            baseline = self._default_of(self._record.baseline, configuration, measurement)
+            own = self._default_of(configuration.allocator, configuration, measurement)
+            excess = violation(self._constraints, measurement, baseline, own)
+        return Trial(
+            number=self._numbers[configuration],
+            configuration=configuration,
+            origin=origin,
+            status=evaluation.status,
+            reason=evaluation.reason,
+            measurement=measurement,
+            objectives=values,
+            violation=excess,
+        )
+
+    def _default_of(
+        self, allocator: str, configuration: Configuration, measurement: Measurement
+    ) -> Measurement | None:
+        """Return the measurement of an allocator's default, which this one may be itself."""
+        default = Configuration(allocator)
+        if configuration == default:
+            return measurement
+        number = self._numbers.get(default)
+        trial = None if number is None else self._trials.get(number)
+        return None if trial is None else trial.measurement
+
+    def _keep(self, trial: Trial, *, is_new: bool) -> None:
+        self._trials[trial.number] = trial
+        self._listener.trial_ended(trial, is_new=is_new)
+
+    def _ended(self) -> list[Trial]:
+        """Return the trials of this run of the program so far, by number."""
+        return [self._trials[number] for number in sorted(self._trials)]
+
+    # Reasons to stop
+
+    def _check_failure_rate(self) -> None:
+        trials = self._ended()
+        reasons = Counter(trial.reason for trial in trials if trial.status is not Status.OK)
+        n_failed = reasons.total()
+        if len(trials) >= _MIN_TRIALS_TO_JUDGE and n_failed > _MAX_FAILURE_RATE * len(trials):
+            reason, count = reasons.most_common(1)[0]
+            message = (
+                f"{n_failed} of {len(trials)} trials did not succeed, {count} of them with: "
+                f"{reason}; something is wrong with the set-up: try the default with "
+                "`malloc-tuner emulate`, narrow the space, or raise the time limit, and use a "
+                "new run folder"
+            )
+            raise ProgramError(message)
+
+    def _interrupted(self) -> InterruptedCampaign:
+        message = (
+            f"interrupted; all {len(self._trials)} trials that ended are kept: run the same "
+            "command again to continue"
+        )
+        return InterruptedCampaign(message)
+
+    @staticmethod
+    def _report_disagreements(lines: Sequence[str]) -> None:
+        listed = "".join(f"\n  {line}" for line in lines)
+        message = (
+            "measured again, the front gave other numbers; both are in the store, and a report "
+            f"shows them side by side; please report this as a defect:{listed}"
+        )
+        raise RepeatabilityError(message)
+
+
+def _evaluation(outcome: Outcome) -> Evaluation:
+    """Return the evaluation of an outcome that `Runner._outcomes` let through."""
+    assert outcome.evaluation is not None  # noqa: S101 - an outcome without error has one
+    return outcome.evaluation
+
+
+def _versions(record: CampaignRecord) -> str:
+    return ", ".join(f"{name} {version}" for name, version in record.versions.items())

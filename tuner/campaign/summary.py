@@ -1,0 +1,87 @@
+"""The table at the end of a campaign: what each allocator can do, and what to type next.
+
+`summarise` computes, `tuner.cli.tune` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.objectives import best, front, knee, relative_hypervolume
+from tuner.records import Trial
+from tuner.store import CampaignRecord
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row: a trial with its place in the campaign."""
+
+    title: str
+    """``jemalloc default``, ``jemalloc knee``, ``jemalloc best cost``."""
+    trial: Trial
+    on_front: bool
+    """True when no trial of any allocator dominates it."""
+    changes: tuple[float | None, ...]
+    """Relative change of each objective from the baseline's default; None where that is 0."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a campaign found."""
+
+    lines: tuple[Line, ...]
+    """Allocator by allocator: default, knee, best of each objective."""
+    n_trials: int
+    n_failed: int
+    """Trials that did not succeed."""
+    n_infeasible: int
+    """Trials that succeeded and break a constraint."""
+    n_front: int
+    """Trials that no other dominates."""
+    gain: float | None
+    """Hypervolume over that of the defaults; None when no default is feasible."""
+
+
+def summarise(record: CampaignRecord, trials: Sequence[Trial]) -> Summary:
+    """Summarise the trials of a campaign.
+
+    Args:
+        record: the campaign.
+        trials: all its trials, by number; the first is the baseline's default.
+    """
+    members = {trial.number for trial in front(trials)}
+    baseline = trials[0].objectives
+    lines = [
+        Line(title, trial, trial.number in members, _changes(trial, baseline))
+        for allocator in record.allocators
+        for title, trial in _picks(allocator, record.objectives, trials)
+    ]
+    succeeded = [trial for trial in trials if trial.objectives is not None]
+    return Summary(
+        lines=tuple(lines),
+        n_trials=len(trials),
+        n_failed=len(trials) - len(succeeded),
+        n_infeasible=sum(not trial.is_feasible for trial in succeeded),
+        n_front=len(members),
+        gain=relative_hypervolume(trials, record.reference) if record.reference else None,
+    )
+
+
+def _picks(
+    allocator: str, names: Sequence[str], trials: Sequence[Trial]
+) -> list[tuple[str, Trial]]:
+    own = [trial for trial in trials if trial.configuration.allocator == allocator]
+    default = next((trial for trial in own if trial.configuration.is_default), None)
+    found = [("default", default), ("knee", knee(own))]
+    found += [(f"best {name}", best(own, position)) for position, name in enumerate(names)]
+    return [
+        (f"{allocator} {title}", trial)
+        for title, trial in found
+        if trial is not None and trial.objectives is not None
+    ]
+
+
+def _changes(trial: Trial, baseline: Sequence[float] | None) -> tuple[float | None, ...]:
+    pairs = zip(trial.objectives or (), baseline or (), strict=False)
+    return tuple(value / base - 1.0 if base > 0.0 else None for value, base in pairs)
