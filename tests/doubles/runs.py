@@ -29,6 +29,7 @@ from tuner.store import (
     ValidationRecord,
     ValidationSample,
 )
+from tuner.validate.subjects import choose_subjects
 
 MIB = 1 << 20
 LEVELS: Mapping[str, Mapping[str, tuple[Value | None, ...]]] = {
@@ -337,25 +338,18 @@ def _rechecks(trials: Sequence[Trial], rng: np.random.Generator) -> list[Recheck
 
 
 def _validation(run: Run, rng: np.random.Generator) -> ValidationRecord:
-    knee = objectives.knee(run.trials)
-    least = objectives.best(run.trials, 0)
-    assert knee is not None
-    assert least is not None
-    defaults = [one for one in run.trials if one.configuration.is_default]
-    dominated = [one for one in run.trials if one.is_feasible][-1]
-    subjects = [(f"{one.configuration.allocator} default", one) for one in defaults]
-    subjects += [("knee", knee), (f"best-{run.campaign.objectives[0]}", least)]
-    subjects += [(f"trial-{dominated.number}", dominated)]
+    subjects = choose_subjects(run, ["picks"], 3, 2)
+    tried = [(one.label, run.trial(one.trial)) for one in subjects if one.trial is not None]
     samples = [
         _sample(round_, position, label, one, rng)
         for round_ in range(7)
-        for position, (label, one) in enumerate(subjects)
+        for position, (label, one) in enumerate(tried)
     ]
     return ValidationRecord(
         command=("gs", "-dBATCH", "-dNOPAUSE", "-sDEVICE=nullpage", "report.ps"),
         rounds=7,
-        baseline=subjects[0][0],
-        settings={"timeout_s": 60, "interval_ms": 5},
+        baseline=subjects[0].label,
+        settings={"subjects": [one.as_record() for one in subjects], "notices": []},
         machine=run.campaign.machine,
         identifier=1,
         created_at="2026-11-20T13:00:00.000+00:00",

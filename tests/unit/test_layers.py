@@ -24,7 +24,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runs",),
     ("selection",),
     ("picks",),
-    ("campaign", "validate", "report", "export", "doctor"),
+    ("campaign", "validate", "doctor"),
+    ("report", "export"),
     ("cli",),
 )
 """Modules and packages of tuner/, lowest first; one may import itself and what is below."""

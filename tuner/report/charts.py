@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuner.report.chart_base import Chart, chart_layout
-from tuner.report.claims import Claim, ClaimsPlot
+from tuner.report.columns import column
 from tuner.report.heap import HeapPlot
 from tuner.report.history import HypervolumeHistory
 from tuner.report.parallel import ParallelPlot
 from tuner.report.style import INK, LIVE, MUTED, look
+from tuner.validate.metrics import METRICS
+from tuner.validate.summary import Claim, ValidationSummary
 
 # Hypervolume
 
@@ -219,28 +221,35 @@ def shade(rank: float) -> str:
 # Claimed and validated
 
 
-def claims_charts(plot: ClaimsPlot) -> list[tuple[str, Chart]]:
-    """Draw, for each metric that was validated, the claimed and the validated change.
+def claims_charts(summary: ValidationSummary) -> list[tuple[str, Chart]]:
+    """Draw, for each objective that was checked, the claimed and the real change.
 
     Returns:
-        Title and chart, in the order of the claims.
+        Title and chart, in the order of the objectives.
     """
-    charts = []
-    for index, first in enumerate(plot.subjects[0].claims if plot.subjects else ()):
-        rows = [
-            (subject.label, subject.configuration.allocator, subject.claims[index])
-            for subject in reversed(plot.subjects)
-            if subject.label != plot.baseline and subject.claims[index].validated is not None
-        ]
-        if rows:
-            title = first.counterpart
-            if first.column.label != first.counterpart:
-                title += f", claimed as {first.column.label}"
-            charts.append((title, _claims_chart(rows)))
-    return charts
+    rows: dict[str, list[_ClaimRow]] = {}
+    titles: dict[str, str] = {}
+    for subject in reversed(summary.subjects):
+        for claim in subject.claims:
+            if claim.real_ratio is not None:
+                entry = subject.subject
+                found = (entry.label, entry.configuration.allocator, claim)
+                rows.setdefault(claim.objective, []).append(found)
+                titles[claim.objective] = claim_title(claim)
+    return [(titles[name], _claims_chart(found)) for name, found in rows.items()]
 
 
-def _claims_chart(rows: Sequence[tuple[str, str, Claim]]) -> Chart:
+def claim_title(claim: Claim) -> str:
+    """Name an objective and the metric it was checked with."""
+    emulated, real = column(claim.objective).label, METRICS[claim.metric].label
+    return emulated if emulated == real else f"{real}, claimed as {emulated}"
+
+
+_ClaimRow = tuple[str, str, Claim]
+"""Label of the subject, its allocator, and the claim."""
+
+
+def _claims_chart(rows: Sequence[_ClaimRow]) -> Chart:
     layout = chart_layout(
         110 + 34 * len(rows),
         xaxis={"title": {"text": "change against the baseline (%)"}, "zeroline": True,
@@ -252,16 +261,13 @@ def _claims_chart(rows: Sequence[tuple[str, str, Claim]]) -> Chart:
     return {"data": [_claimed_trace(rows), _validated_trace(rows)], "layout": layout}
 
 
-def _claimed_trace(rows: Sequence[tuple[str, str, Claim]]) -> dict[str, Any]:
-    claimed = [
-        (label, allocator, c.claimed) for label, allocator, c in rows if c.claimed is not None
-    ]
+def _claimed_trace(rows: Sequence[_ClaimRow]) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
         "name": "claimed (emulated)",
-        "x": [percent(ratio) for _, _, ratio in claimed],
-        "y": [html.escape(label) for label, _, _ in claimed],
+        "x": [percent(claim.claimed_ratio) for _, _, claim in rows],
+        "y": [html.escape(label) for label, _, _ in rows],
         "marker": {
             "symbol": "line-ns-open",
             "size": 18,
@@ -272,30 +278,36 @@ def _claimed_trace(rows: Sequence[tuple[str, str, Claim]]) -> dict[str, Any]:
     }
 
 
-def _validated_trace(rows: Sequence[tuple[str, str, Claim]]) -> dict[str, Any]:
-    found = [(label, allocator, c.validated) for label, allocator, c in rows if c.validated]
+def _validated_trace(rows: Sequence[_ClaimRow]) -> dict[str, Any]:
+    estimates = [claim.real_ratio for _, _, claim in rows if claim.real_ratio]
+    middles = [percent(estimate.median) for estimate in estimates]
     spans = [
-        (percent(e.interval.low), percent(e.interval.high)) if e.interval else None
-        for _, _, e in found
+        (percent(estimate.interval.low), percent(estimate.interval.high))
+        if estimate.interval
+        else (middle, middle)
+        for estimate, middle in zip(estimates, middles, strict=True)
     ]
-    middles = [percent(e.median) for _, _, e in found]
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": "validated, 95 % interval",
+        "name": "real program, with interval",
         "x": middles,
-        "y": [html.escape(label) for label, _, _ in found],
-        "marker": {"size": 11, "color": [look(allocator).colour for _, allocator, _ in found]},
+        "y": [html.escape(label) for label, _, _ in rows],
+        "marker": {
+            "size": 11,
+            "color": [look(allocator).colour for _, allocator, _ in rows],
+            "symbol": [look(allocator).symbol for _, allocator, _ in rows],
+        },
         "error_x": {
             "type": "data",
             "symmetric": False,
-            "array": [s[1] - x if s else 0.0 for s, x in zip(spans, middles, strict=True)],
-            "arrayminus": [x - s[0] if s else 0.0 for s, x in zip(spans, middles, strict=True)],
+            "array": [span[1] - x for span, x in zip(spans, middles, strict=True)],
+            "arrayminus": [x - span[0] for span, x in zip(spans, middles, strict=True)],
             "color": MUTED,
             "thickness": 1.6,
             "width": 5,
         },
-        "hovertemplate": "validated %{x:.2f} %<extra></extra>",
+        "hovertemplate": "real %{x:.2f} %<extra></extra>",
     }
 
 

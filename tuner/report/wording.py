@@ -1,0 +1,283 @@
+"""The sentences of a report: what was gained, how it was measured, how to do it again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from tuner import selection
+from tuner.records import Trial
+from tuner.report.columns import (
+    MISSING,
+    Column,
+    columns,
+    ratio,
+    scale_of,
+    show_change,
+)
+from tuner.report.parallel import show_value
+from tuner.runs import Run
+from tuner.selection import NO_REGRET, Pick
+from tuner.units import show_size
+
+
+@dataclass(frozen=True)
+class Change:
+    """One metric of a pick against the baseline."""
+
+    label: str
+    value: str
+    """With its unit."""
+    change: str
+    """``-12.3 %``, or a dash."""
+    direction: str
+    """``better``, ``worse`` or ``same``; empty when the ratio is missing."""
+
+
+@dataclass(frozen=True)
+class PickCard:
+    """A picked trial in words; several picks may share it."""
+
+    names: tuple[str, ...]
+    rule: str
+    trial: int
+    allocator: str
+    settings: tuple[tuple[str, str], ...]
+    """Names and values; empty for the default."""
+    changes: tuple[Change, ...]
+
+
+def headline(run: Run, picks: Sequence[Pick]) -> str:
+    """Say in one sentence what the campaign found."""
+    baseline = selection.default_trials(run.trials).get(run.campaign.baseline)
+    chosen = {pick.name: pick for pick in picks}
+    if not picks:
+        return "No configuration succeeded and held every constraint."
+    if baseline is None:
+        return f"The default of {run.campaign.baseline} could not be measured, so there is no gain."
+    pick = chosen.get(NO_REGRET)
+    names = run.campaign.objectives
+    if pick is None and len(names) > 1:
+        return (
+            f"No measured configuration is at least as good as {run.campaign.baseline}'s default "
+            f"in every objective ({_join(c.label for c in columns(names))}) and better in one."
+        )
+    pick = pick or picks[0]
+    gains = _gains(pick.trial, baseline, columns(names))
+    who = _subject(pick.trial)
+    if not gains:
+        return f"Nothing measured is better than {run.campaign.baseline}'s default."
+    return f"{who} needs {_join(gains)} than {run.campaign.baseline}'s default."
+
+
+def _subject(trial: Trial) -> str:
+    allocator, n = trial.configuration.allocator, len(trial.configuration.settings)
+    if n == 0:
+        return f"{allocator} as shipped"
+    return f"{allocator} with {n} setting{'s' * (n > 1)}"
+
+
+def _gains(trial: Trial, baseline: Trial, metrics: Sequence[Column]) -> list[str]:
+    gains, same = [], []
+    for metric in metrics:
+        found = ratio(metric.value(trial.measurement), metric.value(baseline.measurement))
+        if found is not None and found < 1.0:
+            gains.append(f"{show_change(found)[1:]} less {metric.label}")
+        elif found == 1.0:
+            same.append(f"the same {metric.label}")
+    return gains + same if gains else []
+
+
+def _join(words: Iterator[str] | Sequence[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def pick_cards(run: Run, picks: Sequence[Pick]) -> list[PickCard]:
+    """Describe the picks, those of the same trial together, in the order of first mention."""
+    grouped: dict[int, list[Pick]] = {}
+    for pick in picks:
+        grouped.setdefault(pick.trial.number, []).append(pick)
+    baseline = selection.default_trials(run.trials).get(run.campaign.baseline)
+    return [_card(run, group, baseline) for group in grouped.values()]
+
+
+def _card(run: Run, picks: Sequence[Pick], baseline: Trial | None) -> PickCard:
+    trial = picks[0].trial
+    names = dict.fromkeys((*run.campaign.objectives, "mean_heap", "peak_heap", "cost"))
+    return PickCard(
+        tuple(pick.name for pick in picks),
+        "; ".join(dict.fromkeys(pick.rule for pick in picks)),
+        trial.number,
+        trial.configuration.allocator,
+        tuple((name, show_value(value)) for name, value in trial.configuration.settings),
+        tuple(_change(metric, trial, baseline) for metric in columns(names)),
+    )
+
+
+def _change(metric: Column, trial: Trial, baseline: Trial | None) -> Change:
+    value = metric.value(trial.measurement)
+    found = ratio(value, metric.value(baseline.measurement) if baseline else None)
+    shown = scale_of(metric, [trial.measurement]).show_with_unit(value)
+    return Change(metric.label, shown, show_change(found), direction(found))
+
+
+def direction(found: float | None) -> str:
+    """Return ``better``, ``worse`` or ``same`` for a ratio of a minimised metric."""
+    if found is None:
+        return ""
+    return "same" if found == 1.0 else "better" if found < 1.0 else "worse"
+
+
+# How it was measured
+
+Facts = list[tuple[str, str]]
+"""Names and values, in the order of the page."""
+
+
+def measured_facts(run: Run) -> list[tuple[str, Facts]]:
+    """Return the facts about a campaign, in titled groups."""
+    return [
+        ("Program", _program_facts(run)),
+        ("Emulation", _emulation_facts(run)),
+        ("Search", _search_facts(run)),
+        ("Machine", _machine_facts(run)),
+        ("Versions", _version_facts(run)),
+    ]
+
+
+def _program_facts(run: Run) -> Facts:
+    campaign = run.campaign
+    facts = [
+        ("trace", PurePath(campaign.trace_path).name),
+        ("sha256 of the trace", campaign.trace_sha256[:16] + "\N{HORIZONTAL ELLIPSIS}"),
+    ]
+    measured = next((t.measurement for t in run.trials if t.measurement), None)
+    if measured:
+        facts.append(("peak live bytes", show_size(measured.peak_live_bytes)))
+        if measured.curve:
+            facts.append(("events", f"{measured.curve[-1].event:,}"))
+    return facts
+
+
+def _emulation_facts(run: Run) -> Facts:
+    facts = [(_words(name), _text(value)) for name, value in run.campaign.emulation.items()]
+    constants = run.campaign.calibration
+    if "c_fault" in constants and "c_syscall" in constants:
+        facts.append(
+            (
+                "cost",
+                f"instructions + {constants['c_fault']:,.0f} \N{MULTIPLICATION SIGN} page faults "
+                f"+ {constants['c_syscall']:,.0f} \N{MULTIPLICATION SIGN} memory system calls",
+            )
+        )
+    facts.append(("repeatability", _repeatability(run)))
+    return facts
+
+
+def _repeatability(run: Run) -> str:
+    again = run.remeasured()
+    if not again:
+        return "the front was not measured again"
+    worst = []
+    for metric in columns(run.campaign.objectives):
+        differences = [
+            abs(found - 1.0)
+            for number, measurements in again.items()
+            for measurement in measurements
+            if (
+                found := ratio(
+                    metric.value(measurement), metric.value(run.trial(number).measurement)
+                )
+            )
+            is not None
+        ]
+        if differences:
+            worst.append(f"{metric.label} {max(differences):.2%}")
+    n = sum(map(len, again.values()))
+    return f"{n} re-measurements of {len(again)} configurations; greatest difference: " + _join(
+        worst or ["unknown"]
+    )
+
+
+def _search_facts(run: Run) -> Facts:
+    campaign = run.campaign
+    failures = selection.count_failures(run.trials)
+    facts = [
+        ("objectives", _join([column.label for column in columns(campaign.objectives)])),
+        ("constraints", ", ".join(campaign.constraints) or "none"),
+        ("strategy", f"{campaign.strategy}, population {campaign.population}, {campaign.search}"),
+        ("seed", str(campaign.seed)),
+        ("evaluated", f"{len(run.trials)} of {campaign.budget} distinct configurations"),
+        ("status", f"{campaign.status}, started {campaign.created_at[:16].replace('T', ' ')} UTC"),
+        ("not usable", ", ".join(f"{n} {_words(kind)}" for kind, n in failures.items()) or "none"),
+    ]
+    if run.incidents:
+        facts.append(("retried after a failure of the machine", str(len(run.incidents))))
+    return facts
+
+
+def failure_reasons(run: Run, limit: int = 5) -> list[tuple[str, int]]:
+    """Return the most frequent reasons of failure with their counts."""
+    reasons = Counter(f"{_words(t.status)}: {t.reason}" for t in run.trials if t.reason is not None)
+    return reasons.most_common(limit)
+
+
+_MACHINE_LABELS = {
+    "cpu_model": "processor",
+    "n_cpus": "cores online",
+    "memory_bytes": "memory",
+    "page_bytes": "page size",
+    "thp": "transparent huge pages",
+    "aslr": "address space randomisation",
+    "max_map_count": "vm.max_map_count",
+    "libc": "C library",
+}
+_LEFT_OUT = ("perf_event_paranoid", "ptrace_scope", "seccomp", "cpus_allowed")
+"""What decides which instruments work, not what they measure."""
+
+
+def _machine_facts(run: Run) -> Facts:
+    facts = []
+    for name, value in run.campaign.machine.items():
+        if name not in _LEFT_OUT and value is not None:
+            shown = show_size(value) if name.endswith("_bytes") else _text(value)
+            facts.append((_MACHINE_LABELS.get(name, _words(name)), shown))
+    return facts
+
+
+def _version_facts(run: Run) -> Facts:
+    facts = [
+        (name, f"{record.version}, {record.library or 'the C library itself'}")
+        for name, record in run.campaign.allocators.items()
+    ]
+    return facts + [(_words(name), version) for name, version in run.campaign.versions.items()]
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - what JSON holds
+    if value is None:
+        return MISSING
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def commands(run: Run) -> list[tuple[str, str]]:
+    """Return what each command does and the command, to do it again or to go on."""
+    folder = run.folder
+    return [
+        ("search again, same seed", f"malloc-tuner tune {folder / 'campaign.toml'} -o NEW-RUN"),
+        ("choose a point", f"malloc-tuner pick {folder} --best mean_heap --max cost=+1%"),
+        ("prove it on the program", f"malloc-tuner validate {folder} -- PROGRAM ARGUMENTS"),
+        (
+            "deploy it",
+            f"malloc-tuner export {folder} --pick knee --format env -o malloc.env",
+        ),
+    ]
