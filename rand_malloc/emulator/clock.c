@@ -1,0 +1,125 @@
+/* clock.c - interposes time, processor count and randomness; see clock.h. */
+#include "clock.h"
+#include "rawsys.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+#define NS_PER_S UINT64_C(1000000000)
+/* Uptime at the start of a trace: any fixed time long after 0, which some allocators
+ * take for "never". */
+#define START_NS (UINT64_C(1000) * NS_PER_S)
+/* clock_advance writes the shared time only after this long: threads mostly read it. */
+#define ADVANCE_NS UINT64_C(10000)
+
+static struct {
+    uint64_t now_ns;
+    uint32_t cpus;
+} virtual_machine = {START_NS, 1};
+
+void clock_set(uint64_t trace_ns) {
+    __atomic_store_n(&virtual_machine.now_ns, START_NS + trace_ns, __ATOMIC_RELAXED);
+}
+
+void clock_advance(uint64_t trace_ns) {
+    uint64_t target = START_NS + trace_ns;
+    uint64_t seen = __atomic_load_n(&virtual_machine.now_ns, __ATOMIC_RELAXED);
+    while (target > seen + ADVANCE_NS &&
+           !__atomic_compare_exchange_n(&virtual_machine.now_ns, &seen, target, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+
+void clock_set_cpus(uint32_t cpus) {
+    virtual_machine.cpus = cpus > 0 ? cpus : 1;
+}
+
+uint64_t real_clock_ns(int id) {
+    struct timespec now = {0, 0};
+    raw_syscall3(SYS_clock_gettime, id, (long)&now, 0);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t virtual_ns(void) {
+    return __atomic_load_n(&virtual_machine.now_ns, __ATOMIC_RELAXED);
+}
+
+EXPORTED int clock_gettime(clockid_t id, struct timespec *now) {
+    (void)id; /* all clocks of the virtual machine run alike */
+    uint64_t ns = virtual_ns();
+    now->tv_sec = (time_t)(ns / NS_PER_S);
+    now->tv_nsec = (long)(ns % NS_PER_S);
+    return 0;
+}
+
+EXPORTED int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    (void)zone;
+    uint64_t ns = virtual_ns();
+    now->tv_sec = (time_t)(ns / NS_PER_S);
+    now->tv_usec = (suseconds_t)(ns % NS_PER_S / 1000);
+    return 0;
+}
+
+EXPORTED time_t time(time_t *now) {
+    time_t seconds = (time_t)(virtual_ns() / NS_PER_S);
+    if (now != NULL)
+        *now = seconds;
+    return seconds;
+}
+
+EXPORTED clock_t clock(void) {
+    return (clock_t)(virtual_ns() / (NS_PER_S / CLOCKS_PER_SEC));
+}
+
+EXPORTED int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
+    (void)pid;
+    CPU_ZERO_S(bytes, set);
+    for (uint32_t cpu = 0; cpu < virtual_machine.cpus && cpu < 8 * bytes; cpu++)
+        CPU_SET_S(cpu, bytes, set);
+    return 0;
+}
+
+EXPORTED int get_nprocs(void) {
+    return (int)virtual_machine.cpus;
+}
+
+EXPORTED int get_nprocs_conf(void) {
+    return (int)virtual_machine.cpus;
+}
+
+/* The bytes are always the same; an allocator's secrets protect nothing here. */
+EXPORTED ssize_t getrandom(void *buffer, size_t bytes, unsigned flags) {
+    (void)flags;
+    unsigned char *p = buffer;
+    for (size_t i = 0; i < bytes; i++)
+        p[i] = (unsigned char)(0x5a + 31 * i);
+    return (ssize_t)bytes;
+}
+
+/* Allocators reach getrandom and sched_getaffinity through syscall(2) too. */
+EXPORTED long syscall(long number, ...) {
+    va_list list;
+    va_start(list, number);
+    long a[6];
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_getrandom)
+        return getrandom((void *)a[0], (size_t)a[1], (unsigned)a[2]);
+    long result = raw_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (result < 0 && result > -4096) {
+        errno = (int)-result;
+        return -1;
+    }
+    return result;
+}

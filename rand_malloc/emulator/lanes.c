@@ -1,0 +1,194 @@
+/* lanes.c - one real thread per lane of the trace, and who may run.
+ *
+ * Baton mode: exactly one lane runs; at the end of a turn it creates the thread of the
+ * next turn if that is new, hands the baton over and waits.  A lane whose trace ends
+ * with a thread exit really returns from its start routine, so that the allocator
+ * flushes its caches; the lane that runs next first waits until the kernel has
+ * removed the thread, then joins it.  All others are held until the process ends.
+ * Every pthread call is thus made by a lane and at a point that the schedule fixes.
+ *
+ * Free-running mode: lanes run as they like and wait only for slots, thread starts and
+ * stacks.  All waits are for something earlier in the schedule: no deadlock.
+ *
+ * Waiting uses futexes from this file's own text: libc's condition variables would
+ * be counted as the allocator's.
+ */
+#include "lanes.h"
+#include "rawsys.h"
+#include "replayer.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+
+#define CACHE_LINE 64
+#define SPINS 200 /* about 10 us of polling before the first yield */
+
+/* State of one lane; its own cache line, as waiting threads watch it. */
+struct lane_state {
+    _Alignas(CACHE_LINE) _Atomic uint32_t go; /* 1: the baton is here */
+    _Atomic uint32_t tid;                     /* of the running thread; 0 before it runs */
+    uint32_t is_joined;
+    pthread_t handle;
+    struct tally tally;
+};
+
+static struct {
+    struct replay *replay;
+    struct lane_state *states;      /* [n_lanes] */
+    _Atomic uint32_t is_done;       /* baton: the last turn is over */
+    _Atomic uint32_t n_running;     /* free-running: lanes not yet at their end */
+} field;
+
+WAITING static void futex_wait_while(_Atomic uint32_t *word, uint32_t value) {
+    while (atomic_load_explicit(word, memory_order_acquire) == value)
+        raw_syscall(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, value, 0, 0, 0);
+}
+
+WAITING static void futex_wake_one(_Atomic uint32_t *word) {
+    raw_syscall(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+}
+
+WAITING void lanes_spin_for_slot(_Atomic uint32_t *next, uint32_t sequence) {
+    for (unsigned spin = 0; atomic_load_explicit(next, memory_order_acquire) != sequence; spin++) {
+        if (spin < SPINS)
+            __builtin_ia32_pause();
+        else
+            raw_syscall3(SYS_sched_yield, 0, 0, 0);
+    }
+}
+
+/* Until the kernel no longer knows the thread: after that pthread_join does not wait. */
+WAITING static void wait_for_exit(struct lane_state *state) {
+    while (atomic_load_explicit(&state->tid, memory_order_acquire) == 0)
+        raw_syscall3(SYS_sched_yield, 0, 0, 0);
+    long process = raw_syscall3(SYS_getpid, 0, 0, 0);
+    while (raw_syscall3(SYS_tgkill, process, (long)state->tid, 0) != -ESRCH)
+        raw_syscall3(SYS_sched_yield, 0, 0, 0);
+}
+
+static void bury(uint32_t lane) {
+    struct lane_state *state = &field.states[lane];
+    if (lane == 0 || state->is_joined)
+        return;
+    wait_for_exit(state);
+    state->is_joined = 1;
+    pthread_join(state->handle, NULL);
+}
+
+static void *lane_main(void *argument);
+
+static void create(uint32_t index) {
+    struct replay *replay = field.replay;
+    const struct lane *lane = &replay->lanes[index];
+    if (index == 0)
+        return; /* the process's first thread waits already */
+    if (lane->previous_user != NO_THREAD)
+        bury(lane->previous_user);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstack(&attributes, replay->stacks + (uint64_t)lane->stack * STACK_BYTES,
+                          STACK_BYTES);
+    int error = pthread_create(&field.states[index].handle, &attributes, lane_main,
+                               &field.states[index]);
+    if (error != 0)
+        setup_fail(replay, "start a thread", error);
+}
+
+/* The baton goes to the lane of the given turn; past the last turn the run is over. */
+static void hand_over(uint64_t turn) {
+    struct replay *replay = field.replay;
+    _Atomic uint32_t *word = &field.is_done;
+    if (turn < replay->plan->n_turns)
+        word = &field.states[replay->turns[turn].lane].go;
+    atomic_store_explicit(word, 1, memory_order_release);
+    futex_wake_one(word);
+}
+
+static void take_baton(uint64_t turn, struct lane_state *state) {
+    const struct turn *turns = field.replay->turns;
+    futex_wait_while(&state->go, 0);
+    atomic_store_explicit(&state->go, 0, memory_order_relaxed);
+    if (turn > 0 && (turns[turn - 1].flags & TURN_EXITS) != 0)
+        bury(turns[turn - 1].lane);
+}
+
+/* Returns true if the thread exits at the end of the turn. */
+static bool run_turn(uint32_t lane, uint64_t index) {
+    struct replay *replay = field.replay;
+    const struct turn *turn = &replay->turns[index];
+    struct lane_state *state = &field.states[lane];
+    if (!replay->is_free_running)
+        take_baton(index, state);
+    replay_ops(replay, lane, turn->begin, turn->end, &state->tally);
+    if (index + 1 < replay->plan->n_turns && (turn[1].flags & TURN_STARTS) != 0)
+        create(turn[1].lane);
+    if (!replay->is_free_running)
+        hand_over(index + 1);
+    return (turn->flags & TURN_EXITS) != 0;
+}
+
+static bool run_lane(uint32_t lane) {
+    bool exits = false;
+    uint64_t turn = field.replay->lanes[lane].first_turn;
+    while (turn != NO_TURN && !exits) {
+        exits = run_turn(lane, turn);
+        turn = field.replay->turns[turn].next_same_lane;
+    }
+    if (field.replay->is_free_running &&
+        atomic_fetch_sub_explicit(&field.n_running, 1, memory_order_acq_rel) == 1)
+        hand_over(field.replay->plan->n_turns);
+    return exits;
+}
+
+static void *lane_main(void *argument) {
+    struct lane_state *state = argument;
+    static _Atomic uint32_t never;
+    atomic_store_explicit(&state->tid, (uint32_t)raw_syscall3(SYS_gettid, 0, 0, 0),
+                          memory_order_release);
+    if (!run_lane((uint32_t)(state - field.states)))
+        futex_wait_while(&never, 0);
+    return NULL;
+}
+
+/* The first turn may belong to another thread than the process's first. */
+static void start_first(const struct replay *replay) {
+    if (replay->plan->n_turns == 0)
+        return;
+    create(replay->turns[0].lane);
+    if (!replay->is_free_running)
+        hand_over(0);
+}
+
+static uint32_t count_lanes(const struct replay *replay) {
+    uint32_t n_lanes = 0;
+    for (uint32_t lane = 0; lane < replay->plan->n_lanes; lane++)
+        n_lanes += lane == 0 || replay->lanes[lane].first_turn != NO_TURN;
+    return n_lanes;
+}
+
+void lanes_prepare(struct replay *replay) {
+    uint64_t n_lanes = replay->plan->n_lanes;
+    field.replay = replay;
+    field.states = map_populated(replay, n_lanes * sizeof *field.states, "lanes");
+    field.n_running = count_lanes(replay);
+}
+
+void lanes_run(struct replay *replay) {
+    if (replay->plan->n_turns == 0)
+        return;
+    start_first(replay);
+    run_lane(0);
+    futex_wait_while(&field.is_done, 0);
+    for (uint32_t lane = 1; lane < replay->plan->n_lanes; lane++)
+        if (replay->lanes[lane].exits != 0)
+            bury(lane);
+}
+
+void lanes_total(const struct replay *replay, struct tally *total) {
+    for (uint32_t lane = 0; lane < replay->plan->n_lanes; lane++) {
+        total->checksum += field.states[lane].tally.checksum;
+        total->verified_blocks += field.states[lane].tally.verified_blocks;
+    }
+}

@@ -1,0 +1,119 @@
+/* main.c - rand_malloc: replays an allocation trace against any malloc and reports.
+ *
+ * The invocation a user makes is the supervisor: it decodes the trace, starts this
+ * executable again as the replayer (replayer.c) for each run, and prints one JSON object.
+ * With the hidden argument it is the replayer.
+ */
+#include "calibrate.h"
+#include "instruments/instrument.h"
+#include "message.h"
+#include "replayer.h"
+#include "result.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ld.so splits LD_PRELOAD at these; it also ignores a missing file. */
+static int check_preload_path(const struct options *options) {
+    if (options->preload == NULL)
+        return EXIT_OK;
+    if (strpbrk(options->preload, ": ") != NULL)
+        return complain(EXIT_PRELOAD, options->preload,
+                        "a path with a colon or a space cannot be preloaded");
+    if (strchr(options->preload, '/') == NULL)
+        return complain(EXIT_PRELOAD, options->preload, "give the library's path, not its name");
+    if (access(options->preload, R_OK) != 0)
+        return complain(EXIT_PRELOAD, options->preload, "%m");
+    return EXIT_OK;
+}
+
+static int run_memory(const struct options *options, const struct workload *workload,
+                      struct run *run, struct heap_figures *heap) {
+    *run = (struct run){.options = options, .workload = workload, .kind = RUN_MEMORY};
+    int code = run_open(run);
+    if (code == EXIT_OK)
+        code = run_execute(run, NULL);
+    if (code == EXIT_OK)
+        code = run_verdict(run);
+    if (code == EXIT_OK && !heap_figures(run, heap))
+        code = complain(EXIT_REPLAY, "result", "not enough memory");
+    return code;
+}
+
+/* Both runs saw the same contents, or one of them is wrong. */
+static int check_agreement(const struct result *result, uint64_t counted_checksum) {
+    if (result->memory == NULL || counted_checksum == result->memory->outcome->checksum)
+        return EXIT_OK;
+    return complain(EXIT_REPLAY, "replay", "the two runs verified different contents");
+}
+
+static int measure(const struct options *options, const struct workload *workload,
+                   struct run *memory, struct heap_figures *heap) {
+    struct instructions counted = {.process = 0};
+    struct result result = {.options = options, .workload = workload, .instrument = "none"};
+    int code = EXIT_OK;
+    if (options->wants_memory) {
+        code = run_memory(options, workload, memory, heap);
+        result.memory = memory;
+        result.heap = heap;
+        result.malloc_from = memory->outcome != NULL ? memory->outcome->malloc_from : NULL;
+        result.checksum = memory->outcome != NULL ? memory->outcome->checksum : 0;
+        result.verified_blocks = memory->outcome != NULL ? memory->outcome->verified_blocks : 0;
+    }
+    if (code == EXIT_OK && options->wants_count && options->instrument != INSTRUMENT_NONE) {
+        uint64_t checksum = 0;
+        code = instrument_count(options, workload, &counted, &result.instrument, &checksum);
+        if (code == EXIT_OK)
+            code = check_agreement(&result, checksum);
+        result.counted = &counted;
+        result.checksum = checksum;
+    }
+    if (code == EXIT_OK)
+        result_print(&result);
+    return code;
+}
+
+static int replay(const struct options *options) {
+    struct workload workload;
+    struct run memory = {.outcome = NULL};
+    struct heap_figures heap = {.curve = NULL};
+    int code = check_preload_path(options);
+    if (code != EXIT_OK)
+        return code;
+    code = workload_load(options->trace, &workload);
+    if (code == EXIT_OK)
+        code = measure(options, &workload, &memory, &heap);
+    if (memory.outcome != NULL)
+        run_close(&memory);
+    workload_release(&workload);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    struct options options;
+    if (argc == 2 && strcmp(argv[1], REPLAYER_ARGUMENT) == 0)
+        return replayer_main();
+    int code = options_parse(argc, argv, &options);
+    if (code != EXIT_OK)
+        return code;
+    switch (options.action) {
+    case ACTION_VERSION:
+        printf("rand_malloc %s\n", RAND_MALLOC_VERSION);
+        break;
+    case ACTION_HELP:
+        options_print_help();
+        break;
+    case ACTION_INSTRUMENTS:
+        code = instrument_print_all(&options);
+        break;
+    case ACTION_CALIBRATE:
+        code = calibrate(&options);
+        break;
+    default:
+        code = replay(&options);
+    }
+    if (fflush(stdout) != 0 && code == EXIT_OK)
+        code = complain(EXIT_REPLAY, "standard output", "%m");
+    return code;
+}

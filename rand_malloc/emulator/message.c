@@ -1,0 +1,15 @@
+/* message.c - prints messages; see message.h. */
+#include "message.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int complain(int code, const char *what, const char *why, ...) {
+    va_list list;
+    va_start(list, why);
+    fprintf(stderr, "rand_malloc: %s: ", what);
+    vfprintf(stderr, why, list);
+    fputc('\n', stderr);
+    va_end(list);
+    return code;
+}

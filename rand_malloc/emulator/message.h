@@ -1,0 +1,9 @@
+/* message.h - the one way the supervisor complains: "rand_malloc: what: why". */
+#ifndef RAND_MALLOC_MESSAGE_H
+#define RAND_MALLOC_MESSAGE_H
+
+/* Prints one line on stderr and returns code. */
+__attribute__((format(printf, 3, 4))) int complain(int code, const char *what, const char *why,
+                                                   ...);
+
+#endif

@@ -1,0 +1,179 @@
+/* meter.c - reads statm, status, smaps_rollup and getrusage; see meter.h. */
+#include "meter.h"
+#include "clock.h"
+#include "latency.h"
+#include "rawsys.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#define LAZY_CHECKPOINTS 32u /* smaps_rollup walks all pages: only so often */
+#define STACK_PREFAULT_BYTES (256u * 1024)
+#define MADVISE_POPULATE_READ 22 /* MADV_POPULATE_READ, Linux 5.14 */
+
+static struct {
+    int statm, rollup, status, refs; /* file descriptors */
+    char text[64 * 1024];            /* of a proc file */
+    uint64_t watch_begin_ns, cpu_begin_ns, ticks_begin, faults_begin;
+} meter;
+
+static int open_proc(const char *path, int flags) {
+    return (int)raw_syscall(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, 0, 0, 0);
+}
+
+/* Reads a file from its start into meter.text; returns the number of characters. */
+static long read_text(int descriptor) {
+    long length = raw_syscall(SYS_pread64, descriptor, (long)meter.text,
+                              (long)sizeof meter.text - 1, 0, 0, 0);
+    if (length < 0)
+        length = 0;
+    meter.text[length] = '\0';
+    return length;
+}
+
+static uint64_t parse_number(const char **at) {
+    uint64_t value = 0;
+    while (**at == ' ' || **at == '\t')
+        (*at)++;
+    while (**at >= '0' && **at <= '9')
+        value = value * 10 + (uint64_t)(*(*at)++ - '0');
+    return value;
+}
+
+/* The kB value after a key in meter.text, in bytes; 0 if the key is absent. */
+static uint64_t parse_kib(const char *key) {
+    const char *at = strstr(meter.text, key);
+    if (at == NULL)
+        return 0;
+    at += strlen(key);
+    return parse_number(&at) * 1024;
+}
+
+/* statm: size resident shared ..., in pages; anonymous = resident - shared. */
+static void read_statm(uint64_t *resident_bytes, uint64_t *anonymous_bytes) {
+    read_text(meter.statm);
+    const char *at = meter.text;
+    parse_number(&at);
+    uint64_t resident = parse_number(&at);
+    uint64_t shared = parse_number(&at);
+    *resident_bytes = resident * PAGE_BYTES;
+    *anonymous_bytes = (resident - shared) * PAGE_BYTES;
+}
+
+static uint64_t minor_faults(void) {
+    struct rusage usage;
+    memset(&usage, 0, sizeof usage);
+    raw_syscall3(SYS_getrusage, RUSAGE_SELF, (long)&usage, 0);
+    return (uint64_t)usage.ru_minflt;
+}
+
+static uint64_t parse_hex(const char **at) {
+    uint64_t value = 0;
+    for (;; (*at)++) {
+        char c = **at;
+        if (c >= '0' && c <= '9')
+            value = value * 16 + (uint64_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            value = value * 16 + (uint64_t)(c - 'a' + 10);
+        else
+            return value;
+    }
+}
+
+/* One line of maps: "start-end perms offset device inode path". */
+static void prefault_line(const char *line) {
+    uint64_t begin = parse_hex(&line);
+    line++;
+    uint64_t end = parse_hex(&line);
+    bool is_readable = line[1] == 'r';
+    for (int fields = 0; fields < 4; fields++) {
+        line = strchr(line, ' ');
+        if (line == NULL)
+            return;
+        line++;
+    }
+    if (parse_number(&line) != 0 && is_readable)
+        raw_syscall3(SYS_madvise, (long)begin, (long)(end - begin), MADVISE_POPULATE_READ);
+}
+
+static void prefault_stack(void) {
+    volatile char pages[STACK_PREFAULT_BYTES];
+    for (size_t at = 0; at < sizeof pages; at += PAGE_BYTES)
+        pages[at] = 0;
+}
+
+void meter_prefault(void) {
+    int maps = open_proc("/proc/self/maps", O_RDONLY);
+    long length = 0, got = 0;
+    while (length + 1 < (long)sizeof meter.text &&
+           (got = raw_syscall3(SYS_read, maps, (long)meter.text + length,
+                               (long)sizeof meter.text - 1 - length)) > 0)
+        length += got;
+    raw_syscall3(SYS_close, maps, 0, 0);
+    meter.text[length] = '\0';
+    for (char *line = meter.text, *next; line != NULL && *line != '\0'; line = next) {
+        next = strchr(line, '\n');
+        if (next != NULL)
+            *next++ = '\0';
+        prefault_line(line);
+    }
+    prefault_stack();
+}
+
+void meter_open(struct replay *replay) {
+    meter.statm = open_proc("/proc/self/statm", O_RDONLY);
+    meter.rollup = open_proc("/proc/self/smaps_rollup", O_RDONLY);
+    meter.status = open_proc("/proc/self/status", O_RDONLY);
+    meter.refs = open_proc("/proc/self/clear_refs", O_WRONLY);
+    if (meter.statm < 0)
+        setup_fail(replay, "open /proc/self/statm", meter.statm);
+    if (meter.status < 0)
+        setup_fail(replay, "open /proc/self/status", meter.status);
+}
+
+void meter_begin(struct replay *replay) {
+    struct outcome *outcome = replay->outcome;
+    uint64_t unused;
+    read_text(meter.status);
+    read_statm(&outcome->baseline_rss_bytes, &unused); /* once before: touches the code */
+    read_statm(&outcome->baseline_rss_bytes, &outcome->baseline_anonymous_bytes);
+    if (raw_syscall3(SYS_write, meter.refs, (long)"5", 1) == 1)
+        outcome->watermark_bytes = 1; /* was reset; meter_end reads it */
+    minor_faults();
+    meter.cpu_begin_ns = real_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    meter.watch_begin_ns = real_clock_ns(CLOCK_MONOTONIC);
+    meter.ticks_begin = latency_ticks();
+    meter.faults_begin = minor_faults();
+}
+
+void meter_end(struct replay *replay) {
+    struct outcome *outcome = replay->outcome;
+    outcome->faults = minor_faults() - meter.faults_begin;
+    outcome->ticks = latency_ticks() - meter.ticks_begin;
+    outcome->wall_ns = real_clock_ns(CLOCK_MONOTONIC) - meter.watch_begin_ns;
+    outcome->cpu_ns = real_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - meter.cpu_begin_ns;
+    if (outcome->watermark_bytes != 0) {
+        read_text(meter.status);
+        outcome->watermark_bytes = parse_kib("VmHWM:");
+    }
+}
+
+void meter_sample(struct replay *replay, uint64_t index) {
+    struct sample *sample = &replay->samples[index];
+    uint64_t resident;
+    read_statm(&resident, &sample->anonymous_bytes);
+    sample->lazy_bytes = 0;
+    if (atomic_load_explicit(&replay->outcome->lazy_seen, memory_order_relaxed) == 0)
+        return;
+    uint64_t every = replay->plan->n_samples / LAZY_CHECKPOINTS + 1;
+    bool is_last = index + 1 == replay->plan->n_samples;
+    sample->lazy_bytes = -1;
+    if ((index % every == 0 || is_last) && meter.rollup >= 0) {
+        read_text(meter.rollup);
+        sample->lazy_bytes = (int64_t)parse_kib("LazyFree:");
+    }
+}

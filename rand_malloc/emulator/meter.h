@@ -1,0 +1,25 @@
+/* meter.h - the replayer's readings of itself: resident memory, faults, time.
+ *
+ * All files are opened and all code is run once before the region, so a reading costs
+ * no page fault.  Sources: proc(5), statm and status and smaps_rollup and clear_refs.
+ */
+#ifndef RAND_MALLOC_METER_H
+#define RAND_MALLOC_METER_H
+
+#include "replayer.h"
+
+/* Makes all file mappings and a piece of the stack resident, so that the region's
+ * resident memory grows by heap only.  No effect on failure. */
+void meter_prefault(void);
+
+/* Opens what is read later; failures are setup failures. */
+void meter_open(struct replay *replay);
+
+/* Takes the baselines and resets the high-water mark; the last step before the region. */
+void meter_begin(struct replay *replay);
+void meter_end(struct replay *replay);
+
+/* Reads the heap now into sample `index`. */
+void meter_sample(struct replay *replay, uint64_t index);
+
+#endif

@@ -1,0 +1,205 @@
+/* replay.c - performs the operations of the plan: call the allocator, touch, verify.
+ *
+ * The harness around each call costs the same under every allocator, apart from the
+ * number of pages a block spans.  realloc to 0 bytes is replayed as realloc to 1: the
+ * C standard lets it free the block, but the trace says that the slot lives on.
+ */
+#include "clock.h"
+#include "content.h"
+#include "lanes.h"
+#include "latency.h"
+#include "meter.h"
+#include "rawsys.h"
+#include "replayer.h"
+#include "trace.h"
+
+#include <stdlib.h>
+#include <sys/syscall.h>
+
+/* The place of one operation in the run; keeps argument lists short. */
+struct call {
+    struct replay *replay;
+    const struct op *op;
+    uint64_t index;
+    struct tally *tally;
+    struct histogram *histograms; /* of this thread, or NULL */
+};
+
+_Noreturn static void die(void) {
+    for (;;)
+        raw_syscall3(SYS_exit_group, 1, 0, 0);
+}
+
+_Noreturn void replay_fail(struct replay *replay, enum failure_kind kind, uint64_t op,
+                           uint64_t detail) {
+    struct failure *failure = &replay->outcome->failure;
+    failure->op = op;
+    failure->detail = detail;
+    failure->kind = kind;
+    atomic_store(&replay->outcome->stage, STAGE_FAILED);
+    die();
+}
+
+_Noreturn void setup_fail(struct replay *replay, const char *step, long error) {
+    struct failure *failure = &replay->outcome->failure;
+    for (size_t i = 0; i + 1 < sizeof failure->what && step[i] != '\0'; i++)
+        failure->what[i] = step[i];
+    replay_fail(replay, FAILURE_SETUP, 0, (uint64_t)(error < 0 ? -error : error));
+}
+
+static inline void note_latency(const struct call *call, int kind, uint64_t begin) {
+    if (call->histograms != NULL)
+        histogram_add(&call->histograms[kind], latency_ticks() - begin);
+}
+
+static inline uint64_t start_latency(const struct call *call) {
+    return call->histograms != NULL ? latency_ticks() : 0;
+}
+
+static void require_alignment(const struct call *call, const void *address, uint64_t bytes) {
+    uint64_t alignment = bytes >= 16 ? 16 : 8;
+    if (call->op->kind == TRACE_ALIGNED && (UINT64_C(1) << call->op->align_log2) > alignment)
+        alignment = UINT64_C(1) << call->op->align_log2;
+    if (((uintptr_t)address & (alignment - 1)) != 0)
+        replay_fail(call->replay, FAILURE_ALIGNMENT, call->index, (uint64_t)(uintptr_t)address);
+}
+
+/* posix_memalign wants at least the alignment of a pointer. */
+static void *allocate_aligned(uint64_t bytes, uint8_t align_log2) {
+    void *address = NULL;
+    size_t alignment = align_log2 > 3 ? (size_t)1 << align_log2 : sizeof(void *);
+    return posix_memalign(&address, alignment, bytes) == 0 ? address : NULL;
+}
+
+static void do_allocate(const struct call *call, struct block *block) {
+    struct replay *replay = call->replay;
+    const struct op *op = call->op;
+    uint64_t bytes = op_size(op);
+    uint64_t begin = start_latency(call);
+    void *address = op->kind == TRACE_CALLOC    ? calloc(1, bytes)
+                    : op->kind == TRACE_ALIGNED ? allocate_aligned(bytes, op->align_log2)
+                                                : malloc(bytes);
+    note_latency(call, 0, begin);
+    block->address = address;
+    block->bytes = bytes;
+    block->live = 1;
+    if (bytes == 0)
+        return; /* NULL is a legal answer */
+    if (address == NULL)
+        replay_fail(replay, FAILURE_NULL, call->index, 0);
+    require_alignment(call, address, bytes);
+    uint64_t word = content_word(replay->seed, op->slot, op->sequence);
+    if (op->kind != TRACE_CALLOC) {
+        content_stamp(address, bytes, word, replay->touch);
+        return;
+    }
+    uint64_t wrong = content_stamp_zeroed(address, bytes, word, replay->touch);
+    if (wrong != CONTENT_INTACT)
+        replay_fail(replay, FAILURE_NOT_ZERO, call->index, wrong);
+}
+
+static void verify(const struct call *call, const struct block *block, uintptr_t old_address,
+                   uint64_t kept) {
+    const struct op *op = call->op;
+    uint64_t sum = 0;
+    if (block->address != NULL) {
+        uint64_t word = content_word(call->replay->seed, op->slot, op->sequence - 1);
+        uint64_t wrong = content_check(block->address, old_address, block->bytes, kept, word,
+                                       call->replay->touch, &sum);
+        if (wrong != CONTENT_INTACT)
+            replay_fail(call->replay, FAILURE_CONTENT, call->index, wrong);
+    }
+    call->tally->verified_blocks++;
+    call->tally->checksum += content_mix(sum + op->kind + ((uint64_t)op->slot << 8));
+}
+
+static void do_reallocate(const struct call *call, struct block *block) {
+    uint64_t bytes = op_size(call->op);
+    uintptr_t old_address = (uintptr_t)block->address;
+    uint64_t begin = start_latency(call);
+    void *address = realloc(block->address, bytes > 0 ? bytes : 1);
+    note_latency(call, 1, begin);
+    if (address == NULL)
+        replay_fail(call->replay, FAILURE_NULL, call->index, 0);
+    require_alignment(call, address, bytes);
+    if (old_address != 0) {
+        block->address = address;
+        verify(call, block, old_address, block->bytes < bytes ? block->bytes : bytes);
+    }
+    block->address = address;
+    block->bytes = bytes;
+    content_stamp(address, bytes,
+                  content_word(call->replay->seed, call->op->slot, call->op->sequence),
+                  call->replay->touch);
+}
+
+static void do_free(const struct call *call, struct block *block) {
+    verify(call, block, (uintptr_t)block->address, block->bytes);
+    block->live = 0;
+    uint64_t begin = start_latency(call);
+    free(block->address);
+    note_latency(call, 2, begin);
+}
+
+static void perform(const struct call *call) {
+    struct replay *replay = call->replay;
+    struct block *block = &replay->blocks[call->op->slot];
+    if (replay->is_free_running) {
+        clock_advance(call->op->time_ns);
+        lanes_wait_for_slot(&block->sequence, call->op->sequence);
+    } else {
+        clock_set(call->op->time_ns);
+    }
+    atomic_store_explicit(&replay->outcome->progress, call->index, memory_order_relaxed);
+    if (call->op->kind == TRACE_FREE)
+        do_free(call, block);
+    else if (call->op->kind == TRACE_REALLOC)
+        do_reallocate(call, block);
+    else
+        do_allocate(call, block);
+    atomic_store_explicit(&block->sequence, call->op->sequence + 1, memory_order_release);
+}
+
+/* Index of the first sample point after `done` operations (binary search). */
+static uint64_t first_sample_after(const struct replay *replay, uint64_t done) {
+    uint64_t low = 0, high = replay->plan->n_samples;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (replay->sample_points[middle] > done)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+void replay_ops(struct replay *replay, uint32_t lane, uint64_t begin, uint64_t end,
+                struct tally *tally) {
+    struct call call = {replay, NULL, begin, tally, NULL};
+    uint64_t row = lane == 0 ? 0 : 1 + (uint64_t)replay->lanes[lane].stack;
+    if (replay->histograms != NULL)
+        call.histograms = replay->histograms + row * LATENCY_KINDS;
+    uint64_t sample = replay->takes_samples ? first_sample_after(replay, begin) : UINT64_MAX;
+    while (call.index < end) {
+        uint64_t stop = end;
+        if (sample < replay->plan->n_samples && replay->sample_points[sample] < stop)
+            stop = replay->sample_points[sample];
+        for (; call.index < stop; call.index++) {
+            call.op = &replay->ops[call.index];
+            perform(&call);
+        }
+        if (sample < replay->plan->n_samples && replay->sample_points[sample] == stop)
+            meter_sample(replay, sample++);
+    }
+}
+
+void replay_verify_rest(struct replay *replay, struct tally *tally) {
+    for (uint32_t slot = 0; slot < replay->plan->n_slots; slot++) {
+        struct block *block = &replay->blocks[slot];
+        if (!block->live)
+            continue;
+        struct op op = {.slot = slot, .sequence = block->sequence, .kind = TRACE_OP_COUNT};
+        struct call call = {replay, &op, replay->plan->n_ops, tally, NULL};
+        verify(&call, block, (uintptr_t)block->address, block->bytes);
+    }
+}

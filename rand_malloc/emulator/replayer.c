@@ -1,0 +1,151 @@
+/* replayer.c - main of the child: map the plan, prepare, replay between two marks, report.
+ *
+ * The order matters: everything that needs memory or touches pages happens before the
+ * baseline is read; after the end mark only the outcome is written, and the process ends
+ * without running exit handlers.
+ */
+#include "replayer.h"
+#include "clock.h"
+#include "filter.h"
+#include "meter.h"
+#include "perf.h"
+#include "rawsys.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Set by the linker: text is [__executable_start, etext), data [__data_start, _end). */
+extern const char __executable_start[], etext[];
+extern char __data_start[], _end[];
+
+void *map_populated(struct replay *replay, uint64_t bytes, const char *what) {
+    long address = raw_syscall(SYS_mmap, 0, (long)(bytes > 0 ? bytes : 1), PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (address < 0 && address > -4096)
+        setup_fail(replay, what, address);
+    return (void *)address;
+}
+
+/* Maps an inherited descriptor whole; NULL on failure. */
+static void *map_descriptor(int descriptor, int protection, int flags) {
+    struct stat status;
+    if (fstat(descriptor, &status) != 0)
+        return NULL;
+    void *address = mmap(NULL, (size_t)status.st_size, protection, flags | MAP_POPULATE,
+                         descriptor, 0);
+    return address == MAP_FAILED ? NULL : address;
+}
+
+/* A shared page is populated read-only: write each once. */
+static void prefault_outcome(struct outcome *outcome) {
+    volatile char *bytes = (volatile char *)outcome;
+    for (uint64_t at = 0; at < outcome->file_bytes; at += PAGE_BYTES)
+        bytes[at] = bytes[at];
+}
+
+/* The first write to a page of .data or .bss must not fall into the region. */
+static void prefault_own_data(void) {
+    for (uintptr_t at = (uintptr_t)__data_start; at < (uintptr_t)_end;
+         at = (at | (PAGE_BYTES - 1)) + 1) {
+        volatile char *byte = (volatile char *)at;
+        *byte = *byte;
+    }
+}
+
+static bool attach(struct replay *replay) {
+    struct outcome *outcome = map_descriptor(OUTCOME_FD, PROT_READ | PROT_WRITE, MAP_SHARED);
+    const struct plan *plan = map_descriptor(PLAN_FD, PROT_READ, MAP_PRIVATE);
+    if (outcome == NULL || plan == NULL)
+        return false;
+    prefault_outcome(outcome);
+    *replay = (struct replay){
+        .plan = plan,
+        .ops = plan_at(plan, plan->ops_offset),
+        .turns = plan_at(plan, plan->turns_offset),
+        .lanes = plan_at(plan, plan->lanes_offset),
+        .sample_points = plan_at(plan, plan->samples_offset),
+        .outcome = outcome,
+        .samples = (struct sample *)(void *)((char *)outcome + outcome->samples_offset),
+        .touch = (enum touch)outcome->orders.touch,
+        .seed = outcome->orders.seed,
+        .is_free_running = outcome->orders.free_running != 0,
+        .takes_samples = outcome->orders.kind == RUN_MEMORY,
+        .is_empty = outcome->orders.kind == RUN_EMPTY,
+    };
+    if (outcome->histograms_offset != 0)
+        replay->histograms =
+            (struct histogram *)(void *)((char *)outcome + outcome->histograms_offset);
+    return true;
+}
+
+/* Which file the allocator's malloc comes from: proves that the preload took effect. */
+static void note_allocator(struct outcome *outcome) {
+    Dl_info info;
+    void *address = dlsym(RTLD_DEFAULT, "malloc");
+    if (address != NULL && dladdr(address, &info) != 0 && info.dli_fname != NULL)
+        strncpy(outcome->malloc_from, info.dli_fname, sizeof outcome->malloc_from - 1);
+}
+
+static void prepare(struct replay *replay) {
+    uint64_t n_slots = replay->plan->n_slots;
+    replay->blocks = map_populated(replay, n_slots * sizeof *replay->blocks, "map the slot table");
+    replay->stacks = map_populated(replay, (uint64_t)replay->plan->n_stacks * STACK_BYTES,
+                                   "map the thread stacks");
+    lanes_prepare(replay);
+}
+
+static void begin_region(struct replay *replay) {
+    const struct orders *orders = &replay->outcome->orders;
+    if (orders->kind == RUN_MEMORY) {
+        meter_open(replay);
+        meter_prefault();
+        prefault_own_data();
+    }
+    if (orders->traced)
+        filter_install(replay);
+    if (orders->use_perf)
+        perf_open(replay);
+    atomic_store(&replay->outcome->stage, STAGE_RUNNING);
+    if (orders->kind == RUN_MEMORY)
+        meter_begin(replay);
+    raw_syscall(MARK_BEGIN, (long)__executable_start, (long)etext,
+                (long)__start_rand_malloc_wait, (long)__stop_rand_malloc_wait, 0, 0);
+    if (orders->use_perf)
+        perf_begin();
+}
+
+static void end_region(struct replay *replay) {
+    const struct orders *orders = &replay->outcome->orders;
+    if (orders->use_perf)
+        perf_end(replay->outcome);
+    raw_syscall3(MARK_END, 0, 0, 0);
+    if (orders->kind == RUN_MEMORY)
+        meter_end(replay);
+}
+
+int replayer_main(void) {
+    static struct replay replay;
+    struct tally total = {0, 0};
+    if (!attach(&replay))
+        return 1;
+    clock_set_cpus(replay.outcome->orders.cpus);
+    note_allocator(replay.outcome);
+    atomic_store(&replay.outcome->stage, STAGE_READY);
+    prepare(&replay);
+    begin_region(&replay);
+    if (!replay.is_empty)
+        lanes_run(&replay);
+    end_region(&replay);
+    lanes_total(&replay, &total);
+    replay_verify_rest(&replay, &total);
+    replay.outcome->checksum = total.checksum;
+    replay.outcome->verified_blocks = total.verified_blocks;
+    atomic_store(&replay.outcome->stage, STAGE_DONE);
+    raw_syscall3(SYS_exit_group, 0, 0, 0);
+    return 0;
+}

@@ -1,0 +1,35 @@
+/* workload.h - a trace, decoded: the plan for the replayer and what the supervisor keeps. */
+#ifndef RAND_MALLOC_WORKLOAD_H
+#define RAND_MALLOC_WORKLOAD_H
+
+#include "plan.h"
+#include "trace.h"
+
+/* Heap readings per run: about this many, more where the clock jumps. */
+#define WORKLOAD_SAMPLES 10000u
+
+struct workload {
+    struct trace_info info;
+    int plan_fd;             /* sealed memfd */
+    const struct plan *plan; /* the same, mapped */
+    uint32_t *event_of_op;   /* [n_ops] index in the trace, for messages */
+    uint64_t *sample_ns;     /* [n_samples] trace time of each sample */
+    uint64_t *sample_live;   /* [n_samples] live bytes there */
+    uint64_t peak_live_bytes;
+    uint64_t final_live_bytes;
+    double mean_live_bytes; /* weighted by trace time */
+};
+
+/* Decodes the trace at path; 0, or an exit code of options.h with a message on stderr. */
+int workload_load(const char *path, struct workload *workload);
+
+/* The same from events in memory (n_events of info); used for calibration and tests. */
+int workload_from_events(const struct trace_event *events, const struct trace_info *info,
+                         struct workload *workload);
+
+void workload_release(struct workload *workload);
+
+/* Live bytes after operation `op`, by a walk from the start; for the rare peak. */
+uint64_t workload_live_after(const struct workload *workload, uint64_t op);
+
+#endif
