@@ -171,16 +171,20 @@ class Allocator(abc.ABC):
             installation: decides by its version which parameters exist.
             host: decides about huge pages and cores.
             workload: decides about threads and time.
-            narrowing: what the campaign says; its names and values have been checked.
+            narrowing: what the campaign says about parameters of this allocator.
+
+        Raises:
+            SpecError: the campaign names a parameter or a value that this version lacks.
         """
         wishes = narrowing or {}
+        self._check_wishes(wishes, installation.version)
         genes: dict[str, Parameter] = {}
         for spec in self._known(installation.version):
             wish = wishes.get(spec.name)
             if missing_requirement(spec.requires, host, workload) or (spec.optional and not wish):
                 continue
-            levels = _limited(spec.narrowed(wish) if wish else spec.groups, spec, workload)
-            gene = self._gene(spec, levels, genes)
+            levels = spec.narrowed(wish) if wish else spec.groups
+            gene = self._gene(spec, _limited(levels, spec, workload), genes)
             if gene is not None:
                 genes[spec.name] = gene
         return tuple(genes.values())
@@ -272,6 +276,14 @@ class Allocator(abc.ABC):
                 self.file.find(setting, installation.version)
             except ValueError as error:
                 raise SettingError(str(error)) from error
+
+    def _check_wishes(self, wishes: Mapping[str, Narrowing], version: str) -> None:
+        for name, wish in wishes.items():
+            try:
+                self.file.find(name, version).narrowed(wish)
+            except ValueError as error:
+                message = f"space.{self.name}.{name}: {error}"
+                raise SpecError(message) from error
 
     def _known(self, version: str) -> list[ParameterSpec]:
         """Return the parameters a version has; of several entries of a name the first."""

@@ -12,7 +12,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    Strict,
+    model_validator,
+)
 
 from tuner.records import Value
 from tuner.resources import configs_dir
@@ -90,7 +97,8 @@ class Narrowing(Model):
 
     form: Literal["unset", "all", "part"] = "part"
     """unset: never set, the parameter leaves the search; all: every level of the file."""
-    values: tuple[Scalar, ...] | None = None
+    # An array is no tuple once the short forms below have been taken apart.
+    values: Annotated[tuple[Scalar, ...] | None, Strict(strict=False)] = None
     """Exactly these levels (unset always stays, because the default is always measured)."""
     low: Number | None = None
     """Smallest value of the scale to keep, in the unit of the parameter."""
@@ -253,6 +261,22 @@ class AllocatorFile(Model):
         hint = closest(name, [*names, *self.never])
         message = f"{self.name} has no setting {name!r}{hint or ';'} known: {', '.join(names)}"
         raise ValueError(message)
+
+    def narrowing_problem(self, name: str, narrowing: Narrowing) -> str | None:
+        """Return why no version of a parameter can be narrowed like this, or None."""
+        problem = None
+        try:
+            self.find(name)
+        except ValueError as error:
+            return str(error)
+        for parameter in (p for p in self.parameters if p.name == name):
+            try:
+                parameter.narrowed(narrowing)
+            except ValueError as error:
+                problem = problem or str(error)
+            else:
+                return None
+        return problem
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -300,10 +300,9 @@ def _space_problems(spec: CampaignSpec, files: Mapping[str, AllocatorFile]) -> l
             problems.append(unknown_key(f"space.{allocator}", list(files)))
             continue
         for name, narrowing in narrowings.items():
-            try:
-                files[allocator].find(name).narrowed(narrowing)
-            except ValueError as error:
-                problems.append(f"space.{allocator}.{name}: {error}")
+            problem = files[allocator].narrowing_problem(name, narrowing)
+            if problem:
+                problems.append(f"space.{allocator}.{name}: {problem}")
     return problems
 
 

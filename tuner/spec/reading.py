@@ -11,7 +11,7 @@ import difflib
 import json
 import tomllib
 import types
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -25,6 +25,28 @@ if TYPE_CHECKING:
 
 MAX_SHOWN_CHARS = 60
 """Longer values are cut in messages."""
+
+
+_PLAIN: Final = {
+    "too_short": "must have at least one entry",
+    "string_too_short": "must not be empty",
+    "string_pattern_mismatch": "must begin with a letter or digit; allowed besides: . _ -",
+}
+"""Our words for some of pydantic's error types."""
+
+_WORDS: Final = (
+    ("Value error, ", ""),
+    ("Input should be", "must be"),
+    ("a valid integer", "a whole number"),
+    ("a valid array", "an array"),
+    ("a valid tuple", "an array"),
+    ("a valid", "a"),
+    ("an object", "a table"),
+    ("a dictionary", "a table"),
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
+)
+"""Pydantic's words and ours, replaced in order in all its other messages."""
 
 
 class Model(BaseModel):
@@ -69,7 +91,8 @@ def validate(model: type[ModelT], data: Mapping[str, Any], source: str) -> Model
         # In JSON mode pydantic's strictness knows that arrays become tuples.
         return model.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-        problems = [_explain(model, data, detail) for detail in error.errors()]
+        details = error.errors()
+        problems = [_explain(model, data, d) for d in details if not _is_echo(d, details)]
         raise problems_error(source, problems) from error
 
 
@@ -112,15 +135,20 @@ def _explain(model: type[Model], data: Mapping[str, Any], detail: ErrorDetails) 
         return unknown_key(path, _keys_at(model, loc[:-1]))
     if detail["type"] == "missing":
         return f"{path}: this key is required"
-    text = detail["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    text = text.replace("a valid integer", "a whole number").replace("a valid", "a")
-    text = text.replace("greater than or equal to", "at least")
-    text = text.replace("less than or equal to", "at most")
-    text = text.replace("a tuple", "an array").replace("a dictionary", "a table")
-    text = text.replace("an object", "a table")
+    text = _PLAIN.get(detail["type"]) or detail["msg"]
+    for theirs, ours in _WORDS:
+        text = text.replace(theirs, ours)
     if isinstance(detail["input"], dict) or not path:
         return f"{path}: {text}" if path else text
     return f"{path} = {show(detail['input'])}: {text}"
+
+
+def _is_echo(detail: ErrorDetails, details: Sequence[ErrorDetails]) -> bool:
+    """Tell whether an array only seems too short because its entries are wrong."""
+    n_parts = len(detail["loc"])
+    return detail["type"] == "too_short" and any(
+        len(other["loc"]) > n_parts and other["loc"][:n_parts] == detail["loc"] for other in details
+    )
 
 
 def _dotted(data: object, loc: Sequence[str | int]) -> str:
