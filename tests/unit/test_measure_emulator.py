@@ -97,10 +97,11 @@ def test_library_settings_and_core_reach_the_emulator(trace: Trace) -> None:
 def test_default_of_libc_has_neither_library_nor_settings(trace: Trace) -> None:
     evaluator(trace).evaluate(Configuration("glibc"))
     assert not {"--preload", "--env", "--cpu"} & set(trace.arguments())
+    assert trace.option("--thp") == "never"
 
 
 def test_setting_about_huge_pages_keeps_them(trace: Trace) -> None:
-    evaluator(trace).evaluate(Configuration.of("jemalloc", {"thp": "always"}))
+    evaluator(trace).evaluate(Configuration.of("jemalloc", {"narenas": 1, "thp": "always"}))
     assert trace.option("--thp") == "keep"
 
 
