@@ -203,7 +203,7 @@ def test_broken_toml_names_the_line(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="nowhere.toml: cannot be read: No such file"):
+    with pytest.raises(SpecError, match=r"nowhere.toml: cannot be read: No such file"):
         load_campaign(tmp_path / "nowhere.toml")
 
 

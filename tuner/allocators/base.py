@@ -9,14 +9,12 @@ must be found again in what the probe observed, with the value that was asked.
 from __future__ import annotations
 
 import abc
-import os
-import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from tuner.allocators.facts import HostFacts, WorkloadFacts, missing_requirement
+from tuner.allocators.libraries import find_library
 from tuner.allocators.probe import ProbeReport, run_probe
 from tuner.errors import MissingToolError, SettingError, SpecError
 from tuner.records import Configuration, Value
@@ -25,19 +23,9 @@ from tuner.spec import Narrowing, ParameterSpec, VersionRange, shipped_allocator
 from tuner.spec.levels import Level, Levels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tuner.spec import AllocatorFile
-
-_LDCONFIG_LINE = re.compile(r"\s*(?P<name>\S+) \((?P<flags>[^)]*)\) => (?P<path>/\S+)")
-_FALLBACK_DIRS: Final = (
-    "/usr/local/lib",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-)
-"""Searched where the cache of ldconfig does not answer."""
 
 
 @dataclass(frozen=True)
@@ -321,9 +309,9 @@ class Allocator(abc.ABC):
         if not self.file.library.sonames:
             return None
         for soname in self.file.library.sonames:
-            for path in _candidates(soname):
-                if path.is_file():
-                    return path
+            path = find_library(soname)
+            if path is not None:
+                return path
         message = f"{self.name}: {self.file.library.sonames[0]} is not on this machine; "
         raise MissingToolError(message + self.how_to_install())
 
@@ -344,28 +332,3 @@ def _limited(levels: Levels, spec: ParameterSpec, workload: WorkloadFacts) -> Le
     enough = next((x for x in numbers if x >= workload.n_threads), None)
     kept = tuple(x for x in numbers if enough is None or x <= enough)
     return Levels(levels.unset, levels.specials, kept)
-
-
-def _candidates(soname: str) -> Iterator[Path]:
-    """Yield where a library may be, in the order the loader would look."""
-    dirs = [d for d in os.environ.get("LD_LIBRARY_PATH", "").split(":") if d]
-    yield from (Path(d) / soname for d in dirs)
-    yield from _ldconfig_paths(soname)
-    yield from (Path(d) / soname for d in _FALLBACK_DIRS)
-
-
-def _ldconfig_paths(soname: str) -> Iterator[Path]:
-    for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
-        if not Path(program).exists():
-            continue
-        listing = subprocess.run([program, "-p"], capture_output=True, text=True, check=False)
-        yield from parse_ldconfig(listing.stdout.splitlines(), soname)
-        return
-
-
-def parse_ldconfig(lines: Iterable[str], soname: str) -> Iterator[Path]:
-    """Yield the 64-bit paths of a library in the output of ``ldconfig -p``."""
-    for line in lines:
-        match = _LDCONFIG_LINE.fullmatch(line)
-        if match and match["name"] == soname and "64" in match["flags"]:
-            yield Path(match["path"])
