@@ -172,8 +172,7 @@ struct outcome {
 
 /* System calls the replayer makes to show where the region begins and ends.  The
  * numbers are far above any real call: the kernel answers ENOSYS; the tracer and
- * the counting plugin see them.  Arguments of MARK_BEGIN: own text [a1, a2),
- * text of the waiting loops [a3, a4). */
+ * the counting plugin see them. */
 #define MARK_BEGIN 0x6d6101
 #define MARK_END 0x6d6102
 

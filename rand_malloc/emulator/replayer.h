@@ -82,4 +82,7 @@ void *map_populated(struct replay *replay, uint64_t bytes, const char *what);
 extern const char __start_rand_malloc_wait[];
 extern const char __stop_rand_malloc_wait[];
 
+/* The executable's own text is [__executable_start, etext); set by the linker. */
+extern const char __executable_start[], etext[];
+
 #endif

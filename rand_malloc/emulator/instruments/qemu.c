@@ -5,7 +5,7 @@
  * LD_PRELOAD must not reach qemu itself and is set with -E.
  */
 #include "../../plugin/counts.h"
-#include "../message.h"
+#include "../replayer.h"
 #include "instrument.h"
 
 #include <limits.h>
@@ -41,7 +41,11 @@ static bool wrap(const struct options *options, int variant, struct command *pre
     command_add(prefix, "-seed");
     command_add(prefix, "1"); /* AT_RANDOM */
     command_add(prefix, "-plugin");
-    command_add(prefix, "%s,fd=%d,begin=%d,end=%d", plugin, COUNTER_FD, MARK_BEGIN, MARK_END);
+    /* Not position independent: the replayer's addresses are ours. */
+    command_add(prefix, "%s,fd=%x,begin=%x,end=%x,own_begin=%lx,own_end=%lx,wait_begin=%lx,wait_end=%lx",
+                plugin, COUNTER_FD, MARK_BEGIN, MARK_END, (unsigned long)__executable_start,
+                (unsigned long)etext, (unsigned long)__start_rand_malloc_wait,
+                (unsigned long)__stop_rand_malloc_wait);
     if (options->preload != NULL) {
         command_add(prefix, "-E");
         command_add(prefix, "LD_PRELOAD=%s", options->preload);

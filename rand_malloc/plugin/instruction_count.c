@@ -1,0 +1,188 @@
+/* instruction_count.c - a TCG plugin that counts guest instructions between two marks.
+ *
+ * Every executed translation block adds its number of instructions to a counter of its
+ * virtual processor: inline counters are shared and lose counts when threads take turns.
+ * Counts are kept apart by where the block lies: the emulator's own text, its waiting
+ * loops, or anywhere else (the allocator and libc).
+ *
+ * A `rep` string instruction is one instruction, as in hardware: TCG runs each iteration
+ * as a new block that begins with it, so such a block counts one less when the block
+ * before it ended with the same instruction.
+ *
+ * Arguments, all hexadecimal: fd (result, struct plugin_counts), begin and end (numbers of the
+ * marking system calls), own_begin, own_end, wait_begin, wait_end (addresses).
+ * The interface is declared here by hand: Debian packages no header.  Documentation:
+ * https://www.qemu.org/docs/master/devel/tcg-plugins.html
+ * Limits: a block left early by a fault counts whole; at most MAX_PROCESSORS threads.
+ */
+#include "counts.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+#define MAX_PROCESSORS 65536u
+#define CB_NO_REGS 0 /* QEMU_PLUGIN_CB_NO_REGS */
+
+/* What this file uses of the plugin interface; the same in all versions up to now. */
+typedef uint64_t plugin_id;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
+uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
+void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn);
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
+void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id id, void (*callback)(plugin_id id,
+                                                                          struct qemu_plugin_tb *));
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
+                                          void (*callback)(unsigned cpu, void *data), int flags,
+                                          void *data);
+void qemu_plugin_register_vcpu_syscall_cb(
+    plugin_id id, void (*callback)(plugin_id id, unsigned cpu, int64_t number, uint64_t a1,
+                                   uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,
+                                   uint64_t a7, uint64_t a8));
+
+EXPORTED extern const int qemu_plugin_version;
+const int qemu_plugin_version = PLUGIN_INTERFACE;
+EXPORTED int qemu_plugin_install(plugin_id id, const void *info, int argc, char **argv);
+
+enum place { PLACE_OUTSIDE = 0, PLACE_OWN, PLACE_WAITING, N_PLACES };
+
+/* One translation block; lives as long as the process. */
+struct block {
+    uint32_t n_instructions;
+    uint32_t place;     /* enum place */
+    uint64_t first_rep; /* address of the first instruction if it repeats, else 0 */
+    uint64_t last_rep;  /* the same for the last one */
+};
+
+/* One virtual processor; its own cache line. */
+struct processor {
+    _Alignas(64) uint64_t counts[N_PLACES];
+    uint64_t last_rep; /* of the block before */
+};
+
+static struct {
+    bool is_open; /* between the marks */
+    uint64_t fd;
+    uint64_t begin, end; /* numbers of the marking system calls */
+    uint64_t own_begin, own_end, wait_begin, wait_end;
+    struct processor processors[MAX_PROCESSORS];
+} counter;
+
+static void on_block(unsigned cpu, void *data) {
+    const struct block *block = data;
+    struct processor *processor = &counter.processors[cpu % MAX_PROCESSORS];
+    uint64_t n_instructions = block->n_instructions;
+    if (!counter.is_open)
+        return;
+    if (block->first_rep != 0 && block->first_rep == processor->last_rep)
+        n_instructions--;
+    processor->last_rep = block->last_rep;
+    processor->counts[block->place] += n_instructions;
+}
+
+static enum place place_of(uint64_t address) {
+    if (address >= counter.wait_begin && address < counter.wait_end)
+        return PLACE_WAITING;
+    if (address >= counter.own_begin && address < counter.own_end)
+        return PLACE_OWN;
+    return PLACE_OUTSIDE;
+}
+
+/* Prefixes, of which one is F2 or F3, then MOVS, CMPS, STOS, LODS or SCAS (Intel SDM
+ * volume 2, REP). */
+static bool is_repeated(const struct qemu_plugin_insn *insn) {
+    const unsigned char *bytes = qemu_plugin_insn_haddr(insn);
+    size_t size = qemu_plugin_insn_size(insn);
+    bool has_rep = false;
+    for (size_t i = 0; bytes != NULL && i < size; i++) {
+        unsigned char byte = bytes[i];
+        if (byte == 0xf2 || byte == 0xf3)
+            has_rep = true;
+        else if (byte != 0x66 && byte != 0x67 && (byte & 0xf0) != 0x40)
+            return has_rep && i + 1 == size && byte >= 0xa4 && byte <= 0xaf && byte != 0xa8 &&
+                   byte != 0xa9;
+    }
+    return false;
+}
+
+static uint64_t repeated_address(const struct qemu_plugin_insn *insn) {
+    return is_repeated(insn) ? qemu_plugin_insn_vaddr(insn) : 0;
+}
+
+static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
+    size_t n_instructions = qemu_plugin_tb_n_insns(tb);
+    struct block *block = malloc(sizeof *block);
+    (void)id;
+    if (block == NULL)
+        abort();
+    block->n_instructions = (uint32_t)n_instructions;
+    block->place = place_of(qemu_plugin_tb_vaddr(tb));
+    block->first_rep = repeated_address(qemu_plugin_tb_get_insn(tb, 0));
+    block->last_rep = repeated_address(qemu_plugin_tb_get_insn(tb, n_instructions - 1));
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, CB_NO_REGS, block);
+}
+
+static void write_counts(void) {
+    struct plugin_counts total = {.magic = PLUGIN_COUNTS_MAGIC};
+    for (unsigned cpu = 0; cpu < MAX_PROCESSORS; cpu++) {
+        total.outside += counter.processors[cpu].counts[PLACE_OUTSIDE];
+        total.own += counter.processors[cpu].counts[PLACE_OWN];
+        total.waiting += counter.processors[cpu].counts[PLACE_WAITING];
+    }
+    if (pwrite((int)counter.fd, &total, sizeof total, 0) != (ssize_t)sizeof total)
+        abort();
+}
+
+static void on_syscall(plugin_id id, unsigned cpu, int64_t number, uint64_t a1, uint64_t a2,
+                       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7,
+                       uint64_t a8) {
+    (void)id, (void)cpu, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7,
+        (void)a8;
+    if ((uint64_t)number == counter.begin)
+        counter.is_open = true;
+    if ((uint64_t)number == counter.end && counter.is_open) {
+        counter.is_open = false;
+        write_counts();
+    }
+}
+
+/* "name=value", a hexadecimal value, into the setting of that name; false if there is none. */
+static bool set_argument(const char *argument) {
+    const struct {
+        const char *name;
+        uint64_t *target;
+    } SETTINGS[] = {{"fd=", &counter.fd},
+                    {"begin=", &counter.begin},
+                    {"end=", &counter.end},
+                    {"own_begin=", &counter.own_begin},
+                    {"own_end=", &counter.own_end},
+                    {"wait_begin=", &counter.wait_begin},
+                    {"wait_end=", &counter.wait_end}};
+    for (size_t i = 0; i < sizeof SETTINGS / sizeof SETTINGS[0]; i++) {
+        size_t length = strlen(SETTINGS[i].name);
+        if (strncmp(argument, SETTINGS[i].name, length) == 0) {
+            *SETTINGS[i].target = strtoull(argument + length, NULL, 16);
+            return true;
+        }
+    }
+    return false;
+}
+
+int qemu_plugin_install(plugin_id id, const void *info, int argc, char **argv) {
+    (void)info;
+    for (int i = 0; i < argc; i++)
+        if (!set_argument(argv[i]))
+            return 1;
+    if (counter.fd == 0)
+        return 1;
+    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+    qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
+    return 0;
+}
