@@ -1,0 +1,280 @@
+"""`malloc-tuner emulate`: one configuration on one trace, with the defaults beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.errors import (
+    MissingToolError,
+    ProgramError,
+    ProgramTimeoutError,
+    SettingError,
+    SpecError,
+    TraceError,
+)
+
+if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
+    from rich.table import Table
+
+    from tuner.measure.emulator import Emulation
+    from tuner.measure.evaluation import Evaluation
+    from tuner.records import Configuration, Measurement
+
+SCHEMA = "malloc-tuner.emulation"
+VERSION = 1
+"""Schema and version of the JSON output."""
+
+_BASELINE = "glibc"
+_ERRORS = {"refused": SettingError, "failed": ProgramError, "timed_out": ProgramTimeoutError}
+"""Status of an evaluation that did not succeed -> the error it is for a single one."""
+
+
+class Threads(StrEnum):
+    """How the threads of the trace are run."""
+
+    BATON = "baton"
+    FREE = "free"
+
+
+class InstrumentName(StrEnum):
+    """How instructions are counted."""
+
+    AUTO = "auto"
+    PERF = "perf"
+    QEMU = "qemu"
+    CACHEGRIND = "cachegrind"
+    NONE = "none"
+
+
+class HugePages(StrEnum):
+    """What becomes of transparent huge pages."""
+
+    NEVER = "never"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One configuration that was evaluated."""
+
+    configuration: Configuration
+    evaluation: Evaluation
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        "emulate",
+        help="Measure one allocator setting on a trace, beside the defaults.",
+        epilog=epilog(
+            "malloc-tuner emulate app.trace --allocator jemalloc --set dirty_decay_ms=0",
+            "malloc-tuner emulate app.trace --allocator glibc --set trim_threshold=64MiB --json",
+            errors=(
+                SpecError,
+                MissingToolError,
+                TraceError,
+                SettingError,
+                ProgramError,
+                ProgramTimeoutError,
+            ),
+        ),
+    )(emulate)
+
+
+def emulate(
+    *,
+    trace: Annotated[Path, typer.Argument(help="Trace made by `malloc-tuner record`.")],
+    allocator: Annotated[
+        str,
+        typer.Option(
+            "--allocator",
+            "-a",
+            metavar="NAME[:PATH]",
+            help="glibc, tcmalloc, jemalloc or mimalloc; a path names a library of your own.",
+        ),
+    ] = _BASELINE,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting; repeatable."),
+    ] = None,
+    threads: Annotated[
+        Threads, typer.Option(help="baton: repeatable; free: contention and latency.")
+    ] = Threads.BATON,
+    instrument: Annotated[
+        InstrumentName, typer.Option(help="What counts instructions; auto takes the best.")
+    ] = InstrumentName.AUTO,
+    thp: Annotated[
+        HugePages,
+        typer.Option(help="Transparent huge pages: off, or as the machine is set."),
+    ] = HugePages.NEVER,
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit of one replay.")] = "60 s",
+    cpu: Annotated[
+        int | None, typer.Option(min=0, help="Core to run on; the first allowed one if not given.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Evaluate a configuration, the allocator's default and glibc's default."""
+    from tuner.allocators import get_allocator
+    from tuner.measure.calibration import load_calibration
+    from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
+    from tuner.records import Configuration, Status, unique_configurations
+    from tuner.units import parse_duration
+
+    adapter = get_allocator(allocator)
+    pairs = parse_settings(settings or [])
+    installation = adapter.locate()
+    asked = adapter.configuration(pairs, installation.version)
+    options = EmulationOptions(
+        instrument=instrument.value,
+        threads=threads.value,
+        thp=thp.value,
+        timeout_s=parse_duration(timeout) / 1e9,
+    )
+    allocators = {adapter.name: (adapter, installation)}
+    if adapter.name != _BASELINE:
+        baseline = get_allocator(_BASELINE)
+        allocators[_BASELINE] = (baseline, baseline.locate())
+    emulation = Emulation(trace, allocators, load_calibration(), options)
+    evaluator = EmulatorEvaluator(emulation)
+    columns = []
+    wanted = [asked, Configuration(adapter.name), Configuration(_BASELINE)]
+    for configuration in unique_configurations(wanted):
+        evaluation = evaluator.evaluate(configuration, cpu)
+        if configuration == asked and evaluation.status is not Status.OK:
+            message = f"{asked}: {evaluation.reason}"
+            raise _ERRORS[evaluation.status.value](message)
+        columns.append(_Column(configuration, evaluation))
+    _print(emulation, columns, as_json=as_json)
+
+
+def parse_settings(texts: list[str]) -> dict[str, str]:
+    """Split ``NAME=VALUE`` texts.
+
+    Raises:
+        SpecError: a text has no equals sign, or a name comes twice.
+    """
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not (name and sign and value):
+            message = f"--set {text!r}: write NAME=VALUE, such as dirty_decay_ms=0"
+            raise SpecError(message)
+        if name in pairs:
+            message = f"--set {text!r}: {name} is set twice"
+            raise SpecError(message)
+        pairs[name] = value
+    return pairs
+
+
+def _print(emulation: Emulation, columns: list[_Column], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(_document(emulation, columns), indent=2))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(_table(columns))
+    names = ", ".join(
+        f"{installation.allocator} {installation.version}"
+        for _, installation in emulation.allocators.values()
+    )
+    prices = emulation.calibration
+    console.print(
+        f"{emulation.trace}, threads {emulation.options.threads}; {names}; cost = instructions + "
+        f"{prices.c_fault:.0f} x faults + {prices.c_syscall:.0f} x system calls",
+        style="dim",
+        highlight=False,
+    )
+
+
+def _document(emulation: Emulation, columns: list[_Column]) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "trace": str(emulation.trace),
+        "options": asdict(emulation.options),
+        "calibration": emulation.calibration.as_record(),
+        "allocators": {
+            name: {
+                "library": str(installation.library) if installation.library else None,
+                "version": installation.version,
+            }
+            for name, (_, installation) in emulation.allocators.items()
+        },
+        "evaluations": [
+            {
+                "allocator": column.configuration.allocator,
+                "settings": column.configuration.as_dict,
+                "status": column.evaluation.status.value,
+                "reason": column.evaluation.reason,
+                "measurement": _measurement(column.evaluation.measurement),
+            }
+            for column in columns
+        ],
+    }
+
+
+def _measurement(measurement: Measurement | None) -> dict[str, Any] | None:
+    if measurement is None:
+        return None
+    fields = asdict(measurement)
+    points = fields.pop("curve")
+    names = ("event", "time_ns", "heap_bytes", "live_bytes")
+    return {**fields, "curve": {name: [point[name] for point in points] for name in names}}
+
+
+def _table(columns: list[_Column]) -> Table:
+    """Return one row per metric; defaults carry the change from them to the asked one."""
+    from rich.table import Table
+
+    from tuner.objectives import OBJECTIVES
+
+    table = Table("", box=None, header_style="bold")
+    for column in columns:
+        table.add_column(str(column.configuration), justify="right", overflow="fold")
+        if column is not columns[0]:
+            table.add_column("change", justify="right", style="cyan")
+    for objective in OBJECTIVES.values():
+        values = [
+            objective.extract(column.evaluation.measurement)
+            if column.evaluation.measurement
+            else None
+            for column in columns
+        ]
+        if any(value is not None for value in values):
+            table.add_row(objective.label, *_cells(values, objective.unit))
+    for column in columns:
+        if column.evaluation.reason:
+            table.add_row(f"{column.configuration}: {column.evaluation.reason}")
+    return table
+
+
+def _cells(values: list[float | None], unit: str) -> list[str]:
+    asked, *defaults = values
+    cells = [_text(asked, unit)]
+    for default in defaults:
+        cells += [_text(default, unit), _change(asked, default)]
+    return cells
+
+
+def _text(value: float | None, unit: str) -> str:
+    from tuner.units import show_size
+
+    if value is None:
+        return "-"
+    if unit == "bytes":
+        return show_size(value)
+    return f"{value:,.0f} ns" if unit == "ns" else f"{value:,.0f}"
+
+
+def _change(value: float | None, default: float | None) -> str:
+    if value is None or not default:
+        return "-"
+    return f"{value / default - 1.0:+.1%}"
