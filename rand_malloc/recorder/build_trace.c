@@ -78,7 +78,7 @@ static void put_command(struct text *text, const struct spool_header *header) {
 }
 
 static void put_process(struct text *text, const struct spool_header *header) {
-    put(text, "\"pid\":%d,\"ppid\":%d,\"command\":", header->pid, header->parent_pid);
+    put(text, "\"pid\":%d,\"ppid\":%d,\"argv\":", header->pid, header->parent_pid);
     put_command(text, header);
     put(text, ",\"allocator\":");
     put_string(text, header->allocator, strnlen(header->allocator, SPOOL_TEXT_BYTES));

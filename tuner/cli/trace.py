@@ -1,0 +1,208 @@
+"""`malloc-tuner trace`: describe a trace, or save an interrupted recording."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.errors import OutputError, ProgramError, TraceError
+
+if TYPE_CHECKING:  # reading the classes imports numpy; --help must not
+    from rich.console import RenderableType
+
+    from tuner.workload.info import Histogram, TraceInfo
+    from tuner.workload.trace import Trace
+
+SCHEMA = "malloc-tuner.trace-info"
+VERSION = 1
+"""Schema and version of the JSON output."""
+
+
+def _histogram_json(histogram: Histogram) -> list[dict[str, float]]:
+    from tuner.workload.info import filled_bins
+
+    return [
+        {"from": low, "to": high, "blocks": blocks, "bytes": size}
+        for low, high, blocks, size in filled_bins(histogram)
+    ]
+
+
+def as_json(info: TraceInfo, trace: Trace) -> str:
+    """Write the statistics of a trace as one JSON object."""
+    plain = {
+        field.name: getattr(info, field.name)
+        for field in dataclasses.fields(info)
+        if field.name not in ("totals", "size", "lifetime", "curve")
+    }
+    value: dict[str, Any] = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "path": str(trace.path),
+        "metadata": trace.metadata,
+        "totals": dataclasses.asdict(info.totals),
+        **plain,
+        "realloc_share": info.realloc_share,
+        "cross_thread_share": info.cross_thread_share,
+        "bytes_per_event": info.bytes_per_event,
+        "size": _histogram_json(info.size),
+        "lifetime_events": _histogram_json(info.lifetime),
+        "curve": {
+            field.name: getattr(info.curve, field.name).tolist()
+            for field in dataclasses.fields(info.curve)
+        },
+    }
+    return json.dumps(value, indent=2)
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
+    """Yield what stands in the first table, name and value."""
+    from tuner.units import show_size
+
+    totals, metadata = info.totals, trace.metadata
+    n_frees = info.events_per_op["free"]
+    yield "program", " ".join(metadata.get("argv", [])) or "unknown"
+    if metadata.get("exit_status") is not None or metadata.get("signal"):
+        yield "it ended with", str(metadata.get("signal") or f"status {metadata['exit_status']}")
+    yield "recorded with", str(metadata.get("allocator", "unknown"))
+    yield "events", f"{totals.n_events:,}"
+    yield "duration", f"{totals.duration_ns / 1e9:.3f} s"
+    yield "threads at once", f"{totals.n_threads} ({info.n_thread_starts + 1:,} in all)"
+    yield "peak live", f"{show_size(totals.peak_live_bytes)} in {totals.peak_live_blocks:,} slots"
+    yield "mean live", show_size(info.mean_live_bytes)
+    yield "allocated in all", show_size(info.allocated_bytes)
+    yield "never freed", f"{info.n_never_freed:,} blocks, {show_size(info.never_freed_bytes)}"
+    yield "realloc share", f"{100 * info.realloc_share:.1f} % of allocations"
+    yield (
+        "cross-thread frees",
+        f"{info.cross_thread_frees:,} ({_percent(info.cross_thread_frees, n_frees)} of frees)",
+    )
+    yield "foreign frees", f"{metadata.get('foreign_frees', 'unknown')}"
+    yield "on disk", f"{show_size(info.file_bytes)}, {info.bytes_per_event:.2f} bytes an event"
+    if not totals.is_complete:
+        yield "INCOMPLETE", "the file was cut off; all figures cover its readable part"
+    if metadata.get("stopped"):
+        yield "INCOMPLETE", f"recording stopped early: {metadata['stopped']}"
+
+
+def _histogram_table(title: str, unit: str, histogram: Histogram) -> RenderableType:
+    from rich.table import Table
+
+    from tuner.units import show_size
+    from tuner.workload.info import filled_bins
+
+    rows = list(filled_bins(histogram))
+    n_blocks = sum(blocks for _, _, blocks, _ in rows)
+    n_bytes = sum(size for *_, size in rows)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in (unit, "blocks", "share", "bytes", "share"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for low, high, blocks, size in rows:
+        table.add_row(
+            str(low) if low == high else f"{low}..{high}",
+            f"{blocks:,}",
+            _percent(blocks, n_blocks),
+            show_size(size),
+            _percent(size, n_bytes),
+            "#" * round(30 * blocks / max(1, n_blocks)),
+        )
+    return table
+
+
+def as_tables(info: TraceInfo, trace: Trace) -> list[RenderableType]:
+    """Return the tables that describe a trace."""
+    from rich.table import Table
+    from rich.text import Text
+
+    facts = Table(title=str(trace.path), title_justify="left", box=None, show_header=False)
+    for name, value in _facts(info, trace):
+        facts.add_row(Text(name), Text(value))
+    calls = Table(title="calls", title_justify="left", box=None, pad_edge=False)
+    for name in ("function", "calls", "share"):
+        calls.add_column(name, justify="left" if name == "function" else "right")
+    for api, count in sorted(info.events_per_api.items(), key=lambda item: -item[1]):
+        calls.add_row(api, f"{count:,}", _percent(count, info.totals.n_events))
+    return [
+        facts,
+        calls,
+        _histogram_table("sizes", "requested bytes", info.size),
+        _histogram_table("lifetimes", "events", info.lifetime),
+    ]
+
+
+def _info_command(
+    path: Annotated[Path, typer.Argument(metavar="TRACE")],
+    as_json_object: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also draw it into a .png, .svg or .pdf file."),
+    ] = None,
+) -> None:
+    from tuner.workload.info import describe
+    from tuner.workload.trace import Trace
+
+    with Trace(path) as trace:
+        info = describe(trace)
+    if as_json_object:
+        print(as_json(info, trace))
+    else:
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        for table in as_tables(info, trace):
+            console.print(table, "")
+    if plot is not None:
+        from tuner.workload.plot import save
+
+        save(info, Path((trace.metadata.get("argv") or [path.stem])[0]).name, plot)
+
+
+def _recover_command(
+    spool: Annotated[Path, typer.Argument(metavar="SPOOL", help="The folder OUTPUT.spool.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The trace to write.")
+    ],
+) -> None:
+    from tuner.workload.recording import recover
+
+    for process in recover(spool, output):
+        print(f"{process.path}: {process.totals.n_events:,} events", file=sys.stderr)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    group = typer.Typer(
+        name="trace",
+        help="Describe a trace, or save an interrupted recording.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    group.command(
+        "info",
+        help="Tell what is in a trace: events, threads, live bytes, sizes, lifetimes.",
+        epilog=epilog(
+            "malloc-tuner trace info app.trace",
+            "malloc-tuner trace info app.trace --json --plot app.svg",
+            errors=(TraceError, OutputError),
+        ),
+    )(_info_command)
+    group.command(
+        "recover",
+        help="Build the traces of a recording whose `record` command was killed.",
+        epilog=epilog(
+            "malloc-tuner trace recover app.trace.spool -o app.trace",
+            errors=(ProgramError, OutputError),
+        ),
+    )(_recover_command)
+    app.add_typer(group)

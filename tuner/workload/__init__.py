@@ -1,0 +1,1 @@
+"""Allocation traces: read them, describe them, record them from real programs."""

@@ -1,0 +1,298 @@
+"""Read and write allocation traces through the native trace library.
+
+The format has one implementation, ``rand_malloc/trace`` in C; this module maps
+its structs and turns its statuses into exceptions.  Events come as numpy arrays
+of `EVENT`, so that twenty million of them are read in seconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import functools
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.errors import OutputError, TraceError
+from tuner.resources import native_file
+
+EVENT: Final = np.dtype(
+    [
+        ("time_ns", "<u8"),
+        ("size", "<u8"),
+        ("slot", "<u4"),
+        ("thread", "<u4"),
+        ("owner", "<u4"),
+        ("op", "u1"),
+        ("api", "u1"),
+        ("align_log2", "u1"),
+        ("reserved", "u1"),
+    ]
+)
+"""One event; the layout of ``struct trace_event``.  See docs/formats.md for the fields."""
+
+Events = npt.NDArray[np.void]
+"""A batch of events: shape (n_events,), dtype `EVENT`, in the order of the trace."""
+
+DEFAULT_BATCH: Final = 1 << 18
+"""Events per batch: 8 MiB, large enough that Python's share of the time vanishes."""
+
+_MESSAGE_BYTES = 1024
+
+
+class Op(enum.IntEnum):
+    """What an event does to the heap; ``enum trace_op``."""
+
+    MALLOC = 0
+    CALLOC = 1
+    ALIGNED = 2
+    REALLOC = 3
+    FREE = 4
+    THREAD_START = 5
+    THREAD_EXIT = 6
+
+
+class Api(enum.IntEnum):
+    """Which function the program called; ``enum trace_api``."""
+
+    MALLOC = 0
+    CALLOC = 1
+    REALLOC = 2
+    REALLOCARRAY = 3
+    MEMALIGN = 4
+    ALIGNED_ALLOC = 5
+    POSIX_MEMALIGN = 6
+    VALLOC = 7
+    PVALLOC = 8
+    FREE = 9
+    FREE_SIZED = 10
+    NEW = 11
+    NEW_ARRAY = 12
+    DELETE = 13
+    DELETE_ARRAY = 14
+    DELETE_SIZED = 15
+    THREAD = 16
+
+
+class _Status(enum.IntEnum):
+    OK = 0
+    END = 1
+    OPEN = 2
+    FORMAT = 3
+    VERSION = 4
+    MEMORY = 5
+    WRITE = 6
+
+
+class _Info(ctypes.Structure):
+    _fields_ = (
+        ("version", ctypes.c_uint32),
+        ("n_threads", ctypes.c_uint32),
+        ("n_slots", ctypes.c_uint32),
+        ("page_bytes", ctypes.c_uint32),
+        ("n_events", ctypes.c_uint64),
+        ("duration_ns", ctypes.c_uint64),
+        ("peak_live_bytes", ctypes.c_uint64),
+        ("peak_live_blocks", ctypes.c_uint64),
+        ("is_complete", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 7),
+    )
+
+
+@dataclass(frozen=True)
+class TraceTotals:
+    """What the header of a trace tells; exact, also for a trace that was cut off."""
+
+    version: int
+    """Version of the format."""
+    n_threads: int
+    """Greatest number of threads alive at once."""
+    n_slots: int
+    """Greatest number of slots in use; the size a table of slots must have."""
+    page_bytes: int
+    """Page size of the recorded machine."""
+    n_events: int
+    duration_ns: int
+    """Time of the last event."""
+    peak_live_bytes: int
+    """Greatest sum of requested bytes alive at once."""
+    peak_live_blocks: int
+    is_complete: bool
+    """False when the file was cut off: the totals cover its readable part."""
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    """Load the native library and declare what it takes and returns."""
+    library = ctypes.CDLL(str(native_file("libmalloctrace.so")))
+    pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "trace_open": (ctypes.c_int, [text, pointer, text, size]),
+        "trace_get_info": (None, [pointer, pointer]),
+        "trace_metadata": (text, [pointer]),
+        "trace_read": (ctypes.c_int, [pointer, pointer, size, pointer]),
+        "trace_message": (text, [pointer]),
+        "trace_close": (None, [pointer]),
+        "trace_create": (ctypes.c_int, [text, text, ctypes.c_uint32, pointer, text, size]),
+        "trace_write": (ctypes.c_int, [pointer, pointer, size]),
+        "trace_writer_message": (text, [pointer]),
+        "trace_finish": (ctypes.c_int, [pointer]),
+        "trace_abandon": (None, [pointer]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+def _text(raw: bytes | None) -> str:
+    return (raw or b"").decode("utf-8", "replace")
+
+
+class Trace:
+    """An open trace: totals, metadata and, once, its events in order.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "tiny.trace"
+        >>> write_trace(path, np.zeros(1, EVENT), {"command": ["true"]})
+        >>> with Trace(path) as trace:
+        ...     trace.totals.n_events, trace.metadata["command"]
+        (1, ['true'])
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open the trace at `path`.
+
+        Raises:
+            TraceError: the file cannot be read, is no trace, is damaged, or was
+                written by a newer version.
+        """
+        self.path = Path(path)
+        self._reader = ctypes.c_void_p()
+        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+        status = _library().trace_open(
+            os.fsencode(path), ctypes.byref(self._reader), message, _MESSAGE_BYTES
+        )
+        if status != _Status.OK:
+            raise TraceError(_text(message.value))
+        self.totals = self._read_totals()
+        try:
+            self.metadata = self._read_metadata()
+        except TraceError:
+            self.close()
+            raise
+
+    def _read_totals(self) -> TraceTotals:
+        info = _Info()
+        _library().trace_get_info(self._reader, ctypes.byref(info))
+        names = [name for name, *_ in _Info._fields_ if name not in ("is_complete", "reserved")]
+        values = {name: getattr(info, name) for name in names}
+        return TraceTotals(**values, is_complete=bool(info.is_complete))
+
+    def _read_metadata(self) -> Mapping[str, Any]:
+        text = _library().trace_metadata(self._reader)
+        try:
+            metadata = json.loads(text.decode("utf-8"))
+        except ValueError as error:
+            message = f"{self.path}: the metadata is not JSON: {error}; the file is damaged"
+            raise TraceError(message) from error
+        if not isinstance(metadata, dict):
+            message = f"{self.path}: the metadata is no JSON object; the file is damaged"
+            raise TraceError(message)
+        return metadata
+
+    def batches(self, batch_events: int = DEFAULT_BATCH) -> Iterator[Events]:
+        """Yield the events in order, in arrays of at most `batch_events`.
+
+        The events can be read once; every array is a new one.
+
+        Raises:
+            TraceError: the file is damaged; what was yielded before is good.
+        """
+        n_read = ctypes.c_size_t()
+        while True:
+            events = np.empty(batch_events, EVENT)
+            status = _library().trace_read(
+                self._reader, events.ctypes.data, batch_events, ctypes.byref(n_read)
+            )
+            if status == _Status.END:
+                return
+            if status != _Status.OK:
+                raise TraceError(_text(_library().trace_message(self._reader)))
+            yield events[: n_read.value]
+
+    def read_all(self) -> Events:
+        """Return all events as one array; 32 bytes each.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        return np.concatenate([np.empty(0, EVENT), *self.batches()])
+
+    def close(self) -> None:
+        """Give the reader's memory back; the trace cannot be read any more."""
+        if self._reader.value is not None:
+            _library().trace_close(self._reader)
+            self._reader = ctypes.c_void_p()
+
+    def __enter__(self) -> Self:
+        """Return the trace itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the trace."""
+        self.close()
+
+
+def write_trace(
+    path: str | os.PathLike[str],
+    events: Events,
+    metadata: Mapping[str, Any],
+    page_bytes: int = 4096,
+) -> None:
+    """Write a whole trace.
+
+    Args:
+        path: the file; replaced if it exists.
+        events: in order, dtype `EVENT`; the field ``owner`` is not looked at.
+        metadata: anything JSON can hold.
+        page_bytes: page size of the machine the events are from.
+
+    Raises:
+        TraceError: the events break a rule of the format; the message names the
+            event and the rule.  No file is left.
+        OutputError: the file cannot be written.
+    """
+    library, writer = _library(), ctypes.c_void_p()
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    text = json.dumps(metadata).encode()
+    status = library.trace_create(
+        os.fsencode(path), text, page_bytes, ctypes.byref(writer), message, _MESSAGE_BYTES
+    )
+    if status == _Status.OK:
+        batch = np.ascontiguousarray(events, EVENT)
+        status = library.trace_write(writer, batch.ctypes.data, len(batch))
+        message.value = library.trace_writer_message(writer)
+        if status == _Status.OK:
+            status = library.trace_finish(writer)
+        else:
+            library.trace_abandon(writer)
+    if status == _Status.FORMAT:
+        raise TraceError(_text(message.value))
+    if status != _Status.OK:
+        raise OutputError(_text(message.value) or f"{path}: cannot write the trace")
