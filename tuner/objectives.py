@@ -59,7 +59,13 @@ OBJECTIVES: Mapping[str, Objective] = {
             missing=_COUNTER,
         ),
         Objective("faults", "count", "page faults", lambda m: m.faults),
-        Objective("syscalls", "count", "memory system calls", lambda m: m.syscalls),
+        Objective(
+            "syscalls",
+            "count",
+            "memory system calls",
+            lambda m: m.syscalls,
+            missing='system calls are counted only with threads = "baton"',
+        ),
         Objective("cost", "instructions", "cost", lambda m: m.cost, missing=_COUNTER),
         Objective(
             "p99_latency",

@@ -92,8 +92,8 @@ class Measurement:
     """Mean over trace time of resident anonymous memory less lazily freed pages."""
     faults: int
     """Minor page faults inside the replayed region."""
-    syscalls: int
-    """Memory system calls inside the replayed region."""
+    syscalls: int | None
+    """Memory system calls inside the replayed region; None in free-running mode."""
     instructions: int | None
     """User instructions spent by the allocator (outside the emulator's own text)."""
     process_instructions: int | None

@@ -130,6 +130,7 @@ def test_free_running_threads_are_not_counted(trace: Trace) -> None:
     measurement = evaluator(trace, options=options).evaluate(Configuration("glibc")).measurement
     assert measurement is not None
     assert (measurement.p99_latency_ns, measurement.cost) == (30.0, None)
+    assert measurement.syscalls is None
     assert trace.option("--runs") == "memory"
 
 

@@ -236,11 +236,13 @@ def _table(columns: list[_Column]) -> Table:
 
     from tuner.objectives import OBJECTIVES
 
-    table = Table("", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    table.add_column("", no_wrap=True)
     for column in columns:
-        table.add_column(str(column.configuration), justify="right", overflow="fold")
+        allocator, *settings = str(column.configuration).split(" ")
+        table.add_column("\n".join([allocator, *settings]), justify="right", no_wrap=True)
         if column is not columns[0]:
-            table.add_column("change", justify="right", style="cyan")
+            table.add_column("\nchange", justify="right", style="cyan", no_wrap=True)
     for objective in OBJECTIVES.values():
         values = [
             objective.extract(column.evaluation.measurement)

@@ -36,11 +36,11 @@ class Calibration:
     ns_per_instruction: float | None = None
     """For the record: nanoseconds of one instruction."""
 
-    def cost(self, instructions: int | None, faults: int, syscalls: int) -> float | None:
+    def cost(self, instructions: int | None, faults: int, syscalls: int | None) -> float | None:
         """Return ``instructions + c_fault * faults + c_syscall * syscalls``.
 
         Returns:
-            None when no instrument counted instructions.
+            None when instructions or system calls were not counted.
 
         Source: docs/decisions/measuring.md.
 
@@ -48,7 +48,7 @@ class Calibration:
             >>> Calibration(c_fault=1000.0, c_syscall=500.0).cost(10, 2, 1)
             2510.0
         """
-        if instructions is None:
+        if instructions is None or syscalls is None:
             return None
         return instructions + self.c_fault * faults + self.c_syscall * syscalls
 

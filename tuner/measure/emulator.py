@@ -108,7 +108,7 @@ class EmulatorResult(BaseModel):
     peak_heap_bytes: int = Field(ge=0)
     mean_heap_bytes: float = Field(ge=0)
     faults: int = Field(ge=0)
-    syscalls: _Syscalls
+    syscalls: _Syscalls | None
     instructions: _Instructions | None
     latency_ns: _Latency | None
     wall_ns: int = Field(ge=0)
@@ -257,7 +257,7 @@ class EmulatorEvaluator:
 
     def _measurement(self, result: EmulatorResult) -> Measurement:
         instructions = result.instructions.allocator if result.instructions else None
-        n_syscalls = result.syscalls.total
+        n_syscalls = result.syscalls.total if result.syscalls else None
         return Measurement(
             peak_heap_bytes=result.peak_heap_bytes,
             mean_heap_bytes=result.mean_heap_bytes,
