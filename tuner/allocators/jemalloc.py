@@ -75,15 +75,20 @@ def expected_slab(block_bytes: int, pages: int, page_bytes: int) -> int:
 
 
 def _slabs_are(asked: str, report: ProbeReport) -> bool:
-    """Tell whether every bin has the slab that a slab_sizes text asks for."""
+    """Tell whether every bin has the slab asked for, at least one of them unclamped."""
     page = int(report.data["page_size_bytes"])
     match = _SLABS.fullmatch(asked)
     seen = report.of("jemalloc")
-    return match is not None and all(
-        slab == expected_slab(block, int(match["pages"]), page)
+    if match is None:
+        return False
+    pages = int(match["pages"])
+    bins = [
+        (block, slab)
         for block, slab in zip(seen["bin_block_bytes"], seen["bin_slab_bytes"], strict=True)
         if int(match["low"]) <= block <= int(match["high"])
-    )
+    ]
+    as_asked = all(slab == expected_slab(block, pages, page) for block, slab in bins)
+    return as_asked and any(slab == pages * page for _, slab in bins)
 
 
 def _slab_text(seen: Mapping[str, list[int]], page_bytes: int) -> str | None:
