@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner import selection
-from tuner.errors import OutputError, SelectionError, SpecError, StoreError
+from tuner.errors import SelectionError, SpecError, StoreError
+from tuner.output import write_text
 from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.selection import Pick
@@ -66,12 +67,7 @@ def save_pick(run: Run, pick: Pick) -> Path:
         "settings": pick.trial.configuration.as_dict,
         "rule": pick.rule,
     }
-    try:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        message = f"{path}: cannot be written ({error.strerror}); check the run folder"
-        raise OutputError(message) from error
+    write_text(path, json.dumps(document, indent=2) + "\n")
     return path
 
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("units", "records", "resources", "machine"),
+    ("units", "records", "resources", "machine", "output"),
     ("spec", "store"),
     ("space", "objectives", "stats"),
     ("workload",),

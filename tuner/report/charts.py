@@ -20,7 +20,7 @@ from tuner.validate.summary import Claim, ValidationSummary
 
 def history_chart(history: HypervolumeHistory) -> Chart:
     """Draw the hypervolume over the evaluations as a staircase."""
-    what = "hypervolume / defaults'" if history.is_relative else "hypervolume"
+    what = "hypervolume / that of the defaults" if history.is_relative else "hypervolume"
     data: list[dict[str, Any]] = [
         {
             "type": "scatter",
@@ -48,7 +48,6 @@ def history_chart(history: HypervolumeHistory) -> Chart:
         320,
         xaxis={"title": {"text": "evaluated configurations", "standoff": 10}},
         yaxis={"title": {"text": what, "standoff": 10}, "rangemode": "normal"},
-        legend={"y": -0.28},
     )
     return {"data": data, "layout": layout}
 
@@ -156,19 +155,40 @@ def parallel_chart(plot: ParallelPlot) -> Chart:
         margin={"l": 12, "r": 12, "t": 60, "b": 8},
         annotations=_parallel_ticks(plot),
         shapes=[
-            {
-                "type": "line",
-                "x0": index,
-                "x1": index,
-                "y0": 0,
-                "y1": 1,
-                "layer": "below",
-                "line": {"color": MUTED, "width": 1.2 if axis.is_objective else 0.8},
-            }
-            for index, axis in enumerate(plot.axes)
+            *_level_bands(plot),
+            *(
+                {
+                    "type": "line",
+                    "x0": index,
+                    "x1": index,
+                    "y0": 0,
+                    "y1": 1,
+                    "layer": "below",
+                    "line": {"color": MUTED, "width": 1.2 if axis.is_objective else 0.8},
+                }
+                for index, axis in enumerate(plot.axes)
+            ),
         ],
     )
     return {"data": data, "layout": layout, "columns": len(plot.axes)}
+
+
+def _level_bands(plot: ParallelPlot) -> list[dict[str, Any]]:
+    """Show which places of an axis belong to the same value."""
+    return [
+        {
+            "type": "rect",
+            "x0": index - 0.035,
+            "x1": index + 0.035,
+            "y0": low,
+            "y1": high,
+            "layer": "below",
+            "fillcolor": LIVE,
+            "line": {"width": 0},
+        }
+        for index, axis in enumerate(plot.axes)
+        for low, high in axis.bands
+    ]
 
 
 def _parallel_ticks(plot: ParallelPlot) -> list[dict[str, Any]]:
@@ -251,12 +271,11 @@ _ClaimRow = tuple[str, str, Claim]
 
 def _claims_chart(rows: Sequence[_ClaimRow]) -> Chart:
     layout = chart_layout(
-        110 + 34 * len(rows),
+        130 + 34 * len(rows),
         xaxis={"title": {"text": "change against the baseline (%)"}, "zeroline": True,
                "zerolinecolor": INK, "zerolinewidth": 1.2},
         yaxis={"type": "category", "ticks": "", "range": [-0.7, len(rows) - 0.3]},
-        margin={"t": 8},
-        legend={"y": -0.22 - 1.2 / len(rows)},
+        margin={"t": 8, "b": 80},
     )  # fmt: skip
     return {"data": [_claimed_trace(rows), _validated_trace(rows)], "layout": layout}
 

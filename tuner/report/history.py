@@ -12,7 +12,7 @@ from tuner.runs import Run
 
 @dataclass(frozen=True)
 class HypervolumeHistory:
-    """Hypervolume after each evaluation in which it grew, and at the end."""
+    """Hypervolume once the defaults are in, after each evaluation in which it grew, and at the end."""
 
     evaluations: tuple[int, ...]
     """1-based number of evaluations, ascending."""
@@ -38,10 +38,10 @@ def hypervolume_history(run: Run) -> HypervolumeHistory | None:
         return None
     base = _defaults(run.trials, reference)
     unit = base or 1.0
-    evaluations, values = _growth(run.trials, reference)
     n_defaults = 1 + max(
         (i for i, trial in enumerate(run.trials) if trial.configuration.is_default), default=-1
     )
+    evaluations, values = _since(n_defaults, *_growth(run.trials, reference))
     return HypervolumeHistory(
         evaluations,
         tuple(value / unit for value in values),
@@ -71,6 +71,16 @@ def _growth(
             steps.append((evaluation, value))
         elif is_last:
             steps.append((evaluation, steps[-1][1] if steps else 0.0))
+    return tuple(step[0] for step in steps), tuple(step[1] for step in steps)
+
+
+def _since(
+    first: int, evaluations: tuple[int, ...], values: tuple[float, ...]
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Start a staircase at an evaluation, with the value it has there."""
+    before = [value for n, value in zip(evaluations, values, strict=True) if n <= first]
+    later = [(n, value) for n, value in zip(evaluations, values, strict=True) if n > first]
+    steps = [(first, before[-1] if before else 0.0), *later]
     return tuple(step[0] for step in steps), tuple(step[1] for step in steps)
 
 

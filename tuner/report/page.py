@@ -196,8 +196,13 @@ _REAL = ("mean_heap", "peak_heap", "peak_rss", "cpu", "instructions", "faults", 
 
 
 def _claims_context(summary: ValidationSummary) -> dict[str, Any]:
-    measured = [name for name in _REAL if any(s.metric(name) for s in summary.subjects)]
     claims = next((s.claims for s in summary.subjects if s.claims), ())
+    claimed = [claim.metric for claim in claims]
+    measured = [
+        name
+        for name in _REAL
+        if name not in claimed and any(s.metric(name) for s in summary.subjects)
+    ]
     return {
         "summary": summary,
         "command": shlex.join(summary.record.command),
@@ -208,15 +213,8 @@ def _claims_context(summary: ValidationSummary) -> dict[str, Any]:
             {
                 "subject": subject,
                 "verdict": subject.verdict.value if subject.verdict else "",
-                "is_bad": subject.verdict in (Verdict.WORSE, Verdict.REJECTED),
-                "is_good": subject.verdict is Verdict.CONFIRMED,
-                "claims": [
-                    {
-                        "claimed": show_change(claim.claimed_ratio),
-                        "real": show_estimate(claim.real_ratio),
-                    }
-                    for claim in subject.claims
-                ],
+                "class": _VERDICT_CLASSES.get(subject.verdict, "") if subject.verdict else "",
+                "claims": [_claim_cell(subject, claim.metric) for claim in claims],
                 "reals": [_real_cell(subject, name) for name in measured],
             }
             for subject in summary.subjects
@@ -233,6 +231,29 @@ def _claims_context(summary: ValidationSummary) -> dict[str, Any]:
             for ranking in summary.rankings
         ],
     }
+
+
+def _claim_cell(subject: SubjectSummary, metric: str) -> dict[str, str]:
+    """Show claim, reality and verdict; for the baseline its own value."""
+    claim = next((claim for claim in subject.claims if claim.metric == metric), None)
+    if claim is None:
+        real = _real_cell(subject, metric) if subject.is_baseline else MISSING
+        return {"claimed": "", "real": real, "verdict": "", "class": ""}
+    return {
+        "claimed": show_change(claim.claimed_ratio),
+        "real": show_estimate(claim.real_ratio),
+        "verdict": claim.verdict.value,
+        "class": _VERDICT_CLASSES.get(claim.verdict, ""),
+    }
+
+
+_VERDICT_CLASSES = {
+    Verdict.CONFIRMED: "better",
+    Verdict.BETTER: "better",
+    Verdict.WORSE: "worse",
+    Verdict.REJECTED: "worse",
+}
+"""Style of a verdict in the page; the text itself says the same."""
 
 
 def _concordance(found: Concordance | None) -> str:
@@ -258,7 +279,7 @@ def show_estimate(estimate: Estimate | None) -> str:
     if estimate.interval is None:
         return text
     low, high = show_change(estimate.interval.low), show_change(estimate.interval.high)
-    return f"{text} [{low} .. {high}]"
+    return f"{text} [{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
 
 
 def _effects_context(report: Report) -> list[dict[str, Any]]:

@@ -21,6 +21,8 @@ UNSET = "unset"
 
 _FAN = 0.32
 """Half height of the fan around a tick, in ticks."""
+_BAND_MARGIN = 0.06
+"""What a tick's band adds to its fan, in ticks."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Axis:
     ticks: tuple[tuple[float, str], ...]
     """Position and text of every tick, ascending."""
     is_objective: bool
+    bands: tuple[tuple[float, float], ...] = ()
+    """Least and greatest position of the lines on each tick of a setting."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,9 @@ def _setting_axis(name: str, values: Sequence[Value | None]) -> tuple[Axis, list
         for place, index in enumerate(members):
             share = place / (len(members) - 1) - 0.5 if len(members) > 1 else 0.0
             places[index] = centre + 2.0 * share * _FAN * step
-    return Axis(name, ticks, is_objective=False), places
+    half = _FAN * step + _BAND_MARGIN * step
+    bands = tuple((centre - half, centre + half) for centre, _ in ticks)
+    return Axis(name, ticks, is_objective=False, bands=bands), places
 
 
 def _objective_axis(name: str, front: Sequence[Trial]) -> tuple[Axis, list[float]]:

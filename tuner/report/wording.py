@@ -167,13 +167,10 @@ def _emulation_facts(run: Run) -> Facts:
     facts = [(_words(name), _text(value)) for name, value in run.campaign.emulation.items()]
     constants = run.campaign.calibration
     if "c_fault" in constants and "c_syscall" in constants:
-        facts.append(
-            (
-                "cost",
-                f"instructions + {constants['c_fault']:,.0f} \N{MULTIPLICATION SIGN} page faults "
-                f"+ {constants['c_syscall']:,.0f} \N{MULTIPLICATION SIGN} memory system calls",
-            )
-        )
+        times = "\N{MULTIPLICATION SIGN}"
+        faults = f"{constants['c_fault']:,.0f} {times} page faults"
+        syscalls = f"{constants['c_syscall']:,.0f} {times} memory system calls"
+        facts.append(("cost", f"instructions + {faults} + {syscalls}"))
     facts.append(("repeatability", _repeatability(run)))
     return facts
 

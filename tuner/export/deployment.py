@@ -1,0 +1,186 @@
+"""What is exported, as plain values: variables, what they are valid for, what they gain.
+
+Every format of `tuner.export.formats` writes the same `Deployment`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+import tuner
+from tuner import selection
+from tuner.allocators import Installation, get_allocator
+from tuner.errors import OutputError
+from tuner.export.reduction import Reduction, reduce_configuration
+from tuner.objectives import find_objective, objective_value
+from tuner.records import Configuration
+from tuner.runs import Run
+from tuner.selection import Pick
+from tuner.stats import Estimate
+from tuner.store import ValidationRecord
+from tuner.validate.metrics import METRICS
+from tuner.validate.summary import SubjectSummary, summarize
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One objective against the baseline."""
+
+    objective: str
+    label: str
+    """``mean heap``."""
+    emulated: float | None
+    """Ratio to the baseline in emulation; None when the baseline was not measured."""
+    metric: str | None
+    """What was measured on the program: ``CPU time``; None without a validation."""
+    validated: Estimate | None
+    """Ratio to the baseline on the program, with its interval."""
+    verdict: str | None
+    """What the validation says: ``confirmed``."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One configuration with all a deployment should know about it."""
+
+    pick: Pick
+    reduction: Reduction
+    variables: tuple[tuple[str, str], ...]
+    """Environment, LD_PRELOAD first where the allocator needs it; empty for glibc's default."""
+    library: str | None
+    """The file that LD_PRELOAD names."""
+    version: str
+    """Of the allocator."""
+    campaign: str
+    date: str
+    """Day on which the campaign was started, ISO 8601."""
+    n_trials: int
+    trace: str
+    """File name of the trace."""
+    trace_sha256: str
+    baseline: str
+    """Name of the allocator whose default is the baseline."""
+    gains: tuple[Gain, ...]
+    validation: ValidationRecord | None
+    """The last validation that ran this configuration."""
+    valid_for: Mapping[str, str]
+    """Facts of the machine that the numbers hang on, by name."""
+    tool: str
+    """Name and version of what wrote it."""
+
+    @property
+    def configuration(self) -> Configuration:
+        """What the variables say."""
+        return self.reduction.configuration
+
+
+def deployment(run: Run, pick: Pick) -> Deployment:
+    """Compute what a pick is exported as.
+
+    Raises:
+        OutputError: the library's path cannot stand in LD_PRELOAD.
+        SelectionError: the pick has no numbers.
+    """
+    selection.measured(pick.trial)
+    reduction = reduce_configuration(pick.trial, run.trials)
+    campaign = run.campaign
+    record = campaign.allocators[pick.trial.configuration.allocator]
+    library = Path(record.library) if record.library else None
+    if library is not None:
+        _check_preloadable(str(library))
+    installation = Installation(reduction.configuration.allocator, library, record.version)
+    adapter = get_allocator(reduction.configuration.allocator)
+    variables = adapter.environment(installation, reduction.configuration, for_export=True)
+    validated = _validated(run, pick, reduction)
+    return Deployment(
+        pick,
+        reduction,
+        tuple(variables.items()),
+        record.library,
+        record.version,
+        campaign.name,
+        campaign.created_at[:10],
+        len(run.trials),
+        PurePath(campaign.trace_path).name,
+        campaign.trace_sha256,
+        campaign.baseline,
+        tuple(_gain(run, pick, name, validated) for name in campaign.objectives),
+        validated[0] if validated else None,
+        _valid_for(run, pick),
+        f"malloc-tuner {tuner.__version__}",
+    )
+
+
+def _check_preloadable(library: str) -> None:
+    """Refuse what ld.so would split: LD_PRELOAD knows no quoting."""
+    if any(character.isspace() or character == ":" for character in library):
+        message = (
+            f"{library}: LD_PRELOAD cannot name a path with blanks or colons; "
+            "move the library, or run the campaign with a link to it"
+        )
+        raise OutputError(message)
+
+
+_Validated = tuple[ValidationRecord, SubjectSummary]
+
+
+def _validated(run: Run, pick: Pick, reduction: Reduction) -> _Validated | None:
+    """Return the last validation that ran the pick, as picked or as reduced."""
+    wanted = (pick.trial.configuration, reduction.configuration)
+    for record in reversed(run.validations):
+        for subject in summarize(run, record).subjects:
+            if subject.subject.configuration in wanted and not subject.is_baseline:
+                return record, subject
+    return None
+
+
+def _gain(run: Run, pick: Pick, name: str, validated: _Validated | None) -> Gain:
+    default = selection.default_trials(run.trials).get(run.campaign.baseline)
+    emulated = None
+    if default and default.measurement and pick.trial.measurement:
+        reference = objective_value(default.measurement, name)
+        if reference > 0.0:
+            emulated = objective_value(pick.trial.measurement, name) / reference
+    claims = validated[1].claims if validated else ()
+    claim = next((claim for claim in claims if claim.objective == name), None)
+    return Gain(
+        name,
+        find_objective(name).label,
+        emulated,
+        METRICS[claim.metric].label if claim else None,
+        claim.real_ratio if claim else None,
+        claim.verdict.value if claim else None,
+    )
+
+
+_FACTS = (
+    ("libc", "C library"),
+    ("architecture", "architecture"),
+    ("kernel", "kernel"),
+    ("thp", "transparent huge pages"),
+    ("page_bytes", "page size in bytes"),
+    ("n_cpus", "cores"),
+    ("max_map_count", "vm.max_map_count"),
+)
+"""Facts of `tuner.machine` that move allocator figures, with their names here."""
+
+
+def _valid_for(run: Run, pick: Pick) -> dict[str, str]:
+    campaign = run.campaign
+    allocator = pick.trial.configuration.allocator
+    record = campaign.allocators[allocator]
+    facts = {allocator: f"{record.version}, {record.library or 'the C library itself'}"}
+    for name, label in _FACTS:
+        if campaign.machine.get(name) is not None:
+            facts[label] = str(campaign.machine[name])
+    if campaign.emulation.get("thp") is not None:
+        facts["transparent huge pages in emulation"] = str(campaign.emulation["thp"])
+    return facts
+
+
+def command_text(record: ValidationRecord) -> str:
+    """Return the validated command as a shell would take it."""
+    return shlex.join(record.command)

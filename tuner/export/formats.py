@@ -1,0 +1,238 @@
+"""The forms of an export: one function per format, each with the quoting rules of its reader.
+
+Sources: POSIX shell (IEEE Std 1003.1, 2.2 Quoting), docker(1) ``--env-file``
+(raw values, no quoting), systemd.syntax(7) and systemd.exec(5) ``Environment=``
+(``%`` is a specifier), Dockerfile reference ``ENV`` (``$`` expands), Kubernetes
+"dependent environment variables" (``$(NAME)`` expands), YAML 1.2 double-quoted
+scalars.  Everything but the values is ASCII, and no text of a campaign can end
+a comment: control characters become blanks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from tuner.errors import OutputError
+from tuner.export.deployment import Deployment, Gain, command_text
+
+SCHEMA = "malloc-tuner.export"
+VERSION = 1
+"""Schema and version of the JSON form; docs/formats.md describes it."""
+
+_WIDTH = 92
+"""Columns of a comment line, without its mark."""
+_RAW_VALUE = re.compile(r"[A-Za-z0-9_./:,+=@%-]*")
+"""What a shell and ``docker --env-file`` both take as it is."""
+
+
+def render(deployment: Deployment, name: str) -> str:
+    """Write a deployment in the format of that name, one of `FORMATS`.
+
+    Raises:
+        OutputError: the format cannot hold a value.
+    """
+    return FORMATS[name](deployment)
+
+
+def environment_file(deployment: Deployment) -> str:
+    """Write ``NAME=value`` lines, for a shell to source and for ``docker run --env-file``."""
+    for name, value in deployment.variables:
+        if not _RAW_VALUE.fullmatch(value):
+            message = (
+                f"{name}={value}: the format env has no quoting that a shell and docker share; "
+                "use --format sh, systemd, docker, kubernetes or json"
+            )
+            raise OutputError(message)
+    use = (
+        "use: (set -a; . ./malloc.env; exec PROGRAM ARGUMENT...)",
+        "  or: docker run --env-file malloc.env IMAGE",
+    )
+    lines = [f"{name}={value}" for name, value in deployment.variables]
+    return _document(_comments(deployment, *use), lines)
+
+
+def shell_wrapper(deployment: Deployment) -> str:
+    """Write a script that runs its arguments as a command under the configuration.
+
+    A library that is preloaded already stays, behind the allocator.
+    """
+    words = []
+    for name, value in deployment.variables:
+        quoted = shlex.quote(value)
+        if name == "LD_PRELOAD":
+            quoted += '"${LD_PRELOAD:+:$LD_PRELOAD}"'
+        words.append(f"{name}={quoted}")
+    lines = [
+        "if [ $# -eq 0 ]; then",
+        '    echo "usage: $0 PROGRAM [ARGUMENT...]" >&2',
+        "    exit 2",
+        "fi",
+        " \\\n    ".join(["exec env", *words, '"$@"']),
+    ]
+    comments = _comments(deployment, "use: sh malloc.sh PROGRAM ARGUMENT...")
+    return "#!/bin/sh\n" + _document(comments, lines)
+
+
+def systemd_drop_in(deployment: Deployment) -> str:
+    """Write a drop-in file of a systemd service."""
+    use = (
+        "use: save as /etc/systemd/system/NAME.service.d/malloc.conf, then",
+        "     systemctl daemon-reload && systemctl restart NAME.service",
+        "     (a program with file capabilities ignores LD_PRELOAD)",
+    )
+    lines = ["[Service]"]
+    for name, value in deployment.variables:
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+        lines.append(f'Environment="{name}={escaped}"')
+    return _document(_comments(deployment, *use), lines)
+
+
+def dockerfile_lines(deployment: Deployment) -> str:
+    """Write ENV instructions for the end of a Dockerfile."""
+    use = ["use: at the end of the Dockerfile, since it also acts on every RUN after it"]
+    if deployment.library:
+        use.append(f"     the image must hold {deployment.library}")
+    lines = []
+    for name, value in deployment.variables:
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+        lines.append(f'ENV {name}="{escaped}"')
+    return _document(_comments(deployment, *use), lines)
+
+
+def kubernetes_env(deployment: Deployment) -> str:
+    """Write the ``env`` list of a container."""
+    use = ["use: in spec.containers[] of the pod, or of the pod's template"]
+    if deployment.library:
+        use.append(f"     the image must hold {deployment.library}")
+    lines = ["env:" if deployment.variables else "env: []"]
+    for name, value in deployment.variables:
+        escaped = json.dumps(value.replace("$(", "$$("), ensure_ascii=False)
+        lines += [f"  - name: {name}", f"    value: {escaped}"]
+    return _document(_comments(deployment, *use), lines)
+
+
+def json_document(deployment: Deployment) -> str:
+    """Write everything that is known about the deployment as one JSON object."""
+    pick, validation = deployment.pick, deployment.validation
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "written_by": deployment.tool,
+        "campaign": deployment.campaign,
+        "date": deployment.date,
+        "pick": {"name": pick.name, "rule": pick.rule, "trial": pick.trial.number},
+        "allocator": deployment.configuration.allocator,
+        "library": deployment.library,
+        "settings": deployment.configuration.as_dict,
+        "left_out": dict(deployment.reduction.dropped),
+        "environment": dict(deployment.variables),
+        "valid_for": dict(deployment.valid_for),
+        "trace": {"name": deployment.trace, "sha256": deployment.trace_sha256},
+        "baseline": deployment.baseline,
+        "gain": [_gain_document(gain) for gain in deployment.gains],
+        "validation": None
+        if validation is None
+        else {
+            "command": list(validation.command),
+            "rounds": validation.rounds,
+            "date": validation.created_at[:10],
+        },
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _gain_document(gain: Gain) -> dict[str, Any]:
+    real = gain.validated
+    return {
+        "objective": gain.objective,
+        "emulated_ratio": gain.emulated,
+        "validated_metric": gain.metric,
+        "validated_ratio": real.median if real else None,
+        "validated_interval": [real.interval.low, real.interval.high]
+        if real and real.interval
+        else None,
+        "verdict": gain.verdict,
+    }
+
+
+FORMATS: Final[Mapping[str, Callable[[Deployment], str]]] = {
+    "env": environment_file,
+    "sh": shell_wrapper,
+    "systemd": systemd_drop_in,
+    "docker": dockerfile_lines,
+    "kubernetes": kubernetes_env,
+    "json": json_document,
+}
+"""Every format by its name on the command line."""
+
+
+# The comment block
+
+
+def _document(comments: list[str], lines: list[str]) -> str:
+    return "\n".join([*(f"# {line}".rstrip() for line in comments), "", *lines, ""])
+
+
+def _comments(deployment: Deployment, *use: str) -> list[str]:
+    n = len(deployment.configuration.settings)
+    what = f"{n} setting{'s' * (n != 1)}" if n else "as shipped"
+    allocator = f"{deployment.configuration.allocator} {deployment.version}"
+    lines = [f"{allocator}, {what}; written by {deployment.tool}", *use, ""]
+    for title, text in _entries(deployment):
+        lines += textwrap.wrap(
+            f"{title}: {_plain(text)}",
+            _WIDTH,
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    if not deployment.variables:
+        lines.append("nothing to set: the choice is the allocator the program has anyway")
+    return [_plain(line) for line in lines]
+
+
+def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
+    pick, reduction, validation = deployment.pick, deployment.reduction, deployment.validation
+    which = f"trial {pick.trial.number} of {deployment.n_trials} ({pick.rule})"
+    yield "chosen", f'pick "{pick.name}" of campaign {deployment.campaign}: {which}'
+    trace = f"{deployment.trace} (sha256 {deployment.trace_sha256[:16]})"
+    yield "measured", f"{deployment.date}, emulated from {trace}"
+    facts = (f"{name} {value}" for name, value in deployment.valid_for.items())
+    yield "valid for", "; ".join(facts)
+    for gain in deployment.gains:
+        yield f"{gain.label} against the default of {deployment.baseline}", _gain_text(gain)
+    if validation is None:
+        yield "validated", "not yet; malloc-tuner validate runs it on the real program"
+    else:
+        date, rounds = validation.created_at[:10], validation.rounds
+        yield "validated", f"{date}, {rounds} rounds of {command_text(validation)}"
+    if reduction.dropped:
+        settings = ", ".join(f"{name}={value}" for name, value in reduction.dropped)
+        witness = f"trial {reduction.witness} measured exactly the same without"
+        yield "left out", f"{settings} ({witness})"
+
+
+def _gain_text(gain: Gain) -> str:
+    text = "not measured" if gain.emulated is None else f"{_percent(gain.emulated)} emulated"
+    if gain.validated is None:
+        return text
+    real = f"{_percent(gain.validated.median)}"
+    if gain.validated.interval:
+        interval = gain.validated.interval
+        real += f" [{_percent(interval.low)}, {_percent(interval.high)}]"
+    what = "" if gain.metric == gain.label else f" ({gain.metric})"
+    return f"{text}; {real} on the real program{what}: {gain.verdict}"
+
+
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1.0) * 100.0:+.2f} %"
+
+
+def _plain(text: str) -> str:
+    """Keep a text on its line: every control or separator character becomes a blank."""
+    return "".join(c if c.isprintable() else " " for c in text)

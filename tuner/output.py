@@ -1,0 +1,63 @@
+"""Write a finished text to a file in one step, or say why it cannot be written.
+
+The file is complete or not there at all: the text goes to a file beside it, which
+then takes its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from tuner.errors import OutputError
+
+_EXECUTABLE = 0o111
+"""Permission bits of execution for owner, group and others."""
+
+
+def write_text(path: Path, text: str, *, executable: bool = False) -> None:
+    """Write a text file, replacing one that is there; missing folders are made.
+
+    Args:
+        path: the file.
+        text: written as UTF-8, line ends as they are.
+        executable: True lets everybody run it who may read it.
+
+    Raises:
+        OutputError: the folder cannot be written, or the disk is full.
+    """
+    _replace(path, text.encode(), executable=executable)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a binary file, replacing one that is there; missing folders are made.
+
+    Raises:
+        OutputError: the folder cannot be written, or the disk is full.
+    """
+    _replace(path, content, executable=False)
+
+
+def _replace(path: Path, content: bytes, *, executable: bool) -> None:
+    partial = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)  # /dev/stdout, a pipe: nothing to replace
+            return
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            partial = Path(file.name)
+            file.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        mode = 0o666 | (_EXECUTABLE if executable else 0)
+        partial.chmod(mode & ~umask)
+        partial.replace(path)
+    except OSError as error:
+        if partial is not None:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+        message = f"{path}: cannot be written ({error.strerror}); choose another place with -o"
+        raise OutputError(message) from error
