@@ -110,6 +110,15 @@ def find_pick(run: Run, name: str) -> Pick:
     return standard[name]
 
 
+def first_name(run: Run) -> str:
+    """Return the name of the pick that is meant when none is named.
+
+    That is the knee, or with one objective its best.
+    """
+    names = run.campaign.objectives
+    return selection.KNEE if len(names) > 1 else selection.best_name(names[0])
+
+
 def pick_of_trial(run: Run, number: int) -> Pick:
     """Return the pick of a trial the user names by number.
 

@@ -12,7 +12,7 @@ from tuner.runs import Run
 
 @dataclass(frozen=True)
 class HypervolumeHistory:
-    """Hypervolume once the defaults are in, after each evaluation in which it grew, and at the end."""
+    """Hypervolume when the defaults are in, after each growth, and at the end."""
 
     evaluations: tuple[int, ...]
     """1-based number of evaluations, ascending."""

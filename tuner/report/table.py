@@ -109,6 +109,18 @@ def front_table(
     return FrontTable(run.campaign.name, tuple(names), compared, tuple(rows))
 
 
+def row_of(run: Run, pick: Pick, relative_to: str) -> Row:
+    """Return the row of one pick, with its place against all trials of the campaign.
+
+    Raises:
+        SelectionError: the baseline was not measured.
+    """
+    table = front_table(
+        run, run.campaign.objectives, (pick,), relative_to=relative_to, everything=True
+    )
+    return next(row for row in table.rows if row.trial.number == pick.trial.number)
+
+
 def _state(trial: Trial, on_front: Mapping[int, object]) -> str:
     if trial.status is not Status.OK:
         return trial.status.value

@@ -1,0 +1,91 @@
+"""`malloc-tuner front`: print the Pareto front of a run, the defaults marked."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
+
+
+class TableFormat(enum.StrEnum):
+    """Forms of the front."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command(
+        "front",
+        help="Print the Pareto front of a run, with the defaults and what each point gains.",
+        epilog=epilog(
+            "malloc-tuner front runs/app",
+            "malloc-tuner front runs/app --objectives peak_heap,faults",
+            "malloc-tuner front runs/app --all --format csv -o trials.csv",
+            errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
+        ),
+    )
+    def front(
+        run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a campaign.")],
+        *,
+        form: Annotated[
+            TableFormat,
+            typer.Option("--format", help="JSON and CSV carry every column, with units."),
+        ] = TableFormat.TABLE,
+        everything: Annotated[
+            bool, typer.Option("--all", help="Also dominated, infeasible and failed trials.")
+        ] = False,
+        objectives: Annotated[
+            str | None,
+            typer.Option(metavar="A,B", help="Front of these metrics, not the campaign's."),
+        ] = None,
+        relative_to: Annotated[
+            str | None,
+            typer.Option(
+                metavar="ALLOCATOR",
+                help="Compare with this allocator's default, or with each one's 'own'.",
+            ),
+        ] = None,
+        output: Annotated[
+            Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file.")
+        ] = None,
+    ) -> None:
+        from tuner import picks
+        from tuner.output import write_text
+        from tuner.report.table import front_table, table_csv, table_json
+        from tuner.report.terminal import table_text
+        from tuner.runs import load_run
+
+        found = load_run(run)
+        names = split_names(objectives) if objectives else found.campaign.objectives
+        table = front_table(
+            found,
+            names,
+            picks.all_picks(found),
+            relative_to=relative_to,
+            everything=everything,
+        )
+        if form is TableFormat.JSON:
+            text = table_json(table)
+        elif form is TableFormat.CSV:
+            text = table_csv(table)
+        else:
+            text = table_text(table, color=output is None and sys.stdout.isatty())
+        if output is None:
+            sys.stdout.write(text)
+        else:
+            write_text(output, text)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the names of a list such as ``mean_heap,cost``, each once, in order."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

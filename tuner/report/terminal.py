@@ -1,0 +1,117 @@
+"""The front as a table in a terminal."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tuner.records import Trial
+from tuner.report.columns import Column, columns, scale_of, show_change
+from tuner.report.parallel import show_value
+from tuner.report.table import FRONT, FrontTable, Row
+from tuner.selection import OWN
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_WIDTH_OF_A_PIPE = 160
+"""Columns when the output is no terminal."""
+
+
+def table_text(table: FrontTable, *, color: bool = False) -> str:
+    """Write the rows with their objectives, the change of each, and the settings.
+
+    Args:
+        table: the rows.
+        color: True colours changes for a terminal.
+    """
+    from rich.console import Console  # noqa: PLC0415 - not needed by --help
+
+    width = shutil.get_terminal_size((_WIDTH_OF_A_PIPE, 24)).columns
+    text = io.StringIO()
+    console = Console(
+        file=text, width=width, force_terminal=color, color_system="standard" if color else None
+    )
+    console.print(_rich_table(table))
+    console.print(_footer(table), markup=False, highlight=False)
+    return text.getvalue()
+
+
+def _rich_table(table: FrontTable) -> Table:
+    from rich import box  # noqa: PLC0415 - not needed by --help
+    from rich.table import Table  # noqa: PLC0415 - likewise
+    from rich.text import Text  # noqa: PLC0415 - likewise
+
+    metrics = columns(table.objectives)
+    measurements = [row.trial.measurement for row in table.rows]
+    scales = [scale_of(metric, measurements) for metric in metrics]
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    drawn.add_column("trial", justify="right")
+    for metric, scale in zip(metrics, scales, strict=True):
+        drawn.add_column(f"{metric.label}\n{scale.unit}".rstrip(), justify="right", no_wrap=True)
+        drawn.add_column("change", justify="right", no_wrap=True)
+    drawn.add_column("allocator", no_wrap=True)
+    drawn.add_column("settings", overflow="fold", ratio=1)
+    drawn.add_column("", no_wrap=True)
+    for row in table.rows:
+        cells: list[str | Text] = [str(row.trial.number)]
+        for metric, scale in zip(metrics, scales, strict=True):
+            ratio = row.ratios[metric.name]
+            style = "" if ratio is None or ratio == 1.0 else "green" if ratio < 1.0 else "red"
+            cells += [
+                scale.show(metric.value(row.trial.measurement)),
+                Text(show_change(ratio), style=style),
+            ]
+        cells += [
+            row.trial.configuration.allocator,
+            Text(settings_text(row.trial)),
+            Text(marks(row)),
+        ]
+        drawn.add_row(*cells, style="dim" if row.state != FRONT else "")
+    return drawn
+
+
+def settings_text(trial: Trial) -> str:
+    """Write the settings of a trial, or why it has no numbers."""
+    pairs = trial.configuration.settings
+    text = " ".join(f"{name}={show_value(value)}" for name, value in pairs) or "default"
+    return f"{text} ({trial.reason})" if trial.reason else text
+
+
+def marks(row: Row) -> str:
+    """Write what is special about a row: its picks and, off the front, its state."""
+    words = list(row.picks)
+    if row.state != FRONT:
+        words.append(row.state.replace("_", " "))
+    return ", ".join(words)
+
+
+def _footer(table: FrontTable) -> str:
+    on_front = sum(row.state == FRONT for row in table.rows)
+    what = f"{on_front} of {len(table.rows)} rows are on the front of {', '.join(table.objectives)}"
+    relative_to = table.compared.relative_to
+    whose = "the default of its own allocator" if relative_to == OWN else f"{relative_to}'s default"
+    return f"{what}; changes are against {whose}."
+
+
+def row_text(row: Row, metrics: Sequence[Column], relative_to: str) -> str:
+    """Write one trial for people: settings, then each metric with its change."""
+    whose = "its own default" if relative_to == OWN else f"{relative_to}'s default"
+    configuration = row.trial.configuration
+    lines = [f"trial {row.trial.number}: {configuration.allocator}"]
+    lines += [f"  {name} = {show_value(value)}" for name, value in configuration.settings]
+    if not configuration.settings:
+        lines.append("  default, nothing set")
+    lines.append(f"against {whose}:")
+    for metric in metrics:
+        value = metric.value(row.trial.measurement)
+        if value is not None:
+            shown = scale_of(metric, [row.trial.measurement]).show_with_unit(value)
+            lines.append(
+                f"  {metric.label:<20} {shown:>16}  {show_change(row.ratios[metric.name])}"
+            )
+    if row.state != FRONT:
+        lines.append(f"not on the front: {row.state}")
+    return "\n".join(lines)
