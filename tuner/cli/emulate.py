@@ -188,9 +188,10 @@ def _print(emulation: Emulation, columns: list[_Column], *, as_json: bool) -> No
     prices = emulation.calibration
     console.print(
         f"{emulation.trace}, threads {emulation.options.threads}; {names}; cost = instructions + "
-        f"{prices.c_fault:.0f} x faults + {prices.c_syscall:.0f} x system calls",
+        f"{prices.c_fault:.0f} x page faults + {prices.c_syscall:.0f} x system calls",
         style="dim",
         highlight=False,
+        soft_wrap=True,
     )
 
 
@@ -235,48 +236,26 @@ def _table(columns: list[_Column]) -> Table:
     from rich.table import Table
 
     from tuner.objectives import OBJECTIVES
+    from tuner.report.columns import column, ratio, scale_of, show_change
 
     table = Table(box=None, header_style="bold")
     table.add_column("", no_wrap=True)
-    for column in columns:
-        allocator, *settings = str(column.configuration).split(" ")
+    for shown in columns:
+        allocator, *settings = str(shown.configuration).split(" ")
         table.add_column("\n".join([allocator, *settings]), justify="right", no_wrap=True)
-        if column is not columns[0]:
+        if shown is not columns[0]:
             table.add_column("\nchange", justify="right", style="cyan", no_wrap=True)
-    for objective in OBJECTIVES.values():
-        values = [
-            objective.extract(column.evaluation.measurement)
-            if column.evaluation.measurement
-            else None
-            for column in columns
-        ]
-        if any(value is not None for value in values):
-            table.add_row(objective.label, *_cells(values, objective.unit))
-    for column in columns:
-        if column.evaluation.reason:
-            table.add_row(f"{column.configuration}: {column.evaluation.reason}")
+    measurements = [shown.evaluation.measurement for shown in columns]
+    for metric in map(column, OBJECTIVES):
+        values = [metric.value(measurement) for measurement in measurements]
+        if all(value is None for value in values):
+            continue
+        scale = scale_of(metric, measurements)
+        cells = [scale.show(values[0])]
+        for value in values[1:]:
+            cells += [scale.show(value), show_change(ratio(values[0], value))]
+        table.add_row(f"{metric.label} ({scale.unit})" if scale.unit else metric.label, *cells)
+    for shown in columns:
+        if shown.evaluation.reason:
+            table.add_row(f"{shown.configuration}: {shown.evaluation.reason}")
     return table
-
-
-def _cells(values: list[float | None], unit: str) -> list[str]:
-    asked, *defaults = values
-    cells = [_text(asked, unit)]
-    for default in defaults:
-        cells += [_text(default, unit), _change(asked, default)]
-    return cells
-
-
-def _text(value: float | None, unit: str) -> str:
-    from tuner.units import show_size
-
-    if value is None:
-        return "-"
-    if unit == "bytes":
-        return show_size(value)
-    return f"{value:,.0f} ns" if unit == "ns" else f"{value:,.0f}"
-
-
-def _change(value: float | None, default: float | None) -> str:
-    if value is None or not default:
-        return "-"
-    return f"{value / default - 1.0:+.1%}"

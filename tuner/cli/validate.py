@@ -1,0 +1,208 @@
+"""`malloc-tuner validate`: the claims of a campaign, measured on the real program."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.errors import (
+    InterruptedCampaign,
+    MissingToolError,
+    ProgramError,
+    ProgramTimeoutError,
+    SelectionError,
+    SpecError,
+    StoreError,
+)
+
+if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
+    from tuner.measure.program import ProgramRunner
+    from tuner.runs import Run
+    from tuner.validate.rounds import CountsInstructions, ValidationOptions
+    from tuner.validate.subjects import Subject
+
+_POINTS = "picks,front"
+
+
+class CountedBy(StrEnum):
+    """How instructions of the real program are counted."""
+
+    NONE = "none"
+    CACHEGRIND = "cachegrind"
+    AUTO = "auto"
+
+
+class HugePages(StrEnum):
+    """What becomes of transparent huge pages."""
+
+    KEEP = "keep"
+    NEVER = "never"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        "validate",
+        help="Measure the picks, the defaults and some dominated points on the real program.",
+        epilog=epilog(
+            "malloc-tuner validate runs/app -- ./app --its arguments",
+            "malloc-tuner validate runs/app --points knee,best,17 --rounds 10 -- ./app",
+            "malloc-tuner validate runs/app --output-file out.pdf -- ./render in.ps out.pdf",
+            errors=(
+                SpecError,
+                MissingToolError,
+                ProgramError,
+                ProgramTimeoutError,
+                StoreError,
+                SelectionError,
+                InterruptedCampaign,
+            ),
+        ),
+    )(validate)
+
+
+def validate(
+    *,
+    run: Annotated[Path, typer.Argument(help="Run folder of a campaign.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")
+    ],
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Runs of every subject; fewer than 5 decide nothing.")
+    ] = 5,
+    points: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Names of picks, numbers of trials, or the words picks, best and front.",
+        ),
+    ] = _POINTS,
+    front: Annotated[int, typer.Option(min=1, help="Most points for the word front.")] = 4,
+    dominated: Annotated[
+        int, typer.Option(min=0, help="Dominated points, which check the ranking.")
+    ] = 3,
+    instrument: Annotated[
+        CountedBy, typer.Option(help="Count instructions, once per subject; slow.")
+    ] = CountedBy.NONE,
+    ignore_output: Annotated[
+        bool, typer.Option("--ignore-output", help="Do not compare standard output.")
+    ] = False,
+    output_file: Annotated[
+        Path | None, typer.Option(help="Compare this file, which the program writes.")
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Limit of one run; default 10 times the baseline's."),
+    ] = None,
+    cpu: Annotated[int | None, typer.Option(min=0, help="Core to pin the program to.")] = None,
+    thp: Annotated[
+        HugePages, typer.Option(help="Transparent huge pages: as the machine is set, or off.")
+    ] = HugePages.KEEP,
+    sample_ms: Annotated[
+        int, typer.Option(min=1, max=10000, help="Milliseconds between two samples of memory.")
+    ] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of the order within the rounds.")] = 1,
+) -> None:
+    """Run the rounds that are missing, then print what they show."""
+    from tuner.cli.validation_tables import print_summary
+    from tuner.measure.program import Surroundings
+    from tuner.runs import load_run
+    from tuner.units import parse_duration
+    from tuner.validate.rounds import IGNORED, STDOUT, ValidationOptions
+    from tuner.validate.subjects import choose_subjects
+    from tuner.validate.summary import summarize
+
+    if ignore_output and output_file:
+        message = "--ignore-output and --output-file exclude each other"
+        raise SpecError(message)
+    counter = _counter(instrument)
+    options = ValidationOptions(
+        rounds=rounds,
+        output=IGNORED if ignore_output else str(output_file or STDOUT),
+        surroundings=Surroundings(
+            cpu=cpu,
+            timeout_s=parse_duration(timeout) / 1e9 if timeout else None,
+            sample_ms=sample_ms,
+            thp=thp.value,
+        ),
+        instrument=CountedBy.CACHEGRIND.value if counter else CountedBy.NONE.value,
+        seed=seed,
+    )
+    found = load_run(run)
+    words = [word for word in (part.strip() for part in points.split(",")) if word]
+    subjects = choose_subjects(found, words, front, dominated)
+    identifier = _measure(found, command, subjects, options, counter)
+    (record,) = (v for v in load_run(run).validations if v.identifier == identifier)
+    print_summary(summarize(found, record))
+
+
+def _counter(wanted: CountedBy) -> CountsInstructions | None:
+    from tuner.measure.counting import InstructionCounter
+
+    if wanted is CountedBy.NONE:
+        return None
+    try:
+        return InstructionCounter()
+    except MissingToolError:
+        if wanted is CountedBy.AUTO:
+            return None
+        raise
+
+
+def _measure(
+    run: Run,
+    command: list[str],
+    subjects: tuple[Subject, ...],
+    options: ValidationOptions,
+    counter: CountsInstructions | None,
+) -> int:
+    """Run the program under a progress bar; returns the validation's identifier."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from tuner.machine import read_machine
+    from tuner.measure.program import ProgramRunner
+    from tuner.records import Status
+    from tuner.store import Store, ValidationSample, store_path
+    from tuner.validate.rounds import Observer, validate
+    from tuner.validate.setup import prepare
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    progress = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+
+    def on_sample(sample: ValidationSample) -> None:
+        progress.update(task, description=f"round {sample.round + 1}  {sample.label:<20.20}")
+        progress.advance(task)
+        if sample.status is not Status.OK:
+            progress.print(f"{sample.label} is out: {sample.reason}", markup=False)
+
+    def on_notice(text: str) -> None:
+        progress.print(f"note: {text}", markup=False)
+
+    runner: ProgramRunner = ProgramRunner()
+    with Store.open(store_path(run.folder), writable=True) as store, progress:
+        task = progress.add_task("reading back", total=options.rounds * len(subjects))
+        prepared = prepare(subjects, run.campaign, os.environ)
+        progress.update(task, description="first run")
+        return validate(
+            store,
+            command,
+            prepared,
+            options=options,
+            machine=asdict(read_machine()),
+            runner=runner,
+            counter=counter,
+            observer=Observer(on_sample, on_notice),
+        )
