@@ -6,11 +6,12 @@ Colours are told apart by people with the common colour vision deficiencies
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter
 
 from tuner.errors import OutputError
 from tuner.units import show_size
@@ -24,16 +25,25 @@ FORMATS: Final = ("png", "svg", "pdf")
 
 _BLOCKS, _BYTES, _INK, _MUTED, _GRID = "#0072b2", "#d55e00", "#1c2430", "#5b6675", "#e3e7ec"
 
-_TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+_TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_SIZE_UNITS = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes"))
+
+_MOST_TICKS = 8
+"""Labels under a histogram: as many as fit beside each other."""
+
+
+def _unit_for(value: float, units: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """Return the largest unit that is not above the value, else the smallest one."""
+    return next((unit for unit in units if value >= unit[0]), units[-1])
 
 
 def _short_count(value: float) -> str:
-    """Return a power of two as people read it: ``512``, ``64Ki``, ``2Mi``."""
-    for unit in ("", "Ki", "Mi", "Gi"):
+    """Return a power of two as people read it: ``512``, ``64k``, ``2M``; k is 1024."""
+    for unit in ("", "k", "M", "G"):
         if value < 1024:  # noqa: PLR2004 - the binary step
             return f"{value:.0f}{unit}"
         value /= 1024
-    return f"{value:.0f}Ti"
+    return f"{value:.0f}T"
 
 
 def _style(axes: Axes, title: str) -> None:
@@ -48,18 +58,17 @@ def _style(axes: Axes, title: str) -> None:
 
 
 def _draw_curve(axes: Axes, info: TraceInfo) -> None:
-    duration_ns = max(1, info.totals.duration_ns)
-    scale, unit = next(
-        ((scale, unit) for scale, unit in _TIME_UNITS if duration_ns >= scale), (1.0, "ns")
-    )
-    times = info.curve.time_ns / scale
-    _style(axes, "requested bytes alive")
-    axes.fill_between(times, info.curve.live_bytes, color=_BLOCKS, alpha=0.18, linewidth=0)
-    axes.plot(times, info.curve.live_bytes, color=_BLOCKS, linewidth=1.1)
-    axes.axhline(info.mean_live_bytes, color=_MUTED, linewidth=1, linestyle="--")
+    time_scale, time_unit = _unit_for(info.totals.duration_ns, _TIME_UNITS)
+    size_scale, size_unit = _unit_for(info.totals.peak_live_bytes, _SIZE_UNITS)
+    times, live = info.curve.time_ns / time_scale, info.curve.live_bytes / size_scale
+    mean = info.mean_live_bytes / size_scale
+    _style(axes, f"requested bytes alive [{size_unit}]")
+    axes.fill_between(times, live, step="post", color=_BLOCKS, alpha=0.18, linewidth=0)
+    axes.plot(times, live, drawstyle="steps-post", color=_BLOCKS, linewidth=1.1)
+    axes.axhline(mean, color=_MUTED, linewidth=1, linestyle="--")
     axes.annotate(
         f"mean {show_size(info.mean_live_bytes)}",
-        (1.0, info.mean_live_bytes),
+        (1.0, mean),
         xycoords=("axes fraction", "data"),
         xytext=(-2, 3),
         textcoords="offset points",
@@ -67,9 +76,7 @@ def _draw_curve(axes: Axes, info: TraceInfo) -> None:
         fontsize=8,
         color=_MUTED,
     )
-    axes.set_xlabel(f"time [{unit}]", fontsize=9, color=_MUTED)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 4, 8, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: show_size(y)))
+    axes.set_xlabel(f"time [{time_unit}]", fontsize=9, color=_MUTED)
     axes.set_xlim(0, max(float(times[-1]) if len(times) else 1.0, 1e-9))
     axes.set_ylim(bottom=0)
 
@@ -90,7 +97,7 @@ def _draw_histogram(axes: Axes, title: str, histogram: Histogram, label: str) ->
     axes.bar(
         bytes_at, [100 * s / n_bytes for *_, s in bins], width, color=_BYTES, label="their bytes"
     )
-    step = max(1, len(bins) // 9)
+    step = max(1, -(-len(bins) // _MOST_TICKS))
     axes.set_xticks(
         list(places)[::step], [_short_count(low) for low, *_ in bins][::step], fontsize=8
     )
@@ -119,7 +126,9 @@ def draw(info: TraceInfo, title: str) -> Figure:
     )
     _draw_curve(axes["curve"], info)
     _draw_histogram(axes["size"], "sizes", info.size, "requested bytes, from")
-    _draw_histogram(axes["lifetime"], "lifetimes", info.lifetime, "events from birth to free, from")
+    _draw_histogram(
+        axes["lifetime"], "lifetimes", info.lifetime, "events of the trace from birth to free, from"
+    )
     return figure
 
 
