@@ -8,10 +8,10 @@ from typing import Any
 
 from tuner.report.chart_base import Chart, chart_layout
 from tuner.report.columns import column
-from tuner.report.heap import HeapPlot
+from tuner.report.heap import HeapPlot, pick_indices
 from tuner.report.history import HypervolumeHistory
 from tuner.report.parallel import ParallelPlot
-from tuner.report.style import INK, LIVE, MUTED, look
+from tuner.report.style import INK, LIVE, MUTED, look, shade
 from tuner.validate.metrics import METRICS
 from tuner.validate.summary import Claim, ValidationSummary
 
@@ -70,7 +70,7 @@ def heap_chart(plot: HeapPlot) -> Chart:
             "hoverinfo": "skip",
         }
     ]
-    for curve, dash in zip(plot.curves, dashes(plot), strict=True):
+    for curve, index in zip(plot.curves, pick_indices(plot), strict=True):
         data.append(
             {
                 "type": "scatter",
@@ -80,7 +80,7 @@ def heap_chart(plot: HeapPlot) -> Chart:
                 "line": {
                     "color": look(curve.allocator).colour,
                     "width": 1.6 if curve.is_default else 2.4,
-                    "dash": dash,
+                    "dash": "dot" if index is None else PICK_DASHES[index % len(PICK_DASHES)],
                 },
                 "name": html.escape(curve.title),
                 "hovertemplate": f"{html.escape(curve.title)}: %{{y:.1f}} {plot.y_scale.unit}"
@@ -93,20 +93,6 @@ def heap_chart(plot: HeapPlot) -> Chart:
         yaxis={"title": {"text": f"heap ({plot.y_scale.unit})"}, "rangemode": "tozero"},
     )
     return {"data": data, "layout": layout}
-
-
-def dashes(plot: HeapPlot) -> list[str]:
-    """Give each curve a dash: defaults are dotted, picks of one allocator differ."""
-    used: dict[str, int] = {}
-    found = []
-    for curve in plot.curves:
-        if curve.is_default:
-            found.append("dot")
-            continue
-        index = used.get(curve.allocator, 0)
-        used[curve.allocator] = index + 1
-        found.append(PICK_DASHES[index % len(PICK_DASHES)])
-    return found
 
 
 PICK_DASHES = ("solid", "dash", "dashdot", "longdash")
@@ -220,22 +206,6 @@ def _broken(title: str) -> str:
 
 
 _TITLE_CHARS = 13
-
-
-def shade(rank: float) -> str:
-    """Return the colour of a rank from 0.0 (least of the first objective) to 1.0.
-
-    A cut of the viridis map (Smith and van der Walt, 2015) without its light end,
-    which vanishes on white.
-    """
-    stops = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 185, 80))
-    place = min(max(rank, 0.0), 1.0) * (len(stops) - 1)
-    index = min(int(place), len(stops) - 2)
-    share = place - index
-    mixed = (
-        round(a + (b - a) * share) for a, b in zip(stops[index], stops[index + 1], strict=True)
-    )
-    return "#{:02x}{:02x}{:02x}".format(*mixed)
 
 
 # Claimed and validated

@@ -69,6 +69,19 @@ def heap_plot(run: Run, picks: Sequence[Pick]) -> HeapPlot | None:
     )
 
 
+def pick_indices(plot: HeapPlot) -> list[int | None]:
+    """Count the picks of each allocator from 0 on, for their dashes; defaults get None."""
+    used: dict[str, int] = {}
+    found: list[int | None] = []
+    for curve in plot.curves:
+        if curve.is_default:
+            found.append(None)
+        else:
+            found.append(used.get(curve.allocator, 0))
+            used[curve.allocator] = used.get(curve.allocator, 0) + 1
+    return found
+
+
 def _shown(run: Run, picks: Sequence[Pick]) -> list[tuple[Trial, str]]:
     """Return the defaults, then every picked trial once, each with its title."""
     titles: dict[int, list[str]] = {}

@@ -52,3 +52,19 @@ def look(allocator: str) -> Look:
     if allocator in _LOOKS:
         return _LOOKS[allocator]
     return _FURTHER[sum(allocator.encode()) % len(_FURTHER)]
+
+
+def shade(rank: float) -> str:
+    """Return the colour of a rank from 0.0 (least of the first objective) to 1.0.
+
+    A cut of the viridis map (Smith and van der Walt, 2015) without its light end,
+    which vanishes on white.
+    """
+    stops = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 185, 80))
+    place = min(max(rank, 0.0), 1.0) * (len(stops) - 1)
+    index = min(int(place), len(stops) - 2)
+    share = place - index
+    mixed = (
+        round(a + (b - a) * share) for a, b in zip(stops[index], stops[index + 1], strict=True)
+    )
+    return "#{:02x}{:02x}{:02x}".format(*mixed)

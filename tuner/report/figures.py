@@ -1,0 +1,184 @@
+"""Figures for papers: the report's plots drawn with matplotlib as PNG, SVG and PDF.
+
+Text stays text in SVG and PDF, so that it can be searched and restyled.  The
+same report gives the same bytes: no dates, no random identifiers.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tuner.output import write_bytes
+from tuner.report.figure_pareto import draw_pareto
+from tuner.report.heap import HeapPlot, pick_indices
+from tuner.report.history import HypervolumeHistory
+from tuner.report.parallel import ParallelPlot
+from tuner.report.style import GRID, INK, LIVE, MUTED, look, shade
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from tuner.report.page import Report
+
+_STYLE: Final[Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.0,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "malloc-tuner",
+    "pdf.fonttype": 42,
+}
+_PNG_DPI = 200
+_METADATA: Final[Mapping[str, dict[str, str | None]]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+}
+"""What would change from run to run."""
+
+WIDTH_IN = 6.3
+"""Width of a figure in inches: the text width of a one-column page."""
+_MPL_DASHES = ("-", (0, (5, 2)), (0, (5, 2, 1, 2)), (0, (9, 3)))
+"""Dashes of the picks of one allocator."""
+
+
+def write_figures(report: Report, folder: Path) -> Iterator[Path]:
+    """Draw every figure of a report and yield each file when it is written.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+    import matplotlib as mpl  # noqa: PLC0415 - half a second that other commands need not wait for
+
+    with mpl.rc_context(_STYLE):
+        for name, draw in _drawings(report):
+            figure = draw()
+            for suffix, metadata in _METADATA.items():
+                content = io.BytesIO()
+                figure.savefig(content, format=suffix, dpi=_PNG_DPI, metadata=metadata)
+                path = folder / f"{name}.{suffix}"
+                write_bytes(path, content.getvalue())
+                yield path
+
+
+def _drawings(report: Report) -> Iterator[tuple[str, Callable[[], Figure]]]:
+    """Yield name and drawing function of every figure that has something to show."""
+    for plot in report.pareto:
+        name = "front"
+        if len(report.pareto) > 1:
+            name += f"-{plot.x.column.name}-{plot.y.column.name}"
+        yield name, partial(_drawn, partial(draw_pareto, plot), 4.2)
+    if report.history:
+        yield "hypervolume", partial(_drawn, partial(_draw_history, report.history), 2.8)
+    if report.heap:
+        yield "heap", partial(_drawn, partial(_draw_heap, report.heap), 3.8)
+    for lines in report.parallel:
+        yield f"settings-{lines.allocator}", partial(_drawn, partial(_draw_parallel, lines), 3.4)
+
+
+def _drawn(draw: Callable[[Axes], None], height_in: float) -> Figure:
+    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 - see write_figures
+
+    figure = Canvas(figsize=(WIDTH_IN, height_in), layout="constrained")
+    draw(figure.subplots())
+    return figure
+
+
+def _draw_history(history: HypervolumeHistory, axes: Axes) -> None:
+    axes.step(
+        history.evaluations,
+        history.values,
+        where="post",
+        color="#0072b2",
+        linewidth=1.6,
+        label="campaign",
+    )
+    if history.defaults is not None:
+        axes.axhline(
+            history.defaults, color=MUTED, linewidth=1.1, linestyle="--", label="defaults alone"
+        )
+    axes.set_xlabel("evaluated configurations")
+    axes.set_ylabel("hypervolume /\nthat of the defaults" if history.is_relative else "hypervolume")
+    axes.set_xlim(history.evaluations[0], max(history.evaluations[-1], history.evaluations[0] + 1))
+    axes.legend(loc="lower right")
+
+
+def _draw_heap(plot: HeapPlot, axes: Axes) -> None:
+    xs = [x / plot.x_scale.divisor for x in plot.live_xs]
+    live = [value / plot.y_scale.divisor for value in plot.live_bytes]
+    axes.fill_between(xs, live, color=LIVE, linewidth=0.0, label="live bytes")
+    for curve, index in zip(plot.curves, pick_indices(plot), strict=True):
+        axes.plot(
+            [x / plot.x_scale.divisor for x in curve.xs],
+            [value / plot.y_scale.divisor for value in curve.heap_bytes],
+            color=look(curve.allocator).colour,
+            linewidth=1.1 if index is None else 1.7,
+            linestyle=":" if index is None else _MPL_DASHES[index % len(_MPL_DASHES)],
+            label=curve.title,
+        )
+    axes.set_xlabel(plot.x_title)
+    axes.set_ylabel(f"heap ({plot.y_scale.unit})")
+    axes.set_xlim(min(xs), max(xs))
+    axes.set_ylim(bottom=0.0)
+    # Below the plot: curves may be anywhere inside it.
+    figure = axes.figure
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8, handlelength=2.6)
+
+
+def _draw_parallel(plot: ParallelPlot, axes: Axes) -> None:
+    for index, axis in enumerate(plot.axes):
+        axes.plot([index, index], [0.0, 1.0], color=MUTED, linewidth=0.8, zorder=1)
+        for low, high in axis.bands:
+            axes.fill_between([index - 0.04, index + 0.04], low, high, color=LIVE, linewidth=0.0)
+        for position, text in axis.ticks:
+            axes.annotate(
+                text,
+                (index, position),
+                xytext=(5.0, 0.0),
+                textcoords="offset points",
+                fontsize=6.5,
+                va="center",
+                zorder=4,
+                bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0.0, "pad": 0.6},
+            )
+    for line in plot.lines:
+        axes.plot(
+            range(len(plot.axes)),
+            line.positions,
+            color=shade(line.rank),
+            linewidth=1.2,
+            marker="o",
+            markersize=2.2,
+            zorder=3,
+        )
+    axes.set_xticks(range(len(plot.axes)), [_stacked(axis.title) for axis in plot.axes], fontsize=7)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.set_yticks([])
+    axes.grid(visible=False)
+    axes.set_xlim(-0.25, len(plot.axes) - 0.4)
+    axes.set_ylim(-0.02, 1.02)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _stacked(title: str) -> str:
+    """Break a name at its underscores and blanks, one word a line."""
+    return title.replace("_", "_\n").replace(" ", "\n")
