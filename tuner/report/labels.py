@@ -2,7 +2,8 @@
 
 Greedy: labels are placed one after the other, each in that of a few dozen
 positions around its point that overlaps least with the labels placed before,
-with all points and with the edge; near positions win ties.  Source: the
+with all points, with the lines from points to their labels and with the edge; near
+positions win ties.  Source: the
 candidate-position model of Christensen, Marks and Shieber, "An empirical study
 of algorithms for point-feature label placement", ACM Transactions on Graphics
 14, 1995, whose greedy variant is enough for a dozen labels.
@@ -24,6 +25,10 @@ _FAR = 400.0
 """Distance that costs as much as 1 below."""
 _LABEL_COST = 20.0
 """Cost of hiding another label."""
+_LEADER_COST = 0.8
+"""Cost of each dot of a leader under a label."""
+_LEADER_STEPS = 12
+"""A leader is checked at this many places."""
 _POINT_COST = 6.0
 """Cost of hiding points."""
 _OUTSIDE_COST = 1000.0
@@ -78,24 +83,50 @@ def place_labels(
         One place per label, in the same order.
     """
     taken: list[Box] = []
+    leaders: list[Box] = []
     points = [
         Box(x - _POINT_RADIUS, y - _POINT_RADIUS, x + _POINT_RADIUS, y + _POINT_RADIUS)
         for x, y in (*obstacles, *anchors)
     ]
     placed = []
     for anchor, size in zip(anchors, sizes, strict=True):
-        options = [(dx, dy, _box((dx, dy), anchor, size)) for dx, dy in _candidates(size)]
+        options = [
+            (dx, dy, _box((dx, dy), anchor, size), _leader((dx, dy), anchor, size))
+            for dx, dy in _candidates(size)
+        ]
         costs = [
             math.hypot(dx, dy) / _FAR
             + _LABEL_COST * _covered(box, taken)
+            + _LEADER_COST * (_crossings(leader, taken) + _crossings(leaders, [box]))
             + _POINT_COST * _covered(box, points)
             + _OUTSIDE_COST * (not box.is_inside(*plot))
-            for dx, dy, box in options
+            for dx, dy, box, leader in options
         ]
-        dx, dy, box = options[costs.index(min(costs))]
+        dx, dy, box, leader = options[costs.index(min(costs))]
         placed.append(Placed(dx, dy))
         taken.append(box)
+        leaders.extend(leader)
     return placed
+
+
+def _leader(
+    place: tuple[float, float], anchor: tuple[float, float], size: tuple[float, float]
+) -> list[Box]:
+    """Return small boxes along the line from a point to its label, both ends left out."""
+    own = _box(place, anchor, size)
+    dots = []
+    for step in range(1, _LEADER_STEPS):
+        share = step / _LEADER_STEPS
+        x, y = anchor[0] + share * place[0], anchor[1] + share * place[1]
+        dot = Box(x - 1.0, y - 1.0, x + 1.0, y + 1.0)
+        if not dot.overlap(own):
+            dots.append(dot)
+    return dots
+
+
+def _crossings(dots: Sequence[Box], boxes: Sequence[Box]) -> int:
+    """Count the dots of leaders that lie in a box."""
+    return sum(dot.overlap(box) > 0.0 for dot in dots for box in boxes)
 
 
 def _covered(box: Box, others: Sequence[Box]) -> float:
