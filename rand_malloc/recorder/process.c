@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h> /* snprintf */
 #include <stdlib.h>
 #include <string.h>
@@ -124,13 +125,26 @@ static int spool_descriptor(void) {
     return process.fd;
 }
 
-int process_write(const void *bytes, size_t n_bytes, uint64_t offset) {
-    const char *from = bytes;
-    if (getpid() != process.pid) /* a child made behind fork()'s back */
-        return ESRCH;
-    int fd = spool_descriptor();
-    if (fd < 0)
-        return errno;
+/* Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, which kills.  The program did
+ * nothing to deserve it: hold the signal back while we write and swallow ours. */
+static void hold_file_size_signal(sigset_t *before) {
+    sigset_t file_size;
+    sigemptyset(&file_size);
+    sigaddset(&file_size, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &file_size, before);
+}
+
+static void release_file_size_signal(const sigset_t *before, int error) {
+    const struct timespec at_once = {0, 0};
+    sigset_t file_size;
+    sigemptyset(&file_size);
+    sigaddset(&file_size, SIGXFSZ);
+    if (error == EFBIG && !sigismember(before, SIGXFSZ))
+        syscall(SYS_rt_sigtimedwait, &file_size, NULL, &at_once, _NSIG / 8);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+static int write_all(int fd, const char *from, size_t n_bytes, uint64_t offset) {
     while (n_bytes > 0) {
         long n = syscall(SYS_pwrite64, fd, from, n_bytes, offset);
         if (n < 0 && errno != EINTR)
@@ -144,6 +158,19 @@ int process_write(const void *bytes, size_t n_bytes, uint64_t offset) {
     return 0;
 }
 
+int process_write(const void *bytes, size_t n_bytes, uint64_t offset) {
+    sigset_t before;
+    if (getpid() != process.pid) /* a child made behind fork()'s back */
+        return ESRCH;
+    int fd = spool_descriptor();
+    if (fd < 0)
+        return errno;
+    hold_file_size_signal(&before);
+    int error = write_all(fd, bytes, n_bytes, offset);
+    release_file_size_signal(&before, error);
+    return error;
+}
+
 uint64_t process_take_stride(void) {
     return __atomic_fetch_add(&process.header->n_strides, 1, __ATOMIC_RELAXED);
 }
@@ -154,7 +181,10 @@ void *process_map_stride(uint64_t stride) {
         return NULL;
     off_t offset = (off_t)(stride * SPOOL_STRIDE_BYTES);
     /* Allocated before it is mapped: a full disk is an error here, not a SIGBUS later. */
+    sigset_t before;
+    hold_file_size_signal(&before);
     int error = posix_fallocate(fd, offset, SPOOL_STRIDE_BYTES);
+    release_file_size_signal(&before, error);
     if (error != 0) {
         errno = error;
         return NULL;

@@ -1,0 +1,335 @@
+"""Real programs under the recorder: what they did is in the trace, and they do not notice."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.errors import MissingToolError, OutputError, ProgramError
+from tuner.workload.recording import Recording, record, recover
+from tuner.workload.trace import Api, Events, Op, Trace
+
+NATIVE = Path(__file__).parents[1] / "native"
+MARKER = 123457
+"""Size of the first allocation of main in the subjects."""
+
+
+@pytest.fixture(scope="session")
+def subject(tmp_path_factory: pytest.TempPathFactory) -> str:
+    program = tmp_path_factory.mktemp("subject") / "subject"
+    source = NATIVE / "recorder_subject.c"
+    subprocess.run(["cc", "-O1", "-fno-builtin", source, "-o", program, "-pthread"], check=True)
+    return str(program)
+
+
+@pytest.fixture(scope="session")
+def subject_new(tmp_path_factory: pytest.TempPathFactory) -> str:
+    program = tmp_path_factory.mktemp("subject") / "subject_new"
+    source = NATIVE / "recorder_subject_new.cc"
+    flags = ["-O1", "-fno-builtin", "-std=c++17", "-fsized-deallocation"]
+    subprocess.run(["c++", *flags, source, "-o", program], check=True)
+    return str(program)
+
+
+def command_line(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tuner.cli.main", *arguments]
+
+
+def load(path: Path) -> Events:
+    with Trace(path) as trace:
+        assert trace.totals.is_complete
+        return trace.read_all()
+
+
+def after_marker(events: Events) -> Events:
+    """Drop start-up: everything to the free of the marker."""
+    start = np.flatnonzero(events["size"] == MARKER)
+    assert len(start) == 1
+    return events[start[0] + 2 :]
+
+
+def recorded(tmp_path: Path, *command: str, follow: bool = False) -> tuple[Recording, Events]:
+    recording = record(command, tmp_path / "out.trace", follow=follow)
+    assert not (tmp_path / "out.trace.spool").exists()
+    assert [process.foreign_frees for process in recording.processes] == [0] * len(
+        recording.processes
+    )
+    return recording, load(recording.processes[0].path)
+
+
+def test_every_function_of_c_is_recorded_exactly(tmp_path: Path, subject: str) -> None:
+    _, events = recorded(tmp_path, subject, "calls")
+    calls = [
+        (Op(e["op"]), Api(e["api"]), int(e["size"]), int(e["align_log2"]))
+        for e in after_marker(events)
+    ]
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert calls == [
+        (Op.MALLOC, Api.MALLOC, 101, 0),
+        (Op.CALLOC, Api.CALLOC, 102, 0),
+        (Op.MALLOC, Api.REALLOC, 103, 0),
+        (Op.REALLOC, Api.REALLOC, 104000, 0),
+        (Op.REALLOC, Api.REALLOCARRAY, 105, 0),
+        (Op.ALIGNED, Api.MEMALIGN, 106, 6),
+        (Op.ALIGNED, Api.ALIGNED_ALLOC, 256, 7),
+        (Op.ALIGNED, Api.POSIX_MEMALIGN, 108, 12),
+        (Op.ALIGNED, Api.VALLOC, 109, page.bit_length() - 1),
+        (Op.ALIGNED, Api.PVALLOC, page, page.bit_length() - 1),
+        (Op.MALLOC, Api.MALLOC, 0, 0),
+        (Op.FREE, Api.FREE, 0, 0),
+        (Op.FREE, Api.FREE, 0, 0),
+        (Op.FREE, Api.REALLOC, 0, 0),
+        (Op.FREE, Api.FREE, 0, 0),
+        (Op.FREE, Api.FREE_SIZED, 0, 0),
+        (Op.FREE, Api.FREE_SIZED, 0, 0),
+        (Op.FREE, Api.FREE, 0, 0),
+        (Op.FREE, Api.FREE, 0, 0),
+        (Op.FREE, Api.FREE, 0, 0),
+    ]
+
+
+def test_every_form_of_new_and_delete_is_recorded(tmp_path: Path, subject_new: str) -> None:
+    recording, events = recorded(tmp_path, subject_new)
+    calls = [
+        (Op(e["op"]), Api(e["api"]), int(e["size"]), int(e["align_log2"]))
+        for e in after_marker(events)
+    ]
+    one, array, sized = (Api.NEW, Api.DELETE), (Api.NEW_ARRAY, Api.DELETE_ARRAY), Api.DELETE_SIZED
+    forms = [
+        *[(*one, 11, 0), (*array, 12, 0), (*one, 13, 0), (*array, 14, 0)],
+        *[(Api.NEW, sized, 15, 0), (Api.NEW_ARRAY, sized, 16, 0)],
+        *[(*one, 64, 6), (*array, 128, 6), (*one, 192, 6), (*array, 256, 6)],
+        *[(Api.NEW, sized, 320, 6), (Api.NEW_ARRAY, sized, 384, 6)],
+    ]
+    expected = []
+    for new, delete, size, align in forms:
+        expected += [
+            (Op.ALIGNED if align else Op.MALLOC, new, size, align),
+            (Op.FREE, delete, 0, 0),
+        ]
+    assert calls[: len(expected)] == expected
+    assert recording.ending.exit_status == 0, "bad_alloc was thrown and caught"
+
+
+def test_frees_in_other_threads_carry_their_owner(tmp_path: Path, subject: str) -> None:
+    _, events = recorded(tmp_path, subject, "threads")
+    events = after_marker(events)
+    frees = events[events["op"] == Op.FREE]
+    crossing = frees[frees["owner"] != frees["thread"]]
+    by_workers = crossing[crossing["thread"] != 0]
+    assert len(by_workers) == 4000
+    assert set(by_workers["owner"].tolist()) == {0}
+    assert (events["op"] == Op.THREAD_START).sum() == 4
+    assert (events["op"] == Op.THREAD_EXIT).sum() == 4
+
+
+def test_many_short_threads_share_few_numbers(tmp_path: Path, subject: str) -> None:
+    recording, events = recorded(tmp_path, subject, "churn")
+    assert (events["op"] == Op.THREAD_START).sum() == 300
+    assert recording.processes[0].totals.n_threads <= 4
+    assert (events["size"] == 66).sum() == 300
+    assert (events["size"] == 55).sum() == 300, "what key destructors allocate is not lost"
+
+
+def test_a_child_is_not_recorded_unless_followed(tmp_path: Path, subject: str) -> None:
+    recording, events = recorded(tmp_path, subject, "fork")
+    assert len(recording.processes) == 1
+    assert 3333 not in events["size"]
+
+
+def test_a_followed_child_begins_with_its_parents_history(tmp_path: Path, subject: str) -> None:
+    recording, _ = recorded(tmp_path, subject, "fork", follow=True)
+    parent, child = recording.processes
+    assert child.path == tmp_path / "out.2-subject.trace"
+    events = after_marker(load(child.path))
+    sizes = events["size"][events["op"] == Op.MALLOC].tolist()
+    assert sizes == [2222, 3333]
+    inherited = events["slot"][events["size"] == 2222][0]
+    assert events[1]["op"] == Op.FREE
+    assert events[1]["slot"] == inherited
+    assert 3333 not in load(parent.path)["size"]
+
+
+def test_programs_started_by_the_program_run_without_us(tmp_path: Path, subject: str) -> None:
+    done = subprocess.run(
+        command_line("record", "-o", str(tmp_path / "a.trace"), "--", subject, "exec"),
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"LD_PRELOAD": ""},
+    )
+    names = {line.partition("=")[0] for line in done.stdout.splitlines()}
+    assert "PATH" in names
+    assert not names & {"MALLOC_TUNER_RECORD", "LD_PRELOAD"}
+
+
+def test_a_killed_program_leaves_its_whole_trace(tmp_path: Path, subject: str) -> None:
+    output = tmp_path / "a.trace"
+    recorder = subprocess.Popen(
+        command_line("record", "-o", str(output), "--", subject, "forever"),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert recorder.stdout is not None
+    assert recorder.stdout.readline() == "busy\n"
+    (child,) = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+    os.kill(int(child), signal.SIGKILL)
+    assert recorder.wait() == 0
+    recorder.stdout.close()
+    events = after_marker(load(output))
+    assert len(events) > 200_000, "not even the last buffer is lost"
+    assert set(events["op"].tolist()) == {Op.MALLOC, Op.FREE}
+
+
+def test_a_crashing_program_is_reported_and_its_trace_kept(tmp_path: Path, subject: str) -> None:
+    output = tmp_path / "a.trace"
+    done = subprocess.run(
+        command_line("record", "-o", str(output), "--", subject, "crash"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == ProgramError.exit_code
+    assert "was ended by SIGSEGV; its trace is complete up to the crash" in done.stderr
+    assert 77777 in load(output)["size"]
+
+
+def test_a_failing_program_is_reported_and_its_trace_good(tmp_path: Path, subject: str) -> None:
+    output = tmp_path / "a.trace"
+    done = subprocess.run(
+        command_line("record", "-o", str(output), "--", subject, "fail"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "exited with status 3; its trace is good" in done.stderr
+    with Trace(output) as trace:
+        assert trace.metadata["exit_status"] == 3
+        assert trace.metadata["argv"] == [subject, "fail"]
+        assert "libc" in trace.metadata["allocator"]
+
+
+def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject: str) -> None:
+    output = tmp_path / "a.trace"
+    limit = 40 * 65536
+    done = subprocess.run(
+        command_line("record", "-o", str(output), "--", subject, "many"),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode == OutputError.exit_code
+    assert done.stdout == "busy\n", "the program went on"
+    assert done.stderr.count("the program goes on: cannot write the spool in") == 1
+    assert "recording stopped early: File too large" in done.stderr
+    events = after_marker(load(output))
+    assert 100_000 < len(events) < 1_000_000
+
+
+def test_a_recording_whose_command_was_killed_is_recovered(tmp_path: Path, subject: str) -> None:
+    output = tmp_path / "a.trace"
+    recorder = subprocess.Popen(
+        command_line("record", "-o", str(output), "--", subject, "forever"),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert recorder.stdout is not None
+    assert recorder.stdout.readline() == "busy\n"
+    (child,) = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+    recorder.kill()
+    recorder.wait()
+    os.kill(int(child), signal.SIGKILL)
+    recorder.stdout.close()
+    while Path(f"/proc/{child}/maps").exists() and Path(f"/proc/{child}/maps").read_text():
+        time.sleep(0.01)
+    with pytest.raises(OutputError, match=r"trace recover .*a\.trace\.spool"):
+        record([subject], output)
+    (process,) = recover(tmp_path / "a.trace.spool", output)
+    assert process.totals.n_events > 200_000
+    assert not (tmp_path / "a.trace.spool").exists()
+
+
+def test_a_static_program_is_explained(tmp_path: Path) -> None:
+    program = tmp_path / "static"
+    source = tmp_path / "static.c"
+    source.write_text("int main(void) { return 0; }\n")
+    subprocess.run(["cc", "-static", source, "-o", program], check=True)
+    with pytest.raises(ProgramError, match="nothing was recorded: it is statically linked"):
+        record([str(program)], tmp_path / "a.trace")
+    assert not list(tmp_path.glob("a.trace*"))
+
+
+def test_a_missing_program_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingToolError, match="no-such-program: cannot be started: No such file"):
+        record(["no-such-program"], tmp_path / "a.trace")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unwritable_place_is_told_before_the_program_runs(tmp_path: Path, subject: str) -> None:
+    with pytest.raises(OutputError, match="cannot write here: No such file"):
+        record([subject], tmp_path / "nowhere" / "a.trace")
+    with pytest.raises(OutputError, match="is a folder"):
+        record([subject], tmp_path)
+
+
+def test_output_of_a_program_is_unchanged(tmp_path: Path) -> None:
+    command = ["sort", "--parallel=2", __file__]
+    bare = subprocess.run(command, capture_output=True, check=True)
+    under = subprocess.run(
+        command_line("record", "-o", str(tmp_path / "a.trace"), "--", *command),
+        capture_output=True,
+        check=True,
+    )
+    assert under.stdout == bare.stdout
+
+
+def valgrind_calls(*command: str) -> Counter[tuple[str, int]]:
+    """Return what valgrind saw: calls by name and size; a free has size 0."""
+    flags = ["--tool=dhat", "--dhat-out-file=/dev/null", "--trace-malloc=yes"]
+    done = subprocess.run(
+        ["valgrind", *flags, "--run-libc-freeres=no", "--run-cxx-freeres=no", *command],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=True,
+    )
+    calls: Counter[tuple[str, int]] = Counter()
+    for line in done.stderr.splitlines():
+        match = re.match(r"--\d+-- (\w+)\((.*?)\)", line)
+        if match is None:
+            continue
+        name, numbers = match[1], [int(n, 0) for n in re.findall(r"0x[0-9A-F]+|\d+", match[2])]
+        if name == "malloc":
+            calls["malloc", numbers[0]] += 1
+        elif name == "calloc":
+            calls["calloc", numbers[0] * numbers[1]] += 1
+        elif name == "realloc":
+            calls["realloc" if numbers[0] else "malloc", numbers[1]] += 1
+        elif name == "free" and numbers[0]:
+            calls["free", 0] += 1
+    return calls
+
+
+def test_no_event_is_lost_compared_with_valgrind(tmp_path: Path) -> None:
+    environment_free = ["env", "-i", "LC_ALL=C", "sort", __file__]
+    record(environment_free[3:], tmp_path / "a.trace")
+    events = load(tmp_path / "a.trace")
+    ours = Counter(
+        (Op(op).name.lower(), int(size))
+        for op, size in zip(events["op"], events["size"], strict=True)
+        if op < Op.THREAD_START
+    )
+    seen = valgrind_calls(*environment_free[3:])
+    assert sum(seen.values()) > 50
+    assert ours == seen

@@ -1,0 +1,163 @@
+/* recorder_subject.c - a program whose allocations are known, for test_record.py.
+ *
+ * usage: recorder_subject calls|threads|churn|fork|forever|crash|many|exec|fail|plain
+ * Whatever happens before main allocates MARKER bytes is start-up, not of the test.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    MARKER = 123457,
+    N_BLOCKS = 1000,
+    N_THREADS = 4,
+    N_CHURN = 300
+};
+
+/* The compiler must not see that a block is unused. */
+static void *keep(void *block) {
+    __asm__ volatile("" : "+r"(block) : : "memory");
+    return block;
+}
+
+void free_sized(void *block, size_t size) __attribute__((weak));
+void free_aligned_sized(void *block, size_t alignment, size_t size) __attribute__((weak));
+
+/* Every function once, each size once. */
+static void call_everything(void) {
+    void *aligned = NULL;
+    void *a = keep(malloc(101));
+    void *b = keep(calloc(3, 34));
+    void *c = keep(realloc(NULL, 103));
+    c = keep(realloc(c, 104000));
+    c = keep(reallocarray(c, 5, 21));
+    void *d = keep(memalign(64, 106));
+    void *e = keep(aligned_alloc(128, 256));
+    if (posix_memalign(&aligned, 4096, 108) != 0)
+        abort();
+    void *f = keep(valloc(109));
+    void *g = keep(pvalloc(110));
+    free(keep(malloc(0)));
+    if (keep(malloc(SIZE_MAX / 2)) != NULL || keep(calloc(SIZE_MAX, 2)) != NULL ||
+        realloc(a, SIZE_MAX / 2) != NULL || reallocarray(a, SIZE_MAX, 2) != NULL)
+        abort();
+    free(NULL);
+    free(a);
+    if (realloc(b, 0) != NULL)
+        abort();
+    free(c);
+    if (free_sized != NULL && free_aligned_sized != NULL) {
+        free_sized(d, 106);
+        free_aligned_sized(e, 128, 256);
+    }
+    free(aligned);
+    free(f);
+    free(g);
+}
+
+/* ---- threads: blocks made in main are freed elsewhere ---- */
+
+static void *blocks[N_THREADS][N_BLOCKS];
+
+static void *free_all(void *of_thread) {
+    void **list = of_thread;
+    for (int i = 0; i < N_BLOCKS; i++)
+        free(list[i]);
+    return keep(malloc(77));
+}
+
+static void run_threads(void) {
+    pthread_t threads[N_THREADS];
+    for (int t = 0; t < N_THREADS; t++)
+        for (int i = 0; i < N_BLOCKS; i++)
+            blocks[t][i] = keep(malloc(48));
+    for (int t = 0; t < N_THREADS; t++)
+        pthread_create(&threads[t], NULL, free_all, blocks[t]);
+    for (int t = 0; t < N_THREADS; t++) {
+        void *last;
+        pthread_join(threads[t], &last);
+        free(last);
+    }
+}
+
+/* ---- churn: many threads, few at once; each leaves work to a key destructor ---- */
+
+static pthread_key_t late_key;
+
+static void allocate_late(void *value) {
+    free(value);
+    free(keep(malloc(55)));
+}
+
+static void *short_life(void *unused) {
+    (void)unused;
+    pthread_setspecific(late_key, keep(malloc(66)));
+    return NULL;
+}
+
+static void churn_threads(void) {
+    pthread_key_create(&late_key, allocate_late);
+    for (int i = 0; i < N_CHURN; i++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, short_life, NULL);
+        pthread_join(thread, NULL);
+    }
+}
+
+/* ---- processes ---- */
+
+static void fork_child(void) {
+    void *inherited = keep(malloc(2222));
+    pid_t child = fork();
+    if (child == 0) {
+        free(inherited);
+        free(keep(malloc(3333)));
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    free(inherited);
+}
+
+static void exec_env(void) {
+    execlp("env", "env", (char *)NULL);
+}
+
+static void allocate_for(long n) {
+    for (long i = 0; i < n || n < 0; i++) {
+        free(keep(malloc(40)));
+        if (i == 100000)
+            (void)!write(STDOUT_FILENO, "busy\n", 5);
+    }
+}
+
+int main(int argc, char **argv) {
+    const char *mode = argc > 1 ? argv[1] : "plain";
+    free(keep(malloc(MARKER)));
+    if (strcmp(mode, "calls") == 0)
+        call_everything();
+    else if (strcmp(mode, "threads") == 0)
+        run_threads();
+    else if (strcmp(mode, "churn") == 0)
+        churn_threads();
+    else if (strcmp(mode, "fork") == 0)
+        fork_child();
+    else if (strcmp(mode, "exec") == 0)
+        exec_env();
+    else if (strcmp(mode, "many") == 0)
+        allocate_for(500000);
+    else if (strcmp(mode, "forever") == 0)
+        allocate_for(-1);
+    else if (strcmp(mode, "crash") == 0)
+        free(keep(malloc(77777))), raise(SIGSEGV);
+    else if (strcmp(mode, "fail") == 0)
+        return 3;
+    _exit(0); /* what stdio and libc free at exit is not of the test */
+}
