@@ -431,6 +431,11 @@ def test_an_option_that_mimalloc_does_not_print_is_unknown_to_it() -> None:
     ]
 
 
+def test_nothing_is_believed_when_mimalloc_printed_nothing() -> None:
+    report = replace(recorded("mimalloc"), messages="")
+    assert problems(report, "mimalloc", max_segment_reclaim=64) != []
+
+
 def fake_probe(monkeypatch: pytest.MonkeyPatch, adapter: Allocator, report: ProbeReport) -> None:
     monkeypatch.setattr(adapter, "observe", lambda _environment: report)
 
@@ -526,6 +531,11 @@ def test_the_list_of_the_loader_is_read_in_hexadecimal_and_decimal() -> None:
 )
 def test_both_forms_of_mimalloc_version_numbers_are_read(number: int, expected: str) -> None:
     assert expected == version_text(number)
+
+
+def test_version_3_of_mimalloc_prints_its_name_only_once() -> None:
+    text = "mimalloc: process init: 0x7F\nv3.4.3, release\noption 'purge_delay': 1000 \n"
+    assert parse_options(text) == {"purge_delay": 1000}
 
 
 def test_sizes_that_mimalloc_prints_in_kibibytes_become_bytes() -> None:

@@ -62,8 +62,10 @@ class Allocator(abc.ABC):
     name: ClassVar[str]
     """Name of the adapter, of its file in configs/allocators and of its genes."""
     unproven: ClassVar[frozenset[str]] = frozenset()
-    """Settings of which only the request can be read, not the effect, or nothing at all;
-    they are accepted only within the scale of the search-space file."""
+    """Settings of which less than the whole effect can be seen; they are accepted only
+    within the scale of the search-space file."""
+    unreadable: ClassVar[frozenset[str]] = frozenset()
+    """Of these, the ones that some builds give no way at all to see."""
 
     def __init__(self, file: AllocatorFile | None = None, library: Path | None = None) -> None:
         """Use a search-space file instead of the shipped one, or another library."""
@@ -255,7 +257,7 @@ class Allocator(abc.ABC):
         if setting in self.unproven and not _on_scale(self.file.find(setting, version), asked):
             return False
         if setting not in effective:
-            return setting in self.unproven
+            return setting in self.unreadable
         return self.agrees(setting, asked, effective[setting], report)
 
     def _check_known(self, installation: Installation, configuration: Configuration) -> None:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from tuner.allocators.probe import ProbeReport
     from tuner.records import Configuration, Value
 
-_OPTION = re.compile(r"mimalloc: option '(?P<name>\w+)':\s*(?P<value>-?\d+)(?P<unit>\s*KiB)?")
+_OPTION = re.compile(
+    r"^(?:mimalloc: )?option '(?P<name>\w+)':\s*(?P<value>-?\d+)(?P<unit> KiB)?", re.MULTILINE
+)
+"""One line per option; version 3 has the prefix in its first line only."""
 _SIZES_KIB: Final = frozenset({"minimal_purge_size", "arena_reserve"})
 _LONG_FORM: Final = 10000
 """Version numbers from here on have two digits per part: 30403 is 3.4.3, 209 is 2.0.9."""

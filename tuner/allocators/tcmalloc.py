@@ -26,6 +26,7 @@ class Tcmalloc(Allocator):
     unproven: ClassVar[frozenset[str]] = frozenset(
         {"release_rate", "skip_sbrk", "transfer_num_obj"}
     )
+    unreadable: ClassVar[frozenset[str]] = frozenset({"release_rate", "skip_sbrk"})
 
     def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
         """Return one variable per setting; booleans as 1 and 0, all it surely understands."""
