@@ -1,0 +1,233 @@
+"""From a campaign file to what a campaign needs: spaces, evaluator, record, store.
+
+Nothing is searched here.  What can go wrong before the first evaluation goes
+wrong here: no library, no trace, no instrument, a store of another campaign.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import tuner
+from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts, get_allocator
+from tuner.campaign.identity import check_same
+from tuner.errors import OutputError, TraceError
+from tuner.machine import read_machine
+from tuner.measure.calibration import Calibration, load_calibration
+from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator, options_record
+from tuner.measure.instruments import ask_emulator, find_instruments
+from tuner.objectives import parse_constraint
+from tuner.search import population_for
+from tuner.space import Parameter, Space, joint_space
+from tuner.spec import AllocatorFile, CampaignSpec, dump_campaign
+from tuner.spec.campaign import allocator_files
+from tuner.store import AllocatorRecord, CampaignRecord, Store
+from tuner.workload.info import describe
+from tuner.workload.trace import Trace
+
+CAMPAIGN_FILE = "campaign.toml"
+"""The effective campaign file in a run folder, with absolute paths."""
+
+_LIBRARIES = ("numpy", "scipy", "pymoo", "deap", "moocore")
+"""Libraries whose version may change what is searched or shown."""
+
+_COUNTED = frozenset({"cost", "instructions"})
+"""Objectives for which instructions have to be counted."""
+
+Located = Mapping[str, tuple[Allocator, Installation]]
+"""Adapter and installation of every allocator, in the campaign's order."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign that is ready to run; close its store in the end."""
+
+    store: Store
+    spaces: tuple[Space, ...]
+    """One space of all allocators for a joint search, else one for each."""
+    evaluator: EmulatorEvaluator
+
+
+def open_campaign(spec: CampaignSpec, run: Path) -> Campaign:
+    """Set a campaign up, and create its store or open the one there is.
+
+    Args:
+        spec: what to do; more evaluations than the store has extend the campaign.
+        run: the run folder, made when missing.
+
+    Raises:
+        MissingToolError: a library, the emulator or an instrument is not here.
+        TraceError: the trace cannot be read.
+        SpecError: a constraint is wrong.
+        StoreError: the store is locked, damaged or of another campaign.
+        OutputError: the run folder cannot be written.
+    """
+    for text in spec.constraints:
+        parse_constraint(text)
+    located = locate(spec)
+    parts = _parts(spec, located)
+    spaces = make_spaces(parts, spec.search)
+    options = emulation_options(spec)
+    wanted = make_record(spec, located, spaces, options)
+    if Store.exists(run):
+        store = Store.open(run, writable=True)
+        try:
+            _continue(store, wanted, run)
+        except BaseException:
+            store.close()
+            raise
+    else:
+        store = Store.create(run, wanted)
+        _write_campaign_file(spec, run)
+    # The prices of the campaign are those it began with.
+    prices = Calibration.from_record(store.campaign().calibration)
+    emulation = Emulation(spec.trace, located, prices, options)
+    return Campaign(store, spaces, EmulatorEvaluator(emulation))
+
+
+def locate(spec: CampaignSpec) -> Located:
+    """Find every allocator of a campaign.
+
+    Raises:
+        MissingToolError: a library is not on this machine; names the package.
+    """
+    files: Mapping[str, AllocatorFile] = allocator_files(spec)
+    adapters = [
+        get_allocator(text, files[choice.name])
+        for text, choice in zip(spec.allocators, spec.choices, strict=True)
+    ]
+    return {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
+
+
+def _parts(spec: CampaignSpec, located: Located) -> dict[str, tuple[Parameter, ...]]:
+    """Return the parameters of every allocator that can act on this trace and machine."""
+    host, workload = HostFacts.detect(), _workload(spec)
+    return {
+        name: adapter.parameters(installation, host, workload, spec.space.get(name))
+        for name, (adapter, installation) in located.items()
+    }
+
+
+def _workload(spec: CampaignSpec) -> WorkloadFacts:
+    with Trace(spec.trace) as trace:
+        info = describe(trace)
+    freed_bytes = info.allocated_bytes - info.never_freed_bytes
+    return WorkloadFacts(info.totals.n_threads, info.totals.duration_ns, freed_bytes)
+
+
+def make_spaces(parts: Mapping[str, Sequence[Parameter]], search: str) -> tuple[Space, ...]:
+    """Return one space of all allocators for a joint search, else one for each."""
+    if search == "joint":
+        return (joint_space(parts),)
+    return tuple(joint_space({name: parameters}) for name, parameters in parts.items())
+
+
+def emulation_options(spec: CampaignSpec) -> EmulationOptions:
+    """Return how every evaluation is run, with the instrument chosen.
+
+    ``auto`` becomes the name of the instrument, because a campaign that another
+    instrument continued would compare counts that cannot be compared.
+    """
+    chosen = spec.emulation
+    names = {parse_constraint(text).objective for text in spec.constraints}
+    is_counted = chosen.threads == "baton" and _COUNTED & (names | set(spec.objectives))
+    instrument: str = chosen.instrument if is_counted else "none"
+    if instrument == "auto":
+        working = [found.name for found in find_instruments() if found.works]
+        instrument = working[0] if working else "auto"  # the emulator tells what is missing
+    return EmulationOptions(
+        instrument=instrument,
+        threads=chosen.threads,
+        thp=chosen.thp,
+        touch=chosen.touch,
+        timeout_s=chosen.timeout_ns / 1e9,
+    )
+
+
+def make_record(
+    spec: CampaignSpec, located: Located, spaces: Sequence[Space], options: EmulationOptions
+) -> CampaignRecord:
+    """Return the record the campaign would have if it were created now."""
+    return CampaignRecord(
+        name=spec.name,
+        trace_path=str(spec.trace),
+        trace_sha256=_digest(spec.trace),
+        objectives=spec.objectives,
+        constraints=spec.constraints,
+        strategy=spec.strategy,
+        population=population_for(spec.evaluations // len(spaces)),
+        seed=spec.seed,
+        search=spec.search,
+        budget=spec.evaluations,
+        recheck_share=spec.recheck.share,
+        space=tuple(_gene(parameter) for space in spaces for parameter in space.parameters),
+        seed_configurations=spec.seeds,
+        emulation=options_record(options),
+        allocators={
+            name: AllocatorRecord(str(found.library) if found.library else None, found.version)
+            for name, (_, found) in located.items()
+        },
+        versions=versions(),
+        machine=_plain(asdict(read_machine())),
+        calibration=load_calibration().as_record(),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of all that may change a number or a proposal."""
+    libraries = {name: metadata.version(name) for name in _LIBRARIES}
+    return {
+        "malloc-tuner": tuner.__version__,
+        "rand_malloc": ask_emulator("--version").strip().removeprefix("rand_malloc "),
+        "python": platform.python_version(),
+        **libraries,
+    }
+
+
+def _continue(store: Store, wanted: CampaignRecord, run: Path) -> None:
+    stored = store.campaign()
+    check_same(stored, wanted, str(run))
+    if wanted.budget > stored.budget:
+        store.set_budget(wanted.budget)
+
+
+def _write_campaign_file(spec: CampaignSpec, run: Path) -> None:
+    path = run / CAMPAIGN_FILE
+    try:
+        path.write_text(dump_campaign(spec), encoding="utf-8")
+    except OSError as error:
+        message = f"{path}: cannot be written ({error.strerror}); make room or permissions"
+        raise OutputError(message) from error
+
+
+def _gene(parameter: Parameter) -> dict[str, Any]:
+    """Return a parameter as it stands in a record."""
+    condition = parameter.condition
+    return {
+        "name": parameter.name,
+        "levels": list(parameter.levels),
+        "ordered": parameter.ordered,
+        "condition": [condition.parameter, list(condition.values)] if condition else None,
+        "is_structural": parameter.is_structural,
+        "resting": parameter.resting,
+    }
+
+
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return facts as they come back from a store: lists for tuples."""
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in facts.items()}
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror}; make one with `malloc-tuner record`"
+        raise TraceError(message) from error

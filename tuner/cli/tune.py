@@ -1,0 +1,246 @@
+"""`malloc-tuner tune`: search the settings of allocators on a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.errors import (
+    InterruptedCampaign,
+    MissingToolError,
+    OutputError,
+    ProgramError,
+    RepeatabilityError,
+    SpecError,
+    StoreError,
+    TraceError,
+)
+
+if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
+    from rich.table import Table
+
+    from tuner.campaign.progress import Listener
+    from tuner.campaign.summary import Summary
+    from tuner.spec import CampaignSpec
+    from tuner.store import CampaignRecord
+
+DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc"
+"""What is searched when no campaign file says otherwise."""
+
+RUNS = Path("runs")
+"""Where run folders are made."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        "tune",
+        help=(
+            "Search the allocators' settings on a trace. Interrupted or killed, the same command "
+            "continues; with more evaluations it extends a finished campaign."
+        ),
+        epilog=epilog(
+            "malloc-tuner tune configs/campaigns/demo.toml",
+            "malloc-tuner tune --trace app.trace --allocators glibc,jemalloc --evaluations 300",
+            'malloc-tuner tune --trace app.trace --constraint "peak_heap <= 2 GiB" -o runs/app',
+            errors=(
+                SpecError,
+                MissingToolError,
+                TraceError,
+                ProgramError,
+                StoreError,
+                OutputError,
+                RepeatabilityError,
+                InterruptedCampaign,
+            ),
+        ),
+    )(tune)
+
+
+def tune(
+    *,
+    campaign: Annotated[
+        Path | None, typer.Argument(help="Campaign file, or a run folder to continue.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="RUN", help="Run folder; runs/<name> if not given."),
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Trace to tune for, when there is no campaign file.")
+    ] = None,
+    allocators: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[:PATH],...", help=f"Default: {DEFAULT_ALLOCATORS}."),
+    ] = None,
+    evaluations: Annotated[
+        int | None, typer.Option(min=1, help="Distinct configurations to measure.")
+    ] = None,
+    objectives: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="What to minimise; default: mean_heap,cost."),
+    ] = None,
+    constraint: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help='Such as "cost <= default * 1.02"; repeatable.'),
+    ] = None,
+    strategy: Annotated[str | None, typer.Option(help="nsga2, deap-nsga2 or random.")] = None,
+    search: Annotated[
+        str | None, typer.Option(help="joint, or separate: one study per allocator.")
+    ] = None,
+    space: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Search-space file instead of the shipped; repeatable."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Decides every choice.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Evaluations at a time; default: one per core.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Read what is wanted, run it, print what was found."""
+    options: dict[str, Any] = {
+        "allocators": _words(allocators),
+        "evaluations": evaluations,
+        "objectives": _words(objectives),
+        "constraints": constraint,
+        "strategy": strategy,
+        "search": search,
+        "seed": seed,
+        "space_files": [str(file) for file in space] if space else None,
+        "trace": str(trace) if trace else None,
+    }
+    spec, run = read_spec(campaign, output, options)
+    record, summary = _run(spec, run, workers, quiet=quiet)
+    _print(record, summary, run)
+
+
+def read_spec(
+    campaign: Path | None, output: Path | None, options: dict[str, Any]
+) -> tuple[CampaignSpec, Path]:
+    """Return the campaign and its run folder.
+
+    Args:
+        campaign: campaign file or run folder; None when the options say it all.
+        output: run folder; None for the folder given as `campaign`, else runs/<name>.
+        options: keys of a campaign file with None for those not given.
+
+    Raises:
+        SpecError: neither a campaign nor a trace is given, or something is wrong in them.
+    """
+    from tuner.campaign.setup import CAMPAIGN_FILE
+    from tuner.spec import campaign_from_options, load_campaign
+
+    given = {key: value for key, value in options.items() if value is not None}
+    if campaign is not None:
+        is_run = campaign.is_dir()
+        spec = load_campaign(campaign / CAMPAIGN_FILE if is_run else campaign, given)
+        run = output or (campaign if is_run else None)
+    elif "trace" in given:
+        given.setdefault("allocators", DEFAULT_ALLOCATORS.split(","))
+        spec, run = campaign_from_options(**given), output
+    else:
+        message = "give a campaign file, or a trace with --trace; see `malloc-tuner tune --help`"
+        raise SpecError(message)
+    return spec, run or RUNS / spec.name
+
+
+def _run(
+    spec: CampaignSpec, run: Path, workers: int | None, *, quiet: bool
+) -> tuple[CampaignRecord, Summary]:
+    from tuner.campaign.runner import Runner
+    from tuner.campaign.setup import open_campaign
+    from tuner.campaign.summary import summarise
+    from tuner.measure.executor import LocalExecutor, measuring_cpus
+
+    # Free-running threads are measured for their contention: one campaign, one evaluation.
+    n_workers = workers or (1 if spec.emulation.threads == "free" else None)
+    cpus = measuring_cpus(n_workers)
+    ready = open_campaign(spec, run)
+    with ready.store, LocalExecutor(ready.evaluator, cpus) as executor:
+        with _listener(quiet=quiet) as listener:
+            trials = Runner(ready.store, ready.spaces, executor, listener).run()
+        record = ready.store.campaign()
+    return record, summarise(record, trials)
+
+
+@contextlib.contextmanager
+def _listener(*, quiet: bool) -> Iterator[Listener]:
+    from rich.console import Console
+
+    from tuner.campaign.live import LiveProgress
+    from tuner.campaign.progress import LineProgress, Silence
+
+    console = Console(stderr=True)
+    if quiet:
+        yield Silence()
+    elif console.is_terminal:
+        with LiveProgress(console) as live:
+            yield live
+    else:
+        yield LineProgress(sys.stderr)
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",")]
+
+
+def _print(record: CampaignRecord, summary: Summary, run: Path) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_table(record, summary))
+    console.print()
+    trials = {line.trial.number: line.trial for line in summary.lines}
+    for number in sorted(
+        number for number, trial in trials.items() if not trial.configuration.is_default
+    ):
+        console.print(
+            f"  trial {number}: {trials[number].configuration}", markup=False, soft_wrap=True
+        )
+    gain = f", hypervolume {summary.gain:.2f} x that of the defaults" if summary.gain else ""
+    console.print(
+        f"\n{summary.n_trials} configurations, {summary.n_failed} failed, "
+        f"{summary.n_infeasible} break a constraint, {summary.n_front} on the front{gain}",
+        soft_wrap=True,
+    )
+    console.print(
+        f"run folder: {run}\n\nnext:\n"
+        f"  malloc-tuner front {run}\n"
+        f"  malloc-tuner pick {run} --knee\n"
+        f"  malloc-tuner validate {run} -- PROGRAM ARGUMENTS\n"
+        f"  malloc-tuner report {run}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _table(record: CampaignRecord, summary: Summary) -> Table:
+    """Return a row per allocator and pick; changes are against the baseline's default."""
+    from rich.table import Table
+
+    from tuner.objectives import show_value
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("trial", justify="right")
+    for name in record.objectives:
+        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("change", justify="right", style="cyan", no_wrap=True)
+    for line in summary.lines:
+        cells = []
+        for name, value, change in zip(
+            record.objectives, line.trial.objectives or (), line.changes, strict=True
+        ):
+            cells += [show_value(name, value), "" if change is None else f"{change:+.1%}"]
+        mark = " *" if line.on_front else ""
+        table.add_row(line.title + mark, str(line.trial.number), *cells)
+    table.caption = f"* on the front; changes from the default of {record.baseline}"
+    table.caption_justify = "left"
+    return table
