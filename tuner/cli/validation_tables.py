@@ -55,9 +55,11 @@ def print_summary(summary: ValidationSummary) -> None:
 
 def _reading(summary: ValidationSummary) -> str:
     return (
-        "Real changes are medians of the ratios to the baseline of the same round, with bootstrap "
+        "Claimed: in emulation. Expected: the difference claimed, in bytes or priced in time, on "
+        "top of the real baseline. "
+        "Real: the median of the ratios to the baseline of the same round, with bootstrap "
         f"intervals corrected for {summary.n_claims} claims; an interval that holds 0 % shows no "
-        "difference, which does not mean that there is none. CPU time stands for cost."
+        "difference, which does not mean that there is none."
     )
 
 
@@ -114,15 +116,14 @@ def _change(ratio: Estimate | None) -> str:
 
 
 def _claims(summary: ValidationSummary) -> Table:
-    table = _table(
-        "Claimed and real", "subject", "objective", "claimed", "real", "interval", "verdict"
-    )
+    heads = ("objective", "claimed", "expected", "real", "interval", "verdict")
+    table = _table("Claimed and real", "subject", *heads)
     for found in summary.subjects:
         for index, claim in enumerate(found.claims):
             label = found.subject.label if index == 0 else ""
             table.add_row(label, *_claim(claim))
         if found.verdict:
-            table.add_row("", "", "", "", "overall", _styled(found.verdict))
+            table.add_row("", "", "", "", "", "overall", _styled(found.verdict))
     return table
 
 
@@ -130,8 +131,14 @@ def _claim(claim: Claim) -> tuple[str, ...]:
     name = find_objective(claim.objective).label
     if claim.metric != claim.objective:
         name = f"{name} / {METRICS[claim.metric].label}"
-    claimed = show_change(claim.claimed_ratio)
-    return name, claimed, _change(claim.real_ratio), _interval(claim.real_ratio), claim.verdict
+    return (
+        name,
+        show_change(claim.claimed_ratio),
+        show_change(claim.expected_ratio),
+        _change(claim.real_ratio),
+        _interval(claim.real_ratio),
+        claim.verdict,
+    )
 
 
 def _interval(ratio: Estimate | None) -> str:

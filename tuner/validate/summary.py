@@ -3,6 +3,10 @@
 Everything is computed from the raw samples of one validation by pure functions;
 tables and reports only show it.
 
+A claim is a difference: so many bytes or instructions less than the baseline.
+Added to what the real baseline uses it becomes the ratio that is expected of
+the real program, whose own code and data do not change with the allocator.
+
 Each claim "this setting uses less than the baseline" is one test.  The
 intervals that decide are corrected for their number by Bonferroni's rule.  A
 difference counts only when it is also larger than `MINIMAL_EFFECT`, since
@@ -77,6 +81,9 @@ class Claim:
     """Emulated, in the unit of the objective."""
     claimed_ratio: float
     """Emulated, relative to the emulated baseline."""
+    expected_ratio: float | None
+    """What the claim means for the real program: the emulated difference to the baseline,
+    added to the real baseline and divided by it; None when its price is not known."""
     real_ratio: Estimate | None
     """Real, relative to the real baseline; the interval is corrected for the number of claims."""
     verdict: Verdict
@@ -155,10 +162,11 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
     baseline = next(s for s in subjects if s.label == record.baseline)
     checked = _checked_objectives(run, record)
     trials = {trial.configuration: trial for trial in run.trials if trial.measurement}
+    prices = run.campaign.calibration
     n_claims = max(
         1, len(checked) * sum(s != baseline and s.configuration in trials for s in subjects)
     )
-    samples = _Samples(record, 1.0 - 0.05 / n_claims)
+    samples = _Samples(record, 1.0 - 0.05 / n_claims, prices.get("ns_per_instruction"))
     summaries = tuple(
         _summarize_subject(subject, baseline, samples, checked, trials) for subject in subjects
     )
@@ -180,6 +188,8 @@ class _Samples:
     record: ValidationRecord
     claim_confidence: float
     """Confidence of the intervals that decide claims, corrected."""
+    ns_per_instruction: float | None
+    """Price on the machine of the campaign."""
 
     def good(self, label: str) -> list[ValidationSample]:
         """Return the successful runs of a subject, by round."""
@@ -198,6 +208,21 @@ class _Samples:
         return stats.ratio_estimate(
             [theirs[r] for r in rounds], [base[r] for r in rounds], confidence=confidence
         )
+
+    def expected_ratio(self, metric: Metric, unit: str, difference: float) -> float | None:
+        """Return what an emulated difference means for the real program.
+
+        Args:
+            metric: what is measured on it.
+            unit: of the objective.
+            difference: emulated value less that of the emulated baseline.
+        """
+        found = (metric.extract(sample) for sample in self.good(self.record.baseline))
+        base = stats.median_estimate([float(value) for value in found if value is not None])
+        scale = self.ns_per_instruction if (unit, metric.unit) == ("instructions", "ns") else 1.0
+        if scale is None or base is None or base.median <= 0.0:
+            return None
+        return 1.0 + difference * scale / base.median
 
     def _by_round(self, label: str, metric: Metric) -> dict[int, float]:
         found = ((sample.round, metric.extract(sample)) for sample in self.good(label))
@@ -263,10 +288,12 @@ def _claims(
         value = objectives.objective_value(theirs.measurement, objective)
         reference = objectives.objective_value(base.measurement, objective)
         if reference > 0.0:
-            real = samples.ratio(subject.label, metric, samples.claim_confidence)
+            unit = objectives.find_objective(objective).unit
             ratio = value / reference
-            verdict = judge(ratio, real)
-            claims.append(Claim(objective, metric.name, value, ratio, real, verdict))
+            expected = samples.expected_ratio(metric, unit, value - reference)
+            real = samples.ratio(subject.label, metric, samples.claim_confidence)
+            verdict = judge(ratio if expected is None else expected, real)
+            claims.append(Claim(objective, metric.name, value, ratio, expected, real, verdict))
     return claims
 
 
@@ -274,7 +301,7 @@ def judge(claimed_ratio: float, real: Estimate | None) -> Verdict:
     """Compare a claimed change with the real one.
 
     Args:
-        claimed_ratio: emulated value over emulated baseline, above 0.
+        claimed_ratio: what is expected of the real program, relative to its baseline.
         real: of the real program, with its corrected interval.
     """
     if real is None or real.interval is None or real.n < MINIMAL_ROUNDS:
