@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "export",
-        help="Write a pick as environment file, script, systemd, Docker, Kubernetes or JSON.",
+        help="Write a pick for a shell, systemd, Docker or Kubernetes.",
         epilog=epilog(
             "malloc-tuner export runs/app --format env -o malloc.env",
             "malloc-tuner export runs/app --pick no-regret --format sh -o malloc.sh",

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "front",
-        help="Print the Pareto front of a run, with the defaults and what each point gains.",
+        help="Print the Pareto front of a run, and what each point gains.",
         epilog=epilog(
             "malloc-tuner front runs/app",
             "malloc-tuner front runs/app --objectives peak_heap,faults",

@@ -12,28 +12,32 @@ import platform
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib import import_module, util
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import tuner
+from tuner.cli import (
+    doctor,
+    emulate,
+    export,
+    front,
+    pick,
+    record,
+    report,
+    trace,
+    tune,
+    validate,
+)
 from tuner.cli.epilog import exit_code_table, exit_codes
 from tuner.errors import TunerError
 
-COMMANDS = (
-    "record",
-    "trace",
-    "emulate",
-    "tune",
-    "front",
-    "pick",
-    "validate",
-    "report",
-    "export",
-    "doctor",
-)
-"""Modules of the commands, in the order of use, which is the order of the help."""
+MODULES = (record, trace, emulate, tune, front, pick, validate, report, export, doctor)
+"""The commands' modules, in the order of use."""
+
+COMMANDS = tuple(module.__name__.rpartition(".")[2] for module in MODULES)
+"""Names of the commands and groups, in the order of the help."""
 
 DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
 """Set to 1 to see the traceback of a defect."""
@@ -72,20 +76,26 @@ def _options(
     """Take the options that stand before a command."""
 
 
+class _InOrderOfUse(TyperGroup):
+    """Lists the commands as `COMMANDS` has them; left alone, Typer puts groups last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - the base class's
+        return [name for name in COMMANDS if name in self.commands]
+
+
 def build_app() -> typer.Typer:
     """Assemble the application from the modules in `COMMANDS`."""
     app = typer.Typer(
         name="malloc-tuner",
+        cls=_InOrderOfUse,
         no_args_is_help=True,
         rich_markup_mode=None,  # plain text: brackets stay as they are, and --help is fast
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help=_HELP, epilog=exit_code_table(exit_codes()))(_options)
-    for command in COMMANDS:
-        name = f"tuner.cli.{command}"
-        if util.find_spec(name):
-            import_module(name).register(app)
+    for module in MODULES:
+        module.register(app)
     return app
 
 

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "pick",
-        help="Choose one point of a run by a rule, and keep it under a name for other commands.",
+        help="Choose one point of a run, and keep it under a name.",
         epilog=epilog(
             "malloc-tuner pick runs/app --knee",
             "malloc-tuner pick runs/app --best mean_heap --max cost=+1%",

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "report",
-        help="Write the report of a run: one HTML file, and figures as PNG, SVG and PDF.",
+        help="Write one HTML report, and figures as PNG, SVG and PDF.",
         epilog=epilog(
             "malloc-tuner report runs/app",
             "malloc-tuner report runs/app -o site --no-figures",

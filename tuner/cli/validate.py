@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command(
         "validate",
-        help="Measure the picks, the defaults and some dominated points on the real program.",
+        help="Measure picks and defaults on the real program, in rounds.",
         epilog=epilog(
             "malloc-tuner validate runs/app -- ./app --its arguments",
             "malloc-tuner validate runs/app --points knee,best,17 --rounds 10 -- ./app",
