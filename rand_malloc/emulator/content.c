@@ -6,7 +6,7 @@
 #define GOLDEN_GAMMA UINT64_C(0x9e3779b97f4a7c15) /* SplitMix64's increment */
 #define WORD 8u
 
-uint64_t content_mix(uint64_t value) {
+static inline uint64_t mix(uint64_t value) {
     value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
     return value ^ (value >> 31);
@@ -14,7 +14,7 @@ uint64_t content_mix(uint64_t value) {
 
 uint64_t content_word(uint64_t seed, uint32_t slot, uint32_t sequence) {
     uint64_t counter = ((uint64_t)slot << 32) | sequence;
-    uint64_t word = content_mix(seed + (counter + 1) * GOLDEN_GAMMA);
+    uint64_t word = mix(seed + (counter + 1) * GOLDEN_GAMMA);
     return word != 0 ? word : GOLDEN_GAMMA; /* a zero stamp would hide in fresh memory */
 }
 
@@ -104,19 +104,24 @@ static uint64_t check_bytes(const unsigned char *p, uint64_t kept, uint64_t word
     return CONTENT_INTACT;
 }
 
+/* One word of the checksum: order of the words counts, their sum does not cancel. */
+static inline uint64_t fold(uint64_t sum, uint64_t word) {
+    return (sum ^ word) * GOLDEN_GAMMA;
+}
+
 uint64_t content_check(const void *block, uintptr_t old_address, uint64_t old_bytes,
                        uint64_t kept_bytes, uint64_t word, enum touch touch, uint64_t *sum) {
     const unsigned char *p = block;
-    *sum = content_mix(old_bytes + GOLDEN_GAMMA) + kept_bytes;
+    *sum = fold(old_bytes, kept_bytes);
     if (touch == TOUCH_NONE)
         return CONTENT_INTACT;
     if (old_bytes < WORD || kept_bytes < WORD) {
         uint64_t kept = kept_bytes < WORD ? kept_bytes : WORD;
         for (uint64_t i = 0; i < kept; i++)
-            *sum = content_mix(*sum + p[i]);
+            *sum = fold(*sum, p[i]);
         return check_bytes(p, kept, word);
     }
-    *sum = content_mix(*sum + load(p));
+    *sum = fold(*sum, load(p));
     if (load(p) != word)
         return 0;
     if (old_bytes < 2 * WORD)
@@ -128,6 +133,6 @@ uint64_t content_check(const void *block, uintptr_t old_address, uint64_t old_by
                 return at;
     if (kept_bytes < old_bytes)
         return CONTENT_INTACT;
-    *sum = content_mix(*sum + load(p + old_bytes - WORD));
+    *sum = fold(*sum, load(p + old_bytes - WORD));
     return load(p + old_bytes - WORD) == tail_word(word) ? CONTENT_INTACT : old_bytes - WORD;
 }

@@ -21,9 +21,6 @@
 /* The word of the sequence-th operation of a slot. */
 uint64_t content_word(uint64_t seed, uint32_t slot, uint32_t sequence);
 
-/* Mixes a value to a well-spread word (the finaliser of SplitMix64). */
-uint64_t content_mix(uint64_t value);
-
 void content_stamp(void *block, uint64_t bytes, uint64_t word, enum touch touch);
 
 /* Stamps a calloc block and reads the old words in the same instruction, so that a

@@ -97,7 +97,7 @@ static void create(uint32_t index) {
 }
 
 /* The baton goes to the lane of the given turn; past the last turn the run is over. */
-static void hand_over(uint64_t turn) {
+WAITING static void hand_over(uint64_t turn) {
     struct replay *replay = field.replay;
     _Atomic uint32_t *word = &field.is_done;
     if (turn < replay->plan->n_turns)
@@ -106,7 +106,7 @@ static void hand_over(uint64_t turn) {
     futex_wake_one(word);
 }
 
-static void take_baton(uint64_t turn, struct lane_state *state) {
+WAITING static void take_baton(uint64_t turn, struct lane_state *state) {
     const struct turn *turns = field.replay->turns;
     futex_wait_while(&state->go, 0);
     atomic_store_explicit(&state->go, 0, memory_order_relaxed);
@@ -115,7 +115,7 @@ static void take_baton(uint64_t turn, struct lane_state *state) {
 }
 
 /* Returns true if the thread exits at the end of the turn. */
-static bool run_turn(uint32_t lane, uint64_t index) {
+WAITING static bool run_turn(uint32_t lane, uint64_t index) {
     struct replay *replay = field.replay;
     const struct turn *turn = &replay->turns[index];
     struct lane_state *state = &field.states[lane];
@@ -129,7 +129,7 @@ static bool run_turn(uint32_t lane, uint64_t index) {
     return (turn->flags & TURN_EXITS) != 0;
 }
 
-static bool run_lane(uint32_t lane) {
+WAITING static bool run_lane(uint32_t lane) {
     bool exits = false;
     uint64_t turn = field.replay->lanes[lane].first_turn;
     while (turn != NO_TURN && !exits) {
@@ -142,7 +142,7 @@ static bool run_lane(uint32_t lane) {
     return exits;
 }
 
-static void *lane_main(void *argument) {
+WAITING static void *lane_main(void *argument) {
     struct lane_state *state = argument;
     static _Atomic uint32_t never;
     atomic_store_explicit(&state->tid, (uint32_t)raw_syscall3(SYS_gettid, 0, 0, 0),

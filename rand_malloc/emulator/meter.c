@@ -18,7 +18,8 @@
 static struct {
     int statm, rollup, status, refs; /* file descriptors */
     char text[64 * 1024];            /* of a proc file */
-    uint64_t watch_begin_ns, cpu_begin_ns, ticks_begin, faults_begin;
+    bool has_watermark;              /* it could be reset */
+    uint64_t wall_begin_ns, cpu_begin_ns, ticks_begin, faults_begin;
 } meter;
 
 static int open_proc(const char *path, int flags) {
@@ -135,31 +136,35 @@ void meter_open(struct replay *replay) {
         setup_fail(replay, "open /proc/self/status", meter.status);
 }
 
-void meter_begin(struct replay *replay) {
+void meter_begin_heap(struct replay *replay) {
     struct outcome *outcome = replay->outcome;
     uint64_t unused;
     read_text(meter.status);
     read_statm(&outcome->baseline_rss_bytes, &unused); /* once before: touches the code */
     read_statm(&outcome->baseline_rss_bytes, &outcome->baseline_anonymous_bytes);
-    if (raw_syscall3(SYS_write, meter.refs, (long)"5", 1) == 1)
-        outcome->watermark_bytes = 1; /* was reset; meter_end reads it */
+    meter.has_watermark = raw_syscall3(SYS_write, meter.refs, (long)"5", 1) == 1;
+}
+
+void meter_end_heap(struct replay *replay) {
+    if (!meter.has_watermark)
+        return;
+    read_text(meter.status);
+    replay->outcome->watermark_bytes = parse_kib("VmHWM:");
+}
+
+void meter_begin_time(void) {
     minor_faults();
     meter.cpu_begin_ns = real_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    meter.watch_begin_ns = real_clock_ns(CLOCK_MONOTONIC);
+    meter.wall_begin_ns = real_clock_ns(CLOCK_MONOTONIC);
     meter.ticks_begin = latency_ticks();
     meter.faults_begin = minor_faults();
 }
 
-void meter_end(struct replay *replay) {
-    struct outcome *outcome = replay->outcome;
+void meter_end_time(struct outcome *outcome) {
     outcome->faults = minor_faults() - meter.faults_begin;
     outcome->ticks = latency_ticks() - meter.ticks_begin;
-    outcome->wall_ns = real_clock_ns(CLOCK_MONOTONIC) - meter.watch_begin_ns;
+    outcome->wall_ns = real_clock_ns(CLOCK_MONOTONIC) - meter.wall_begin_ns;
     outcome->cpu_ns = real_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - meter.cpu_begin_ns;
-    if (outcome->watermark_bytes != 0) {
-        read_text(meter.status);
-        outcome->watermark_bytes = parse_kib("VmHWM:");
-    }
 }
 
 void meter_sample(struct replay *replay, uint64_t index) {

@@ -15,9 +15,13 @@ void meter_prefault(void);
 /* Opens what is read later; failures are setup failures. */
 void meter_open(struct replay *replay);
 
-/* Takes the baselines and resets the high-water mark; the last step before the region. */
-void meter_begin(struct replay *replay);
-void meter_end(struct replay *replay);
+/* Takes the baselines and resets the high-water mark. */
+void meter_begin_heap(struct replay *replay);
+void meter_end_heap(struct replay *replay);
+
+/* Starts and stops the clocks; innermost around the region. */
+void meter_begin_time(void);
+void meter_end_time(struct outcome *outcome);
 
 /* Reads the heap now into sample `index`. */
 void meter_sample(struct replay *replay, uint64_t index);

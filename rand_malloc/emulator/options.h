@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RAND_MALLOC_VERSION "0.1.0"
+#define RAND_MALLOC_VERSION MALLOC_TUNER_VERSION
 #define OPTIONS_MAX_VARIABLES 40
 
 enum exit_code {

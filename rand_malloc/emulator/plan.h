@@ -96,6 +96,7 @@ enum run_kind {
     RUN_MEMORY = 0, /* native: heap, faults, system calls, time */
     RUN_COUNT = 1,  /* under an instrument: instructions */
     RUN_EMPTY = 2,  /* as RUN_COUNT, but no operation is replayed: what start-up costs */
+    RUN_TIME = 3,   /* native, and nothing but time and faults is read */
 };
 
 enum touch { TOUCH_ALL = 0, TOUCH_ENDS = 1, TOUCH_NONE = 2 };

@@ -100,7 +100,8 @@ static void prepare(struct replay *replay) {
 
 static void begin_region(struct replay *replay) {
     const struct orders *orders = &replay->outcome->orders;
-    if (orders->kind == RUN_MEMORY) {
+    bool is_native = orders->kind == RUN_MEMORY || orders->kind == RUN_TIME;
+    if (is_native) {
         meter_open(replay);
         meter_prefault();
         prefault_own_data();
@@ -110,20 +111,25 @@ static void begin_region(struct replay *replay) {
     if (orders->use_perf)
         perf_open(replay);
     atomic_store(&replay->outcome->stage, STAGE_RUNNING);
-    if (orders->kind == RUN_MEMORY)
-        meter_begin(replay);
+    if (is_native)
+        meter_begin_heap(replay);
     raw_syscall3(MARK_BEGIN, 0, 0, 0);
+    if (is_native)
+        meter_begin_time();
     if (orders->use_perf)
         perf_begin();
 }
 
 static void end_region(struct replay *replay) {
     const struct orders *orders = &replay->outcome->orders;
+    bool is_native = orders->kind == RUN_MEMORY || orders->kind == RUN_TIME;
     if (orders->use_perf)
         perf_end(replay->outcome);
+    if (is_native)
+        meter_end_time(replay->outcome);
     raw_syscall3(MARK_END, 0, 0, 0);
-    if (orders->kind == RUN_MEMORY)
-        meter_end(replay);
+    if (is_native)
+        meter_end_heap(replay);
 }
 
 int replayer_main(void) {

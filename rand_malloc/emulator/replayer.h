@@ -77,7 +77,8 @@ void lanes_total(const struct replay *replay, struct tally *total);
 /* Populated private memory outside of the measured heap; fails through setup_fail. */
 void *map_populated(struct replay *replay, uint64_t bytes, const char *what);
 
-/* Text of the waiting loops, whose length depends on the scheduler: not counted. */
+/* Text of waiting and hand-over: how much of it runs inside the region depends on the
+ * scheduler, so it is not counted. */
 #define WAITING __attribute__((noinline, section("rand_malloc_wait")))
 extern const char __start_rand_malloc_wait[];
 extern const char __stop_rand_malloc_wait[];

@@ -117,7 +117,9 @@ int instrument_count(const struct options *options, const struct workload *workl
         snprintf(reasons + length, sizeof reasons - length, "%s%s: %s", length > 0 ? "; " : "",
                  INSTRUMENTS[i]->name, attempt.reason);
     }
-    return complain(EXIT_INSTRUMENT, "instrument", "none works: %s", reasons);
+    if (options->instrument != INSTRUMENT_AUTO)
+        return complain(EXIT_INSTRUMENT, "instrument not available", "%s", reasons);
+    return complain(EXIT_INSTRUMENT, "no instrument works", "%s", reasons);
 }
 
 #define TRIAL_PAIRS 500

@@ -1,0 +1,102 @@
+"""The same trace replayed twice gives the same numbers, for every allocator and with threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles.traces import write_mixed_trace
+from tuner.resources import native_file
+
+pytestmark = pytest.mark.end_to_end
+
+LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
+ALLOCATORS = {
+    "glibc": None,
+    "tcmalloc": LIBRARIES / "libtcmalloc_minimal.so.4",
+    "jemalloc": LIBRARIES / "libjemalloc.so.2",
+    "mimalloc": LIBRARIES / "libmimalloc.so.2.0",
+}
+N_STEPS = 60_000
+VARYING = ("wall_ns", "cpu_ns")
+"""The only fields that may differ between two runs."""
+
+
+@pytest.fixture(scope="module", params=[1, 4], ids=["1-thread", "4-threads"])
+def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace of all operations with one or four threads."""
+    path = tmp_path_factory.mktemp("traces") / f"{request.param}.trace"
+    return write_mixed_trace(path, request.param, N_STEPS)
+
+
+def replay(trace: Path, library: Path | None, *options: str) -> dict[str, Any]:
+    """Replay a trace and return the result."""
+    preload = ["--preload", str(library)] if library else []
+    command = [str(native_file("rand_malloc")), *preload, *options, str(trace)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def without_time(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result without what may differ."""
+    return {name: value for name, value in result.items() if name not in VARYING}
+
+
+def installed(name: str) -> Path | None:
+    """Return the library of an allocator; skip the test if it is not installed."""
+    library = ALLOCATORS[name]
+    if library is not None and not library.exists():
+        pytest.skip(f"{library} is not installed")
+    return library
+
+
+@pytest.mark.parametrize("name", ALLOCATORS)
+def test_two_replays_agree_in_every_number(name: str, trace: Path) -> None:
+    """Heap, curve, faults, system calls, instructions and checksum repeat exactly."""
+    library = installed(name)
+    first = replay(trace, library, "--instrument", "qemu")
+    second = replay(trace, library, "--instrument", "qemu")
+    assert first["instructions"]["allocator"] > N_STEPS
+    assert without_time(first) == without_time(second)
+
+
+@pytest.mark.parametrize("name", ALLOCATORS)
+def test_surroundings_do_not_matter(
+    name: str, trace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another directory, environment and processor give the same numbers."""
+    library = installed(name)
+    first = replay(trace, library, "--instrument", "qemu", "--cpu", "0")
+    monkeypatch.setenv("SOMETHING_LONG", "x" * 5000)
+    monkeypatch.chdir(tmp_path)
+    other = max(os.sched_getaffinity(0))
+    second = replay(trace, library, "--instrument", "qemu", "--cpu", str(other))
+    first["settings"].pop("cpu")
+    second["settings"].pop("cpu")
+    assert without_time(first) == without_time(second)
+
+
+def test_all_allocators_verify_the_same_contents(trace: Path) -> None:
+    """The checksum depends on the trace, not on the allocator or the mode."""
+    sums = {
+        replay(trace, library, "--runs", "memory", "--threads", mode)["checksum"]
+        for library in ALLOCATORS.values()
+        if library is None or library.exists()
+        for mode in ("baton", "free")
+    }
+    assert len(sums) == 1
+
+
+def test_a_setting_changes_the_numbers(trace: Path) -> None:
+    """A variable given with --env reaches the allocator."""
+    plain = replay(trace, None, "--instrument", "qemu")
+    tuned = replay(
+        trace, None, "--instrument", "qemu", "--env", "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"
+    )
+    assert tuned["instructions"]["allocator"] > plain["instructions"]["allocator"] * 1.02

@@ -1,0 +1,95 @@
+/* The command line: defaults, every option, and what is refused. */
+#include "options.h"
+#include "plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int n_failed;
+
+static void require(bool is_true, const char *what) {
+    if (is_true)
+        return;
+    n_failed++;
+    fprintf(stderr, "%s\n", what);
+}
+
+static int parse(struct options *options, const char *const *words) {
+    char *argv[16] = {(char *)(uintptr_t) "rand_malloc"};
+    int argc = 1;
+    while (words[argc - 1] != NULL) {
+        argv[argc] = (char *)(uintptr_t)words[argc - 1];
+        argc++;
+    }
+    return options_parse(argc, argv, options);
+}
+
+static void check_defaults(void) {
+    struct options options;
+    require(parse(&options, (const char *const[]){"app.trace", NULL}) == EXIT_OK, "plain trace");
+    require(strcmp(options.trace, "app.trace") == 0 && options.preload == NULL, "trace");
+    require(options.wants_memory && options.wants_count && !options.is_free_running, "both runs");
+    require(options.touch == TOUCH_ALL && options.seed == 1 && options.curve_points == 200, "rest");
+    require(options.cpu == -1 && !options.keeps_thp && options.instrument == INSTRUMENT_AUTO,
+            "machine");
+}
+
+static void check_all(void) {
+    struct options options;
+    const char *const words[] = {"--preload=/l.so", "--env=A=1=2",  "--env",   "B=",
+                                 "--runs=count",    "--touch=ends", "--cpu=3", "--seed=9",
+                                 "--thp=keep",      "--timeout=.5", "t",       NULL};
+    require(parse(&options, words) == EXIT_OK, "all options");
+    require(strcmp(options.preload, "/l.so") == 0, "preload");
+    require(options.n_variables == 2 && strcmp(options.variables[0], "A=1=2") == 0, "variables");
+    require(!options.wants_memory && options.wants_count, "runs");
+    require(options.touch == TOUCH_ENDS && options.cpu == 3 && options.seed == 9, "numbers");
+    require(options.keeps_thp && options.timeout_s > 0.49 && options.timeout_s < 0.51, "timeout");
+}
+
+static void check_free_running(void) {
+    struct options options;
+    require(parse(&options, (const char *const[]){"--threads=free", "t", NULL}) == EXIT_OK, "free");
+    require(options.is_free_running && options.wants_memory && !options.wants_count,
+            "free-running mode counts no instructions");
+    require(parse(&options, (const char *const[]){"--threads=free", "--runs=count", "t", NULL}) ==
+                EXIT_USAGE,
+            "free with count");
+}
+
+static void check_refusals(void) {
+    struct options options;
+    static const char *const REFUSED[][4] = {
+        {NULL},
+        {"a", "b", NULL},
+        {"--nonsense", "t", NULL},
+        {"--threads=both", "t", NULL},
+        {"--runs=", "t", NULL},
+        {"--env=NAME", "t", NULL},
+        {"--env==x", "t", NULL},
+        {"--env=LD_PRELOAD=/x.so", "t", NULL},
+        {"--seed=-1", "t", NULL},
+        {"--seed=1x", "t", NULL},
+        {"--seed=18446744073709551616", "t", NULL},
+        {"--cpu=99999", "t", NULL},
+        {"--timeout=nan", "t", NULL},
+        {"--timeout=-1", "t", NULL},
+        {"--timeout=1s", "t", NULL},
+        {"--curve-points=100001", "t", NULL},
+        {"--instrument=gprof", "t", NULL},
+        {"--calibrate", "t", NULL},
+    };
+    for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++)
+        require(parse(&options, REFUSED[i]) == EXIT_USAGE,
+                REFUSED[i][0] != NULL ? REFUSED[i][0] : "no trace");
+}
+
+int main(void) {
+    check_defaults();
+    check_all();
+    check_free_running();
+    check_refusals();
+    if (n_failed == 0)
+        puts("passed");
+    return n_failed != 0;
+}

@@ -1,0 +1,72 @@
+/* The plan of a small trace: live bytes, times and sample points as computed by hand. */
+#include "workload.h"
+
+#include <stdio.h>
+
+static int n_failed;
+
+static void require(bool is_true, const char *what) {
+    if (is_true)
+        return;
+    n_failed++;
+    fprintf(stderr, "%s\n", what);
+}
+
+/* 100 bytes for 1 s, 1100 bytes for 3 s, 1000 bytes for the last 1 s. */
+static const struct trace_event EVENTS[] = {
+    {.time_ns = 0, .size = 100, .slot = 0, .op = TRACE_MALLOC},
+    {.time_ns = 1000000000, .size = 1000, .slot = 1, .op = TRACE_CALLOC},
+    {.time_ns = 4000000000, .size = 0, .slot = 0, .op = TRACE_FREE},
+};
+
+static void check_small(void) {
+    struct workload workload;
+    struct trace_info info = {.n_threads = 1,
+                              .n_slots = 2,
+                              .n_events = 3,
+                              .duration_ns = 5000000000,
+                              .is_complete = 1};
+    require(workload_from_events(EVENTS, &info, &workload) == 0, "the plan can be made");
+    require(workload.plan->n_ops == 3 && workload.plan->n_turns == 1, "counts");
+    require(workload.peak_live_bytes == 1100, "peak of live bytes");
+    require(workload.final_live_bytes == 1000, "live bytes at the end");
+    require(workload.mean_live_bytes > 879.9 && workload.mean_live_bytes < 880.1,
+            "mean = (100 * 1 + 1100 * 3 + 1000 * 1) / 5");
+    require(workload.plan->n_samples == 3, "a sample after each operation");
+    require(workload.sample_live[1] == 1100 && workload.sample_ns[1] == 1000000000, "sample 1");
+    require(workload_live_after(&workload, 1) == 1100, "live bytes after operation 1");
+    const struct op *ops = plan_at(workload.plan, workload.plan->ops_offset);
+    require(op_size(&ops[1]) == 1000 && ops[2].sequence == 1, "operations");
+    workload_release(&workload);
+}
+
+/* A long busy trace with one long pause is sampled about 10 000 times, once before it. */
+static void check_samples(void) {
+    enum { N = 1000000, PAUSE = 500001 };
+    static struct trace_event events[N];
+    struct workload workload;
+    struct trace_info info = {.n_threads = 1, .n_slots = 1, .n_events = N, .is_complete = 1};
+    for (uint32_t i = 0; i < N; i++)
+        events[i] = (struct trace_event){.time_ns = i + (i > PAUSE ? 1000000000 : 0),
+                                         .size = i % 2 == 0 ? 64 : 0,
+                                         .op = i % 2 == 0 ? TRACE_MALLOC : TRACE_FREE};
+    require(workload_from_events(events, &info, &workload) == 0, "the large plan can be made");
+    const uint64_t *points = plan_at(workload.plan, workload.plan->samples_offset);
+    bool has_pause = false;
+    for (uint64_t i = 0; i < workload.plan->n_samples; i++) {
+        require(i == 0 || points[i] > points[i - 1], "sample points ascend");
+        has_pause = has_pause || points[i] == PAUSE + 1;
+    }
+    require(has_pause, "the heap is read before the pause");
+    require(workload.plan->n_samples > 9000 && workload.plan->n_samples < 30000, "sample count");
+    require(points[workload.plan->n_samples - 1] == N, "the heap is read at the end");
+    workload_release(&workload);
+}
+
+int main(void) {
+    check_small();
+    check_samples();
+    if (n_failed == 0)
+        puts("passed");
+    return n_failed != 0;
+}
