@@ -24,7 +24,7 @@ from tuner.allocators.probe import ProbeReport, Tunable, parse_tunables
 from tuner.errors import MissingToolError, SettingError, SpecError
 from tuner.records import Configuration, Value
 from tuner.space import Parameter, joint_space
-from tuner.spec import Narrowing, allocator_names
+from tuner.spec import Narrowing, allocator_names, load_allocator_file
 
 RECORDS = Path(__file__).resolve().parents[1] / "data" / "probe"
 VERSIONS = {"glibc": "2.36", "tcmalloc": "2.10", "jemalloc": "5.3.0", "mimalloc": "2.0.9"}
@@ -152,6 +152,18 @@ def test_the_mimalloc_version_decides_the_names(version: str, present: str, abse
     found = genes("mimalloc", version, workload=SERVER)
     assert present in found
     assert absent not in found
+
+
+def test_of_several_entries_the_first_that_fits_the_version_counts(tmp_path: Path) -> None:
+    entry = (
+        '[[parameters]]\nname = "{}"\nscale = "ordinal"\nvalues = [{}]\neffect="e"\nsource="s"\n'
+    )
+    head = 'schema = 1\nname = "glibc"\ntitle = "t"\n[library]\npackage = "libc6"\n'
+    path = tmp_path / "own.toml"
+    path.write_text(head + entry.format("mxfast", 24) + entry.format("mxfast", 40))
+    glibc = get_allocator("glibc", load_allocator_file(path))
+    (gene,) = glibc.parameters(installation("glibc"), HOST, ONE_THREAD)
+    assert gene.levels == (None, 24)
 
 
 def test_optional_genes_join_only_when_named() -> None:
@@ -322,6 +334,11 @@ def test_glibc_settings_that_took_effect_agree(
         ),
         ({"top_pad": 0}, {"dynamic": False}, "top_pad = 0 was not taken: 131072 is in effect"),
         (
+            {"top_pad": 1 << 20},
+            {"tunables": {"top_pad": 1 << 20}, "dynamic": False},
+            "top_pad = 1048576 was not taken: 131072 is in effect",
+        ),
+        (
             {"hugetlb": 1},
             {"tunables": {"hugetlb": 1}, "heap_end_is_huge_page_aligned": False},
             "hugetlb = 1 was not taken: 1 is in effect",
@@ -344,7 +361,7 @@ def test_large_thread_cache_bins_are_believed_from_glibc_2_42_on() -> None:
     report = recorded("glibc", tcache_max_bytes=65536)
     new = replace(report, data={**report.data, "glibc_version": "2.42"})
     assert problems(new, "glibc", tcache_max=1 << 20) == []
-    assert problems(recorded("glibc"), "glibc", tcache_max=1 << 20) != []
+    assert problems(report, "glibc", tcache_max=1 << 20) != []
 
 
 @pytest.mark.parametrize(
@@ -397,6 +414,12 @@ def test_slabs_are_compared_bin_by_bin() -> None:
     assert problems(report, "jemalloc", slab_sizes="1-14336:4") == []
     assert problems(report, "jemalloc", slab_sizes="1-14336:8") != []
     assert get_allocator("jemalloc").effective(report)["slab_sizes"] == "1-14336:4"
+
+
+def test_a_number_of_pages_that_no_bin_can_have_is_refused() -> None:
+    blocks = recorded("jemalloc").of("jemalloc")["bin_block_bytes"]
+    report = recorded("jemalloc", bin_slab_bytes=[expected_slab(b, 0, 4096) for b in blocks])
+    assert problems(report, "jemalloc", slab_sizes="1-14336:0") != []
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,15 @@ def test_overrides_replace_what_the_file_says(tmp_path: Path) -> None:
     assert load_campaign(path, {"evaluations": 500}).evaluations == 500
 
 
+def test_paths_in_overrides_are_relative_to_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = campaign_file(tmp_path, FULL)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert load_campaign(path, {"trace": "x.trace"}).trace == tmp_path / "here" / "x.trace"
+
+
 def test_a_space_file_replaces_the_shipped_one(tmp_path: Path) -> None:
     own = PARAMETER + 'scale = "ordinal"\nvalues = [3, 5]\n'
     (tmp_path / "own.toml").write_text(own)
@@ -157,6 +166,7 @@ def test_a_space_file_replaces_the_shipped_one(tmp_path: Path) -> None:
             "[space.glibc]\ntcache_count = [99999]\n",
             'outside the search space; allowed: "unset", 0',
         ),
+        ("[space.glibc]\nmxfast = [7]\n", '7 is outside the search space; allowed: "unset", 0, 24'),
         ("[space.glibc]\ntcache_count = { low = 9000 }\n", "the scale runs from 1 to 4096"),
         ("[space.glibc]\ntcache_count = { lo = 9 }\n", "space.glibc.tcache_count.lo: unknown key"),
         ("[space.glibc]\nmode = { low = 9 }\n", "low and high are for numbers"),
@@ -185,6 +195,10 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     message = message_of(tmp_path, MINIMAL + 'sed = 1\nevaluations = 0\nsearch = "x"\n')
     assert "3 problems" in message
     assert message.count("\n") == 3
+
+
+def test_an_array_of_wrong_words_is_not_called_empty_too(tmp_path: Path) -> None:
+    assert "problems" not in message_of(tmp_path, MINIMAL + 'objectives = ["peak"]\n')
 
 
 def test_a_missing_key_is_named(tmp_path: Path) -> None:
@@ -261,6 +275,7 @@ def test_a_scale_lays_out_its_levels(tmp_path: Path, scale: str, levels: tuple[o
         ('scale = "boolean"\nversions = "2.42+"\n', "is not a version bound"),
         ('scale = "boolean"\nrequires = ["luck"]\n', "requires[0] = "),
         ('scale = "boolean"\nresting = 3\n', "resting: 3 is not a level"),
+        ('scale = "boolean"\nresting = 1\n', "resting: 1 is not a level"),
         (
             'scale = "boolean"\nwhen = { parameter = "mode", values = [1] }\n',
             "'mode' is not a parameter that stands before it",

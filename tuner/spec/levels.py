@@ -199,7 +199,7 @@ class Levels:
         return Levels(self.unset, self.specials, scale)
 
     def _check_within(self, value: Value, *, is_free: bool) -> None:
-        if any(x == value and type(x) is type(value) for x in self.specials + self.scale):
+        if value in self.specials + self.scale:
             return
         first, last = self.scale[0], self.scale[-1]
         is_number = not isinstance(value, str) and not isinstance(first, str)
