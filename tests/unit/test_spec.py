@@ -210,6 +210,11 @@ def test_an_unknown_allocator_is_told_which_exist(tmp_path: Path) -> None:
     assert "did you mean 'glibc'?" in message_of(tmp_path, text)
 
 
+def test_two_libraries_of_one_kind_cannot_share_a_campaign(tmp_path: Path) -> None:
+    text = MINIMAL.replace('"glibc"', '"jemalloc:/opt/libjemalloc.so"')
+    assert "jemalloc given twice" in message_of(tmp_path, text)
+
+
 def test_broken_toml_names_the_line(tmp_path: Path) -> None:
     message = message_of(tmp_path, MINIMAL + "evaluations == 3\n")
     assert "not valid TOML" in message

@@ -105,6 +105,11 @@ def _distinct(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
+def _distinct_allocators(texts: tuple[str, ...]) -> tuple[str, ...]:
+    _distinct(tuple(text.partition(":")[0] for text in texts))
+    return texts
+
+
 Duration = Annotated[int, BeforeValidator(_duration), PlainSerializer(format_duration)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Objectives = Annotated[
@@ -115,7 +120,7 @@ Objectives = Annotated[
 Allocators = Annotated[
     tuple[Annotated[str, AfterValidator(_allocator)], ...],
     Field(min_length=1),
-    AfterValidator(_distinct),
+    AfterValidator(_distinct_allocators),
 ]
 
 
