@@ -1,0 +1,312 @@
+"""Rounds of a real program, with a program that does what the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles.runs import synthetic_run, write_run
+from tuner.errors import InterruptedCampaign, ProgramError, ProgramTimeoutError
+from tuner.measure.program import ProgramRun, Surroundings
+from tuner.records import Configuration, CurvePoint, Status
+from tuner.store import Store, ValidationRecord, ValidationSample
+from tuner.validate.rounds import (
+    IGNORED,
+    Observer,
+    ValidationOptions,
+    find_unfinished,
+    judge_run,
+    order,
+    validate,
+)
+from tuner.validate.setup import Prepared
+from tuner.validate.subjects import Subject
+
+_GOOD = ProgramRun(
+    exit_status=0,
+    signal=None,
+    timed_out=False,
+    peak_rss_bytes=3000,
+    peak_anon_bytes=2000,
+    mean_anon_bytes=1500.5,
+    lazy_free_bytes=0,
+    n_samples=9,
+    faults=10,
+    user_ns=700,
+    system_ns=300,
+    children_cpu_ns=0,
+    wall_ns=1100,
+    peak_is_exact=True,
+    preload_mapped=None,
+    curve=(CurvePoint(0, 5, 100, 0),),
+    output_sha256="aa",
+    stderr_tail="",
+)
+_NAMES = ("base", "good", "other")
+
+
+class Program:
+    """A program whose runs are decided by a function of subject and call number."""
+
+    def __init__(self, behave: Callable[[str, int], ProgramRun | BaseException]) -> None:
+        self.behave = behave
+        self.calls: list[str] = []
+        self.surroundings: list[Surroundings] = []
+
+    def run(
+        self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
+    ) -> ProgramRun:
+        name = environment["NAME"]
+        self.calls.append(name)
+        self.surroundings.append(surroundings)
+        found = self.behave(name, self.calls.count(name))
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def count(
+        self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float | None
+    ) -> int | None:
+        self.names.append(environment["NAME"])
+        return 42
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    folder = write_run(synthetic_run(tmp_path / "run", n_trials=8))
+    with Store.open(folder, writable=True) as store:
+        yield store
+
+
+def subject(name: str, refusal: str | None = None) -> Prepared:
+    configuration = Configuration.of("glibc", {"mxfast": _NAMES.index(name)})
+    return Prepared(Subject(name, configuration, None, ("knee",)), {"NAME": name}, refusal)
+
+
+PREPARED = [subject(name) for name in _NAMES]
+
+
+def run_all(store: Store, program: Program, **changes: Any) -> int:
+    fields: dict[str, Any] = {
+        "options": ValidationOptions(rounds=3),
+        "machine": {"kernel": "6", "cpus": (0, 1)},
+        "counter": None,
+        "observer": Observer(lambda _: None, lambda _: None),
+        **changes,
+    }
+    prepared = fields.pop("prepared", PREPARED)
+    return validate(store, ["app", "-x"], prepared, runner=program, **fields)
+
+
+def always(run: ProgramRun) -> Callable[[str, int], ProgramRun]:
+    return lambda name, call: run
+
+
+def samples(store: Store, identifier: int) -> list[ValidationSample]:
+    (record,) = (r for r in store.validations() if r.identifier == identifier)
+    return list(record.samples)
+
+
+def test_every_subject_runs_once_in_every_round(store: Store) -> None:
+    identifier = run_all(store, Program(always(_GOOD)))
+    found = sorted((sample.round, sample.label) for sample in samples(store, identifier))
+    assert found == sorted((number, name) for number in range(3) for name in _NAMES)
+
+
+def test_numbers_of_a_run_are_kept(store: Store) -> None:
+    sample = samples(store, run_all(store, Program(always(_GOOD))))[0]
+    assert sample.status is Status.OK
+    assert (sample.peak_rss_bytes, sample.peak_heap_bytes) == (3000, 2000)
+    assert (sample.mean_heap_bytes, sample.faults) == (1500.5, 10)
+    assert (sample.user_ns, sample.system_ns, sample.cpu_ns, sample.wall_ns) == (
+        700,
+        300,
+        1000,
+        1100,
+    )
+    assert (sample.exit_status, sample.output_sha256) == (0, "aa")
+    assert sample.curve == _GOOD.curve
+
+
+def test_baseline_warms_up_and_starts_the_first_round() -> None:
+    for seed in range(20):
+        assert order(3, 0, seed)[0] == 0
+    assert len({tuple(order(4, number, 1)) for number in range(30)}) > 10
+
+
+def test_order_differs_between_seeds_but_not_between_processes() -> None:
+    assert order(5, 2, 1) == order(5, 2, 1) == [4, 1, 2, 3, 0]
+    assert order(5, 2, 7) != order(5, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "reason"),
+    [
+        (
+            {"exit_status": 3, "stderr_tail": "a\noh no\n"},
+            Status.FAILED,
+            'exit status 3, but exit status 0 with the baseline: "oh no"',
+        ),
+        (
+            {"exit_status": None, "signal": 11},
+            Status.FAILED,
+            "killed by SIGSEGV, but exit status 0 with the baseline",
+        ),
+        ({"output_sha256": "bb"}, Status.FAILED, "its output (stdout) differs from the baseline's"),
+        ({"timed_out": True}, Status.TIMED_OUT, "stopped at the time limit"),
+        (
+            {"preload_mapped": False},
+            Status.REFUSED,
+            "the library was not loaded: is the program statically linked?",
+        ),
+    ],
+)
+def test_run_that_does_something_else_is_rejected(
+    change: dict[str, Any], status: Status, reason: str
+) -> None:
+    assert judge_run(replace(_GOOD, **change), _GOOD, "stdout") == (status, reason)
+
+
+def test_ignored_output_may_differ() -> None:
+    found = judge_run(replace(_GOOD, output_sha256="bb"), _GOOD, IGNORED)
+    assert found == (Status.OK, None)
+
+
+def test_rejected_subject_leaves_one_record_and_is_not_run_again(store: Store) -> None:
+    bad = replace(_GOOD, output_sha256="bb")
+    program = Program(lambda name, call: bad if name == "good" else _GOOD)
+    identifier = run_all(store, program)
+    labels = [sample.label for sample in samples(store, identifier)]
+    assert (labels.count("base"), labels.count("good"), labels.count("other")) == (3, 1, 3)
+
+
+def test_refused_setting_is_recorded_without_a_run(store: Store) -> None:
+    program = Program(always(_GOOD))
+    prepared = [subject("base"), subject("good", "mxfast was not taken")]
+    identifier = run_all(store, program, prepared=prepared)
+    (sample,) = (s for s in samples(store, identifier) if s.label == "good")
+    assert (sample.status, sample.reason) == (Status.REFUSED, "mxfast was not taken")
+    assert "good" not in program.calls
+
+
+def test_interrupted_validation_is_continued_where_it_stopped(store: Store) -> None:
+    n_done = 5
+
+    def interrupt(name: str, call: int) -> ProgramRun | BaseException:
+        return KeyboardInterrupt() if len(stopped.calls) > n_done + 1 else _GOOD
+
+    stopped = Program(interrupt)
+    with pytest.raises(InterruptedCampaign, match="the same command continues it"):
+        run_all(store, stopped)
+    continued = Program(always(_GOOD))
+    identifier = run_all(store, continued)
+    assert len(store.validations()) == 1
+    assert len(samples(store, identifier)) == 9
+    assert len(continued.calls) == 1 + 9 - n_done
+    straight = run_all(store, Program(always(_GOOD)))
+    assert [s.label for s in samples(store, identifier)] == [
+        s.label for s in samples(store, straight)
+    ]
+
+
+def test_finished_validation_is_not_continued(store: Store) -> None:
+    assert run_all(store, Program(always(_GOOD))) == 1
+    assert run_all(store, Program(always(_GOOD))) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"options": ValidationOptions(rounds=4)},
+        {"options": ValidationOptions(rounds=3, seed=2)},
+        {"options": ValidationOptions(rounds=3, output=IGNORED)},
+        {"options": ValidationOptions(rounds=3, surroundings=Surroundings(cpu=1))},
+        {"machine": {"kernel": "7"}},
+        {"prepared": PREPARED[:2]},
+    ],
+)
+def test_other_options_begin_a_new_validation(store: Store, change: dict[str, Any]) -> None:
+    with pytest.raises(InterruptedCampaign):
+        run_all(store, Program(lambda name, call: KeyboardInterrupt() if call > 1 else _GOOD))
+    run_all(store, Program(always(_GOOD)), **change)
+    assert len(store.validations()) == 2
+
+
+def test_time_limit_is_a_multiple_of_the_first_run(store: Store) -> None:
+    program = Program(always(replace(_GOOD, wall_ns=8 * 10**9)))
+    run_all(store, program)
+    assert [s.timeout_s for s in program.surroundings[:2]] == [None, 80.0]
+
+
+def test_program_that_crashes_with_the_baseline_is_an_error(store: Store) -> None:
+    crash = replace(_GOOD, exit_status=None, signal=6, stderr_tail="abort: x\n")
+    with pytest.raises(ProgramError, match='app: killed by SIGABRT with the baseline: "abort: x"'):
+        run_all(store, Program(always(crash)))
+    assert store.validations() == []
+
+
+def test_program_that_hangs_with_the_baseline_is_an_error(store: Store) -> None:
+    options = ValidationOptions(surroundings=Surroundings(timeout_s=2.0))
+    with pytest.raises(ProgramTimeoutError, match="still running after 2 s"):
+        run_all(store, Program(always(replace(_GOOD, timed_out=True))), options=options)
+
+
+def test_output_that_never_repeats_is_noticed_before_a_subject_is_blamed(store: Store) -> None:
+    program = Program(lambda name, call: replace(_GOOD, output_sha256=str(call)))
+    with pytest.raises(ProgramError, match="--ignore-output or --output-file"):
+        run_all(store, program)
+    assert program.calls == ["base", "base"]
+
+
+def test_file_to_compare_must_be_written_by_the_program(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("old")
+    with pytest.raises(ProgramError, match="not written by app"):
+        run_all(store, Program(always(_GOOD)), options=ValidationOptions(output=str(path)))
+
+
+def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+
+    def write(name: str, call: int) -> ProgramRun:
+        path.unlink(missing_ok=True)
+        path.write_text("bad" if name == "other" else "same")
+        return replace(_GOOD, output_sha256=str(call))  # standard output differs each time
+
+    options = ValidationOptions(rounds=2, output=str(path))
+    identifier = run_all(store, Program(write), options=options)
+    failed = {s.label for s in samples(store, identifier) if s.status is not Status.OK}
+    assert failed == {"other"}
+
+
+def test_instructions_are_counted_once_per_subject(store: Store) -> None:
+    counter = Counter()
+    identifier = run_all(store, Program(always(_GOOD)), counter=counter)
+    assert sorted(counter.names) == sorted(_NAMES)
+    counted = [(s.round, s.instructions) for s in samples(store, identifier)]
+    assert set(counted) == {(0, 42), (1, None), (2, None)}
+
+
+def test_notices_are_told_and_kept(store: Store) -> None:
+    told: list[str] = []
+    run = replace(_GOOD, exit_status=1, children_cpu_ns=900, peak_is_exact=False)
+    run_all(store, Program(always(run)), observer=Observer(lambda _: None, told.append))
+    assert len(told) == 3
+    assert store.validations()[0].settings["notices"] == told
+
+
+def test_validation_whose_baseline_failed_is_not_continued() -> None:
+    settings = {"subjects": [subject("base").subject.as_record()], "options": {}}
+    wanted = ValidationRecord(("app",), 2, "base", settings)
+    sample = ValidationSample(0, 0, "base", Configuration("glibc"), None, Status.FAILED, "x")
+    assert find_unfinished([replace(wanted, identifier=7)], wanted) == 7
+    assert find_unfinished([replace(wanted, identifier=7, samples=(sample,))], wanted) is None

@@ -1,0 +1,116 @@
+"""Which configurations run on the real program, and under which names."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.doubles.runs import MIB, synthetic_run, trial
+from tuner import selection
+from tuner.errors import SelectionError, StoreError
+from tuner.records import Configuration
+from tuner.runs import Run
+from tuner.validate.subjects import (
+    DEFAULT,
+    DOMINATED,
+    FRONT,
+    Subject,
+    baseline_label,
+    choose_subjects,
+    spread,
+)
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return synthetic_run(n_trials=120)
+
+
+def by_role(subjects: tuple[Subject, ...], role: str) -> list[Subject]:
+    return [subject for subject in subjects if role in subject.roles]
+
+
+def test_baseline_comes_first_and_every_default_runs(run: Run) -> None:
+    subjects = choose_subjects(run, ["knee"], 4, 3)
+    assert subjects[0].label == baseline_label(run) == "glibc-default"
+    defaults = [subject.configuration.allocator for subject in by_role(subjects, DEFAULT)]
+    assert defaults == ["glibc", "tcmalloc", "jemalloc", "mimalloc"]
+
+
+def test_labels_and_configurations_are_distinct(run: Run) -> None:
+    subjects = choose_subjects(run, ["picks", "front", "5"], 6, 4)
+    assert len({subject.label for subject in subjects}) == len(subjects)
+    assert len({subject.configuration for subject in subjects}) == len(subjects)
+
+
+def test_pick_keeps_its_name(run: Run) -> None:
+    (knee,) = by_role(choose_subjects(run, ["knee"], 4, 0), "knee")
+    expected = selection.select_knee(run.trials, run.campaign.objectives)
+    assert knee.trial == expected.number
+    assert knee.is_pick
+
+
+def test_trial_is_named_by_its_number(run: Run) -> None:
+    wanted = next(t for t in run.trials if t.is_feasible and not t.configuration.is_default)
+    subjects = choose_subjects(run, [str(wanted.number)], 4, 0)
+    assert subjects[-1].configuration == wanted.configuration
+    assert subjects[-1].label == f"trial-{wanted.number}"
+
+
+def test_front_is_spread_and_bounded(run: Run) -> None:
+    front = {p.trial.number for p in selection.front(run.trials, run.campaign.objectives)}
+    found = by_role(choose_subjects(run, ["front"], 3, 0), FRONT)
+    assert len(found) == min(3, len(front))
+    assert {subject.trial for subject in found} <= front
+
+
+def test_dominated_points_are_feasible_and_off_the_front(run: Run) -> None:
+    front = {p.trial.number for p in selection.front(run.trials, run.campaign.objectives)}
+    found = by_role(choose_subjects(run, ["knee"], 4, 3), DOMINATED)
+    assert len(found) == 3
+    for subject in found:
+        assert subject.trial is not None
+        assert subject.trial not in front
+        assert run.trial(subject.trial).is_feasible
+        assert not subject.is_pick
+
+
+def test_dominated_points_reach_from_good_to_bad() -> None:
+    trials = [
+        trial(n, Configuration.of("glibc", {"mxfast": n} if n else {}), (10 + n) * MIB, 100.0 + n)
+        for n in range(12)
+    ]
+    run = Run(synthetic_run(n_trials=8).folder, synthetic_run(n_trials=8).campaign, tuple(trials))
+    found = by_role(choose_subjects(run, ["best"], 4, 3), DOMINATED)
+    assert [subject.trial for subject in found] == [1, 6, 11]
+
+
+def test_choice_is_deterministic(run: Run) -> None:
+    again = synthetic_run(n_trials=120)
+    assert choose_subjects(run, ["picks"], 4, 3) == choose_subjects(again, ["picks"], 4, 3)
+
+
+def test_default_that_was_never_tried_still_runs() -> None:
+    run = synthetic_run(n_trials=40)
+    trials = tuple(t for t in run.trials if t.configuration != Configuration("tcmalloc"))
+    subjects = choose_subjects(Run(run.folder, run.campaign, trials), [], 1, 0)
+    (found,) = (s for s in subjects if s.label == "tcmalloc-default")
+    assert found.trial is None
+
+
+def test_unknown_names_and_numbers_are_refused(run: Run) -> None:
+    with pytest.raises(SelectionError, match="has no pick 'kneee'"):
+        choose_subjects(run, ["kneee"], 4, 3)
+    with pytest.raises(StoreError, match="has no trial 9999"):
+        choose_subjects(run, ["9999"], 4, 3)
+
+
+def test_record_of_a_subject_gives_it_back(run: Run) -> None:
+    for subject in choose_subjects(run, ["picks"], 4, 3):
+        assert Subject.from_record(subject.as_record()) == subject
+
+
+@pytest.mark.parametrize("n", range(9))
+def test_spread_has_no_repeats_and_keeps_order(n: int) -> None:
+    found = spread(list(range(7)), n)
+    assert len(found) == min(n, 7)
+    assert found == sorted(set(found))

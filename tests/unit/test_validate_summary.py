@@ -1,0 +1,281 @@
+"""Medians, ratios, claims, verdicts and rankings of a validation with known numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.doubles.runs import campaign_record, synthetic_run, trial
+from tuner.records import Configuration, Status
+from tuner.runs import Run
+from tuner.stats import Concordance, Estimate, Interval
+from tuner.store import ValidationRecord, ValidationSample
+from tuner.validate.subjects import Subject
+from tuner.validate.summary import (
+    Claim,
+    SubjectSummary,
+    ValidationSummary,
+    Verdict,
+    judge,
+    overall_verdict,
+    summarize,
+)
+
+_BASE = Configuration("glibc")
+_LESS = Configuration.of("glibc", {"mxfast": 0})
+_MORE = Configuration("jemalloc")
+_HEAPS = {"glibc-default": 2000.0, "less": 1600.0, "jemalloc-default": 2400.0}
+"""Real mean heap; emulated it is 1000, 600 and 1400: the same differences."""
+
+
+def subject(label: str, configuration: Configuration, role: str) -> Subject:
+    return Subject(label, configuration, None, (role,))
+
+
+SUBJECTS = (
+    subject("glibc-default", _BASE, "default"),
+    subject("less", _LESS, "knee"),
+    subject("jemalloc-default", _MORE, "default"),
+)
+
+
+def make_run(names: Sequence[str] = ("mean_heap", "cost"), calibration: Any = None) -> Run:
+    """Emulated: the setting saves 400 bytes and 1000 instructions, jemalloc costs as much."""
+    trials = (
+        trial(0, _BASE, 1000.0, 5000.0),
+        trial(1, _LESS, 600.0, 4000.0),
+        trial(2, _MORE, 1400.0, 6000.0),
+    )
+    record = campaign_record(("glibc", "jemalloc"), names, 3)
+    prices = {"ns_per_instruction": 0.5} if calibration is None else calibration
+    return Run(synthetic_run(n_trials=4).folder, replace(record, calibration=prices), trials)
+
+
+def make_record(
+    heaps: Mapping[str, float] = _HEAPS, rounds: int = 5, drift: float = 0.1, cpu_ns: int = 10_000
+) -> ValidationRecord:
+    """Every round uses a little more than the last one, which cancels in the ratios."""
+    samples = []
+    for number in range(rounds):
+        for position, entry in enumerate(SUBJECTS):
+            factor = 1.0 + drift * number
+            heap = heaps[entry.label] * factor
+            ratio = heaps[entry.label] / heaps["glibc-default"]
+            samples.append(
+                ValidationSample(
+                    round=number,
+                    position=position,
+                    label=entry.label,
+                    configuration=entry.configuration,
+                    trial=None,
+                    status=Status.OK,
+                    peak_rss_bytes=int(heap * 2),
+                    peak_heap_bytes=int(heap * 1.5),
+                    mean_heap_bytes=heap,
+                    faults=7,
+                    cpu_ns=int(cpu_ns * ratio),
+                    wall_ns=20_000,
+                )
+            )
+    settings = {"subjects": [entry.as_record() for entry in SUBJECTS], "notices": ["kept"]}
+    return ValidationRecord(("app",), rounds, "glibc-default", settings, samples=tuple(samples))
+
+
+def found(summary: ValidationSummary, label: str) -> SubjectSummary:
+    subject = summary.subject(label)
+    assert subject is not None
+    return subject
+
+
+def claim(summary: ValidationSummary, label: str, objective: str) -> Claim:
+    (wanted,) = (c for c in found(summary, label).claims if c.objective == objective)
+    return wanted
+
+
+def test_medians_and_paired_ratios() -> None:
+    metric = found(summarize(make_run(), make_record()), "less").metric("mean_heap")
+    assert metric is not None
+    assert metric.estimate.median == pytest.approx(1600.0 * 1.2)
+    assert metric.ratio is not None
+    assert metric.ratio.median == pytest.approx(0.8)
+    assert metric.ratio.interval is not None
+    assert metric.ratio.interval.high == pytest.approx(0.8)
+
+
+def test_baseline_has_neither_ratios_nor_claims() -> None:
+    baseline = found(summarize(make_run(), make_record()), "glibc-default")
+    assert baseline.is_baseline
+    assert (baseline.claims, baseline.verdict) == ((), None)
+    assert all(metric.ratio is None for metric in baseline.metrics)
+
+
+def test_metric_that_was_not_measured_is_absent() -> None:
+    assert found(summarize(make_run(), make_record()), "less").metric("instructions") is None
+
+
+def test_claim_is_carried_over_as_a_difference() -> None:
+    summary = summarize(make_run(), make_record(drift=0.0))
+    heap = claim(summary, "less", "mean_heap")
+    assert heap.claimed_ratio == pytest.approx(0.6)
+    assert heap.expected_ratio == pytest.approx((2000.0 - 400.0) / 2000.0)
+    assert heap.real_ratio is not None
+    assert heap.real_ratio.median == pytest.approx(0.8)
+    assert heap.verdict is Verdict.CONFIRMED
+
+
+def test_cost_is_priced_in_time_and_checked_by_cpu_time() -> None:
+    cost = claim(summarize(make_run(), make_record()), "less", "cost")
+    assert cost.metric == "cpu"
+    assert cost.expected_ratio == pytest.approx((10_000 - 1000 * 0.5) / 10_000)
+
+
+def test_without_a_price_nothing_is_expected_but_the_claim_is_judged() -> None:
+    cost = claim(summarize(make_run(calibration={}), make_record()), "less", "cost")
+    assert cost.expected_ratio is None
+    assert cost.verdict is Verdict.CONFIRMED
+
+
+def test_objective_without_a_real_counterpart_makes_no_claim() -> None:
+    summary = summarize(make_run(("mean_heap", "syscalls")), make_record())
+    assert [c.objective for c in found(summary, "less").claims] == ["mean_heap"]
+    assert {ranking.objective for ranking in summary.rankings} == {"mean_heap"}
+
+
+def test_contradicted_claim_is_worse() -> None:
+    record = make_record({**_HEAPS, "less": 2100.0})
+    summary = summarize(make_run(), record)
+    assert claim(summary, "less", "mean_heap").verdict is Verdict.WORSE
+    assert found(summary, "less").verdict is Verdict.WORSE
+
+
+def test_default_that_costs_what_was_claimed_is_confirmed() -> None:
+    assert found(summarize(make_run(), make_record()), "jemalloc-default").verdict is (
+        Verdict.CONFIRMED
+    )
+
+
+def test_few_rounds_decide_nothing_and_say_so() -> None:
+    summary = summarize(make_run(), make_record(rounds=4))
+    assert found(summary, "less").verdict is Verdict.UNDECIDED
+    assert any("4 rounds decide nothing" in notice for notice in summary.notices)
+
+
+def test_notices_of_the_runs_are_passed_on() -> None:
+    assert "kept" in summarize(make_run(), make_record()).notices
+
+
+def test_unsteady_baseline_is_noticed() -> None:
+    record = make_record()
+    samples = tuple(replace(s, wall_ns=20_000 + 3_000 * s.round) for s in record.samples)
+    summary = summarize(make_run(), replace(record, samples=samples))
+    assert any("more than 10 %" in notice for notice in summary.notices)
+    assert not any("10 %" in notice for notice in summarize(make_run(), record).notices)
+
+
+def test_rejected_subject_keeps_its_reason_and_is_not_ranked() -> None:
+    record = make_record()
+    kept = [s for s in record.samples if s.label != "less" or s.round == 0]
+    samples = tuple(
+        replace(s, status=Status.FAILED, reason="crashed") if s.label == "less" else s for s in kept
+    )
+    summary = summarize(make_run(), replace(record, samples=samples))
+    less = found(summary, "less")
+    assert (less.verdict, less.reason, less.n_samples) == (Verdict.REJECTED, "crashed", 0)
+    assert (less.claims, less.metrics, less.curve) == ((), (), ())
+    assert summary.n_rounds == 5
+    assert {ranking.n for ranking in summary.rankings} == {2}
+
+
+def test_unfinished_rounds_are_not_complete() -> None:
+    record = make_record()
+    summary = summarize(make_run(), replace(record, samples=record.samples[:-1]))
+    assert summary.n_rounds == 4
+
+
+def test_claims_are_counted_for_the_correction() -> None:
+    assert summarize(make_run(), make_record()).n_claims == 4
+
+
+def test_interval_of_a_claim_is_wider_than_that_of_a_metric() -> None:
+    record = make_record(rounds=12)
+    samples = tuple(
+        replace(s, mean_heap_bytes=(s.mean_heap_bytes or 0) * (1 + 0.01 * s.round * s.position))
+        for s in record.samples
+    )
+    summary = summarize(make_run(), replace(record, samples=samples))
+    metric = found(summary, "less").metric("mean_heap")
+    real = claim(summary, "less", "mean_heap").real_ratio
+    assert metric is not None
+    assert metric.ratio is not None
+    assert metric.ratio.interval is not None
+    assert real is not None
+    assert real.interval is not None
+    assert real.median == metric.ratio.median
+    assert real.interval.low < metric.ratio.interval.low
+    assert real.interval.high > metric.ratio.interval.high
+
+
+def test_ranking_compares_emulated_with_real() -> None:
+    summary = summarize(make_run(), make_record())
+    ranking = summary.rankings[0]
+    assert (ranking.objective, ranking.allocator, ranking.n) == ("mean_heap", None, 3)
+    assert ranking.tau == pytest.approx(1.0)
+    assert ranking.concordance == Concordance(1.0, 3)
+    # One allocator has two subjects, the other one: too few to rank within.
+    assert {found.allocator for found in summary.rankings} == {None}
+
+
+def test_ranking_that_is_turned_around_shows() -> None:
+    heaps = {"glibc-default": 2000.0, "less": 2400.0, "jemalloc-default": 1600.0}
+    ranking = summarize(make_run(), make_record(heaps)).rankings[0]
+    assert ranking.tau == pytest.approx(-1.0)
+    assert ranking.concordance == Concordance(0.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "low", "high", "n", "verdict"),
+    [
+        (0.8, 0.7, 0.9, 5, Verdict.CONFIRMED),
+        (0.8, 0.7, 1.1, 5, Verdict.NOT_CONFIRMED),
+        (0.8, 1.1, 1.2, 5, Verdict.WORSE),
+        (1.2, 1.1, 1.2, 5, Verdict.CONFIRMED),
+        (1.2, 0.9, 1.1, 5, Verdict.NOT_CONFIRMED),
+        (1.2, 0.7, 0.9, 5, Verdict.BETTER),
+        (1.0, 0.7, 0.9, 5, Verdict.BETTER),
+        (1.0, 1.1, 1.2, 5, Verdict.WORSE),
+        (1.0, 0.9, 1.1, 5, Verdict.AS_CLAIMED),
+        (0.8, 0.7, 0.9, 4, Verdict.UNDECIDED),
+        (0.8, 0.9970, 0.9990, 5, Verdict.NOT_CONFIRMED),  # shown, but too small to matter
+        (0.9990, 0.7, 0.9, 5, Verdict.BETTER),
+    ],
+)
+def test_verdict_of_a_claim(
+    claimed: float, low: float, high: float, n: int, verdict: Verdict
+) -> None:
+    assert judge(claimed, Estimate((low + high) / 2, Interval(low, high), n)) is verdict
+
+
+def test_claim_without_an_interval_is_undecided() -> None:
+    assert judge(0.8, None) is Verdict.UNDECIDED
+    assert judge(0.8, Estimate(0.8, None, 9)) is Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "overall"),
+    [
+        ([], None),
+        ([Verdict.CONFIRMED, Verdict.AS_CLAIMED], Verdict.CONFIRMED),
+        ([Verdict.CONFIRMED, Verdict.BETTER], Verdict.CONFIRMED),
+        ([Verdict.CONFIRMED, Verdict.NOT_CONFIRMED], Verdict.NOT_CONFIRMED),
+        ([Verdict.CONFIRMED, Verdict.UNDECIDED], Verdict.UNDECIDED),
+        ([Verdict.NOT_CONFIRMED, Verdict.WORSE, Verdict.UNDECIDED], Verdict.WORSE),
+        ([Verdict.AS_CLAIMED], Verdict.AS_CLAIMED),
+    ],
+)
+def test_overall_verdict_is_the_most_sobering_one(
+    verdicts: list[Verdict], overall: Verdict | None
+) -> None:
+    assert overall_verdict(verdicts) is overall
