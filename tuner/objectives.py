@@ -175,7 +175,7 @@ class Constraint:
         return None if anchor is None else self.factor * objective_value(anchor, self.objective)
 
 
-_CONSTRAINT = re.compile(r"\s*(?P<name>\w+)\s*(?P<sign><=|>=|<|>|==|=)\s*(?P<limit>.+?)\s*")
+_CONSTRAINT = re.compile(r"\s*(?P<name>\w+)\s*(?P<sign><=|>=|<|>|==|=)\s*(?P<limit>[^<>=\s].*?)\s*")
 _RELATIVE = re.compile(
     r"(?P<anchor>own_default|default)"
     r"(?:\s*\*\s*(?P<factor>[0-9.eE+-]+)|\s*(?P<sign>[+-])\s*(?P<percent>[0-9.]+)\s*%)?"
