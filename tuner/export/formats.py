@@ -36,6 +36,10 @@ def render(deployment: Deployment, name: str) -> str:
     Raises:
         OutputError: the format cannot hold a value.
     """
+    for variable, value in deployment.variables:
+        if not value.isprintable():
+            message = f"{variable}={value!r}: a control character cannot be exported"
+            raise OutputError(message)
     return FORMATS[name](deployment)
 
 

@@ -179,7 +179,8 @@ def show_change(ratio: float | None) -> str:
     sign = "+" if change > 0 else MINUS
     if abs(change) < _LEAST_CHANGE:
         return f"{sign}<{_LEAST_CHANGE} %"
-    return f"{sign}{abs(change):.{max(0, 3 - len(str(int(abs(change)))))}f} %"
+    rounded = float(f"{abs(change):.3g}")
+    return f"{sign}{rounded:.{max(0, 3 - len(str(int(rounded))))}f} %"
 
 
 def ratio(value: float | None, baseline: float | None) -> float | None:

@@ -1,0 +1,346 @@
+"""Every export format, read back by a parser of its own; and the reduction before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.doubles.runs import MIB, failed_trial, synthetic_run, trial
+from tuner.cli.export import ExportFormat
+from tuner.errors import OutputError, SelectionError
+from tuner.export.deployment import Deployment, deployment
+from tuner.export.formats import FORMATS, render
+from tuner.export.reduction import reduce_configuration
+from tuner.records import Configuration, Status, Trial
+from tuner.runs import Run
+from tuner.selection import Pick
+from tuner.store import AllocatorRecord
+
+HOSTILE = "a b\"c'd$HOME`id`%h\\n$(NAME)\\\\;#\N{LATIN SMALL LETTER E WITH ACUTE}"
+"""Every character that means something to some reader."""
+
+
+def run_with(*trials: Trial) -> Run:
+    return replace(synthetic_run(n_trials=4), trials=trials)
+
+
+def tried(number: int, allocator: str = "glibc", **settings: int | str | bool) -> Trial:
+    return trial(number, Configuration.of(allocator, settings))
+
+
+def plain(allocator: str = "jemalloc", **settings: int | str | bool) -> Deployment:
+    """Export one trial of a small campaign."""
+    chosen = tried(1, allocator, **settings)
+    run = run_with(trial(0, Configuration("glibc"), 60.0 * MIB, 1.1e8), chosen)
+    return deployment(run, Pick("knee", chosen, "knee of mean_heap and cost"))
+
+
+def with_value(value: str) -> Deployment:
+    """Export a variable that no allocator has, to test the quoting."""
+    return replace(plain(), variables=(("LD_PRELOAD", "/lib/x.so"), ("CONF", value)))
+
+
+# Reduction
+
+
+def test_setting_is_dropped_when_measured_without_effect() -> None:
+    trials = [tried(0), tried(1, mxfast=0), tried(2, mxfast=0, arena_max=2)]
+    trials[0] = trial(0, Configuration("glibc"), 70.0 * MIB)
+
+    reduction = reduce_configuration(trials[2], trials)
+
+    assert reduction.configuration == trials[1].configuration
+    assert reduction.dropped == (("arena_max", 2),)
+    assert reduction.witness == 1
+
+
+def test_setting_is_kept_when_nearly_equal() -> None:
+    with_it = trial(1, Configuration.of("glibc", {"mxfast": 0}), 50.0 * MIB)
+    without = trial(0, Configuration("glibc"), 50.0 * MIB + 1.0)
+
+    assert reduce_configuration(with_it, [without, with_it]).dropped == ()
+
+
+def test_setting_is_kept_when_its_removal_was_not_measured() -> None:
+    lonely = tried(1, mxfast=0, arena_max=2)
+    failed = failed_trial(0, Configuration.of("glibc", {"mxfast": 0}), Status.FAILED, "crash")
+
+    assert reduce_configuration(lonely, [failed, lonely]).configuration == lonely.configuration
+
+
+def test_the_smallest_equal_configuration_wins() -> None:
+    trials = [tried(0), tried(1, mxfast=0), tried(2, mxfast=0, arena_max=2)]
+
+    assert reduce_configuration(trials[2], trials).configuration == Configuration("glibc")
+
+
+def test_other_allocators_and_other_values_are_no_evidence() -> None:
+    chosen = tried(1, "jemalloc", tcache=False)
+    trials = [tried(0, "mimalloc"), tried(2, "jemalloc", tcache=True), chosen]
+
+    assert reduce_configuration(chosen, trials).dropped == ()
+
+
+# What is exported
+
+
+def test_command_line_offers_every_format() -> None:
+    assert [form.value for form in ExportFormat] == list(FORMATS)
+
+
+def test_preload_stands_first_and_abort_conf_is_left_to_the_search() -> None:
+    found = plain("jemalloc", dirty_decay_ms=0, tcache=False)
+
+    assert [name for name, _ in found.variables] == ["LD_PRELOAD", "MALLOC_CONF"]
+    assert "abort_conf" not in found.variables[1][1]
+
+
+def test_default_of_glibc_needs_no_variable() -> None:
+    found = plain("glibc")
+
+    assert found.variables == ()
+    assert "nothing to set" in render(found, "env")
+    assert yaml.safe_load(render(found, "kubernetes")) == {"env": []}
+
+
+def test_failed_trial_is_not_exported() -> None:
+    failed = failed_trial(1, Configuration.of("glibc", {"mxfast": 0}), Status.FAILED, "crash")
+
+    with pytest.raises(SelectionError, match="crash"):
+        deployment(run_with(tried(0), failed), Pick("trial-1", failed, ""))
+
+
+@pytest.mark.parametrize("path", ["/opt/my libs/x.so", "/opt/a:b/x.so"])
+def test_library_that_the_loader_would_split_is_refused(path: str) -> None:
+    chosen = tried(1, "jemalloc", tcache=False)
+    run = run_with(tried(0), chosen)
+    allocators = {**run.campaign.allocators, "jemalloc": AllocatorRecord(path, "5.3.0")}
+    run = replace(run, campaign=replace(run.campaign, allocators=allocators))
+
+    with pytest.raises(OutputError, match="LD_PRELOAD"):
+        deployment(run, Pick("knee", chosen, ""))
+
+
+def test_comments_tell_validity_gain_and_source() -> None:
+    text = render(plain("jemalloc", tcache=False), "env")
+
+    for fact in (
+        "jemalloc 5.3.0, 1 setting; written by malloc-tuner",
+        "transparent huge pages madvise",
+        "vm.max_map_count 65530",
+        "mean heap against the default of glibc: -16.67 % emulated",
+        "trial 1 of 2 (knee of mean_heap and cost)",
+        "ghostscript.trace (sha256 9f9f9f9f9f9f9f9f)",
+        "validated: not yet",
+    ):
+        assert fact in " ".join(text.replace("#", "").split())
+
+
+def test_comments_tell_what_was_left_out() -> None:
+    trials = [tried(0, mxfast=0), tried(1, mxfast=0, arena_max=2)]
+    found = deployment(run_with(*trials), Pick("knee", trials[1], ""))
+
+    text = render(found, "env")
+
+    assert "# left out: arena_max=2 (trial 0 measured exactly the same without)" in text
+    assert "GLIBC_TUNABLES=glibc.malloc.mxfast=0\n" in text
+
+
+def test_comments_tell_what_the_real_program_said() -> None:
+    run = synthetic_run(validation=True)
+    (label,) = {s.label for s in run.validations[0].samples if s.label == "knee"}
+    number = next(s.trial for s in run.validations[0].samples if s.label == label)
+    assert number is not None
+
+    text = render(deployment(run, Pick("knee", run.trial(number), "knee")), "sh")
+
+    assert "on the real program" in " ".join(text.replace("#", "").split())
+    assert "7 rounds of gs -dBATCH" in " ".join(text.replace("#", "").split())
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "json"])
+def test_no_text_of_a_campaign_ends_a_comment(name: str) -> None:
+    hostile = "x\nLD_PRELOAD=/tmp/evil.so\r\v\f\x1c\x85\N{LINE SEPARATOR}touch /tmp/evil\\"
+    found = replace(
+        plain(),
+        campaign=hostile,
+        pick=Pick("knee", tried(1), hostile),
+        trace=hostile,
+        valid_for={"kernel": hostile},
+    )
+
+    lines = [line for line in render(found, name).splitlines() if line and not line.startswith("#")]
+
+    expected = render(plain(), name).splitlines()
+    assert lines == [line for line in expected if line and not line.startswith("#")]
+
+
+# The formats, each read back
+
+
+def shell_environment(script: str) -> dict[str, str]:
+    """Run a script in an empty environment and return that of its end."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{script}\nexec /usr/bin/env -0"],
+        env={},
+        capture_output=True,
+        check=True,
+    )
+    pairs = (entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
+    return {name: value for name, value in pairs if name not in ("PWD", "_", "SHLVL", "OLDPWD")}
+
+
+def test_env_file_is_what_a_shell_sources(tmp_path: Path) -> None:
+    found = plain("glibc", mxfast=0, trim_threshold=65536)
+    path = tmp_path / "malloc.env"
+    path.write_text(render(found, "env"))
+
+    assert shell_environment(f"set -a; . {path}; set +a") == dict(found.variables)
+
+
+def test_env_file_is_what_docker_takes_raw() -> None:
+    """With --env-file, comments start with #, the rest is NAME=VALUE without quoting."""
+    found = plain("jemalloc", dirty_decay_ms=0, tcache=False)
+
+    lines = [x for x in render(found, "env").splitlines() if x and not x.startswith("#")]
+
+    assert dict(line.split("=", 1) for line in lines) == dict(found.variables)
+
+
+def test_env_file_refuses_what_it_cannot_quote() -> None:
+    with pytest.raises(OutputError, match="--format sh"):
+        render(with_value("a b"), "env")
+
+
+def test_shell_wrapper_gives_its_arguments_the_environment(tmp_path: Path) -> None:
+    found = replace(plain(), variables=(("CONF", HOSTILE),))
+    path = tmp_path / "malloc.sh"
+    path.write_text(render(found, "sh"))
+
+    done = subprocess.run(
+        ["/bin/sh", path, "/usr/bin/printenv", "CONF"], capture_output=True, check=True, env={}
+    )
+
+    assert done.stdout.decode() == HOSTILE + "\n"
+
+
+def test_shell_wrapper_keeps_other_preloaded_libraries(tmp_path: Path) -> None:
+    path = tmp_path / "malloc.sh"
+    path.write_text(render(with_value("1"), "sh"))
+
+    done = subprocess.run(
+        ["/bin/sh", path, "/usr/bin/printenv", "LD_PRELOAD"],
+        capture_output=True,
+        check=True,
+        env={"LD_PRELOAD": "/lib/other.so"},
+    )
+
+    assert done.stdout.decode() == "/lib/x.so:/lib/other.so\n"
+
+
+def test_value_with_a_control_character_is_refused() -> None:
+    for name in ("env", "sh", "systemd", "docker", "kubernetes"):
+        with pytest.raises(OutputError, match="control character"):
+            render(with_value("a\nb"), name)
+
+
+def test_shell_wrapper_without_a_program_tells_its_usage(tmp_path: Path) -> None:
+    path = tmp_path / "malloc.sh"
+    path.write_text(render(plain(), "sh"))
+
+    done = subprocess.run(["/bin/sh", path], capture_output=True, check=False, text=True)
+
+    assert (done.returncode, done.stderr) == (2, f"usage: {path} PROGRAM [ARGUMENT...]\n")
+
+
+def systemd_environment(text: str) -> dict[str, str]:
+    """Read Environment= as systemd.syntax(7) says: quoted, C escapes, %% is %."""
+    values = {}
+    for match in re.finditer(r'^Environment="((?:[^"\\]|\\.)*)"$', text, re.MULTILINE):
+        unquoted = re.sub(r"\\(.)", r"\1", match[1])
+        name, value = unquoted.replace("%%", "%").split("=", 1)
+        values[name] = value
+    return values
+
+
+def test_systemd_drop_in_quotes_everything() -> None:
+    found = with_value(HOSTILE)
+
+    text = render(found, "systemd")
+
+    assert systemd_environment(text) == dict(found.variables)
+    assert text.count("[Service]") == 1
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+def test_systemd_accepts_the_drop_in(tmp_path: Path) -> None:
+    (tmp_path / "app.service").write_text("[Service]\nExecStart=/bin/true\n")
+    (tmp_path / "app.service.d").mkdir()
+    (tmp_path / "app.service.d" / "malloc.conf").write_text(
+        render(with_value("a b%h\"c'd"), "systemd")
+    )
+
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / "app.service")],
+        capture_output=True,
+        check=False,
+        text=True,
+        env={**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
+    )
+
+    assert "malloc.conf" not in done.stderr
+
+
+def dockerfile_environment(text: str) -> dict[str, str]:
+    r"""Read ENV NAME="value" as the Dockerfile reference says: backslash escapes \\, " and $."""
+    values = {}
+    for match in re.finditer(r'^ENV (\w+)="((?:[^"\\]|\\.)*)"$', text, re.MULTILINE):
+        assert not re.search(r"(?<!\\)(?:\\\\)*\$", match[2])
+        values[match[1]] = re.sub(r"\\(.)", r"\1", match[2])
+    return values
+
+
+def test_dockerfile_lines_quote_everything() -> None:
+    found = with_value(HOSTILE)
+
+    assert dockerfile_environment(render(found, "docker")) == dict(found.variables)
+
+
+def test_dockerfile_starts_with_no_parser_directive() -> None:
+    """`# name=value` in the first lines of a Dockerfile would be an order to its parser."""
+    assert not re.match(r"#\s*\w+\s*=", render(plain(), "docker"))
+
+
+def test_kubernetes_list_is_yaml_and_expands_nothing() -> None:
+    found = with_value(HOSTILE)
+
+    entries = yaml.safe_load(render(found, "kubernetes"))["env"]
+
+    # Kubernetes itself turns $$( into $( and leaves it alone.
+    assert {e["name"]: e["value"].replace("$$(", "$(") for e in entries} == dict(found.variables)
+    assert not any(re.search(r"(?<!\$)\$\(", e["value"]) for e in entries)
+
+
+def test_kubernetes_values_stay_texts() -> None:
+    entries = yaml.safe_load(render(with_value("1"), "kubernetes"))["env"]
+
+    assert entries[1] == {"name": "CONF", "value": "1"}
+
+
+def test_json_carries_settings_environment_and_gain() -> None:
+    document = json.loads(render(plain("jemalloc", dirty_decay_ms=0), "json"))
+
+    assert (document["schema"], document["version"]) == ("malloc-tuner.export", 1)
+    assert document["settings"] == {"dirty_decay_ms": 0}
+    assert document["environment"]["LD_PRELOAD"] == document["library"]
+    assert document["gain"][0]["emulated_ratio"] == pytest.approx(50.0 / 60.0)
+    assert document["validation"] is None

@@ -1,0 +1,62 @@
+"""Files are complete or not there, and a failure says which file and why."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import OutputError
+from tuner.output import write_bytes, write_text
+
+
+def test_text_replaces_a_file_and_makes_folders(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.txt"
+
+    write_text(path, "old")
+    write_text(path, "new\n")
+
+    assert path.read_bytes() == b"new\n"
+    assert [p.name for p in path.parent.iterdir()] == ["a.txt"]
+
+
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
+    previous = os.umask(0o027)
+    try:
+        write_text(tmp_path / "a", "")
+        write_text(tmp_path / "b", "", executable=True)
+    finally:
+        os.umask(previous)
+
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "b").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_file_in_place_of_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("")
+
+    with pytest.raises(OutputError, match=r"a/b: cannot be written \("):
+        write_bytes(tmp_path / "a" / "b", b"")
+
+
+def test_a_failure_leaves_the_old_file_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OutputError, match="No space left on device"):
+        write_text(path, "new")
+
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "old")]
+
+
+def test_a_device_is_written_in_place(tmp_path: Path) -> None:
+    write_text(Path(os.devnull), "text")
+
+    assert not Path(os.devnull).is_file()
