@@ -177,14 +177,17 @@ def test_unsteady_baseline_is_noticed() -> None:
 
 def test_rejected_subject_keeps_its_reason_and_is_not_ranked() -> None:
     record = make_record()
-    kept = [s for s in record.samples if s.label != "less" or s.round == 0]
+    kept = [s for s in record.samples if s.label != "less" or s.round <= 1]
     samples = tuple(
-        replace(s, status=Status.FAILED, reason="crashed") if s.label == "less" else s for s in kept
+        replace(s, status=Status.FAILED, reason="crashed")
+        if (s.label, s.round) == ("less", 1)
+        else s
+        for s in kept
     )
     summary = summarize(make_run(), replace(record, samples=samples))
     less = found(summary, "less")
-    assert (less.verdict, less.reason, less.n_samples) == (Verdict.REJECTED, "crashed", 0)
-    assert (less.claims, less.metrics, less.curve) == ((), (), ())
+    assert (less.verdict, less.reason, less.n_samples) == (Verdict.REJECTED, "crashed", 1)
+    assert less.claims == ()
     assert summary.n_rounds == 5
     assert {ranking.n for ranking in summary.rankings} == {2}
 
