@@ -44,7 +44,10 @@ enum {
     HUGE_PAGE_BYTES = 2 << 20 /* transparent huge page of x86-64 */
 };
 
-static struct { void **blocks; /* room for BLOCKS_MAX pointers, from mmap */ } state;
+static struct {
+    void **blocks; /* room for BLOCKS_MAX pointers, from mmap */
+    void *kept;    /* latest block taken for good */
+} state;
 
 static bool is_mmapped(const void *block) {
     const size_t *size_word = (const size_t *)block - 1;
@@ -52,17 +55,24 @@ static bool is_mmapped(const void *block) {
     return *size_word & CHUNK_IS_MMAPPED;
 }
 
+/* Allocate a block that may stay: what follows must not find it free. */
+static void *take(size_t request) {
+    state.kept = malloc(request);
+    return state.kept;
+}
+
 /* Take what is left of the top of the heap, so that the next block must ask the system. */
 static void use_up_top(void) {
     const size_t top = mallinfo2().keepcost;
-    if (top > 4 * CHUNK_MIN) {
-        (void)!malloc(top - 2 * CHUNK_MIN);
+    const size_t margin = 2 * (size_t)CHUNK_MIN;
+    if (top > 2 * margin) {
+        take(top - margin);
     }
 }
 
 static void observe_growth(void) {
     use_up_top();
-    const void *block = malloc(GROWTH_BYTES);
+    const void *block = take(GROWTH_BYTES);
     if (!block || is_mmapped(block)) {
         report_null("top_after_growth_bytes");
         report_null("heap_end_is_huge_page_aligned");
@@ -76,7 +86,7 @@ static void observe_growth(void) {
 static void observe_mmap_threshold(void) {
     for (int lg = MMAP_LG_MIN; lg <= MMAP_LG_MAX; lg++) {
         use_up_top();
-        const void *block = malloc((size_t)1 << lg);
+        const void *block = take((size_t)1 << lg);
         if (block && is_mmapped(block)) {
             report_unsigned("least_mmapped_power_of_two", 1ULL << lg);
             return;
@@ -87,14 +97,14 @@ static void observe_mmap_threshold(void) {
 
 static void observe_dynamic(void) {
     use_up_top();
-    void *first = malloc(TRIAL_BYTES);
+    void *first = take(TRIAL_BYTES);
     if (!first || !is_mmapped(first)) {
         report_boolean("dynamic", false); /* the threshold was raised, so it was set */
         return;
     }
     free(first);
     use_up_top();
-    const void *second = malloc(TRIAL_BYTES);
+    const void *second = take(TRIAL_BYTES);
     report_boolean("dynamic", second && !is_mmapped(second));
 }
 

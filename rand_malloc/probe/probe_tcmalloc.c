@@ -50,13 +50,16 @@ static void fill_central_list(void) {
 
 /* Greatest number of blocks that one transfer brought, 0 if it cannot be seen. */
 static size_t measure_batch(property_reader read) {
+    static const void *kept; /* latest block; none is freed, so that every transfer is seen */
     const char *cache = "tcmalloc.current_total_thread_cache_bytes";
     fill_central_list();
     size_t batch = 0;
     for (int n_steady = 0; n_steady < STEADY_MISSES && batch < BATCH_MAX;) {
         size_t before = 0;
         size_t after = 0;
-        if (!read(cache, &before) || !malloc(BATCH_BLOCK_BYTES) || !read(cache, &after)) {
+        const bool is_read = read(cache, &before);
+        kept = malloc(BATCH_BLOCK_BYTES);
+        if (!is_read || !kept || !read(cache, &after)) {
             return 0;
         }
         if (after < before) {
