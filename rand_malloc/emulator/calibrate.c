@@ -180,17 +180,15 @@ static double time_replay(const struct options *options, const struct workload *
 
 static int measure_instruction(const struct options *options, double *ns) {
     struct workload workload;
-    struct instructions counted = {.process = 0};
-    const char *used = NULL;
-    uint64_t checksum = 0;
+    struct counted counted = {.instrument = NULL};
     double values[REPEATS];
     int code = load_typical(&workload);
     if (code == EXIT_OK)
-        code = instrument_count(options, &workload, &counted, &used, &checksum);
+        code = instrument_count(options, &workload, &counted);
     for (size_t i = 0; code == EXIT_OK && i < REPEATS; i++)
         values[i] = time_replay(options, &workload);
     if (code == EXIT_OK)
-        *ns = median(values, REPEATS) / (double)counted.process;
+        *ns = median(values, REPEATS) / (double)counted.instructions.process;
     if (code == EXIT_OK && !(*ns > 0))
         code = complain(EXIT_REPLAY, "calibrate", "the replay could not be timed");
     workload_release(&workload);

@@ -42,32 +42,27 @@ static int run_memory(const struct options *options, const struct workload *work
 }
 
 /* Both runs saw the same contents, or one of them is wrong. */
-static int check_agreement(const struct result *result, uint64_t counted_checksum) {
-    if (result->memory == NULL || counted_checksum == result->memory->outcome->checksum)
+static int check_agreement(const struct run *memory, const struct counted *counted) {
+    if (memory->outcome == NULL || counted->checksum == memory->outcome->checksum)
         return EXIT_OK;
     return complain(EXIT_REPLAY, "replay", "the two runs verified different contents");
 }
 
 static int measure(const struct options *options, const struct workload *workload,
                    struct run *memory, struct heap_figures *heap) {
-    struct instructions counted = {.process = 0};
-    struct result result = {.options = options, .workload = workload, .instrument = "none"};
+    static struct counted counted;
+    struct result result = {.options = options, .workload = workload};
     int code = EXIT_OK;
     if (options->wants_memory) {
         code = run_memory(options, workload, memory, heap);
         result.memory = memory;
         result.heap = heap;
-        result.malloc_from = memory->outcome != NULL ? memory->outcome->malloc_from : NULL;
-        result.checksum = memory->outcome != NULL ? memory->outcome->checksum : 0;
-        result.verified_blocks = memory->outcome != NULL ? memory->outcome->verified_blocks : 0;
     }
     if (code == EXIT_OK && options->wants_count && options->instrument != INSTRUMENT_NONE) {
-        uint64_t checksum = 0;
-        code = instrument_count(options, workload, &counted, &result.instrument, &checksum);
+        code = instrument_count(options, workload, &counted);
         if (code == EXIT_OK)
-            code = check_agreement(&result, checksum);
+            code = check_agreement(memory, &counted);
         result.counted = &counted;
-        result.checksum = checksum;
     }
     if (code == EXIT_OK)
         result_print(&result);

@@ -25,7 +25,10 @@ static void print_head(struct json *json, const struct result *result) {
     json_close(json);
     json_open(json, "allocator");
     json_text(json, "preload", options->preload);
-    json_text(json, "malloc_from", result->malloc_from);
+    json_text(json, "malloc_from",
+              result->memory != NULL    ? result->memory->outcome->malloc_from
+              : result->counted != NULL ? result->counted->malloc_from
+                                        : NULL);
     json_close(json);
     json_open(json, "settings");
     json_text(json, "threads", options->is_free_running ? "free" : "baton");
@@ -36,7 +39,7 @@ static void print_head(struct json *json, const struct result *result) {
         json_null(json, "cpu");
     else
         json_integer(json, "cpu", (uint64_t)run_cpu(options));
-    json_text(json, "instrument", result->instrument);
+    json_text(json, "instrument", result->counted != NULL ? result->counted->instrument : "none");
     json_close(json);
 }
 
@@ -89,13 +92,14 @@ static void print_instructions(struct json *json, const struct result *result) {
         json_null(json, "instructions");
         return;
     }
+    const struct instructions *instructions = &result->counted->instructions;
     json_open(json, "instructions");
-    json_text(json, "instrument", result->instrument);
-    if (result->counted->has_allocator)
-        json_integer(json, "allocator", result->counted->allocator);
+    json_text(json, "instrument", result->counted->instrument);
+    if (instructions->has_allocator)
+        json_integer(json, "allocator", instructions->allocator);
     else
         json_null(json, "allocator");
-    json_integer(json, "process", result->counted->process);
+    json_integer(json, "process", instructions->process);
     json_close(json);
 }
 
@@ -201,9 +205,24 @@ static void print_curve(struct json *json, const struct result *result) {
     free(chosen);
 }
 
-void result_print(const struct result *result) {
+/* What was verified, from whichever run there is; null without any. */
+static void print_proof(struct json *json, const struct result *result) {
     char checksum[20];
-    snprintf(checksum, sizeof checksum, "%016" PRIx64, result->checksum);
+    if (result->memory == NULL && result->counted == NULL) {
+        json_null(json, "checksum");
+        json_null(json, "verified_blocks");
+        return;
+    }
+    bool has_memory = result->memory != NULL;
+    snprintf(checksum, sizeof checksum, "%016" PRIx64,
+             has_memory ? result->memory->outcome->checksum : result->counted->checksum);
+    json_text(json, "checksum", checksum);
+    json_integer(json, "verified_blocks",
+                 has_memory ? result->memory->outcome->verified_blocks
+                            : result->counted->verified_blocks);
+}
+
+void result_print(const struct result *result) {
     struct json json = json_begin();
     print_head(&json, result);
     print_heap(&json, result);
@@ -212,7 +231,6 @@ void result_print(const struct result *result) {
     print_times(&json, result);
     print_latency(&json, result);
     print_curve(&json, result);
-    json_text(&json, "checksum", checksum);
-    json_integer(&json, "verified_blocks", result->verified_blocks);
+    print_proof(&json, result);
     json_end(&json);
 }

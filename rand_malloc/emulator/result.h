@@ -8,13 +8,9 @@
 struct result {
     const struct options *options;
     const struct workload *workload;
-    const struct run *memory;           /* NULL: no memory run was made */
-    const struct heap_figures *heap;    /* with memory */
-    const struct instructions *counted; /* NULL: nothing was counted */
-    const char *instrument;
-    const char *malloc_from;
-    uint64_t checksum;
-    uint64_t verified_blocks;
+    const struct run *memory;        /* NULL: no memory run was made */
+    const struct heap_figures *heap; /* with memory */
+    const struct counted *counted;   /* NULL: nothing was counted */
 };
 
 void result_print(const struct result *result);

@@ -18,8 +18,7 @@ struct attempt {
     const struct options *options;
     const struct workload *workload;
     const struct instrument *instrument;
-    struct instructions counted;
-    uint64_t checksum;
+    struct counted *counted;
     bool is_unavailable; /* the instrument, not the replay, failed */
     char reason[600];
 };
@@ -60,19 +59,24 @@ static int count_once(struct attempt *attempt, enum run_kind kind, const struct 
         attempt->is_unavailable = true;
         code = EXIT_INSTRUMENT;
     }
-    if (kind == RUN_COUNT && run.outcome != NULL)
-        attempt->checksum = run.outcome->checksum;
+    if (kind == RUN_COUNT && run.outcome != NULL) {
+        attempt->counted->checksum = run.outcome->checksum;
+        attempt->counted->verified_blocks = run.outcome->verified_blocks;
+        memcpy(attempt->counted->malloc_from, run.outcome->malloc_from,
+               sizeof attempt->counted->malloc_from);
+    }
     run_close(&run);
     return code;
 }
 
 static int count_with(struct attempt *attempt, const struct command *prefix) {
     struct instructions empty = {.process = 0};
-    int code = count_once(attempt, RUN_COUNT, prefix, &attempt->counted);
+    struct instructions *full = &attempt->counted->instructions;
+    int code = count_once(attempt, RUN_COUNT, prefix, full);
     if (code == EXIT_OK && attempt->instrument->needs_empty_run) {
         code = count_once(attempt, RUN_EMPTY, prefix, &empty);
-        if (attempt->counted.process >= empty.process)
-            attempt->counted.process -= empty.process;
+        if (full->process >= empty.process)
+            full->process -= empty.process;
     }
     return code;
 }
@@ -99,18 +103,18 @@ static int try_instrument(struct attempt *attempt) {
 }
 
 int instrument_count(const struct options *options, const struct workload *workload,
-                     struct instructions *counted, const char **used, uint64_t *checksum) {
+                     struct counted *counted) {
     char reasons[2048] = "";
     for (int i = 0; i < N_INSTRUMENTS; i++) {
-        struct attempt attempt = {
-            .options = options, .workload = workload, .instrument = INSTRUMENTS[i]};
+        struct attempt attempt = {.options = options,
+                                  .workload = workload,
+                                  .instrument = INSTRUMENTS[i],
+                                  .counted = counted};
         if (options->instrument != INSTRUMENT_AUTO &&
             (int)options->instrument != i + INSTRUMENT_PERF)
             continue;
         int code = try_instrument(&attempt);
-        *counted = attempt.counted;
-        *used = INSTRUMENTS[i]->name;
-        *checksum = attempt.checksum;
+        counted->instrument = INSTRUMENTS[i]->name;
         if (code != EXIT_INSTRUMENT)
             return code;
         size_t length = strlen(reasons);
@@ -149,9 +153,12 @@ int instrument_print_all(const struct options *options) {
         return code;
     struct json json = json_begin_list();
     for (int i = 0; i < N_INSTRUMENTS; i++) {
-        struct attempt attempt = {
-            .options = options, .workload = &workload, .instrument = INSTRUMENTS[i]};
-        bool works = try_instrument(&attempt) == EXIT_OK && attempt.counted.process > 0;
+        struct counted counted = {.instrument = INSTRUMENTS[i]->name};
+        struct attempt attempt = {.options = options,
+                                  .workload = &workload,
+                                  .instrument = INSTRUMENTS[i],
+                                  .counted = &counted};
+        bool works = try_instrument(&attempt) == EXIT_OK && counted.instructions.process > 0;
         json_open(&json, NULL);
         json_text(&json, "name", INSTRUMENTS[i]->name);
         json_bool(&json, "works", works);

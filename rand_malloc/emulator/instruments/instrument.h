@@ -30,11 +30,19 @@ struct instrument {
 
 extern const struct instrument PERF, QEMU, CACHEGRIND;
 
+/* What a count run found. */
+struct counted {
+    struct instructions instructions;
+    const char *instrument; /* its name */
+    uint64_t checksum;
+    uint64_t verified_blocks;
+    char malloc_from[sizeof((struct outcome *)0)->malloc_from];
+};
+
 /* Counts the instructions of the workload with the best or the demanded instrument.
- * *used names it.  EXIT_OK, or a code with a message on stderr; the checksum of the count run
- * is stored for comparison. */
+ * EXIT_OK, or a code with a message on stderr. */
 int instrument_count(const struct options *options, const struct workload *workload,
-                     struct instructions *counted, const char **used, uint64_t *checksum);
+                     struct counted *counted);
 
 /* Tries each instrument on a tiny workload and prints the JSON list. */
 int instrument_print_all(const struct options *options);

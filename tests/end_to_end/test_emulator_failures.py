@@ -1,0 +1,194 @@
+"""Whatever goes wrong in a replay ends with its exit code, one message and no leftovers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.doubles.traces import TraceMaker, write_mixed_trace
+from tuner.resources import native_file
+
+pytestmark = pytest.mark.end_to_end
+
+ROOT = Path(__file__).resolve().parents[2]
+REPLAY_FAILED, USAGE, UNREADABLE, TIMED_OUT, NO_INSTRUMENT, NO_PRELOAD = range(1, 7)
+LIBRARY = Path("/usr/lib/x86_64-linux-gnu/libc.so.6")
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace of one thread."""
+    return write_mixed_trace(tmp_path_factory.mktemp("traces") / "mixed.trace", 1, 20_000)
+
+
+@pytest.fixture(scope="module")
+def bad_allocator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An allocator that does what EMULATOR_BAD says."""
+    library = tmp_path_factory.mktemp("libraries") / "bad_allocator.so"
+    source = ROOT / "tests" / "native" / "emulator_bad_allocator.c"
+    compiler = shutil.which("cc") or pytest.skip("no C compiler")
+    subprocess.run(
+        [compiler, "-O1", "-fno-builtin", "-shared", "-fPIC", "-o", library, source], check=True
+    )
+    return library
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run rand_malloc; never raises for an exit code."""
+    command = [str(native_file("rand_malloc")), *map(str, arguments)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+
+
+def expect(done: subprocess.CompletedProcess[str], code: int, *parts: str) -> None:
+    """Require the code, nothing on standard output, and one line with all parts."""
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("rand_malloc: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    for part in parts:
+        assert part in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "parts"),
+    [
+        ("damage", ("contents damaged at offset 0 of the block at event ",)),
+        ("dirty_calloc", ("calloc memory not zero at offset 0 at event ", "calloc of")),
+        ("misaligned", ("misaligned block 0x", " at event ", "malloc of")),
+        ("crash", ("killed by SIGSEGV at event ", "malloc of")),
+        ("exit", ("ended with status 0 at event ",)),
+        ("null", ("the allocator returned NULL at event ", "malloc of")),
+    ],
+)
+@pytest.mark.parametrize("runs", ["memory", "count"])
+def test_a_bad_allocator_is_found_out(
+    trace: Path, bad_allocator: Path, fault: str, parts: tuple[str, ...], runs: str
+) -> None:
+    """Every fault is named with the event, natively and under the instrument."""
+    options = ("--preload", bad_allocator, "--env", f"EMULATOR_BAD={fault}", "--runs", runs)
+    expect(run(*options, "--instrument", "qemu", trace), REPLAY_FAILED, *parts)
+
+
+@pytest.mark.parametrize("runs", ["memory", "count"])
+def test_a_hanging_allocator_is_stopped(trace: Path, bad_allocator: Path, runs: str) -> None:
+    """The limit of time ends the child; the message names the event."""
+    options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=hang", "--timeout", "1")
+    done = run(*options, "--runs", runs, "--instrument", "qemu", trace)
+    expect(done, TIMED_OUT, "no end after 1 s, stopped at event ")
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes whose parent is pid."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(status.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("runs", ["memory", "count"])
+def test_a_killed_supervisor_leaves_no_child(
+    trace: Path, bad_allocator: Path, number: signal.Signals, runs: str
+) -> None:
+    """The replayer, natively or inside qemu, dies with the supervisor."""
+    command = [native_file("rand_malloc"), "--preload", bad_allocator]
+    command += ["--env", "EMULATOR_BAD=hang", "--runs", runs, "--instrument", "qemu", trace]
+    supervisor = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while not (children := children_of(supervisor.pid)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert children
+    supervisor.send_signal(number)
+    assert supervisor.wait(20) == -number
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_impossible_block_is_an_error_of_the_replay(tmp_path: Path) -> None:
+    """A size no allocator can give is named."""
+    maker = TraceMaker()
+    maker.allocate(16)
+    maker.allocate(1 << 46)
+    path = maker.write(tmp_path / "hungry.trace")
+    size = str(1 << 46)
+    expect(run("--runs", "memory", path), REPLAY_FAILED, "returned NULL at event 1 ", size)
+
+
+def test_a_missing_library_is_refused(trace: Path, tmp_path: Path) -> None:
+    """The loader would only warn and go on with libc."""
+    missing = tmp_path / "none.so"
+    expect(run("--preload", missing, trace), NO_PRELOAD, str(missing), "No such file")
+
+
+@pytest.mark.parametrize("runs", ["memory", "count"])
+def test_a_library_without_malloc_is_refused(trace: Path, runs: str) -> None:
+    """A preload that is not the allocator in effect is an error."""
+    library = Path("/usr/lib/x86_64-linux-gnu/libm.so.6")
+    done = run("--preload", library, "--runs", runs, "--instrument", "qemu", trace)
+    expect(done, NO_PRELOAD, "malloc comes from", "libc.so.6")
+
+
+def test_a_file_that_is_no_library_is_refused(trace: Path, tmp_path: Path) -> None:
+    """The loader's own words are passed on."""
+    text = tmp_path / "text.so"
+    text.write_text("no library\n")
+    expect(run("--preload", text, trace), NO_PRELOAD, str(text), "cannot be preloaded")
+
+
+def test_a_path_the_loader_would_split_is_refused(trace: Path) -> None:
+    """A colon separates libraries in LD_PRELOAD."""
+    expect(run("--preload", "/a:b.so", trace), NO_PRELOAD, "colon")
+
+
+def test_a_missing_trace_is_unreadable(tmp_path: Path) -> None:
+    """The path is in the message."""
+    expect(run(tmp_path / "none.trace"), UNREADABLE, "none.trace")
+
+
+def test_a_corrupt_trace_is_unreadable(trace: Path, tmp_path: Path) -> None:
+    """A flipped byte in the middle is noticed."""
+    content = np.fromfile(trace, dtype=np.uint8)
+    content[len(content) // 2] ^= 0xFF
+    corrupt = tmp_path / "corrupt.trace"
+    content.tofile(corrupt)
+    expect(run(corrupt), UNREADABLE, "corrupt.trace")
+
+
+def test_a_missing_instrument_is_named(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the program the package is named."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    done = run("--runs", "count", "--instrument", "qemu", trace)
+    expect(done, NO_INSTRUMENT, "qemu-user")
+
+
+def test_usage_errors_name_the_option(trace: Path) -> None:
+    """What is wrong and what is allowed."""
+    expect(run("--touch", "some", trace), USAGE, "--touch", "all, ends, none")
+
+
+def test_a_full_output_is_an_error(trace: Path) -> None:
+    """Results that cannot be written are not reported as success."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [native_file("rand_malloc"), "--runs", "memory", trace],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == REPLAY_FAILED
+    assert os.strerror(28) in done.stderr

@@ -1,0 +1,220 @@
+"""The figures of a replay are right where they can be computed by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles.traces import TraceMaker, write_mixed_trace
+from tuner.resources import native_file
+from tuner.workload.trace import Op
+
+pytestmark = pytest.mark.end_to_end
+
+ROOT = Path(__file__).resolve().parents[2]
+MIB = 1 << 20
+PAGE = 4096
+SECOND_NS = 10**9
+COUNTS = struct.Struct("<4Q")
+"""struct plugin_counts: magic, outside, own, waiting."""
+
+
+def replay(trace: Path, *options: str) -> dict[str, Any]:
+    """Replay a trace under libc's allocator and return the result."""
+    command = [str(native_file("rand_malloc")), *options, str(trace)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+@pytest.fixture
+def large_block(tmp_path: Path) -> Path:
+    """64 MiB for one second, then nothing for three."""
+    maker = TraceMaker(step_ns=0)
+    slot = maker.allocate(64 * MIB)
+    maker.pause(SECOND_NS)
+    maker.free(slot)
+    maker.pause(3 * SECOND_NS)
+    maker.free(maker.allocate(16))
+    return maker.write(tmp_path / "large.trace")
+
+
+def test_heap_of_one_mapped_block(large_block: Path) -> None:
+    """Peak, time-weighted mean, faults and system calls of one mmap and one munmap."""
+    result = replay(large_block, "--runs", "memory")
+    assert result["peak_heap_bytes"] == pytest.approx(64 * MIB, abs=8 * PAGE)
+    assert result["mean_heap_bytes"] == pytest.approx(16 * MIB, abs=8 * PAGE)
+    assert result["mean_live_bytes"] == pytest.approx(16 * MIB)
+    assert result["faults"] == pytest.approx(64 * MIB / PAGE, abs=8)
+    assert result["syscalls"]["mmap"] == result["syscalls"]["munmap"] == 1
+    assert result["fragmentation_at_peak"] == pytest.approx(1, abs=0.001)
+
+
+@pytest.mark.parametrize(("touch", "pages"), [("ends", 2), ("none", 1)])
+def test_untouched_memory_is_not_resident(large_block: Path, touch: str, pages: int) -> None:
+    """Only what the policy writes, and libc's header, becomes resident."""
+    result = replay(large_block, "--runs", "memory", "--touch", touch)
+    assert result["peak_heap_bytes"] <= (pages + 8) * PAGE
+
+
+def test_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
+    """A block that lives between two readings counts in the peak."""
+    maker = TraceMaker()
+    small = [maker.allocate(64) for _ in range(150_000)]
+    maker.free(maker.allocate(32 * MIB))
+    for slot in small:
+        maker.free(slot)
+    result = replay(maker.write(tmp_path / "spike.trace"), "--runs", "memory")
+    assert result["peak_heap_bytes"] > 32 * MIB
+    assert max(result["curve"]["heap_bytes"]) < 32 * MIB
+
+
+def test_threads_and_their_stacks_are_no_heap(tmp_path: Path) -> None:
+    """Sixteen threads that allocate little are little heap."""
+    maker = TraceMaker()
+    for thread in range(1, 17):
+        maker.start(thread)
+        maker.free(maker.allocate(100, thread=thread), thread=thread)
+    result = replay(maker.write(tmp_path / "threads.trace"), "--runs", "memory")
+    assert result["peak_heap_bytes"] < 17 * 4 * PAGE
+    assert result["syscalls"]["mprotect"] <= 17 * 2
+
+
+def test_copies_are_not_counted_per_byte(tmp_path: Path) -> None:
+    """Clearing and copying large blocks takes far fewer instructions than bytes.
+
+    Blocks below the mmap threshold, which is raised, so that libc clears and moves them
+    itself; with `rep` strings counted per byte there would be one instruction per byte.
+    """
+    maker = TraceMaker()
+    n_bytes = 0
+    for _ in range(8):
+        slot, guard = maker.allocate(MIB, op=Op.CALLOC), maker.allocate(64)
+        maker.reallocate(slot, 4 * MIB)
+        maker.free(slot)
+        maker.free(guard)
+        n_bytes += 2 * MIB
+    path = maker.write(tmp_path / "copies.trace")
+    tunables = "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=1073741824"
+    result = replay(path, "--runs", "count", "--instrument", "qemu", "--env", tunables)
+    assert 10_000 < result["instructions"]["allocator"] < n_bytes / 8
+
+
+@pytest.fixture
+def plugin_subject(tmp_path: Path) -> Path:
+    """Compile the program whose instructions are known."""
+    compiler = shutil.which("cc") or pytest.skip("no C compiler")
+    subject = tmp_path / "plugin_subject"
+    source = ROOT / "tests" / "native" / "plugin_subject.c"
+    subprocess.run([compiler, "-no-pie", "-o", subject, source], check=True)
+    return subject
+
+
+@pytest.mark.parametrize("cpu", ["max", "max,-erms,-fsrm"])
+def test_plugin_counts_every_instruction_once(plugin_subject: Path, cpu: str) -> None:
+    """A `rep` instruction of a million iterations is one instruction, as in hardware."""
+    result = os.memfd_create("counts")
+    settings = f"fd={result:x},begin=6d6101,end=6d6102"
+    plugin = native_file("instruction_count_1.so")
+    subprocess.run(
+        ["qemu-x86_64", "-cpu", cpu, "-plugin", f"{plugin},{settings}", plugin_subject],
+        check=True,
+        pass_fds=[result],
+        timeout=60,
+    )
+    _magic, outside, own, waiting = COUNTS.unpack(os.pread(result, COUNTS.size, 0))
+    os.close(result)
+    assert (outside, own, waiting) == (1 + 10 * 6 + 2, 0, 0)
+
+
+def test_instruments_agree(tmp_path: Path) -> None:
+    """Qemu and cachegrind count the same process to 3 %."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 20_000)
+    counts = [
+        replay(trace, "--runs", "count", "--instrument", name)["instructions"]
+        for name in ("qemu", "cachegrind")
+    ]
+    assert counts[1]["allocator"] is None
+    assert counts[0]["process"] == pytest.approx(counts[1]["process"], rel=0.03)
+
+
+def test_free_running_mode_reports_latencies(tmp_path: Path) -> None:
+    """Percentiles ascend for every kind of call; nothing deterministic is claimed."""
+    trace = write_mixed_trace(tmp_path / "mixed.trace", 4, 40_000)
+    result = replay(trace, "--threads", "free")
+    assert result["instructions"] is None
+    assert result["syscalls"] is None
+    for kind in ("malloc", "realloc", "free", "all"):
+        row = list(result["latency_ns"][kind].values())
+        assert row == sorted(row)
+        assert row[0] >= 0
+        assert row[-1] > 0
+
+
+def test_a_split_run_leaves_the_other_fields_null(large_block: Path) -> None:
+    """Absent is null, never 0."""
+    memory = replay(large_block, "--runs", "memory")
+    count = replay(large_block, "--runs", "count", "--instrument", "qemu")
+    assert memory["instructions"] is None
+    for name in ("peak_heap_bytes", "mean_heap_bytes", "faults", "syscalls", "curve", "wall_ns"):
+        assert count[name] is None
+    assert count["checksum"] == memory["checksum"]
+    assert count["verified_blocks"] == memory["verified_blocks"] == 2
+    assert count["allocator"]["malloc_from"] == memory["allocator"]["malloc_from"]
+
+
+def test_curve_has_the_points_asked_for(tmp_path: Path) -> None:
+    """The four columns have one length and ascend in event and time."""
+    trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 20_000)
+    curve = replay(trace, "--runs", "memory", "--curve-points", "50")["curve"]
+    assert {len(column) for column in curve.values()} == {50}
+    assert curve["event"] == sorted(curve["event"])
+    assert curve["time_ns"] == sorted(curve["time_ns"])
+
+
+def test_purging_follows_the_time_of_the_trace(tmp_path: Path) -> None:
+    """With jemalloc, memory freed before a long pause is given back during it."""
+    library = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
+    if not library.exists():
+        pytest.skip("jemalloc is not installed")
+    maker = TraceMaker()
+    slots = [maker.allocate(16_000) for _ in range(4000)]
+    for slot in slots:
+        maker.free(slot)
+    for _ in range(30_000):
+        maker.pause(SECOND_NS // 500)
+        maker.free(maker.allocate(100_000))
+    trace = maker.write(tmp_path / "pause.trace")
+    means = [
+        replay(trace, "--runs", "memory", "--preload", str(library), "--env", f"MALLOC_CONF={conf}")
+        for conf in ("dirty_decay_ms:1000,muzzy_decay_ms:0", "dirty_decay_ms:-1")
+    ]
+    assert means[0]["mean_heap_bytes"] < means[1]["mean_heap_bytes"] / 4
+
+
+def test_calibration_is_plausible() -> None:
+    """All costs are positive, and a fault costs more than an instruction."""
+    command = [str(native_file("rand_malloc")), "--calibrate"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    result = json.loads(done.stdout)
+    assert set(result["ns_per_syscall"]) == {
+        "brk",
+        "mmap",
+        "munmap",
+        "madvise",
+        "mremap",
+        "mprotect",
+    }
+    assert all(cost > 0 for cost in result["ns_per_syscall"].values())
+    assert 0 < result["ns_per_instruction"] < 100
+    assert result["c_fault"] > 1
+    assert result["c_syscall"] > 1

@@ -1,0 +1,52 @@
+/* emulator_bad_allocator.c - libraries that misbehave, for the tests of the emulator's checks.
+ *
+ * EMULATOR_BAD names the fault: damage, dirty_calloc, misaligned, crash, hang, exit, null.
+ * It starts with the 1000th call of malloc or calloc.  Everything else is libc's allocator.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+
+static struct {
+    unsigned n_calls;
+    void *victim; /* the last block of at least 64 bytes */
+} state;
+
+static bool is_fault(const char *name) {
+    const char *wanted = getenv("EMULATOR_BAD");
+    return state.n_calls >= 1000 && wanted != NULL && strcmp(wanted, name) == 0;
+}
+
+EXPORTED void *malloc(size_t bytes) {
+    state.n_calls++;
+    if (is_fault("crash"))
+        *(volatile int *)8 = 1;
+    if (is_fault("exit"))
+        _exit(0);
+    while (is_fault("hang"))
+        continue;
+    if (is_fault("null") && bytes > 0)
+        return NULL;
+    char *block = __libc_malloc(bytes + 16);
+    if (is_fault("misaligned"))
+        return block + 1;
+    if (bytes >= 64 && is_fault("damage") && state.victim != NULL)
+        memset(state.victim, 0x55, 64);
+    if (bytes >= 64)
+        state.victim = block;
+    return block;
+}
+
+EXPORTED void *calloc(size_t count, size_t bytes) {
+    state.n_calls++;
+    void *block = __libc_calloc(count, bytes);
+    if (is_fault("dirty_calloc") && count * bytes > 0)
+        *(char *)block = 1;
+    return block;
+}
