@@ -1,6 +1,6 @@
 """Run the native probe under an allocator and read its report.
 
-The probe prints what took effect; see docs/formats.md, "probe".  The environment is
+The probe prints what took effect; see docs/allocators.md.  The environment is
 exactly the given one: nothing of the caller's leaks in, so no stray MALLOC_* or
 TCMALLOC_* variable can change the answer.
 """
