@@ -104,7 +104,7 @@ def write_mixed_trace(path: Path, n_threads: int, n_steps: int, seed: int = 1) -
         if running[thread] and is_gap:
             maker.exit(thread)
             running[thread] = False
-        if is_gap or thread > 0 and not all(running[:thread:2]):
+        if is_gap or (thread > 0 and not all(running[:thread:2])):
             continue
         if not running[thread]:
             maker.start(thread)

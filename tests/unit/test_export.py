@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 from dataclasses import replace
@@ -14,6 +13,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.doubles.export_readers import (
+    dockerfile_environment,
+    kubernetes_environment,
+    shell_environment,
+    systemd_environment,
+)
 from tests.doubles.runs import MIB, failed_trial, synthetic_run, trial
 from tuner.cli.export import ExportFormat
 from tuner.errors import OutputError, SelectionError
@@ -187,18 +192,6 @@ def test_no_text_of_a_campaign_ends_a_comment(name: str) -> None:
 # The formats, each read back
 
 
-def shell_environment(script: str) -> dict[str, str]:
-    """Run a script in an empty environment and return that of its end."""
-    done = subprocess.run(
-        ["/bin/sh", "-c", f"{script}\nexec /usr/bin/env -0"],
-        env={},
-        capture_output=True,
-        check=True,
-    )
-    pairs = (entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
-    return {name: value for name, value in pairs if name not in ("PWD", "_", "SHLVL", "OLDPWD")}
-
-
 def test_env_file_is_what_a_shell_sources(tmp_path: Path) -> None:
     found = plain("glibc", mxfast=0, trim_threshold=65536)
     path = tmp_path / "malloc.env"
@@ -262,16 +255,6 @@ def test_shell_wrapper_without_a_program_tells_its_usage(tmp_path: Path) -> None
     assert (done.returncode, done.stderr) == (2, f"usage: {path} PROGRAM [ARGUMENT...]\n")
 
 
-def systemd_environment(text: str) -> dict[str, str]:
-    """Read Environment= as systemd.syntax(7) says: quoted, C escapes, %% is %."""
-    values = {}
-    for match in re.finditer(r'^Environment="((?:[^"\\]|\\.)*)"$', text, re.MULTILINE):
-        unquoted = re.sub(r"\\(.)", r"\1", match[1])
-        name, value = unquoted.replace("%%", "%").split("=", 1)
-        values[name] = value
-    return values
-
-
 def test_systemd_drop_in_quotes_everything() -> None:
     found = with_value(HOSTILE)
 
@@ -300,15 +283,6 @@ def test_systemd_accepts_the_drop_in(tmp_path: Path) -> None:
     assert "malloc.conf" not in done.stderr
 
 
-def dockerfile_environment(text: str) -> dict[str, str]:
-    r"""Read ENV NAME="value" as the Dockerfile reference says: backslash escapes \\, " and $."""
-    values = {}
-    for match in re.finditer(r'^ENV (\w+)="((?:[^"\\]|\\.)*)"$', text, re.MULTILINE):
-        assert not re.search(r"(?<!\\)(?:\\\\)*\$", match[2])
-        values[match[1]] = re.sub(r"\\(.)", r"\1", match[2])
-    return values
-
-
 def test_dockerfile_lines_quote_everything() -> None:
     found = with_value(HOSTILE)
 
@@ -323,11 +297,7 @@ def test_dockerfile_starts_with_no_parser_directive() -> None:
 def test_kubernetes_list_is_yaml_and_expands_nothing() -> None:
     found = with_value(HOSTILE)
 
-    entries = yaml.safe_load(render(found, "kubernetes"))["env"]
-
-    # Kubernetes itself turns $$( into $( and leaves it alone.
-    assert {e["name"]: e["value"].replace("$$(", "$(") for e in entries} == dict(found.variables)
-    assert not any(re.search(r"(?<!\$)\$\(", e["value"]) for e in entries)
+    assert kubernetes_environment(render(found, "kubernetes")) == dict(found.variables)
 
 
 def test_kubernetes_values_stay_texts() -> None:
