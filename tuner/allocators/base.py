@@ -200,9 +200,14 @@ class Allocator(abc.ABC):
         typed: dict[str, Value] = {}
         for name, value in settings.items():
             try:
-                typed[name] = self.file.find(name, version).coerce(value)
+                spec = self.file.find(name, version)
             except ValueError as error:
                 raise SpecError(str(error)) from error
+            try:
+                typed[name] = spec.coerce(value)
+            except ValueError as error:
+                message = f"{self.name}.{name}: {error}"
+                raise SpecError(message) from error
         return Configuration.of(self.name, typed)
 
     def environment(
