@@ -1,0 +1,114 @@
+"""`malloc-tuner emulate` on real allocators: numbers, JSON, and every kind of refusal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles.traces import write_mixed_trace
+from tuner.cli.main import run
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_mixed_trace(tmp_path_factory.mktemp("emulate") / "mixed.trace", 2, 3000)
+
+
+def emulate(capsys: pytest.CaptureFixture[str], trace: Path, *words: str) -> tuple[int, str, str]:
+    code = run(["emulate", str(trace), *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def document(capsys: pytest.CaptureFixture[str], trace: Path, *words: str) -> dict[str, Any]:
+    code, out, err = emulate(capsys, trace, "--json", *words)
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_defaults_stand_beside_the_setting(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
+    found = document(capsys, trace, "-a", "jemalloc", "-s", "dirty_decay_ms=0")
+    columns = [(e["allocator"], e["settings"]) for e in found["evaluations"]]
+    assert columns == [("jemalloc", {"dirty_decay_ms": 0}), ("jemalloc", {}), ("glibc", {})]
+    for evaluation in found["evaluations"]:
+        assert evaluation["status"] == "ok"
+        assert evaluation["measurement"]["peak_heap_bytes"] > 100_000
+        assert evaluation["measurement"]["cost"] > evaluation["measurement"]["instructions"] > 0
+    asked, default, _ = (e["measurement"] for e in found["evaluations"])
+    assert asked["syscalls"] > default["syscalls"]
+
+
+def test_same_evaluation_gives_the_same_numbers(
+    capsys: pytest.CaptureFixture[str], trace: Path
+) -> None:
+    def numbers() -> list[dict[str, Any]]:
+        found = document(capsys, trace, "-a", "mimalloc")["evaluations"]
+        for evaluation in found:
+            del evaluation["measurement"]["wall_ns"]
+        return list(found)
+
+    assert numbers() == numbers()
+
+
+def test_table_names_the_metrics_and_the_change(
+    capsys: pytest.CaptureFixture[str], trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    code, out, _ = emulate(capsys, trace, "-a", "glibc", "-s", "trim_threshold=64MiB")
+    assert code == 0
+    for words in ("peak heap", "mean heap", "instructions", "cost", "change", "glibc 2."):
+        assert words in out
+    assert "trim_threshold=67108864" in out
+
+
+def test_free_running_threads_have_a_latency(
+    capsys: pytest.CaptureFixture[str], trace: Path
+) -> None:
+    found = document(capsys, trace, "--threads", "free")
+    (evaluation,) = found["evaluations"]
+    assert evaluation["measurement"]["p99_latency_ns"] > 0
+    assert evaluation["measurement"]["instructions"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("-a", "jemaloc"), 3, "allocator 'jemaloc'"),
+        (("-a", "jemalloc", "-s", "dirty_decay=0"), 3, "jemalloc has no setting 'dirty_decay'"),
+        (("-a", "jemalloc", "-s", "dirty_decay_ms=soon"), 3, "dirty_decay_ms"),
+        (("-s", "trim_threshold"), 3, "write NAME=VALUE"),
+        (("-s", "top_pad=0", "-s", "top_pad=1"), 3, "top_pad is set twice"),
+        (("-a", "jemalloc:/nonexistent.so"), 4, "/nonexistent.so"),
+        (("-a", "jemalloc", "-s", "narenas=0"), 6, "narenas"),
+        (("--timeout", "60"), 3, "not a duration"),
+    ],
+)
+def test_mistake_is_named_with_its_exit_code(
+    capsys: pytest.CaptureFixture[str],
+    trace: Path,
+    words: tuple[str, ...],
+    code: int,
+    message: str,
+) -> None:
+    found, out, err = emulate(capsys, trace, *words)
+    assert (found, out) == (code, "")
+    assert message in err
+    assert err.startswith("malloc-tuner: ")
+    assert err.count("\n") == 1
+
+
+def test_missing_or_damaged_trace_is_told(
+    capsys: pytest.CaptureFixture[str], trace: Path, tmp_path: Path
+) -> None:
+    damaged = tmp_path / "damaged.trace"
+    damaged.write_bytes(b"nonsense" + trace.read_bytes()[8:])
+    for path in (tmp_path / "none.trace", damaged):
+        code, _, err = emulate(capsys, path)
+        assert code == 5
+        assert path.name in err

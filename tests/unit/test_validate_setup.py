@@ -1,0 +1,89 @@
+"""Environments of the subjects: the campaign's own libraries, nothing of the user's settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles.runs import campaign_record
+from tuner.allocators import Installation
+from tuner.errors import MissingToolError, SettingError
+from tuner.records import Configuration
+from tuner.validate import setup
+from tuner.validate.subjects import Subject
+
+_LIBRARY = Path("/opt/libjemalloc.so.2")
+
+
+class Adapter:
+    """An allocator that is told by one variable and refuses the value 7."""
+
+    version = "5.3.0"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def locate(self, path: Path | None) -> Installation:
+        return Installation(self.name, path, self.version if self.name == "jemalloc" else "2.36")
+
+    def environment(
+        self, installation: Installation, configuration: Configuration
+    ) -> dict[str, str]:
+        preload = {"LD_PRELOAD": str(installation.library)} if installation.library else {}
+        return {**preload, **{f"X_{name}": str(v) for name, v in configuration.settings}}
+
+    def read_back(self, installation: Installation, configuration: Configuration) -> None:
+        if 7 in configuration.as_dict.values():
+            message = "narenas = 7 was not taken"
+            raise SettingError(message)
+
+
+@pytest.fixture(autouse=True)
+def _adapters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "get_allocator", Adapter)
+
+
+def prepare(*configurations: Configuration, **user: str) -> list[setup.Prepared]:
+    subjects = [Subject(str(c), c, None, ("knee",)) for c in configurations]
+    record = campaign_record(("glibc", "jemalloc"), ("mean_heap",), 4)
+    return setup.prepare(subjects, record, user)
+
+
+def test_library_and_settings_join_the_users_environment() -> None:
+    settings: dict[str, Any] = {"narenas": 1}
+    default, tuned = prepare(
+        Configuration("glibc"), Configuration.of("jemalloc", settings), HOME="/root"
+    )
+    assert default.environment["HOME"] == tuned.environment["HOME"] == "/root"
+    assert "LD_PRELOAD" not in default.environment
+    assert tuned.environment["LD_PRELOAD"].endswith("libjemalloc.so.2")
+    assert tuned.environment["X_narenas"] == "1"
+
+
+def test_allocator_settings_of_the_user_are_left_out() -> None:
+    (default,) = prepare(Configuration("glibc"), GLIBC_TUNABLES="x", LD_PRELOAD="other.so")
+    assert not {"GLIBC_TUNABLES", "LD_PRELOAD"} & set(default.environment)
+
+
+def test_environments_are_padded_alike() -> None:
+    found = prepare(Configuration("glibc"), Configuration.of("jemalloc", {"narenas": 123}))
+    sizes = {sum(len(f"{k}={v}") for k, v in entry.environment.items()) for entry in found}
+    assert len(sizes) == 1
+
+
+def test_setting_that_does_not_take_effect_is_refused_with_its_reason() -> None:
+    good, bad = prepare(Configuration("jemalloc"), Configuration.of("jemalloc", {"narenas": 7}))
+    assert (good.refusal, bad.refusal) == (None, "narenas = 7 was not taken")
+
+
+def test_another_version_than_the_campaigns_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Adapter, "version", "5.2.1")
+    with pytest.raises(MissingToolError, match=r"measured version 5\.3\.0, here is 5\.2\.1"):
+        prepare(Configuration("jemalloc"))
+
+
+def test_allocator_that_no_subject_uses_need_not_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Adapter, "version", "5.2.1")
+    assert len(prepare(Configuration("glibc"))) == 1

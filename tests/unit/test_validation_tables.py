@@ -1,0 +1,57 @@
+"""The tables of a validation say what was measured, what was claimed and what is out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.runs import synthetic_run
+from tuner.cli.validation_tables import print_summary
+from tuner.records import Status
+from tuner.runs import Run
+from tuner.validate.summary import summarize
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return synthetic_run(Path("runs/x"), n_trials=80, validation=True)
+
+
+def printed(run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("COLUMNS", "160")
+    print_summary(summarize(run, run.validations[-1]))
+    return capsys.readouterr().out
+
+
+def test_every_subject_metric_and_claim_is_shown(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = printed(run, capsys, monkeypatch)
+    summary = summarize(run, run.validations[-1])
+    for found in summary.subjects:
+        assert text.count(found.subject.label) >= (2 if found.metrics else 1)
+    for words in ("mean heap (MiB)", "Claimed and real", "expected", "cost / CPU time", "Kendall"):
+        assert words.split()[0] in text
+    assert "note:" in text or not summary.notices
+
+
+def test_rejected_subject_is_named_with_its_reason(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = run.validations[-1]
+    label = record.samples[-1].label
+    samples = (
+        *(s for s in record.samples if s.label != label),
+        replace(record.samples[-1], status=Status.FAILED, reason="killed by SIGSEGV [x]"),
+    )
+    broken = replace(run, validations=(replace(record, samples=samples),))
+    assert f"{label} is out: killed by SIGSEGV [x]" in printed(broken, capsys, monkeypatch)
+
+
+def test_validation_without_a_sample_is_no_crash(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = replace(run, validations=(replace(run.validations[-1], samples=()),))
+    assert "0 of" in printed(empty, capsys, monkeypatch)
