@@ -1,0 +1,435 @@
+"""The tune loop on invented allocators: order, budget, resume, extension, trouble."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doubles import synthetic
+from tests.doubles.synthetic import SyntheticEvaluator
+from tuner.campaign.progress import Listener, Silence
+from tuner.campaign.runner import FAILED_VIOLATION, Runner
+from tuner.campaign.setup import make_spaces
+from tuner.errors import (
+    InterruptedCampaign,
+    MissingToolError,
+    ProgramError,
+    RepeatabilityError,
+    SpecError,
+    StoreError,
+)
+from tuner.measure.evaluation import Evaluation
+from tuner.measure.executor import LocalExecutor
+from tuner.objectives import front
+from tuner.records import Configuration, Measurement, Origin, Status, Trial
+from tuner.search import STRATEGIES
+from tuner.store import FINISHED, INTERRUPTED, CampaignRecord, Recheck, Store
+
+DEFAULTS = [Configuration("glibc"), Configuration("jemalloc")]
+
+
+def run(
+    folder: Path,
+    record: CampaignRecord | None = None,
+    evaluator: SyntheticEvaluator | None = None,
+    listener: Listener | None = None,
+    cpus: Sequence[int] = (0, 1),
+) -> list[Trial]:
+    """Run a campaign in a folder, or go on with the one that is there."""
+    record = record or synthetic.record()
+    spaces = make_spaces(synthetic.PARTS, record.search)
+    if Store.exists(folder):
+        store = Store.open(folder, writable=True)
+        store.set_budget(record.budget)
+    else:
+        store = Store.create(folder, record)
+    with store, LocalExecutor(evaluator or SyntheticEvaluator(), cpus) as executor:
+        return Runner(store, spaces, executor, listener or Silence()).run()
+
+
+def comparable(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials without what may differ from run to run."""
+
+    def plain(numbers: Measurement | None) -> Measurement | None:
+        return None if numbers is None else replace(numbers, wall_ns=0)
+
+    return [replace(trial, measurement=plain(trial.measurement)) for trial in trials]
+
+
+def stored(folder: Path) -> tuple[list[Trial], list[Recheck], CampaignRecord]:
+    with Store.open(folder) as store:
+        return store.trials(), store.rechecks(), store.campaign()
+
+
+class InterruptAfter(Silence):
+    """Presses Ctrl-C after some trials."""
+
+    def __init__(self, n_trials: int, n_presses: int = 1) -> None:
+        self.left = n_trials
+        self.n_presses = n_presses
+        self.n_stopping = 0
+
+    def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
+        self.left -= is_new
+        if self.left == 0:
+            for _ in range(self.n_presses):
+                os.kill(os.getpid(), signal.SIGINT)
+
+    def stopping(self) -> None:
+        self.n_stopping += 1
+
+
+# Order and budget
+
+
+def test_defaults_come_first_the_baseline_before_all_then_seeds(tmp_path: Path) -> None:
+    seeds = (Configuration.of("jemalloc", {"decay": 0}), Configuration.of("glibc", {"arenas": 1}))
+    record = synthetic.record(seed_configurations=seeds)
+    allocators = dict(reversed(list(record.allocators.items())))
+
+    trials = run(tmp_path, replace(record, allocators=allocators))
+
+    assert [*DEFAULTS, *seeds] == [trial.configuration for trial in trials[:4]]
+    expected = [Origin.DEFAULT] * 2 + [Origin.SEED] * 2 + [Origin.SEARCH] * 56
+    assert expected == [trial.origin for trial in trials]
+
+
+@pytest.mark.parametrize("search", ["joint", "separate"])
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
+def test_the_budget_counts_distinct_configurations(
+    tmp_path: Path, strategy: str, search: str
+) -> None:
+    evaluator = SyntheticEvaluator()
+
+    trials = run(tmp_path, synthetic.record(strategy=strategy, search=search), evaluator)
+
+    assert list(range(60)) == [trial.number for trial in trials]
+    assert len({trial.configuration for trial in trials}) == 60
+    n_rechecks = len(stored(tmp_path)[1])
+    assert 60 + n_rechecks == len(evaluator.evaluated)
+
+
+def test_the_store_holds_what_the_run_returns(tmp_path: Path) -> None:
+    trials = run(tmp_path)
+
+    found, _, record = stored(tmp_path)
+    assert trials == found
+    assert record.status == FINISHED
+    assert record.reference is not None
+
+
+def test_separate_studies_share_the_budget(tmp_path: Path) -> None:
+    trials = run(tmp_path, synthetic.record(search="separate", budget=100))
+
+    n_glibc = sum(trial.configuration.allocator == "glibc" for trial in trials)
+    assert 34 <= n_glibc <= 66
+
+
+def test_the_number_of_workers_changes_nothing(tmp_path: Path) -> None:
+    alone = run(tmp_path / "1", cpus=[0])
+    together = run(tmp_path / "4", evaluator=SyntheticEvaluator(delay_s=0.001), cpus=[0, 1, 2, 3])
+
+    assert comparable(alone) == comparable(together)
+
+
+def test_an_exhausted_space_ends_the_campaign(tmp_path: Path) -> None:
+    parts = {"glibc": synthetic.PARTS["glibc"][:1], "jemalloc": synthetic.PARTS["jemalloc"][:1]}
+    (space,) = make_spaces(parts, "joint")
+    with (
+        Store.create(tmp_path / "run", synthetic.record(budget=500)) as store,
+        LocalExecutor(SyntheticEvaluator(), [0]) as executor,
+    ):
+        trials = Runner(store, [space], executor, Silence()).run()
+
+        assert len(trials) == 7 + 7
+        assert store.campaign().status == FINISHED
+
+
+def test_a_budget_below_the_defaults_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"evaluations = 1: .* alone are 2"):
+        run(tmp_path, synthetic.record(budget=1))
+
+
+# Constraints and failures
+
+
+def test_limits_relative_to_the_default_are_taken_from_the_baseline(tmp_path: Path) -> None:
+    trials = run(tmp_path, synthetic.record(constraints=("cost <= default * 0.9",)))
+
+    limit = 0.9 * (trials[0].objectives or ())[1]
+    for trial in trials:
+        cost = (trial.objectives or ())[1]
+        assert trial.violation == pytest.approx(max(0.0, cost / limit - 1.0))
+    assert not trials[0].is_feasible
+    assert any(trial.is_feasible for trial in trials)
+
+
+def test_limits_relative_to_the_own_default_differ_by_allocator(tmp_path: Path) -> None:
+    trials = run(tmp_path, synthetic.record(constraints=("mean_heap <= own_default * 0.9",)))
+
+    defaults = {t.configuration.allocator: t for t in trials if t.configuration.is_default}
+    for trial in trials:
+        limit = 0.9 * (defaults[trial.configuration.allocator].objectives or ())[0]
+        heap = (trial.objectives or ())[0]
+        assert trial.violation == pytest.approx(max(0.0, heap / limit - 1.0))
+
+
+@pytest.mark.parametrize("status", [Status.REFUSED, Status.FAILED, Status.TIMED_OUT])
+def test_a_failed_configuration_is_a_trial_with_its_reason(tmp_path: Path, status: Status) -> None:
+    def fails(configuration: Configuration) -> Status | None:
+        return status if configuration.as_dict.get("decay") == -1 else None
+
+    trials = run(tmp_path, synthetic.record(budget=200), SyntheticEvaluator(fails=fails))
+
+    failed = [trial for trial in trials if trial.status is status]
+    assert failed
+    for trial in failed:
+        assert trial.configuration.as_dict["decay"] == -1
+        assert trial.reason == f"made to be {status.value}"
+        assert (trial.measurement, trial.objectives) == (None, None)
+        assert trial.violation == FAILED_VIOLATION
+
+
+def test_a_failing_baseline_stops_everything(tmp_path: Path) -> None:
+    def fails(configuration: Configuration) -> Status | None:
+        return Status.FAILED if configuration == DEFAULTS[0] else None
+
+    with pytest.raises(ProgramError, match=r"the default of glibc failed: made to be failed"):
+        run(tmp_path, evaluator=SyntheticEvaluator(fails=fails))
+    assert stored(tmp_path)[2].status == INTERRUPTED
+
+
+def test_another_failing_default_does_not(tmp_path: Path) -> None:
+    def fails(configuration: Configuration) -> Status | None:
+        return Status.FAILED if configuration == DEFAULTS[1] else None
+
+    trials = run(
+        tmp_path,
+        synthetic.record(constraints=("mean_heap <= own_default",)),
+        SyntheticEvaluator(fails=fails),
+    )
+
+    assert trials[1].status is Status.FAILED
+    assert len(trials) == 60
+
+
+def test_a_campaign_in_which_nearly_all_fails_stops(tmp_path: Path) -> None:
+    def fails(configuration: Configuration) -> Status | None:
+        return None if configuration.is_default else Status.REFUSED
+
+    with pytest.raises(ProgramError, match=r"30 of 32 trials did not succeed, 30 of them with"):
+        run(tmp_path, evaluator=SyntheticEvaluator(fails=fails))
+    assert len(stored(tmp_path)[0]) == 32
+
+
+def test_a_failure_of_the_machine_is_an_incident_and_not_a_trial(tmp_path: Path) -> None:
+    evaluator = SyntheticEvaluator(breaks={DEFAULTS[1].key: 2})
+
+    trials = run(tmp_path, evaluator=evaluator)
+
+    assert all(trial.status is Status.OK for trial in trials)
+    with Store.open(tmp_path) as store:
+        incidents = store.incidents()
+    assert [(1, DEFAULTS[1]), (2, DEFAULTS[1])] == [(i.attempt, i.configuration) for i in incidents]
+
+
+def test_a_machine_that_keeps_failing_stops_the_campaign_and_loses_nothing(tmp_path: Path) -> None:
+    expected = run(tmp_path / "whole")
+    broken = expected[40].configuration
+    evaluator = SyntheticEvaluator(breaks={broken.key: 100})
+
+    with pytest.raises(ProgramError, match=r"evaluating .*: out of processes"):
+        run(tmp_path / "run", evaluator=evaluator)
+
+    kept = stored(tmp_path / "run")[0]
+    assert 32 <= len(kept) < 60
+    assert broken not in [trial.configuration for trial in kept]
+    assert comparable(expected) == comparable(run(tmp_path / "run"))
+
+
+def test_an_objective_that_cannot_be_measured_stops_at_the_first_trial(tmp_path: Path) -> None:
+    evaluator = SyntheticEvaluator()
+    with pytest.raises(MissingToolError, match="objective p99_latency"):
+        run(tmp_path, synthetic.record(objectives=("mean_heap", "p99_latency")), evaluator)
+
+    assert DEFAULTS[:1] == evaluator.evaluated
+
+
+# Resume and extension
+
+
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
+@pytest.mark.parametrize("n_before", [1, 2, 3, 17, 18, 55])
+def test_an_interrupted_campaign_goes_on_as_if_nothing_had_happened(
+    tmp_path: Path, strategy: str, n_before: int
+) -> None:
+    record = synthetic.record(strategy=strategy)
+    whole = run(tmp_path / "whole", record)
+    with pytest.raises(InterruptedCampaign, match="run the same command again"):
+        run(tmp_path / "run", record, listener=InterruptAfter(n_before))
+    kept, _, stopped = stored(tmp_path / "run")
+    evaluator = SyntheticEvaluator()
+
+    again = run(tmp_path / "run", record, evaluator)
+
+    assert n_before <= len(kept) < 60
+    assert stopped.status == INTERRUPTED
+    assert comparable(whole) == comparable(again)
+    assert {t.configuration for t in kept}.isdisjoint(evaluator.evaluated[: 60 - len(kept)])
+    assert stored(tmp_path / "run")[2].status == FINISHED
+
+
+def test_a_finished_campaign_measures_nothing_again(tmp_path: Path) -> None:
+    first = run(tmp_path)
+    evaluator = SyntheticEvaluator()
+
+    assert first == run(tmp_path, evaluator=evaluator)
+    assert evaluator.evaluated == []
+
+
+@pytest.mark.parametrize("search", ["joint", "separate"])
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
+def test_extending_equals_a_larger_budget_from_the_start(
+    tmp_path: Path, strategy: str, search: str
+) -> None:
+    small = synthetic.record(strategy=strategy, search=search, budget=45)
+    large = replace(small, budget=90)
+    whole = run(tmp_path / "whole", large)
+    run(tmp_path / "run", small)
+
+    assert comparable(whole) == comparable(run(tmp_path / "run", large))
+
+
+def test_a_search_that_replays_differently_is_not_mixed_with_the_old(tmp_path: Path) -> None:
+    with pytest.raises(InterruptedCampaign):
+        run(tmp_path, listener=InterruptAfter(30))
+    with Store.open(tmp_path, writable=True) as store:
+        store._connection.execute("UPDATE campaign SET seed = 2")  # noqa: SLF001 - as a new library would
+
+    with pytest.raises(StoreError, match=r"trial 2 is .* now proposes .*a library has changed"):
+        run(tmp_path)
+    assert len(stored(tmp_path)[0]) >= 30
+
+
+# Interrupts
+
+
+def test_the_first_ctrl_c_keeps_what_is_running(tmp_path: Path) -> None:
+    listener = InterruptAfter(20)
+    evaluator = SyntheticEvaluator(delay_s=0.002)
+
+    with pytest.raises(InterruptedCampaign, match=r"all \d+ trials that ended are kept"):
+        run(tmp_path, evaluator=evaluator, listener=listener)
+
+    assert listener.n_stopping == 1
+    assert len(evaluator.evaluated) == len(stored(tmp_path)[0])
+
+
+def test_the_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InterruptedCampaign):
+        run(tmp_path, listener=InterruptAfter(20, n_presses=2))
+
+    assert stored(tmp_path)[2].status == INTERRUPTED
+
+
+def test_ctrl_c_works_as_usual_afterwards(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+
+    run(tmp_path)
+
+    assert before == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+
+
+# Recheck
+
+
+def changing(amount: int) -> Callable[[Configuration], Measurement]:
+    """Return a model that gives other numbers the second time."""
+    seen: set[Configuration] = set()
+
+    def measured(configuration: Configuration) -> Measurement:
+        numbers = synthetic.measure(configuration)
+        if configuration in seen:
+            numbers = replace(numbers, faults=numbers.faults + amount)
+        seen.add(configuration)
+        return numbers
+
+    return measured
+
+
+class Drifting(SyntheticEvaluator):
+    """Counts one fault more whenever a configuration comes again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model = changing(1)
+
+    def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+        super().evaluate(configuration, cpu)
+        return Evaluation.succeeded(self._model(configuration))
+
+
+def test_baseline_and_front_are_measured_again(tmp_path: Path) -> None:
+    trials = run(tmp_path, synthetic.record(recheck_share=0.5))
+
+    rechecks = stored(tmp_path)[1]
+    expected = {0, *(trial.number for trial in front(trials))}
+    assert expected == {recheck.trial for recheck in rechecks}
+    assert all(recheck.repeat == 1 for recheck in rechecks)
+
+
+def test_the_quota_keeps_the_members_that_matter_most(tmp_path: Path) -> None:
+    trials = run(tmp_path, synthetic.record(recheck_share=0.05))
+
+    chosen = {recheck.trial for recheck in stored(tmp_path)[1]}
+    assert len(front(trials)) > 3
+    assert len(chosen) == 3
+    assert chosen <= {0, *(trial.number for trial in front(trials))}
+
+
+def test_no_share_no_recheck(tmp_path: Path) -> None:
+    run(tmp_path, synthetic.record(recheck_share=0.0))
+
+    assert stored(tmp_path)[1] == []
+
+
+def test_other_numbers_for_the_same_input_are_a_defect_that_names_both(tmp_path: Path) -> None:
+    with pytest.raises(RepeatabilityError, match=r"trial 0 \(glibc default\): faults was \d+, is"):
+        run(tmp_path, evaluator=Drifting())
+
+    trials, rechecks, record = stored(tmp_path)
+    assert record.status == FINISHED
+    assert rechecks[0].measurement is not None
+    assert trials[0].measurement is not None
+    assert trials[0].measurement.faults + 1 == rechecks[0].measurement.faults
+
+
+def test_free_running_numbers_may_scatter_and_are_repeated(tmp_path: Path) -> None:
+    record = synthetic.record(emulation={"threads": "free"}, recheck_share=0.5)
+
+    run(tmp_path, record, Drifting())
+
+    rechecks = stored(tmp_path)[1]
+    assert len(rechecks) == 30
+    assert max(recheck.repeat for recheck in rechecks) > 1
+
+
+def test_an_interrupted_recheck_goes_on(tmp_path: Path) -> None:
+    class Interrupt(Silence):
+        def recheck_ended(self, recheck: Recheck) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(InterruptedCampaign):
+        run(tmp_path, listener=Interrupt())
+    n_before = len(stored(tmp_path)[1])
+    evaluator = SyntheticEvaluator()
+    run(tmp_path, evaluator=evaluator)
+
+    n_after = len(stored(tmp_path)[1])
+    assert 1 <= n_before < n_after
+    assert n_after - n_before == len(evaluator.evaluated)

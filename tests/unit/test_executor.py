@@ -1,0 +1,233 @@
+"""Evaluations over several cores: pinning, order, retries, an orderly and a sudden end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.doubles import synthetic
+from tuner.errors import MissingToolError, ProgramError, SpecError, TunerError
+from tuner.measure.evaluation import Evaluation
+from tuner.measure.executor import MAX_ATTEMPTS, LocalExecutor, Outcome, measuring_cpus
+from tuner.records import Configuration, Status
+
+
+def configurations(n: int) -> list[Configuration]:
+    return [Configuration.of("glibc", {"pad": number}) for number in range(n)]
+
+
+class Recorder:
+    """Evaluates by `measure`, and notes which core each evaluation was given."""
+
+    def __init__(self, meet: threading.Barrier | None = None) -> None:
+        self.cpus: list[int | None] = []
+        self.now: Counter[int | None] = Counter()
+        self.most = 0
+        self._meet = meet
+        self._lock = threading.Lock()
+
+    def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+        with self._lock:
+            self.cpus.append(cpu)
+            self.now[cpu] += 1
+            self.most = max(self.most, self.now[cpu])
+        if self._meet:
+            self._meet.wait(timeout=10)
+        with self._lock:
+            self.now[cpu] -= 1
+        return Evaluation.succeeded(synthetic.measure(configuration))
+
+
+class Failing:
+    """The machine fails, always or until the n-th attempt."""
+
+    def __init__(self, error: TunerError, until: int = 1 << 30) -> None:
+        self._error = error
+        self._until = until
+        self.n_calls = 0
+
+    def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+        self.n_calls += 1
+        if self.n_calls < self._until:
+            raise self._error
+        return Evaluation.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
+
+
+def test_every_configuration_has_one_outcome_with_its_index() -> None:
+    wanted = configurations(9)
+    with LocalExecutor(Recorder(), [0, 1]) as executor:
+        outcomes = sorted(executor.run(wanted), key=lambda outcome: outcome.index)
+
+    assert wanted == [outcome.configuration for outcome in outcomes]
+    assert list(range(9)) == [outcome.index for outcome in outcomes]
+    assert all(outcome.evaluation for outcome in outcomes)
+
+
+def test_workers_run_at_the_same_time_on_cores_of_their_own() -> None:
+    recorder = Recorder(threading.Barrier(3))
+
+    with LocalExecutor(recorder, [4, 5, 7]) as executor:
+        assert len(list(executor.run(configurations(6)))) == 6
+
+    assert {4, 5, 7} == set(recorder.cpus)
+    assert recorder.most == 1
+
+
+def test_an_executor_runs_batch_after_batch() -> None:
+    with LocalExecutor(Recorder(), [0]) as executor:
+        assert [len(list(executor.run(configurations(n)))) for n in (1, 2, 0)] == [1, 2, 0]
+
+
+def test_outcomes_come_as_they_end() -> None:
+    go = threading.Event()
+
+    class SlowFirst:
+        def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+            if configuration.as_dict["pad"] == 0:
+                assert go.wait(timeout=10)
+            return Evaluation.did_not_succeed(Status.FAILED, "done")
+
+    with LocalExecutor(SlowFirst(), [0, 1]) as executor:
+        outcomes = executor.run(configurations(3))
+        early = [next(outcomes).index, next(outcomes).index]
+        go.set()
+        late = [outcome.index for outcome in outcomes]
+
+    assert (early, late) == ([1, 2], [0])
+
+
+def one(evaluator: Failing) -> Outcome:
+    with LocalExecutor(evaluator, [0]) as executor:
+        (outcome,) = executor.run(configurations(1))
+    return outcome
+
+
+def test_a_failure_of_the_machine_is_retried_and_reported() -> None:
+    outcome = one(Failing(ProgramError("out of processes"), until=3))
+
+    assert outcome.evaluation is not None
+    assert outcome.evaluation.status is Status.FAILED
+    assert outcome.failures == ("out of processes",) * 2
+
+
+def test_retries_end() -> None:
+    evaluator = Failing(ProgramError("out of processes"))
+    outcome = one(evaluator)
+
+    assert outcome.evaluation is None
+    assert isinstance(outcome.error, ProgramError)
+    assert MAX_ATTEMPTS == evaluator.n_calls == len(outcome.failures)
+
+
+def test_what_no_retry_can_mend_is_not_retried() -> None:
+    evaluator = Failing(MissingToolError("no instrument"))
+    outcome = one(evaluator)
+
+    assert isinstance(outcome.error, MissingToolError)
+    assert evaluator.n_calls == 1
+
+
+def test_a_failure_of_the_configuration_is_not_retried() -> None:
+    evaluator = Failing(ProgramError("never raised"), until=0)
+
+    assert one(evaluator).failures == ()
+    assert evaluator.n_calls == 1
+
+
+def test_a_defect_in_an_evaluator_is_not_swallowed() -> None:
+    class Defect:
+        def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+            raise ZeroDivisionError
+
+    def run() -> None:
+        with LocalExecutor(Defect(), [0]) as executor:
+            list(executor.run(configurations(3)))
+
+    with pytest.raises(ZeroDivisionError):
+        run()
+
+
+def test_after_stop_the_running_end_and_the_waiting_do_not_begin() -> None:
+    holder: list[LocalExecutor] = []
+    evaluator = synthetic.SyntheticEvaluator(before=lambda _: holder[0].stop())
+    with LocalExecutor(evaluator, [0]) as executor:
+        holder.append(executor)
+        outcomes = list(executor.run(configurations(5)))
+
+    assert [outcome.index for outcome in outcomes] == [0]
+    assert executor.is_stopping
+
+
+class Sleeper:
+    """Starts a process group that would outlive any test."""
+
+    def __init__(self) -> None:
+        self.pids: list[int] = []
+        self.started = threading.Event()
+
+    def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+        command = ["sh", "-c", "sleep 600 & sleep 600"]
+        with subprocess.Popen(command, start_new_session=True) as process:
+            self.pids.append(process.pid)
+            self.started.set()
+            process.wait()
+        return Evaluation.did_not_succeed(Status.FAILED, f"signal {-process.returncode}")
+
+
+def members(group: int) -> list[str]:
+    """Return the living processes of a process group."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] not in "ZX":
+            found.append(path.parent.name)
+    return found
+
+
+def test_an_exception_kills_what_runs_with_its_whole_group() -> None:
+    sleeper = Sleeper()
+
+    def run() -> None:
+        with LocalExecutor(sleeper, [0, 1]) as executor:
+            outcomes = executor.run(configurations(4))
+            threading.Thread(target=interrupt).start()
+            list(outcomes)
+
+    def interrupt() -> None:
+        assert sleeper.started.wait(timeout=10)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+
+    assert 1 <= len(sleeper.pids) <= 2
+    assert [pid for group in sleeper.pids for pid in members(group)] == []
+
+
+@pytest.mark.parametrize("cpus", [[], [0, 0]])
+def test_cores_are_given_and_distinct(cpus: list[int]) -> None:
+    with pytest.raises(ValueError, match="each once"):
+        LocalExecutor(Recorder(), cpus)
+
+
+def test_measuring_cpus_are_allowed_and_distinct() -> None:
+    allowed = os.sched_getaffinity(0)
+
+    assert set(measuring_cpus()) <= allowed
+    assert len(measuring_cpus(1)) == 1
+    assert sorted(allowed) == sorted(measuring_cpus(len(allowed)))
+
+
+@pytest.mark.parametrize("n_workers", [0, -1, 100_000])
+def test_more_workers_than_cores_are_refused(n_workers: int) -> None:
+    with pytest.raises(SpecError, match=f"{n_workers} workers: this process may use 1 to"):
+        measuring_cpus(n_workers)
