@@ -1,0 +1,502 @@
+"""What recording costs: malloc-tuner against heaptrack, and what either loses.
+
+Each program runs bare, under ``malloc-tuner record`` and under ``heaptrack``, in
+interleaved rounds.  Times are of the whole command, from start until the
+recording is usable; the time of the program alone under our recorder is kept
+too.  Added time is the median under a tool less the bare median.  Lost events
+are counted against ``valgrind --trace-malloc=yes`` on single-threaded programs.
+
+Targets: added time at most a third of heaptrack's, at most 4 bytes an event on
+disk, no event lost.  Exit status 1 when a target is missed.
+
+    benchmarks/record.py             all programs, 5 rounds
+    benchmarks/record.py --smoke     tiny programs, one round, no judgement
+
+Raw samples go to ``benchmarks/results/record.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.stats
+
+import tuner
+from tuner.machine import read_machine
+from tuner.workload.trace import Op, Trace
+
+RESULTS: Final = Path(__file__).parent / "results" / "record.json"
+ADDED_TIME_TARGET: Final = 1 / 3
+BYTES_PER_EVENT_TARGET: Final = 4.0
+TOOLS: Final = ("bare", "ours", "heaptrack")
+_SEED: Final = 20251120
+_REDIS_PORT: Final = 7391
+
+Argv = list[str]
+
+
+class MakeCommand(Protocol):
+    """Makes the input of a program and returns its command line."""
+
+    def __call__(self, folder: Path, *, smoke: bool) -> Argv:
+        """Write into `folder`; for a smoke run a tiny input."""
+
+
+class Drive(Protocol):
+    """Works with a running program and ends it."""
+
+    def __call__(self, *, smoke: bool) -> None:
+        """Put little load on it in a smoke run."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run of one program under one tool."""
+
+    program: str
+    tool: str
+    round: int
+    wall_s: float
+    """Of the whole command."""
+    cpu_s: float
+    """User and system time of all its processes."""
+    program_wall_s: float | None
+    """Of the program alone, as our recorder measured it; None for the other tools."""
+    n_events: int | None
+    """Events recorded by us."""
+    file_bytes: int
+    """What the tool wrote; 0 for bare."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program to record."""
+
+    name: str
+    needs: tuple[str, ...]
+    """Programs that must be installed."""
+    command: MakeCommand
+    """Makes its input in a folder, for smoke or not, and returns its command line."""
+    drive: Drive | None = None
+    """What puts load on it and ends it; None: it ends by itself."""
+
+
+# Programs
+
+_CXX_HEADERS = ("algorithm", "functional", "map", "memory", "regex", "string", "variant", "vector")
+
+_CXX_USE = """
+std::map<std::string, std::variant<int, std::string, std::vector<double>>> table{n};
+std::vector<std::function<int(int)>> functions{n};
+bool match{n}(const std::string &text) {{
+    table{n}["k"] = std::vector<double>{{1, 2, {n}}};
+    functions{n}.push_back([](int x) {{ return x + {n}; }});
+    std::sort(functions{n}.begin(), functions{n}.end(),
+              [](auto &a, auto &b) {{ return a({n}) < b({n}); }});
+    return std::regex_match(text, std::regex("a{n}(b|c)*d"));
+}}
+"""
+
+
+def _compiler(folder: Path, *, smoke: bool) -> Argv:
+    """Preprocess a file heavy in templates and return the call of the compiler proper."""
+    source, preprocessed = folder / "large.cc", folder / "large.ii"
+    lines = [f"#include <{name}>" for name in _CXX_HEADERS[: 1 if smoke else None]]
+    if not smoke:
+        lines += [_CXX_USE.format(n=n) for n in range(40)]
+    source.write_text("\n".join(lines) + "\n")
+    subprocess.run(["g++", "-std=c++20", "-E", source, "-o", preprocessed], check=True)
+    done = subprocess.run(
+        ["g++", "-print-prog-name=cc1plus"], check=True, capture_output=True, text=True
+    )
+    flags = ["-quiet", "-fpreprocessed", "-std=c++20", "-O0" if smoke else "-O1"]
+    return [done.stdout.strip(), *flags, str(preprocessed), "-o", str(folder / "large.s")]
+
+
+_POSTSCRIPT = """%!PS
+/page {{ /p exch def
+  1 1 {n} {{ /i exch def
+    gsave i 37 mul p add 500 mod i 91 mul 700 mod translate i rotate
+    i 17 mod 17 div i 13 mod 13 div i 11 mod 11 div setrgbcolor
+    newpath 0 0 moveto 40 0 lineto 40 30 80 i 50 mod 60 20 curveto closepath fill
+    /Times-Roman findfont i 20 mod 6 add scalefont setfont
+    0 0 moveto (paragraph ) show i 10 string cvs show
+    grestore }} for showpage }} def
+1 1 {pages} {{ page }} for
+"""
+
+
+def _ghostscript(folder: Path, *, smoke: bool) -> Argv:
+    """Make a PDF with Ghostscript itself and return the call that renders it."""
+    source, document = folder / "pages.ps", folder / "pages.pdf"
+    source.write_text(_POSTSCRIPT.format(n=40 if smoke else 1500, pages=1 if smoke else 12))
+    batch = ["gs", "-q", "-dNOPAUSE", "-dBATCH", "-dSAFER"]
+    subprocess.run([*batch, "-sDEVICE=pdfwrite", f"-sOutputFile={document}", source], check=True)
+    return [*batch, "-sDEVICE=png16m", "-r72", f"-sOutputFile={folder}/page%d.png", str(document)]
+
+
+_SCRIPT = """
+import json, collections
+words = [f"word{i * 7919 % 5003}" for i in range(N)]
+count = collections.Counter(words)
+records = [{"id": i, "name": w, "tags": [w, str(i)], "score": i / 3} for i, w in enumerate(words)]
+text = json.dumps(records)
+back = json.loads(text)
+groups = collections.defaultdict(list)
+for record in back:
+    groups[record["name"]].append(record["score"])
+print(len(text), max(count.values()), sum(len(g) for g in groups.values()))
+"""
+
+
+def _python(folder: Path, *, smoke: bool) -> Argv:
+    """Return the call of a script whose every object goes through malloc."""
+    script = folder / "script.py"
+    script.write_text(_SCRIPT.replace("N)", "500)" if smoke else "60000)"))
+    python = os.path.realpath(sys.executable)
+    return ["env", "PYTHONMALLOC=malloc", "PYTHONHASHSEED=0", python, "-I", "-S", str(script)]
+
+
+def _redis(folder: Path, *, smoke: bool) -> Argv:
+    del smoke
+    return [
+        *["redis-server", "--port", str(_REDIS_PORT), "--save", "", "--dir", str(folder)],
+        *["--daemonize", "no", "--logfile", str(folder / "redis.log")],
+    ]
+
+
+def _drive_redis(*, smoke: bool) -> None:
+    """Wait for the server, put a fixed load on it, shut it down."""
+    client = ["redis-cli", "-p", str(_REDIS_PORT)]
+    deadline = time.monotonic() + 30
+    while subprocess.run([*client, "ping"], capture_output=True, check=False).stdout != b"PONG\n":
+        if time.monotonic() > deadline:
+            sys.exit("record.py: redis-server does not answer")
+        time.sleep(0.01)
+    load = ["-n", "1000" if smoke else "60000", "-r", "20000", "-d", "200", "-c", "20", "-q"]
+    subprocess.run(
+        ["redis-benchmark", "-p", str(_REDIS_PORT), *load, "-t", "set,get,lpush,lpop,hset,zadd"],
+        check=True,
+        capture_output=True,
+    )
+    subprocess.run([*client, "shutdown", "nosave"], capture_output=True, check=False)
+
+
+PROGRAMS: Final = (
+    Program("compiler", ("g++",), _compiler),
+    Program("ghostscript", ("gs",), _ghostscript),
+    Program("redis", ("redis-server", "redis-benchmark", "redis-cli"), _redis, _drive_redis),
+    Program("python", (), _python),
+)
+
+# Measuring
+
+
+def _prefix(tool: str, output: Path) -> Argv:
+    if tool == "ours":
+        return [sys.executable, "-m", "tuner.cli.main", "record", "-o", str(output), "--"]
+    return ["heaptrack", "-o", str(output)] if tool == "heaptrack" else []
+
+
+def _unwrap(command: Argv) -> tuple[Argv, dict[str, str]]:
+    """Take leading ``env NAME=VALUE`` words off, so that no tool follows ``env`` itself."""
+    if command[0] != "env":
+        return command, dict(os.environ)
+    n = next(i for i, word in enumerate(command[1:], 1) if "=" not in word)
+    return command[n:], dict(os.environ) | dict(word.split("=", 1) for word in command[1:n])
+
+
+def _run(
+    program: Program, tool: str, command: Argv, folder: Path, *, smoke: bool
+) -> tuple[float, ...]:
+    """Run once; return the wall and the CPU seconds."""
+    words, environment = _unwrap(command)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [*_prefix(tool, folder / "record"), *words],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    if program.drive:
+        program.drive(smoke=smoke)
+    _, errors = process.communicate()
+    wall_s = time.monotonic() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode != 0:
+        sys.exit(f"record.py: {program.name} under {tool} failed:\n{errors.decode()}")
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return wall_s, cpu_s
+
+
+def measure(program: Program, tool: str, number: int, command: Argv, *, smoke: bool) -> Sample:
+    """Run a program once under a tool."""
+    with tempfile.TemporaryDirectory(prefix="record-") as name:
+        folder = Path(name)
+        wall_s, cpu_s = _run(program, tool, command, folder, smoke=smoke)
+        outputs = [path for path in folder.iterdir() if path.name.startswith("record")]
+        file_bytes = sum(path.stat().st_size for path in outputs)
+        program_wall_s, n_events = None, None
+        if tool == "ours":
+            with Trace(folder / "record") as trace:
+                program_wall_s, n_events = trace.metadata["wall_s"], trace.totals.n_events
+    return Sample(program.name, tool, number, wall_s, cpu_s, program_wall_s, n_events, file_bytes)
+
+
+# Lost events
+
+
+def valgrind_events(command: Argv) -> Counter[tuple[str, int]]:
+    """Count what valgrind sees: operation and size; a free has size 0."""
+    words, environment = _unwrap(command)
+    flags = ["--tool=dhat", "--dhat-out-file=/dev/null", "--trace-malloc=yes"]
+    no_extra = ["--run-libc-freeres=no", "--run-cxx-freeres=no"]
+    process = subprocess.Popen(
+        ["valgrind", *flags, *no_extra, *words],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    assert process.stderr is not None  # noqa: S101 - for the type checker
+    counts: Counter[tuple[str, int]] = Counter()
+    with process.stderr:
+        for line in process.stderr:
+            event = _valgrind_event(line)
+            if event:
+                counts[event] += 1
+    process.wait()
+    return counts
+
+
+def _valgrind_event(line: str) -> tuple[str, int] | None:
+    match = re.match(r"--\d+-- (\w+)\((.*?)\)", line)
+    if match is None:
+        return None
+    name, numbers = match[1], [int(n, 0) for n in re.findall(r"0x[0-9A-F]+|\d+", match[2])]
+    if name == "free" or name.startswith(("_Zd", "free_")):  # _Zdl, _Zda: operator delete
+        return ("free", 0) if numbers[0] else None
+    if name == "calloc":
+        return "calloc", numbers[0] * numbers[1]
+    if name == "realloc":
+        return ("realloc" if numbers[0] else "malloc"), numbers[1]
+    if name in ("memalign", "posix_memalign"):
+        return "aligned", numbers[-1]
+    return "malloc", numbers[0]
+
+
+def our_events(command: Argv) -> Counter[tuple[str, int]]:
+    """Count what our recorder sees, in the same terms."""
+    words, environment = _unwrap(command)
+    with tempfile.TemporaryDirectory(prefix="record-") as name:
+        output = Path(name) / "trace"
+        subprocess.run(
+            [*_prefix("ours", output), *words], env=environment, check=True, capture_output=True
+        )
+        with Trace(output) as trace:
+            events = trace.read_all()
+    events = events[events["op"] < Op.THREAD_START]
+    return Counter(
+        (Op(op).name.lower(), size)
+        for op, size in zip(events["op"].tolist(), events["size"].tolist(), strict=True)
+    )
+
+
+def lost_events(command: Argv) -> dict[str, int]:
+    """Compare both counts, by operation.
+
+    Sizes may differ without a loss: some copy the environment, which is not the
+    same under both tools.  They are counted apart.
+    """
+    seen, ours = valgrind_events(command), our_events(command)
+    ops_seen, ops_ours = _by_operation(seen), _by_operation(ours)
+    lost = sum((ops_seen - ops_ours).values())
+    return {
+        "valgrind": sum(seen.values()),
+        "ours": sum(ours.values()),
+        "lost": lost,
+        "extra": sum((ops_ours - ops_seen).values()),
+        "other_size": sum((seen - ours).values()) - lost,
+    }
+
+
+def _by_operation(events: Counter[tuple[str, int]]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for (operation, _), n in events.items():
+        counts[operation] += n
+    return counts
+
+
+# Judging
+
+
+Floats = npt.NDArray[np.float64]
+
+
+def _added(bare: Floats, tool: Floats) -> float:
+    return float(np.median(tool) - np.median(bare))
+
+
+def added_share(walls: dict[str, Sequence[float]]) -> tuple[float, float, float] | None:
+    """Return our added time as a share of heaptrack's, with a 95 % bootstrap interval.
+
+    Rounds are resampled as a whole, since the runs of a round share its noise.
+    """
+    if not walls["heaptrack"] or len(walls["bare"]) < 2:
+        return None
+    columns = [np.array(walls[tool]) for tool in TOOLS]
+
+    def share(bare: Floats, ours: Floats, heaptrack: Floats) -> float:
+        return _added(bare, ours) / max(1e-9, _added(bare, heaptrack))
+
+    result = scipy.stats.bootstrap(
+        columns, share, paired=True, vectorized=False, method="percentile", n_resamples=2000,
+        rng=np.random.default_rng(_SEED),
+    )  # fmt: skip
+    interval = result.confidence_interval
+    return share(*columns), float(interval.low), float(interval.high)
+
+
+def summarise(program: str, samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return the figures of one program."""
+    mine = [s for s in samples if s.program == program]
+    walls: dict[str, Sequence[float]] = {
+        tool: [s.wall_s for s in mine if s.tool == tool] for tool in TOOLS
+    }
+    cpus = {tool: [s.cpu_s for s in mine if s.tool == tool] for tool in TOOLS}
+    ours = [s for s in mine if s.tool == "ours"]
+    return {
+        "program": program,
+        "n_events": int(np.median([s.n_events or 0 for s in ours])),
+        "wall_s": {tool: float(np.median(v)) for tool, v in walls.items() if v},
+        "cpu_s": {tool: float(np.median(v)) for tool, v in cpus.items() if v},
+        "program_wall_s": float(np.median([s.program_wall_s or 0.0 for s in ours])),
+        "bytes_per_event": max(s.file_bytes / max(1, s.n_events or 0) for s in ours),
+        "added_share": added_share(walls),
+    }
+
+
+def print_table(figures: Sequence[dict[str, Any]], lost: dict[str, dict[str, int]]) -> None:
+    """Print what `summarise` and `lost_events` returned."""
+    print(f"{'':<12}{'events':>11}{'bare':>9}{'program':>9}{'ours':>9}{'heaptrack':>11}"
+          f"{'added/heaptrack added':>27}{'B/event':>9}")  # fmt: skip
+    for row in figures:
+        wall, share = row["wall_s"], row["added_share"]
+        text = "-" if share is None else f"{share[0]:.3f} [{share[1]:.3f}, {share[2]:.3f}]"
+        heaptrack = f"{wall['heaptrack']:.2f} s" if "heaptrack" in wall else "-"
+        print(f"{row['program']:<12}{row['n_events']:>11,}{wall['bare']:>7.2f} s"
+              f"{row['program_wall_s']:>7.2f} s{wall['ours']:>7.2f} s{heaptrack:>11}{text:>27}"
+              f"{row['bytes_per_event']:>9.2f}")  # fmt: skip
+    for name, counts in lost.items():
+        print(f"{name}: {counts['valgrind']:,} events seen by valgrind, {counts['lost']} lost, "
+              f"{counts['extra']} extra, {counts['other_size']} of another size")  # fmt: skip
+    print("targets: share at most 0.333, at most 4 bytes an event, 0 lost")
+
+
+def missed_targets(figures: Sequence[dict[str, Any]], lost: dict[str, dict[str, int]]) -> list[str]:
+    """Return what is not as it should be."""
+    missed = [f"{name}: {c['lost']} events lost" for name, c in lost.items() if c["lost"]]
+    for row in figures:
+        share = row["added_share"]
+        if share is not None and share[0] > ADDED_TIME_TARGET:
+            missed.append(f"{row['program']}: adds {share[0]:.2f} of what heaptrack adds")
+        if row["bytes_per_event"] > BYTES_PER_EVENT_TARGET:
+            missed.append(f"{row['program']}: {row['bytes_per_event']:.2f} bytes an event")
+    return missed
+
+
+# The whole
+
+
+def _available(programs: Sequence[Program]) -> list[Program]:
+    found = []
+    for program in programs:
+        missing = [name for name in program.needs if shutil.which(name) is None]
+        if missing:
+            print(f"{program.name}: left out, {', '.join(missing)} not installed", file=sys.stderr)
+        else:
+            found.append(program)
+    return found
+
+
+def run_rounds(
+    commands: dict[str, Argv], programs: Sequence[Program], rounds: int, *, smoke: bool
+) -> list[Sample]:
+    """Run all programs under all tools; each round begins with another tool."""
+    tools = [tool for tool in TOOLS if tool != "heaptrack" or shutil.which("heaptrack")]
+    samples = []
+    for number in range(rounds):
+        for program in programs:
+            for i in range(len(tools)):
+                tool = tools[(i + number) % len(tools)]
+                sample = measure(program, tool, number, commands[program.name], smoke=smoke)
+                print(f"round {number} {program.name} {tool}: {sample.wall_s:.2f} s",
+                      file=sys.stderr)  # fmt: skip
+                samples.append(sample)
+    return samples
+
+
+def main() -> int:
+    """Parse the command line, measure, judge; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--smoke", action="store_true", help="tiny programs, one round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--programs", nargs="+", choices=[p.name for p in PROGRAMS])
+    parser.add_argument("--output", type=Path, help="where the raw samples go")
+    options = parser.parse_args()
+    programs = _available([p for p in PROGRAMS if p.name in (options.programs or p.name)])
+    with tempfile.TemporaryDirectory(prefix="record-input-") as name:
+        folders = {p.name: Path(name) / p.name for p in programs}
+        for folder in folders.values():
+            folder.mkdir()
+        commands = {p.name: p.command(folders[p.name], smoke=options.smoke) for p in programs}
+        rounds = 1 if options.smoke else options.rounds
+        samples = run_rounds(commands, programs, rounds, smoke=options.smoke)
+        lost = {}
+        for program in programs:
+            if program.drive is None and shutil.which("valgrind"):
+                small = Path(name) / f"{program.name}-small"
+                small.mkdir()
+                lost[program.name] = lost_events(program.command(small, smoke=True))
+    figures = [summarise(p.name, samples) for p in programs]
+    print_table(figures, lost)
+    result = {
+        "schema": "malloc-tuner.benchmark.record",
+        "version": 1,
+        "malloc_tuner": tuner.__version__,
+        "machine": dataclasses.asdict(read_machine()),
+        "command": sys.argv,
+        "figures": figures,
+        "lost_events": lost,
+        "samples": [dataclasses.asdict(sample) for sample in samples],
+    }
+    output = options.output or (None if options.smoke else RESULTS)
+    if output is not None:
+        output.write_text(json.dumps(result, indent=1) + "\n")
+    missed = [] if options.smoke else missed_targets(figures, lost)
+    for line in missed:
+        print(f"MISSED {line}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
