@@ -22,7 +22,6 @@ from tuner.errors import (
 )
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
-    from tuner.measure.program import ProgramRunner
     from tuner.runs import Run
     from tuner.validate.rounds import CountsInstructions, ValidationOptions
     from tuner.validate.subjects import Subject
@@ -180,7 +179,10 @@ def _measure(
     from tuner.validate.setup import prepare
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    progress = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+    console = Console(stderr=True)
+    progress = Progress(
+        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
+    )
 
     def on_sample(sample: ValidationSample) -> None:
         progress.update(task, description=f"round {sample.round + 1}  {sample.label:<20.20}")
@@ -191,7 +193,7 @@ def _measure(
     def on_notice(text: str) -> None:
         progress.print(f"note: {text}", markup=False)
 
-    runner: ProgramRunner = ProgramRunner()
+    runner = ProgramRunner()
     with Store.open(store_path(run.folder), writable=True) as store, progress:
         task = progress.add_task("reading back", total=options.rounds * len(subjects))
         prepared = prepare(subjects, run.campaign, os.environ)

@@ -1,0 +1,199 @@
+"""`malloc-tuner validate` on a real program with real allocators."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.runs import campaign_record, trial
+from tuner.allocators import get_allocator
+from tuner.cli.main import run
+from tuner.records import Configuration, Status
+from tuner.store import FINISHED, AllocatorRecord, Store, ValidationRecord
+
+pytestmark = pytest.mark.end_to_end
+
+MIB = 1 << 20
+PROGRAM = "import os, sys; x = [bytes(5000) for _ in range(8000)]; print(len(x)); {}"
+"""Allocates 40 MiB of blocks that no allocator of Python's own takes."""
+
+
+def python(extra: str = "os._exit(0) if sys.stdout.flush() is None else None") -> list[str]:
+    return [sys.executable, "-S", "-c", PROGRAM.format(extra)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A finished campaign of glibc and jemalloc with invented numbers."""
+    names = ("glibc", "jemalloc")
+    found = {name: get_allocator(name).locate() for name in names}
+    record = replace(
+        campaign_record(names, ("mean_heap", "cost"), 4),
+        allocators={
+            name: AllocatorRecord(str(i.library) if i.library else None, i.version)
+            for name, i in found.items()
+        },
+    )
+    trials = [
+        trial(0, Configuration("glibc"), 40.0 * MIB, 5e6),
+        trial(1, Configuration("jemalloc"), 42.0 * MIB, 4e6),
+        trial(2, Configuration.of("jemalloc", {"dirty_decay_ms": 0}), 39.0 * MIB, 6e6),
+        trial(3, Configuration.of("glibc", {"tcache_count": 0}), 41.0 * MIB, 7e6),
+    ]
+    with Store.create(tmp_path / "run", record) as store:
+        for each in trials:
+            store.add_trial(each)
+        store.set_status(FINISHED)
+    return tmp_path / "run"
+
+
+def validations(folder: Path) -> list[ValidationRecord]:
+    with Store.open(folder) as store:
+        return store.validations()
+
+
+def validate(folder: Path, *words: str, command: list[str] | None = None) -> int:
+    return run(["validate", str(folder), *words, "--", *(command or python())])
+
+
+def test_every_subject_is_measured_with_its_own_allocator(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "150")
+    assert validate(folder, "--rounds", "2") == 0
+    (record,) = validations(folder)
+    assert {sample.status for sample in record.samples} == {Status.OK}
+    assert len(record.samples) == 2 * 4
+    for sample in record.samples:
+        assert sample.peak_heap_bytes is not None
+        assert sample.peak_heap_bytes > 38 * MIB
+    out = capsys.readouterr().out
+    for words in ("2 of 2 rounds", "glibc-default", "jemalloc-default", "Kendall tau", "undecided"):
+        assert words in out
+
+
+def test_subject_whose_output_differs_is_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = python("print('dirty' in os.environ.get('MALLOC_CONF', ''))")
+    assert validate(folder, "--rounds", "2", command=command) == 0
+    (record,) = validations(folder)
+    failed = {s.configuration for s in record.samples if s.status is Status.FAILED}
+    assert failed == {Configuration.of("jemalloc", {"dirty_decay_ms": 0})}
+    assert "its output (stdout) differs from the baseline's" in capsys.readouterr().out
+
+
+def test_killed_validation_is_continued_by_the_same_command(folder: Path) -> None:
+    words = [sys.executable, "-m", "tuner.cli.main", "validate", str(folder), "--rounds", "3"]
+    process = subprocess.Popen(
+        [*words, "--", *python()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    wait_for_samples(folder, 3)
+    process.kill()
+    process.wait()
+    (before,) = validations(folder)
+    assert 3 <= len(before.samples) < 12
+    assert validate(folder, "--rounds", "3") == 0
+    (after,) = validations(folder)
+    assert after.samples[: len(before.samples)] == before.samples
+    assert len(after.samples) == 12
+
+
+def test_interrupt_ends_cleanly(folder: Path) -> None:
+    words = [sys.executable, "-m", "tuner.cli.main", "validate", str(folder), "--rounds", "50"]
+    process = subprocess.Popen(
+        [*words, "--", *python()], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    wait_for_samples(folder, 2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command continues it" in err
+    assert "Traceback" not in err
+
+
+def wait_for_samples(folder: Path, n: int) -> None:
+    deadline = time.monotonic() + 60.0
+    with closing(sqlite3.connect(folder / "store.sqlite")) as store:
+        while time.monotonic() < deadline:
+            ((found,),) = store.execute("SELECT count(*) FROM validation_sample").fetchall()
+            if found >= n:
+                return
+            time.sleep(0.005)
+    pytest.fail("no samples came")
+
+
+def test_file_that_the_program_writes_is_compared(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    write = f"open({str(target)!r}, 'w').write('same'); print(os.getpid())"
+    options = ("--rounds", "1", "--output-file", str(target))
+    assert validate(folder, *options, command=python(write)) == 0
+    assert {s.status for s in validations(folder)[0].samples} == {Status.OK}
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "code", "message"),
+    [
+        ((), ["/no/such/program"], 4, "/no/such/program: cannot execute"),
+        ((), ["sh", "-c", "kill -SEGV $$"], 7, "sh: killed by SIGSEGV with the baseline"),
+        (("--timeout", "200 ms"), ["sleep", "60"], 8, "sleep: still running after 0.2 s"),
+        ((), ["date", "+%N"], 7, "--ignore-output or --output-file"),
+        (("--points", "kneee"), ["true"], 12, "has no pick 'kneee'"),
+        (("--points", "99"), ["true"], 9, "has no trial 99"),
+        (("--output-file", "/x", "--ignore-output"), ["true"], 3, "exclude each other"),
+        (("--cpu", "1000"), ["true"], 7, "cannot pin to the core"),
+    ],
+)
+def test_mistake_is_named_with_its_exit_code(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    words: tuple[str, ...],
+    command: list[str],
+    code: int,
+    message: str,
+) -> None:
+    assert validate(folder, *words, command=command) == code
+    err = capsys.readouterr().err
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_store_in_use_and_missing_run_are_told(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store.open(folder, writable=True):
+        assert validate(folder) == 9
+    assert validate(tmp_path / "nothing") == 9
+    assert "nothing" in capsys.readouterr().err
+
+
+def test_library_of_another_version_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(folder / "store.sqlite")) as store, store:
+        store.execute("UPDATE campaign SET allocators = replace(allocators, '5.', '4.')")
+    assert validate(folder) == 4
+    assert "measured version 4." in capsys.readouterr().err
+
+
+def test_allocator_settings_of_the_user_do_not_leak_in(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MALLOC_CONF", "abort_conf:true,nonsense:1")
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    show = "print(sorted(k for k in os.environ if 'ARENA' in k))"
+    assert validate(folder, "--rounds", "1", command=python(show)) == 0
+    expected = hashlib.sha256(b"8000\n[]\n").hexdigest()
+    assert {s.output_sha256 for s in validations(folder)[0].samples} == {expected}
+    assert {s.status for s in validations(folder)[0].samples} == {Status.OK}
