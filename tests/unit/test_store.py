@@ -357,7 +357,7 @@ def as_nobody(code: str) -> subprocess.CompletedProcess[str]:
     # What is imported is imported before: that user may not reach Python's own folder.
     program = f"""
 import os
-import encodings.idna, numpy, sqlite3, zlib
+import encodings.idna, numpy, sqlite3, urllib.parse, zlib
 from pathlib import Path
 from tests.doubles import synthetic
 from tuner.errors import OutputError

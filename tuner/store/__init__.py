@@ -315,12 +315,20 @@ def _refuse_existing(path: Path) -> None:
 def _connect(path: Path, *, writable: bool) -> sqlite3.Connection:
     with _translated(path):
         if writable:
-            connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
-            # Full synchronisation: a trial that was committed survives a power cut.
-            for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-                connection.execute(f"PRAGMA {setting}")
-            return connection
+            return _connect_writing(path)
         return _connect_reading(path)
+
+
+def _connect_writing(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+    try:
+        # Full synchronisation: a trial that was committed survives a power cut.
+        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {setting}")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
 def _connect_reading(path: Path) -> sqlite3.Connection:
@@ -328,12 +336,13 @@ def _connect_reading(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
     try:
         connection.execute("SELECT 1 FROM sqlite_schema")
-    except sqlite3.OperationalError:
+    except sqlite3.Error as error:
         # A folder that may not be written cannot hold the index of the write-ahead
         # log.  Without a log nothing is missing from the file itself.
         connection.close()
         log = path.with_name(path.name + "-wal")
-        if log.exists() and log.stat().st_size > 0:
+        has_log = log.exists() and log.stat().st_size > 0
+        if has_log or not isinstance(error, sqlite3.OperationalError):
             raise
         uri += "&immutable=1"
         connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
