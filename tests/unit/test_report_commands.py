@@ -1,0 +1,352 @@
+"""`front`, `pick`, `export` and `report` on a run that the real store keeps."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles.runs import synthetic_run, write_run
+from tuner import picks, selection
+from tuner.cli import main
+from tuner.errors import SelectionError, SpecError, StoreError
+from tuner.report.table import front_table
+from tuner.runs import Run, load_run
+from tuner.selection import Pick
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Keep one run for all tests that only read."""
+    folder = tmp_path_factory.mktemp("runs") / "app"
+    write_run(synthetic_run(folder, n_trials=120))
+    return load_run(folder)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Run:
+    write_run(synthetic_run(tmp_path / "app", n_trials=40))
+    return load_run(tmp_path / "app")
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Run a command that must succeed and return what it printed."""
+    code = main.run([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, "")
+    return out
+
+
+def failure(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    """Run a command that must fail; return its exit code and message."""
+    code = main.run([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert out == ""
+    return code, err
+
+
+# front
+
+
+def test_front_table_marks_defaults_and_picks(
+    kept: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+
+    text = call(capsys, "front", kept.folder)
+
+    assert "mean heap" in text
+    assert "best-cost" in text
+    assert "default" in text
+    assert "changes are against glibc's default." in text
+    assert "\x1b" not in text
+
+
+def test_front_json_carries_every_column_with_units(
+    kept: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(call(capsys, "front", kept.folder, "--format", "json"))
+
+    assert (document["schema"], document["version"]) == ("malloc-tuner.front", 1)
+    assert document["units"]["mean_heap_bytes"] == "bytes"
+    rows = document["rows"]
+    assert {row["state"] for row in rows} == {"front", "dominated"}
+    assert [row["trial"] for row in rows if row["is_default"]]
+    baseline = next(row for row in rows if row["trial"] == 0)
+    assert baseline["ratio_to_baseline"]["mean_heap"] == 1.0
+    assert set(baseline["measured"]) == set(document["units"])
+
+
+def test_front_csv_says_units_and_leaves_missing_numbers_empty(
+    kept: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = call(capsys, "front", kept.folder, "--all", "--format", "csv")
+
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == len(kept.trials)
+    assert {"mean_heap_bytes", "cost_instructions", "faults_count", "wall_ns"} <= set(rows[0])
+    for row in rows:
+        trial = kept.trial(int(row["trial"]))
+        assert json.loads(row["settings"]) == trial.configuration.as_dict
+        if trial.measurement is None:
+            assert (row["mean_heap_bytes"], row["reason"]) == ("", trial.reason)
+        else:
+            assert float(row["mean_heap_bytes"]) == trial.measurement.mean_heap_bytes
+
+
+def test_front_of_other_objectives(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    text = call(capsys, "front", kept.folder, "--objectives", "faults,cost", "--format", "json")
+
+    on_front = [r for r in json.loads(text)["rows"] if r["state"] == "front"]
+    expected = selection.front(kept.trials, ("faults", "cost"))
+    assert [row["trial"] for row in on_front][: len(expected)] == [
+        point.trial.number for point in expected
+    ]
+
+
+def test_front_relative_to_own_default(kept: Run) -> None:
+    table = front_table(kept, ("mean_heap", "cost"), relative_to="own")
+
+    defaults = [row for row in table.rows if row.is_default]
+    assert [row.ratios["cost"] for row in defaults] == [1.0] * 4
+
+
+def test_front_goes_to_a_file(
+    kept: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "front.csv"
+
+    out = call(capsys, "front", kept.folder, "--format", "csv", "-o", path)
+
+    assert out == ""
+    assert path.read_text().startswith("trial,state")
+
+
+def test_rows_that_are_equal_name_each_other(kept: Run) -> None:
+    point = next(p for p in selection.front(kept.trials, ("mean_heap", "cost")) if p.equals)
+
+    table = front_table(kept, ("mean_heap", "cost"), everything=True)
+
+    row = next(row for row in table.rows if row.trial.number == point.equals[0])
+    assert row.state == "front"
+    assert point.trial.number in row.equals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("--objectives", "heap"), 3, "choose among peak_heap"),
+        (("--relative-to", "exgen"), 12, "default of exgen was not measured"),
+        (("-o", "/proc/front.csv"), 10, "/proc/front.csv: cannot be written"),
+    ],
+)
+def test_front_failures(
+    kept: Run,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    code: int,
+    words: str,
+) -> None:
+    found, message = failure(capsys, "front", kept.folder, *arguments)
+
+    assert found == code
+    assert words in message
+
+
+def test_a_folder_without_a_store_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("front", "report", "export"):
+        code, message = failure(capsys, command, tmp_path)
+        assert code == 9
+        assert "no such store" in message
+
+
+# pick
+
+
+def picked(run: Run, name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((run.folder / "picks" / f"{name}.json").read_text())
+    return document
+
+
+def test_pick_prints_the_point_and_keeps_it(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    text = call(capsys, "pick", fresh.folder, "--best", "mean_heap", "--max", "cost=+1%")
+
+    document = picked(fresh, "best-mean_heap-max-cost")
+    assert f"trial {document['trial']}: {document['allocator']}" in text
+    assert document["rule"] == "least mean_heap, cost=+1% relative to glibc"
+    trial = fresh.trial(document["trial"])
+    default = selection.default_trials(fresh.trials)["glibc"]
+    assert trial.measurement is not None
+    assert default.measurement is not None
+    assert (trial.measurement.cost or 0.0) <= 1.01 * (default.measurement.cost or 0.0)
+
+
+def test_pick_within_one_allocator(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "pick", fresh.folder, "--knee", "--allocator", "tcmalloc")
+
+    assert picked(fresh, "knee-tcmalloc")["allocator"] == "tcmalloc"
+
+
+def test_pick_relative_to_own_default(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    text = call(
+        capsys, "pick", fresh.folder, "--best", "mean_heap", "--allocator", "tcmalloc",
+        "--max", "cost=+0%", "--relative-to", "own", "--json",
+    )  # fmt: skip
+
+    assert json.loads(text)["ratio_to_baseline"]["cost"] <= 1.0
+
+
+def test_pick_by_number_under_a_name(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "pick", fresh.folder, "--trial", 5, "--name", "service")
+
+    assert picks.find_pick(fresh, "service").trial.number == 5
+    assert "service" in call(capsys, "front", fresh.folder, "--all", "--format", "csv")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ((), 2, "one of --knee"),
+        (("--knee", "--trial", "1"), 2, "one of --knee"),
+        (("--trial", "1", "--max", "cost=+1%"), 2, "only narrow a choice"),
+        (("--trial", "999"), 9, "has no trial 999"),
+        (("--best", "heap"), 3, "choose among"),
+        (("--knee", "--max", "cost"), 3, "METRIC=LIMIT"),
+        (("--knee", "--max", "cost=-99%"), 12, "relax that bound"),
+        (("--knee", "--allocator", "exgen"), 12, "its allocators: glibc"),
+        (("--knee", "--name", "../x"), 3, "letters, digits"),
+    ],
+)
+def test_pick_failures(
+    fresh: Run,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    code: int,
+    words: str,
+) -> None:
+    found, message = failure(capsys, "pick", fresh.folder, *arguments)
+
+    assert found == code
+    assert words in " ".join(message.replace("\u2502", " ").split())
+    assert not (fresh.folder / "picks").exists()
+
+
+# Kept picks
+
+
+def test_kept_pick_wins_over_the_computed_one(fresh: Run) -> None:
+    picks.save_pick(fresh, Pick("knee", fresh.trial(3), "mine"))
+
+    assert picks.find_pick(fresh, "knee").trial.number == 3
+    names = [pick.name for pick in picks.all_picks(fresh)]
+    assert names.count("knee") == 1
+
+
+def test_unknown_pick_lists_the_known_ones(fresh: Run) -> None:
+    with pytest.raises(SelectionError, match=r"no pick 'service'; picks: knee, .*best-cost"):
+        picks.find_pick(fresh, "service")
+
+
+def test_pick_of_another_campaign_is_refused(fresh: Run, tmp_path: Path) -> None:
+    other = replace(fresh, trials=(fresh.trials[0], replace(fresh.trials[2], number=1)))
+    picks.save_pick(other, Pick("service", other.trials[1], ""))
+
+    with pytest.raises(StoreError, match="pick is of another campaign"):
+        picks.find_pick(fresh, "service")
+
+
+DAMAGED = (
+    "",
+    "{",
+    "[]",
+    "null",
+    '{"schema": "x", "version": 1}',
+    '{"schema": "malloc-tuner.pick", "version": 1}',
+    '{"schema": "malloc-tuner.pick", "version": 1, "allocator": "glibc", "settings": 3}',
+)
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_damaged_pick_is_told(fresh: Run, text: str) -> None:
+    path = picks.pick_path(fresh, "service")
+    path.parent.mkdir()
+    path.write_text(text)
+
+    with pytest.raises(StoreError, match=r"service\.json: is .* remove it and pick again"):
+        picks.find_pick(fresh, "service")
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "-x", "x" * 65, "a b", "a\n"])
+def test_unsafe_pick_names_are_refused(name: str) -> None:
+    with pytest.raises(SpecError):
+        picks.check_pick_name(name)
+
+
+# export and report
+
+
+def test_export_takes_the_knee_unless_told(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    knee = picks.find_pick(kept, "knee")
+
+    document = json.loads(call(capsys, "export", kept.folder, "--format", "json"))
+
+    assert document["pick"]["trial"] == knee.trial.number
+
+
+def test_exported_script_may_be_run(
+    kept: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "malloc.sh"
+
+    call(capsys, "export", kept.folder, "--trial", 0, "--format", "sh", "-o", path)
+
+    assert path.stat().st_mode & 0o100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("--pick", "knee", "--trial", "1"), 2, "either --pick or --trial"),
+        (("--pick", "service"), 12, "has no pick 'service'"),
+        (("--format", "yaml"), 2, "kubernetes"),
+    ],
+)
+def test_export_failures(
+    kept: Run,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    code: int,
+    words: str,
+) -> None:
+    found, message = failure(capsys, "export", kept.folder, *arguments)
+
+    assert found == code
+    assert words in " ".join(message.replace("\u2502", " ").split())
+
+
+def test_report_writes_one_page_into_the_run(
+    fresh: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = call(capsys, "report", fresh.folder, "--no-figures")
+
+    assert out == f"{fresh.folder}/report.html\n"
+    assert (fresh.folder / "report.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_campaign_without_trials_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = replace(synthetic_run(tmp_path / "app", n_trials=4, rechecks=False), trials=())
+    write_run(run)
+
+    code, message = failure(capsys, "front", run.folder)
+
+    assert code == 9
+    assert "no trial has ended yet" in message

@@ -1,0 +1,233 @@
+"""The page stands alone, says what is there, and survives poor and hostile campaigns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+
+from tests.doubles.runs import failed_trial, synthetic_run, write_run
+from tuner.records import Configuration, Status
+from tuner.report.figures import write_figures
+from tuner.report.page import Report, compute_report, render_page
+from tuner.runs import Run, load_run
+
+CASES: Mapping[str, dict[str, Any]] = {
+    "full": {"validation": True, "n_trials": 80},
+    "without validation": {"n_trials": 40},
+    "one allocator": {"allocators": ("jemalloc",), "n_trials": 30},
+    "three objectives": {"names": ("mean_heap", "cost", "faults"), "n_trials": 40},
+    "one objective": {"names": ("mean_heap",), "n_trials": 30},
+    "one trial": {"allocators": ("glibc",), "n_trials": 1, "rechecks": False},
+    "many points": {"n_trials": 400, "spread": 0.05},
+}
+"""Arguments of `synthetic_run` by the name of what is special."""
+
+
+class Page(HTMLParser):
+    """Collects what the tests ask about."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+        self.links: list[str] = []
+        self.ids: set[str] = set()
+        self.open: list[str] = []
+        self.visible: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        self.links += [found[name] for name in ("src", "href") if name in found]
+        self.ids.add(found.get("id", ""))
+        if tag not in ("meta", "br", "link", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"script", "style"} & set(self.open):
+            self.visible.append(data)
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.visible).split())
+
+    @property
+    def charts(self) -> dict[str, dict[str, object]]:
+        (found,) = re.findall(
+            r'<script type="application/json" id="charts">(.*?)</script>', self.text, re.DOTALL
+        )
+        charts: dict[str, dict[str, object]] = json.loads(found)
+        return charts
+
+
+def page_of(run: Run) -> Page:
+    return Page(render_page(compute_report(run)))
+
+
+@pytest.fixture(scope="module", params=CASES)
+def report(request: pytest.FixtureRequest) -> Report:
+    return compute_report(synthetic_run(**CASES[request.param]))
+
+
+@pytest.fixture(scope="module")
+def page(report: Report) -> Page:
+    return Page(render_page(report))
+
+
+def test_page_is_well_formed_and_needs_nothing_from_outside(page: Page) -> None:
+    assert page.open == []
+    assert page.links == []
+    assert "@import" not in page.text.split("<script", maxsplit=1)[0]
+    assert page.text.count("plotly.js v") == 1
+
+
+def test_every_chart_has_its_place_and_obeys_the_schema_of_plotly(page: Page) -> None:
+    assert page.charts
+    for name, chart in page.charts.items():
+        assert name in page.ids
+        go.Figure({"data": chart["data"], "layout": chart["layout"]})
+        if "narrow" in chart:
+            go.Figure({"layout": {"annotations": chart["narrow"]}})
+
+
+def test_every_chart_with_two_allocators_tells_them_apart(report: Report, page: Page) -> None:
+    traces = page.charts["pareto-0"]["data"]
+    assert isinstance(traces, list)
+    named = {
+        trace["name"]: trace["marker"]
+        for trace in traces
+        if trace.get("showlegend", True) and "marker" in trace
+    }
+
+    assert list(named) == list(report.run.campaign.allocators)
+    assert len({marker["color"] for marker in named.values()}) == len(named)
+    assert len({marker["symbol"] for marker in named.values()}) == len(named)
+
+
+# Figures
+
+
+def test_figures_are_drawn_in_every_format(tmp_path: Path) -> None:
+    report = compute_report(synthetic_run(n_trials=30, allocators=("glibc", "jemalloc")))
+
+    paths = list(write_figures(report, tmp_path))
+
+    stems = ("front", "hypervolume", "heap", "settings-glibc", "settings-jemalloc")
+    assert [path.name for path in paths] == [
+        f"{stem}.{suffix}" for stem in stems for suffix in ("png", "svg", "pdf")
+    ]
+    starts = {path.read_bytes()[:4] for path in paths}
+    assert starts == {b"\x89PNG", b"<?xm", b"%PDF"}
+
+
+def test_figures_of_three_objectives_are_one_per_pair(tmp_path: Path) -> None:
+    run = synthetic_run(names=("mean_heap", "cost", "faults"), allocators=("glibc",), n_trials=8)
+    report = replace(compute_report(run), heap=None, history=None, parallel=())
+
+    names = {path.stem for path in write_figures(report, tmp_path)}
+
+    assert names == {"front-mean_heap-cost", "front-mean_heap-faults", "front-cost-faults"}
+
+
+def test_figures_keep_text_and_repeat_to_the_byte(tmp_path: Path) -> None:
+    run = synthetic_run(allocators=("glibc",), n_trials=8)
+    report = replace(compute_report(run), heap=None, parallel=())
+
+    first = {p.name: p.read_bytes() for p in write_figures(report, tmp_path / "a")}
+    second = {p.name: p.read_bytes() for p in write_figures(report, tmp_path / "b")}
+
+    assert first == second
+    assert b">mean heap (MiB)</text>" in first["front.svg"]
+    assert b">glibc default</text>" in first["front.svg"]
+
+
+# What the words say
+
+
+def test_page_tells_gain_protocol_and_commands() -> None:
+    words = page_of(synthetic_run(n_trials=300)).words
+
+    for expected in (
+        "jemalloc with 2 settings needs 4.97 % less mean heap and 7.48 % less cost",
+        "than glibc's default.",
+        "All numbers on this page are emulated.",
+        "instructions + 1,650 \N{MULTIPLICATION SIGN} page faults",
+        "transparent huge pages madvise",
+        "300 of 300 distinct configurations",
+        "9 refused, 1 timed out, 1 failed",
+        "malloc-tuner tune runs/synthetic/campaign.toml",
+    ):
+        assert expected in words
+
+
+def test_page_sets_claims_beside_what_was_validated() -> None:
+    words = page_of(synthetic_run(n_trials=300, validation=True)).words
+
+    assert "gs -dBATCH -dNOPAUSE -sDEVICE=nullpage report.ps" in words
+    assert "7 complete rounds" in words
+    assert "Kendall's tau" in words
+    assert "CPU time, claimed as cost" in words
+    assert "All numbers on this page are emulated." not in words
+
+
+def test_page_of_a_campaign_without_any_success() -> None:
+    run = synthetic_run(n_trials=4, rechecks=False)
+    failed = failed_trial(0, Configuration("glibc"), Status.FAILED, "malloc returned NULL")
+    run = replace(run, trials=(failed,), campaign=replace(run.campaign, reference=None))
+
+    words = page_of(run).words
+
+    assert "No configuration succeeded and held every constraint." in words
+    assert "1 failed" in words
+
+
+def test_page_of_an_interrupted_campaign_says_so() -> None:
+    run = synthetic_run(n_trials=10)
+
+    words = page_of(replace(run, campaign=replace(run.campaign, status="interrupted"))).words
+
+    assert "the campaign is interrupted" in words
+
+
+HOSTILE = ("</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>')
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_of_a_campaign_becomes_markup(text: str) -> None:
+    run = synthetic_run(n_trials=30, validation=True)
+    odd = replace(run.trials[5], configuration=Configuration.of("jemalloc", {"malloc_conf": text}))
+    run = replace(
+        run,
+        campaign=replace(run.campaign, name=text, trace_path=f"/x/{text}"),
+        trials=(*run.trials[:5], odd, *run.trials[6:]),
+        validations=(replace(run.validations[0], command=(text,)),),
+    )
+
+    page = page_of(run)
+
+    assert page.open == []
+    assert page.links == []
+    assert "<img" not in page.text
+    assert text in " ".join(page.visible)
+    assert json.dumps(page.charts).count("<img") == 0
+
+
+def test_report_reads_the_run_that_the_store_keeps(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path / "run", n_trials=40, validation=True)
+    write_run(run)
+
+    stored = compute_report(load_run(run.folder))
+
+    assert stored.pareto == compute_report(run).pareto
+    assert stored.history == compute_report(run).history
+    assert stored.heap == compute_report(run).heap
