@@ -5,7 +5,7 @@
 # Needs redis-server and redis-tools.
 cd "$(dirname "$0")" || exit 1
 port="${REDIS_LOAD_PORT:-6399}"
-requests="${1:-40000}"
+requests="${1:-25000}"
 load() {
     unset LD_PRELOAD GLIBC_TUNABLES MALLOC_CONF
     until redis-cli -p "$port" ping > /dev/null 2>&1; do sleep 0.02; done
