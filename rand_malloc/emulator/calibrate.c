@@ -21,11 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REPEATS 9
-#define PAIRS 2000u
-#define FAULT_PAGES 8192u
+#define REPEATS         9
+#define PAIRS           2000u
+#define FAULT_PAGES     8192u
 #define WORKLOAD_EVENTS 200000u
-#define WORKLOAD_SLOTS 2000u
+#define WORKLOAD_SLOTS  2000u
 
 static int compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

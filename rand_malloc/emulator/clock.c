@@ -16,27 +16,19 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 #define NS_PER_S UINT64_C(1000000000)
-/* Uptime at the start of a trace: any fixed time long after 0, which some allocators
- * take for "never". */
-#define START_NS (UINT64_C(1000) * NS_PER_S)
 /* clock_advance writes the shared time only after this long: threads mostly read it. */
 #define ADVANCE_NS UINT64_C(10000)
 
-static struct {
-    uint64_t now_ns;
-    uint32_t cpus;
-} virtual_machine = {START_NS, 1};
+uint64_t clock_now_ns = CLOCK_START_NS;
 
-void clock_set(uint64_t trace_ns) {
-    __atomic_store_n(&virtual_machine.now_ns, START_NS + trace_ns, __ATOMIC_RELAXED);
-}
+static struct { uint32_t cpus; /* shown to the allocator */ } virtual_machine = {1};
 
 void clock_advance(uint64_t trace_ns) {
-    uint64_t target = START_NS + trace_ns;
-    uint64_t seen = __atomic_load_n(&virtual_machine.now_ns, __ATOMIC_RELAXED);
+    uint64_t target = CLOCK_START_NS + trace_ns;
+    uint64_t seen = __atomic_load_n(&clock_now_ns, __ATOMIC_RELAXED);
     while (target > seen + ADVANCE_NS &&
-           !__atomic_compare_exchange_n(&virtual_machine.now_ns, &seen, target, true,
-                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+           !__atomic_compare_exchange_n(&clock_now_ns, &seen, target, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
     }
 }
 
@@ -51,7 +43,7 @@ uint64_t real_clock_ns(int id) {
 }
 
 static uint64_t virtual_ns(void) {
-    return __atomic_load_n(&virtual_machine.now_ns, __ATOMIC_RELAXED);
+    return __atomic_load_n(&clock_now_ns, __ATOMIC_RELAXED);
 }
 
 EXPORTED int clock_gettime(clockid_t id, struct timespec *now) {

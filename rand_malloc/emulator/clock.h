@@ -16,8 +16,17 @@
 
 #include <stdint.h>
 
+/* Uptime at the start of a trace: any fixed time long after 0, which some allocators
+ * take for "never". */
+#define CLOCK_START_NS UINT64_C(1000000000000)
+
+/* The virtual time in ns; written by clock_set and clock_advance only. */
+extern uint64_t clock_now_ns;
+
 /* Sets the virtual time: ns since the start of the trace. */
-void clock_set(uint64_t trace_ns);
+static inline void clock_set(uint64_t trace_ns) {
+    __atomic_store_n(&clock_now_ns, CLOCK_START_NS + trace_ns, __ATOMIC_RELAXED);
+}
 
 /* As clock_set for concurrent threads: never goes back, rarely writes. */
 void clock_advance(uint64_t trace_ns);

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 
 #define TRACE(call) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE | (call))
-#define IF_NUMBER(number, otherwise_skip)                                                         \
+#define IF_NUMBER(number, otherwise_skip)                                                          \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, (otherwise_skip))
 
 void filter_install(struct replay *replay) {

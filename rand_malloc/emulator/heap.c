@@ -20,8 +20,8 @@ static void interpolate_lazy(const struct sample *samples, uint64_t n_samples, d
             continue;
         double value = (double)samples[i].lazy_bytes;
         for (uint64_t j = known; j < i; j++)
-            lazy[j] = known_value +
-                      (value - known_value) * (double)(j - known) / (double)(i - known);
+            lazy[j] =
+                known_value + (value - known_value) * (double)(j - known) / (double)(i - known);
         lazy[i] = value;
         known = i;
         known_value = value;
@@ -59,8 +59,7 @@ static void find_peak(const struct run *run, const struct sample *samples,
     if (figures->n_samples > 0)
         figures->live_at_peak_bytes = run->workload->sample_live[at];
     if (run->traced.peak_anonymous_bytes > sampled)
-        figures->live_at_peak_bytes =
-            workload_live_after(run->workload, run->traced.peak_op);
+        figures->live_at_peak_bytes = workload_live_after(run->workload, run->traced.peak_op);
     raise_peak(figures, sampled, outcome->baseline_anonymous_bytes);
     raise_peak(figures, run->traced.peak_anonymous_bytes, outcome->baseline_anonymous_bytes);
     raise_peak(figures, outcome->watermark_bytes, outcome->baseline_rss_bytes);

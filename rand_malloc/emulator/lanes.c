@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 
 #define CACHE_LINE 64
-#define SPINS 200 /* about 10 us of polling before the first yield */
+#define SPINS      200 /* about 10 us of polling before the first yield */
 
 /* State of one lane; its own cache line, as waiting threads watch it. */
 struct lane_state {
@@ -36,9 +36,9 @@ struct lane_state {
 
 static struct {
     struct replay *replay;
-    struct lane_state *states;      /* [n_lanes] */
-    _Atomic uint32_t is_done;       /* baton: the last turn is over */
-    _Atomic uint32_t n_running;     /* free-running: lanes not yet at their end */
+    struct lane_state *states;  /* [n_lanes] */
+    _Atomic uint32_t is_done;   /* baton: the last turn is over */
+    _Atomic uint32_t n_running; /* free-running: lanes not yet at their end */
 } field;
 
 WAITING static void futex_wait_while(_Atomic uint32_t *word, uint32_t value) {
@@ -90,8 +90,8 @@ static void create(uint32_t index) {
     pthread_attr_init(&attributes);
     pthread_attr_setstack(&attributes, replay->stacks + (uint64_t)lane->stack * STACK_BYTES,
                           STACK_BYTES);
-    int error = pthread_create(&field.states[index].handle, &attributes, lane_main,
-                               &field.states[index]);
+    int error =
+        pthread_create(&field.states[index].handle, &attributes, lane_main, &field.states[index]);
     if (error != 0)
         setup_fail(replay, "start a thread", error);
 }

@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#define LAZY_CHECKPOINTS 32u /* smaps_rollup walks all pages: only so often */
-#define STACK_PREFAULT_BYTES (256u * 1024)
+#define LAZY_CHECKPOINTS      32u /* smaps_rollup walks all pages: only so often */
+#define STACK_PREFAULT_BYTES  (256u * 1024)
 #define MADVISE_POPULATE_READ 22 /* MADV_POPULATE_READ, Linux 5.14 */
 
 static struct {

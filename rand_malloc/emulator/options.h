@@ -5,20 +5,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RAND_MALLOC_VERSION MALLOC_TUNER_VERSION
+#define RAND_MALLOC_VERSION   MALLOC_TUNER_VERSION
 #define OPTIONS_MAX_VARIABLES 40
 
 enum exit_code {
     EXIT_OK = 0,
-    EXIT_REPLAY = 1,     /* the allocator crashed, returned NULL or damaged contents */
+    EXIT_REPLAY = 1, /* the allocator crashed, returned NULL or damaged contents */
     EXIT_USAGE = 2,
-    EXIT_TRACE = 3,      /* the trace cannot be read */
+    EXIT_TRACE = 3, /* the trace cannot be read */
     EXIT_TIMEOUT = 4,
     EXIT_INSTRUMENT = 5, /* the instrument is not available */
     EXIT_PRELOAD = 6,    /* the library cannot be preloaded */
 };
 
-enum action { ACTION_REPLAY, ACTION_INSTRUMENTS, ACTION_CALIBRATE, ACTION_VERSION, ACTION_HELP };
+enum action {
+    ACTION_REPLAY,
+    ACTION_INSTRUMENTS,
+    ACTION_CALIBRATE,
+    ACTION_VERSION,
+    ACTION_HELP
+};
 
 enum instrument_choice {
     INSTRUMENT_AUTO,
@@ -31,17 +37,17 @@ enum instrument_choice {
 struct options {
     enum action action;
     const char *trace;
-    const char *preload; /* NULL: libc's allocator */
+    const char *preload;                          /* NULL: libc's allocator */
     const char *variables[OPTIONS_MAX_VARIABLES]; /* "NAME=VALUE" for the replayer */
     int n_variables;
     bool is_free_running;
     bool wants_memory;
     bool wants_count;
     enum instrument_choice instrument;
-    int cpu;          /* pin to this one; -1: the first allowed */
-    uint32_t cpus;    /* number of processors shown to the allocator; 0: as many as online */
-    bool keeps_thp;   /* leave transparent huge pages as the machine has them */
-    uint32_t touch;   /* enum touch */
+    int cpu;        /* pin to this one; -1: the first allowed */
+    uint32_t cpus;  /* number of processors shown to the allocator; 0: as many as online */
+    bool keeps_thp; /* leave transparent huge pages as the machine has them */
+    uint32_t touch; /* enum touch */
     uint64_t seed;
     uint32_t curve_points;
     double timeout_s; /* of one child; 0: none */

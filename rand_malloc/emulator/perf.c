@@ -11,9 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
-static struct {
-    int descriptor;
-} counter = {-1};
+static struct { int descriptor; } counter = {-1};
 
 int perf_open_counter(void) {
     struct perf_event_attr attributes = {
@@ -26,8 +24,8 @@ int perf_open_counter(void) {
         .exclude_hv = 1,
         .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
     };
-    return (int)raw_syscall(SYS_perf_event_open, (long)&attributes, 0, -1, -1,
-                            PERF_FLAG_FD_CLOEXEC, 0);
+    return (int)raw_syscall(SYS_perf_event_open, (long)&attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC,
+                            0);
 }
 
 void perf_open(struct replay *replay) {

@@ -18,10 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NO_TURN UINT64_MAX
-#define NO_THREAD UINT32_MAX /* no thread, no lane */
+#define NO_TURN       UINT64_MAX
+#define NO_THREAD     UINT32_MAX /* no thread, no lane */
 #define OP_SIZE_LIMIT (UINT64_C(1) << 48)
-#define PAGE_BYTES 4096u
+#define PAGE_BYTES    4096u
 
 /* File descriptors the replayer inherits. */
 enum {
@@ -99,7 +99,11 @@ enum run_kind {
     RUN_TIME = 3,   /* native, and nothing but time and faults is read */
 };
 
-enum touch { TOUCH_ALL = 0, TOUCH_ENDS = 1, TOUCH_NONE = 2 };
+enum touch {
+    TOUCH_ALL = 0,
+    TOUCH_ENDS = 1,
+    TOUCH_NONE = 2
+};
 
 /* What the supervisor asks for. */
 struct orders {
@@ -112,7 +116,13 @@ struct orders {
     uint64_t seed;         /* of the block contents */
 };
 
-enum stage { STAGE_NONE = 0, STAGE_READY = 1, STAGE_RUNNING = 2, STAGE_DONE = 3, STAGE_FAILED = 4 };
+enum stage {
+    STAGE_NONE = 0,
+    STAGE_READY = 1,
+    STAGE_RUNNING = 2,
+    STAGE_DONE = 3,
+    STAGE_FAILED = 4
+};
 
 enum failure_kind {
     FAILURE_NONE = 0,
@@ -140,7 +150,7 @@ struct sample {
 #define LATENCY_KINDS 3 /* malloc (with calloc and aligned), realloc, free */
 /* 2^5 linear steps per power of two: values are right to 1/32. */
 #define LATENCY_STEP_BITS 5
-#define LATENCY_BUCKETS ((64 - LATENCY_STEP_BITS + 1) << LATENCY_STEP_BITS)
+#define LATENCY_BUCKETS   ((64 - LATENCY_STEP_BITS + 1) << LATENCY_STEP_BITS)
 
 struct histogram {
     uint64_t counts[LATENCY_BUCKETS];
@@ -159,8 +169,8 @@ struct outcome {
     uint64_t watermark_bytes; /* VmHWM at the end; 0 if it could not be reset */
     uint64_t faults;          /* minor faults in the region */
     uint64_t wall_ns;
-    uint64_t cpu_ns; /* user and system time of the process in the region */
-    uint64_t ticks;  /* of the latency clock in the region */
+    uint64_t cpu_ns;             /* user and system time of the process in the region */
+    uint64_t ticks;              /* of the latency clock in the region */
     uint64_t instructions;       /* use_perf: of the whole process in the region */
     uint64_t instructions_valid; /* 1 if the counter ran all the time */
     uint64_t checksum;
@@ -175,6 +185,6 @@ struct outcome {
  * numbers are far above any real call: the kernel answers ENOSYS; the tracer and
  * the counting plugin see them. */
 #define MARK_BEGIN 0x6d6101
-#define MARK_END 0x6d6102
+#define MARK_END   0x6d6102
 
 #endif

@@ -47,16 +47,18 @@ _Noreturn void setup_fail(struct replay *replay, const char *step, long error) {
     replay_fail(replay, FAILURE_SETUP, 0, (uint64_t)(error < 0 ? -error : error));
 }
 
-static inline void note_latency(const struct call *call, int kind, uint64_t begin) {
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void note_latency(const struct call *call, int kind, uint64_t begin) {
     if (call->histograms != NULL)
         histogram_add(&call->histograms[kind], latency_ticks() - begin);
 }
 
-static inline uint64_t start_latency(const struct call *call) {
+INLINE uint64_t start_latency(const struct call *call) {
     return call->histograms != NULL ? latency_ticks() : 0;
 }
 
-static void require_alignment(const struct call *call, const void *address, uint64_t bytes) {
+INLINE void require_alignment(const struct call *call, const void *address, uint64_t bytes) {
     uint64_t alignment = bytes >= 16 ? 16 : 8;
     if (call->op->kind == TRACE_ALIGNED && (UINT64_C(1) << call->op->align_log2) > alignment)
         alignment = UINT64_C(1) << call->op->align_log2;
@@ -71,7 +73,7 @@ static void *allocate_aligned(uint64_t bytes, uint8_t align_log2) {
     return posix_memalign(&address, alignment, bytes) == 0 ? address : NULL;
 }
 
-static void do_allocate(const struct call *call, struct block *block) {
+INLINE void do_allocate(const struct call *call, struct block *block) {
     struct replay *replay = call->replay;
     const struct op *op = call->op;
     uint64_t bytes = op_size(op);
@@ -98,7 +100,7 @@ static void do_allocate(const struct call *call, struct block *block) {
         replay_fail(replay, FAILURE_NOT_ZERO, call->index, wrong);
 }
 
-static void verify(const struct call *call, const struct block *block, uintptr_t old_address,
+INLINE void verify(const struct call *call, const struct block *block, uintptr_t old_address,
                    uint64_t kept) {
     const struct op *op = call->op;
     uint64_t sum = 0;
@@ -114,9 +116,10 @@ static void verify(const struct call *call, const struct block *block, uintptr_t
     call->tally->checksum += sum ^ ((uint64_t)op->slot << 8 | op->kind);
 }
 
-static void do_reallocate(const struct call *call, struct block *block) {
+INLINE void do_reallocate(const struct call *call, struct block *block) {
     uint64_t bytes = op_size(call->op);
     uintptr_t old_address = (uintptr_t)block->address;
+    __asm__("" : "+r"(old_address)); /* a number: the pointer is not used after realloc */
     uint64_t begin = start_latency(call);
     void *address = realloc(block->address, bytes > 0 ? bytes : 1);
     note_latency(call, 1, begin);
@@ -134,7 +137,7 @@ static void do_reallocate(const struct call *call, struct block *block) {
                   call->replay->touch);
 }
 
-static void do_free(const struct call *call, struct block *block) {
+INLINE void do_free(const struct call *call, struct block *block) {
     verify(call, block, (uintptr_t)block->address, block->bytes);
     block->live = 0;
     uint64_t begin = start_latency(call);
@@ -142,10 +145,10 @@ static void do_free(const struct call *call, struct block *block) {
     note_latency(call, 2, begin);
 }
 
-static void perform(const struct call *call) {
+INLINE void perform(const struct call *call, bool is_free_running) {
     struct replay *replay = call->replay;
     struct block *block = &replay->blocks[call->op->slot];
-    if (replay->is_free_running) {
+    if (is_free_running) {
         clock_advance(call->op->time_ns);
         lanes_wait_for_slot(&block->sequence, call->op->sequence);
     } else {
@@ -159,6 +162,22 @@ static void perform(const struct call *call) {
     else
         do_allocate(call, block);
     atomic_store_explicit(&block->sequence, call->op->sequence + 1, memory_order_release);
+}
+
+/* One copy of the loop per mode: the deterministic one reads no clock and waits for
+ * nothing. */
+__attribute__((noinline)) static void perform_free_running(struct call *call, uint64_t stop) {
+    for (; call->index < stop; call->index++) {
+        call->op = &call->replay->ops[call->index];
+        perform(call, true);
+    }
+}
+
+__attribute__((noinline)) static void perform_in_turn(struct replay *replay, uint64_t begin,
+                                                      uint64_t stop, struct tally *tally) {
+    struct call call = {replay, replay->ops + begin, begin, tally, NULL};
+    for (; call.index < stop; call.index++, call.op++)
+        perform(&call, false);
 }
 
 /* Index of the first sample point after `done` operations (binary search). */
@@ -185,10 +204,11 @@ void replay_ops(struct replay *replay, uint32_t lane, uint64_t begin, uint64_t e
         uint64_t stop = end;
         if (sample < replay->plan->n_samples && replay->sample_points[sample] < stop)
             stop = replay->sample_points[sample];
-        for (; call.index < stop; call.index++) {
-            call.op = &replay->ops[call.index];
-            perform(&call);
-        }
+        if (replay->is_free_running)
+            perform_free_running(&call, stop);
+        else
+            perform_in_turn(replay, call.index, stop, tally);
+        call.index = stop;
         if (sample < replay->plan->n_samples && replay->sample_points[sample] == stop)
             meter_sample(replay, sample++);
     }

@@ -35,8 +35,8 @@ static void *map_descriptor(int descriptor, int protection, int flags) {
     struct stat status;
     if (fstat(descriptor, &status) != 0)
         return NULL;
-    void *address = mmap(NULL, (size_t)status.st_size, protection, flags | MAP_POPULATE,
-                         descriptor, 0);
+    void *address =
+        mmap(NULL, (size_t)status.st_size, protection, flags | MAP_POPULATE, descriptor, 0);
     return address == MAP_FAILED ? NULL : address;
 }
 

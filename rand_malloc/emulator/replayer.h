@@ -45,7 +45,7 @@ struct replay {
 
 int replayer_main(void);
 
-#define STACK_BYTES (128u * 1024)
+#define STACK_BYTES (UINT64_C(128) * 1024)
 
 /* What one thread has added up; the harness sums them at the end. */
 struct tally {

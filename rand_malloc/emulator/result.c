@@ -44,8 +44,9 @@ static void print_head(struct json *json, const struct result *result) {
 }
 
 static void print_absent_heap(struct json *json) {
-    static const char *const NAMES[] = {"peak_heap_bytes", "mean_heap_bytes", "baseline_bytes",
-                                        "fragmentation_at_peak", "lazy_free_bytes", "faults"};
+    static const char *const NAMES[] = {"peak_heap_bytes", "mean_heap_bytes",
+                                        "baseline_bytes",  "fragmentation_at_peak",
+                                        "lazy_free_bytes", "faults"};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         json_null(json, NAMES[i]);
 }
@@ -139,8 +140,9 @@ static void print_latency(struct json *json, const struct result *result) {
         return;
     }
     const struct outcome *outcome = result->memory->outcome;
-    const struct histogram *each = (const struct histogram *)(const void *)(
-        (const char *)outcome + outcome->histograms_offset);
+    const struct histogram *each =
+        (const struct histogram *)(const void *)((const char *)outcome +
+                                                 outcome->histograms_offset);
     double ns_per_tick =
         outcome->ticks > 0 ? (double)outcome->wall_ns / (double)outcome->ticks : NAN;
     uint64_t n_rows = (uint64_t)result->workload->plan->n_stacks + 1;

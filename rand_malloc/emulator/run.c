@@ -86,8 +86,7 @@ int run_open(struct run *run) {
     if (run->outcome_fd < 0 || run->counter_fd < 0 || run->log_fd < 0 ||
         ftruncate(run->outcome_fd, (off_t)file_bytes) != 0)
         return complain(EXIT_REPLAY, "memfd", "%s", strerror(errno));
-    void *mapped =
-        mmap(NULL, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, run->outcome_fd, 0);
+    void *mapped = mmap(NULL, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, run->outcome_fd, 0);
     if (mapped == MAP_FAILED)
         return complain(EXIT_REPLAY, "outcome", "%s", strerror(errno));
     run->outcome = mapped;

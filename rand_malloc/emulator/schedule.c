@@ -1,7 +1,9 @@
 /* schedule.c - coarsens the global order into turns; see schedule.h. */
 #include "schedule.h"
+#include "large.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define NO_EVENT UINT32_MAX
 
@@ -14,7 +16,7 @@ struct draft {
     uint32_t *last_event;   /* [n_lanes] */
     unsigned char *exits;   /* [n_lanes] the trace has a thread exit */
     unsigned char *is_done; /* [n_events] */
-    uint32_t *slot_next;      /* [n_slots] sequence of the operation that may run */
+    uint32_t *slot_next;    /* [n_slots] sequence of the operation that may run */
     uint32_t n_ordered;
     struct schedule *schedule;
 };
@@ -28,7 +30,7 @@ static bool is_thread_event(const struct trace_event *event) {
 static bool number_lanes(struct draft *draft, uint32_t n_threads) {
     struct schedule *schedule = draft->schedule;
     uint32_t *lane_of_thread = malloc(((size_t)n_threads + 1) * sizeof(uint32_t));
-    schedule->lane_of = malloc(((size_t)draft->n_events + 1) * sizeof(uint32_t));
+    schedule->lane_of = large_alloc((size_t)draft->n_events + 1, sizeof(uint32_t));
     if (lane_of_thread == NULL || schedule->lane_of == NULL) {
         free(lane_of_thread);
         return false;
@@ -49,14 +51,14 @@ static bool number_lanes(struct draft *draft, uint32_t n_threads) {
 
 static bool draft_allocate(struct draft *draft, uint32_t n_slots) {
     size_t n_events = (size_t)draft->n_events + 1, n_lanes = draft->schedule->n_lanes;
-    draft->next_of_lane = malloc(n_events * sizeof(uint32_t));
+    draft->next_of_lane = large_alloc(n_events, sizeof(uint32_t));
     draft->cursor = malloc(n_lanes * sizeof(uint32_t));
     draft->last_event = malloc(n_lanes * sizeof(uint32_t));
     draft->exits = calloc(n_lanes, 1);
-    draft->is_done = calloc(n_events, 1);
+    draft->is_done = large_alloc(n_events, 1);
     draft->slot_next = calloc((size_t)n_slots + 1, sizeof(uint32_t));
-    draft->schedule->order = malloc(n_events * sizeof(uint32_t));
-    draft->schedule->sequences = malloc(n_events * sizeof(uint32_t));
+    draft->schedule->order = large_alloc(n_events, sizeof(uint32_t));
+    draft->schedule->sequences = large_alloc(n_events, sizeof(uint32_t));
     draft->schedule->lanes = calloc(n_lanes, sizeof(struct lane));
     return draft->next_of_lane && draft->cursor && draft->last_event && draft->exits &&
            draft->is_done && draft->slot_next && draft->schedule->order &&
@@ -138,9 +140,8 @@ static bool note_turn(struct draft *draft, uint32_t lane, uint32_t taken) {
         turn = append_turn(schedule);
         if (turn == NULL)
             return false;
-        *turn = (struct turn){.begin = draft->n_ordered - taken,
-                              .next_same_lane = NO_TURN,
-                              .lane = lane};
+        *turn = (struct turn){
+            .begin = draft->n_ordered - taken, .next_same_lane = NO_TURN, .lane = lane};
     }
     turn->end = draft->n_ordered;
     if (draft->cursor[lane] == NO_EVENT && draft->exits[lane])
@@ -148,7 +149,19 @@ static bool note_turn(struct draft *draft, uint32_t lane, uint32_t taken) {
     return true;
 }
 
+/* One lane keeps the recorded order and needs one turn. */
+static bool run_single_lane(struct draft *draft) {
+    for (uint32_t i = 0; i < draft->n_events; i++)
+        draft->schedule->order[i] = i;
+    draft->n_ordered = draft->n_events;
+    draft->cursor[0] = NO_EVENT;
+    return draft->n_events == 0 || note_turn(draft, 0, draft->n_events);
+}
+
 static bool run_draft(struct draft *draft) {
+    if (draft->schedule->n_lanes == 1)
+        return run_single_lane(draft);
+    memset(draft->is_done, 0, draft->n_events);
     for (uint32_t oldest = 0; oldest < draft->n_events; oldest++) {
         if (draft->is_done[oldest])
             continue;

@@ -22,7 +22,7 @@
 #include "trace.h"
 
 #define SCHEDULE_TURN_EVENTS 1000u
-#define SCHEDULE_TURN_NS UINT64_C(200000)
+#define SCHEDULE_TURN_NS     UINT64_C(200000)
 
 struct schedule {
     uint32_t *order;     /* [n_events] index of the event that runs as the i-th */

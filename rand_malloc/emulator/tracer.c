@@ -101,8 +101,7 @@ static void set_timer(double seconds) {
     struct itimerval timer = {{0, 0}, {0, 0}};
     if (seconds > 0) {
         timer.it_value.tv_sec = (time_t)seconds;
-        timer.it_value.tv_usec =
-            (suseconds_t)((seconds - (double)timer.it_value.tv_sec) * 1e6) + 1;
+        timer.it_value.tv_usec = (suseconds_t)((seconds - (double)timer.it_value.tv_sec) * 1e6) + 1;
         if (timer.it_value.tv_usec > 999999)
             timer.it_value.tv_usec = 999999;
         timer.it_interval.tv_usec = 100000;

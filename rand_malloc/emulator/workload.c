@@ -5,6 +5,7 @@
  * is not wrong where the program slept.
  */
 #include "workload.h"
+#include "large.h"
 #include "message.h"
 #include "options.h"
 #include "schedule.h"
@@ -176,8 +177,8 @@ static bool write_plan(struct draft_plan *draft, const struct plan *header) {
     workload->plan_fd = memfd_create("plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (workload->plan_fd < 0 || ftruncate(workload->plan_fd, (off_t)header->file_bytes) != 0)
         return false;
-    void *mapped = mmap(NULL, header->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                        workload->plan_fd, 0);
+    void *mapped =
+        mmap(NULL, header->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, workload->plan_fd, 0);
     if (mapped == MAP_FAILED)
         return false;
     char *base = mapped;
@@ -196,7 +197,7 @@ static bool write_plan(struct draft_plan *draft, const struct plan *header) {
 
 static bool allocate_notes(struct workload *workload, const struct plan *plan) {
     size_t samples = 3 * (WORKLOAD_SAMPLES + 2) * sizeof(uint64_t);
-    workload->event_of_op = malloc((plan->n_ops + 1) * sizeof(uint32_t));
+    workload->event_of_op = large_alloc(plan->n_ops + 1, sizeof(uint32_t));
     workload->sample_ns = malloc(samples);
     workload->sample_live = malloc(samples);
     return workload->event_of_op && workload->sample_ns && workload->sample_live;
@@ -204,7 +205,7 @@ static bool allocate_notes(struct workload *workload, const struct plan *plan) {
 
 int workload_from_events(const struct trace_event *events, const struct trace_info *info,
                          struct workload *workload) {
-    struct schedule schedule;
+    struct schedule schedule = {.n_turns = 0};
     *workload = (struct workload){.info = *info, .plan_fd = -1};
     uint32_t n_threads = info->n_threads > 0 ? info->n_threads : 1;
     if (info->n_events >= UINT32_MAX)
@@ -219,11 +220,12 @@ int workload_from_events(const struct trace_event *events, const struct trace_in
                       write_plan(&draft, &header);
     free(draft.slot_bytes);
     schedule_release(&schedule);
-    return is_written ? 0 : complain(EXIT_REPLAY, "plan", "cannot write %" PRIu64 " bytes: %m",
-                                     header.file_bytes);
+    return is_written ? 0
+                      : complain(EXIT_REPLAY, "plan", "cannot write %" PRIu64 " bytes: %m",
+                                 header.file_bytes);
 }
 
-/* Reads all events into an anonymous mapping of info->n_events. */
+/* Reads all events into an array of info->n_events. */
 static int read_events(struct trace_reader *reader, const char *path, struct trace_info *info,
                        struct trace_event *events) {
     uint64_t done = 0;
@@ -252,17 +254,14 @@ int workload_load(const char *path, struct workload *workload) {
         return complain(EXIT_TRACE, path, "%s", message);
     struct trace_info info;
     trace_get_info(reader, &info);
-    size_t bytes = (info.n_events + 1) * sizeof(struct trace_event);
-    void *events = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int code = events == MAP_FAILED
-                   ? complain(EXIT_TRACE, path, "not enough memory for %" PRIu64 " events",
-                              info.n_events)
-                   : read_events(reader, path, &info, events);
+    struct trace_event *events = large_alloc(info.n_events + 1, sizeof *events);
+    int code = events == NULL ? complain(EXIT_TRACE, path,
+                                         "not enough memory for %" PRIu64 " events", info.n_events)
+                              : read_events(reader, path, &info, events);
     trace_close(reader);
     if (code == 0)
         code = workload_from_events(events, &info, workload);
-    if (events != MAP_FAILED)
-        munmap(events, bytes);
+    free(events);
     return code;
 }
 

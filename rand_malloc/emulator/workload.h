@@ -6,7 +6,7 @@
 #include "trace.h"
 
 /* Heap readings per run: about this many, more where the clock jumps. */
-#define WORKLOAD_SAMPLES 10000u
+#define WORKLOAD_SAMPLES UINT64_C(10000)
 
 struct workload {
     struct trace_info info;

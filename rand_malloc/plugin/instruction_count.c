@@ -23,9 +23,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EXPORTED __attribute__((visibility("default")))
+#define EXPORTED       __attribute__((visibility("default")))
 #define MAX_PROCESSORS 65536u
-#define CB_NO_REGS 0 /* QEMU_PLUGIN_CB_NO_REGS */
+#define CB_NO_REGS     0 /* QEMU_PLUGIN_CB_NO_REGS */
 
 /* What this file uses of the plugin interface; the same in all versions up to now. */
 typedef uint64_t plugin_id;
@@ -37,21 +37,27 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
-void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id id, void (*callback)(plugin_id id,
-                                                                          struct qemu_plugin_tb *));
+void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id id,
+                                           void (*callback)(plugin_id id, struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
                                           void (*callback)(unsigned cpu, void *data), int flags,
                                           void *data);
-void qemu_plugin_register_vcpu_syscall_cb(
-    plugin_id id, void (*callback)(plugin_id id, unsigned cpu, int64_t number, uint64_t a1,
-                                   uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,
-                                   uint64_t a7, uint64_t a8));
+void qemu_plugin_register_vcpu_syscall_cb(plugin_id id,
+                                          void (*callback)(plugin_id id, unsigned cpu,
+                                                           int64_t number, uint64_t a1, uint64_t a2,
+                                                           uint64_t a3, uint64_t a4, uint64_t a5,
+                                                           uint64_t a6, uint64_t a7, uint64_t a8));
 
 EXPORTED extern const int qemu_plugin_version;
 const int qemu_plugin_version = PLUGIN_INTERFACE;
 EXPORTED int qemu_plugin_install(plugin_id id, const void *info, int argc, char **argv);
 
-enum place { PLACE_OUTSIDE = 0, PLACE_OWN, PLACE_WAITING, N_PLACES };
+enum place {
+    PLACE_OUTSIDE = 0,
+    PLACE_OWN,
+    PLACE_WAITING,
+    N_PLACES
+};
 
 /* One translation block; lives as long as the process. */
 struct block {

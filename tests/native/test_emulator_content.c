@@ -61,8 +61,8 @@ static void check_zeroed(unsigned char *block, uint64_t bytes, uint64_t word) {
     memset(memory, 0, sizeof memory);
     if (bytes > 0) {
         block[0] = 1;
-        require(content_stamp_zeroed(block, bytes, word, TOUCH_ALL) == 0, "dirt not noticed",
-                bytes, 0);
+        require(content_stamp_zeroed(block, bytes, word, TOUCH_ALL) == 0, "dirt not noticed", bytes,
+                0);
     }
 }
 

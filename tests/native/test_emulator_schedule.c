@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_EVENTS 20000u
-#define N_SLOTS 200u
+#define N_EVENTS  20000u
+#define N_SLOTS   200u
 #define N_THREADS 5u
 
 static int n_failed;
@@ -35,7 +35,7 @@ static void make_events(struct trace_event *events, uint64_t seed, uint32_t n_th
         uint32_t slot = (uint32_t)draw(&state, N_SLOTS);
         bool is_mine = user[slot] == UINT32_MAX || user[slot] == thread;
         struct trace_event *event = &events[i];
-        *event = (struct trace_event){.time_ns = (uint64_t)i * 500, .thread = thread};
+        *event = (struct trace_event){.time_ns = UINT64_C(500) * i, .thread = thread};
         if (!is_running[thread]) {
             event->op = TRACE_THREAD_START;
             is_running[thread] = true;
@@ -95,8 +95,8 @@ static void check_turns(const struct trace_event *events, const struct schedule 
         require(((turn->flags & TURN_EXITS) != 0) == is_exit, "exit flag", i);
         has_exited[turn->lane] = is_exit;
         uint64_t span = events[last].time_ns - events[schedule->order[turn->begin]].time_ns;
-        require(turn->end - turn->begin <= SCHEDULE_TURN_EVENTS * 2 || span <= SCHEDULE_TURN_NS * 2 ||
-                    schedule->n_lanes == 1,
+        require(turn->end - turn->begin <= UINT64_C(2) * SCHEDULE_TURN_EVENTS ||
+                    span <= SCHEDULE_TURN_NS * 2 || schedule->n_lanes == 1,
                 "a turn is too long", i);
     }
     require(position == N_EVENTS, "turns do not cover the trace", position);
@@ -126,7 +126,7 @@ static void check_coarseness(void) {
     struct schedule schedule;
     /* Two lanes that share nothing and alternate event by event. */
     for (uint32_t i = 0; i < N_EVENTS; i++)
-        events[i] = (struct trace_event){.time_ns = i * 100,
+        events[i] = (struct trace_event){.time_ns = UINT64_C(100) * i,
                                          .thread = i % 2,
                                          .slot = i % 2,
                                          .op = i / 2 % 2 == 0 ? TRACE_MALLOC : TRACE_FREE};

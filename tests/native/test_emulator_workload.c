@@ -21,11 +21,8 @@ static const struct trace_event EVENTS[] = {
 
 static void check_small(void) {
     struct workload workload;
-    struct trace_info info = {.n_threads = 1,
-                              .n_slots = 2,
-                              .n_events = 3,
-                              .duration_ns = 5000000000,
-                              .is_complete = 1};
+    struct trace_info info = {
+        .n_threads = 1, .n_slots = 2, .n_events = 3, .duration_ns = 5000000000, .is_complete = 1};
     require(workload_from_events(EVENTS, &info, &workload) == 0, "the plan can be made");
     require(workload.plan->n_ops == 3 && workload.plan->n_turns == 1, "counts");
     require(workload.peak_live_bytes == 1100, "peak of live bytes");
@@ -42,7 +39,10 @@ static void check_small(void) {
 
 /* A long busy trace with one long pause is sampled about 10 000 times, once before it. */
 static void check_samples(void) {
-    enum { N = 1000000, PAUSE = 500001 };
+    enum {
+        N = 1000000,
+        PAUSE = 500001
+    };
     static struct trace_event events[N];
     struct workload workload;
     struct trace_info info = {.n_threads = 1, .n_slots = 1, .n_events = N, .is_complete = 1};

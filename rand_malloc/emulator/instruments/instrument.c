@@ -54,8 +54,8 @@ static int count_once(struct attempt *attempt, enum run_kind kind, const struct 
     }
     if (code == EXIT_OK)
         code = run_verdict(&run);
-    if (code == EXIT_OK && !attempt->instrument->read(&run, counted, attempt->reason,
-                                                      sizeof attempt->reason)) {
+    if (code == EXIT_OK &&
+        !attempt->instrument->read(&run, counted, attempt->reason, sizeof attempt->reason)) {
         attempt->is_unavailable = true;
         code = EXIT_INSTRUMENT;
     }
@@ -87,8 +87,7 @@ static int try_instrument(struct attempt *attempt) {
     for (int variant = 0;; variant++) {
         struct command prefix = {.n_words = 0};
         reason[0] = '\0';
-        if (!attempt->instrument->wrap(attempt->options, variant, &prefix, reason,
-                                       sizeof reason)) {
+        if (!attempt->instrument->wrap(attempt->options, variant, &prefix, reason, sizeof reason)) {
             if (reason[0] != '\0')
                 snprintf(attempt->reason, sizeof attempt->reason, "%s", reason);
             command_release(&prefix);
@@ -126,7 +125,7 @@ int instrument_count(const struct options *options, const struct workload *workl
     return complain(EXIT_INSTRUMENT, "no instrument works", "%s", reasons);
 }
 
-#define TRIAL_PAIRS 500
+#define TRIAL_PAIRS 500u
 
 /* 500 blocks allocated and freed again. */
 static int load_trial(struct workload *workload) {
@@ -135,8 +134,8 @@ static int load_trial(struct workload *workload) {
                               .n_threads = 1,
                               .n_slots = 1,
                               .page_bytes = PAGE_BYTES,
-                              .n_events = 2 * TRIAL_PAIRS,
-                              .duration_ns = 2 * TRIAL_PAIRS,
+                              .n_events = UINT64_C(2) * TRIAL_PAIRS,
+                              .duration_ns = UINT64_C(2) * TRIAL_PAIRS,
                               .is_complete = 1};
     for (uint32_t i = 0; i < 2 * TRIAL_PAIRS; i++)
         events[i] = (struct trace_event){.time_ns = i,

@@ -21,8 +21,8 @@ struct instrument {
     bool needs_empty_run;
     /* Fills the command prefix; false with the reason if it cannot work here.  Variant 0,
      * 1, ... are tried in turn until one starts; false with "" when there are no more. */
-    bool (*wrap)(const struct options *options, int variant, struct command *prefix,
-                 char *reason, unsigned reason_bytes);
+    bool (*wrap)(const struct options *options, int variant, struct command *prefix, char *reason,
+                 unsigned reason_bytes);
     /* Reads the result after a run that ended well; false with the reason. */
     bool (*read)(const struct run *run, struct instructions *counted, char *reason,
                  unsigned reason_bytes);

@@ -42,7 +42,8 @@ static bool wrap(const struct options *options, int variant, struct command *pre
     command_add(prefix, "1"); /* AT_RANDOM */
     command_add(prefix, "-plugin");
     /* Not position independent: the replayer's addresses are ours. */
-    command_add(prefix, "%s,fd=%x,begin=%x,end=%x,own_begin=%lx,own_end=%lx,wait_begin=%lx,wait_end=%lx",
+    command_add(prefix,
+                "%s,fd=%x,begin=%x,end=%x,own_begin=%lx,own_end=%lx,wait_begin=%lx,wait_end=%lx",
                 plugin, COUNTER_FD, MARK_BEGIN, MARK_END, (unsigned long)__executable_start,
                 (unsigned long)etext, (unsigned long)__start_rand_malloc_wait,
                 (unsigned long)__stop_rand_malloc_wait);
@@ -62,9 +63,8 @@ static bool read_counts(const struct run *run, struct instructions *counted, cha
         snprintf(reason, reason_bytes, "the plugin wrote no result");
         return false;
     }
-    *counted = (struct instructions){.allocator = counts.outside,
-                                     .has_allocator = true,
-                                     .process = counts.outside + counts.own};
+    *counted = (struct instructions){
+        .allocator = counts.outside, .has_allocator = true, .process = counts.outside + counts.own};
     return true;
 }
 
