@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import signal
 import sqlite3
 import subprocess
@@ -91,6 +90,16 @@ def test_subject_whose_output_differs_is_out(
     failed = {s.configuration for s in record.samples if s.status is Status.FAILED}
     assert failed == {Configuration.of("jemalloc", {"dirty_decay_ms": 0})}
     assert "its output (stdout) differs from the baseline's" in capsys.readouterr().out
+
+
+def test_library_is_in_the_program(folder: Path) -> None:
+    command = python("print('libjemalloc' in open('/proc/self/maps').read())")
+    assert validate(folder, "--rounds", "1", command=command) == 0
+    (record,) = validations(folder)
+    failed = {s.configuration.allocator for s in record.samples if s.status is Status.FAILED}
+    assert failed == {"jemalloc"}
+    good = {s.configuration.allocator for s in record.samples if s.status is Status.OK}
+    assert good == {"glibc"}
 
 
 def test_killed_validation_is_continued_by_the_same_command(folder: Path) -> None:

@@ -345,7 +345,7 @@ def judge_run(run: ProgramRun, reference: ProgramRun, output: str) -> tuple[Stat
     """
     if run.timed_out:
         return Status.TIMED_OUT, run.ending
-    if run.preload_mapped is False:
+    if run.preload_mapped is False:  # None: this machine forbids to look, see _notices
         return Status.REFUSED, "the library was not loaded: is the program statically linked?"
     if (run.exit_status, run.signal) != (reference.exit_status, reference.signal):
         told = _quoted(run.stderr_tail)
