@@ -80,6 +80,8 @@ bool heap_figures(const struct run *run, struct heap_figures *figures) {
             figures->curve[i] = (double)samples[i].anonymous_bytes - lazy[i] -
                                 (double)outcome->baseline_anonymous_bytes;
         figures->mean_bytes = weighted_mean(run->workload, figures->curve);
+        if (figures->mean_bytes < 0) /* memory of the start-up was given back */
+            figures->mean_bytes = 0;
         figures->lazy_bytes = n_samples > 0 ? (uint64_t)lazy[n_samples - 1] : 0;
         find_peak(run, samples, figures);
     }
