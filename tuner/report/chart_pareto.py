@@ -48,11 +48,18 @@ def pareto_chart(plot: ParetoPlot) -> Chart:
 
 def _axis(axis: PlotAxis) -> dict[str, Any]:
     low, high = axis.scaled(axis.low), axis.scaled(axis.high)
-    return {
-        "title": {"text": axis.title, "standoff": 10},
-        "type": "log" if axis.is_log else "linear",
-        "range": [math.log10(low), math.log10(high)] if axis.is_log else [low, high],
-    }
+    layout: dict[str, Any] = {"title": {"text": axis.title, "standoff": 10}, "range": [low, high]}
+    if axis.is_log:
+        layout["type"] = "log"
+        layout["range"] = [math.log10(low), math.log10(high)]
+        layout["dtick"] = "D2" if high / low < _DECADES_ONLY else 1
+        layout["tickformat"] = ",~r"
+        layout["minor"] = {"dtick": "D1", "ticks": "outside", "ticklen": 3}
+    return layout
+
+
+_DECADES_ONLY = 3000.0
+"""Greatest / least value from which a logarithmic axis names powers of ten only."""
 
 
 def _cloud(plot: ParetoPlot, role: Role, allocators: Sequence[str]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from tuner.validate.summary import Claim, ValidationSummary
 
 def history_chart(history: HypervolumeHistory) -> Chart:
     """Draw the hypervolume over the evaluations as a staircase."""
-    what = "hypervolume / that of the defaults" if history.is_relative else "hypervolume"
+    what = "hypervolume (defaults = 1)" if history.is_relative else "hypervolume"
     data: list[dict[str, Any]] = [
         {
             "type": "scatter",

@@ -11,6 +11,7 @@ from tuner.report.style import GOOD, INK, MUTED, look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 _PLOT_PT = (390.0, 245.0)
 """Size of the plotting area in points that labels are placed for."""
@@ -42,8 +43,10 @@ def draw_pareto(plot: ParetoPlot, axes: Axes) -> None:
 def _set_up(axes: Axes, plot: ParetoPlot) -> None:
     if plot.x.is_log:
         axes.set_xscale("log")
+        _plain_numbers(axes.xaxis)
     if plot.y.is_log:
         axes.set_yscale("log")
+        _plain_numbers(axes.yaxis)
     axes.set_xlim(plot.x.scaled(plot.x.low), plot.x.scaled(plot.x.high))
     axes.set_ylim(plot.y.scaled(plot.y.low), plot.y.scaled(plot.y.high))
     axes.set_xlabel(plot.x.title)
@@ -57,6 +60,19 @@ def _set_up(axes: Axes, plot: ParetoPlot) -> None:
             linewidth=0.0,
             zorder=0.5,
         )
+
+
+def _plain_numbers(axis: Axis) -> None:
+    """Name 1, 2 and 5 of every decade of a logarithmic axis, not powers of ten."""
+    from matplotlib.ticker import (  # noqa: PLC0415 - loaded with the figures only
+        FuncFormatter,
+        LogLocator,
+        NullFormatter,
+    )
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _cloud(axes: Axes, plot: ParetoPlot, allocator: str) -> None:

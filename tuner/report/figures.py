@@ -115,7 +115,7 @@ def _draw_history(history: HypervolumeHistory, axes: Axes) -> None:
             history.defaults, color=MUTED, linewidth=1.1, linestyle="--", label="defaults alone"
         )
     axes.set_xlabel("evaluated configurations")
-    axes.set_ylabel("hypervolume /\nthat of the defaults" if history.is_relative else "hypervolume")
+    axes.set_ylabel("hypervolume (defaults = 1)" if history.is_relative else "hypervolume")
     axes.set_xlim(history.evaluations[0], max(history.evaluations[-1], history.evaluations[0] + 1))
     axes.legend(loc="lower right")
 

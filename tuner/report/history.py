@@ -31,10 +31,11 @@ def hypervolume_history(run: Run) -> HypervolumeHistory | None:
     """Compute the history of a run.
 
     Returns:
-        None when the reference was never frozen: no default succeeded.
+        None when the reference was never frozen, because no default succeeded, or
+        when nothing was evaluated beside the defaults.
     """
     reference = run.campaign.reference
-    if reference is None:
+    if reference is None or all(trial.configuration.is_default for trial in run.trials):
         return None
     base = _defaults(run.trials, reference)
     unit = base or 1.0

@@ -238,11 +238,12 @@ def _is_in_focus(point: Point, labels: Sequence[Label]) -> bool:
 
 def _axis(what: Column, values: Sequence[float]) -> PlotAxis:
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    scale = scale_for(what.kind, [high])
     if low > 0.0 and high / low >= _LOG_FROM:
         factor = (high / low) ** _MARGIN
+        scale = scale_for(what.kind, [math.sqrt(low * high)])
         return PlotAxis(what, scale, low / factor, high * factor, is_log=True)
     margin = (high - low) * _MARGIN or abs(high) * _MARGIN or 1.0
+    scale = scale_for(what.kind, [high])
     return PlotAxis(what, scale, low - margin, high + margin, is_log=False)
 
 
