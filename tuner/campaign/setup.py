@@ -17,12 +17,13 @@ from typing import Any
 import tuner
 from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts, get_allocator
 from tuner.campaign.identity import check_same
-from tuner.errors import OutputError, TraceError
+from tuner.errors import TraceError
 from tuner.machine import read_machine
 from tuner.measure.calibration import Calibration, load_calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator, options_record
 from tuner.measure.instruments import ask_emulator, find_instruments
 from tuner.objectives import parse_constraint
+from tuner.output import write_text
 from tuner.search import population_for
 from tuner.space import Parameter, Space, joint_space
 from tuner.spec import AllocatorFile, CampaignSpec, dump_campaign
@@ -84,7 +85,7 @@ def open_campaign(spec: CampaignSpec, run: Path) -> Campaign:
             raise
     else:
         store = Store.create(run, wanted)
-        _write_campaign_file(spec, run)
+        write_text(run / CAMPAIGN_FILE, dump_campaign(spec))
     # The prices of the campaign are those it began with.
     prices = Calibration.from_record(store.campaign().calibration)
     emulation = Emulation(spec.trace, located, prices, options)
@@ -195,15 +196,6 @@ def _continue(store: Store, wanted: CampaignRecord, run: Path) -> None:
     check_same(stored, wanted, str(run))
     if wanted.budget > stored.budget:
         store.set_budget(wanted.budget)
-
-
-def _write_campaign_file(spec: CampaignSpec, run: Path) -> None:
-    path = run / CAMPAIGN_FILE
-    try:
-        path.write_text(dump_campaign(spec), encoding="utf-8")
-    except OSError as error:
-        message = f"{path}: cannot be written ({error.strerror}); make room or permissions"
-        raise OutputError(message) from error
 
 
 def _gene(parameter: Parameter) -> dict[str, Any]:

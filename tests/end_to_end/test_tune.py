@@ -1,0 +1,156 @@
+"""`malloc-tuner tune` with the real emulator and allocators: first run, again, extended."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.traces import write_mixed_trace
+from tuner.cli.main import run
+from tuner.errors import MissingToolError, OutputError, StoreError, TraceError
+from tuner.records import Origin, Status
+from tuner.spec import load_campaign
+from tuner.store import FINISHED, STORE_NAME, Store
+
+pytestmark = pytest.mark.end_to_end
+
+N_FIRST = 12
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_mixed_trace(tmp_path_factory.mktemp("tune") / "mixed.trace", 2, 1500)
+
+
+def tune(trace: Path, folder: Path, *words: str) -> int:
+    options = ["--allocators", "glibc,jemalloc", "--evaluations", str(N_FIRST), "-o", str(folder)]
+    return run(["tune", "--trace", str(trace), *options, *words])
+
+
+@pytest.fixture(scope="module")
+def finished(trace: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    assert tune(trace, folder, "--quiet") == 0
+    return folder
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(finished, tmp_path / "copy")
+
+
+def test_the_store_has_defaults_first_and_real_numbers(finished: Path) -> None:
+    with Store.open(finished) as store:
+        trials, rechecks, record = store.trials(), store.rechecks(), store.campaign()
+
+    assert len(trials) == N_FIRST
+    assert [trial.origin for trial in trials[:2]] == [Origin.DEFAULT] * 2
+    assert [trial.status for trial in trials[:2]] == [Status.OK] * 2
+    for trial in trials:
+        if trial.measurement is not None:
+            assert trial.measurement.instructions
+            assert len(trial.measurement.curve) > 1
+    assert record.status == FINISHED
+    assert rechecks
+    assert record.emulation["instrument"] in ("perf", "qemu", "cachegrind")
+    assert {"malloc-tuner", "rand_malloc", "python", "numpy", "pymoo"} <= set(record.versions)
+    assert record.calibration["c_fault"] > 0
+
+
+def test_the_campaign_file_of_the_run_says_what_was_done(finished: Path, trace: Path) -> None:
+    spec = load_campaign(finished / "campaign.toml")
+
+    assert (N_FIRST, trace) == (spec.evaluations, spec.trace)
+
+
+def test_the_same_command_again_changes_nothing(
+    copy: Path, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store.open(copy) as store:
+        before = store.trials(), store.rechecks()
+
+    assert tune(trace, copy) == 0
+
+    with Store.open(copy) as store:
+        assert before == (store.trials(), store.rechecks())
+    out, err = capsys.readouterr()
+    assert "continuing after 12" in err
+    for words in ("glibc default", "jemalloc knee", "12 configurations", f"report {copy}"):
+        assert words in out
+
+
+def test_more_evaluations_extend_the_run(copy: Path) -> None:
+    with Store.open(copy) as store:
+        before = store.trials()
+
+    assert run(["tune", str(copy), "--evaluations", str(N_FIRST + 3), "-q"]) == 0
+
+    with Store.open(copy) as store:
+        after = store.trials()
+        assert store.campaign().budget == N_FIRST + 3
+    assert before == after[:N_FIRST]
+    assert len(after) == N_FIRST + 3
+
+
+def test_another_campaign_is_refused_with_the_differences(
+    copy: Path, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = tune(trace, copy, "--seed", "5", "--objectives", "peak_heap,cost")
+
+    assert StoreError.exit_code == status
+    message = capsys.readouterr().err
+    assert "objectives: was [mean_heap, cost], is [peak_heap, cost]" in message
+    assert "seed: was 1, is 5" in message
+
+
+def test_another_trace_is_refused(
+    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write_mixed_trace(tmp_path / "mixed.trace", 2, 1600)
+
+    assert StoreError.exit_code == tune(other, copy)
+    assert "content of the trace: was" in capsys.readouterr().err
+
+
+def test_a_locked_store_is_refused(
+    copy: Path, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store.open(copy, writable=True):
+        assert StoreError.exit_code == tune(trace, copy)
+
+    assert "locked by pid" in capsys.readouterr().err
+
+
+def test_a_corrupt_store_is_refused(
+    copy: Path, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (copy / STORE_NAME).write_bytes(b"not a database, but long enough to be read as one" * 200)
+
+    assert StoreError.exit_code == tune(trace, copy)
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_a_missing_trace_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert TraceError.exit_code == tune(tmp_path / "no.trace", tmp_path / "run")
+    assert "no.trace" in capsys.readouterr().err
+    assert not (tmp_path / "run" / STORE_NAME).exists()
+
+
+def test_a_missing_library_is_named(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = tune(trace, tmp_path / "run", "--allocators", "glibc,jemalloc:/opt/no.so")
+
+    assert MissingToolError.exit_code == status
+    assert "/opt/no.so" in capsys.readouterr().err
+
+
+def test_a_run_folder_that_cannot_be_made_is_named(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    assert OutputError.exit_code == tune(trace, tmp_path / "file" / "run")
+    assert "cannot be created" in capsys.readouterr().err

@@ -1,0 +1,116 @@
+"""A store is continued only by the campaign it belongs to, and the message says why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.doubles import synthetic
+from tuner.campaign.identity import check_same, differences, version_changes
+from tuner.errors import StoreError
+from tuner.records import Configuration
+from tuner.store import AllocatorRecord
+
+RECORD = synthetic.record(budget=100)
+GENES = [dict(gene) for gene in RECORD.space]
+
+
+def test_the_same_campaign_has_no_differences() -> None:
+    other = replace(
+        RECORD,
+        name="renamed",
+        trace_path="/elsewhere",
+        status="finished",
+        created_at="later",
+        calibration={"c_fault": 1.0},
+        reference=(1.0, 2.0),
+    )
+
+    assert differences(RECORD, other) == []
+    check_same(RECORD, replace(other, budget=200), "runs/a")
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"trace_sha256": "ab"}, f"content of the trace: was {'5f' * 32}, is ab"),
+        (
+            {"objectives": ("peak_heap", "cost")},
+            "objectives: was [mean_heap, cost], is [peak_heap, cost]",
+        ),
+        ({"constraints": ("cost <= 1",)}, "constraints: was [], is [cost <= 1]"),
+        ({"strategy": "random"}, "strategy: was nsga2, is random"),
+        ({"seed": 2}, "seed: was 1, is 2"),
+        ({"search": "separate"}, "search: was joint, is separate"),
+        ({"recheck_share": 0.2}, "recheck.share: was 0.15, is 0.2"),
+        (
+            {"seed_configurations": (Configuration.of("glibc", {"pad": 0}),)},
+            "seed_configurations: was [], is [glibc pad=0]",
+        ),
+        ({"emulation": {"threads": "free"}}, "emulation.threads: was baton, is free"),
+        (
+            {"emulation": {"threads": "baton", "touch": "ends"}},
+            "emulation.touch: was absent, is ends",
+        ),
+        ({"machine": {"cpu_model": "none", "kernel": "7"}}, "machine.kernel: was none, is 7"),
+        (
+            {"versions": {"python": "3.14", "rand_malloc": "0.2.0"}},
+            "versions.rand_malloc: was 0.1.0, is 0.2.0",
+        ),
+        ({"space": tuple(GENES[:-1])}, "space: jemalloc.slack is gone"),
+        ({"space": (*GENES, {"name": "jemalloc.new"})}, "space: jemalloc.new is new"),
+        (
+            {"space": (*GENES[:-1], GENES[-1] | {"levels": [None, 0]})},
+            "space: jemalloc.slack: levels: was [absent, 0, 1, 2, 4, 8], is [absent, 0]",
+        ),
+        (
+            {"space": (*GENES[:-2], GENES[-1], GENES[-2])},
+            "space: the parameters stand in another order",
+        ),
+    ],
+)
+def test_every_difference_is_named_with_both_values(change: dict[str, object], line: str) -> None:
+    other = replace(RECORD, **change)  # type: ignore[arg-type]
+
+    assert [line] == differences(RECORD, other)
+
+
+def test_another_library_is_another_campaign() -> None:
+    upgraded = dict(RECORD.allocators) | {"jemalloc": AllocatorRecord("/opt/j.so", "5.3.1")}
+
+    (line,) = differences(RECORD, replace(RECORD, allocators=upgraded))
+
+    assert line.startswith("allocators.jemalloc: was ")
+    assert "5.3.1" in line
+
+
+def test_the_order_of_allocators_matters() -> None:
+    turned = dict(reversed(list(RECORD.allocators.items())))
+
+    expected = ["order of allocators: was [glibc, jemalloc], is [jemalloc, glibc]"]
+    assert expected == differences(RECORD, replace(RECORD, allocators=turned))
+
+
+def test_the_message_lists_all_and_says_what_to_do() -> None:
+    other = replace(RECORD, seed=2, strategy="random")
+
+    with pytest.raises(StoreError) as caught:
+        check_same(RECORD, other, "runs/a")
+
+    assert str(caught.value).splitlines() == [
+        "runs/a: holds another campaign; restore these, or choose a new run folder with -o:",
+        "  strategy: was nsga2, is random",
+        "  seed: was 1, is 2",
+    ]
+
+
+def test_a_budget_cannot_shrink() -> None:
+    with pytest.raises(StoreError, match=r"evaluations: was 100, is 50 \(it can only grow\)"):
+        check_same(RECORD, replace(RECORD, budget=50), "runs/a")
+
+
+def test_versions_of_libraries_may_change_and_are_told() -> None:
+    other = replace(RECORD, versions={"python": "3.14", "rand_malloc": "0.1.0"})
+
+    assert version_changes(RECORD, other) == ["versions.python: was 3.11, is 3.14"]

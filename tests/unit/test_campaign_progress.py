@@ -1,0 +1,213 @@
+"""What is shown while a campaign runs, with a clock of our own."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from tests.doubles import runs, synthetic
+from tuner.campaign.live import LiveProgress
+from tuner.campaign.progress import LineProgress, Scoreboard, clock_text
+from tuner.campaign.summary import summarise
+from tuner.objectives import reference_point
+from tuner.records import Configuration, Status, Trial
+from tuner.store import CampaignRecord, Recheck
+
+MIB = 1 << 20
+RECORD: CampaignRecord = synthetic.record(budget=10)
+DEFAULT = runs.trial(0, Configuration("glibc"), 100.0 * MIB, 1e8)
+OTHER = runs.trial(1, Configuration("jemalloc"), 80.0 * MIB, 1.2e8)
+BETTER = runs.trial(2, Configuration.of("jemalloc", {"decay": 0}), 50.0 * MIB, 9e7)
+FAILED = runs.failed_trial(3, Configuration.of("glibc", {"pad": 0}), Status.FAILED, "killed")
+REFERENCE = reference_point([DEFAULT, OTHER])
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def scoreboard(clock: Clock, *trials: Trial) -> Scoreboard:
+    scores = Scoreboard(clock)
+    scores.start(RECORD)
+    assert REFERENCE is not None
+    for trial in trials:
+        clock.now_s += 0.5
+        scores.add(trial, is_new=True)
+    scores.set_reference(REFERENCE)
+    return scores
+
+
+def test_rate_and_eta_follow_the_new_trials() -> None:
+    clock = Clock()
+    scores = scoreboard(clock, DEFAULT, OTHER, BETTER, FAILED)
+
+    assert (scores.n_trials, scores.budget, scores.n_failed) == (4, 10, 1)
+    assert scores.rate == pytest.approx(2.0)
+    assert scores.eta_s == pytest.approx(3.0)
+
+
+def test_trials_from_the_store_do_not_count_for_the_rate() -> None:
+    clock = Clock()
+    scores = Scoreboard(clock)
+    scores.start(RECORD)
+    for trial in (DEFAULT, OTHER):
+        scores.add(trial, is_new=False)
+
+    assert (scores.n_trials, scores.rate, scores.eta_s) == (2, None, None)
+    clock.now_s += 4.0
+    scores.add(BETTER, is_new=True)
+    assert scores.rate == pytest.approx(0.25)
+    assert scores.eta_s == pytest.approx(28.0)
+
+
+def test_the_gain_is_the_same_whether_the_reference_comes_first_or_last() -> None:
+    assert REFERENCE is not None
+    early = Scoreboard(Clock())
+    early.start(RECORD)
+    early.set_reference(REFERENCE)
+    for trial in (DEFAULT, OTHER, BETTER):
+        early.add(trial, is_new=True)
+
+    late = scoreboard(Clock(), DEFAULT, OTHER, BETTER)
+
+    assert early.gain is not None
+    assert early.gain > 1.0
+    assert early.gain == late.gain
+
+
+def test_the_gain_of_a_growing_front_equals_that_of_all_trials() -> None:
+    run = runs.synthetic_run(n_trials=120, spread=0.05)
+    scores = Scoreboard(Clock())
+    scores.start(run.campaign)
+    for trial in run.trials:
+        scores.add(trial, is_new=True)
+    assert run.campaign.reference is not None
+    scores.set_reference(run.campaign.reference)
+
+    assert scores.gain == pytest.approx(summarise(run.campaign, run.trials).gain)
+
+
+def test_the_best_of_each_objective_is_told_with_its_change() -> None:
+    scores = scoreboard(Clock(), DEFAULT, OTHER, BETTER)
+
+    assert scores.best_texts() == ["mean_heap 50.0 MiB (-50.0%)", "cost 90.00 M (-10.0%)"]
+
+
+def test_an_infeasible_trial_is_never_the_best() -> None:
+    scores = scoreboard(Clock(), DEFAULT, replace(BETTER, violation=0.1))
+
+    assert scores.best["mean_heap"] == DEFAULT
+    assert scores.gain == pytest.approx(1.0)
+
+
+def test_one_line_says_it_all() -> None:
+    text = scoreboard(Clock(), DEFAULT, OTHER, BETTER, FAILED).summary()
+
+    assert text.startswith("4/10 configurations, 2.0/s, 0:03 left, hypervolume ")
+    assert text.endswith(" (-50.0%), best cost 90.00 M (-10.0%), 1 failed")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0:00"), (61.0, "1:01"), (3599.6, "1:00:00"), (7325.0, "2:02:05")]
+)
+def test_durations_are_short(seconds: float, text: str) -> None:
+    assert text == clock_text(seconds)
+
+
+def test_lines_are_rare_and_the_last_trial_always_has_one() -> None:
+    clock, out = Clock(), io.StringIO()
+    progress = LineProgress(out, clock)
+    progress.started(RECORD, 0, 2)
+    for number in range(10):
+        clock.now_s += 3.0
+        trial = runs.trial(number, Configuration.of("glibc", {"pad": number}))
+        progress.trial_ended(trial, is_new=True)
+
+    lines = out.getvalue().splitlines()
+    assert lines[0] == (
+        "synthetic: 10 configurations of glibc 2.36, jemalloc 5.3.0, "
+        "minimising mean_heap and cost, 2 at a time"
+    )
+    assert [line.split()[0] for line in lines[1:]] == ["4/10", "8/10", "10/10"]
+
+
+def test_everything_else_is_told_at_once() -> None:
+    out = io.StringIO()
+    progress = LineProgress(out, Clock())
+    progress.started(RECORD, 7, 1)
+    progress.failed_attempt(Configuration("jemalloc"), "out of processes")
+    progress.stopping()
+    progress.recheck_started(5)
+
+    assert [line.split("; ")[-1] for line in out.getvalue().splitlines()] == [
+        "continuing after 7",
+        "jemalloc default: the machine failed, not the configuration: out of processes",
+        "Ctrl-C again to kill them",
+        "measuring 5 trials of the front again",
+    ]
+
+
+def test_the_live_display_shows_bar_scores_and_messages() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=110)
+    assert REFERENCE is not None
+    with LiveProgress(console) as live:
+        live.started(RECORD, 0, 2)
+        live.trial_ended(DEFAULT, is_new=True)
+        live.reference_known(REFERENCE)
+        live.trial_ended(FAILED, is_new=True)
+        live.failed_attempt(Configuration("jemalloc"), "out of [processes]")
+        live.stopping()
+        live.recheck_started(3)
+        live.recheck_ended(Recheck(0, 1, Status.OK, None, DEFAULT.measurement))
+
+    text = out.getvalue()
+    for words in (
+        "synthetic: 10 configurations",
+        "out of [processes]",
+        "recheck",
+        "1/3",
+        "1 failed",
+    ):
+        assert words in text
+    assert "best mean_heap 100.0 MiB" in text
+
+
+# The summary at the end
+
+
+def test_the_summary_has_default_knee_and_best_of_every_allocator() -> None:
+    trials = [DEFAULT, OTHER, BETTER, FAILED]
+    record = replace(RECORD, reference=REFERENCE)
+
+    found = summarise(record, trials)
+
+    titles = ["default", "knee", "best mean_heap", "best cost"]
+    expected = [f"{name} {title}" for name in ("glibc", "jemalloc") for title in titles]
+    assert expected == [line.title for line in found.lines]
+    assert [line.trial.number for line in found.lines] == [0, 0, 0, 0, 1, 2, 2, 2]
+    assert [line.on_front for line in found.lines] == [False] * 5 + [True] * 3
+    assert found.lines[-1].changes == pytest.approx((-0.5, -0.1))
+    assert (found.n_trials, found.n_failed, found.n_infeasible, found.n_front) == (4, 1, 0, 1)
+    assert found.gain is not None
+    assert found.gain > 1.0
+
+
+def test_an_allocator_whose_default_failed_has_no_default_line() -> None:
+    dead = runs.failed_trial(1, Configuration("jemalloc"), Status.FAILED, "killed")
+
+    found = summarise(RECORD, [DEFAULT, dead, BETTER])
+
+    titles = [line.title for line in found.lines]
+    assert "jemalloc default" not in titles
+    assert "jemalloc knee" in titles
+    assert found.gain is None
