@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from tuner.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 EVALUATIONS = 24
@@ -39,7 +39,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ
+        | {
+            "PYTHONPATH": str(ROOT),
+            "VALIDATE_OPTIONS": "--rounds 1 --front 1 --dominated 1",
+        },
         cwd=folder,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -47,10 +51,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_store_holds_every_evaluation(run: Path) -> None:
-    with closing(sqlite3.connect(f"file:{run / 'store.sqlite'}?mode=ro", uri=True)) as store:
-        ((trials,),) = store.execute("SELECT count(*) FROM trials").fetchall()
+    with Store.open(run) as store:
+        trials = store.trials()
 
-    assert trials == EVALUATIONS
+    assert len(trials) == EVALUATIONS
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -77,5 +81,9 @@ def test_figures_for_papers(run: Path, ending: str) -> None:
     assert list((run / "figures").glob(f"*.{ending}"))
 
 
-def test_the_validation_names_the_pick(run: Path) -> None:
-    assert "knee" in (run / "validation.txt").read_text()
+def test_the_validation_is_in_the_store(run: Path) -> None:
+    with Store.open(run) as store:
+        validations = store.validations()
+
+    assert [validation.rounds for validation in validations] == [1]
+    assert validations[0].samples
