@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CURVE_POINTS = 400 };
+enum {
+    CURVE_POINTS = 400
+};
 
 struct curve_point {
     uint64_t time_ns; /* since the start of the program */
@@ -20,10 +22,10 @@ struct curve_point {
 };
 
 struct curve {
-    size_t n_points;                         /* complete points, <= CURVE_POINTS */
-    size_t stride;                           /* appended points per stored point, a power of two */
-    size_t n_pending;                        /* appended points merged into `pending`, < stride */
-    struct curve_point pending;              /* greatest of the points not yet stored */
+    size_t n_points;            /* complete points, <= CURVE_POINTS */
+    size_t stride;              /* appended points per stored point, a power of two */
+    size_t n_pending;           /* appended points merged into `pending`, < stride */
+    struct curve_point pending; /* greatest of the points not yet stored */
     struct curve_point points[CURVE_POINTS];
 };
 

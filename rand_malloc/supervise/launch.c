@@ -18,30 +18,33 @@
 #include <sys/ptrace.h>
 #include <unistd.h>
 
-enum step { STEP_AFFINITY, STEP_ASLR, STEP_THP, STEP_EXEC };
+#include "counter.h"
 
-const char *launch_step_name(int step)
-{
+enum step {
+    STEP_AFFINITY,
+    STEP_ASLR,
+    STEP_THP,
+    STEP_EXEC
+};
+
+const char *launch_step_name(int step) {
     static const char *const names[] = {"pin to the core", "switch address randomisation off",
                                         "switch huge pages off", "execute"};
     return names[step];
 }
 
-bool launch_step_is_exec(int step)
-{
+bool launch_step_is_exec(int step) {
     return step == STEP_EXEC;
 }
 
-static _Noreturn void give_up(int error_fd, int step)
-{
+static _Noreturn void give_up(int error_fd, int step) {
     struct launch_error error = {step, errno};
     if (write(error_fd, &error, sizeof error) != sizeof error)
         _exit(126);
     _exit(127);
 }
 
-static void set_up(const struct plan *plan, int error_fd)
-{
+static void set_up(const struct plan *plan, int error_fd) {
     if (plan->cpu >= 0) {
         cpu_set_t cpus;
         CPU_ZERO(&cpus);
@@ -59,8 +62,7 @@ static void set_up(const struct plan *plan, int error_fd)
 }
 
 /* The child; wait_fd reads end of file once the parent has taken hold. */
-static _Noreturn void become_program(const struct plan *plan, int wait_fd, int error_fd)
-{
+static _Noreturn void become_program(const struct plan *plan, int wait_fd, int error_fd) {
     char nothing;
     sigset_t none;
     (void)setpgid(0, 0);
@@ -74,8 +76,7 @@ static _Noreturn void become_program(const struct plan *plan, int wait_fd, int e
 }
 
 /* Keep out of the program's way: sample from another core where there is one. */
-static void leave_core(int cpu)
-{
+static void leave_core(int cpu) {
     cpu_set_t cpus;
     if (cpu < 0 || sched_getaffinity(0, sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < 2)
         return;
@@ -83,8 +84,7 @@ static void leave_core(int cpu)
     (void)sched_setaffinity(0, sizeof cpus, &cpus);
 }
 
-bool launch(const struct plan *plan, struct launched *launched)
-{
+bool launch(const struct plan *plan, struct launched *launched) {
     int hold[2];
     int errors[2];
     if (pipe2(hold, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0)
@@ -100,6 +100,7 @@ bool launch(const struct plan *plan, struct launched *launched)
     long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL;
     launched->is_traced = ptrace(PTRACE_SEIZE, pid, NULL, options) == 0;
     launched->pid = pid;
+    launched->counter_fd = counter_open_instructions(pid);
     launched->error_fd = errors[0];
     close(errors[1]);
     close(hold[0]);
@@ -108,8 +109,7 @@ bool launch(const struct plan *plan, struct launched *launched)
     return true;
 }
 
-bool launch_failed(const struct launched *launched, struct launch_error *error)
-{
+bool launch_failed(const struct launched *launched, struct launch_error *error) {
     ssize_t got = read(launched->error_fd, error, sizeof *error);
     close(launched->error_fd);
     return got == sizeof *error;

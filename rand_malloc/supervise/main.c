@@ -31,8 +31,10 @@ static const char usage_text[] =
     "  --report FILE|FD      where the report goes: a path, or the number of an open descriptor\n"
     "  --cpu N               pin the command to core N\n"
     "  --aslr off|on         address space randomisation (default off)\n"
-    "  --thp never|keep      transparent huge pages: off, or as the machine is set (default never)\n"
-    "  --timeout SECONDS     stop the command and its process group after this time (default none)\n"
+    "  --thp never|keep      transparent huge pages: off, or as the machine is set (default "
+    "never)\n"
+    "  --timeout SECONDS     stop the command and its process group after this time (default "
+    "none)\n"
     "  --sample-ms N         time between two samples of its memory, 1 to 10000 (default 2)\n"
     "  --env NAME=VALUE      set a variable for the command only; repeatable\n"
     "  --unset NAME          remove a variable for the command only; repeatable\n"
@@ -41,8 +43,7 @@ static const char usage_text[] =
 
 static _Noreturn void fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static _Noreturn void fail(int code, const char *format, ...)
-{
+static _Noreturn void fail(int code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     fputs("supervise: ", stderr);
@@ -52,8 +53,7 @@ static _Noreturn void fail(int code, const char *format, ...)
     exit(code);
 }
 
-static double number_between(const char *option, const char *text, double low, double high)
-{
+static double number_between(const char *option, const char *text, double low, double high) {
     char *end = NULL;
     errno = 0;
     double value = strtod(text, &end);
@@ -62,8 +62,7 @@ static double number_between(const char *option, const char *text, double low, d
     return value;
 }
 
-static bool one_of(const char *option, const char *text, const char *no, const char *yes)
-{
+static bool one_of(const char *option, const char *text, const char *no, const char *yes) {
     if (strcmp(text, yes) == 0)
         return true;
     if (strcmp(text, no) != 0)
@@ -71,8 +70,7 @@ static bool one_of(const char *option, const char *text, const char *no, const c
     return false;
 }
 
-static size_t count(char *const *list)
-{
+static size_t count(char *const *list) {
     size_t n = 0;
     while (list[n] != NULL)
         n++;
@@ -80,13 +78,11 @@ static size_t count(char *const *list)
 }
 
 /* The name of entry ends at its first '='. */
-static bool has_name(const char *entry, const char *name, size_t length)
-{
+static bool has_name(const char *entry, const char *name, size_t length) {
     return strncmp(entry, name, length) == 0 && entry[length] == '=';
 }
 
-static void remove_variable(char **environment, const char *name, size_t length)
-{
+static void remove_variable(char **environment, const char *name, size_t length) {
     size_t kept = 0;
     for (size_t i = 0; environment[i] != NULL; i++) {
         if (!has_name(environment[i], name, length))
@@ -96,8 +92,7 @@ static void remove_variable(char **environment, const char *name, size_t length)
 }
 
 /* entry: NAME=VALUE, kept by reference. */
-static void set_variable(struct plan *plan, char *entry)
-{
+static void set_variable(struct plan *plan, char *entry) {
     const char *equals = strchr(entry, '=');
     if (equals == NULL || equals == entry)
         fail(SUPERVISE_USAGE, "--env: '%s' is not NAME=VALUE", entry);
@@ -111,8 +106,7 @@ static void set_variable(struct plan *plan, char *entry)
     plan->environment = longer;
 }
 
-static char **copy_environment(void)
-{
+static char **copy_environment(void) {
     size_t n = count(environ);
     char **copy = malloc((n + 1) * sizeof *copy);
     if (copy == NULL)
@@ -122,8 +116,7 @@ static char **copy_environment(void)
 }
 
 /* A plain number names an open descriptor, everything else a file. */
-static int open_report(const char *text)
-{
+static int open_report(const char *text) {
     if (text[0] != '\0' && strspn(text, "0123456789") == strlen(text)) {
         int fd = (int)number_between("report", text, 0, 1 << 20);
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
@@ -136,11 +129,11 @@ static int open_report(const char *text)
     return fd;
 }
 
-static void set_preload(struct plan *plan, char *path)
-{
+static void set_preload(struct plan *plan, char *path) {
     char *entry = NULL;
     if (strpbrk(path, ": ") != NULL)
-        fail(SUPERVISE_USAGE, "--preload: '%s': the loader splits paths at blanks and colons", path);
+        fail(SUPERVISE_USAGE, "--preload: '%s': the loader splits paths at blanks and colons",
+             path);
     if (access(path, R_OK) != 0)
         fail(SUPERVISE_FAILED, "--preload: %s: %s", path, strerror(errno));
     if (asprintf(&entry, "LD_PRELOAD=%s", path) < 0)
@@ -149,37 +142,77 @@ static void set_preload(struct plan *plan, char *path)
     set_variable(plan, entry);
 }
 
-enum option_code { CPU, ASLR, THP, TIMEOUT, SAMPLE_MS, ENV, UNSET, PRELOAD, REPORT, HELP, VERSION };
-
-static const struct option options[] = {
-    {"cpu", required_argument, NULL, CPU},         {"aslr", required_argument, NULL, ASLR},
-    {"thp", required_argument, NULL, THP},         {"timeout", required_argument, NULL, TIMEOUT},
-    {"sample-ms", required_argument, NULL, SAMPLE_MS}, {"env", required_argument, NULL, ENV},
-    {"unset", required_argument, NULL, UNSET},     {"preload", required_argument, NULL, PRELOAD},
-    {"report", required_argument, NULL, REPORT},   {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, VERSION},       {NULL, 0, NULL, 0},
+enum option_code {
+    CPU,
+    ASLR,
+    THP,
+    TIMEOUT,
+    SAMPLE_MS,
+    ENV,
+    UNSET,
+    PRELOAD,
+    REPORT,
+    HELP,
+    VERSION
 };
 
-static void apply(struct plan *plan, int code)
-{
+static const struct option options[] = {
+    {"cpu", required_argument, NULL, CPU},
+    {"aslr", required_argument, NULL, ASLR},
+    {"thp", required_argument, NULL, THP},
+    {"timeout", required_argument, NULL, TIMEOUT},
+    {"sample-ms", required_argument, NULL, SAMPLE_MS},
+    {"env", required_argument, NULL, ENV},
+    {"unset", required_argument, NULL, UNSET},
+    {"preload", required_argument, NULL, PRELOAD},
+    {"report", required_argument, NULL, REPORT},
+    {"help", no_argument, NULL, HELP},
+    {"version", no_argument, NULL, VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+static void apply(struct plan *plan, int code) {
     switch (code) {
-    case CPU: plan->cpu = (int)number_between("cpu", optarg, 0, 1023); break;
-    case ASLR: plan->aslr = one_of("aslr", optarg, "off", "on"); break;
-    case THP: plan->keep_thp = one_of("thp", optarg, "never", "keep"); break;
-    case TIMEOUT: plan->timeout_ns = (uint64_t)(number_between("timeout", optarg, 1e-3, 1e7) * 1e9); break;
-    case SAMPLE_MS: plan->sample_ns = (uint64_t)(number_between("sample-ms", optarg, 1, 1e4) * 1e6); break;
-    case ENV: set_variable(plan, optarg); break;
-    case UNSET: remove_variable(plan->environment, optarg, strlen(optarg)); break;
-    case PRELOAD: set_preload(plan, optarg); break;
-    case REPORT: plan->report_fd = open_report(optarg); break;
-    case HELP: fputs(usage_text, stdout); exit(SUPERVISE_OK);
-    case VERSION: puts("supervise " MALLOC_TUNER_VERSION); exit(SUPERVISE_OK);
-    default: fputs(usage_text, stderr); exit(SUPERVISE_USAGE);
+    case CPU:
+        plan->cpu = (int)number_between("cpu", optarg, 0, 1023);
+        break;
+    case ASLR:
+        plan->aslr = one_of("aslr", optarg, "off", "on");
+        break;
+    case THP:
+        plan->keep_thp = one_of("thp", optarg, "never", "keep");
+        break;
+    case TIMEOUT:
+        plan->timeout_ns = (uint64_t)(number_between("timeout", optarg, 1e-3, 1e7) * 1e9);
+        break;
+    case SAMPLE_MS:
+        plan->sample_ns = (uint64_t)(number_between("sample-ms", optarg, 1, 1e4) * 1e6);
+        break;
+    case ENV:
+        set_variable(plan, optarg);
+        break;
+    case UNSET:
+        remove_variable(plan->environment, optarg, strlen(optarg));
+        break;
+    case PRELOAD:
+        set_preload(plan, optarg);
+        break;
+    case REPORT:
+        plan->report_fd = open_report(optarg);
+        break;
+    case HELP:
+        fputs(usage_text, stdout);
+        exit(SUPERVISE_OK);
+    case VERSION:
+        puts("supervise " MALLOC_TUNER_VERSION);
+        exit(SUPERVISE_OK);
+    default:
+        fputs(usage_text, stderr);
+        exit(SUPERVISE_USAGE);
     }
 }
 
-static struct plan parse(int argc, char **argv)
-{
+static struct plan parse(int argc, char **argv) {
     struct plan plan = {.cpu = -1, .sample_ns = 2000000, .report_fd = -1};
     plan.environment = copy_environment();
     int code;
@@ -193,8 +226,7 @@ static struct plan parse(int argc, char **argv)
     return plan;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     struct plan plan = parse(argc, argv);
     struct stat preload;
     if (plan.preload != NULL && stat(plan.preload, &preload) != 0)
@@ -209,7 +241,8 @@ int main(int argc, char **argv)
     watch(&plan, &launched, plan.preload != NULL ? &preload : NULL, &meter, &outcome);
     if (launch_failed(&launched, &error))
         fail(launch_step_is_exec(error.step) ? SUPERVISE_NO_PROGRAM : SUPERVISE_FAILED,
-             "%s: cannot %s: %s", plan.command[0], launch_step_name(error.step), strerror(error.error));
+             "%s: cannot %s: %s", plan.command[0], launch_step_name(error.step),
+             strerror(error.error));
     if (outcome.interrupted != 0)
         fail(128 + outcome.interrupted, "%s: stopped: %s", plan.command[0],
              strsignal(outcome.interrupted));

@@ -4,28 +4,24 @@
 #include <stddef.h>
 #include <time.h>
 
-uint64_t monotonic_ns(void)
-{
+uint64_t monotonic_ns(void) {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t max_u64(uint64_t a, uint64_t b)
-{
+static uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-void meter_start(struct meter *meter, pid_t pid)
-{
+void meter_start(struct meter *meter, pid_t pid) {
     *meter = (struct meter){.pid = pid, .start_ns = monotonic_ns()};
     curve_init(&meter->curve);
     (void)proc_counts(pid, &meter->begin);
     meter->end = meter->begin;
 }
 
-static void walk_lazy_free(struct meter *meter, uint64_t now)
-{
+static void walk_lazy_free(struct meter *meter, uint64_t now) {
     if (!proc_lazy_free(meter->pid, &meter->lazy))
         return;
     meter->peak_lazy = max_u64(meter->peak_lazy, meter->lazy);
@@ -33,13 +29,13 @@ static void walk_lazy_free(struct meter *meter, uint64_t now)
     meter->next_walk_ns = after + (after - now) * WALK_SHARE;
 }
 
-static void add(struct meter *meter, uint64_t now, const struct proc_memory *memory)
-{
+static void add(struct meter *meter, uint64_t now, const struct proc_memory *memory) {
     uint64_t kept = memory->anon > meter->lazy ? memory->anon - meter->lazy : 0;
     if (meter->n_samples == 0)
         meter->first_ns = now;
     else
-        meter->area += 0.5 * ((double)meter->last_kept + (double)kept) * (double)(now - meter->last_ns);
+        meter->area +=
+            0.5 * ((double)meter->last_kept + (double)kept) * (double)(now - meter->last_ns);
     meter->last_ns = now;
     meter->last_kept = kept;
     meter->n_samples++;
@@ -49,8 +45,7 @@ static void add(struct meter *meter, uint64_t now, const struct proc_memory *mem
     curve_append(&meter->curve, now - meter->start_ns, kept);
 }
 
-void meter_sample(struct meter *meter)
-{
+void meter_sample(struct meter *meter) {
     struct proc_memory memory;
     uint64_t now = monotonic_ns();
     if (!proc_memory(meter->pid, &memory))
@@ -61,8 +56,7 @@ void meter_sample(struct meter *meter)
     (void)proc_counts(meter->pid, &meter->end);
 }
 
-void meter_exit(struct meter *meter, const struct stat *preload)
-{
+void meter_exit(struct meter *meter, const struct stat *preload) {
     uint64_t before = meter->n_samples;
     meter->next_walk_ns = 0;
     meter_sample(meter);
@@ -71,14 +65,12 @@ void meter_exit(struct meter *meter, const struct stat *preload)
         meter->preload_known = true;
 }
 
-uint64_t meter_peak_anon(const struct meter *meter)
-{
+uint64_t meter_peak_anon(const struct meter *meter) {
     uint64_t rest = meter->peak_rss > meter->peak_file ? meter->peak_rss - meter->peak_file : 0;
     return max_u64(meter->peak_anon, rest);
 }
 
-double meter_mean_anon(const struct meter *meter)
-{
+double meter_mean_anon(const struct meter *meter) {
     uint64_t span = meter->last_ns - meter->first_ns;
     return span == 0 ? (double)meter->last_kept : meter->area / (double)span;
 }

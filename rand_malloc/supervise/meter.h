@@ -26,28 +26,30 @@
 #include "curve.h"
 #include "proc.h"
 
-enum { WALK_SHARE = 50 };
+enum {
+    WALK_SHARE = 50
+};
 
 struct meter {
     pid_t pid;
-    bool is_final;            /* the reading at the exit stop was had */
-    uint64_t start_ns;        /* monotonic time of the last exec */
-    uint64_t first_ns;        /* of the first sample since */
-    uint64_t last_ns;         /* of the last sample */
-    uint64_t last_kept;       /* RssAnon - LazyFree of the last sample, bytes */
-    double area;              /* integral of that, byte nanoseconds */
-    uint64_t peak_rss;        /* bytes */
-    uint64_t peak_anon;       /* greatest sampled RssAnon, bytes */
-    uint64_t peak_file;       /* greatest sampled RssFile + RssShmem, bytes */
-    uint64_t lazy;            /* last LazyFree, bytes */
-    uint64_t peak_lazy;       /* greatest LazyFree seen, bytes */
-    uint64_t next_walk_ns;    /* no LazyFree walk before this time */
+    bool is_final;         /* the reading at the exit stop was had */
+    uint64_t start_ns;     /* monotonic time of the last exec */
+    uint64_t first_ns;     /* of the first sample since */
+    uint64_t last_ns;      /* of the last sample */
+    uint64_t last_kept;    /* RssAnon - LazyFree of the last sample, bytes */
+    double area;           /* integral of that, byte nanoseconds */
+    uint64_t peak_rss;     /* bytes */
+    uint64_t peak_anon;    /* greatest sampled RssAnon, bytes */
+    uint64_t peak_file;    /* greatest sampled RssFile + RssShmem, bytes */
+    uint64_t lazy;         /* last LazyFree, bytes */
+    uint64_t peak_lazy;    /* greatest LazyFree seen, bytes */
+    uint64_t next_walk_ns; /* no LazyFree walk before this time */
     uint64_t n_samples;
     struct proc_counts begin; /* counters at the last exec */
     struct proc_counts end;   /* counters at the last reading */
     bool preload_known;       /* preload_mapped was read */
     bool preload_mapped;
-    struct curve curve;       /* RssAnon - LazyFree over time since start_ns */
+    struct curve curve; /* RssAnon - LazyFree over time since start_ns */
 };
 
 uint64_t monotonic_ns(void);

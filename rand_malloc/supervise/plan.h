@@ -14,15 +14,15 @@ enum {
 };
 
 struct plan {
-    int cpu;               /* core the program is pinned to; -1: not pinned */
-    bool aslr;             /* false: the program runs without address randomisation */
-    bool keep_thp;         /* false: transparent huge pages are off for the program */
-    uint64_t timeout_ns;   /* elapsed time allowed; 0: no limit */
-    uint64_t sample_ns;    /* time between two samples, > 0 */
-    const char *preload;   /* library for the program's LD_PRELOAD; NULL: none */
-    char **environment;    /* the program's whole environment, NULL-terminated, owned */
-    char **command;        /* argv of the program, NULL-terminated */
-    int report_fd;         /* where the report goes, close-on-exec */
+    int cpu;             /* core the program is pinned to; -1: not pinned */
+    bool aslr;           /* false: the program runs without address randomisation */
+    bool keep_thp;       /* false: transparent huge pages are off for the program */
+    uint64_t timeout_ns; /* elapsed time allowed; 0: no limit */
+    uint64_t sample_ns;  /* time between two samples, > 0 */
+    const char *preload; /* library for the program's LD_PRELOAD; NULL: none */
+    char **environment;  /* the program's whole environment, NULL-terminated, owned */
+    char **command;      /* argv of the program, NULL-terminated */
+    int report_fd;       /* where the report goes, close-on-exec */
 };
 
 #endif

@@ -13,11 +13,13 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 64, TEXT_ROOM = 8192 };
+enum {
+    PATH_ROOM = 64,
+    TEXT_ROOM = 8192
+};
 
 /* Read a small file whole; the text is cut at TEXT_ROOM - 1 bytes. */
-static bool read_text(const char *path, char text[TEXT_ROOM])
-{
+static bool read_text(const char *path, char text[TEXT_ROOM]) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
@@ -31,8 +33,7 @@ static bool read_text(const char *path, char text[TEXT_ROOM])
 }
 
 /* Find "\nKEY: N kB"; the key is given with its line feed and colon. */
-static bool find_kb(const char *text, const char *key, uint64_t *bytes)
-{
+static bool find_kb(const char *text, const char *key, uint64_t *bytes) {
     const char *line = strstr(text, key);
     if (line == NULL)
         return false;
@@ -40,8 +41,7 @@ static bool find_kb(const char *text, const char *key, uint64_t *bytes)
     return true;
 }
 
-static bool memory_of_task(const char *path, struct proc_memory *memory)
-{
+static bool memory_of_task(const char *path, struct proc_memory *memory) {
     char text[TEXT_ROOM];
     struct proc_memory found;
     uint64_t shared = 0;
@@ -55,8 +55,7 @@ static bool memory_of_task(const char *path, struct proc_memory *memory)
 }
 
 /* When the first thread has ended, only the others still show the memory. */
-static bool memory_of_other_threads(pid_t pid, struct proc_memory *memory)
-{
+static bool memory_of_other_threads(pid_t pid, struct proc_memory *memory) {
     char path[PATH_ROOM];
     (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *tasks = opendir(path);
@@ -75,15 +74,13 @@ static bool memory_of_other_threads(pid_t pid, struct proc_memory *memory)
     return found;
 }
 
-bool proc_memory(pid_t pid, struct proc_memory *memory)
-{
+bool proc_memory(pid_t pid, struct proc_memory *memory) {
     char path[PATH_ROOM];
     (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     return memory_of_task(path, memory) || memory_of_other_threads(pid, memory);
 }
 
-bool proc_counts(pid_t pid, struct proc_counts *counts)
-{
+bool proc_counts(pid_t pid, struct proc_counts *counts) {
     char path[PATH_ROOM];
     char text[TEXT_ROOM];
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -95,24 +92,23 @@ bool proc_counts(pid_t pid, struct proc_counts *counts)
     unsigned long major = 0;
     long user_ticks = 0;
     long system_ticks = 0;
-    if (rest == NULL || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %lu %*u %lu %*u %*u %*u %ld %ld",
-                               &minor, &major, &user_ticks, &system_ticks) != 4)
+    if (rest == NULL ||
+        sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %lu %*u %lu %*u %*u %*u %ld %ld", &minor,
+               &major, &user_ticks, &system_ticks) != 4)
         return false;
     uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
     *counts = (struct proc_counts){minor, major, (uint64_t)(user_ticks + system_ticks) * tick_ns};
     return true;
 }
 
-bool proc_lazy_free(pid_t pid, uint64_t *bytes)
-{
+bool proc_lazy_free(pid_t pid, uint64_t *bytes) {
     char path[PATH_ROOM];
     char text[TEXT_ROOM];
     (void)snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
     return read_text(path, text) && find_kb(text, "\nLazyFree:", bytes);
 }
 
-bool proc_maps_file(pid_t pid, const struct stat *file, bool *is_mapped)
-{
+bool proc_maps_file(pid_t pid, const struct stat *file, bool *is_mapped) {
     char path[PATH_ROOM];
     (void)snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     FILE *maps = fopen(path, "re");

@@ -9,6 +9,7 @@
 #include "watch.h"
 
 /* Write the report and close the descriptor; false with errno on failure. */
-bool write_report(const struct plan *plan, const struct meter *meter, const struct outcome *outcome);
+bool write_report(const struct plan *plan, const struct meter *meter,
+                  const struct outcome *outcome);
 
 #endif

@@ -15,8 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static void watched_signals(sigset_t *signals)
-{
+#include "counter.h"
+
+static void watched_signals(sigset_t *signals) {
     (void)sigemptyset(signals);
     (void)sigaddset(signals, SIGCHLD);
     (void)sigaddset(signals, SIGINT);
@@ -24,8 +25,7 @@ static void watched_signals(sigset_t *signals)
     (void)sigaddset(signals, SIGHUP);
 }
 
-void watch_prepare(void)
-{
+void watch_prepare(void) {
     sigset_t signals;
     watched_signals(&signals);
     (void)sigprocmask(SIG_BLOCK, &signals, NULL);
@@ -33,14 +33,12 @@ void watch_prepare(void)
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
-static bool is_stopping_signal(int number)
-{
+static bool is_stopping_signal(int number) {
     return number == SIGSTOP || number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
 }
 
 /* Answer one ptrace stop and let the program go on. */
-static void handle_stop(pid_t pid, int status, const struct stat *preload, struct meter *meter)
-{
+static void handle_stop(pid_t pid, int status, const struct stat *preload, struct meter *meter) {
     int event = status >> 16;
     int number = WSTOPSIG(status);
     if (event == PTRACE_EVENT_STOP && is_stopping_signal(number)) {
@@ -59,8 +57,7 @@ static void handle_stop(pid_t pid, int status, const struct stat *preload, struc
 
 /* Reap everything that has changed; true when the program itself has ended. */
 static bool reap(const struct launched *launched, const struct stat *preload, struct meter *meter,
-                 struct outcome *outcome)
-{
+                 struct outcome *outcome) {
     int status = 0;
     struct rusage usage;
     pid_t pid;
@@ -80,20 +77,19 @@ static bool reap(const struct launched *launched, const struct stat *preload, st
 }
 
 /* Sleep until a watched signal or the deadline; returns the signal or 0. */
-static int sleep_until(uint64_t deadline_ns)
-{
+static int sleep_until(uint64_t deadline_ns) {
     sigset_t signals;
     uint64_t now = monotonic_ns();
     uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
-    struct timespec wait = {(time_t)(left / UINT64_C(1000000000)), (long)(left % UINT64_C(1000000000))};
+    struct timespec wait = {(time_t)(left / UINT64_C(1000000000)),
+                            (long)(left % UINT64_C(1000000000))};
     watched_signals(&signals);
     int number = sigtimedwait(&signals, NULL, &wait);
     return number > 0 ? number : 0;
 }
 
 /* End one direct child of ours; true when there was one. */
-static bool end_an_orphan(void)
-{
+static bool end_an_orphan(void) {
     char path[64];
     int pid = 0;
     (void)snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
@@ -109,16 +105,14 @@ static bool end_an_orphan(void)
     return found;
 }
 
-static void end_what_is_left(pid_t group)
-{
+static void end_what_is_left(pid_t group) {
     (void)kill(-group, SIGKILL);
     while (end_an_orphan()) {
     }
 }
 
 void watch(const struct plan *plan, const struct launched *launched, const struct stat *preload,
-           struct meter *meter, struct outcome *outcome)
-{
+           struct meter *meter, struct outcome *outcome) {
     *outcome = (struct outcome){0};
     meter_start(meter, launched->pid);
     uint64_t limit_ns = plan->timeout_ns == 0 ? UINT64_MAX : meter->start_ns + plan->timeout_ns;
@@ -140,5 +134,6 @@ void watch(const struct plan *plan, const struct launched *launched, const struc
         }
     }
     end_what_is_left(launched->pid);
+    outcome->is_counted = counter_take(launched->counter_fd, &outcome->instructions);
     curve_finish(&meter->curve);
 }

@@ -12,11 +12,13 @@
 #include "plan.h"
 
 struct outcome {
-    int wait_status;      /* as from waitpid */
-    bool timed_out;       /* it was killed at the time limit */
-    int interrupted;      /* signal that asked supervise itself to stop; 0: none */
-    struct rusage usage;  /* of the program and the children it waited for */
-    uint64_t wall_ns;     /* from the last exec to the end */
+    int wait_status;       /* as from waitpid */
+    bool timed_out;        /* it was killed at the time limit */
+    int interrupted;       /* signal that asked supervise itself to stop; 0: none */
+    struct rusage usage;   /* of the program and the children it waited for */
+    uint64_t wall_ns;      /* from the last exec to the end */
+    bool is_counted;       /* instructions is known */
+    uint64_t instructions; /* of user mode, of the program and its children */
 };
 
 /* Block the signals that watch waits for; call before launch. */

@@ -9,16 +9,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MIB = 1 << 20 };
+enum {
+    MIB = 1 << 20
+};
 
-static void rest(long ms)
-{
+static void rest(long ms) {
     struct timespec time = {ms / 1000, (ms % 1000) * 1000000};
     (void)nanosleep(&time, NULL);
 }
 
-static char *touched(size_t bytes)
-{
+static char *touched(size_t bytes) {
     char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         abort();
@@ -27,13 +27,11 @@ static char *touched(size_t bytes)
 }
 
 /* Touched and gone at once: no sample can be relied on to see it. */
-static void spike(size_t mib)
-{
+static void spike(size_t mib) {
     munmap(touched(mib * MIB), mib * MIB);
 }
 
-static void *spike_later(void *unused)
-{
+static void *spike_later(void *unused) {
     rest(50);
     spike(40);
     rest(50);
@@ -41,15 +39,13 @@ static void *spike_later(void *unused)
     return unused;
 }
 
-static void lazy_free(void)
-{
+static void lazy_free(void) {
     char *memory = touched((size_t)32 * MIB);
     (void)madvise(memory, (size_t)32 * MIB, MADV_FREE);
-    rest(200);
+    rest(400);
 }
 
-static void leave_a_child_behind(void)
-{
+static void leave_a_child_behind(void) {
     pid_t child = fork();
     if (child == 0) {
         setsid();
@@ -59,8 +55,15 @@ static void leave_a_child_behind(void)
     printf("%d\n", (int)child);
 }
 
-static void burn_in_a_child(void)
-{
+static void spike_in_a_child(void) {
+    if (fork() == 0) {
+        spike(64);
+        _exit(0);
+    }
+    wait(NULL);
+}
+
+static void burn_in_a_child(void) {
     if (fork() == 0) {
         volatile unsigned long n = 0;
         while (n < 300000000UL)
@@ -70,8 +73,7 @@ static void burn_in_a_child(void)
     wait(NULL);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "exit") == 0)
         return atoi(argv[2]);
@@ -100,6 +102,8 @@ int main(int argc, char **argv)
         printf("%p\n", (void *)&argc);
     } else if (strcmp(what, "leave-a-child") == 0)
         leave_a_child_behind();
+    else if (strcmp(what, "spike-in-a-child") == 0)
+        spike_in_a_child();
     else if (strcmp(what, "burn-in-a-child") == 0)
         burn_in_a_child();
     else

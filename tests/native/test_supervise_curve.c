@@ -4,8 +4,7 @@
 
 #include "curve.h"
 
-static bool keeps_its_promises(size_t n, size_t peak_at)
-{
+static bool keeps_its_promises(size_t n, size_t peak_at) {
     static struct curve curve;
     curve_init(&curve);
     for (size_t i = 0; i < n; i++)
@@ -15,15 +14,15 @@ static bool keeps_its_promises(size_t n, size_t peak_at)
         return false;
     bool has_peak = false;
     for (size_t i = 0; i < curve.n_points; i++) {
-        has_peak = has_peak || (curve.points[i].bytes == 1000000 && curve.points[i].time_ns == peak_at + 1);
+        has_peak = has_peak ||
+                   (curve.points[i].bytes == 1000000 && curve.points[i].time_ns == peak_at + 1);
         if (i > 0 && curve.points[i].time_ns <= curve.points[i - 1].time_ns)
             return false;
     }
     return has_peak || peak_at >= n;
 }
 
-int main(void)
-{
+int main(void) {
     int n_failed = 0;
     for (size_t n = 0; n < 5000; n += 37) {
         size_t peaks[] = {0, n / 2, n > 0 ? n - 1 : 0};
