@@ -11,7 +11,7 @@ from tuner.report.columns import column
 from tuner.report.heap import HeapPlot, pick_indices
 from tuner.report.history import HypervolumeHistory
 from tuner.report.parallel import ParallelPlot
-from tuner.report.style import INK, LIVE, MUTED, look, shade
+from tuner.report.style import FAINT, INK, LIVE, MUTED, look, shade
 from tuner.validate.metrics import METRICS
 from tuner.validate.summary import Claim, ValidationSummary
 
@@ -241,29 +241,40 @@ _ClaimRow = tuple[str, str, Claim]
 
 def _claims_chart(rows: Sequence[_ClaimRow]) -> Chart:
     layout = chart_layout(
-        130 + 34 * len(rows),
+        150 + 34 * len(rows),
         xaxis={"title": {"text": "change against the baseline (%)"}, "zeroline": True,
                "zerolinecolor": INK, "zerolinewidth": 1.2},
         yaxis={"type": "category", "ticks": "", "range": [-0.7, len(rows) - 0.3]},
-        margin={"t": 8, "b": 80},
+        margin={"t": 8, "b": 100},
     )  # fmt: skip
-    return {"data": [_claimed_trace(rows), _validated_trace(rows)], "layout": layout}
+    claimed = [(label, claim.claimed_ratio) for label, _, claim in rows]
+    expected = [(label, claim.expected_ratio) for label, _, claim in rows]
+    data = [
+        _mark_trace("claimed, of the heap or cost alone", claimed, FAINT),
+        _mark_trace("expected of the program", expected, INK),
+        _validated_trace(rows),
+    ]
+    return {"data": data, "layout": layout}
 
 
-def _claimed_trace(rows: Sequence[_ClaimRow]) -> dict[str, Any]:
+def _mark_trace(
+    name: str, values: Sequence[tuple[str, float | None]], colour: str
+) -> dict[str, Any]:
+    """Draw one upright mark per row that has a ratio."""
+    known = [(label, ratio) for label, ratio in values if ratio is not None]
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": "claimed (emulated)",
-        "x": [percent(claim.claimed_ratio) for _, _, claim in rows],
-        "y": [html.escape(label) for label, _, _ in rows],
+        "name": name,
+        "x": [percent(ratio) for _, ratio in known],
+        "y": [html.escape(label) for label, _ in known],
         "marker": {
             "symbol": "line-ns-open",
             "size": 18,
-            "color": INK,
-            "line": {"width": 2.5, "color": INK},
+            "color": colour,
+            "line": {"width": 2.5, "color": colour},
         },
-        "hovertemplate": "claimed %{x:.2f} %<extra></extra>",
+        "hovertemplate": f"{name} %{{x:.2f}} %<extra></extra>",
     }
 
 

@@ -80,13 +80,14 @@ _STEPS: dict[Kind, tuple[tuple[str, float], ...]] = {
     Kind.RATIO: (("", 1.0),),
 }
 MINUS = "\N{MINUS SIGN}"
+ALMOST = "\N{ALMOST EQUAL TO}"
 MISSING = "\N{EN DASH}"
 """What tables show where nothing was measured: never a 0."""
 
 _FACTOR_FROM = 10.0
 """Ratio from which a factor reads better than a percentage."""
 _LEAST_CHANGE = 0.01
-"""Smallest change, in percent, that is written as a number."""
+"""Smallest change, in percent, that is written as a number; below it is almost 0."""
 _PLAIN_COUNT_LIMIT = 100_000.0
 """Counts below this are read more easily unscaled."""
 
@@ -176,9 +177,9 @@ def show_change(ratio: float | None) -> str:
     change = (ratio - 1.0) * 100.0
     if change == 0.0:
         return "0 %"
-    sign = "+" if change > 0 else MINUS
     if abs(change) < _LEAST_CHANGE:
-        return f"{sign}<{_LEAST_CHANGE} %"
+        return f"{ALMOST}0 %"
+    sign = "+" if change > 0 else MINUS
     rounded = float(f"{abs(change):.3g}")
     return f"{sign}{rounded:.{max(0, 3 - len(str(int(rounded))))}f} %"
 

@@ -238,9 +238,10 @@ def _claim_cell(subject: SubjectSummary, metric: str) -> dict[str, str]:
     claim = next((claim for claim in subject.claims if claim.metric == metric), None)
     if claim is None:
         real = _real_cell(subject, metric) if subject.is_baseline else MISSING
-        return {"claimed": "", "real": real, "verdict": "", "class": ""}
+        return {"claimed": "", "expected": "", "real": real, "verdict": "", "class": ""}
     return {
         "claimed": show_change(claim.claimed_ratio),
+        "expected": show_change(claim.expected_ratio),
         "real": show_estimate(claim.real_ratio),
         "verdict": claim.verdict.value,
         "class": _VERDICT_CLASSES.get(claim.verdict, ""),

@@ -3,7 +3,7 @@
 const charts = JSON.parse(document.getElementById("charts").textContent);
 const NARROW = 600; // pixels below which labels are placed for a phone
 const PAPER = 690; // pixels of the width of a printed page
-const COLUMN = 105; // least pixels for a column of a chart that may scroll sideways
+const COLUMN = 86; // least pixels for a column of a chart that may scroll sideways
 const config = {displaylogo: false, responsive: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage"]};
 
 function fitted(chart, width) {
