@@ -41,7 +41,9 @@ enum {
     BLOCKS_MAX = 1 << 17,     /* above the greatest tcache_count, 65535 */
     TRIAL_BYTES = 160 << 10,  /* above the default mmap threshold of 128 KiB */
     GROWTH_BYTES = 2000,      /* small enough never to be mmapped in practice */
-    HUGE_PAGE_BYTES = 2 << 20 /* transparent huge page of x86-64 */
+    HUGE_PAGE_BYTES = 2 << 20, /* transparent huge page of x86-64 */
+    STRAYS_MAX = 64            /* blocks beyond the thread cache: some come from a remainder one
+                                * step larger than asked, and return to another size's bin */
 };
 
 static struct {
@@ -174,7 +176,7 @@ static void observe_fast_bins(size_t tcache_count) {
     size_t largest = 0;
     for (size_t chunk = CHUNK_MIN; chunk <= 160; chunk += 16) {
         const size_t request = chunk - CHUNK_HEADER;
-        const size_t n_blocks = tcache_count + 2; /* one more than fits, and one to spare */
+        const size_t n_blocks = tcache_count + STRAYS_MAX;
         if (n_blocks > BLOCKS_MAX || !allocate(request, n_blocks)) {
             break;
         }

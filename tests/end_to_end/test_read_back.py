@@ -81,6 +81,12 @@ def test_random_configurations_take_effect_together(
         allocator.read_back(installation, configuration)
 
 
+def test_fast_bins_are_seen_behind_a_deep_narrow_thread_cache() -> None:
+    glibc = get_allocator("glibc")
+    settings = {"mxfast": 152, "tcache_count": 4096, "tcache_max": 632}
+    glibc.read_back(glibc.locate(), Configuration.of("glibc", settings))
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "expected"),
     [
