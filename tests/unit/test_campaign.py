@@ -150,6 +150,18 @@ def test_an_exhausted_space_ends_the_campaign(tmp_path: Path) -> None:
         assert store.campaign().status == FINISHED
 
 
+def test_an_exhausted_study_leaves_its_turns_to_the_others(tmp_path: Path) -> None:
+    parts = {"glibc": synthetic.PARTS["glibc"][:1], "jemalloc": synthetic.PARTS["jemalloc"]}
+    with (
+        Store.create(tmp_path / "run", synthetic.record(search="separate")) as store,
+        LocalExecutor(SyntheticEvaluator(), [0]) as executor,
+    ):
+        trials = Runner(store, make_spaces(parts, "separate"), executor, Silence()).run()
+
+    assert len(trials) == 60
+    assert sum(trial.configuration.allocator == "glibc" for trial in trials) == 7
+
+
 def test_a_budget_below_the_defaults_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"evaluations = 1: .* alone are 2"):
         run(tmp_path, synthetic.record(budget=1))

@@ -93,6 +93,14 @@ def test_the_end_of_a_scale_is_left_inwards() -> None:
     assert found[1] / 4000 == pytest.approx(1 - JUMP_PROBABILITY * 7 / 8, abs=0.03)
 
 
+def test_a_mutant_always_differs() -> None:
+    genes = [Parameter(f"x.{index}", (0, 1, 2), ordered=True) for index in range(5)]
+    space = Space((Parameter(ALLOCATOR, ("x",), ordered=False), *genes))
+    chance = rng()
+
+    assert all(mutate(space, (0,) * 6, chance) != (0,) * 6 for _ in range(500))
+
+
 def test_one_gene_changes_on_average_whatever_its_kind() -> None:
     chance = rng()
     start = next(SPACE.defaults())
