@@ -40,6 +40,7 @@ _GOOD = ProgramRun(
     system_ns=300,
     children_cpu_ns=0,
     wall_ns=1100,
+    instructions=77,
     peak_is_exact=True,
     preload_mapped=None,
     curve=(CurvePoint(0, 5, 100, 0),),
@@ -290,10 +291,20 @@ def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path) -
 
 def test_instructions_are_counted_once_per_subject(store: Store) -> None:
     counter = Counter()
-    identifier = run_all(store, Program(always(_GOOD)), counter=counter)
+    options = ValidationOptions(rounds=3, instrument="cachegrind")
+    identifier = run_all(store, Program(always(_GOOD)), options=options, counter=counter)
     assert sorted(counter.names) == sorted(_NAMES)
     counted = [(s.round, s.instructions) for s in samples(store, identifier)]
     assert set(counted) == {(0, 42), (1, None), (2, None)}
+
+
+@pytest.mark.parametrize(("instrument", "expected"), [("auto", 77), ("none", None)])
+def test_hardware_counts_instructions_in_every_run(
+    store: Store, instrument: str, expected: int | None
+) -> None:
+    options = ValidationOptions(rounds=2, instrument=instrument)
+    identifier = run_all(store, Program(always(_GOOD)), options=options)
+    assert {s.instructions for s in samples(store, identifier)} == {expected}
 
 
 def test_notices_are_told_and_kept(store: Store) -> None:

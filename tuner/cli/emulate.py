@@ -177,9 +177,9 @@ def _print(emulation: Emulation, columns: list[_Column], *, as_json: bool) -> No
     if as_json:
         print(json.dumps(_document(emulation, columns), indent=2))
         return
-    from rich.console import Console
+    from tuner.cli.console import stdout_console
 
-    console = Console()
+    console = stdout_console()
     console.print(_table(columns))
     names = ", ".join(
         f"{installation.allocator} {installation.version}"
@@ -190,7 +190,6 @@ def _print(emulation: Emulation, columns: list[_Column], *, as_json: bool) -> No
         f"{emulation.trace}, threads {emulation.options.threads}; {names}; cost = instructions + "
         f"{prices.c_fault:.0f} x page faults + {prices.c_syscall:.0f} x system calls",
         style="dim",
-        highlight=False,
         soft_wrap=True,
     )
 

@@ -32,9 +32,9 @@ _POINTS = "picks,front"
 class CountedBy(StrEnum):
     """How instructions of the real program are counted."""
 
-    NONE = "none"
-    CACHEGRIND = "cachegrind"
     AUTO = "auto"
+    CACHEGRIND = "cachegrind"
+    NONE = "none"
 
 
 class HugePages(StrEnum):
@@ -87,8 +87,11 @@ def validate(
         int, typer.Option(min=0, help="Dominated points, which check the ranking.")
     ] = 3,
     instrument: Annotated[
-        CountedBy, typer.Option(help="Count instructions, once per subject; slow.")
-    ] = CountedBy.NONE,
+        CountedBy,
+        typer.Option(
+            help="auto: hardware counters where there are any; cachegrind: once per subject, slow."
+        ),
+    ] = CountedBy.AUTO,
     ignore_output: Annotated[
         bool, typer.Option("--ignore-output", help="Do not compare standard output.")
     ] = False,
@@ -110,6 +113,7 @@ def validate(
 ) -> None:
     """Run the rounds that are missing, then print what they show."""
     from tuner.cli.validation_tables import print_summary
+    from tuner.measure.counting import InstructionCounter
     from tuner.measure.program import Surroundings
     from tuner.runs import load_run
     from tuner.units import parse_duration
@@ -120,7 +124,7 @@ def validate(
     if ignore_output and output_file:
         message = "--ignore-output and --output-file exclude each other"
         raise SpecError(message)
-    counter = _counter(instrument)
+    counter = InstructionCounter() if instrument is CountedBy.CACHEGRIND else None
     options = ValidationOptions(
         rounds=rounds,
         output=IGNORED if ignore_output else str(output_file or STDOUT),
@@ -130,7 +134,7 @@ def validate(
             sample_ms=sample_ms,
             thp=thp.value,
         ),
-        instrument=CountedBy.CACHEGRIND.value if counter else CountedBy.NONE.value,
+        instrument=instrument.value,
         seed=seed,
     )
     found = load_run(run)
@@ -139,19 +143,6 @@ def validate(
     identifier = _measure(found, command, subjects, options, counter)
     (record,) = (v for v in load_run(run).validations if v.identifier == identifier)
     print_summary(summarize(found, record))
-
-
-def _counter(wanted: CountedBy) -> CountsInstructions | None:
-    from tuner.measure.counting import InstructionCounter
-
-    if wanted is CountedBy.NONE:
-        return None
-    try:
-        return InstructionCounter()
-    except MissingToolError:
-        if wanted is CountedBy.AUTO:
-            return None
-        raise
 
 
 def _measure(

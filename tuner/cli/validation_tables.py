@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rich.console import Console
 from rich.table import Table
 
+from tuner.cli.console import stdout_console
 from tuner.objectives import find_objective
 from tuner.report.columns import Kind, Scale, scale_for, show_change
 from tuner.stats import Estimate
@@ -31,7 +31,7 @@ _STYLES = {
 
 def print_summary(summary: ValidationSummary) -> None:
     """Print a summary to standard output."""
-    console = Console(highlight=False)
+    console = stdout_console()
     console.print(
         f"{summary.n_rounds} of {summary.record.rounds} rounds, "
         f"{len(summary.subjects)} subjects, baseline {summary.baseline.label}",

@@ -72,6 +72,8 @@ class ProgramRun:
     children_cpu_ns: int
     """The children's share of it, in steps of a clock tick."""
     wall_ns: int
+    instructions: int | None
+    """User instructions of the program and its children; None without hardware counters."""
     peak_is_exact: bool
     """False when the exit was missed, so that the peak is that of the last sample."""
     preload_mapped: bool | None
@@ -142,6 +144,7 @@ class _Report(BaseModel):
     system_ns: int
     children_cpu_ns: int
     wall_ns: int
+    instructions: int | None
     preload_mapped: bool | None
     curve: _Curve
 

@@ -31,6 +31,11 @@ IGNORED = "ignored"
 STDOUT = "stdout"
 """What is compared with the baseline's; everything else is the path of a file."""
 
+HARDWARE = "auto"
+CACHEGRIND = "cachegrind"
+NONE = "none"
+"""What counts the instructions of the real program."""
+
 _TIMEOUT_FACTOR = 10.0
 _TIMEOUT_FLOOR_S = 30.0
 """Without a limit of the user's: max(floor, factor * time of the baseline)."""
@@ -73,8 +78,9 @@ class ValidationOptions:
     writes."""
     surroundings: Surroundings = field(default_factory=Surroundings)
     """Core, time limit, sampling and kernel settings of every run."""
-    instrument: str = "none"
-    """Instrument that counts instructions once per subject: none or cachegrind."""
+    instrument: str = HARDWARE
+    """What counts instructions: `HARDWARE` in every run, where there are counters;
+    `CACHEGRIND` once per subject; or `NONE`."""
     seed: int = 1
     """Seed of the order within the rounds."""
 
@@ -311,7 +317,7 @@ def _sample(session: _Session, entry: Prepared, number: int, position: int) -> V
         return sample
     run = _run_compared(session.runner, session.command, entry, session.options)
     status, reason = judge_run(run, session.reference, session.options.output)
-    n_instructions = None
+    n_instructions = run.instructions if session.options.instrument == HARDWARE else None
     if session.counter and number == 0 and status is Status.OK:
         limit_s = max(_TIMEOUT_FLOOR_S, _COUNT_FACTOR * session.reference.wall_ns / _NS_PER_S)
         n_instructions = session.counter.count(session.command, entry.environment, limit_s)

@@ -1,0 +1,51 @@
+"""Counted runs of a real program, with a stand-in for valgrind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import MissingToolError
+from tuner.measure.counting import InstructionCounter
+
+_VALGRIND = """#!/bin/sh
+echo "$GLIBC_TUNABLES" > {folder}/tunables
+for word; do case "$word" in --cachegrind-out-file=*) out="${{word#*=}}";; esac; done
+{body}
+"""
+
+
+def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> InstructionCounter:
+    fake = tmp_path / "valgrind"
+    fake.write_text(_VALGRIND.format(folder=tmp_path, body=body))
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return InstructionCounter()
+
+
+def test_total_is_read_from_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "printf 'events: Ir\\nfn=main\\n1 99\\nsummary: 123456\\n' > $out"
+    assert counter(tmp_path, monkeypatch, body).count(["true"], {}, 30.0) == 123456
+
+
+def test_repeated_strings_are_off_beside_the_subjects_own_tunables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"GLIBC_TUNABLES": "glibc.malloc.mxfast=0"}
+    counter(tmp_path, monkeypatch, "true").count(["true"], own, 30.0)
+    tunables = (tmp_path / "tunables").read_text()
+    assert tunables.startswith("glibc.malloc.mxfast=0:glibc.cpu.x86_rep_movsb_threshold=")
+
+
+@pytest.mark.parametrize("body", ["exit 1", "echo nothing > $out", "sleep 60"])
+def test_run_without_a_count_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    assert counter(tmp_path, monkeypatch, body).count(["true"], {}, 0.2) is None
+
+
+def test_missing_valgrind_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError, match="install the package valgrind"):
+        InstructionCounter()
