@@ -328,7 +328,7 @@ def test_headline_names_the_gains_of_the_best_compromise() -> None:
     picks = selection.standard_picks(RUN.trials, RUN.campaign.objectives, "glibc")
 
     assert headline(RUN, picks) == (
-        "glibc with 1 setting needs 20.0 % less mean heap and 10.0 % less cost "
+        "In emulation, glibc with 1 setting needs 20.0 % less mean heap and 10.0 % less cost "
         "than glibc's default."
     )
 

@@ -175,6 +175,7 @@ def test_page_sets_claims_beside_what_was_validated() -> None:
 
     assert "gs -dBATCH -dNOPAUSE -sDEVICE=nullpage report.ps" in words
     assert "7 complete rounds" in words
+    assert "On the real program: mean heap " in words
     assert "Kendall's tau" in words
     assert "CPU time, claimed as cost" in words
     assert "All numbers on this page are emulated." not in words

@@ -22,6 +22,8 @@ from tuner.report.parallel import show_value
 from tuner.runs import Run
 from tuner.selection import NO_REGRET, Pick
 from tuner.units import show_size
+from tuner.validate.metrics import METRICS
+from tuner.validate.summary import Claim, SubjectSummary, ValidationSummary
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class PickCard:
     settings: tuple[tuple[str, str], ...]
     """Names and values; empty for the default."""
     changes: tuple[Change, ...]
+    """In emulation."""
+    real: tuple[Change, ...] = ()
+    """On the real program, `value` being the verdict; empty when it was not validated."""
+    reason: str | None = None
+    """Why the real program rejected it; None when it did not."""
 
 
 def headline(run: Run, picks: Sequence[Pick]) -> str:
@@ -70,7 +77,41 @@ def headline(run: Run, picks: Sequence[Pick]) -> str:
     who = _subject(pick.trial)
     if not gains:
         return f"Nothing measured is better than {run.campaign.baseline}'s default."
-    return f"{who} needs {_join(gains)} than {run.campaign.baseline}'s default."
+    return f"In emulation, {who} needs {_join(gains)} than {run.campaign.baseline}'s default."
+
+
+def headline_pick(picks: Sequence[Pick]) -> Pick | None:
+    """Return the pick that the headline speaks of: the best compromise that costs nothing."""
+    chosen = {pick.name: pick for pick in picks}
+    return chosen.get(NO_REGRET) or (picks[0] if picks else None)
+
+
+def validated_sentence(picks: Sequence[Pick], summary: ValidationSummary | None) -> str | None:
+    """Say what the real program made of the headline's configuration.
+
+    Returns:
+        None when nothing was validated, or not this configuration.
+    """
+    pick = headline_pick(picks)
+    subject = _validated_subject(pick.trial, summary) if pick and summary else None
+    if subject is None or subject.is_baseline:
+        return None
+    if subject.reason is not None:
+        return f"On the real program it is rejected: {subject.reason}."
+    if not subject.claims:
+        return None
+    return f"On the real program: {_join([_real_words(claim) for claim in subject.claims])}."
+
+
+def _validated_subject(trial: Trial, summary: ValidationSummary) -> SubjectSummary | None:
+    return next(
+        (s for s in summary.subjects if s.subject.configuration == trial.configuration), None
+    )
+
+
+def _real_words(claim: Claim) -> str:
+    change = show_change(claim.real_ratio.median if claim.real_ratio else None)
+    return f"{METRICS[claim.metric].label} {change} ({claim.verdict.value})"
 
 
 def _subject(trial: Trial) -> str:
@@ -96,17 +137,22 @@ def _join(words: Iterator[str] | Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def pick_cards(run: Run, picks: Sequence[Pick]) -> list[PickCard]:
+def pick_cards(
+    run: Run, picks: Sequence[Pick], summary: ValidationSummary | None = None
+) -> list[PickCard]:
     """Describe the picks, those of the same trial together, in the order of first mention."""
     grouped: dict[int, list[Pick]] = {}
     for pick in picks:
         grouped.setdefault(pick.trial.number, []).append(pick)
     baseline = selection.default_trials(run.trials).get(run.campaign.baseline)
-    return [_card(run, group, baseline) for group in grouped.values()]
+    return [_card(run, group, baseline, summary) for group in grouped.values()]
 
 
-def _card(run: Run, picks: Sequence[Pick], baseline: Trial | None) -> PickCard:
+def _card(
+    run: Run, picks: Sequence[Pick], baseline: Trial | None, summary: ValidationSummary | None
+) -> PickCard:
     trial = picks[0].trial
+    subject = _validated_subject(trial, summary) if summary else None
     names = dict.fromkeys((*run.campaign.objectives, "mean_heap", "peak_heap", "cost"))
     return PickCard(
         tuple(pick.name for pick in picks),
@@ -115,7 +161,15 @@ def _card(run: Run, picks: Sequence[Pick], baseline: Trial | None) -> PickCard:
         trial.configuration.allocator,
         tuple((name, show_value(value)) for name, value in trial.configuration.settings),
         tuple(_change(metric, trial, baseline) for metric in columns(names)),
+        tuple(_real_change(claim) for claim in subject.claims) if subject else (),
+        subject.reason if subject else None,
     )
+
+
+def _real_change(claim: Claim) -> Change:
+    found = claim.real_ratio.median if claim.real_ratio else None
+    label = METRICS[claim.metric].label
+    return Change(label, claim.verdict.value, show_change(found), direction(found))
 
 
 def _change(metric: Column, trial: Trial, baseline: Trial | None) -> Change:

@@ -3,37 +3,52 @@
 const charts = JSON.parse(document.getElementById("charts").textContent);
 const NARROW = 600; // pixels below which labels are placed for a phone
 const PAPER = 690; // pixels of the width of a printed page
+const GAP = 28; // pixels between two charts side by side
 const COLUMN = 86; // least pixels for a column of a chart that may scroll sideways
-const config = {displaylogo: false, responsive: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage"]};
+const config = {displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage"]};
 
-function fitted(chart, width) {
-  const isNarrow = width < NARROW;
-  const layout = {...chart.layout, width: Math.max(width, (chart.columns || 0) * COLUMN)};
-  if (isNarrow && chart.narrow) layout.annotations = chart.narrow;
-  if (isNarrow) layout.font = {...layout.font, size: 11};
+function widthOf(element, isPaper) {
+  if (!isPaper) return element.parentElement.clientWidth;
+  return element.closest(".pair") ? (PAPER - GAP) / 2 : PAPER;
+}
+
+function fitted(chart, width, isPaper) {
+  const least = isPaper ? 0 : (chart.columns || 0) * COLUMN;
+  const layout = {...chart.layout, width: Math.max(width, least)};
+  if (width < NARROW) {
+    if (chart.narrow) layout.annotations = chart.narrow;
+    layout.font = {...layout.font, size: 11};
+  }
   return layout;
 }
 
-function draw(name, width) {
-  const element = document.getElementById(name);
-  if (!element) return;
-  const room = width || element.parentElement.clientWidth;
-  Plotly.react(element, charts[name].data, fitted(charts[name], room), {...config, displayModeBar: room < NARROW ? false : undefined});
+function drawAll(isPaper) {
+  for (const [name, chart] of Object.entries(charts)) {
+    const element = document.getElementById(name);
+    const width = widthOf(element, isPaper);
+    const bar = isPaper || width < NARROW ? {displayModeBar: false} : {};
+    Plotly.react(element, chart.data, fitted(chart, width, isPaper), {...config, ...bar});
+  }
 }
 
-function drawAll(width) {
-  for (const name of Object.keys(charts)) draw(name, width);
-}
-
-let last = 0;
+let drawnAt = 0;
 function redrawIfResized() {
   const width = document.documentElement.clientWidth;
-  if (width !== last) { last = width; drawAll(); }
+  if (width !== drawnAt) {
+    drawnAt = width;
+    drawAll(false);
+  }
 }
 redrawIfResized();
 window.addEventListener("resize", redrawIfResized);
-window.addEventListener("beforeprint", () => drawAll(PAPER));
-window.addEventListener("afterprint", () => drawAll());
+window.addEventListener("beforeprint", () => drawAll(true));
+window.addEventListener("afterprint", () => drawAll(false));
+
+function compared(a, b, isNumber) {
+  if (!isNumber) return a.localeCompare(b);
+  if (a === "" || b === "") return (a === "") - (b === ""); // what was not measured stands last
+  return Number(a) - Number(b);
+}
 
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.tHead.rows[0].cells];
@@ -41,13 +56,9 @@ for (const table of document.querySelectorAll("table.sortable")) {
     const isAscending = head.getAttribute("aria-sort") !== "ascending";
     heads.forEach((other) => other.removeAttribute("aria-sort"));
     head.setAttribute("aria-sort", isAscending ? "ascending" : "descending");
-    const isNumber = head.dataset.sort === "number";
     const value = (row) => row.cells[index].dataset.value;
-    const rows = [...table.tBodies[0].rows].sort((a, b) => {
-      if (!isNumber) return value(a).localeCompare(value(b));
-      if (value(a) === "" || value(b) === "") return (value(a) === "") - (value(b) === "");
-      return Number(value(a)) - Number(value(b));
-    });
+    const isNumber = head.dataset.sort === "number";
+    const rows = [...table.tBodies[0].rows].sort((a, b) => compared(value(a), value(b), isNumber));
     table.tBodies[0].append(...(isAscending ? rows : rows.reverse()));
   }));
 }
