@@ -76,11 +76,6 @@ def check_same(stored: CampaignRecord, wanted: CampaignRecord, place: str) -> No
         raise StoreError(message)
 
 
-def version_changes(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
-    """Name the versions that changed since the store was made, one line each."""
-    return _table_differences("versions", stored.versions, wanted.versions)
-
-
 def _table_differences(table: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     names = dict.fromkeys([*old, *new])
     return [
