@@ -82,6 +82,14 @@ def test_surroundings_do_not_matter(
     assert without_time(first) == without_time(second)
 
 
+def test_unused_variables_do_not_matter(trace: Path) -> None:
+    """The environment has one size, whatever it holds."""
+    plain = replay(trace, None, "--instrument", "qemu")
+    variables = [f"--env=UNUSED_{i}={'x' * 100}" for i in range(20)]
+    crowded = replay(trace, None, "--instrument", "qemu", *variables)
+    assert without_time(plain) == without_time(crowded)
+
+
 def test_all_allocators_verify_the_same_contents(trace: Path) -> None:
     """The checksum depends on the trace, not on the allocator or the mode."""
     sums = {

@@ -37,11 +37,16 @@ static void check_damage(unsigned char *block, uint64_t bytes, uint64_t word) {
     require(n_found == n_stamped, "damage not noticed", bytes, (uintptr_t)block & 4095);
 }
 
+static bool near(uint64_t kept, uint64_t boundary) {
+    return kept + 40 > boundary && kept < boundary + 20;
+}
+
 /* A block that realloc moved to another place of a page keeps its stamps. */
 static void check_move(unsigned char *block, uint64_t bytes, uint64_t word) {
     uint64_t sum = 0;
     static unsigned char moved[sizeof memory];
-    for (uint64_t kept = 0; kept <= bytes; kept += 1 + bytes / 13) {
+    uint64_t boundary = (0 - (uintptr_t)block) & 4095;
+    for (uint64_t kept = 0; kept <= bytes; kept += near(kept, boundary) ? 1 : 9) {
         memset(moved, 0xaa, sizeof moved);
         memcpy(moved, block, kept);
         require(content_check(moved, (uintptr_t)block, bytes, kept, word, TOUCH_ALL, &sum) ==
