@@ -10,10 +10,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,6 +41,7 @@ static const char usage_text[] =
     "  --env NAME=VALUE      set a variable for the command only; repeatable\n"
     "  --unset NAME          remove a variable for the command only; repeatable\n"
     "  --preload PATH        library for the command's LD_PRELOAD\n"
+    "  --with-parent         end with the process that started supervise, command included\n"
     "  --help, --version\n";
 
 static _Noreturn void fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -152,6 +155,7 @@ enum option_code {
     UNSET,
     PRELOAD,
     REPORT,
+    WITH_PARENT,
     HELP,
     VERSION
 };
@@ -166,6 +170,7 @@ static const struct option options[] = {
     {"unset", required_argument, NULL, UNSET},
     {"preload", required_argument, NULL, PRELOAD},
     {"report", required_argument, NULL, REPORT},
+    {"with-parent", no_argument, NULL, WITH_PARENT},
     {"help", no_argument, NULL, HELP},
     {"version", no_argument, NULL, VERSION},
     {NULL, 0, NULL, 0},
@@ -199,6 +204,9 @@ static void apply(struct plan *plan, int code) {
         break;
     case REPORT:
         plan->report_fd = open_report(optarg);
+        break;
+    case WITH_PARENT:
+        (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
         break;
     case HELP:
         fputs(usage_text, stdout);

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +119,22 @@ def test_killed_validation_is_continued_by_the_same_command(folder: Path) -> Non
     assert len(after.samples) == 12
 
 
+def test_program_does_not_outlive_a_killed_validation(folder: Path, tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    code = f"import os, time; open({str(told)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    words = [sys.executable, "-m", "tuner.cli.main", "validate", str(folder), "--"]
+    process = subprocess.Popen(
+        [*words, sys.executable, "-S", "-c", code],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_until(lambda: told.exists() and told.read_text() != "", "the program did not start")
+    process.kill()
+    process.wait()
+    program = Path("/proc") / told.read_text()
+    wait_until(lambda: not program.exists(), "the program still runs")
+
+
 def test_interrupt_ends_cleanly(folder: Path) -> None:
     words = [sys.executable, "-m", "tuner.cli.main", "validate", str(folder), "--rounds", "50"]
     process = subprocess.Popen(
@@ -132,14 +149,17 @@ def test_interrupt_ends_cleanly(folder: Path) -> None:
 
 
 def wait_for_samples(folder: Path, n: int) -> None:
-    deadline = time.monotonic() + 60.0
+    query = "SELECT count(*) FROM validation_sample"
     with closing(sqlite3.connect(folder / "store.sqlite")) as store:
-        while time.monotonic() < deadline:
-            ((found,),) = store.execute("SELECT count(*) FROM validation_sample").fetchall()
-            if found >= n:
-                return
-            time.sleep(0.005)
-    pytest.fail("no samples came")
+        wait_until(lambda: store.execute(query).fetchall()[0][0] >= n, "no samples came")
+
+
+def wait_until(holds: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + 60.0
+    while not holds():
+        if time.monotonic() > deadline:
+            pytest.fail(otherwise)
+        time.sleep(0.005)
 
 
 def test_file_that_the_program_writes_is_compared(folder: Path, tmp_path: Path) -> None:

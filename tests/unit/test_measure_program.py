@@ -67,8 +67,21 @@ def test_environment_is_exactly_the_one_given(
 ) -> None:
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     monkeypatch.setenv("TMPDIR", "/tmp")
-    run = runner.run(["env"], {"A": "b=c", "E": ""}, Surroundings())
-    assert run.output_sha256 == hashlib.sha256(b"A=b=c\nE=\n").hexdigest()
+    environment = {"A": "b=c", "E": "", "MALLOC_CONF": "narenas:1"}
+    run = runner.run(["/usr/bin/env"], environment, Surroundings())
+    expected = b"A=b=c\nE=\nMALLOC_CONF=narenas:1\n"
+    assert run.output_sha256 == hashlib.sha256(expected).hexdigest()
+
+
+def test_environment_is_not_on_a_command_line_that_others_can_read(
+    runner: ProgramRunner, tmp_path: Path
+) -> None:
+    environment = {**_PATH, "TOKEN": "secret", "MALLOC_CONF": "narenas:1"}
+    command = ["sh", "-c", f"cat /proc/$PPID/cmdline > {tmp_path}/words"]
+    runner.run(command, environment, Surroundings())
+    words = (tmp_path / "words").read_text()
+    assert "narenas:1" in words
+    assert "secret" not in words
 
 
 def test_preload_is_checked(runner: ProgramRunner) -> None:
@@ -89,7 +102,7 @@ def test_failure_of_the_launcher_is_told(runner: ProgramRunner) -> None:
 
 def test_report_of_another_version_is_refused(tmp_path: Path) -> None:
     fake = tmp_path / "supervise"
-    fake.write_text('#!/bin/sh\necho \'{"schema":"supervise.result","version":2}\' > "$2"\n')
+    fake.write_text('#!/bin/sh\necho \'{"schema":"supervise.result","version":2}\' > "$3"\n')
     fake.chmod(0o755)
     with pytest.raises(ProgramError, match=r"(?s)not understood.*version"):
         ProgramRunner(fake).run(["true"], _PATH, Surroundings())

@@ -25,7 +25,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.errors import MissingToolError, OutputError, ProgramError
-from tuner.measure.process import Finished, Processes, tool_environment
+from tuner.measure.process import Finished, Processes
 from tuner.records import CurvePoint
 from tuner.resources import native_file
 
@@ -191,7 +191,7 @@ class ProgramRunner:
             scratch = Path(name)
             words = self._words(scratch, environment, surroundings)
             words += ["--", *command]
-            ended = self._start(words, scratch, surroundings)
+            ended = self._start(words, scratch, clean_environment(environment), surroundings)
             stderr_tail = _tail(scratch / "stderr")
             if ended.exit_status != 0 or ended.timed_out:
                 raise _supervise_error(ended, stderr_tail)
@@ -205,32 +205,34 @@ class ProgramRunner:
     def _words(
         self, scratch: Path, environment: Mapping[str, str], surroundings: Surroundings
     ) -> list[str | Path]:
-        words: list[str | Path] = [self._supervise, "--report", scratch / "report"]
+        words: list[str | Path] = [self._supervise, "--with-parent"]
+        words += ["--report", scratch / "report"]
         words += ["--thp", surroundings.thp, "--aslr", surroundings.aslr]
         words += ["--sample-ms", str(surroundings.sample_ms)]
         if surroundings.cpu is not None:
             words += ["--cpu", str(surroundings.cpu)]
         if surroundings.timeout_s is not None:
             words += ["--timeout", f"{surroundings.timeout_s:g}"]
-        # supervise's own few variables are not the program's.
-        for name in tool_environment(os.environ):
-            words += ["--unset", name]
-        for name, value in environment.items():
-            if name != PRELOAD:
-                words += ["--env", f"{name}={value}"]
+        # All others are inherited: everybody on the machine can read a command line.
+        for name in sorted(environment.keys() - clean_environment(environment).keys() - {PRELOAD}):
+            words += ["--env", f"{name}={environment[name]}"]
         if environment.get(PRELOAD):
             words += ["--preload", environment[PRELOAD]]
         return words
 
     def _start(
-        self, words: Sequence[str | Path], scratch: Path, surroundings: Surroundings
+        self,
+        words: Sequence[str | Path],
+        scratch: Path,
+        environment: Mapping[str, str],
+        surroundings: Surroundings,
     ) -> Finished:
         limit_s = surroundings.timeout_s
         with _output(scratch / "stdout") as out, _output(scratch / "stderr") as err:
             try:
                 return self._processes.run(
                     words,
-                    environment=tool_environment(os.environ),
+                    environment=environment,
                     timeout_s=None if limit_s is None else limit_s + _GRACE_S,
                     stdout=out,
                     stderr=err,
