@@ -66,6 +66,8 @@ class Ending:
     """``SIGSEGV``, or None when it exited."""
     wall_s: float
     """Time from start to end, recorder included."""
+    cpu_s: float
+    """User and system time of the program and the children it waited for."""
 
     @property
     def is_crash(self) -> bool:
@@ -193,11 +195,12 @@ def _run(command: Sequence[str], spool: Path, *, follow: bool) -> Ending:
         message = f"{command[0]}: cannot be started: {error.strerror}"
         raise MissingToolError(message) from error
     with _signals_to(process):
-        code = process.wait()
-    wall_s = time.monotonic() - start
+        _, status, usage = os.wait4(process.pid, 0)
+    wall_s, cpu_s = time.monotonic() - start, usage.ru_utime + usage.ru_stime
+    code = process.returncode = os.waitstatus_to_exitcode(status)
     if code < 0:
-        return Ending(None, _signal_name(-code), wall_s)
-    return Ending(code, None, wall_s)
+        return Ending(None, _signal_name(-code), wall_s, cpu_s)
+    return Ending(code, None, wall_s, cpu_s)
 
 
 def _signal_name(number: int) -> str:
@@ -268,6 +271,7 @@ def _metadata(ending: Ending | None) -> dict[str, Any]:
         "exit_status": ending.exit_status if ending else None,
         "signal": ending.signal_name if ending else None,
         "wall_s": round(ending.wall_s, 3) if ending else None,
+        "cpu_s": round(ending.cpu_s, 3) if ending else None,
         "kernel": platform.release(),
         "architecture": platform.machine(),
         "cpu_count": os.cpu_count(),
