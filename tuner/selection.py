@@ -111,12 +111,8 @@ def baselines(trials: Iterable[Trial], relative_to: str) -> Baselines:
     return Baselines(defaults, relative_to)
 
 
-def parse_bound(text: str, relative_to: str) -> Constraint:
+def parse_bound(text: str) -> Constraint:
     """Read a bound such as ``cost=+1%``, ``peak_heap=2GiB`` or ``faults<=100000``.
-
-    Args:
-        text: as written after ``--max``.
-        relative_to: what a change is relative to; only `OWN` makes a difference here.
 
     Raises:
         SpecError: the text is not ``METRIC=LIMIT``, or the metric is unknown.
@@ -125,9 +121,8 @@ def parse_bound(text: str, relative_to: str) -> Constraint:
     if not match:
         message = f"--max {text!r}: write METRIC=LIMIT, such as cost=+1% or peak_heap=2GiB"
         raise SpecError(message)
-    anchor = "own_default" if relative_to == OWN else "default"
     change = _CHANGE.fullmatch(match["limit"])
-    limit = f"{anchor} {change['sign']} {change['percent']} %" if change else match["limit"]
+    limit = f"default {change['sign']} {change['percent']} %" if change else match["limit"]
     return replace(objectives.parse_constraint(f"{match['metric']} <= {limit}"), text=text.strip())
 
 

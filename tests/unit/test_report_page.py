@@ -91,6 +91,14 @@ def test_page_is_well_formed_and_needs_nothing_from_outside(page: Page) -> None:
     assert page.text.count("plotly.js v") == 1
 
 
+def test_page_forbids_the_browser_every_connection(page: Page) -> None:
+    head = page.text.split("<style>", maxsplit=1)[0]
+
+    assert "Content-Security-Policy\" content=\"default-src 'none';" in head
+    assert "connect-src" not in head
+    assert "showSendToCloud: false" in page.text
+
+
 def test_every_chart_has_its_place_and_obeys_the_schema_of_plotly(page: Page) -> None:
     assert page.charts
     for name, chart in page.charts.items():

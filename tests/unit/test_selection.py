@@ -72,14 +72,14 @@ def test_every_trial_is_on_the_front_equal_to_it_or_dominated(pairs: list[tuple[
 
 def test_relative_bound_is_relative_to_the_baseline() -> None:
     compared = selection.baselines(TRIALS, "glibc")
-    bound = selection.parse_bound("cost=-1%", "glibc")
+    bound = selection.parse_bound("cost=-1%")
 
     assert [one.number for one in selection.within(TRIALS, (bound,), compared)] == [1, 3, 4]
 
 
 def test_absolute_bound_takes_units() -> None:
     compared = selection.baselines(TRIALS, "glibc")
-    bound = selection.parse_bound("mean_heap <= 80MiB", "glibc")
+    bound = selection.parse_bound("mean_heap <= 80MiB")
 
     assert [one.number for one in selection.within(TRIALS, (bound,), compared)] == [1, 2, 4]
 
@@ -88,7 +88,7 @@ def test_own_baseline_compares_each_allocator_with_itself() -> None:
     jemalloc = trial(7, Configuration("jemalloc"), 60.0 * MIB, 5000.0)
     tuned = trial(8, Configuration.of("jemalloc", {"tcache": False}), 50.0 * MIB, 5020.0)
     trials = (*TRIALS, jemalloc, tuned)
-    bound = selection.parse_bound("cost=+1%", selection.OWN)
+    bound = selection.parse_bound("cost=+1%")
 
     fitting = selection.within(trials, (bound,), selection.baselines(trials, selection.OWN))
 
@@ -96,7 +96,7 @@ def test_own_baseline_compares_each_allocator_with_itself() -> None:
 
 
 def test_nothing_fits_names_the_nearest_and_the_bound_that_excludes_it() -> None:
-    bounds = [selection.parse_bound(text, "glibc") for text in ("cost=-31%", "mean_heap=96MiB")]
+    bounds = [selection.parse_bound(text) for text in ("cost=-31%", "mean_heap=96MiB")]
 
     with pytest.raises(SelectionError) as caught:
         selection.within(TRIALS, bounds, selection.baselines(TRIALS, "glibc"))
@@ -110,7 +110,7 @@ def test_nothing_fits_names_the_nearest_and_the_bound_that_excludes_it() -> None
 @pytest.mark.parametrize("text", ["cost", "=5", "cost=", "heap=+1%", "cost=cheap", "cost>=5"])
 def test_bad_bound_is_refused(text: str) -> None:
     with pytest.raises(SpecError):
-        selection.parse_bound(text, "glibc")
+        selection.parse_bound(text)
 
 
 def test_baseline_that_was_not_measured_is_refused() -> None:

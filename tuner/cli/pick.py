@@ -99,7 +99,7 @@ def _choose(
     from tuner.objectives import find_objective
 
     names = run.campaign.objectives
-    limits = [selection.parse_bound(text, relative_to) for text in bounds]
+    limits = [selection.parse_bound(text) for text in bounds]
     candidates = [t for t in run.trials if allocator in (None, t.configuration.allocator)]
     if allocator is not None and allocator not in run.campaign.allocators:
         known = ", ".join(run.campaign.allocators)

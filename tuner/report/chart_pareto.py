@@ -267,8 +267,8 @@ def _view_buttons(plot: ParetoPlot) -> dict[str, Any]:
     return {
         "type": "buttons",
         "direction": "right",
-        "x": 1,
-        "xanchor": "right",
+        "x": 0,
+        "xanchor": "left",
         "y": 1.0,
         "yanchor": "bottom",
         "pad": {"b": 6},

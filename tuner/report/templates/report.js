@@ -5,7 +5,12 @@ const NARROW = 600; // pixels below which labels are placed for a phone
 const PAPER = 690; // pixels of the width of a printed page
 const GAP = 28; // pixels between two charts side by side
 const COLUMN = 86; // least pixels for a column of a chart that may scroll sideways
-const config = {displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage"]};
+const config = {
+  displaylogo: false,
+  showSendToCloud: false, // the page holds a user's measurements and stays where it is
+  plotlyServerURL: "",
+  modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
+};
 
 function widthOf(element, isPaper) {
   if (!isPaper) return element.parentElement.clientWidth;
@@ -19,6 +24,9 @@ function fitted(chart, width, isPaper) {
     if (chart.narrow) layout.annotations = chart.narrow;
     layout.font = {...layout.font, size: 11};
   }
+  if (isPaper && chart.columns * COLUMN > width) {
+    layout.xaxis = {...layout.xaxis, tickfont: {size: 7}};
+  }
   return layout;
 }
 
@@ -26,8 +34,9 @@ function drawAll(isPaper) {
   for (const [name, chart] of Object.entries(charts)) {
     const element = document.getElementById(name);
     const width = widthOf(element, isPaper);
-    const bar = isPaper || width < NARROW ? {displayModeBar: false} : {};
-    Plotly.react(element, chart.data, fitted(chart, width, isPaper), {...config, ...bar});
+    const displayModeBar = isPaper || width < NARROW ? false : "hover";
+    const layout = fitted(chart, width, isPaper);
+    Plotly.react(element, chart.data, layout, {...config, displayModeBar});
   }
 }
 
