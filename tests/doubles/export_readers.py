@@ -25,6 +25,7 @@ def systemd_environment(text: str) -> dict[str, str]:
     values = {}
     for match in re.finditer(r'^Environment="((?:[^"\\]|\\.)*)"$', text, re.MULTILINE):
         unquoted = re.sub(r"\\(.)", r"\1", match[1])
+        assert "%" not in unquoted.replace("%%", "")  # a specifier that would be expanded
         name, value = unquoted.replace("%%", "%").split("=", 1)
         values[name] = value
     return values
