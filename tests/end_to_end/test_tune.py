@@ -154,3 +154,15 @@ def test_a_run_folder_that_cannot_be_made_is_named(
 
     assert OutputError.exit_code == tune(trace, tmp_path / "file" / "run")
     assert "cannot be created" in capsys.readouterr().err
+
+
+def test_settings_about_huge_pages_are_searched_only_where_huge_pages_are(
+    finished: Path,
+) -> None:
+    with Store.open(finished) as store:
+        record = store.campaign()
+
+    names = {gene["name"] for gene in record.space}
+    assert record.emulation["thp"] == "never"
+    assert "jemalloc.dirty_decay_ms" in names
+    assert not {"jemalloc.thp", "jemalloc.metadata_thp", "glibc.hugetlb"} & names

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,9 @@ def locate(spec: CampaignSpec) -> Located:
 def _parts(spec: CampaignSpec, located: Located) -> dict[str, tuple[Parameter, ...]]:
     """Return the parameters of every allocator that can act on this trace and machine."""
     host, workload = HostFacts.detect(), _workload(spec)
+    if spec.emulation.thp == "never":
+        # Replays run without huge pages, where settings about them cannot act.
+        host = replace(host, thp_mode="never")
     return {
         name: adapter.parameters(installation, host, workload, spec.space.get(name))
         for name, (adapter, installation) in located.items()
