@@ -92,6 +92,12 @@ def test_scale_keeps_four_digits(kind: Kind, value: float, expected: str) -> Non
     assert expected == scale_for(kind, [value, None, 1.0]).show_with_unit(value)
 
 
+def test_missing_number_is_a_dash_and_not_zero() -> None:
+    scale = scale_for(Kind.BYTES, [MIB])
+
+    assert (scale.show(None), scale.show_with_unit(None)) == ("\N{EN DASH}", "\N{EN DASH}")
+
+
 def test_unknown_column_is_refused() -> None:
     with pytest.raises(SpecError, match="mean_heap"):
         column("heap")
@@ -266,6 +272,16 @@ def test_heap_shows_defaults_first_and_each_pick_once() -> None:
     assert len({curve.title for curve in plot.curves}) == len(plot.curves)
     assert plot.x_title == "trace time (s)"
     assert pick_indices(plot)[:4] == [None] * 4
+
+
+def test_heap_of_a_picked_default_is_one_curve() -> None:
+    run = synthetic_run(n_trials=4)
+
+    plot = heap_plot(run, [Pick("knee", run.trials[0], "")])
+
+    assert plot is not None
+    assert plot.curves[0].title == "glibc default, knee"
+    assert len(plot.curves) == 4
 
 
 def test_heap_of_a_trace_without_time_runs_over_events() -> None:
