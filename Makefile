@@ -12,6 +12,9 @@ TEST_DEPENDENCIES := $(VENV)/.test-dependencies
 FUZZ_SMOKE_SECONDS ?= 10
 FUZZ_SECONDS ?= 600
 
+# Programs, not the modules they share.
+BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py)
+
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-native test-sanitized test-fuzz test-python test-benchmarks \
         lint bench fuzz develop native wheel clean
@@ -77,7 +80,7 @@ test-fuzz: $(BUILD)/fuzz/.built ## each fuzz target for a few seconds
 	scripts/fuzz $(BUILD)/fuzz $(FUZZ_SMOKE_SECONDS)
 
 test-benchmarks: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## each benchmark once, on a toy input
-	@set -e; for benchmark in benchmarks/*.py; do \
+	@set -e; for benchmark in $(BENCHMARKS); do \
 	    echo "$$benchmark --smoke"; $(BIN)/python "$$benchmark" --smoke > /dev/null; done
 
 test-python: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## Python unit and end-to-end tests
@@ -95,7 +98,7 @@ lint: develop $(BUILD)/.packages-lint ## ruff, mypy, clang-format, clang-tidy
 	clang-tidy --quiet -p $(BUILD)/develop $(filter %.c,$(C_SOURCES))
 
 bench: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo $(BUILD)/.packages-bench ## run every benchmark in full
-	@set -e; for benchmark in benchmarks/*.py; do \
+	@set -e; for benchmark in $(BENCHMARKS); do \
 	    echo; echo "== $$benchmark"; $(BIN)/python "$$benchmark"; done
 
 fuzz: $(BUILD)/fuzz/.built ## each fuzz target for ten minutes (FUZZ_SECONDS)
