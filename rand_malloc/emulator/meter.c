@@ -1,6 +1,7 @@
 /* meter.c - reads statm, status, smaps_rollup and getrusage; see meter.h. */
 #include "meter.h"
 #include "clock.h"
+#include "footprint.h"
 #include "latency.h"
 #include "rawsys.h"
 
@@ -141,7 +142,10 @@ void meter_begin_heap(struct replay *replay) {
     uint64_t unused;
     read_text(meter.status);
     read_statm(&outcome->baseline_rss_bytes, &unused); /* once before: touches the code */
+    uint64_t allocator_bytes = footprint_of_allocator(replay->harness_bytes);
     read_statm(&outcome->baseline_rss_bytes, &outcome->baseline_anonymous_bytes);
+    outcome->baseline_rss_bytes -= allocator_bytes;
+    outcome->baseline_anonymous_bytes -= allocator_bytes;
     meter.has_watermark = raw_syscall3(SYS_write, meter.refs, (long)"5", 1) == 1;
 }
 

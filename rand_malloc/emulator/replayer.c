@@ -27,6 +27,7 @@ void *map_populated(struct replay *replay, uint64_t bytes, const char *what) {
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (address < 0 && address > -4096)
         setup_fail(replay, what, address);
+    replay->harness_bytes += (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     return (void *)address;
 }
 

@@ -37,7 +37,8 @@ struct replay {
     uint64_t seed;
     bool is_free_running;
     bool takes_samples;
-    bool is_empty; /* replays nothing */
+    uint64_t harness_bytes; /* of map_populated, so far */
+    bool is_empty;          /* replays nothing */
 };
 
 /* The hidden argument that makes rand_malloc a replayer. */

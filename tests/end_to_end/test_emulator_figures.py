@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.traces import TraceMaker, write_mixed_trace
+from tuner.allocators import get_allocator
 from tuner.resources import native_file
 from tuner.workload.trace import Op
 
@@ -22,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 PAGE = 4096
 SECOND_NS = 10**9
+FOOTPRINT = 16 * PAGE
+"""What libc holds before the first block, at most."""
 COUNTS = struct.Struct("<4Q")
 """struct plugin_counts: magic, outside, own, waiting."""
 
@@ -49,8 +52,8 @@ def large_block(tmp_path: Path) -> Path:
 def test_heap_of_one_mapped_block(large_block: Path) -> None:
     """Peak, time-weighted mean, faults and system calls of one mmap and one munmap."""
     result = replay(large_block, "--runs", "memory")
-    assert result["peak_heap_bytes"] == pytest.approx(64 * MIB, abs=8 * PAGE)
-    assert result["mean_heap_bytes"] == pytest.approx(8 * MIB, abs=8 * PAGE)
+    assert result["peak_heap_bytes"] == pytest.approx(64 * MIB, abs=FOOTPRINT)
+    assert result["mean_heap_bytes"] == pytest.approx(8 * MIB, abs=FOOTPRINT)
     assert result["mean_live_bytes"] == pytest.approx(8 * MIB)
     assert result["faults"] == pytest.approx(64 * MIB / PAGE, abs=8)
     assert result["syscalls"]["mmap"] == result["syscalls"]["munmap"] == 1
@@ -61,7 +64,7 @@ def test_heap_of_one_mapped_block(large_block: Path) -> None:
 def test_untouched_memory_is_not_resident(large_block: Path, touch: str, pages: int) -> None:
     """Only what the policy writes, and libc's header, becomes resident."""
     result = replay(large_block, "--runs", "memory", "--touch", touch)
-    assert result["peak_heap_bytes"] <= (pages + 8) * PAGE
+    assert result["peak_heap_bytes"] <= pages * PAGE + FOOTPRINT
 
 
 def test_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
@@ -74,6 +77,52 @@ def test_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
     result = replay(maker.write(tmp_path / "spike.trace"), "--runs", "memory")
     assert result["peak_heap_bytes"] > 32 * MIB
     assert max(result["curve"]["heap_bytes"]) < 32 * MIB
+
+
+def preload(name: str) -> list[str]:
+    """Return the options that replay under an allocator."""
+    library = get_allocator(name).locate().library
+    return ["--preload", str(library)] if library else []
+
+
+@pytest.fixture
+def steady_blocks(tmp_path: Path) -> Path:
+    """6 MiB that stay, in blocks of 512 bytes."""
+    maker = TraceMaker()
+    for _ in range(12 * 1024):
+        maker.allocate(512)
+    return maker.write(tmp_path / "steady.trace")
+
+
+@pytest.mark.parametrize("thp", ["never", "keep"])
+def test_heap_holds_what_is_live_whatever_the_allocator_took_before(
+    steady_blocks: Path, thp: str
+) -> None:
+    """Memory that an allocator takes while starting is heap; the baseline has none of it."""
+    large_pages = {
+        "glibc": "GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
+        "tcmalloc": "TCMALLOC_AGGRESSIVE_DECOMMIT=0",
+        "jemalloc": "MALLOC_CONF=thp:always",
+        "mimalloc": "MIMALLOC_LARGE_OS_PAGES=1",
+    }
+    baselines = set()
+    for name, setting in large_pages.items():
+        options = ["--runs", "memory", "--thp", thp, "--env", setting]
+        result = replay(steady_blocks, *options, *preload(name))
+        assert result["mean_heap_bytes"] >= result["mean_live_bytes"]
+        assert result["peak_heap_bytes"] >= result["peak_live_bytes"]
+        baselines.add(result["baseline_bytes"])
+    assert max(baselines) - min(baselines) <= 16 * PAGE
+
+
+def test_a_large_footprint_at_start_shows_in_a_tiny_program(tmp_path: Path) -> None:
+    """Tcmalloc holds megabytes before the first block; glibc does not."""
+    maker = TraceMaker()
+    maker.free(maker.allocate(16))
+    trace = maker.write(tmp_path / "tiny.trace")
+    glibc = replay(trace, "--runs", "memory")
+    tcmalloc = replay(trace, "--runs", "memory", *preload("tcmalloc"))
+    assert tcmalloc["peak_heap_bytes"] > glibc["peak_heap_bytes"] + MIB
 
 
 def test_threads_and_their_stacks_are_no_heap(tmp_path: Path) -> None:
