@@ -24,6 +24,7 @@ from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluato
 from tuner.measure.instruments import ask_emulator, find_instruments
 from tuner.objectives import parse_constraint
 from tuner.output import write_text
+from tuner.resources import native_file
 from tuner.search import population_for
 from tuner.space import Parameter, Space, joint_space
 from tuner.spec import AllocatorFile, CampaignSpec, dump_campaign
@@ -184,11 +185,16 @@ def make_record(
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of all that may change a number or a proposal."""
+    """Return the versions of all that may change a number or a proposal.
+
+    The emulator's is followed by the head of its digest: another build of it
+    measures other numbers.
+    """
     libraries = {name: metadata.version(name) for name in _LIBRARIES}
+    emulator = ask_emulator("--version").strip().removeprefix("rand_malloc ")
     return {
         "malloc-tuner": tuner.__version__,
-        "rand_malloc": ask_emulator("--version").strip().removeprefix("rand_malloc "),
+        "rand_malloc": f"{emulator} {_digest(native_file('rand_malloc'))[:12]}",
         "python": platform.python_version(),
         **libraries,
     }
