@@ -109,6 +109,24 @@ def test_front_of_other_objectives(kept: Run, capsys: pytest.CaptureFixture[str]
     ]
 
 
+def test_all_trials_stand_behind_front_and_defaults(
+    kept: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = json.loads(call(capsys, "front", kept.folder, "--all", "--format", "json"))["rows"]
+
+    points = selection.front(kept.trials, kept.campaign.objectives)
+    first = [point.trial.number for point in points]
+    defaults = [n for n in range(4) if n not in first]
+    numbers = [row["trial"] for row in rows]
+    assert numbers[: len(first) + len(defaults)] == first + defaults
+    rest = numbers[len(first) + len(defaults) :]
+    assert rest == sorted(rest)
+    assert sorted(numbers) == [trial.number for trial in kept.trials]
+    for row in rows:
+        assert row["reason"] == kept.trial(row["trial"]).reason
+        assert (row["measured"]["mean_heap_bytes"] is None) == (row["reason"] is not None)
+
+
 def test_front_relative_to_own_default(kept: Run) -> None:
     table = front_table(kept, ("mean_heap", "cost"), relative_to="own")
 

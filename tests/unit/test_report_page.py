@@ -62,11 +62,14 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.visible).split())
 
     @property
+    def chart_text(self) -> str:
+        pattern = r'<script type="application/json" id="charts">(.*?)</script>'
+        (found,) = re.findall(pattern, self.text, re.DOTALL)
+        return str(found)
+
+    @property
     def charts(self) -> dict[str, dict[str, object]]:
-        (found,) = re.findall(
-            r'<script type="application/json" id="charts">(.*?)</script>', self.text, re.DOTALL
-        )
-        charts: dict[str, dict[str, object]] = json.loads(found)
+        charts: dict[str, dict[str, object]] = json.loads(self.chart_text)
         return charts
 
 
@@ -89,6 +92,10 @@ def test_page_is_well_formed_and_needs_nothing_from_outside(page: Page) -> None:
     assert page.links == []
     assert "@import" not in page.text.split("<script", maxsplit=1)[0]
     assert page.text.count("plotly.js v") == 1
+
+
+def test_data_cannot_end_the_element_it_stands_in(page: Page) -> None:
+    assert "<" not in page.chart_text
 
 
 def test_page_forbids_the_browser_every_connection(page: Page) -> None:
