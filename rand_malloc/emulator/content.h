@@ -23,7 +23,7 @@
 #define CONTENT_INTACT UINT64_MAX
 
 #define CONTENT_GOLDEN_GAMMA UINT64_C(0x9e3779b97f4a7c15) /* SplitMix64's increment */
-#define CONTENT_WORD         8u
+#define CONTENT_WORD         UINT64_C(8)
 
 static inline uint64_t content_mix(uint64_t value) {
     value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -21,7 +21,7 @@
 #define NO_TURN       UINT64_MAX
 #define NO_THREAD     UINT32_MAX /* no thread, no lane */
 #define OP_SIZE_LIMIT (UINT64_C(1) << 48)
-#define PAGE_BYTES    4096u
+#define PAGE_BYTES    UINT64_C(4096)
 
 /* File descriptors the replayer inherits. */
 enum {

@@ -196,10 +196,10 @@ static bool write_plan(struct draft_plan *draft, const struct plan *header) {
 }
 
 static bool allocate_notes(struct workload *workload, const struct plan *plan) {
-    size_t samples = 3 * (WORKLOAD_SAMPLES + 2) * sizeof(uint64_t);
+    size_t samples = 3 * (WORKLOAD_SAMPLES + 2);
     workload->event_of_op = large_alloc(plan->n_ops + 1, sizeof(uint32_t));
-    workload->sample_ns = malloc(samples);
-    workload->sample_live = malloc(samples);
+    workload->sample_ns = calloc(samples, sizeof(uint64_t));
+    workload->sample_live = calloc(samples, sizeof(uint64_t));
     return workload->event_of_op && workload->sample_ns && workload->sample_live;
 }
 
@@ -255,9 +255,12 @@ int workload_load(const char *path, struct workload *workload) {
     struct trace_info info;
     trace_get_info(reader, &info);
     struct trace_event *events = large_alloc(info.n_events + 1, sizeof *events);
-    int code = events == NULL ? complain(EXIT_TRACE, path,
-                                         "not enough memory for %" PRIu64 " events", info.n_events)
-                              : read_events(reader, path, &info, events);
+    if (events == NULL) {
+        trace_close(reader);
+        return complain(EXIT_TRACE, path, "not enough memory for %" PRIu64 " events",
+                        info.n_events);
+    }
+    int code = read_events(reader, path, &info, events);
     trace_close(reader);
     if (code == 0)
         code = workload_from_events(events, &info, workload);

@@ -81,15 +81,25 @@ static int count_with(struct attempt *attempt, const struct command *prefix) {
     return code;
 }
 
+/* Leaves in attempt->reason why nothing worked: what was missing, or the complaints of the
+ * first and, if it is another, of the last variant. */
+static void explain_attempt(struct attempt *attempt, const char *first, const char *missing) {
+    char last[sizeof attempt->reason];
+    snprintf(last, sizeof last, "%s", missing[0] != '\0' ? missing : attempt->reason);
+    if (first[0] == '\0' || strcmp(first, last) == 0)
+        snprintf(attempt->reason, sizeof attempt->reason, "%s", last);
+    else
+        snprintf(attempt->reason, sizeof attempt->reason, "%.290s; %.290s", first, last);
+}
+
 /* Tries the variants of one instrument.  EXIT_INSTRUMENT: it does not work here. */
 static int try_instrument(struct attempt *attempt) {
-    char reason[600];
+    char reason[600], first[600] = "";
     for (int variant = 0;; variant++) {
         struct command prefix = {.n_words = 0};
         reason[0] = '\0';
         if (!attempt->instrument->wrap(attempt->options, variant, &prefix, reason, sizeof reason)) {
-            if (reason[0] != '\0')
-                snprintf(attempt->reason, sizeof attempt->reason, "%s", reason);
+            explain_attempt(attempt, first, reason);
             command_release(&prefix);
             return EXIT_INSTRUMENT;
         }
@@ -98,6 +108,8 @@ static int try_instrument(struct attempt *attempt) {
         command_release(&prefix);
         if (!attempt->is_unavailable)
             return code;
+        if (variant == 0)
+            snprintf(first, sizeof first, "%s", attempt->reason);
     }
 }
 
