@@ -12,39 +12,35 @@
 #include <string.h>
 #include <unistd.h>
 
-static inline void record_new_block(enum trace_op op, enum trace_api api, void *block,
-                                    size_t size) {
+static inline void record_new_block(enum record_short code, void *block, size_t size) {
     if (!real_is_foreign(block))
-        record(record_place(op, api, 0, block), size, clock_stamp());
+        record(code, block, size, clock_stamp());
 }
 
 static void record_aligned(enum trace_api api, void *block, size_t alignment, size_t size) {
     if (real_is_foreign(block) || alignment == 0)
         return;
     unsigned align_log2 = (unsigned)__builtin_ctzl(alignment);
-    record(record_place(TRACE_ALIGNED, api, align_log2, block), size, clock_stamp());
-}
-
-static inline void record_end(enum trace_api api, void *block) {
-    record(record_place(TRACE_FREE, api, 0, block), 0, clock_stamp());
+    lanes_record_slowly(RECORD_CODE(TRACE_ALIGNED, api), align_log2, (uintptr_t)block, size,
+                        clock_stamp());
 }
 
 RECORDER_EXPORT void *malloc(size_t size) {
     void *block = real.malloc(size);
-    record_new_block(TRACE_MALLOC, TRACE_API_MALLOC, block, size);
+    record_new_block(SHORT_MALLOC, block, size);
     return block;
 }
 
 RECORDER_EXPORT void free(void *block) {
     if (real_is_foreign(block))
         return;
-    record_end(TRACE_API_FREE, block);
+    record(SHORT_FREE, block, 0, clock_stamp());
     real.free(block);
 }
 
 RECORDER_EXPORT void *calloc(size_t n, size_t size) {
     void *block = real.calloc(n, size);
-    record_new_block(TRACE_CALLOC, TRACE_API_CALLOC, block, n * size);
+    record_new_block(SHORT_CALLOC, block, n * size);
     return block;
 }
 
@@ -57,25 +53,25 @@ static RECORDER_COLD void *leave_arena(void *block, size_t size) {
     return moved;
 }
 
-static void *change_block(enum trace_api api, void *block, size_t size) {
+static inline void *change_block(enum record_short of_null, enum record_short of_block, void *block,
+                                 size_t size) {
     if (block == NULL) {
         void *new_block = real.realloc(NULL, size);
-        record_new_block(TRACE_MALLOC, api, new_block, size);
+        record_new_block(of_null, new_block, size);
         return new_block;
     }
     if (real_is_arena(block))
         return leave_arena(block, size);
-    uint64_t code = (uint64_t)RECORD_REALLOC_BEGIN << RECORD_CODE_SHIFT;
-    record(code | ((uintptr_t)block & RECORD_ADDRESS_MASK), 0, clock_stamp());
+    record(SHORT_REALLOC_BEGIN, block, 0, clock_stamp());
     void *moved = real.realloc(block, size);
     /* NULL for size 0 is a free (glibc); else a failure, which the builder undoes. */
-    enum trace_op op = moved == NULL && size == 0 ? TRACE_FREE : TRACE_REALLOC;
-    record(record_place(op, api, 0, moved), size, clock_stamp());
+    record(moved == NULL && size == 0 ? SHORT_REALLOC_TO_ZERO : of_block, moved, size,
+           clock_stamp());
     return moved;
 }
 
 RECORDER_EXPORT void *realloc(void *block, size_t size) {
-    return change_block(TRACE_API_REALLOC, block, size);
+    return change_block(SHORT_REALLOC_OF_NULL, SHORT_REALLOC, block, size);
 }
 
 RECORDER_EXPORT void *reallocarray(void *block, size_t n, size_t size) {
@@ -84,7 +80,7 @@ RECORDER_EXPORT void *reallocarray(void *block, size_t n, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    return change_block(TRACE_API_REALLOCARRAY, block, bytes);
+    return change_block(SHORT_REALLOCARRAY_OF_NULL, SHORT_REALLOCARRAY, block, bytes);
 }
 
 /* The allocator may round an alignment up to a power of two; so does the record. */
@@ -144,7 +140,7 @@ RECORDER_EXPORT void free_sized(void *block, size_t size) {
     (void)size;
     if (real_is_foreign(block))
         return;
-    record_end(TRACE_API_FREE_SIZED, block);
+    record(SHORT_FREE_SIZED, block, 0, clock_stamp());
     real.free(block);
 }
 

@@ -46,11 +46,11 @@ static RECORDER_COLD void *new_aligned_or_throw(const char *name, size_t size, s
     return function(size, alignment);
 }
 
-static inline void *take(enum trace_api api, size_t size) {
+static inline void *take(enum record_short code, size_t size) {
     size_t bytes = size == 0 ? 1 : size; /* every new is a distinct block */
     void *block = real.malloc(bytes);
     if (!real_is_foreign(block))
-        record(record_place(TRACE_MALLOC, api, 0, block), bytes, clock_stamp());
+        record(code, block, bytes, clock_stamp());
     return block;
 }
 
@@ -61,15 +61,15 @@ static inline void *take_aligned(enum trace_api api, size_t size, size_t alignme
     bytes = bytes == 0 ? alignment : bytes;
     void *block = real.aligned_alloc(alignment, bytes);
     if (!real_is_foreign(block))
-        record(record_place(TRACE_ALIGNED, api, (unsigned)__builtin_ctzl(alignment), block), bytes,
-               clock_stamp());
+        lanes_record_slowly(RECORD_CODE(TRACE_ALIGNED, api), (unsigned)__builtin_ctzl(alignment),
+                            (uintptr_t)block, bytes, clock_stamp());
     return block;
 }
 
-static inline void give(enum trace_api api, void *block) {
+static inline void give(enum record_short code, void *block) {
     if (real_is_foreign(block))
         return;
-    record(record_place(TRACE_FREE, api, 0, block), 0, clock_stamp());
+    record(code, block, 0, clock_stamp());
     real.free(block);
 }
 
@@ -79,12 +79,12 @@ static inline void give(enum trace_api api, void *block) {
     RECORDER_EXPORT result function(__VA_ARGS__)
 
 OPERATOR(void *, new_one, "_Znwm", size_t size) {
-    void *block = take(TRACE_API_NEW, size);
+    void *block = take(SHORT_NEW, size);
     return block != NULL ? block : new_or_throw("_Znwm", size);
 }
 
 OPERATOR(void *, new_array, "_Znam", size_t size) {
-    void *block = take(TRACE_API_NEW_ARRAY, size);
+    void *block = take(SHORT_NEW_ARRAY, size);
     return block != NULL ? block : new_or_throw("_Znam", size);
 }
 
@@ -119,12 +119,12 @@ static RECORDER_COLD void *new_aligned_nothrow(const char *name, size_t size, si
 }
 
 OPERATOR(void *, new_one_nothrow, "_ZnwmRKSt9nothrow_t", size_t size, const void *tag) {
-    void *block = take(TRACE_API_NEW, size);
+    void *block = take(SHORT_NEW, size);
     return block != NULL ? block : new_nothrow("_ZnwmRKSt9nothrow_t", size, tag);
 }
 
 OPERATOR(void *, new_array_nothrow, "_ZnamRKSt9nothrow_t", size_t size, const void *tag) {
-    void *block = take(TRACE_API_NEW_ARRAY, size);
+    void *block = take(SHORT_NEW_ARRAY, size);
     return block != NULL ? block : new_nothrow("_ZnamRKSt9nothrow_t", size, tag);
 }
 
@@ -145,20 +145,20 @@ OPERATOR(void *, new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t"
 }
 
 /* All forms of delete: the arguments behind the block do not matter to us. */
-#define DELETE(function, name, api)                                                                \
+#define DELETE(function, name, code)                                                               \
     OPERATOR(void, function, name, void *block) {                                                  \
-        give(api, block);                                                                          \
+        give(code, block);                                                                         \
     }
 
-DELETE(delete_one, "_ZdlPv", TRACE_API_DELETE)
-DELETE(delete_array, "_ZdaPv", TRACE_API_DELETE_ARRAY)
-DELETE(delete_one_nothrow, "_ZdlPvRKSt9nothrow_t", TRACE_API_DELETE)
-DELETE(delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", TRACE_API_DELETE_ARRAY)
-DELETE(delete_one_sized, "_ZdlPvm", TRACE_API_DELETE_SIZED)
-DELETE(delete_array_sized, "_ZdaPvm", TRACE_API_DELETE_SIZED)
-DELETE(delete_one_aligned, "_ZdlPvSt11align_val_t", TRACE_API_DELETE)
-DELETE(delete_array_aligned, "_ZdaPvSt11align_val_t", TRACE_API_DELETE_ARRAY)
-DELETE(delete_one_sized_aligned, "_ZdlPvmSt11align_val_t", TRACE_API_DELETE_SIZED)
-DELETE(delete_array_sized_aligned, "_ZdaPvmSt11align_val_t", TRACE_API_DELETE_SIZED)
-DELETE(delete_one_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", TRACE_API_DELETE)
-DELETE(delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", TRACE_API_DELETE_ARRAY)
+DELETE(delete_one, "_ZdlPv", SHORT_DELETE)
+DELETE(delete_array, "_ZdaPv", SHORT_DELETE_ARRAY)
+DELETE(delete_one_nothrow, "_ZdlPvRKSt9nothrow_t", SHORT_DELETE)
+DELETE(delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", SHORT_DELETE_ARRAY)
+DELETE(delete_one_sized, "_ZdlPvm", SHORT_DELETE_SIZED)
+DELETE(delete_array_sized, "_ZdaPvm", SHORT_DELETE_SIZED)
+DELETE(delete_one_aligned, "_ZdlPvSt11align_val_t", SHORT_DELETE)
+DELETE(delete_array_aligned, "_ZdaPvSt11align_val_t", SHORT_DELETE_ARRAY)
+DELETE(delete_one_sized_aligned, "_ZdlPvmSt11align_val_t", SHORT_DELETE_SIZED)
+DELETE(delete_array_sized_aligned, "_ZdaPvmSt11align_val_t", SHORT_DELETE_SIZED)
+DELETE(delete_one_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", SHORT_DELETE)
+DELETE(delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", SHORT_DELETE_ARRAY)

@@ -42,14 +42,15 @@ static void unlock_lanes(void) {
 static void restart_lane(struct lane *lane, uint64_t stamp) {
     uint64_t sequence = (lane->state >> 32) + 1;
     lane->first_stamp = stamp;
-    lane->base_stamp = stamp;
+    lane->last_stamp = stamp;
+    lane->last_address = 0;
     lane->clock_ns = clock_monotonic_ns();
     __atomic_store_n(&lane->state, sequence << 32, __ATOMIC_RELEASE);
 }
 
 /* Copies the buffer into its own stride and empties it. */
 static bool archive_lane(struct lane *lane, uint64_t stamp) {
-    size_t n_bytes = LANE_HEADER_BYTES + (uint32_t)lane->state * sizeof(struct record);
+    size_t n_bytes = LANE_HEADER_BYTES + (uint32_t)lane->state * sizeof lane->words[0];
     int error = process_write(lane, n_bytes, process_take_stride() * SPOOL_STRIDE_BYTES);
     if (error != 0) {
         own_lane = NULL;
@@ -60,34 +61,46 @@ static bool archive_lane(struct lane *lane, uint64_t stamp) {
     return true;
 }
 
-static void append(struct lane *lane, uint64_t place, uint64_t when) {
+/* Both words become visible at once. */
+static void append(struct lane *lane, unsigned code, uint64_t address, uint64_t second) {
     uint64_t state = lane->state;
-    lane->records[(uint32_t)state] = (struct record){place, when};
-    __atomic_store_n(&lane->state, state + 1, __ATOMIC_RELEASE);
+    uint64_t *words = &lane->words[(uint32_t)state];
+    words[0] = RECORD_LONG | (uint64_t)code << LONG_CODE_SHIFT | address << LONG_ADDRESS_SHIFT;
+    words[1] = second;
+    __atomic_store_n(&lane->state, state + 2, __ATOMIC_RELEASE);
 }
 
-void lanes_record_slowly(uint64_t place, uint64_t size, uint64_t stamp) {
+static void append_record(struct lane *lane, unsigned code, unsigned align_log2, uint64_t address,
+                          uint64_t size, uint64_t stamp) {
+    if ((stamp - lane->last_stamp) >> LONG_ELAPSED_BITS != 0) {
+        append(lane, RECORD_CLOCK, 0, stamp);
+        lane->last_stamp = stamp;
+    }
+    if (size >> LONG_SIZE_BITS != 0) {
+        append(lane, RECORD_SIZE, 0, size);
+        size = 0;
+    }
+    append(lane, code, address,
+           size | (uint64_t)align_log2 << LONG_ALIGN_SHIFT |
+               (stamp - lane->last_stamp) << LONG_ELAPSED_SHIFT);
+    lane->last_stamp = stamp;
+    lane->last_address = address;
+}
+
+void lanes_record_slowly(unsigned code, unsigned align_log2, uint64_t address, uint64_t size,
+                         uint64_t stamp) {
     enum {
-        MOST_RECORDS = 3
+        MOST_WORDS = 6
     }; /* clock, size, the record itself */
     int saved_errno = errno;
     struct lane *lane = own_lane;
     if (lane == NULL)
         lane = lanes_attach();
-    if (lane != NULL && (uint32_t)lane->state > LANE_RECORDS - MOST_RECORDS &&
+    if (lane != NULL && (uint32_t)lane->state > LANE_WORDS - MOST_WORDS &&
         !archive_lane(lane, stamp))
         lane = NULL;
-    if (lane != NULL) {
-        if ((stamp - lane->base_stamp) >> 32 != 0) {
-            append(lane, (uint64_t)RECORD_CLOCK << RECORD_CODE_SHIFT, stamp);
-            lane->base_stamp = stamp;
-        }
-        if (size >> 32 != 0) {
-            append(lane, (uint64_t)RECORD_SIZE << RECORD_CODE_SHIFT, size);
-            size = 0;
-        }
-        append(lane, place, size | (stamp - lane->base_stamp) << RECORD_ELAPSED_SHIFT);
-    }
+    if (lane != NULL)
+        append_record(lane, code, align_log2, address, size, stamp);
     errno = saved_errno;
 }
 
@@ -134,7 +147,7 @@ static struct lane *make_lane(uint64_t stamp) {
 }
 
 static void record_thread(enum trace_op op, uint64_t stamp) {
-    record(record_place(op, TRACE_API_THREAD, 0, NULL), 0, stamp);
+    lanes_record_slowly(RECORD_CODE(op, TRACE_API_THREAD), 0, 0, 0, stamp);
 }
 
 struct lane *lanes_attach(void) {

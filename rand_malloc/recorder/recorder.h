@@ -11,7 +11,6 @@
 
 #include "clock.h"
 #include "spool.h"
-#include "trace.h" /* enum trace_op, enum trace_api */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,8 +25,9 @@ extern RECORDER_HIDDEN __thread struct lane *own_lane __attribute__((tls_model("
 /* Gives this thread a lane; NULL when recording is off.  Keeps errno. */
 RECORDER_HIDDEN RECORDER_COLD struct lane *lanes_attach(void);
 
-/* The rare record: no lane yet, buffer full, long pause or giant size. */
-RECORDER_HIDDEN RECORDER_COLD void lanes_record_slowly(uint64_t place, uint64_t size,
+/* The rare record: no lane yet, buffer full, long pause, big size, far address. */
+RECORDER_HIDDEN RECORDER_COLD void lanes_record_slowly(unsigned code, unsigned align_log2,
+                                                       uint64_t address, uint64_t size,
                                                        uint64_t stamp);
 
 /* Forgets all lanes: in a new process. */
@@ -48,29 +48,32 @@ RECORDER_HIDDEN uint64_t process_take_stride(void);
 /* Writes into the spool; 0 or an errno. */
 RECORDER_HIDDEN int process_write(const void *bytes, size_t n_bytes, uint64_t offset);
 
-static inline uint64_t record_place(enum trace_op op, enum trace_api api, unsigned align_log2,
-                                    const void *block) {
-    unsigned code = (unsigned)op | (unsigned)api << 3;
-    return ((uint64_t)(uintptr_t)block & RECORD_ADDRESS_MASK) |
-           (uint64_t)code << RECORD_CODE_SHIFT | (uint64_t)align_log2 << RECORD_ALIGN_SHIFT;
-}
-
-/* Appends one record to this thread's buffer: two stores and a counter. */
-static inline void record(uint64_t place, uint64_t size, uint64_t stamp) {
+/* Appends one record to this thread's buffer: a word, what the next one is
+ * relative to, and a counter. */
+static inline void record(enum record_short code, const void *block, size_t size, uint64_t stamp) {
+    const uint64_t reach = UINT64_C(1) << (63 - SHORT_ADDRESS_SHIFT + ADDRESS_UNIT_BITS);
+    uint64_t address = (uintptr_t)block;
     struct lane *lane = own_lane;
     if (__builtin_expect(lane != NULL, 1)) {
         uint64_t state = lane->state;
-        uint64_t elapsed = stamp - lane->base_stamp;
+        uint64_t elapsed = stamp - lane->last_stamp;
+        uint64_t distance = address - lane->last_address;
+        uint64_t is_long = elapsed >> SHORT_ELAPSED_BITS | size >> SHORT_SIZE_BITS |
+                           (distance + reach) / (2 * reach) |
+                           (distance & ((1 << ADDRESS_UNIT_BITS) - 1));
         uint32_t n = (uint32_t)state;
-        if (__builtin_expect(n < LANE_RECORDS && ((elapsed | size) >> 32) == 0, 1)) {
-            lane->records[n].place = place;
-            lane->records[n].when = size | elapsed << RECORD_ELAPSED_SHIFT;
+        if (__builtin_expect(n < LANE_WORDS && is_long == 0, 1)) {
+            lane->words[n] = (uint64_t)code | size << SHORT_SIZE_SHIFT |
+                             elapsed << SHORT_ELAPSED_SHIFT |
+                             distance >> ADDRESS_UNIT_BITS << SHORT_ADDRESS_SHIFT;
+            lane->last_stamp = stamp;
+            lane->last_address = address;
             /* Behind the record: a killed process never shows a half-written one. */
             __atomic_store_n(&lane->state, state + 1, __ATOMIC_RELEASE);
             return;
         }
     }
-    lanes_record_slowly(place, size, stamp);
+    lanes_record_slowly(record_codes[code], 0, address, size, stamp);
 }
 
 #endif

@@ -21,6 +21,8 @@
 #ifndef MALLOC_TUNER_RECORDER_SPOOL_H
 #define MALLOC_TUNER_RECORDER_SPOOL_H
 
+#include "trace.h" /* enum trace_op, enum trace_api */
+
 #include <stdint.h>
 
 #define SPOOL_MAGIC      "MTSPOOL\n"
@@ -56,49 +58,109 @@ struct spool_header {
 };
 _Static_assert(sizeof(struct spool_header) <= SPOOL_STRIDE_BYTES, "one stride holds it");
 
-/* place = address in the low 48 bits, code, align_log2
- * when  = size in the low 32 bits, stamp less the last clock of the lane above */
-struct record {
-    uint64_t place;
-    uint64_t when;
+/* A record is one word, or two when the one is too small.
+ *
+ *   short  bits  0..3   enum record_short
+ *          bits  4..17  size
+ *          bits 18..33  stamp less that of the record before
+ *          bits 34..63  address less that of the record before, in units of 8, signed
+ *   long   bits  0..3   RECORD_LONG
+ *          bits  4..11  op | api << 3 of trace.h, or a mark below
+ *          bits 16..63  address
+ *          second word, bits 0..31 size, 32..37 align_log2, 38..63 stamp difference;
+ *          of a mark: its value
+ *
+ * So most records take 8 bytes, which matters: what recording costs is mainly
+ * what the kernel needs to take these bytes.
+ */
+enum {
+    RECORD_LONG = 15,
+    SHORT_SIZE_SHIFT = 4,
+    SHORT_SIZE_BITS = 14,
+    SHORT_ELAPSED_SHIFT = 18,
+    SHORT_ELAPSED_BITS = 16,
+    SHORT_ADDRESS_SHIFT = 34,
+    ADDRESS_UNIT_BITS = 3,
+    LONG_CODE_SHIFT = 4,
+    LONG_ADDRESS_SHIFT = 16,
+    LONG_SIZE_BITS = 32,
+    LONG_ALIGN_SHIFT = 32,
+    LONG_ALIGN_BITS = 6,
+    LONG_ELAPSED_SHIFT = 38,
+    LONG_ELAPSED_BITS = 26,
 };
-_Static_assert(sizeof(struct record) == 16, "four records to a cache line");
+
+/* Marks: op 7 is none of trace.h. */
+enum {
+    RECORD_CLOCK = 7 | 0 << 3,         /* value: a whole stamp, the clock from here on */
+    RECORD_SIZE = 7 | 1 << 3,          /* value: a whole size, for the next record */
+    RECORD_REALLOC_BEGIN = 7 | 2 << 3, /* no mark but a record: the address is given up
+                                        * unless the realloc fails */
+};
+
+/* Short codes: the calls worth one. */
+enum record_short {
+    SHORT_MALLOC,
+    SHORT_CALLOC,
+    SHORT_FREE,
+    SHORT_FREE_SIZED,
+    SHORT_NEW,
+    SHORT_NEW_ARRAY,
+    SHORT_DELETE,
+    SHORT_DELETE_ARRAY,
+    SHORT_DELETE_SIZED,
+    SHORT_REALLOC_BEGIN,
+    SHORT_REALLOC,
+    SHORT_REALLOC_OF_NULL,
+    SHORT_REALLOC_TO_ZERO,
+    SHORT_REALLOCARRAY,
+    SHORT_REALLOCARRAY_OF_NULL,
+    N_SHORT
+};
+_Static_assert((int)N_SHORT <= (int)RECORD_LONG, "the last code marks a long record");
+
+#define RECORD_CODE(op, api) ((uint8_t)((unsigned)(op) | (unsigned)(api) << 3))
+
+static const uint8_t record_codes[N_SHORT] = {
+    [SHORT_MALLOC] = RECORD_CODE(TRACE_MALLOC, TRACE_API_MALLOC),
+    [SHORT_CALLOC] = RECORD_CODE(TRACE_CALLOC, TRACE_API_CALLOC),
+    [SHORT_FREE] = RECORD_CODE(TRACE_FREE, TRACE_API_FREE),
+    [SHORT_FREE_SIZED] = RECORD_CODE(TRACE_FREE, TRACE_API_FREE_SIZED),
+    [SHORT_NEW] = RECORD_CODE(TRACE_MALLOC, TRACE_API_NEW),
+    [SHORT_NEW_ARRAY] = RECORD_CODE(TRACE_MALLOC, TRACE_API_NEW_ARRAY),
+    [SHORT_DELETE] = RECORD_CODE(TRACE_FREE, TRACE_API_DELETE),
+    [SHORT_DELETE_ARRAY] = RECORD_CODE(TRACE_FREE, TRACE_API_DELETE_ARRAY),
+    [SHORT_DELETE_SIZED] = RECORD_CODE(TRACE_FREE, TRACE_API_DELETE_SIZED),
+    [SHORT_REALLOC_BEGIN] = RECORD_REALLOC_BEGIN,
+    [SHORT_REALLOC] = RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOC),
+    [SHORT_REALLOC_OF_NULL] = RECORD_CODE(TRACE_MALLOC, TRACE_API_REALLOC),
+    [SHORT_REALLOC_TO_ZERO] = RECORD_CODE(TRACE_FREE, TRACE_API_REALLOC),
+    [SHORT_REALLOCARRAY] = RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOCARRAY),
+    [SHORT_REALLOCARRAY_OF_NULL] = RECORD_CODE(TRACE_MALLOC, TRACE_API_REALLOCARRAY),
+};
 
 enum {
-    RECORD_CODE_SHIFT = 48,
-    RECORD_ALIGN_SHIFT = 56,
-    RECORD_ELAPSED_SHIFT = 32,
-};
-#define RECORD_ADDRESS_MASK ((UINT64_C(1) << RECORD_CODE_SHIFT) - 1)
-
-/* A code is op | api << 3 of trace.h; op 7 is none of those and marks: */
-enum {
-    RECORD_CLOCK = 7 | 0 << 3,         /* when = a whole stamp, the new clock of the lane */
-    RECORD_SIZE = 7 | 1 << 3,          /* when = a whole size, for the next record */
-    RECORD_REALLOC_BEGIN = 7 | 2 << 3, /* address is given up unless the realloc fails */
-};
-
-enum {
-    LANE_HEADER_BYTES = 64,
-    LANE_RECORDS = (SPOOL_STRIDE_BYTES - LANE_HEADER_BYTES) / 16,
+    LANE_HEADER_BYTES = 128,
+    LANE_WORDS = (SPOOL_STRIDE_BYTES - LANE_HEADER_BYTES) / 8,
 };
 
 struct lane {
     uint32_t magic;
     uint32_t home; /* number of the stride that is mapped by the threads */
-    /* sequence << 32 | number of records.  One word, so that a process killed
+    /* sequence << 32 | number of words.  One word, so that a process killed
      * at any instruction leaves a buffer that is whole. */
     uint64_t state;
-    uint64_t first_stamp; /* clock before the first record */
-    uint64_t base_stamp;  /* clock before the next record */
-    uint64_t exit_stamp;  /* when its last thread ended; 0: it has not */
-    struct lane *next;    /* among the lanes of ended threads; of the process only */
-    uint64_t clock_ns;    /* CLOCK_MONOTONIC at first_stamp */
-    int32_t thread_id;    /* kernel's number of its last thread */
-    uint32_t reserved;
-    struct record records[LANE_RECORDS];
+    uint64_t first_stamp;  /* clock before the first record */
+    uint64_t last_stamp;   /* of the last record; of the process only, as the next two */
+    uint64_t last_address; /* of the last record */
+    uint64_t exit_stamp;   /* when its last thread ended; 0: it has not */
+    struct lane *next;     /* among the lanes of ended threads */
+    uint64_t clock_ns;     /* CLOCK_MONOTONIC at first_stamp */
+    int32_t thread_id;     /* kernel's number of its last thread */
+    uint32_t reserved[15];
+    uint64_t words[LANE_WORDS];
 };
 _Static_assert(sizeof(struct lane) == SPOOL_STRIDE_BYTES, "one stride holds it");
-_Static_assert(__builtin_offsetof(struct lane, records) == LANE_HEADER_BYTES, "fixed header");
+_Static_assert(__builtin_offsetof(struct lane, words) == LANE_HEADER_BYTES, "fixed header");
 
 #endif

@@ -45,8 +45,8 @@ static int compare_strides(const void *left, const void *right) {
         return a->home < b->home ? -1 : 1;
     if (a->sequence != b->sequence)
         return a->sequence < b->sequence ? -1 : 1;
-    if (a->n_records != b->n_records)
-        return a->n_records > b->n_records ? -1 : 1;
+    if (a->n_words != b->n_words)
+        return a->n_words > b->n_words ? -1 : 1;
     return (b->number == b->home) - (a->number == a->home);
 }
 
@@ -55,9 +55,9 @@ static bool is_lane(const struct spool *spool, uint32_t number) {
     if (spool->n_bytes - start < LANE_HEADER_BYTES)
         return false;
     const struct lane *lane = stride_at(spool, number);
-    uint64_t n_records = (uint32_t)lane->state;
-    return lane->magic == SPOOL_LANE_MAGIC && n_records <= LANE_RECORDS &&
-           LANE_HEADER_BYTES + n_records * sizeof(struct record) <= spool->n_bytes - start;
+    uint64_t n_words = (uint32_t)lane->state;
+    return lane->magic == SPOOL_LANE_MAGIC && n_words <= LANE_WORDS &&
+           LANE_HEADER_BYTES + n_words * sizeof(uint64_t) <= spool->n_bytes - start;
 }
 
 static bool list_strides(struct spool *spool) {
@@ -143,28 +143,68 @@ void spool_close(struct spool *spool) {
 
 /* ---- lanes ---- */
 
-/* The next record of the lane that is no clock or size mark; NULL at its end. */
-static const struct record *next_record(const struct spool *spool, struct spool_lane *lane,
-                                        uint64_t *giant_size) {
-    while (lane->n_strides > 0) {
-        const struct lane *stride = stride_at(spool, lane->strides->number);
-        if (lane->next_record == 0)
-            lane->clock = stride->first_stamp;
-        while (lane->next_record < lane->strides->n_records) {
-            const struct record *record = &stride->records[lane->next_record++];
-            unsigned code = (record->place >> RECORD_CODE_SHIFT) & 0xff;
-            if (code == RECORD_CLOCK)
-                lane->clock = record->when;
-            else if (code == RECORD_SIZE)
-                *giant_size = record->when;
-            else
-                return record;
-        }
-        lane->strides++;
-        lane->n_strides--;
-        lane->next_record = 0;
+static void read_short(struct spool_lane *lane, uint64_t word, struct spool_event *event) {
+    int64_t distance = (int64_t)word >> SHORT_ADDRESS_SHIFT;
+    lane->address += (uint64_t)distance << ADDRESS_UNIT_BITS;
+    lane->clock += word >> SHORT_ELAPSED_SHIFT & ((1u << SHORT_ELAPSED_BITS) - 1);
+    event->code = record_codes[word & RECORD_LONG];
+    event->size = word >> SHORT_SIZE_SHIFT & ((1u << SHORT_SIZE_BITS) - 1);
+}
+
+/* False for a mark, which changes only how the next record is read. */
+static bool read_long(struct spool_lane *lane, const uint64_t *words, struct spool_event *event) {
+    uint64_t second = words[1];
+    event->code = (uint8_t)(words[0] >> LONG_CODE_SHIFT);
+    if (event->code == RECORD_CLOCK)
+        lane->clock = second;
+    else if (event->code == RECORD_SIZE)
+        lane->giant_size = second;
+    else {
+        lane->address = words[0] >> LONG_ADDRESS_SHIFT;
+        lane->clock += second >> LONG_ELAPSED_SHIFT;
+        event->size = lane->giant_size != 0 ? lane->giant_size : second & UINT32_MAX;
+        event->align_log2 = second >> LONG_ALIGN_SHIFT & ((1u << LONG_ALIGN_BITS) - 1);
+        lane->giant_size = 0;
+        return true;
     }
-    return NULL;
+    return false;
+}
+
+/* Begins the next buffer of the lane; false when there is none. */
+static bool next_stride(struct spool_lane *lane) {
+    lane->next_word = 0;
+    lane->n_strides--;
+    lane->strides++;
+    return lane->n_strides > 0;
+}
+
+/* The next record of the lane; false at its end. */
+static bool read_record(const struct spool *spool, struct spool_lane *lane,
+                        struct spool_event *event) {
+    for (;;) {
+        if (lane->next_word >= lane->strides->n_words) {
+            if (!next_stride(lane))
+                return false;
+            continue;
+        }
+        const struct lane *stride = stride_at(spool, lane->strides->number);
+        const uint64_t *words = &stride->words[lane->next_word];
+        if (lane->next_word == 0) {
+            lane->clock = stride->first_stamp;
+            lane->address = 0;
+        }
+        bool is_short = (words[0] & RECORD_LONG) != RECORD_LONG;
+        lane->next_word += is_short ? 1 : 2;
+        if (is_short) {
+            read_short(lane, words[0], event);
+            break;
+        }
+        if (lane->next_word <= lane->strides->n_words && read_long(lane, words, event))
+            break;
+    }
+    event->address = lane->address;
+    event->stamp = lane->clock;
+    return true;
 }
 
 /* The exit of the lane's last thread, unless it is known already. */
@@ -181,18 +221,11 @@ static bool make_exit(struct spool_lane *lane, struct spool_event *event) {
 static bool load_head(struct spool *spool, uint32_t index) {
     struct spool_lane *lane = &spool->lanes[index];
     struct spool_event *head = &spool->heads[index];
-    uint64_t giant_size = 0;
-    const struct record *record = next_record(spool, lane, &giant_size);
     *head = (struct spool_event){.lane = index};
-    if (record != NULL) {
-        head->stamp = lane->clock + (record->when >> RECORD_ELAPSED_SHIFT);
-        head->address = record->place & RECORD_ADDRESS_MASK;
-        head->size = giant_size != 0 ? giant_size : record->when & UINT32_MAX;
-        head->code = (uint8_t)(record->place >> RECORD_CODE_SHIFT);
-        head->align_log2 = (uint8_t)(record->place >> RECORD_ALIGN_SHIFT);
-    } else if (!make_exit(lane, head)) {
+    if (lane->n_strides == 0)
         return false;
-    }
+    if (!read_record(spool, lane, head) && !make_exit(lane, head))
+        return false;
     if (head->stamp < lane->last_stamp)
         head->stamp = lane->last_stamp;
     lane->last_stamp = head->stamp;

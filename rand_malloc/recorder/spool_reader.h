@@ -16,15 +16,17 @@ struct spool_stride {
     uint32_t home;
     uint32_t sequence; /* 1 for the first of its lane */
     uint32_t number;   /* of the stride in the file */
-    uint32_t n_records;
+    uint32_t n_words;
 };
 
 struct spool_lane {
     const struct spool_stride *strides; /* those left to read */
     size_t n_strides;
     uint32_t home;
-    uint32_t next_record;
-    uint64_t clock;      /* stamp that the next record's elapsed time counts from */
+    uint32_t next_word;
+    uint64_t clock;      /* stamp of the record before */
+    uint64_t address;    /* of the record before */
+    uint64_t giant_size; /* from a mark, for the next record; 0: none */
     uint64_t last_stamp; /* stamps handed out never go back */
     uint64_t exit_stamp; /* an exit event to add behind the last record; 0: none */
 };
