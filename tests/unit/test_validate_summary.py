@@ -266,19 +266,35 @@ def test_claim_without_an_interval_is_undecided() -> None:
     assert judge(0.8, Estimate(0.8, None, 9)) is Verdict.UNDECIDED
 
 
+LESS, MORE, SAME = 0.8, 1.2, 1.0
+
+
 @pytest.mark.parametrize(
-    ("verdicts", "overall"),
+    ("claims", "overall"),
     [
         ([], None),
-        ([Verdict.CONFIRMED, Verdict.AS_CLAIMED], Verdict.CONFIRMED),
-        ([Verdict.CONFIRMED, Verdict.BETTER], Verdict.CONFIRMED),
-        ([Verdict.CONFIRMED, Verdict.NOT_CONFIRMED], Verdict.NOT_CONFIRMED),
-        ([Verdict.CONFIRMED, Verdict.UNDECIDED], Verdict.UNDECIDED),
-        ([Verdict.NOT_CONFIRMED, Verdict.WORSE, Verdict.UNDECIDED], Verdict.WORSE),
-        ([Verdict.AS_CLAIMED], Verdict.AS_CLAIMED),
+        ([(LESS, Verdict.CONFIRMED), (SAME, Verdict.AS_CLAIMED)], Verdict.CONFIRMED),
+        ([(LESS, Verdict.CONFIRMED), (MORE, Verdict.BETTER)], Verdict.CONFIRMED),
+        ([(LESS, Verdict.CONFIRMED), (LESS, Verdict.NOT_CONFIRMED)], Verdict.NOT_CONFIRMED),
+        ([(LESS, Verdict.CONFIRMED), (MORE, Verdict.NOT_CONFIRMED)], Verdict.CONFIRMED),
+        ([(LESS, Verdict.CONFIRMED), (MORE, Verdict.UNDECIDED)], Verdict.CONFIRMED),
+        ([(LESS, Verdict.CONFIRMED), (LESS, Verdict.UNDECIDED)], Verdict.UNDECIDED),
+        ([(LESS, Verdict.CONFIRMED), (SAME, Verdict.WORSE)], Verdict.WORSE),
+        ([(LESS, Verdict.UNDECIDED), (LESS, Verdict.WORSE)], Verdict.WORSE),
+        ([(MORE, Verdict.CONFIRMED), (MORE, Verdict.NOT_CONFIRMED)], Verdict.NOT_CONFIRMED),
+        ([(MORE, Verdict.CONFIRMED), (SAME, Verdict.AS_CLAIMED)], Verdict.CONFIRMED),
+        ([(SAME, Verdict.BETTER)], Verdict.CONFIRMED),
+        ([(SAME, Verdict.AS_CLAIMED)], Verdict.AS_CLAIMED),
     ],
 )
-def test_overall_verdict_is_the_most_sobering_one(
-    verdicts: list[Verdict], overall: Verdict | None
+def test_overall_verdict_is_the_most_sobering_one_of_the_gains(
+    claims: list[tuple[float, Verdict]], overall: Verdict | None
 ) -> None:
-    assert overall_verdict(verdicts) is overall
+    made = [Claim("cost", "cpu", 1.0, ratio, None, None, verdict) for ratio, verdict in claims]
+    assert overall_verdict(made) is overall
+
+
+def test_gain_is_what_is_expected_of_the_real_program() -> None:
+    # A tenth less of a thousandth of the program is nothing.
+    assert not Claim("cost", "cpu", 1.0, 0.9, 0.9999, None, Verdict.UNDECIDED).is_gain
+    assert Claim("cost", "cpu", 1.0, 0.9, None, None, Verdict.UNDECIDED).is_gain

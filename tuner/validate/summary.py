@@ -88,6 +88,12 @@ class Claim:
     """Real, relative to the real baseline; the interval is corrected for the number of claims."""
     verdict: Verdict
 
+    @property
+    def is_gain(self) -> bool:
+        """True when less than the baseline was claimed."""
+        ratio = self.claimed_ratio if self.expected_ratio is None else self.expected_ratio
+        return _direction(ratio) < 0
+
 
 @dataclass(frozen=True)
 class SubjectSummary:
@@ -104,7 +110,7 @@ class SubjectSummary:
     claims: tuple[Claim, ...]
     """One per objective of the campaign that can be checked; empty for the baseline."""
     verdict: Verdict | None
-    """Over all claims; None for the baseline and where nothing was claimed."""
+    """Over the gains claimed, see `overall_verdict`; None for the baseline and without claims."""
     curve: tuple[CurvePoint, ...]
     """Heap over time in the first good run."""
 
@@ -248,7 +254,7 @@ def _summarize_subject(
     claims: tuple[Claim, ...] = ()
     if not is_baseline and good and not failure:
         claims = tuple(_claims(subject, baseline, samples, checked, trials))
-    verdict = Verdict.REJECTED if failure else overall_verdict([c.verdict for c in claims])
+    verdict = Verdict.REJECTED if failure else overall_verdict(claims)
     return SubjectSummary(
         subject,
         is_baseline,
@@ -315,13 +321,20 @@ def judge(claimed_ratio: float, real: Estimate | None) -> Verdict:
     return Verdict.WORSE if shown > 0 else Verdict.BETTER
 
 
-def overall_verdict(verdicts: Sequence[Verdict]) -> Verdict | None:
+def overall_verdict(claims: Sequence[Claim]) -> Verdict | None:
     """Return the verdict over several claims: the most sobering one.
+
+    A subject stands for the gains it promises; a price it was expected to cost but does
+    not show is no reason against it.  Anything worse than claimed is.
 
     Returns:
         None when there is no claim.
     """
-    for verdict in (Verdict.WORSE, Verdict.UNDECIDED, Verdict.NOT_CONFIRMED):
+    if any(claim.verdict is Verdict.WORSE for claim in claims):
+        return Verdict.WORSE
+    verdicts = [claim.verdict for claim in claims if claim.is_gain]
+    verdicts = verdicts or [claim.verdict for claim in claims]
+    for verdict in (Verdict.UNDECIDED, Verdict.NOT_CONFIRMED):
         if verdict in verdicts:
             return verdict
     if Verdict.CONFIRMED in verdicts or Verdict.BETTER in verdicts:
