@@ -1,0 +1,91 @@
+/* Mean, peak and curve follow from made-up readings as computed by hand. */
+#include "heap.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int n_failed;
+
+static void require(bool is_true, const char *what) {
+    if (is_true)
+        return;
+    n_failed++;
+    fprintf(stderr, "%s\n", what);
+}
+
+static bool is_near(double value, double expected) {
+    return fabs(value - expected) < 1e-6 * (1 + fabs(expected));
+}
+
+/* Readings after operations at 0, 2, 4 and 6 s of a trace that ends at 10 s. */
+#define N_SAMPLES 4
+
+static struct trace_event events[N_SAMPLES] = {
+    {.time_ns = 0, .size = 100, .slot = 0, .op = TRACE_MALLOC},
+    {.time_ns = 2000000000, .size = 200, .slot = 1, .op = TRACE_MALLOC},
+    {.time_ns = 4000000000, .size = 300, .slot = 2, .op = TRACE_MALLOC},
+    {.time_ns = 6000000000, .slot = 0, .op = TRACE_FREE},
+};
+
+struct outcome_with_samples {
+    struct outcome outcome;
+    struct sample samples[N_SAMPLES];
+};
+
+static void prepare(struct workload *workload, struct outcome_with_samples *readings) {
+    struct trace_info info = {.n_threads = 1,
+                              .n_slots = 3,
+                              .n_events = N_SAMPLES,
+                              .duration_ns = 10000000000,
+                              .is_complete = 1};
+    require(workload_from_events(events, &info, workload) == 0, "the plan can be made");
+    require(workload->plan->n_samples == N_SAMPLES, "a sample after each operation");
+    *readings = (struct outcome_with_samples){
+        .outcome = {.baseline_anonymous_bytes = 1000,
+                    .baseline_rss_bytes = 5000,
+                    .samples_offset = offsetof(struct outcome_with_samples, samples)},
+        .samples = {{2000, 0}, {3000, -1}, {5000, 1000}, {4000, 500}}};
+}
+
+/* Lazily freed: 0, 500 (interpolated), 1000, 500; so the heap is 1000, 1500, 3000, 2500. */
+static void check_mean(const struct run *run) {
+    static const double EXPECTED[N_SAMPLES] = {1000, 1500, 3000, 2500};
+    struct heap_figures figures;
+    require(heap_figures(run, &figures), "memory");
+    for (int i = 0; i < N_SAMPLES; i++)
+        require(is_near(figures.curve[i], EXPECTED[i]), "a point of the curve");
+    require(is_near(figures.mean_bytes, (1000 * 2 + 1500 * 2 + 3000 * 2 + 2500 * 4) / 10.0),
+            "the mean is weighted by the time until the next reading");
+    require(figures.lazy_bytes == 500, "lazily freed bytes at the end");
+    require(figures.peak_bytes == 4000, "the peak has lazily freed pages in it");
+    require(figures.live_at_peak_bytes == 600, "live bytes at the peak");
+    free(figures.curve);
+}
+
+/* The largest of three meters counts; the tracer's also tells the moment. */
+static void check_peak(struct run *run) {
+    struct heap_figures figures;
+    run->traced.peak_anonymous_bytes = 7000;
+    run->traced.peak_op = 1;
+    require(heap_figures(run, &figures) && figures.peak_bytes == 6000, "peak of the tracer");
+    require(figures.live_at_peak_bytes == 300, "live bytes at the tracer's peak");
+    free(figures.curve);
+    run->outcome->watermark_bytes = 12000;
+    require(heap_figures(run, &figures) && figures.peak_bytes == 7000,
+            "peak of the high-water mark");
+    free(figures.curve);
+}
+
+int main(void) {
+    static struct outcome_with_samples readings;
+    struct workload workload;
+    prepare(&workload, &readings);
+    struct run run = {.workload = &workload, .outcome = &readings.outcome};
+    check_mean(&run);
+    check_peak(&run);
+    workload_release(&workload);
+    if (n_failed == 0)
+        puts("passed");
+    return n_failed != 0;
+}
