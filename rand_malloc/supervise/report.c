@@ -1,4 +1,4 @@
-/* The report: see report.h.  Fields are documented in docs/decisions/measuring.md. */
+/* The report: see report.h.  Fields are documented in docs/formats.md. */
 #include "report.h"
 
 #include <inttypes.h>

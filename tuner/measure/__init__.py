@@ -5,5 +5,8 @@ emulator.py      one configuration through rand_malloc
 instruments.py   which instruction counters work on this machine
 calibration.py   what a fault and a system call cost here, in instructions
 program.py       one run of a real program under supervise
+counting.py      instructions of a real program by cachegrind
+process.py       starting the native tools
+offers.py        what this machine lets us do
 executor.py      many evaluations over the cores
 """
