@@ -58,7 +58,7 @@ class FrontTable:
     objectives: tuple[str, ...]
     compared: Baselines
     rows: tuple[Row, ...]
-    """The front by its objectives, then dominated defaults, then the rest by number."""
+    """The front by its objectives, then the rest by number, which puts the defaults first."""
 
 
 def front_table(
@@ -132,7 +132,7 @@ def _state(trial: Trial, on_front: Mapping[int, object]) -> str:
 def _place(trial: Trial, order: Mapping[int, int]) -> tuple[int, int]:
     if trial.number in order:
         return 0, order[trial.number]
-    return (1 if trial.configuration.is_default else 2), trial.number
+    return 1, trial.number
 
 
 def _ratios(trial: Trial, compared: Baselines) -> dict[str, float | None]:
