@@ -4,8 +4,8 @@
  * from /proc/self/environ because the first allocation may come before libc has
  * set up `environ`.  Without FOLLOW the variable and our LD_PRELOAD entry are taken
  * out of the environment, so the program's children run bare, and a child made
- * by fork stops recording at once; with it, each process has its own spool, and
- * the spool of a forked child names its parent's as its history.
+ * by fork stops recording at once (exec in the process itself: hooks_exec.c); with it, each process
+ * has its own spool, and the spool of a forked child names its parent's as its history.
  *
  * The program may close or reuse any descriptor: before each use ours is
  * compared with the file it should be and opened again if it is not.
@@ -49,8 +49,10 @@ static struct {
     ino_t inode;
     bool is_following;
     pid_t pid;
-    struct spool_header *header; /* mapped shared */
-    uint64_t fork_stamp;         /* taken before the latest fork */
+    struct spool_header *header;                                  /* mapped shared */
+    uint64_t fork_stamp;                                          /* taken before the latest fork */
+    char library[FOLDER_BYTES];                                   /* path of this library */
+    char setting[sizeof "MALLOC_TUNER_RECORD=0:" + FOLDER_BYTES]; /* as we were given it */
     char folder[FOLDER_BYTES];
     char name[SPOOL_NAME_BYTES]; /* file name in folder */
 } process = {.fd = -1};
@@ -299,6 +301,19 @@ bool process_is_recording(void) {
     return __atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == RECORDING;
 }
 
+bool process_continues_in_new_image(void) {
+    return process.library[0] != '\0' && process.state == RECORDING &&
+           (process.is_following || getpid() == process.pid);
+}
+
+const char *process_library(void) {
+    return process.library;
+}
+
+char *process_setting(void) {
+    return process.setting;
+}
+
 /* ---- children ---- */
 
 static void before_fork(void) {
@@ -389,6 +404,11 @@ static void clean_environment(void) {
 __attribute__((constructor)) static void start(void) {
     if (!process_is_recording())
         return;
+    Dl_info found;
+    if (dladdr(&process, &found) != 0 && found.dli_fname != NULL)
+        snprintf(process.library, sizeof process.library, "%s", found.dli_fname);
+    snprintf(process.setting, sizeof process.setting, "%s%d:%s", setting_name, process.is_following,
+             process.folder);
     pthread_atfork(before_fork, NULL, after_fork_in_child);
     if (!process.is_following)
         clean_environment();

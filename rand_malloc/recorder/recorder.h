@@ -1,6 +1,7 @@
 /* recorder.h - the inside of librecorder.so.
  *
  *   hooks_c.c, hooks_cxx.c   the names a program calls: real call and record()
+ *   hooks_exec.c             exec of another program in the same process
  *   recorder.h               record(): the hot path
  *   lanes.c                  buffers of threads: attach, archive, hand on
  *   process.c                start, configuration, spool file, fork, stop
@@ -35,6 +36,13 @@ RECORDER_HIDDEN void lanes_reset(void);
 
 /* Opens the spool on the first call; true while recording is on. */
 RECORDER_HIDDEN bool process_is_recording(void);
+
+/* True when an exec by this process should record the new image too. */
+RECORDER_HIDDEN bool process_continues_in_new_image(void);
+
+/* Path of this library, and "MALLOC_TUNER_RECORD=..." as we were given it. */
+RECORDER_HIDDEN const char *process_library(void);
+RECORDER_HIDDEN char *process_setting(void);
 
 /* Stops recording for good with one line on stderr. */
 RECORDER_HIDDEN void process_stop(int error_number, const char *what);

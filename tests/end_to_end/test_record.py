@@ -173,6 +173,16 @@ def test_programs_started_by_the_program_run_without_us(tmp_path: Path, subject:
     assert not names & {"MALLOC_TUNER_RECORD", "LD_PRELOAD"}
 
 
+def test_recording_goes_on_when_a_script_becomes_the_program(tmp_path: Path, subject: str) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f'#!/bin/sh\ntrue\nexec "{subject}" calls\n')
+    recording, events = recorded(tmp_path, "sh", str(script))
+    (process,) = recording.processes
+    assert process.argv == (subject, "calls")
+    assert process.replaced == ("sh",)
+    assert len(after_marker(events)) == 20
+
+
 def test_a_killed_program_leaves_its_whole_trace(tmp_path: Path, subject: str) -> None:
     output = tmp_path / "a.trace"
     recorder = subprocess.Popen(

@@ -34,6 +34,9 @@ def _report(recording: Recording, program: str) -> None:
     """Tell of every trace, and raise what must not pass unseen."""
     for process in recording.processes:
         print(_line(process), file=sys.stderr)
+        if process.replaced:
+            print(f"  (before that it ran {', '.join(process.replaced)}: not in the trace)",
+                  file=sys.stderr)  # fmt: skip
     ending = recording.ending
     stopped = next((p for p in recording.processes if p.stopped), None)
     if stopped is not None:

@@ -16,13 +16,15 @@ import re
 import shutil
 import signal
 import stat
-import struct
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
 
 import tuner
 from tuner.errors import MissingToolError, OutputError, ProgramError
@@ -54,6 +56,8 @@ class RecordedProcess:
     """Frees of blocks the recording never saw; dropped."""
     stopped: str | None
     """Why recording ended before the process did; None: it did not."""
+    replaced: tuple[str, ...]
+    """Programs the process ran before it became this one by exec; not in the trace."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,8 @@ def recover(
 ) -> tuple[RecordedProcess, ...]:
     """Build the traces of a spool folder and remove it.
 
+    A process that became another program by exec counts as the last one.
+
     Args:
         spool: what an interrupted recording left, ``OUTPUT.spool``.
         output: the trace of the first process.
@@ -135,12 +141,12 @@ def recover(
         OutputError: a trace cannot be written; the folder stays.
         ProgramError: there is no event in any spool.
     """
-    spools = _spools_in_order(spool)
+    all_images = _images_by_process(spool)
     processes: list[RecordedProcess] = []
-    for path, facts in spools:
-        trace = _trace_path(output, facts, len(processes))
-        process = _build(path, trace, _metadata(ending if path == spools[0][0] else None))
-        if process.totals.n_events or len(spools) == 1:
+    for images in all_images:
+        trace = _trace_path(output, images[-1], len(processes))
+        process = _build(images, trace, _metadata(ending if images is all_images[0] else None))
+        if process.totals.n_events or len(all_images) == 1:
             processes.append(process)
         else:  # a process that only started others
             trace.unlink()
@@ -248,20 +254,38 @@ def _tool(*arguments: str) -> dict[str, Any]:
     return result
 
 
-def _spools_in_order(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Return the spools of a folder with what they say of their process, by start."""
+@dataclass(frozen=True)
+class _Image:
+    """What one spool is of: a program in a process, until its end or an exec."""
+
+    spool: Path
+    pid: int
+    program: str
+    start_ns: int
+
+
+def _images_by_process(folder: Path) -> list[list[_Image]]:
+    """Return the images of each process in order, the processes by their start."""
     paths = sorted(folder.glob("*.spool")) if folder.is_dir() else []
     if not paths:
         message = f"{folder}: no recording here; give the folder OUTPUT{SPOOL_SUFFIX}"
         raise OutputError(message)
-    described = [(path, _tool("--describe", str(path))) for path in paths]
-    return sorted(described, key=lambda pair: int(pair[1]["start_clock_ns"]))
+    processes: dict[int, list[_Image]] = {}
+    for image in sorted(map(_image, paths), key=lambda image: image.start_ns):
+        processes.setdefault(image.pid, []).append(image)
+    return list(processes.values())
 
 
-def _trace_path(output: Path, facts: Mapping[str, Any], n_before: int) -> Path:
+def _image(spool: Path) -> _Image:
+    facts = _tool("--describe", str(spool))
+    program = Path(facts["argv"][0]).name if facts["argv"] else "unknown"
+    return _Image(spool, int(facts["pid"]), program, int(facts["start_clock_ns"]))
+
+
+def _trace_path(output: Path, image: _Image, n_before: int) -> Path:
     if n_before == 0:
         return output
-    program = re.sub(r"[^\w.+-]", "_", Path(facts["argv"][0]).name if facts["argv"] else "unknown")
+    program = re.sub(r"[^\w.+-]", "_", image.program)
     return output.with_name(f"{output.stem}.{n_before + 1}-{program}{output.suffix}")
 
 
@@ -278,7 +302,8 @@ def _metadata(ending: Ending | None) -> dict[str, Any]:
     }
 
 
-def _build(spool: Path, output: Path, metadata: Mapping[str, Any]) -> RecordedProcess:
+def _build(images: Sequence[_Image], output: Path, metadata: Mapping[str, Any]) -> RecordedProcess:
+    spool = images[-1].spool
     try:
         facts = _tool(str(spool), str(output), json.dumps(metadata))
     except OutputError as error:
@@ -297,6 +322,7 @@ def _build(spool: Path, output: Path, metadata: Mapping[str, Any]) -> RecordedPr
         file_bytes=output.stat().st_size,
         foreign_frees=int(facts["foreign_frees"]),
         stopped=facts["stopped"],
+        replaced=tuple(image.program for image in images[:-1]),
     )
 
 
@@ -316,15 +342,13 @@ def _check_any_spool(spool: Path, command: Sequence[str], ending: Ending) -> Non
 
 
 def _is_static(program: Path) -> bool:
-    """Tell whether an ELF program names no interpreter (elf(5): no PT_INTERP)."""
-    interpreter = 3
-    data = program.read_bytes()
-    if data[:5] != b"\x7fELF\x02":  # scripts; 32-bit programs are another matter
-        return False
-    (offset,) = struct.unpack_from("<Q", data, 32)
-    size, count = struct.unpack_from("<HH", data, 54)
-    types = (struct.unpack_from("<I", data, offset + i * size)[0] for i in range(count))
-    return interpreter not in types
+    """Tell whether a program is an ELF file that names no interpreter."""
+    with program.open("rb") as file:
+        try:
+            segments = list(ELFFile(file).iter_segments())
+        except ELFError:  # a script
+            return False
+    return not any(segment.header.p_type == "PT_INTERP" for segment in segments)
 
 
 def _why_nothing(command: Sequence[str], ending: Ending) -> str:
@@ -335,7 +359,7 @@ def _why_nothing(command: Sequence[str], ending: Ending) -> str:
         return f"{start}: the program {ending}"
     try:
         mode, is_static = Path(found).stat().st_mode, _is_static(Path(found))
-    except (OSError, struct.error):
+    except OSError:
         return f"{start}: the program cannot be read"
     if is_static:
         return f"{start}: it is statically linked, so no library can be preloaded into it"

@@ -1,0 +1,187 @@
+/* hooks_exec.c - exec in the recorded process goes on recording.
+ *
+ * Start scripts end in `exec program`: the program that matters is the last image
+ * of the process.  Our variables are not in the environment the program sees
+ * (process.c takes them out), so the exec functions put them into the copy that
+ * the new image gets.  Children that are made to run something else are other
+ * processes: they get nothing, unless all are followed.
+ *
+ * The functions may run between vfork and exec: they only use the stack.
+ * Limit: a program that makes the system call itself is not continued.
+ */
+#include "recorder.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static struct {
+    int (*execve)(const char *path, char *const argv[], char *const envp[]);
+    int (*execvpe)(const char *file, char *const argv[], char *const envp[]);
+    int (*fexecve)(int fd, char *const argv[], char *const envp[]);
+    int (*execveat)(int folder, const char *path, char *const argv[], char *const envp[],
+                    int flags);
+} real_exec;
+
+/* dlsym is not made for the time after a vfork: look up before the program runs. */
+__attribute__((constructor)) static void look_up(void) {
+    void *found[] = {dlsym(RTLD_NEXT, "execve"), dlsym(RTLD_NEXT, "execvpe"),
+                     dlsym(RTLD_NEXT, "fexecve"), dlsym(RTLD_NEXT, "execveat")};
+    _Static_assert(sizeof found == sizeof real_exec, "one pointer for each");
+    memcpy(&real_exec, found, sizeof real_exec);
+}
+
+static int missing(void) {
+    errno = ENOSYS;
+    return -1;
+}
+
+/* ---- the environment of the new image ---- */
+
+static const char preload_name[] = "LD_PRELOAD=";
+
+/* The value of LD_PRELOAD in envp, or "". */
+static const char *preload_of(char *const envp[]) {
+    for (; envp != NULL && *envp != NULL; envp++)
+        if (strncmp(*envp, preload_name, sizeof preload_name - 1) == 0)
+            return *envp + sizeof preload_name - 1;
+    return "";
+}
+
+static size_t count_words(char *const words[]) {
+    size_t n = 0;
+    while (words != NULL && words[n] != NULL)
+        n++;
+    return n;
+}
+
+/* Room for the list: what is there, two more, and the end. */
+static size_t list_length(char *const envp[]) {
+    return count_words(envp) + 3;
+}
+
+static size_t text_length(char *const envp[]) {
+    return sizeof preload_name + strlen(process_library()) + 1 + strlen(preload_of(envp));
+}
+
+/* Fills list and text (of the lengths above) with envp and our variables; returns
+ * envp itself where recording does not go on. */
+static char *const *with_recorder(char *const envp[], char **list, char *text) {
+    if (!process_continues_in_new_image())
+        return envp;
+    const char *theirs = preload_of(envp);
+    char *end = stpcpy(stpcpy(text, preload_name), process_library());
+    if (strstr(theirs, process_library()) != NULL) /* followed: it is there already */
+        return envp;
+    if (theirs[0] != '\0')
+        stpcpy(stpcpy(end, ":"), theirs);
+    size_t n = 0;
+    list[n++] = text;
+    list[n++] = process_setting();
+    for (; envp != NULL && *envp != NULL; envp++)
+        if (strncmp(*envp, preload_name, sizeof preload_name - 1) != 0)
+            list[n++] = *envp;
+    list[n] = NULL;
+    return list;
+}
+
+/* ---- functions that take a list of arguments ---- */
+
+RECORDER_EXPORT int execve(const char *path, char *const argv[], char *const envp[]) {
+    char *list[list_length(envp)];
+    char text[text_length(envp)];
+    if (real_exec.execve == NULL)
+        return missing();
+    return real_exec.execve(path, argv, with_recorder(envp, list, text));
+}
+
+RECORDER_EXPORT int execv(const char *path, char *const argv[]) {
+    return execve(path, argv, environ);
+}
+
+RECORDER_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[]) {
+    char *list[list_length(envp)];
+    char text[text_length(envp)];
+    if (real_exec.execvpe == NULL)
+        return missing();
+    return real_exec.execvpe(file, argv, with_recorder(envp, list, text));
+}
+
+RECORDER_EXPORT int execvp(const char *file, char *const argv[]) {
+    return execvpe(file, argv, environ);
+}
+
+RECORDER_EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
+    char *list[list_length(envp)];
+    char text[text_length(envp)];
+    if (real_exec.fexecve == NULL)
+        return missing();
+    return real_exec.fexecve(fd, argv, with_recorder(envp, list, text));
+}
+
+RECORDER_EXPORT int execveat(int folder, const char *path, char *const argv[], char *const envp[],
+                             int flags) {
+    char *list[list_length(envp)];
+    char text[text_length(envp)];
+    if (real_exec.execveat == NULL)
+        return missing();
+    return real_exec.execveat(folder, path, argv, with_recorder(envp, list, text), flags);
+}
+
+/* ---- functions that take their arguments one by one ---- */
+
+/* Words up to the NULL, the first one included. */
+static size_t count_arguments(const char *first, va_list arguments) {
+    size_t n = first != NULL;
+    while (n > 0 && va_arg(arguments, char *) != NULL)
+        n++;
+    return n;
+}
+
+/* Fills argv, with its NULL, from n words. */
+static void take_arguments(char **argv, size_t n, const char *first, va_list arguments) {
+    memcpy(argv, &first, sizeof first); /* drops the const that execv does not have */
+    for (size_t i = 1; i <= n; i++)
+        argv[i] = va_arg(arguments, char *);
+}
+
+RECORDER_EXPORT int execl(const char *path, const char *first, ...) {
+    va_list arguments;
+    va_start(arguments, first);
+    size_t n = count_arguments(first, arguments);
+    va_end(arguments);
+    char *argv[n + 1];
+    va_start(arguments, first);
+    take_arguments(argv, n, first, arguments);
+    va_end(arguments);
+    return execve(path, argv, environ);
+}
+
+RECORDER_EXPORT int execlp(const char *file, const char *first, ...) {
+    va_list arguments;
+    va_start(arguments, first);
+    size_t n = count_arguments(first, arguments);
+    va_end(arguments);
+    char *argv[n + 1];
+    va_start(arguments, first);
+    take_arguments(argv, n, first, arguments);
+    va_end(arguments);
+    return execvpe(file, argv, environ);
+}
+
+RECORDER_EXPORT int execle(const char *path, const char *first, ...) {
+    va_list arguments;
+    va_start(arguments, first);
+    size_t n = count_arguments(first, arguments);
+    va_end(arguments);
+    char *argv[n + 1];
+    va_start(arguments, first);
+    take_arguments(argv, n, first, arguments);
+    char *const *envp = va_arg(arguments, char *const *);
+    va_end(arguments);
+    return execve(path, argv, envp);
+}
