@@ -16,6 +16,7 @@ from typing import Any
 
 import tuner
 from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts, get_allocator
+from tuner.allocators.facts import LARGE_FREED_BYTES
 from tuner.campaign.identity import check_same
 from tuner.errors import TraceError
 from tuner.machine import read_machine
@@ -121,9 +122,15 @@ def _parts(spec: CampaignSpec, located: Located) -> dict[str, tuple[Parameter, .
 
 def _workload(spec: CampaignSpec) -> WorkloadFacts:
     with Trace(spec.trace) as trace:
+        totals = trace.totals
+        # All requests together bound what can have been freed, and cost one addition each.
+        most_freed_bytes = sum(int(events["size"].sum()) for events in trace.batches())
+    if most_freed_bytes < LARGE_FREED_BYTES:
+        return WorkloadFacts(totals.n_threads, totals.duration_ns, most_freed_bytes)
+    with Trace(spec.trace) as trace:
         info = describe(trace)
     freed_bytes = info.allocated_bytes - info.never_freed_bytes
-    return WorkloadFacts(info.totals.n_threads, info.totals.duration_ns, freed_bytes)
+    return WorkloadFacts(totals.n_threads, totals.duration_ns, freed_bytes)
 
 
 def make_spaces(parts: Mapping[str, Sequence[Parameter]], search: str) -> tuple[Space, ...]:
