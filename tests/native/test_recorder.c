@@ -1,0 +1,321 @@
+/* test_recorder.c - the builder: from addresses of spools to slots of a trace.
+ *
+ * Spools are made by hand, with stamps that real clocks produce once in a
+ * million events; the map from addresses to slots is checked against an array.
+ */
+#include "address_map.h"
+#include "builder.h"
+#include "spool_reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum {
+    MOST_STRIDES = 8,
+    MOST_EVENTS = 64
+};
+
+static char spool_path[64];
+static char trace_path[64];
+static char message[600];
+
+/* ---- spools by hand ---- */
+
+static struct {
+    struct spool_header header;
+    uint8_t padding[SPOOL_STRIDE_BYTES - sizeof(struct spool_header)];
+    struct lane strides[MOST_STRIDES];
+} file;
+
+static void new_spool(void) {
+    memset(&file, 0, sizeof file);
+    memcpy(file.header.magic, SPOOL_MAGIC, sizeof file.header.magic);
+    file.header.version = SPOOL_VERSION;
+    file.header.page_bytes = 4096;
+    file.header.start_stamp = 1000; /* the boot is unknown: one stamp is 1 ns */
+}
+
+/* A buffer of lane `home`, its `sequence`th, in stride `number`. */
+static struct lane *add_stride(uint32_t number, uint32_t home, uint64_t sequence) {
+    struct lane *lane = &file.strides[number - 1];
+    lane->magic = SPOOL_LANE_MAGIC;
+    lane->home = home;
+    lane->state = sequence << 32;
+    lane->first_stamp = 1000;
+    lane->last_stamp = 1000;
+    return lane;
+}
+
+static void add_long(struct lane *lane, unsigned code, uint64_t address, uint64_t second) {
+    uint64_t *words = &lane->words[(uint32_t)lane->state];
+    words[0] = RECORD_LONG | (uint64_t)code << LONG_CODE_SHIFT | address << LONG_ADDRESS_SHIFT;
+    words[1] = second;
+    lane->state += 2;
+}
+
+static void add(struct lane *lane, unsigned code, uint64_t address, uint64_t size, uint64_t stamp) {
+    add_long(lane, code, address, size | (stamp - lane->last_stamp) << LONG_ELAPSED_SHIFT);
+    lane->last_stamp = stamp;
+}
+
+static void add_malloc(struct lane *lane, uint64_t address, uint64_t stamp) {
+    add(lane, RECORD_CODE(TRACE_MALLOC, TRACE_API_MALLOC), address, 32, stamp);
+}
+
+static void add_free(struct lane *lane, uint64_t address, uint64_t stamp) {
+    add(lane, RECORD_CODE(TRACE_FREE, TRACE_API_FREE), address, 0, stamp);
+}
+
+static void add_start(struct lane *lane, uint64_t stamp) {
+    add(lane, RECORD_CODE(TRACE_THREAD_START, TRACE_API_THREAD), 0, 0, stamp);
+}
+
+/* Builds the trace of the first n_strides; its events in words, "m0" for a
+ * malloc by thread 0 and "f1" for a free by thread 1. */
+static struct builder_counts build(uint32_t n_strides, char *words, size_t words_bytes) {
+    static struct builder builder;
+    static const char letters[] = "mcarf+-";
+    struct trace_event events[MOST_EVENTS];
+    struct spool spool;
+    struct trace_writer *writer;
+    struct trace_reader *reader;
+    size_t n_events;
+    FILE *stream = fopen(spool_path, "wb");
+    CHECK(stream != NULL);
+    CHECK(fwrite(&file, SPOOL_STRIDE_BYTES, n_strides + 1, stream) == n_strides + 1);
+    CHECK(fclose(stream) == 0);
+    CHECK(spool_open(&spool, spool_path, message, sizeof message));
+    CHECK(trace_create(trace_path, "{}", 4096, &writer, message, sizeof message) == TRACE_OK);
+    CHECK(builder_open(&builder, writer, &spool));
+    CHECK(builder_add(&builder, &spool, 0) == TRACE_OK);
+    CHECK(builder_finish(&builder) == TRACE_OK);
+    CHECK(trace_finish(writer) == TRACE_OK);
+    builder_close(&builder);
+    spool_close(&spool);
+    CHECK(trace_open(trace_path, &reader, message, sizeof message) == TRACE_OK);
+    n_events = 0;
+    trace_read(reader, events, MOST_EVENTS, &n_events);
+    trace_close(reader);
+    words[0] = '\0';
+    for (size_t i = 0; i < n_events; i++) {
+        size_t n = strlen(words);
+        snprintf(words + n, words_bytes - n, "%s%c%u", i > 0 ? " " : "", letters[events[i].op],
+                 events[i].thread);
+    }
+    return builder.counts;
+}
+
+static void expect(const char *expected, uint32_t n_strides, uint64_t foreign, uint64_t repaired) {
+    char words[256];
+    struct builder_counts counts = build(n_strides, words, sizeof words);
+    if (strcmp(words, expected) != 0)
+        fprintf(stderr, "expected: %s\ngot:      %s\n", expected, words);
+    CHECK(strcmp(words, expected) == 0);
+    CHECK(counts.foreign_frees == foreign);
+    CHECK(counts.repaired_events == repaired);
+}
+
+/* ---- the builder ---- */
+
+static void test_lanes_are_merged_by_stamp(void) {
+    new_spool();
+    struct lane *first = add_stride(1, 1, 1);
+    struct lane *second = add_stride(2, 2, 1);
+    add_malloc(first, 0x1000, 2000);
+    add_malloc(first, 0x2000, 4000);
+    add_start(second, 2500);
+    add_free(second, 0x1000, 3000);
+    expect("m0 +1 f1 m0", 2, 0, 0);
+}
+
+static void test_a_free_before_its_allocation_is_put_right(void) {
+    new_spool();
+    struct lane *first = add_stride(1, 1, 1);
+    struct lane *second = add_stride(2, 2, 1);
+    add_malloc(first, 0x1000, 5000);
+    add_start(second, 2000);
+    add_free(second, 0x1000, 4990); /* ten too early */
+    expect("+1 m0 f1", 2, 0, 1);
+}
+
+static void test_a_free_long_before_any_allocation_is_foreign(void) {
+    new_spool();
+    struct lane *first = add_stride(1, 1, 1);
+    struct lane *second = add_stride(2, 2, 1);
+    add_malloc(first, 0x1000, 5000000);
+    add_start(second, 2000);
+    add_free(second, 0x1000, 3000);
+    expect("+1 m0", 2, 1, 0);
+}
+
+static void test_a_foreign_free_of_the_same_thread_is_no_inversion(void) {
+    new_spool();
+    struct lane *first = add_stride(1, 1, 1);
+    add_free(first, 0x1000, 2000);
+    add_malloc(first, 0x1000, 2010);
+    expect("m0", 1, 1, 0);
+}
+
+static void test_an_address_handed_out_before_its_free_is_put_right(void) {
+    new_spool();
+    struct lane *first = add_stride(1, 1, 1);
+    struct lane *second = add_stride(2, 2, 1);
+    add_malloc(first, 0x1000, 2000);
+    add_free(first, 0x1000, 3000); /* ten too late */
+    add_start(second, 2000);
+    add_malloc(second, 0x1000, 2990);
+    add_free(second, 0x1000, 900000);
+    expect("m0 +1 f1 m1 f1", 2, 0, 1);
+}
+
+static void test_a_realloc_gives_its_address_up_at_its_beginning(void) {
+    new_spool();
+    struct lane *first = add_stride(1, 1, 1);
+    struct lane *second = add_stride(2, 2, 1);
+    add_malloc(first, 0x1000, 2000);
+    add(first, RECORD_REALLOC_BEGIN, 0x1000, 0, 3000);
+    add(first, RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOC), 0x9000, 64, 5000);
+    add_start(second, 2000);
+    add_malloc(second, 0x1000, 4000); /* another thread gets it in between */
+    add_free(second, 0x1000, 6000);
+    add_free(second, 0x9000, 7000);
+    expect("m0 +1 m1 r0 f1 f1", 2, 0, 0);
+}
+
+static void test_a_failed_realloc_changes_nothing(void) {
+    new_spool();
+    struct lane *first = add_stride(1, 1, 1);
+    add_malloc(first, 0x1000, 2000);
+    add(first, RECORD_REALLOC_BEGIN, 0x1000, 0, 3000);
+    add(first, RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOC), 0, 64, 4000);
+    add_free(first, 0x1000, 5000);
+    expect("m0 f0", 1, 0, 0);
+}
+
+static void test_a_lane_is_handed_from_thread_to_thread(void) {
+    new_spool();
+    add_malloc(add_stride(1, 1, 1), 0x1000, 2000);
+    struct lane *second = add_stride(2, 2, 1);
+    add_start(second, 3000);
+    add_free(second, 0x1000, 4000);
+    add(second, RECORD_CODE(TRACE_THREAD_EXIT, TRACE_API_THREAD), 0, 0, 5000);
+    add_start(second, 6000);
+    add_malloc(second, 0x2000, 7000);
+    second->exit_stamp = 8000; /* nobody took the lane over: the exit is added */
+    expect("m0 +1 f1 -1 +1 m1 -1", 2, 0, 0);
+}
+
+static void test_archived_buffers_come_before_the_home(void) {
+    new_spool();
+    struct lane *home = add_stride(1, 1, 2);
+    struct lane *archived = add_stride(2, 1, 1);
+    add_free(home, 0x1000, 3000);
+    add_malloc(archived, 0x1000, 2000);
+    expect("m0 f0", 2, 0, 0);
+}
+
+static void test_a_buffer_that_was_archived_but_not_emptied_counts_once(void) {
+    new_spool();
+    add_malloc(add_stride(1, 1, 1), 0x1000, 2000);
+    add_malloc(add_stride(2, 1, 1), 0x1000, 2000);
+    expect("m0", 2, 0, 0);
+}
+
+static void test_nothing_after_the_stop_is_taken(void) {
+    new_spool();
+    struct lane *first = add_stride(1, 1, 1);
+    add_malloc(first, 0x1000, 2000);
+    add_malloc(first, 0x2000, 3000);
+    file.header.stop_stamp = 2500;
+    expect("m0", 1, 0, 0);
+}
+
+static void test_giant_sizes_and_long_pauses_survive(void) {
+    struct spool spool;
+    struct spool_event event;
+    char words[64];
+    new_spool();
+    struct lane *lane = add_stride(1, 1, 1);
+    add_long(lane, RECORD_CLOCK, 0, UINT64_C(1) << 50);
+    add_long(lane, RECORD_SIZE, 0, UINT64_C(1) << 40);
+    add_long(lane, RECORD_CODE(TRACE_MALLOC, TRACE_API_MALLOC), 0x7fff12345678, 0);
+    build(1, words, sizeof words);
+    CHECK(strcmp(words, "m0") == 0);
+    CHECK(spool_open(&spool, spool_path, message, sizeof message));
+    CHECK(spool_next(&spool, &event));
+    CHECK(event.stamp == UINT64_C(1) << 50 && event.size == UINT64_C(1) << 40);
+    CHECK(event.address == 0x7fff12345678);
+    CHECK(!spool_next(&spool, &event));
+    spool_close(&spool);
+}
+
+static void test_what_is_no_spool_is_refused(void) {
+    struct spool spool;
+    FILE *stream = fopen(spool_path, "wb");
+    CHECK(stream != NULL && fputs("no spool", stream) >= 0 && fclose(stream) == 0);
+    CHECK(!spool_open(&spool, spool_path, message, sizeof message));
+    CHECK(strstr(message, "not a spool of this version of the recorder") != NULL);
+}
+
+/* ---- the map ---- */
+
+static void test_the_map_agrees_with_an_array(void) {
+    enum {
+        N_ADDRESSES = 50000,
+        N_STEPS = 1000000
+    };
+    static uint32_t slots[N_ADDRESSES]; /* slot + 1; 0: not in the map */
+    struct address_map map;
+    uint64_t random = 88172645463325252u;
+    CHECK(address_map_open(&map));
+    for (uint32_t step = 0; step < N_STEPS; step++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        uint32_t i = (uint32_t)(random % N_ADDRESSES);
+        uint64_t address = UINT64_C(0x7f0000000000) + 48 * (uint64_t)i;
+        uint32_t slot;
+        CHECK(address_map_find(&map, address, &slot) == (slots[i] != 0));
+        if (slots[i] == 0) {
+            CHECK(address_map_add(&map, address, step));
+            slots[i] = step + 1;
+        } else {
+            CHECK(address_map_remove(&map, address, &slot) && slot == slots[i] - 1);
+            slots[i] = 0;
+        }
+    }
+    address_map_close(&map);
+}
+
+int main(void) {
+    snprintf(spool_path, sizeof spool_path, "test_recorder.%d.spool", (int)getpid());
+    snprintf(trace_path, sizeof trace_path, "test_recorder.%d.trace", (int)getpid());
+    test_lanes_are_merged_by_stamp();
+    test_a_free_before_its_allocation_is_put_right();
+    test_a_free_long_before_any_allocation_is_foreign();
+    test_a_foreign_free_of_the_same_thread_is_no_inversion();
+    test_an_address_handed_out_before_its_free_is_put_right();
+    test_a_realloc_gives_its_address_up_at_its_beginning();
+    test_a_failed_realloc_changes_nothing();
+    test_a_lane_is_handed_from_thread_to_thread();
+    test_archived_buffers_come_before_the_home();
+    test_a_buffer_that_was_archived_but_not_emptied_counts_once();
+    test_nothing_after_the_stop_is_taken();
+    test_giant_sizes_and_long_pauses_survive();
+    test_what_is_no_spool_is_refused();
+    test_the_map_agrees_with_an_array();
+    unlink(spool_path);
+    unlink(trace_path);
+    puts("passed");
+    return 0;
+}
