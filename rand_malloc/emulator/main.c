@@ -36,6 +36,8 @@ static int run_memory(const struct options *options, const struct workload *work
         code = run_execute(run, NULL);
     if (code == EXIT_OK)
         code = run_verdict(run);
+    if (code == EXIT_OK)
+        run_print_log(run);
     if (code == EXIT_OK && !heap_figures(run, heap))
         code = complain(EXIT_REPLAY, "result", "not enough memory");
     return code;

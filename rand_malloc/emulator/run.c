@@ -1,7 +1,7 @@
 /* run.c - spawns the replayer with everything that could vary held fixed; see run.h.
  *
  * Before the exec: own process group, death with the supervisor, no address-space
- * randomisation (personality(2)), transparent huge pages off, one processor, a fixed
+ * randomisation (personality(2), inherited), transparent huge pages off, one processor, a fixed
  * environment, standard output and error into a memfd.
  */
 #include "run.h"
@@ -149,8 +149,6 @@ _Noreturn static void become_replayer(const struct run *run, char **words, char 
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     redirect(run);
-    if (personality(ADDR_NO_RANDOMIZE) == -1)
-        dprintf(STDERR_FILENO, "warning: address randomisation stays on: %m\n");
     if (!run->options->keeps_thp)
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     if (!run->options->is_free_running && !pin(run_cpu(run->options)))
@@ -174,6 +172,18 @@ static int supervise(struct run *run, pid_t child, int gate_fd) {
     return EXIT_OK;
 }
 
+/* For this process's children; some containers forbid it. */
+static void fix_addresses(void) {
+    static bool has_warned;
+    int before = personality(0xffffffff); /* asks only */
+    if (before != -1 && personality((unsigned long)before | ADDR_NO_RANDOMIZE) != -1)
+        return;
+    if (!has_warned)
+        complain(0, "warning", "address randomisation stays on (%s): numbers may vary",
+                 strerror(errno));
+    has_warned = true;
+}
+
 int run_execute(struct run *run, const struct command *prefix) {
     struct command command = {.n_words = 0};
     struct environment environment;
@@ -185,6 +195,7 @@ int run_execute(struct run *run, const struct command *prefix) {
     environment_build(run->options, prefix != NULL && prefix->carries_preload, &environment);
     if (pipe2(gate, O_CLOEXEC) != 0)
         return complain(EXIT_REPLAY, "pipe", "%s", strerror(errno));
+    fix_addresses();
     fflush(NULL);
     pid_t child = fork();
     if (child == 0)

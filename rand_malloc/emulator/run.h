@@ -63,6 +63,9 @@ void run_close(struct run *run);
 /* True if the child came as far as reading its orders. */
 bool run_has_started(const struct run *run);
 
+/* Passes on to stderr what the child printed, at most a few lines: warnings of an allocator. */
+void run_print_log(const struct run *run);
+
 /* The last line the child printed, or "". */
 void run_last_line(const struct run *run, char *line, unsigned line_bytes);
 

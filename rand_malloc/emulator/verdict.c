@@ -26,6 +26,13 @@ void run_last_line(const struct run *run, char *line, unsigned line_bytes) {
     snprintf(line, line_bytes, "%s", last != NULL ? last + 1 : text);
 }
 
+void run_print_log(const struct run *run) {
+    char text[2048];
+    ssize_t length = pread(run->log_fd, text, sizeof text, 0);
+    if (length > 0)
+        fprintf(stderr, "%.*s", (int)length, text);
+}
+
 /* "event 17 (malloc of 88 bytes in slot 3)" for an operation of the plan. */
 static void describe_op(const struct run *run, uint64_t index, char *text, size_t text_bytes) {
     static const char *const NAMES[] = {"malloc", "calloc", "aligned allocation", "realloc",

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.end_to_end
 
 ROOT = Path(__file__).resolve().parents[2]
 REPLAY_FAILED, USAGE, UNREADABLE, TIMED_OUT, NO_INSTRUMENT, NO_PRELOAD = range(1, 7)
-LIBRARY = Path("/usr/lib/x86_64-linux-gnu/libc.so.6")
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +150,16 @@ def test_a_file_that_is_no_library_is_refused(trace: Path, tmp_path: Path) -> No
 def test_a_path_the_loader_would_split_is_refused(trace: Path) -> None:
     """A colon separates libraries in LD_PRELOAD."""
     expect(run("--preload", "/a:b.so", trace), NO_PRELOAD, "colon")
+
+
+def test_warnings_of_the_allocator_are_passed_on(trace: Path) -> None:
+    """A misspelt setting that the allocator only complains about is seen."""
+    library = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
+    if not library.exists():
+        pytest.skip("jemalloc is not installed")
+    done = run("--runs", "memory", "--preload", library, "--env", "MALLOC_CONF=nonsense:1", trace)
+    assert done.returncode == 0
+    assert "nonsense" in done.stderr
 
 
 def test_a_missing_trace_is_unreadable(tmp_path: Path) -> None:

@@ -45,10 +45,10 @@ static void prepare(struct workload *workload, struct outcome_with_samples *read
         .outcome = {.baseline_anonymous_bytes = 1000,
                     .baseline_rss_bytes = 5000,
                     .samples_offset = offsetof(struct outcome_with_samples, samples)},
-        .samples = {{2000, 0}, {3000, -1}, {5000, 1000}, {4000, 500}}};
+        .samples = {{2200, 200}, {3100, -1}, {5000, 1000}, {4000, 500}}};
 }
 
-/* Lazily freed: 0, 500 (interpolated), 1000, 500; so the heap is 1000, 1500, 3000, 2500. */
+/* Lazily freed: 200, 600 (interpolated), 1000, 500; so the heap is 1000, 1500, 3000, 2500. */
 static void check_mean(const struct run *run) {
     static const double EXPECTED[N_SAMPLES] = {1000, 1500, 3000, 2500};
     struct heap_figures figures;
