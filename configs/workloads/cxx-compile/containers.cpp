@@ -59,4 +59,4 @@ int exercise_all(int seed, std::integer_sequence<int, Ns...>) {
 
 }  // namespace
 
-int main(int argc, char**) { return exercise_all(argc * 100, std::make_integer_sequence<int, 2>{}) & 1; }
+int main(int argc, char**) { return exercise_all(argc * 100, std::make_integer_sequence<int, 1>{}) & 1; }

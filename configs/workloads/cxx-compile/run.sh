@@ -3,4 +3,4 @@
 # measured process is the compiler itself.  Needs g++.
 cd "$(dirname "$0")" || exit 1
 exec "$(g++ -print-prog-name=cc1plus)" -quiet -imultiarch "$(g++ -print-multiarch)" \
-    -D_GNU_SOURCE -O2 -std=c++17 "${1:-containers.cpp}" -o -
+    -D_GNU_SOURCE -O1 -std=c++17 "${1:-containers.cpp}" -o -

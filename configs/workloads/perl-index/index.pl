@@ -1,16 +1,16 @@
 #!/usr/bin/perl
 # Workload "perl-index": an interpreter that builds, thins and prints an inverted index.
 #
-# Words, postings and whole documents come and go: short strings by the hundred
-# thousand, arrays that grow by reallocation, a hash that is rehashed, and a
-# phase at the end that holds almost everything at once.  Deterministic: its own
-# generator, and run it with PERL_HASH_SEED=0 so that hash order is fixed too.
+# Three indexes one after the other: short strings by the hundred thousand, arrays
+# that grow by reallocation, hashes that are rehashed, and each index dropped as a
+# whole before the next.  Deterministic: its own generator, and run it with
+# PERL_HASH_SEED=0 so that hash order is fixed too.
 #
 # Usage: PERL_HASH_SEED=0 perl index.pl [documents]
 use strict;
 use warnings;
 
-my $n_documents = shift // 1500;
+my $n_documents = shift // 500;
 my $seed        = 12345;
 
 sub draw {
@@ -36,22 +36,28 @@ sub thin_postings {
     return;
 }
 
-my @vocabulary = make_vocabulary(6000);
-my (%index, $n_postings);
-for my $document (1 .. $n_documents) {
-    my $text = join ' ', map { $vocabulary[ int(draw()**3 * @vocabulary) ] } 1 .. 120;
-    my %count;
-    $count{$_}++ for split / /, $text;
-    for my $term (sort keys %count) {
-        push @{ $index{$term} }, "$document:$count{$term}";
-        $n_postings++;
+# Builds an index over as many documents, prints its size, and drops it.
+sub build_and_print {
+    my ($n_documents, $words_per_document, @vocabulary) = @_;
+    my (%index, $n_postings);
+    for my $document (1 .. $n_documents) {
+        my $text = join ' ', map { $vocabulary[ int(draw()**3 * @vocabulary) ] } 1 .. $words_per_document;
+        my %count;
+        $count{$_}++ for split / /, $text;
+        for my $term (sort keys %count) {
+            push @{ $index{$term} }, "$document:$count{$term}";
+            $n_postings++;
+        }
+        thin_postings(\%index) if $document % 100 == 0;
     }
-    thin_postings(\%index) if $document % 200 == 0;
+    my @lines    = map { "$_ " . join ',', @{ $index{$_} } } sort keys %index;
+    my $checksum = 0;
+    $checksum = ($checksum * 31 + length) % 1000000007 for @lines;
+    printf "%d postings, %d terms, checksum %d\n", $n_postings, scalar @lines, $checksum;
+    return;
 }
 
-my $checksum = 0;
-my @lines = map { "$_ " . join ',', @{ $index{$_} } } sort keys %index;
-for my $line (@lines) {
-    $checksum = ($checksum * 31 + length $line) % 1000000007;
-}
-printf "%d postings, %d terms, checksum %d\n", $n_postings, scalar @lines, $checksum;
+# Many short documents, then few long ones, then a quiet end.
+build_and_print($n_documents, 120, make_vocabulary(6000));
+build_and_print(int($n_documents / 8), 700, make_vocabulary(12000));
+build_and_print(int($n_documents / 2), 60, make_vocabulary(500));
