@@ -61,6 +61,7 @@ void meter_exit(struct meter *meter, const struct stat *preload) {
     meter->next_walk_ns = 0;
     meter_sample(meter);
     meter->is_final = meter->n_samples > before;
+    (void)proc_malloc_libraries(meter->pid, &meter->libraries);
     if (preload != NULL && proc_maps_file(meter->pid, preload, &meter->preload_mapped))
         meter->preload_known = true;
 }

@@ -49,7 +49,8 @@ struct meter {
     struct proc_counts end;   /* counters at the last reading */
     bool preload_known;       /* preload_mapped was read */
     bool preload_mapped;
-    struct curve curve; /* RssAnon - LazyFree over time since start_ns */
+    struct proc_libraries libraries; /* allocators mapped at the exit */
+    struct curve curve;              /* RssAnon - LazyFree over time since start_ns */
 };
 
 uint64_t monotonic_ns(void);

@@ -132,3 +132,34 @@ bool proc_maps_file(pid_t pid, const struct stat *file, bool *is_mapped) {
         *is_mapped = found;
     return any;
 }
+
+static void add_library(struct proc_libraries *libraries, const char *path) {
+    for (size_t i = 0; i < libraries->n; i++) {
+        if (strcmp(libraries->paths[i], path) == 0)
+            return;
+    }
+    if (libraries->n < N_LIBRARIES && strlen(path) < LIBRARY_ROOM)
+        memcpy(libraries->paths[libraries->n++], path, strlen(path) + 1);
+}
+
+bool proc_malloc_libraries(pid_t pid, struct proc_libraries *libraries) {
+    char name[PATH_ROOM];
+    (void)snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(name, "re");
+    if (maps == NULL)
+        return false;
+    char *line = NULL;
+    size_t room = 0;
+    bool any = false;
+    *libraries = (struct proc_libraries){0};
+    while (getline(&line, &room, maps) > 0) {
+        any = true;
+        line[strcspn(line, "\n")] = '\0';
+        const char *path = strchr(line, '/');
+        if (path != NULL && strstr(strrchr(path, '/'), "malloc") != NULL)
+            add_library(libraries, path);
+    }
+    free(line);
+    fclose(maps);
+    return any;
+}

@@ -7,6 +7,7 @@
 #define SUPERVISE_PROC_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -31,6 +32,20 @@ bool proc_counts(pid_t pid, struct proc_counts *counts);
 /* Bytes given back by MADV_FREE which the kernel has not taken yet.
  * Walks the page tables: time grows with the resident memory. */
 bool proc_lazy_free(pid_t pid, uint64_t *bytes);
+
+enum {
+    N_LIBRARIES = 4,
+    LIBRARY_ROOM = 256
+};
+
+/* Mapped files whose name has "malloc" in it: the allocators a program brings of its own.
+ * More than N_LIBRARIES, and longer paths, are left out. */
+struct proc_libraries {
+    size_t n;
+    char paths[N_LIBRARIES][LIBRARY_ROOM];
+};
+
+bool proc_malloc_libraries(pid_t pid, struct proc_libraries *libraries);
 
 /* Whether a file, known by device and inode, is mapped into the process. */
 bool proc_maps_file(pid_t pid, const struct stat *file, bool *is_mapped);

@@ -51,6 +51,28 @@ static void write_preload(FILE *out, const struct plan *plan, const struct meter
     fprintf(out, "\"preload_mapped\":%s,", known ? as_bool(meter->preload_mapped) : "null");
 }
 
+/* Paths may hold anything but a zero byte. */
+static void write_text(FILE *out, const char *text) {
+    fputc('"', out);
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\' || *c < ' ')
+            fprintf(out, "\\u%04x", *c);
+        else
+            fputc(*c, out);
+    }
+    fputc('"', out);
+}
+
+static void write_libraries(FILE *out, const struct proc_libraries *libraries) {
+    fputs("\"malloc_libraries\":[", out);
+    for (size_t i = 0; i < libraries->n; i++) {
+        if (i > 0)
+            fputc(',', out);
+        write_text(out, libraries->paths[i]);
+    }
+    fputs("],", out);
+}
+
 static void write_curve(FILE *out, const struct curve *curve) {
     fputs("\"curve\":{\"time_ns\":[", out);
     for (size_t i = 0; i < curve->n_points; i++)
@@ -71,6 +93,7 @@ bool write_report(const struct plan *plan, const struct meter *meter,
     write_memory(out, meter);
     write_effort(out, meter, outcome);
     write_preload(out, plan, meter);
+    write_libraries(out, &meter->libraries);
     write_curve(out, &meter->curve);
     fputs("}\n", out);
     bool is_good = ferror(out) == 0;

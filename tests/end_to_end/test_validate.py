@@ -103,6 +103,35 @@ def test_library_is_in_the_program(folder: Path) -> None:
     assert good == {"glibc"}
 
 
+def test_library_that_the_program_is_linked_against_gives_way(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program linked against jemalloc runs glibc's malloc where glibc is the subject."""
+    source, program = tmp_path / "linked.c", tmp_path / "linked"
+    source.write_text(_LINKED)
+    library = get_allocator("jemalloc").locate().library
+    words = ["cc", "-o", str(program), str(source), "-Wl,--no-as-needed", str(library), "-ldl"]
+    subprocess.run(words, check=True)
+    assert validate(folder, "--rounds", "1", "--ignore-output", command=[str(program)]) == 0
+    (record,) = validations(folder)
+    statuses = {s.configuration.allocator: s.exit_status for s in record.samples}
+    assert statuses == {"glibc": 0, "jemalloc": 1}
+    assert "libjemalloc.so.2 of its own" in capsys.readouterr().out
+
+
+_LINKED = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+    Dl_info info;
+    dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info);
+    return strstr(info.dli_fname, "jemalloc") != NULL;
+}
+"""
+
+
 def test_killed_validation_is_continued_by_the_same_command(folder: Path) -> None:
     words = [sys.executable, "-m", "tuner.cli.main", "validate", str(folder), "--rounds", "3"]
     process = subprocess.Popen(

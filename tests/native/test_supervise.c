@@ -25,6 +25,7 @@ enum {
 static const char *supervise;
 static const char *subject;
 static const char *library;
+static char oddly_named[64]; /* a copy of the library */
 static char folder[] = "/tmp/supervise-test-XXXXXX";
 static char report[ROOM];
 static char output[ROOM];
@@ -55,6 +56,7 @@ static int run(const char *line) {
          word = strtok(NULL, " ")) {
         const char *real = strcmp(word, "$S") == 0   ? subject
                            : strcmp(word, "$L") == 0 ? library
+                           : strcmp(word, "$M") == 0 ? oddly_named
                                                      : word;
         arguments[n++] = (char *)(uintptr_t)real;
     }
@@ -166,6 +168,11 @@ static bool preload_is_checked(void) {
            says("\"preload_mapped\":false");
 }
 
+static bool allocators_in_the_program_are_named(void) {
+    bool is_named = run("--preload $M -- $S exit 0") == 0 && says("odd\\u0022malloc.so\"],");
+    return is_named && run("-- $S exit 0") == 0 && says("\"malloc_libraries\":[],");
+}
+
 static bool missing_program_has_its_own_exit_code(void) {
     return run("-- /nonexistent/program") == 3 &&
            run("--preload /nonexistent.so -- $S exit 0") == 1;
@@ -199,6 +206,7 @@ static const struct {
     {"environment is for the program only", environment_is_for_the_program_only},
     {"addresses are fixed", addresses_are_fixed},
     {"preload is checked", preload_is_checked},
+    {"allocators in the program are named", allocators_in_the_program_are_named},
     {"missing program has its own exit code", missing_program_has_its_own_exit_code},
     {"bad usage is refused", bad_usage_is_refused},
     {"core is the one asked for", core_is_the_one_asked_for},
@@ -213,12 +221,28 @@ static void clean(void) {
     (void)rmdir(folder);
 }
 
+static bool copy_file(const char *from, const char *to) {
+    char bytes[4096];
+    ssize_t got = 0;
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    bool is_good = in >= 0 && out >= 0;
+    while (is_good && (got = read(in, bytes, sizeof bytes)) > 0)
+        is_good = write(out, bytes, (size_t)got) == got;
+    close(in);
+    close(out);
+    return is_good && got == 0;
+}
+
 int main(int argc, char **argv) {
     if (argc != 4 || mkdtemp(folder) == NULL)
         return 2;
     supervise = argv[1];
     subject = argv[2];
     library = argv[3];
+    (void)snprintf(oddly_named, sizeof oddly_named, "%s/odd\"malloc.so", folder);
+    if (!copy_file(library, oddly_named))
+        return 2;
     int n_failed = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (!cases[i].passes()) {
@@ -226,6 +250,7 @@ int main(int argc, char **argv) {
             n_failed++;
         }
     }
+    (void)unlink(oddly_named);
     clean();
     return n_failed == 0 ? 0 : 1;
 }

@@ -14,6 +14,7 @@ from tuner.errors import InterruptedCampaign, ProgramError, ProgramTimeoutError
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.records import Configuration, CurvePoint, Status
 from tuner.store import Store, ValidationRecord, ValidationSample
+from tuner.validate import rounds
 from tuner.validate.rounds import (
     IGNORED,
     Observer,
@@ -43,6 +44,7 @@ _GOOD = ProgramRun(
     instructions=77,
     peak_is_exact=True,
     preload_mapped=None,
+    malloc_libraries=(),
     curve=(CurvePoint(0, 5, 100, 0),),
     output_sha256="aa",
     stderr_tail="",
@@ -305,6 +307,39 @@ def test_hardware_counts_instructions_in_every_run(
     options = ValidationOptions(rounds=2, instrument=instrument)
     identifier = run_all(store, Program(always(_GOOD)), options=options)
     assert {s.instructions for s in samples(store, identifier)} == {expected}
+
+
+def test_allocator_that_the_program_brings_gives_way_to_libcs(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put_in_front(prepared: Sequence[Prepared]) -> list[Prepared]:
+        return [replace(p, environment={**p.environment, "LD_PRELOAD": "libc"}) for p in prepared]
+
+    monkeypatch.setattr(rounds, "with_libc_malloc", put_in_front)
+    seen: list[bool] = []
+
+    class Linked(Program):
+        def run(
+            self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
+        ) -> ProgramRun:
+            seen.append("LD_PRELOAD" in environment)
+            return super().run(command, environment, surroundings)
+
+    told: list[str] = []
+    linked = replace(_GOOD, malloc_libraries=("/usr/lib/libjemalloc.so.2",))
+    run_all(store, Linked(always(linked)), observer=Observer(lambda _: None, told.append))
+    assert seen == [False] + [True] * 10
+    assert told[0].startswith("the program brings libjemalloc.so.2 of its own")
+
+
+def test_baseline_that_is_preloaded_is_not_the_programs_own(store: Store) -> None:
+    library = "/usr/lib/libjemalloc.so.2"
+    prepared = [replace(p, environment={**p.environment, "LD_PRELOAD": library}) for p in PREPARED]
+    told: list[str] = []
+    program = Program(always(replace(_GOOD, malloc_libraries=(library,))))
+    observer = Observer(lambda _: None, told.append)
+    run_all(store, program, prepared=prepared, observer=observer)
+    assert told == []
 
 
 def test_notices_are_told_and_kept(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,9 @@ class Adapter:
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    def observe(self, environment: dict[str, str]) -> SimpleNamespace:
+        return SimpleNamespace(malloc_from=Path("/lib/libc.so.6"))
 
     def locate(self, path: Path | None) -> Installation:
         return Installation(self.name, path, self.version if self.name == "jemalloc" else "2.36")
@@ -71,6 +75,16 @@ def test_environments_are_padded_alike() -> None:
     found = prepare(Configuration("glibc"), Configuration.of("jemalloc", {"narenas": 123}))
     sizes = {sum(len(f"{k}={v}") for k, v in entry.environment.items()) for entry in found}
     assert len(sizes) == 1
+
+
+def test_libc_goes_in_front_only_where_nothing_is_preloaded() -> None:
+    found = setup.with_libc_malloc(prepare(Configuration("glibc"), Configuration("jemalloc")))
+    libraries = [entry.environment["LD_PRELOAD"] for entry in found]
+    assert libraries[0] == "/lib/libc.so.6"
+    assert "jemalloc" in libraries[1]
+    sizes = {sum(len(f"{k}={v}") for k, v in entry.environment.items()) for entry in found}
+    assert len(sizes) == 1
+    assert len({len(entry.environment) for entry in found}) == 1
 
 
 def test_setting_that_does_not_take_effect_is_refused_with_its_reason() -> None:

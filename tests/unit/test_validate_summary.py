@@ -160,7 +160,7 @@ def test_default_that_costs_what_was_claimed_is_confirmed() -> None:
 def test_few_rounds_decide_nothing_and_say_so() -> None:
     summary = summarize(make_run(), make_record(rounds=4))
     assert found(summary, "less").verdict is Verdict.UNDECIDED
-    assert any("4 rounds decide nothing" in notice for notice in summary.notices)
+    assert any("too few rounds to decide anything: 4" in notice for notice in summary.notices)
 
 
 def test_notices_of_the_runs_are_passed_on() -> None:

@@ -78,6 +78,8 @@ class ProgramRun:
     """False when the exit was missed, so that the peak is that of the last sample."""
     preload_mapped: bool | None
     """Whether the preloaded library was in the process; None when unknown or none."""
+    malloc_libraries: tuple[str, ...]
+    """Libraries with "malloc" in their name that were in the process."""
     curve: tuple[CurvePoint, ...]
     """Resident anonymous memory over time; `event` and `live_bytes` are 0."""
     output_sha256: str
@@ -146,6 +148,7 @@ class _Report(BaseModel):
     wall_ns: int
     instructions: int | None
     preload_mapped: bool | None
+    malloc_libraries: tuple[str, ...]
     curve: _Curve
 
 
@@ -261,15 +264,19 @@ def padded(environments: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
 
     The size of the environment shifts the stack, which alone can change a
     program's speed; after padding, number and total length of the variables are
-    the same everywhere.
+    the same everywhere.  Padding that is there already is replaced.
 
     Example:
         >>> [len(environment) for environment in padded([{"A": "1"}, {"A": "1", "B": "22"}])]
         [3, 3]
     """
-    n_most = max((len(environment) for environment in environments), default=0) + 1
+    plain = [
+        {name: environment[name] for name in environment if not name.startswith(_PADDING)}
+        for environment in environments
+    ]
+    n_most = max((len(environment) for environment in plain), default=0) + 1
     filled = []
-    for environment in environments:
+    for environment in plain:
         names = [f"{_PADDING}{index}" for index in range(n_most - len(environment))]
         filled.append({**environment, **dict.fromkeys(names, "")})
     room = max((_length(environment) for environment in filled), default=0)

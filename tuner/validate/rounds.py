@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tuner.errors import InterruptedCampaign, ProgramError, ProgramTimeoutError
-from tuner.measure.program import ProgramRun, Surroundings, digest
+from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, digest
 from tuner.records import Status
 from tuner.store import Store, ValidationRecord, ValidationSample
-from tuner.validate.setup import Prepared
+from tuner.validate.setup import Prepared, with_libc_malloc
 
 IGNORED = "ignored"
 STDOUT = "stdout"
@@ -138,9 +138,21 @@ def validate(
     """
     try:
         reference = _reference(runner, command, prepared[0], options)
+        notices = []
+        brought = _brought(reference, prepared[0])
+        if brought:
+            prepared = with_libc_malloc(prepared)
+            reference = _reference(runner, command, prepared[0], options)
+            notices.append(
+                f"the program brings {', '.join(brought)} of its own; where no allocator is "
+                "preloaded, libc's malloc is put in front of it with LD_PRELOAD"
+            )
         options = _with_limit(options, reference)
         session = _Session(store, command, options, runner, counter, reference)
-        identifier = _begin(session, prepared, machine, observer)
+        notices += _notices(reference)
+        for notice in notices:
+            observer.on_notice(notice)
+        identifier = _begin(session, prepared, machine, notices, observer)
         _run_rounds(session, identifier, prepared, observer)
     except KeyboardInterrupt as event:
         message = "validation interrupted; every run so far is kept: the same command continues it"
@@ -213,15 +225,13 @@ def _begin(
     session: _Session,
     prepared: Sequence[Prepared],
     machine: Mapping[str, Any],
+    notices: Sequence[str],
     observer: Observer,
 ) -> int:
     """Return the validation to continue, or begin a new one."""
     options = asdict(session.options)
     # A limit derived from the warm-up differs a little each time and decides nothing.
     del options["rounds"], options["surroundings"]["timeout_s"]
-    notices = _notices(session)
-    for notice in notices:
-        observer.on_notice(notice)
     record = ValidationRecord(
         command=tuple(session.command),
         rounds=session.options.rounds,
@@ -229,7 +239,7 @@ def _begin(
         settings={
             "subjects": [entry.subject.as_record() for entry in prepared],
             "options": options,
-            "notices": notices,
+            "notices": list(notices),
         },
         machine=json.loads(json.dumps(machine)),  # as it comes back from the store
     )
@@ -266,8 +276,14 @@ def _is_over(record: ValidationRecord) -> bool:
     )
 
 
-def _notices(session: _Session) -> list[str]:
-    reference = session.reference
+def _brought(reference: ProgramRun, baseline: Prepared) -> list[str]:
+    """Return the names of the allocators in the program that the baseline did not put there."""
+    preloaded = Path(baseline.environment.get(PRELOAD, "/")).resolve()
+    libraries = (Path(library) for library in reference.malloc_libraries)
+    return [library.name for library in libraries if library.resolve() != preloaded]
+
+
+def _notices(reference: ProgramRun) -> list[str]:
     notices = []
     if reference.exit_status:
         notices.append(f"the program ends with exit status {reference.exit_status}")

@@ -7,12 +7,12 @@ under the same name would prove nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.errors import MissingToolError, SettingError
-from tuner.measure.program import clean_environment, padded
+from tuner.measure.program import PRELOAD, clean_environment, padded
 from tuner.store import AllocatorRecord, CampaignRecord
 from tuner.validate.subjects import Subject
 
@@ -54,6 +54,26 @@ def prepare(
         environments.append({**plain, **allocator.environment(installation, subject.configuration)})
         refusals.append(_refusal(allocator, installation, subject))
     return [Prepared(*row) for row in zip(subjects, padded(environments), refusals, strict=True)]
+
+
+def with_libc_malloc(prepared: Sequence[Prepared]) -> list[Prepared]:
+    """Put the C library's malloc in front of an allocator that the program brings itself.
+
+    A program linked against jemalloc, say, uses it wherever nothing is preloaded,
+    and settings of glibc's malloc would then act on nothing.  Preloading the C
+    library, which is there anyway, makes its malloc the first one found.
+
+    Args:
+        prepared: subjects with a preloaded allocator are left as they are.
+
+    Source: ld.so(8), search order of symbols.
+    """
+    libc = str(get_allocator("glibc").observe({}).malloc_from)
+    environments = [{PRELOAD: libc, **entry.environment} for entry in prepared]
+    return [
+        replace(entry, environment=environment)
+        for entry, environment in zip(prepared, padded(environments), strict=True)
+    ]
 
 
 def _locate(name: str, record: AllocatorRecord) -> tuple[Allocator, Installation]:

@@ -399,7 +399,8 @@ def _notices(record: ValidationRecord, summaries: Sequence[SubjectSummary]) -> t
     notices = list(record.settings.get("notices", ()))
     if record.rounds < MINIMAL_ROUNDS:
         notices.append(
-            f"{record.rounds} rounds decide nothing; use --rounds {MINIMAL_ROUNDS} or more"
+            f"too few rounds to decide anything: {record.rounds}; "
+            f"use --rounds {MINIMAL_ROUNDS} or more"
         )
     for summary in summaries:
         wall = summary.metric("wall")
