@@ -90,7 +90,9 @@ def register(app: typer.Typer) -> None:
 
 def emulate(
     *,
-    trace: Annotated[Path, typer.Argument(help="Trace made by `malloc-tuner record`.")],
+    trace: Annotated[
+        Path, typer.Argument(metavar="TRACE", help="Trace made by `malloc-tuner record`.")
+    ],
     allocator: Annotated[
         str,
         typer.Option(

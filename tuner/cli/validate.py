@@ -68,9 +68,9 @@ def register(app: typer.Typer) -> None:
 
 def validate(
     *,
-    run: Annotated[Path, typer.Argument(help="Run folder of a campaign.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a campaign.")],
     command: Annotated[
-        list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")
+        list[str], typer.Argument(metavar="COMMAND", help="The program and its arguments.")
     ],
     rounds: Annotated[
         int, typer.Option(min=1, help="Runs of every subject; fewer than 5 decide nothing.")
