@@ -12,6 +12,7 @@ from tests.doubles.runs import campaign_record
 from tuner.allocators import Installation
 from tuner.errors import MissingToolError, SettingError
 from tuner.records import Configuration
+from tuner.resources import configs_dir
 from tuner.validate import setup
 from tuner.validate.subjects import Subject
 
@@ -23,7 +24,7 @@ class Adapter:
 
     version = "5.3.0"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, file: object = None) -> None:
         self.name = name
 
     def observe(self, environment: dict[str, str]) -> SimpleNamespace:
@@ -96,6 +97,16 @@ def test_another_version_than_the_campaigns_proves_nothing(monkeypatch: pytest.M
     monkeypatch.setattr(Adapter, "version", "5.2.1")
     with pytest.raises(MissingToolError, match=r"measured version 5\.3\.0, here is 5\.2\.1"):
         prepare(Configuration("jemalloc"))
+
+
+def test_search_space_of_the_campaign_replaces_the_shipped_one(tmp_path: Path) -> None:
+    assert setup.search_spaces(tmp_path) == {}
+    shipped = (configs_dir() / "allocators" / "glibc.toml").read_text()
+    (tmp_path / "glibc.toml").write_text(shipped.replace('name = "mxfast"', 'name = "mxslow"', 1))
+    (tmp_path / "campaign.toml").write_text(
+        'name = "x"\ntrace = "x.trace"\nallocators = ["glibc"]\nspace_files = ["glibc.toml"]\n'
+    )
+    assert "mxslow" in setup.search_spaces(tmp_path)["glibc"].keys
 
 
 def test_allocator_that_no_subject_uses_need_not_be_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,7 @@ def _measure(
     from tuner.records import Status
     from tuner.store import Store, ValidationSample, store_path
     from tuner.validate.rounds import Observer, validate
-    from tuner.validate.setup import prepare
+    from tuner.validate.setup import prepare, search_spaces
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True)
@@ -187,7 +187,8 @@ def _measure(
     runner = ProgramRunner()
     with Store.open(store_path(run.folder), writable=True) as store, progress:
         task = progress.add_task("reading back", total=options.rounds * len(subjects))
-        prepared = prepare(subjects, run.campaign, os.environ)
+        files = search_spaces(run.folder)
+        prepared = prepare(subjects, run.campaign, os.environ, files)
         progress.update(task, description="first run")
         return validate(
             store,

@@ -13,6 +13,8 @@ from pathlib import Path
 from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.errors import MissingToolError, SettingError
 from tuner.measure.program import PRELOAD, clean_environment, padded
+from tuner.spec import AllocatorFile, load_campaign
+from tuner.spec.campaign import allocator_files
 from tuner.store import AllocatorRecord, CampaignRecord
 from tuner.validate.subjects import Subject
 
@@ -29,7 +31,10 @@ class Prepared:
 
 
 def prepare(
-    subjects: Sequence[Subject], campaign: CampaignRecord, environment: Mapping[str, str]
+    subjects: Sequence[Subject],
+    campaign: CampaignRecord,
+    environment: Mapping[str, str],
+    files: Mapping[str, AllocatorFile] | None = None,
 ) -> list[Prepared]:
     """Build the environments and read every setting back.
 
@@ -37,12 +42,13 @@ def prepare(
         subjects: what will run.
         campaign: tells which library and version was measured.
         environment: the user's; variables that steer an allocator are left out.
+        files: search spaces of the campaign that replace the shipped ones, by allocator.
 
     Raises:
         MissingToolError: a library is missing, or has another version than in the campaign.
     """
     found = {
-        name: _locate(name, record)
+        name: _locate(name, record, (files or {}).get(name))
         for name, record in campaign.allocators.items()
         if any(subject.configuration.allocator == name for subject in subjects)
     }
@@ -76,8 +82,23 @@ def with_libc_malloc(prepared: Sequence[Prepared]) -> list[Prepared]:
     ]
 
 
-def _locate(name: str, record: AllocatorRecord) -> tuple[Allocator, Installation]:
-    allocator = get_allocator(name)
+def search_spaces(folder: Path) -> dict[str, AllocatorFile]:
+    """Return the search spaces of the campaign of a run folder, by allocator.
+
+    Returns:
+        Nothing where the folder has no campaign file: the shipped ones then hold.
+
+    Raises:
+        SpecError: the campaign file or one of its search spaces is wrong.
+    """
+    path = folder / "campaign.toml"
+    return allocator_files(load_campaign(path)) if path.is_file() else {}
+
+
+def _locate(
+    name: str, record: AllocatorRecord, file: AllocatorFile | None
+) -> tuple[Allocator, Installation]:
+    allocator = get_allocator(name, file)
     installation = allocator.locate(Path(record.library) if record.library else None)
     if installation.version != record.version:
         message = (
