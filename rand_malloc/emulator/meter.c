@@ -19,6 +19,7 @@
 static struct {
     int statm, rollup, status, refs; /* file descriptors */
     char text[64 * 1024];            /* of a proc file */
+    void *page;                      /* of nobody, to lock */
     bool has_watermark;              /* it could be reset */
     uint64_t wall_begin_ns, cpu_begin_ns, ticks_begin, faults_begin;
 } meter;
@@ -44,6 +45,14 @@ static uint64_t parse_number(const char **at) {
     while (**at >= '0' && **at <= '9')
         value = value * 10 + (uint64_t)(*(*at)++ - '0');
     return value;
+}
+
+/* The kernel notes lazily freed pages in batches of each processor, which smaps does not see:
+ * it depends on what ran here before how many are left in one.  Locking a page empties them
+ * (mlock_vma_pages_range in mm/mlock.c, Linux 5.18 and later). */
+static void drain_lazy_batches(void) {
+    raw_syscall3(SYS_mlock, (long)meter.page, PAGE_BYTES, 0);
+    raw_syscall3(SYS_munlock, (long)meter.page, PAGE_BYTES, 0);
 }
 
 /* The kB value after a key in meter.text, in bytes; 0 if the key is absent. */
@@ -131,6 +140,7 @@ void meter_open(struct replay *replay) {
     meter.rollup = open_proc("/proc/self/smaps_rollup", O_RDONLY);
     meter.status = open_proc("/proc/self/status", O_RDONLY);
     meter.refs = open_proc("/proc/self/clear_refs", O_WRONLY);
+    meter.page = map_populated(replay, PAGE_BYTES, "map a page to lock");
     if (meter.statm < 0)
         setup_fail(replay, "open /proc/self/statm", meter.statm);
     if (meter.status < 0)
@@ -182,6 +192,7 @@ void meter_sample(struct replay *replay, uint64_t index) {
     bool is_last = index + 1 == replay->plan->n_samples;
     sample->lazy_bytes = -1;
     if ((index % every == 0 || is_last) && meter.rollup >= 0) {
+        drain_lazy_batches();
         read_text(meter.rollup);
         sample->lazy_bytes = (int64_t)parse_kib("LazyFree:");
     }

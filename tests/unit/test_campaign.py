@@ -13,7 +13,6 @@ import pytest
 from tests.doubles import synthetic
 from tests.doubles.synthetic import SyntheticEvaluator
 from tuner.campaign.progress import Listener, Silence
-from tuner.campaign.recheck import disagreements
 from tuner.campaign.runner import FAILED_VIOLATION, Runner
 from tuner.campaign.setup import make_spaces
 from tuner.errors import (
@@ -420,17 +419,6 @@ def test_other_numbers_for_the_same_input_are_a_defect_that_names_both(tmp_path:
     assert rechecks[0].measurement is not None
     assert trials[0].measurement is not None
     assert trials[0].measurement.faults + 1 == rechecks[0].measurement.faults
-
-
-@pytest.mark.parametrize(("factor", "is_same"), [(1.004, True), (0.996, True), (1.006, False)])
-def test_resident_memory_may_scatter_a_little(factor: float, is_same: bool) -> None:
-    numbers = synthetic.measure(DEFAULTS[0])
-    trial = Trial(0, DEFAULTS[0], Origin.DEFAULT, Status.OK, None, numbers, (1.0, 1.0), 0.0)
-    again = replace(numbers, mean_heap_bytes=factor * numbers.mean_heap_bytes)
-
-    found = disagreements([trial], [Recheck(0, 1, Status.OK, None, again)])
-
-    assert is_same == (found == [])
 
 
 def test_free_running_numbers_may_scatter_and_are_repeated(tmp_path: Path) -> None:

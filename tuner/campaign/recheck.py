@@ -1,10 +1,9 @@
 """Which trials are measured again at the end, and whether they agree.
 
 The front is a selection of the luckiest numbers, so its members are measured
-once more.  In baton mode counts are repeatable to the last digit: one repeat of
-each proves it, and a difference is a defect that is reported.  Resident memory
-is allowed `RESIDENT_TOLERANCE`, see there.  In free-running mode all numbers
-scatter, and the quota is used up for repeats.
+once more.  In baton mode every number is repeatable to the last digit: one
+repeat of each proves it, and a difference is a defect that is reported.  In
+free-running mode numbers scatter, and the quota is used up for repeats.
 
 Source: believing single measurements overstated the front by 3 to 5 points of
 hypervolume, see docs/decisions/search.md.
@@ -22,16 +21,6 @@ from tuner.store import CampaignRecord, Recheck
 
 MAX_REPEATS = 5
 """Re-measurements of one trial whose numbers scatter."""
-
-RESIDENT_TOLERANCE = 0.005
-"""Relative difference at which resident memory counts as the same.
-
-Pages given back by MADV_FREE leave the kernel's counters in batches of each
-core, so resident memory of an allocator that uses it depends a little on what
-else the core did: 0.05 % was seen, and rankings take 0.5 % for a tie.
-"""
-
-_RESIDENT = frozenset({"peak_heap", "mean_heap"})
 
 
 def is_repeatable(record: CampaignRecord) -> bool:
@@ -78,15 +67,9 @@ def disagreements(trials: Iterable[Trial], rechecks: Iterable[Recheck]) -> list[
         lines += [
             f"trial {trial.number} ({trial.configuration}): {name} was {old:.17g}, is {new:.17g}"
             for name, old, new in pairs
-            if old is not None and new is not None and not _is_same(name, old, new)
+            if old is not None and new is not None and old != new
         ]
     return lines
-
-
-def _is_same(name: str, old: float, new: float) -> bool:
-    if name in _RESIDENT:
-        return abs(new - old) <= RESIDENT_TOLERANCE * max(old, new)
-    return old == new
 
 
 def _is_default_of(trial: Trial, allocator: str) -> bool:
