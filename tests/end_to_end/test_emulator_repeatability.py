@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.traces import write_mixed_trace
-from tuner.resources import native_file
+from tuner.resources import configs_dir, native_file
 
 pytestmark = pytest.mark.end_to_end
 
@@ -108,3 +108,18 @@ def test_a_setting_changes_the_numbers(trace: Path) -> None:
         trace, None, "--instrument", "qemu", "--env", "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"
     )
     assert tuned["instructions"]["allocator"] > plain["instructions"]["allocator"] * 1.02
+
+
+def test_lazily_freed_pages_are_counted_exactly_beside_a_busy_neighbour() -> None:
+    """What else frees lazily on the processor leaves its pages in the kernel's batches."""
+    library = installed("jemalloc")
+    trace = configs_dir() / "workloads" / "perl-index" / "perl-index.trace"
+    options = ["--cpu", "0", "--runs", "memory", "--env"]
+    ours = [*options, "MALLOC_CONF=dirty_decay_ms:1,muzzy_decay_ms:50"]
+    neighbour = [native_file("rand_malloc"), "--preload", library, *options]
+    neighbour += ["MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:50", trace]
+    alone = replay(trace, library, *ours)
+    with subprocess.Popen(list(map(str, neighbour)), stdout=subprocess.DEVNULL):
+        beside = [replay(trace, library, *ours) for _ in range(4)]
+    assert alone["lazy_free_bytes"] > 0
+    assert [without_time(result) for result in beside] == [without_time(alone)] * 4
