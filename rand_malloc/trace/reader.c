@@ -481,7 +481,7 @@ static int allocate_buffers(struct trace_reader *reader) {
 }
 
 static int open_reader(struct trace_reader *reader, const char *path) {
-    struct format_header header;
+    struct format_header header = {0};
     if (open_file(reader, path) != TRACE_OK || read_header(reader, &header) != TRACE_OK ||
         allocate_buffers(reader) != TRACE_OK)
         return reader->status;
