@@ -15,7 +15,8 @@ void meter_prefault(void);
 /* Opens what is read later; failures are setup failures. */
 void meter_open(struct replay *replay);
 
-/* Takes the baselines, which leave out what the allocator holds already, and resets the high-water mark. */
+/* Takes the baselines, which leave out what the allocator holds already, and resets the high-water
+ * mark. */
 void meter_begin_heap(struct replay *replay);
 void meter_end_heap(struct replay *replay);
 

@@ -38,9 +38,9 @@ enum {
     LARGE_LG_MAX = 22,      /* glibc 2.42 and later, are powers of two */
     MMAP_LG_MIN = 12,       /* search range of the mmap threshold */
     MMAP_LG_MAX = 30,
-    BLOCKS_MAX = 1 << 17,     /* above the greatest tcache_count, 65535 */
-    TRIAL_BYTES = 160 << 10,  /* above the default mmap threshold of 128 KiB */
-    GROWTH_BYTES = 2000,      /* small enough never to be mmapped in practice */
+    BLOCKS_MAX = 1 << 17,      /* above the greatest tcache_count, 65535 */
+    TRIAL_BYTES = 160 << 10,   /* above the default mmap threshold of 128 KiB */
+    GROWTH_BYTES = 2000,       /* small enough never to be mmapped in practice */
     HUGE_PAGE_BYTES = 2 << 20, /* transparent huge page of x86-64 */
     STRAYS_MAX = 64            /* blocks beyond the thread cache: some come from a remainder one
                                 * step larger than asked, and return to another size's bin */
