@@ -304,8 +304,9 @@ int trace_replace_metadata(struct trace_writer *writer, const char *metadata_jso
     char *text = memory_map(room_bytes + 1);
     if (text == NULL)
         return fail(writer, TRACE_ERROR_MEMORY, "no memory for the metadata");
-    for (size_t i = 0; i < room_bytes; i++)
-        text[i] = i < n_bytes ? metadata_json[i] : ' ';
+    memset(text, ' ', room_bytes);
+    for (size_t i = 0; i < n_bytes; i++)
+        text[i] = metadata_json[i];
     uint64_t sum = format_checksum(FORMAT_CHECKSUM_START, text, room_bytes);
     int status = write_at(writer, text, room_bytes, start);
     if (status == TRACE_OK)

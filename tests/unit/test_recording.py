@@ -1,0 +1,97 @@
+"""What `record` says and keeps when things go wrong; real programs are in test_record.py."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import MissingToolError, OutputError, ProgramError
+from tuner.workload import recording
+from tuner.workload.recording import Ending, record, recover
+
+NO_EVENTS = "nothing was recorded: it called no allocation function of a library"
+
+
+def ending(exit_status: int | None = None, signal_name: str | None = None) -> Ending:
+    return Ending(exit_status, signal_name, wall_s=1.0, cpu_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("end", "words", "is_crash"),
+    [
+        (ending(exit_status=0), "exited with status 0", False),
+        (ending(exit_status=3), "exited with status 3", False),
+        (ending(signal_name="SIGTERM"), "was ended by SIGTERM", False),
+        (ending(signal_name="SIGKILL"), "was ended by SIGKILL", False),
+        (ending(signal_name="SIGSEGV"), "was ended by SIGSEGV", True),
+        (ending(signal_name="SIG40"), "was ended by SIG40", True),
+    ],
+)
+def test_only_unwanted_signals_are_crashes(end: Ending, words: str, is_crash: bool) -> None:
+    assert str(end) == words
+    assert end.is_crash == is_crash
+
+
+def test_a_library_path_the_loader_would_split_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "native_file", lambda name: Path("/opt/my tools") / name)
+    with pytest.raises(MissingToolError, match="LD_PRELOAD allows no blank or colon"):
+        record(["true"], tmp_path / "a.trace")
+    assert not list(tmp_path.iterdir()), "and nothing is left behind"
+
+
+def test_other_preloaded_libraries_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "libjemalloc.so.2")
+    environment = recording._environment(tmp_path, follow=True)  # noqa: SLF001
+    assert environment["LD_PRELOAD"].endswith("librecorder.so:libjemalloc.so.2")
+    assert environment["MALLOC_TUNER_RECORD"] == f"1:{tmp_path}"
+
+
+def test_handlers_of_the_caller_come_back(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    record(["ls", "/"], tmp_path / "a.trace")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_folder_without_spools_cannot_be_recovered(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"no recording here; give the folder OUTPUT\.spool"):
+        recover(tmp_path, tmp_path / "a.trace")
+
+
+def test_a_spool_that_is_none_is_told_and_kept(tmp_path: Path) -> None:
+    spool = tmp_path / "a.trace.spool"
+    spool.mkdir()
+    (spool / "1.spool").write_text("garbage")
+    with pytest.raises(OutputError, match="not a spool of this version of the recorder"):
+        recover(spool, tmp_path / "a.trace")
+    assert spool.exists()
+
+
+def test_a_trace_that_cannot_be_written_leaves_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "a.trace"
+    real = recording._tool  # noqa: SLF001
+
+    def full_disk(*arguments: str) -> dict[str, object]:
+        if arguments[0] != "--describe":
+            message = f"{output}: cannot write: No space left on device"
+            raise OutputError(message)
+        return real(*arguments)
+
+    monkeypatch.setattr(recording, "_tool", full_disk)
+    with pytest.raises(OutputError, match=r"No space left.*kept.*trace recover .*a\.trace\.spool"):
+        record(["ls", "/"], output)
+    monkeypatch.setattr(recording, "_tool", real)
+    (process,) = recover(tmp_path / "a.trace.spool", output)
+    assert process.totals.n_events > 0
+    assert not (tmp_path / "a.trace.spool").exists()
+
+
+def test_a_program_that_allocates_nothing_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match=NO_EVENTS):
+        record(["true"], tmp_path / "a.trace")
+    assert not list(tmp_path.iterdir())
