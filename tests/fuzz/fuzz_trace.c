@@ -7,8 +7,8 @@
  *         then the four lengths and the columns.  The target packs them and adds
  *         right checksums, which chance would never find.
  */
-#include "format.h"
-#include "trace.h"
+#include "../../rand_malloc/trace/format.h"
+#include "../../rand_malloc/trace/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* recorder_subject.c - a program whose allocations are known, for test_record.py.
  *
  * usage: recorder_subject calls|threads|churn|fork|forever|crash|many|exec|fail|plain
+ * To be built with -fno-builtin: the compiler must not drop a pair of calls.
  * Whatever happens before main allocates MARKER bytes is start-up, not of the test.
  */
 #define _GNU_SOURCE
@@ -22,31 +23,27 @@ enum {
     N_CHURN = 300
 };
 
-/* The compiler must not see that a block is unused. */
-static void *keep(void *block) {
-    __asm__ volatile("" : "+r"(block) : : "memory");
-    return block;
-}
-
 void free_sized(void *block, size_t size) __attribute__((weak));
 void free_aligned_sized(void *block, size_t alignment, size_t size) __attribute__((weak));
 
 /* Every function once, each size once. */
 static void call_everything(void) {
+    volatile size_t nothing = 0;
     void *aligned = NULL;
-    void *a = keep(malloc(101));
-    void *b = keep(calloc(3, 34));
-    void *c = keep(realloc(NULL, 103));
-    c = keep(realloc(c, 104000));
-    c = keep(reallocarray(c, 5, 21));
-    void *d = keep(memalign(64, 106));
-    void *e = keep(aligned_alloc(128, 256));
+    void *a = malloc(101);
+    void *b = calloc(3, 34);
+    void *c = realloc(NULL, 103);
+    c = realloc(c, 104000);
+    c = reallocarray(c, 5, 21);
+    void *d = memalign(64, 106);
+    void *e = aligned_alloc(128, 256);
     if (posix_memalign(&aligned, 4096, 108) != 0)
         abort();
-    void *f = keep(valloc(109));
-    void *g = keep(pvalloc(110));
-    free(keep(malloc(0)));
-    if (keep(malloc(SIZE_MAX / 2)) != NULL || keep(calloc(SIZE_MAX, 2)) != NULL ||
+    void *f = valloc(109);
+    void *g = pvalloc(110);
+    free(
+        malloc(nothing)); // NOLINT(clang-analyzer-optin.portability.UnixAPI): allowed, and recorded
+    if (malloc(SIZE_MAX / 2) != NULL || calloc(SIZE_MAX, 2) != NULL ||
         realloc(a, SIZE_MAX / 2) != NULL || reallocarray(a, SIZE_MAX, 2) != NULL)
         abort();
     free(NULL);
@@ -71,14 +68,14 @@ static void *free_all(void *of_thread) {
     void **list = of_thread;
     for (int i = 0; i < N_BLOCKS; i++)
         free(list[i]);
-    return keep(malloc(77));
+    return malloc(77);
 }
 
 static void run_threads(void) {
     pthread_t threads[N_THREADS];
     for (int t = 0; t < N_THREADS; t++)
         for (int i = 0; i < N_BLOCKS; i++)
-            blocks[t][i] = keep(malloc(48));
+            blocks[t][i] = malloc(48);
     for (int t = 0; t < N_THREADS; t++)
         pthread_create(&threads[t], NULL, free_all, blocks[t]);
     for (int t = 0; t < N_THREADS; t++) {
@@ -94,12 +91,12 @@ static pthread_key_t late_key;
 
 static void allocate_late(void *value) {
     free(value);
-    free(keep(malloc(55)));
+    free(malloc(55));
 }
 
 static void *short_life(void *unused) {
     (void)unused;
-    pthread_setspecific(late_key, keep(malloc(66)));
+    pthread_setspecific(late_key, malloc(66));
     return NULL;
 }
 
@@ -115,11 +112,11 @@ static void churn_threads(void) {
 /* ---- processes ---- */
 
 static void fork_child(void) {
-    void *inherited = keep(malloc(2222));
+    void *inherited = malloc(2222);
     pid_t child = fork();
     if (child == 0) {
         free(inherited);
-        free(keep(malloc(3333)));
+        free(malloc(3333));
         _exit(0);
     }
     waitpid(child, NULL, 0);
@@ -132,7 +129,7 @@ static void exec_env(void) {
 
 static void allocate_for(long n) {
     for (long i = 0; i < n || n < 0; i++) {
-        free(keep(malloc(40)));
+        free(malloc(40));
         if (i == 100000)
             (void)!write(STDOUT_FILENO, "busy\n", 5);
     }
@@ -140,7 +137,7 @@ static void allocate_for(long n) {
 
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "plain";
-    free(keep(malloc(MARKER)));
+    free(malloc(MARKER));
     if (strcmp(mode, "calls") == 0)
         call_everything();
     else if (strcmp(mode, "threads") == 0)
@@ -156,7 +153,7 @@ int main(int argc, char **argv) {
     else if (strcmp(mode, "forever") == 0)
         allocate_for(-1);
     else if (strcmp(mode, "crash") == 0)
-        free(keep(malloc(77777))), raise(SIGSEGV);
+        free(malloc(77777)), raise(SIGSEGV);
     else if (strcmp(mode, "fail") == 0)
         return 3;
     _exit(0); /* what stdio and libc free at exit is not of the test */
