@@ -41,8 +41,8 @@ static void call_everything(void) {
         abort();
     void *f = valloc(109);
     void *g = pvalloc(110);
-    free(
-        malloc(nothing)); // NOLINT(clang-analyzer-optin.portability.UnixAPI): allowed, and recorded
+    // NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): allowed, and recorded
+    free(malloc(nothing));
     if (malloc(SIZE_MAX / 2) != NULL || calloc(SIZE_MAX, 2) != NULL ||
         realloc(a, SIZE_MAX / 2) != NULL || reallocarray(a, SIZE_MAX, 2) != NULL)
         abort();
