@@ -1,0 +1,94 @@
+"""`malloc-tuner trace info`: text, JSON, picture, and its errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.cli.main import run
+from tuner.errors import OutputError, TraceError
+from tuner.workload.trace import EVENT, Api, Op, write_trace
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "small.trace"
+    events = np.array(
+        [
+            (0, 100, 0, 0, 0, Op.MALLOC, Api.MALLOC, 0, 0),
+            (10_000, 0, 0, 1, 1, Op.THREAD_START, Api.THREAD, 0, 0),
+            (20_000, 0, 0, 1, 0, Op.FREE, Api.FREE, 0, 0),
+            (2_000_000, 4096, 0, 1, 1, Op.ALIGNED, Api.NEW, 6, 0),
+        ],
+        EVENT,
+    )
+    write_trace(path, events, {"argv": ["/usr/bin/app", "-x"], "signal": "SIGTERM"})
+    return path
+
+
+def test_text_names_the_program_and_its_figures(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["trace", "info", str(trace)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    for expected in (
+        "program /usr/bin/app -x",
+        "it ended with SIGTERM",
+        "events 4",
+        "threads at once 2 (2 in all)",
+        "peak live 4.0 KiB in 1 slots",
+        "cross-thread frees 1 (100.0 % of frees)",
+        "never freed 1 blocks, 4.0 KiB",
+        "4096..8191 1 50.0 % 4.0 KiB 97.6 % ###############",
+    ):
+        assert expected in lines
+
+
+def test_json_has_a_schema_and_everything(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["trace", "info", "--json", str(trace)]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert (value["schema"], value["version"]) == ("malloc-tuner.trace-info", 1)
+    assert value["totals"]["n_events"] == 4
+    assert value["events_per_op"]["free"] == 1
+    assert value["curve"]["live_bytes"] == [100, 100, 0, 4096]
+    assert value["lifetime_events"] == [{"from": 2, "to": 3, "blocks": 1, "bytes": 100.0}]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
+def test_the_suffix_chooses_the_kind_of_picture(trace: Path, suffix: str, start: bytes) -> None:
+    picture = trace.with_suffix(f".{suffix}")
+    assert run(["trace", "info", str(trace), "--plot", str(picture)]) == 0
+    assert picture.read_bytes().startswith(start)
+
+
+def test_a_picture_of_an_empty_trace_can_be_drawn(tmp_path: Path) -> None:
+    write_trace(tmp_path / "empty.trace", np.zeros(0, EVENT), {})
+    picture = tmp_path / "empty.png"
+    assert run(["trace", "info", str(tmp_path / "empty.trace"), "--plot", str(picture)]) == 0
+    assert picture.exists()
+
+
+def test_an_unknown_kind_of_picture_is_an_output_error(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["trace", "info", str(trace), "--plot", "a.jpeg"]) == OutputError.exit_code
+    assert "a.jpeg: unknown kind of picture; use one of .png, .svg, .pdf" in capsys.readouterr().err
+
+
+def test_a_damaged_trace_is_a_trace_error(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = bytearray(trace.read_bytes())
+    content[-1] ^= 1
+    trace.write_bytes(content)
+    assert run(["trace", "info", str(trace)]) == TraceError.exit_code
+    assert "the checksum does not match; the file is damaged" in capsys.readouterr().err
+
+
+def test_a_trace_that_was_cut_off_says_so(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace.write_bytes(trace.read_bytes()[:-1])
+    assert run(["trace", "info", str(trace)]) == 0
+    assert "INCOMPLETE" in capsys.readouterr().out
