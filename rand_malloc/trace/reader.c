@@ -6,12 +6,13 @@
  * decoded once in full to find its totals and where its readable part ends.
  *
  * Hostile input: every length is checked against a fixed bound and the end of
- * the file before it is used; columns are read through bounded cursors; events
- * pass the ledger.  Memory is bounded by the number of events decoded.
+ * the file before it is used; events come from the decoder, which reads bounded
+ * columns, and pass the ledger.  Memory is bounded by the number of events decoded.
  */
 #define ZSTD_STATIC_LINKING_ONLY /* ZSTD_initStaticDCtx: contexts in our own memory */
 #include "trace.h"
 
+#include "decoder.h"
 #include "format.h"
 #include "ledger.h"
 #include "memory.h"
@@ -31,17 +32,6 @@ enum {
     PATH_SHOWN_BYTES = 256
 };
 
-struct cursor {
-    const uint8_t *at;
-    const uint8_t *end;
-};
-
-/* The previous slot of a lane counts only within one block. */
-struct lane {
-    uint32_t block;
-    uint32_t slot;
-};
-
 struct trace_reader {
     int fd;
     int status;            /* TRACE_OK, or the error that ended reading */
@@ -52,13 +42,9 @@ struct trace_reader {
     uint64_t block_offset; /* of the block being read, for messages */
     struct trace_info info;
     struct ledger ledger;
-    struct lane *lanes;    /* TRACE_MAX_THREADS entries */
-    uint32_t block_number; /* 1 for the first */
-    uint32_t events_left;  /* of the block being read */
-    uint32_t thread;
-    uint64_t time_quanta;
-    struct cursor columns[N_COLUMNS];
-    char *metadata; /* metadata_bytes + 1, ends with NUL */
+    struct decoder decoder;
+    uint32_t events_left; /* of the block being read */
+    char *metadata;       /* metadata_bytes + 1, ends with NUL */
     size_t metadata_bytes;
     uint8_t *raw;    /* FORMAT_RAW_MAX_BYTES */
     uint8_t *packed; /* packed_capacity */
@@ -85,7 +71,7 @@ __attribute__((format(printf, 3, 4))) static int fail(struct trace_reader *reade
 static int fail_block(struct trace_reader *reader, const char *why) {
     return fail(reader, TRACE_ERROR_FORMAT,
                 "block %" PRIu32 " at byte %" PRIu64 ": %s; the file is damaged",
-                reader->block_number, reader->block_offset, why);
+                reader->decoder.block_number, reader->block_offset, why);
 }
 
 /* All n bytes at offset, or an error; the end of the file is an error too. */
@@ -137,24 +123,9 @@ static int peek_block(struct trace_reader *reader, uint64_t offset, uint64_t end
     return end - offset - sizeof *block < block->packed_bytes ? TRACE_END : TRACE_OK;
 }
 
-static int split_columns(struct trace_reader *reader, size_t raw_bytes) {
-    uint32_t lengths[N_COLUMNS];
-    memcpy(lengths, reader->raw, sizeof lengths);
-    const uint8_t *at = reader->raw + sizeof lengths;
-    size_t left = raw_bytes - sizeof lengths;
-    for (int i = 0; i < N_COLUMNS; i++) {
-        if (lengths[i] > left)
-            return fail_block(reader, "a column is longer than its block");
-        reader->columns[i] = (struct cursor){at, at + lengths[i]};
-        at += lengths[i];
-        left -= lengths[i];
-    }
-    return left == 0 ? TRACE_OK : fail_block(reader, "there are bytes behind the last column");
-}
-
 static int enter_block(struct trace_reader *reader) {
     struct format_block block;
-    reader->block_number++;
+    reader->decoder.block_number++;
     reader->block_offset = reader->offset;
     int status = peek_block(reader, reader->offset, reader->readable_end, &block);
     if (status != TRACE_OK)
@@ -169,104 +140,24 @@ static int enter_block(struct trace_reader *reader) {
                                    reader->packed, block.packed_bytes);
     if (ZSTD_isError(n) || n != block.raw_bytes)
         return fail_block(reader, "it cannot be unpacked");
-    if (split_columns(reader, n) != TRACE_OK)
-        return reader->status;
+    const char *why = decoder_begin(&reader->decoder, &block, reader->raw, n);
+    if (why != NULL)
+        return fail_block(reader, why);
     reader->offset = frame + block.packed_bytes;
     reader->events_left = block.n_events;
-    reader->thread = block.thread;
-    reader->time_quanta = block.time_quanta;
     return TRACE_OK;
 }
 
 /* ---- events ---- */
 
-/* One varint: seven bits a byte, low bits first, at most 64 bits. */
-static int take_varint(struct cursor *cursor, uint64_t *value) {
-    uint64_t result = 0;
-    for (unsigned shift = 0; shift < 64 && cursor->at < cursor->end; shift += 7) {
-        uint8_t byte = *cursor->at++;
-        result |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            *value = result;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static const char *take_marker(struct trace_reader *reader, uint8_t code) {
-    uint64_t value;
-    if (!take_varint(&reader->columns[COLUMN_EXTRAS], &value))
-        return "a marker has no value";
-    if (code == CODE_THREAD) {
-        if (value >= TRACE_MAX_THREADS)
-            return "a thread number is out of range";
-        reader->thread = (uint32_t)value;
-        return NULL;
-    }
-    if (code != CODE_ELAPSED)
-        return "unknown marker";
-    if (value > UINT64_MAX / TRACE_TIME_QUANTUM_NS - reader->time_quanta)
-        return "a time is out of range";
-    reader->time_quanta += value;
-    return NULL;
-}
-
-static const char *take_slot(struct trace_reader *reader, uint32_t *slot) {
-    uint64_t zigzag;
-    struct lane *lane = &reader->lanes[reader->thread];
-    if (!take_varint(&reader->columns[COLUMN_SLOTS], &zigzag))
-        return "an event has no slot";
-    uint32_t previous = lane->block == reader->block_number ? lane->slot : 0;
-    uint64_t sum = previous + ((zigzag >> 1) ^ (0 - (zigzag & 1)));
-    if (sum >= TRACE_MAX_SLOTS)
-        return "a slot is out of range";
-    *slot = (uint32_t)sum;
-    *lane = (struct lane){reader->block_number, *slot};
-    return NULL;
-}
-
-static const char *take_fields(struct trace_reader *reader, struct trace_event *event) {
-    const char *why = NULL;
-    if (event->op < TRACE_THREAD_START)
-        why = take_slot(reader, &event->slot);
-    if (why == NULL && event->op <= TRACE_REALLOC &&
-        !take_varint(&reader->columns[COLUMN_SIZES], &event->size))
-        why = "an event has no size";
-    if (why == NULL && event->op == TRACE_ALIGNED) {
-        struct cursor *extras = &reader->columns[COLUMN_EXTRAS];
-        if (extras->at == extras->end)
-            return "an event has no alignment";
-        event->align_log2 = *extras->at++;
-    }
-    return why;
-}
-
 static const char *take_event(struct trace_reader *reader, struct trace_event *event) {
-    struct cursor *codes = &reader->columns[COLUMN_CODES];
-    while (codes->at < codes->end) {
-        uint8_t code = *codes->at++;
-        const char *why;
-        if ((code & CODE_OP_MASK) == CODE_MARKER) {
-            why = take_marker(reader, code);
-            if (why != NULL)
-                return why;
-            continue;
-        }
-        *event = (struct trace_event){.op = code & CODE_OP_MASK, .api = code >> CODE_OP_BITS};
-        event->thread = reader->thread;
-        event->time_ns = reader->time_quanta * TRACE_TIME_QUANTUM_NS;
-        why = take_fields(reader, event);
-        return why != NULL ? why : ledger_apply(&reader->ledger, event);
-    }
-    return "it holds fewer events than it says";
+    const char *why = decoder_next(&reader->decoder, event);
+    return why != NULL ? why : ledger_apply(&reader->ledger, event);
 }
 
 static int leave_block(struct trace_reader *reader) {
-    for (int i = 0; i < N_COLUMNS; i++)
-        if (reader->columns[i].at != reader->columns[i].end)
-            return fail_block(reader, "it holds more than its events");
-    return TRACE_OK;
+    const char *why = decoder_end(&reader->decoder);
+    return why == NULL ? TRACE_OK : fail_block(reader, why);
 }
 
 static int check_totals(struct trace_reader *reader) {
@@ -400,7 +291,7 @@ static int walk_blocks(struct trace_reader *reader, uint64_t blocks_bytes) {
     uint64_t offset = reader->blocks_start;
     while (offset < reader->file_bytes) {
         struct format_block block;
-        reader->block_number++;
+        reader->decoder.block_number++;
         reader->block_offset = offset;
         int status = peek_block(reader, offset, reader->file_bytes, &block);
         if (status != TRACE_OK)
@@ -420,11 +311,10 @@ static int walk_blocks(struct trace_reader *reader, uint64_t blocks_bytes) {
 /* Back to the first event. */
 static int rewind_reader(struct trace_reader *reader) {
     ledger_close(&reader->ledger);
-    if (!ledger_open(&reader->ledger))
+    decoder_close(&reader->decoder);
+    if (!ledger_open(&reader->ledger) || !decoder_open(&reader->decoder))
         return fail(reader, TRACE_ERROR_MEMORY, "no memory for the table of slots");
-    memset(reader->lanes, 0, TRACE_MAX_THREADS * sizeof *reader->lanes);
     reader->offset = reader->blocks_start;
-    reader->block_number = 0;
     reader->events_left = 0;
     reader->status = TRACE_OK;
     return TRACE_OK;
@@ -467,12 +357,10 @@ static int scan_blocks(struct trace_reader *reader) {
 static int allocate_buffers(struct trace_reader *reader) {
     reader->packed_capacity = ZSTD_COMPRESSBOUND(FORMAT_RAW_MAX_BYTES);
     reader->workspace_bytes = ZSTD_estimateDCtxSize();
-    reader->lanes = memory_map(TRACE_MAX_THREADS * sizeof *reader->lanes);
     reader->raw = memory_map(FORMAT_RAW_MAX_BYTES);
     reader->packed = memory_map(reader->packed_capacity);
     reader->workspace = memory_map(reader->workspace_bytes);
-    if (reader->lanes == NULL || reader->raw == NULL || reader->packed == NULL ||
-        reader->workspace == NULL)
+    if (reader->raw == NULL || reader->packed == NULL || reader->workspace == NULL)
         return fail(reader, TRACE_ERROR_MEMORY, "no memory for the buffers");
     reader->unpacker = ZSTD_initStaticDCtx(reader->workspace, reader->workspace_bytes);
     if (reader->unpacker == NULL)
@@ -530,7 +418,7 @@ void trace_close(struct trace_reader *reader) {
     if (reader->fd >= 0)
         close(reader->fd);
     ledger_close(&reader->ledger);
-    memory_unmap(reader->lanes, TRACE_MAX_THREADS * sizeof *reader->lanes);
+    decoder_close(&reader->decoder);
     memory_unmap(reader->metadata, reader->metadata_bytes + 1);
     memory_unmap(reader->raw, FORMAT_RAW_MAX_BYTES);
     memory_unmap(reader->packed, reader->packed_capacity);
