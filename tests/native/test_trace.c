@@ -4,6 +4,7 @@
  * must be equal, cut off at any byte they must end early and never crash, damaged
  * they must be refused, and illegal events must be refused by the writer.
  */
+#include "format.h"
 #include "trace.h"
 
 #include <stdio.h>
@@ -274,6 +275,24 @@ static void test_a_future_version_is_named(void) {
     free(bytes);
 }
 
+static void test_totals_that_do_not_match_the_events_are_noticed(void) {
+    unsigned char *bytes;
+    struct trace_event event = {.op = TRACE_MALLOC, .size = 10};
+    struct trace_event back[2];
+    size_t n_back = 0;
+    struct format_header header;
+    write_trace(&event, 1, 1);
+    size_t n_bytes = load_file(&bytes);
+    memcpy(&header, bytes, sizeof header);
+    header.peak_live_bytes = 11;
+    header.checksum = format_checksum(FORMAT_CHECKSUM_START, &header, sizeof header - 8);
+    memcpy(bytes, &header, sizeof header);
+    store_file(bytes, n_bytes);
+    CHECK(read_trace(back, 2, &n_back) == TRACE_ERROR_FORMAT);
+    CHECK(strstr(message, "the totals of the header do not match the events") != NULL);
+    free(bytes);
+}
+
 static void check_refused(const struct trace_event *events, size_t n_events, const char *why) {
     struct trace_writer *writer;
     CHECK(trace_create(path, "{}", 4096, &writer, message, sizeof message) == TRACE_OK);
@@ -340,6 +359,7 @@ int main(void) {
     test_damage_is_noticed();
     test_a_writer_that_was_killed_leaves_a_readable_trace();
     test_a_future_version_is_named();
+    test_totals_that_do_not_match_the_events_are_noticed();
     test_illegal_events_are_refused();
     test_what_is_no_trace_is_refused();
     test_an_empty_trace_is_a_trace();
