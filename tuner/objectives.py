@@ -44,7 +44,10 @@ class Objective:
     """What to do when `extract` gives None."""
 
 
-_COUNTER = "no instrument counted instructions; see `malloc-tuner doctor` for what is missing"
+_COUNTER = (
+    "no instrument counted the allocator's instructions (perf counts only whole processes); "
+    "see `malloc-tuner doctor` for what is missing"
+)
 
 OBJECTIVES: Mapping[str, Objective] = {
     objective.name: objective

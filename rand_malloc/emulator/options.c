@@ -19,7 +19,7 @@ static const char HELP[] =
     "repeatable\n"
     "  --threads baton|free  one runnable thread, repeatable (default), or real concurrency\n"
     "  --runs memory|count|both  which measurements (default both; free: memory)\n"
-    "  --instrument auto|perf|qemu|cachegrind|none  what counts instructions (default auto)\n"
+    "  --instrument auto|qemu|cachegrind|perf|none  what counts instructions (default auto)\n"
     "  --cpu N               pin the replay to this processor (default: first allowed)\n"
     "  --cpus N              processors the allocator sees (default: those online)\n"
     "  --thp keep|never      transparent huge pages (default never)\n"
@@ -76,7 +76,7 @@ static const struct option LONG_OPTIONS[] = {
 
 static const char *const THREADS[] = {"baton", "free", NULL};
 static const char *const RUNS[] = {"memory", "count", "both", NULL};
-static const char *const INSTRUMENTS[] = {"auto", "perf", "qemu", "cachegrind", "none", NULL};
+static const char *const INSTRUMENTS[] = {"auto", "qemu", "cachegrind", "perf", "none", NULL};
 static const char *const THP[] = {"never", "keep", NULL};
 static const char *const TOUCH[] = {"all", "ends", "none", NULL};
 

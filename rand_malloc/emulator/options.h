@@ -28,9 +28,9 @@ enum action {
 
 enum instrument_choice {
     INSTRUMENT_AUTO,
-    INSTRUMENT_PERF,
     INSTRUMENT_QEMU,
     INSTRUMENT_CACHEGRIND,
+    INSTRUMENT_PERF,
     INSTRUMENT_NONE
 };
 

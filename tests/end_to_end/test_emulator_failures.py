@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.doubles.instruments import counting_instrument
 from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner.resources import native_file
 
@@ -72,14 +73,14 @@ def test_a_bad_allocator_is_found_out(
 ) -> None:
     """Every fault is named with the event, natively and under the instrument."""
     options = ("--preload", bad_allocator, "--env", f"EMULATOR_BAD={fault}", "--runs", runs)
-    expect(run(*options, "--instrument", "qemu", trace), REPLAY_FAILED, *parts)
+    expect(run(*options, "--instrument", counting_instrument(), trace), REPLAY_FAILED, *parts)
 
 
 @pytest.mark.parametrize("runs", ["memory", "count"])
 def test_a_hanging_allocator_is_stopped(trace: Path, bad_allocator: Path, runs: str) -> None:
     """The limit of time ends the child; the message names the event."""
     options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=hang", "--timeout", "1")
-    done = run(*options, "--runs", runs, "--instrument", "qemu", trace)
+    done = run(*options, "--runs", runs, "--instrument", counting_instrument(), trace)
     expect(done, TIMED_OUT, "no end after 1 s, stopped at event ")
 
 
@@ -101,9 +102,17 @@ def children_of(pid: int) -> list[int]:
 def test_a_killed_supervisor_leaves_no_child(
     trace: Path, bad_allocator: Path, number: signal.Signals, runs: str
 ) -> None:
-    """The replayer, natively or inside qemu, dies with the supervisor."""
+    """The replayer, natively or inside the instrument, dies with the supervisor."""
     command = [native_file("rand_malloc"), "--preload", bad_allocator]
-    command += ["--env", "EMULATOR_BAD=hang", "--runs", runs, "--instrument", "qemu", trace]
+    command += [
+        "--env",
+        "EMULATOR_BAD=hang",
+        "--runs",
+        runs,
+        "--instrument",
+        counting_instrument(),
+        trace,
+    ]
     supervisor = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     while not (children := children_of(supervisor.pid)) and time.monotonic() < deadline:
@@ -136,7 +145,7 @@ def test_a_missing_library_is_refused(trace: Path, tmp_path: Path) -> None:
 def test_a_library_without_malloc_is_refused(trace: Path, runs: str) -> None:
     """A preload that is not the allocator in effect is an error."""
     library = Path("/usr/lib/x86_64-linux-gnu/libm.so.6")
-    done = run("--preload", library, "--runs", runs, "--instrument", "qemu", trace)
+    done = run("--preload", library, "--runs", runs, "--instrument", counting_instrument(), trace)
     expect(done, NO_PRELOAD, "malloc comes from", "libc.so.6")
 
 

@@ -10,18 +10,15 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.instruments import COUNTING, counting_instrument, need_instrument
 from tests.doubles.traces import write_mixed_trace
+from tuner.allocators import get_allocator
+from tuner.errors import MissingToolError
 from tuner.resources import configs_dir, native_file
 
 pytestmark = pytest.mark.end_to_end
 
-LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
-ALLOCATORS = {
-    "glibc": None,
-    "tcmalloc": LIBRARIES / "libtcmalloc_minimal.so.4",
-    "jemalloc": LIBRARIES / "libjemalloc.so.2",
-    "mimalloc": LIBRARIES / "libmimalloc.so.2.0",
-}
+ALLOCATORS = ("glibc", "tcmalloc", "jemalloc", "mimalloc")
 N_STEPS = 60_000
 VARYING = ("wall_ns", "cpu_ns")
 """The only fields that may differ between two runs."""
@@ -50,18 +47,20 @@ def without_time(result: dict[str, Any]) -> dict[str, Any]:
 
 def installed(name: str) -> Path | None:
     """Return the library of an allocator; skip the test if it is not installed."""
-    library = ALLOCATORS[name]
-    if library is not None and not library.exists():
-        pytest.skip(f"{library} is not installed")
-    return library
+    try:
+        return get_allocator(name).locate().library
+    except MissingToolError as error:
+        pytest.skip(str(error))
 
 
+@pytest.mark.parametrize("instrument", COUNTING)
 @pytest.mark.parametrize("name", ALLOCATORS)
-def test_two_replays_agree_in_every_number(name: str, trace: Path) -> None:
+def test_two_replays_agree_in_every_number(name: str, instrument: str, trace: Path) -> None:
     """Heap, curve, faults, system calls, instructions and checksum repeat exactly."""
     library = installed(name)
-    first = replay(trace, library, "--instrument", "qemu")
-    second = replay(trace, library, "--instrument", "qemu")
+    need_instrument(instrument)
+    first = replay(trace, library, "--instrument", instrument)
+    second = replay(trace, library, "--instrument", instrument)
     assert first["instructions"]["allocator"] > N_STEPS
     assert without_time(first) == without_time(second)
 
@@ -72,11 +71,11 @@ def test_surroundings_do_not_matter(
 ) -> None:
     """Another directory, environment and processor give the same numbers."""
     library = installed(name)
-    first = replay(trace, library, "--instrument", "qemu", "--cpu", "0")
+    first = replay(trace, library, "--instrument", counting_instrument(), "--cpu", "0")
     monkeypatch.setenv("SOMETHING_LONG", "x" * 5000)
     monkeypatch.chdir(tmp_path)
     other = max(os.sched_getaffinity(0))
-    second = replay(trace, library, "--instrument", "qemu", "--cpu", str(other))
+    second = replay(trace, library, "--instrument", counting_instrument(), "--cpu", str(other))
     first["settings"].pop("cpu")
     second["settings"].pop("cpu")
     assert without_time(first) == without_time(second)
@@ -84,9 +83,9 @@ def test_surroundings_do_not_matter(
 
 def test_unused_variables_do_not_matter(trace: Path) -> None:
     """The environment has one size, whatever it holds."""
-    plain = replay(trace, None, "--instrument", "qemu")
+    plain = replay(trace, None, "--instrument", counting_instrument())
     variables = [f"--env=UNUSED_{i}={'x' * 100}" for i in range(20)]
-    crowded = replay(trace, None, "--instrument", "qemu", *variables)
+    crowded = replay(trace, None, "--instrument", counting_instrument(), *variables)
     assert without_time(plain) == without_time(crowded)
 
 
@@ -94,8 +93,7 @@ def test_all_allocators_verify_the_same_contents(trace: Path) -> None:
     """The checksum depends on the trace, not on the allocator or the mode."""
     sums = {
         replay(trace, library, "--runs", "memory", "--threads", mode)["checksum"]
-        for library in ALLOCATORS.values()
-        if library is None or library.exists()
+        for library in map(installed, ALLOCATORS)
         for mode in ("baton", "free")
     }
     assert len(sums) == 1
@@ -103,9 +101,14 @@ def test_all_allocators_verify_the_same_contents(trace: Path) -> None:
 
 def test_a_setting_changes_the_numbers(trace: Path) -> None:
     """A variable given with --env reaches the allocator."""
-    plain = replay(trace, None, "--instrument", "qemu")
+    plain = replay(trace, None, "--instrument", counting_instrument())
     tuned = replay(
-        trace, None, "--instrument", "qemu", "--env", "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"
+        trace,
+        None,
+        "--instrument",
+        counting_instrument(),
+        "--env",
+        "GLIBC_TUNABLES=glibc.malloc.tcache_count=0",
     )
     assert tuned["instructions"]["allocator"] > plain["instructions"]["allocator"] * 1.02
 

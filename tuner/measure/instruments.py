@@ -20,7 +20,7 @@ class Instrument:
     """One way to count instructions, with the verdict of having tried it."""
 
     name: str
-    """``perf``, ``qemu`` or ``cachegrind``, the best first."""
+    """``qemu``, ``cachegrind`` or ``perf``, the best first."""
     works: bool
     detail: str
     """Its version when it works; what is missing when it does not."""
