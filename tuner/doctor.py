@@ -62,9 +62,10 @@ class Examination:
     def problems(self) -> tuple[str, ...]:
         """Sentences about what keeps the main chain from working; empty when it works."""
         found = [f"{f.name}: {f.detail}" for f in self.findings if f.needed and not f.works]
-        counters = [f for f in self.findings if f.group == "instruments"]
+        # perf counts whole processes: no cost without the allocator's share.
+        counters = [f for f in self.findings if f.group == "instruments" and f.name != "perf"]
         if not any(f.works for f in counters):
-            found.append("no instrument counts instructions here")
+            found.append("no instrument counts the allocator's instructions here")
         return tuple(found)
 
     @property
@@ -126,15 +127,10 @@ def _instruments() -> list[Finding]:
         found = instruments.find_instruments()
     except (MissingToolError, ProgramError) as error:
         return [Finding("instruments", "rand_malloc", False, str(error), needed=False)]  # noqa: FBT003 - a verdict
+    # No package here: TOOLS tell whether the program is missing, or only lacks something.
     return [
-        _finding(
-            "instruments",
-            found_one.name,
-            Offer(found_one.works, found_one.detail),
-            needed=False,
-            word=found_one.name if found_one.name in TOOLS else None,
-        )
-        for found_one in found
+        _finding("instruments", one.name, Offer(one.works, one.detail), needed=False)
+        for one in found
     ]
 
 

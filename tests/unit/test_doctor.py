@@ -16,7 +16,9 @@ from tuner.cli import main
 from tuner.doctor import Examination, Finding, package_choices
 from tuner.errors import SpecError
 from tuner.machine import read_machine
-from tuner.measure.offers import ask
+from tuner.measure import instruments
+from tuner.measure.instruments import Instrument
+from tuner.measure.offers import Offer, ask
 from tuner.resources import packages_file
 from tuner.spec import shipped_allocator_file
 
@@ -25,6 +27,9 @@ QEMU = Finding("instruments", "qemu", works=True, detail="7.2", needed=False)
 NO_JEMALLOC = Finding(
     "allocators", "jemalloc", works=False, detail="not found", needed=False, package="libjemalloc2"
 )
+
+
+NO_INSTRUMENT = "no instrument counts the allocator's instructions here"
 
 
 def examination(*findings: Finding) -> Examination:
@@ -50,8 +55,22 @@ def test_a_missing_native_part_is_a_problem() -> None:
 def test_one_instrument_must_work() -> None:
     broken = replace(QEMU, works=False)
 
-    assert examination(GLIBC, broken).problems == ("no instrument counts instructions here",)
-    assert examination(GLIBC, broken, replace(QEMU, name="perf")).problems == ()
+    assert examination(GLIBC, broken).problems == (NO_INSTRUMENT,)
+    assert examination(GLIBC, broken, replace(QEMU, name="perf")).problems == (NO_INSTRUMENT,)
+    assert examination(GLIBC, broken, replace(QEMU, name="cachegrind")).problems == ()
+
+
+def test_an_instrument_that_lacks_something_is_not_a_missing_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Debian 13's qemu-user is built without plugins: installing it again is no help."""
+    verdict = Instrument("qemu", works=False, detail="unknown option 'plugin'")
+    monkeypatch.setattr(instruments, "find_instruments", lambda: (verdict,))
+    monkeypatch.setattr(doctor, "ask", lambda _words: Offer(works=True, detail="10.0"))
+    found = doctor.examine()
+
+    assert [f.detail for f in found.findings if f.group == "instruments"] == [verdict.detail]
+    assert not {"qemu-user", "valgrind"} & set(found.packages)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +141,7 @@ def test_text_says_what_to_install_and_what_is_wrong() -> None:
     assert re.search(r"^  glibc +MISSING +gone$", text, re.MULTILINE)
     assert re.search(r"^  jemalloc +no +not found$", text, re.MULTILINE)
     assert "apt install libjemalloc2" in text
-    assert text.endswith("Not ready:\n  glibc: gone\n  no instrument counts instructions here")
+    assert text.endswith(f"Not ready:\n  glibc: gone\n  {NO_INSTRUMENT}")
 
 
 def test_text_of_a_good_machine() -> None:
