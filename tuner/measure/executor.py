@@ -20,7 +20,7 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +32,9 @@ from tuner.records import Configuration
 
 MAX_ATTEMPTS = 3
 """Attempts at one configuration before its failure counts as permanent."""
+
+_SIGNAL_INTERVAL_S = 0.2
+"""Longest time a Ctrl-C may go unnoticed."""
 
 _KILL_INTERVAL_S = 0.05
 """Time between two rounds of killing while workers still wait for a child."""
@@ -53,6 +56,22 @@ class Outcome:
     """What went wrong in the attempts that failed, in order."""
     error: TunerError | None = None
     """The last failure when `evaluation` is None."""
+
+
+def _as_they_end(
+    futures: Iterable[concurrent.futures.Future[Outcome | None]],
+) -> Iterator[concurrent.futures.Future[Outcome | None]]:
+    """Yield futures as they end, and wake up often enough to notice a Ctrl-C.
+
+    A signal that arrives just before the main thread goes to sleep on a lock is
+    handled only when it wakes up; an endless wait could make that very late.
+    """
+    waiting = set(futures)
+    while waiting:
+        ended, waiting = concurrent.futures.wait(
+            waiting, _SIGNAL_INTERVAL_S, concurrent.futures.FIRST_COMPLETED
+        )
+        yield from ended
 
 
 class LocalExecutor:
@@ -90,7 +109,7 @@ class LocalExecutor:
             for index, configuration in enumerate(configurations)
         }
         try:
-            for future in concurrent.futures.as_completed(self._pending):
+            for future in _as_they_end(self._pending):
                 outcome = future.result()
                 if outcome is not None:
                     yield outcome
