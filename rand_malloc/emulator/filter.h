@@ -7,7 +7,7 @@
 #ifndef RAND_MALLOC_FILTER_H
 #define RAND_MALLOC_FILTER_H
 
-#include "replayer.h"
+#include "harness.h"
 
 /* Data word of a stop; the classes before SYSCALL_CLASSES are counted. */
 enum traced_call {

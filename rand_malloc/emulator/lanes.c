@@ -9,21 +9,17 @@
  *
  * Free-running mode: lanes run as they like and wait only for slots, thread starts and
  * stacks.  All waits are for something earlier in the schedule: no deadlock.
- *
- * Waiting uses futexes from this file's own text: libc's condition variables would
- * be counted as the allocator's.
  */
 #include "lanes.h"
+#include "own_text.h"
 #include "rawsys.h"
-#include "replayer.h"
+#include "replay.h"
+#include "wait.h"
 
-#include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 
 #define CACHE_LINE 64
-#define SPINS      200 /* about 10 us of polling before the first yield */
 
 /* State of one lane; its own cache line, as waiting threads watch it. */
 struct lane_state {
@@ -41,38 +37,11 @@ static struct {
     _Atomic uint32_t n_running; /* free-running: lanes not yet at their end */
 } field;
 
-WAITING static void futex_wait_while(_Atomic uint32_t *word, uint32_t value) {
-    while (atomic_load_explicit(word, memory_order_acquire) == value)
-        raw_syscall(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, value, 0, 0, 0);
-}
-
-WAITING static void futex_wake_one(_Atomic uint32_t *word) {
-    raw_syscall(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
-}
-
-WAITING void lanes_spin_for_slot(_Atomic uint32_t *next, uint32_t sequence) {
-    for (unsigned spin = 0; atomic_load_explicit(next, memory_order_acquire) != sequence; spin++) {
-        if (spin < SPINS)
-            __builtin_ia32_pause();
-        else
-            raw_syscall3(SYS_sched_yield, 0, 0, 0);
-    }
-}
-
-/* Until the kernel no longer knows the thread: after that pthread_join does not wait. */
-WAITING static void wait_for_exit(struct lane_state *state) {
-    while (atomic_load_explicit(&state->tid, memory_order_acquire) == 0)
-        raw_syscall3(SYS_sched_yield, 0, 0, 0);
-    long process = raw_syscall3(SYS_getpid, 0, 0, 0);
-    while (raw_syscall3(SYS_tgkill, process, (long)state->tid, 0) != -ESRCH)
-        raw_syscall3(SYS_sched_yield, 0, 0, 0);
-}
-
 static void bury(uint32_t lane) {
     struct lane_state *state = &field.states[lane];
     if (lane == 0 || state->is_joined)
         return;
-    wait_for_exit(state);
+    wait_for_exit(&state->tid);
     state->is_joined = 1;
     pthread_join(state->handle, NULL);
 }
@@ -103,12 +72,12 @@ WAITING static void hand_over(uint64_t turn) {
     if (turn < replay->plan->n_turns)
         word = &field.states[replay->turns[turn].lane].go;
     atomic_store_explicit(word, 1, memory_order_release);
-    futex_wake_one(word);
+    wake_one(word);
 }
 
 WAITING static void take_baton(uint64_t turn, struct lane_state *state) {
     const struct turn *turns = field.replay->turns;
-    futex_wait_while(&state->go, 0);
+    wait_while(&state->go, 0);
     atomic_store_explicit(&state->go, 0, memory_order_relaxed);
     if (turn > 0 && (turns[turn - 1].flags & TURN_EXITS) != 0)
         bury(turns[turn - 1].lane);
@@ -148,7 +117,7 @@ WAITING static void *lane_main(void *argument) {
     atomic_store_explicit(&state->tid, (uint32_t)raw_syscall3(SYS_gettid, 0, 0, 0),
                           memory_order_release);
     if (!run_lane((uint32_t)(state - field.states)))
-        futex_wait_while(&never, 0);
+        wait_while(&never, 0);
     return NULL;
 }
 
@@ -180,7 +149,7 @@ void lanes_run(struct replay *replay) {
         return;
     start_first(replay);
     run_lane(0);
-    futex_wait_while(&field.is_done, 0);
+    wait_while(&field.is_done, 0);
     for (uint32_t lane = 1; lane < replay->plan->n_lanes; lane++)
         if (replay->lanes[lane].exits != 0)
             bury(lane);

@@ -1,16 +1,16 @@
-/* lanes.h - waiting for another lane's operation on a slot; see lanes.c. */
+/* lanes.h - one real thread per lane of the trace; see lanes.c. */
 #ifndef RAND_MALLOC_LANES_H
 #define RAND_MALLOC_LANES_H
 
-#include <stdatomic.h>
-#include <stdint.h>
+#include "harness.h"
 
-void lanes_spin_for_slot(_Atomic uint32_t *next, uint32_t sequence);
+/* Maps what the lanes need; before the region. */
+void lanes_prepare(struct replay *replay);
 
-/* Returns when all earlier operations of the slot are done (free-running mode). */
-static inline void lanes_wait_for_slot(_Atomic uint32_t *next, uint32_t sequence) {
-    if (atomic_load_explicit(next, memory_order_acquire) != sequence)
-        lanes_spin_for_slot(next, sequence);
-}
+/* Runs all lanes to the end; the caller is thread 0 of the trace. */
+void lanes_run(struct replay *replay);
+
+/* Adds up what the lanes verified. */
+void lanes_total(const struct replay *replay, struct tally *total);
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef RAND_MALLOC_METER_H
 #define RAND_MALLOC_METER_H
 
-#include "replayer.h"
+#include "harness.h"
 
 /* Makes all file mappings and a piece of the stack resident, so that the region's
  * resident memory grows by heap only.  No effect on failure. */

@@ -2,7 +2,7 @@
 #ifndef RAND_MALLOC_PERF_H
 #define RAND_MALLOC_PERF_H
 
-#include "replayer.h"
+#include "harness.h"
 
 /* Opens a disabled counter of user instructions of this process and its later threads.
  * Returns the descriptor or a negative errno. */

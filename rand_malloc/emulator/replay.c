@@ -4,17 +4,15 @@
  * number of pages a block spans.  realloc to 0 bytes is replayed as realloc to 1: the
  * C standard lets it free the block, but the trace says that the slot lives on.
  */
+#include "replay.h"
 #include "clock.h"
 #include "content.h"
-#include "lanes.h"
 #include "latency.h"
 #include "meter.h"
-#include "rawsys.h"
-#include "replayer.h"
 #include "trace.h"
+#include "wait.h"
 
 #include <stdlib.h>
-#include <sys/syscall.h>
 
 /* The place of one operation in the run; keeps argument lists short. */
 struct call {
@@ -24,28 +22,6 @@ struct call {
     struct tally *tally;
     struct histogram *histograms; /* of this thread, or NULL */
 };
-
-_Noreturn static void die(void) {
-    for (;;)
-        raw_syscall3(SYS_exit_group, 1, 0, 0);
-}
-
-_Noreturn void replay_fail(struct replay *replay, enum failure_kind kind, uint64_t op,
-                           uint64_t detail) {
-    struct failure *failure = &replay->outcome->failure;
-    failure->op = op;
-    failure->detail = detail;
-    failure->kind = kind;
-    atomic_store(&replay->outcome->stage, STAGE_FAILED);
-    die();
-}
-
-_Noreturn void setup_fail(struct replay *replay, const char *step, long error) {
-    struct failure *failure = &replay->outcome->failure;
-    for (size_t i = 0; i + 1 < sizeof failure->what && step[i] != '\0'; i++)
-        failure->what[i] = step[i];
-    replay_fail(replay, FAILURE_SETUP, 0, (uint64_t)(error < 0 ? -error : error));
-}
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -150,7 +126,7 @@ INLINE void perform(const struct call *call, bool is_free_running) {
     struct block *block = &replay->blocks[call->op->slot];
     if (is_free_running) {
         clock_advance(call->op->time_ns);
-        lanes_wait_for_slot(&block->sequence, call->op->sequence);
+        wait_for_slot(&block->sequence, call->op->sequence);
     } else {
         clock_set(call->op->time_ns);
     }

@@ -7,9 +7,12 @@
 #include "replayer.h"
 #include "clock.h"
 #include "filter.h"
+#include "harness.h"
+#include "lanes.h"
 #include "meter.h"
 #include "perf.h"
 #include "rawsys.h"
+#include "replay.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -21,15 +24,6 @@
 
 /* Writable data is [__data_start, _end); set by the linker. */
 extern char __data_start[], _end[];
-
-void *map_populated(struct replay *replay, uint64_t bytes, const char *what) {
-    long address = raw_syscall(SYS_mmap, 0, (long)(bytes > 0 ? bytes : 1), PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (address < 0 && address > -4096)
-        setup_fail(replay, what, address);
-    replay->harness_bytes += (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-    return (void *)address;
-}
 
 /* Maps an inherited descriptor whole; NULL on failure. */
 static void *map_descriptor(int descriptor, int protection, int flags) {

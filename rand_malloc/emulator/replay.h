@@ -1,0 +1,14 @@
+/* replay.h - performs the operations of the plan; see replay.c. */
+#ifndef RAND_MALLOC_REPLAY_H
+#define RAND_MALLOC_REPLAY_H
+
+#include "harness.h"
+
+/* Performs operations [begin, end) of the plan as the given lane. */
+void replay_ops(struct replay *replay, uint32_t lane, uint64_t begin, uint64_t end,
+                struct tally *tally);
+
+/* Verifies the blocks that live on after the last operation; they are in no tally. */
+void replay_verify_rest(struct replay *replay);
+
+#endif
