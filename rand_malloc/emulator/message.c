@@ -13,3 +13,8 @@ int complain(int code, const char *what, const char *why, ...) {
     va_end(list);
     return code;
 }
+
+int complain_as_is(int code, const char *message) {
+    fprintf(stderr, "rand_malloc: %s\n", message);
+    return code;
+}

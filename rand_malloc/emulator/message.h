@@ -6,4 +6,7 @@
 __attribute__((format(printf, 3, 4))) int complain(int code, const char *what, const char *why,
                                                    ...);
 
+/* The same for a message that names its subject itself. */
+int complain_as_is(int code, const char *message);
+
 #endif

@@ -235,7 +235,7 @@ static int read_events(struct trace_reader *reader, const char *path, struct tra
         if (status == TRACE_END)
             break;
         if (status != TRACE_OK)
-            return complain(EXIT_TRACE, path, "%s", trace_message(reader));
+            return complain_as_is(EXIT_TRACE, trace_message(reader));
         for (size_t i = 0; i < got; i++)
             if (events[done + i].size >= OP_SIZE_LIMIT)
                 return complain(EXIT_TRACE, path, "event %" PRIu64 " asks for %" PRIu64 " bytes",
@@ -251,7 +251,7 @@ int workload_load(const char *path, struct workload *workload) {
     char message[512] = "";
     *workload = (struct workload){.plan_fd = -1};
     if (trace_open(path, &reader, message, sizeof message) != TRACE_OK)
-        return complain(EXIT_TRACE, path, "%s", message);
+        return complain_as_is(EXIT_TRACE, message);
     struct trace_info info;
     trace_get_info(reader, &info);
     struct trace_event *events = large_alloc(info.n_events + 1, sizeof *events);
