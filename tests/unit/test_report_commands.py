@@ -67,6 +67,17 @@ def test_front_table_marks_defaults_and_picks(
     assert "\x1b" not in text
 
 
+def test_front_table_shows_every_number_in_a_narrow_terminal(
+    kept: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    names = "peak_heap,mean_heap,instructions,faults,syscalls,cost"
+
+    text = call(capsys, "front", kept.folder, "--objectives", names)
+
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text
+
+
 def test_front_json_carries_every_column_with_units(
     kept: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,20 +1,42 @@
-"""The console that tables are printed on: as wide as the terminal, and wide in a pipe."""
+"""Where commands print: a console for tables, and text that goes to a file on request."""
 
 from __future__ import annotations
 
-import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_WIDTH_OF_A_PIPE = 160
-"""Columns when standard output is no terminal and COLUMNS is not set."""
+    from rich.table import Table
 
 
-def stdout_console() -> Console:
-    """Return a console for standard output, without guesses about highlighting."""
+def stdout_console(table: Table | None = None) -> Console:
+    """Return a console for standard output, wide enough for a table that is given.
+
+    It makes no guesses about highlighting.
+    """
     from rich.console import Console
 
-    width = shutil.get_terminal_size((_WIDTH_OF_A_PIPE, 24)).columns
-    return Console(width=width, highlight=False)
+    from tuner.report.terminal import width_for
+
+    return Console(width=width_for(table), highlight=False)
+
+
+def print_or_write(text: str, output: Path | None, *, executable: bool = False) -> None:
+    """Print a finished text, or write it to a file.
+
+    Args:
+        text: with its last line end.
+        output: the file; None for standard output.
+        executable: True lets everybody run the file who may read it.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    from tuner.output import write_text
+
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_text(output, text, executable=executable)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.epilog import epilog
+from tuner.cli.options import HugePages, Threads
 from tuner.errors import (
     MissingToolError,
     ProgramError,
@@ -36,13 +37,6 @@ _ERRORS = {"refused": SettingError, "failed": ProgramError, "timed_out": Program
 """Status of an evaluation that did not succeed -> the error it is for a single one."""
 
 
-class Threads(StrEnum):
-    """How the threads of the trace are run."""
-
-    BATON = "baton"
-    FREE = "free"
-
-
 class InstrumentName(StrEnum):
     """How instructions are counted."""
 
@@ -51,13 +45,6 @@ class InstrumentName(StrEnum):
     QEMU = "qemu"
     CACHEGRIND = "cachegrind"
     NONE = "none"
-
-
-class HugePages(StrEnum):
-    """What becomes of transparent huge pages."""
-
-    NEVER = "never"
-    KEEP = "keep"
 
 
 @dataclass(frozen=True)
@@ -181,8 +168,9 @@ def _print(emulation: Emulation, columns: list[_Column], *, as_json: bool) -> No
         return
     from tuner.cli.console import stdout_console
 
-    console = stdout_console()
-    console.print(_table(columns))
+    table = _table(columns)
+    console = stdout_console(table)
+    console.print(table)
     names = ", ".join(
         f"{installation.allocator} {installation.version}"
         for _, installation in emulation.allocators.values()

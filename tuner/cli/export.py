@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tuner.cli.console import print_or_write
 from tuner.cli.epilog import epilog
+from tuner.cli.options import OutputFile, RunFolder, TrialNumber
 from tuner.errors import OutputError, SelectionError, SpecError, StoreError
 
 
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         ),
     )
     def export(
-        run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a campaign.")],
+        run: RunFolder,
         pick: Annotated[
             str | None,
             typer.Option(
@@ -46,18 +46,15 @@ def register(app: typer.Typer) -> None:
                 help="knee (if nothing is named), no-regret, best-METRIC, or a kept pick.",
             ),
         ] = None,
-        trial: Annotated[int | None, typer.Option(min=0, help="The trial of this number.")] = None,
+        trial: TrialNumber = None,
         form: Annotated[
             ExportFormat, typer.Option("--format", help="How programs are deployed.")
         ] = ExportFormat.ENV,
-        output: Annotated[
-            Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file.")
-        ] = None,
+        output: OutputFile = None,
     ) -> None:
         from tuner import picks
         from tuner.export.deployment import deployment
         from tuner.export.formats import render
-        from tuner.output import write_text
         from tuner.runs import load_run
 
         if pick is not None and trial is not None:
@@ -69,7 +66,4 @@ def register(app: typer.Typer) -> None:
         else:
             chosen = picks.find_pick(found, pick or picks.first_name(found))
         text = render(deployment(found, chosen), form.value)
-        if output is None:
-            sys.stdout.write(text)
-        else:
-            write_text(output, text, executable=form is ExportFormat.SH)
+        print_or_write(text, output, executable=form is ExportFormat.SH)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tuner.cli.console import print_or_write
 from tuner.cli.epilog import epilog
+from tuner.cli.options import OutputFile, RunFolder
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 
@@ -35,7 +36,7 @@ def register(app: typer.Typer) -> None:
         ),
     )
     def front(
-        run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a campaign.")],
+        run: RunFolder,
         *,
         form: Annotated[
             TableFormat,
@@ -55,12 +56,9 @@ def register(app: typer.Typer) -> None:
                 help="Compare with this allocator's default, or with each one's 'own'.",
             ),
         ] = None,
-        output: Annotated[
-            Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file.")
-        ] = None,
+        output: OutputFile = None,
     ) -> None:
         from tuner import picks
-        from tuner.output import write_text
         from tuner.report.table import front_table, table_csv, table_json
         from tuner.report.terminal import table_text
         from tuner.runs import load_run
@@ -80,10 +78,7 @@ def register(app: typer.Typer) -> None:
             text = table_csv(table)
         else:
             text = table_text(table, color=output is None and sys.stdout.isatty())
-        if output is None:
-            sys.stdout.write(text)
-        else:
-            write_text(output, text)
+        print_or_write(text, output)
 
 
 def split_names(text: str) -> tuple[str, ...]:

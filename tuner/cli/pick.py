@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tuner.cli.epilog import epilog
+from tuner.cli.options import RunFolder, TrialNumber
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 if TYPE_CHECKING:  # reading them imports what does the work; --help must not
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
         ),
     )
     def pick(
-        run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a campaign.")],
+        run: RunFolder,
         *,
         knee: Annotated[
             bool, typer.Option("--knee", help="The point that balances the objectives.")
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         best: Annotated[
             str | None, typer.Option(metavar="METRIC", help="The least value of this metric.")
         ] = None,
-        trial: Annotated[int | None, typer.Option(min=0, help="The trial of this number.")] = None,
+        trial: TrialNumber = None,
         maximum: Annotated[
             list[str] | None,
             typer.Option(

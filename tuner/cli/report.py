@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli.epilog import epilog
+from tuner.cli.options import RunFolder
 from tuner.errors import OutputError, StoreError
 
 
@@ -24,7 +25,7 @@ def register(app: typer.Typer) -> None:
         ),
     )
     def report(
-        run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a campaign.")],
+        run: RunFolder,
         output: Annotated[
             Path | None,
             typer.Option(

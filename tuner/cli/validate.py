@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.epilog import epilog
+from tuner.cli.options import HugePages, RunFolder
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -37,13 +38,6 @@ class CountedBy(StrEnum):
     NONE = "none"
 
 
-class HugePages(StrEnum):
-    """What becomes of transparent huge pages."""
-
-    KEEP = "keep"
-    NEVER = "never"
-
-
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command(
@@ -68,7 +62,7 @@ def register(app: typer.Typer) -> None:
 
 def validate(
     *,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a campaign.")],
+    run: RunFolder,
     command: Annotated[
         list[str], typer.Argument(metavar="COMMAND", help="The program and its arguments.")
     ],

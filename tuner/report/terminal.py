@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,23 @@ if TYPE_CHECKING:
 _WIDTH_OF_A_PIPE = 160
 """Columns when the output is no terminal."""
 
+_SETTINGS_WIDTH = 40
+"""Columns that settings get at least, if they need them."""
+
+
+def width_for(table: Table | None = None) -> int:
+    """Return how many columns to print with.
+
+    As many as the terminal has, many in a pipe, and never fewer than `table`
+    needs: a line that the terminal folds can be read, a number cut off cannot.
+    """
+    from rich.console import Console  # noqa: PLC0415 - not needed by --help
+
+    width = shutil.get_terminal_size((_WIDTH_OF_A_PIPE, 24)).columns
+    if table is None:
+        return width
+    return max(width, Console(width=sys.maxsize).measure(table).maximum)
+
 
 def table_text(table: FrontTable, *, color: bool = False) -> str:
     """Write the rows with their objectives, the change of each, and the settings.
@@ -29,7 +47,7 @@ def table_text(table: FrontTable, *, color: bool = False) -> str:
     """
     from rich.console import Console  # noqa: PLC0415 - not needed by --help
 
-    width = shutil.get_terminal_size((_WIDTH_OF_A_PIPE, 24)).columns
+    width = width_for(_rich_table(table, _SETTINGS_WIDTH))
     text = io.StringIO()
     console = Console(
         file=text, width=width, force_terminal=color, color_system="standard" if color else None
@@ -39,7 +57,7 @@ def table_text(table: FrontTable, *, color: bool = False) -> str:
     return text.getvalue()
 
 
-def _rich_table(table: FrontTable) -> Table:
+def _rich_table(table: FrontTable, settings_width: int | None = None) -> Table:
     from rich import box  # noqa: PLC0415 - not needed by --help
     from rich.table import Table  # noqa: PLC0415 - likewise
     from rich.text import Text  # noqa: PLC0415 - likewise
@@ -53,7 +71,7 @@ def _rich_table(table: FrontTable) -> Table:
         drawn.add_column(f"{metric.label}\n{scale.unit}".rstrip(), justify="right", no_wrap=True)
         drawn.add_column("change", justify="right", no_wrap=True)
     drawn.add_column("allocator", no_wrap=True)
-    drawn.add_column("settings", overflow="fold", ratio=1)
+    drawn.add_column("settings", overflow="fold", ratio=1, max_width=settings_width)
     drawn.add_column("", no_wrap=True)
     for row in table.rows:
         cells: list[str | Text] = [str(row.trial.number)]
