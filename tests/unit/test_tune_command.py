@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.runs import synthetic_run
 from tuner.campaign.setup import CAMPAIGN_FILE
-from tuner.cli.main import run
+from tuner.campaign.summary import summarise
+from tuner.cli.campaign_table import print_outcome
+from tuner.cli.main import run as command
 from tuner.cli.tune import read_spec
 from tuner.errors import SpecError
 from tuner.spec import dump_campaign
@@ -20,6 +23,7 @@ NOTHING: dict[str, Any] = {
     "constraints": None,
     "strategy": None,
     "search": None,
+    "emulation": None,
     "space_files": None,
     "seed": None,
     "trace": None,
@@ -54,6 +58,15 @@ def test_options_replace_keys_of_the_file(campaign: Path) -> None:
     assert spec.allocators == ("glibc", "jemalloc")
 
 
+def test_an_option_of_a_table_keeps_the_rest_of_the_table(campaign: Path) -> None:
+    campaign.write_text(campaign.read_text() + '[emulation]\ntimeout = "5 s"\n')
+    options = NOTHING | {"emulation": {"threads": "free"}, "objectives": ["p99_latency"]}
+
+    spec, _ = read_spec(campaign, None, options)
+
+    assert (spec.emulation.threads, spec.emulation.timeout_ns) == ("free", 5 * 10**9)
+
+
 def test_a_trace_alone_is_a_campaign_of_all_allocators() -> None:
     spec, folder = read_spec(None, None, NOTHING | {"trace": "/data/app.trace"})
 
@@ -79,6 +92,18 @@ def test_neither_campaign_nor_trace_is_an_error() -> None:
         read_spec(None, None, NOTHING)
 
 
+def test_the_table_shows_every_number_in_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    names = ("peak_heap", "mean_heap", "instructions", "faults", "syscalls", "cost")
+    run = synthetic_run(names=names, n_trials=40)
+
+    print_outcome(run.campaign, summarise(run.campaign, run.trials), run.folder)
+
+    assert "\N{HORIZONTAL ELLIPSIS}" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -96,7 +121,7 @@ def test_a_wrong_option_is_named(
     words: list[str],
     complaint: str,
 ) -> None:
-    status = run(["tune", str(campaign), "-o", str(tmp_path / "run"), *words])
+    status = command(["tune", str(campaign), "-o", str(tmp_path / "run"), *words])
 
     assert SpecError.exit_code == status
     assert complaint in capsys.readouterr().err

@@ -3,7 +3,8 @@
 The front is a selection of the luckiest numbers, so its members are measured
 once more.  In baton mode every number is repeatable to the last digit: one
 repeat of each proves it, and a difference is a defect that is reported.  In
-free-running mode numbers scatter, and the quota is used up for repeats.
+free-running mode numbers scatter, as latency always does, and the quota is used
+up for repeats.
 
 Source: believing single measurements overstated the front by 3 to 5 points of
 hypervolume, see docs/decisions/search.md.
@@ -44,7 +45,8 @@ def plan(record: CampaignRecord, trials: Sequence[Trial]) -> list[tuple[Trial, i
         return []
     members = [t for t in trials if t.is_feasible and _is_default_of(t, record.baseline)]
     members += _most_valuable([t for t in front(trials) if t not in members], quota - len(members))
-    n_repeats = 1 if is_repeatable(record) else MAX_REPEATS
+    scatters = not all(OBJECTIVES[name].is_repeatable for name in record.objectives)
+    n_repeats = MAX_REPEATS if scatters or not is_repeatable(record) else 1
     planned = [(trial, repeat + 1) for repeat in range(n_repeats) for trial in members]
     return planned[:quota]
 

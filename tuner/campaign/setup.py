@@ -29,7 +29,7 @@ from tuner.resources import native_file
 from tuner.search import population_for
 from tuner.space import Parameter, Space, joint_space
 from tuner.spec import AllocatorFile, CampaignSpec, dump_campaign
-from tuner.spec.campaign import allocator_files
+from tuner.spec.campaign import COUNTED, LATENCY, allocator_files
 from tuner.store import AllocatorRecord, CampaignRecord, Store
 from tuner.workload.info import describe
 from tuner.workload.trace import Trace
@@ -39,9 +39,6 @@ CAMPAIGN_FILE = "campaign.toml"
 
 _LIBRARIES = ("numpy", "scipy", "pymoo", "deap", "moocore")
 """Libraries whose version may change what is searched or shown."""
-
-_COUNTED = frozenset({"cost", "instructions"})
-"""Objectives for which instructions have to be counted."""
 
 Located = Mapping[str, tuple[Allocator, Installation]]
 """Adapter and installation of every allocator, in the campaign's order."""
@@ -147,8 +144,7 @@ def emulation_options(spec: CampaignSpec) -> EmulationOptions:
     instrument continued would compare counts that cannot be compared.
     """
     chosen = spec.emulation
-    names = {parse_constraint(text).objective for text in spec.constraints}
-    is_counted = chosen.threads == "baton" and _COUNTED & (names | set(spec.objectives))
+    is_counted = chosen.threads == "baton" and COUNTED & spec.metrics
     instrument: str = chosen.instrument if is_counted else "none"
     if instrument == "auto":
         working = [found.name for found in find_instruments() if found.works]
@@ -159,6 +155,7 @@ def emulation_options(spec: CampaignSpec) -> EmulationOptions:
         thp=chosen.thp,
         touch=chosen.touch,
         timeout_s=chosen.timeout_ns / 1e9,
+        with_latency=chosen.threads == "baton" and LATENCY in spec.metrics,
     )
 
 

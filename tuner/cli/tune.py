@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli.campaign_table import print_outcome
 from tuner.cli.epilog import epilog
+from tuner.cli.options import Threads
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -23,8 +25,6 @@ from tuner.errors import (
 )
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
-    from rich.table import Table
-
     from tuner.campaign.progress import Listener
     from tuner.campaign.summary import Summary
     from tuner.spec import CampaignSpec
@@ -49,6 +49,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner tune configs/campaigns/demo.toml",
             "malloc-tuner tune --trace app.trace --allocators glibc,jemalloc --evaluations 300",
             'malloc-tuner tune --trace app.trace --constraint "peak_heap <= 2 GiB" -o runs/app',
+            "malloc-tuner tune --trace app.trace --threads free --objectives peak_heap,p99_latency",
             errors=(
                 SpecError,
                 MissingToolError,
@@ -84,15 +85,28 @@ def tune(
     ] = None,
     objectives: Annotated[
         str | None,
-        typer.Option(metavar="NAME,...", help="What to minimise; default: mean_heap,cost."),
+        typer.Option(
+            metavar="NAME,...",
+            help="What to minimise, of peak_heap, mean_heap, instructions, faults, syscalls, cost, "
+            "p99_latency; default: mean_heap,cost.",
+        ),
     ] = None,
     constraint: Annotated[
         list[str] | None,
         typer.Option(metavar="TEXT", help='Such as "cost <= default * 1.02"; repeatable.'),
     ] = None,
-    strategy: Annotated[str | None, typer.Option(help="nsga2, deap-nsga2 or random.")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="nsga2, deap-nsga2 or random.", autocompletion=_strategies)
+    ] = None,
     search: Annotated[
-        str | None, typer.Option(help="joint, or separate: one study per allocator.")
+        str | None,
+        typer.Option(help="joint, or separate: one study per allocator.", autocompletion=_searches),
+    ] = None,
+    threads: Annotated[
+        Threads | None,
+        typer.Option(
+            help="baton (the default): repeatable; free: running at once, without instructions."
+        ),
     ] = None,
     space: Annotated[
         list[Path] | None,
@@ -112,13 +126,14 @@ def tune(
         "constraints": constraint,
         "strategy": strategy,
         "search": search,
+        "emulation": {"threads": threads.value} if threads else None,
         "seed": seed,
         "space_files": [str(file) for file in space] if space else None,
         "trace": str(trace) if trace else None,
     }
     spec, run = read_spec(campaign, output, options)
     record, summary = _run(spec, run, workers, quiet=quiet)
-    _print(record, summary, run)
+    print_outcome(record, summary, run)
 
 
 def read_spec(
@@ -151,6 +166,16 @@ def read_spec(
     return spec, run or RUNS / spec.name
 
 
+def _strategies() -> list[str]:
+    from tuner.spec import STRATEGIES
+
+    return list(STRATEGIES)
+
+
+def _searches() -> list[str]:
+    return ["joint", "separate"]
+
+
 def _run(
     spec: CampaignSpec, run: Path, workers: int | None, *, quiet: bool
 ) -> tuple[CampaignRecord, Summary]:
@@ -159,8 +184,8 @@ def _run(
     from tuner.campaign.summary import summarise
     from tuner.measure.executor import LocalExecutor, measuring_cpus
 
-    # Free-running threads are measured for their contention: one campaign, one evaluation.
-    n_workers = workers or (1 if spec.emulation.threads == "free" else None)
+    # Latency is that of a machine with nothing else to do: one evaluation at a time.
+    n_workers = workers or (1 if spec.measures_time else None)
     cpus = measuring_cpus(n_workers)
     ready = open_campaign(spec, run)
     with ready.store, LocalExecutor(ready.evaluator, cpus) as executor:
@@ -189,58 +214,3 @@ def _listener(*, quiet: bool) -> Iterator[Listener]:
 
 def _words(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",")]
-
-
-def _print(record: CampaignRecord, summary: Summary, run: Path) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.print(_table(record, summary))
-    console.print()
-    trials = {line.trial.number: line.trial for line in summary.lines}
-    for number in sorted(
-        number for number, trial in trials.items() if not trial.configuration.is_default
-    ):
-        console.print(
-            f"  trial {number}: {trials[number].configuration}", markup=False, soft_wrap=True
-        )
-    gain = f", hypervolume {summary.gain:.2f} x that of the defaults" if summary.gain else ""
-    console.print(
-        f"\n{summary.n_trials} configurations, {summary.n_failed} failed, "
-        f"{summary.n_infeasible} break a constraint, {summary.n_front} on the front{gain}",
-        soft_wrap=True,
-    )
-    console.print(
-        f"run folder: {run}\n\nnext:\n"
-        f"  malloc-tuner front {run}\n"
-        f"  malloc-tuner pick {run} --knee\n"
-        f"  malloc-tuner validate {run} -- PROGRAM ARGUMENTS\n"
-        f"  malloc-tuner report {run}",
-        markup=False,
-        soft_wrap=True,
-    )
-
-
-def _table(record: CampaignRecord, summary: Summary) -> Table:
-    """Return a row per allocator and pick; changes are against the baseline's default."""
-    from rich.table import Table
-
-    from tuner.objectives import show_value
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("", no_wrap=True)
-    table.add_column("trial", justify="right")
-    for name in record.objectives:
-        table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("change", justify="right", style="cyan", no_wrap=True)
-    for line in summary.lines:
-        cells = []
-        for name, value, change in zip(
-            record.objectives, line.trial.objectives or (), line.changes, strict=True
-        ):
-            cells += [show_value(name, value), "" if change is None else f"{change:+.1%}"]
-        mark = " *" if line.on_front else ""
-        table.add_row(line.title + mark, str(line.trial.number), *cells)
-    table.caption = f"* on the front; changes from the default of {record.baseline}"
-    table.caption_justify = "left"
-    return table

@@ -50,13 +50,16 @@ OBJECTIVES: Final = (
 )
 """All objectives; each is minimised."""
 
+LATENCY: Final = "p99_latency"
+"""The objective that is an elapsed time; it takes a replay with free-running threads."""
+
 STRATEGIES: Final = ("nsga2", "deap-nsga2", "random")
 """Names of the search strategies."""
 
 _CONSTRAINT = re.compile(r"\s*(?P<objective>\w+)\s*<=\s*\S")
 """Head of a constraint: the objective it bounds."""
 
-_COUNTED: Final = {"instructions", "cost"}
+COUNTED: Final = frozenset({"instructions", "cost"})
 """Objectives that need an instruction count, which the baton mode alone gives."""
 
 
@@ -195,17 +198,23 @@ class CampaignSpec(Model):
 
     @model_validator(mode="after")
     def _objectives_fit_the_mode(self) -> CampaignSpec:
-        heads = filter(None, map(_CONSTRAINT.match, self.constraints))
-        bounded = {head["objective"] for head in heads}
-        used = {*self.objectives, *bounded}
-        if self.emulation.threads == "free" and used & _COUNTED:
-            words = ", ".join(sorted(used & _COUNTED))
+        counted = self.metrics & COUNTED
+        if self.emulation.threads == "free" and counted:
+            words = ", ".join(sorted(counted))
             message = f'{words} cannot be measured with emulation.threads = "free"; use "baton"'
             raise ValueError(message)
-        if self.emulation.threads == "baton" and "p99_latency" in used:
-            message = 'p99_latency needs emulation.threads = "free"'
-            raise ValueError(message)
         return self
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The objectives and what constraints bound: all that must be measured."""
+        heads = filter(None, map(_CONSTRAINT.match, self.constraints))
+        return frozenset((*self.objectives, *(head["objective"] for head in heads)))
+
+    @property
+    def measures_time(self) -> bool:
+        """True when threads run freely in any replay, so that other work would be measured too."""
+        return self.emulation.threads == "free" or LATENCY in self.metrics
 
     @property
     def choices(self) -> tuple[AllocatorChoice, ...]:
@@ -230,8 +239,8 @@ def load_campaign(path: Path, overrides: Mapping[str, Any] | None = None) -> Cam
 
     Args:
         path: the TOML file; relative paths inside it are relative to its folder.
-        overrides: top-level keys that replace those of the file, as TOML values
-            (paths in them relative to the working folder).
+        overrides: keys that replace those of the file, as TOML values (paths in them
+            relative to the working folder); of a table only the keys it names.
 
     Raises:
         SpecError: the file is unreadable or wrong; every problem is named.
@@ -240,7 +249,10 @@ def load_campaign(path: Path, overrides: Mapping[str, Any] | None = None) -> Cam
     _anchor(data, path.parent)
     changes = dict(overrides or {})
     _anchor(changes, Path.cwd())
-    return _checked({**data, **changes}, str(path))
+    for key, value in changes.items():
+        is_table = isinstance(value, dict) and isinstance(data.get(key), dict)
+        data[key] = {**data[key], **value} if is_table else value
+    return _checked(data, str(path))
 
 
 def campaign_from_options(**options: Any) -> CampaignSpec:

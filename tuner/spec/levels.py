@@ -182,19 +182,22 @@ class Levels:
         """Return the part of a numeric scale between two ends, with unset and the specials.
 
         Raises:
-            ValueError: nothing is left, or the levels are not numbers.
+            ValueError: an end is outside of the scale, nothing is left between them, or
+                the levels are not numbers.
         """
         numbers = [x for x in self.scale if isinstance(x, int | float)]
         if len(numbers) < len(self.scale) or isinstance(self.scale[0], bool):
             message = "low and high are for numbers; give an array of values"
             raise ValueError(message)
+        extent = f"the scale runs from {show(numbers[0])} to {show(numbers[-1])}"
+        for end in (low, high):
+            if end is not None and not numbers[0] <= end <= numbers[-1]:
+                message = f"{show(end)} is outside the search space; {extent}"
+                raise ValueError(message)
         kept = (x for x in numbers if (low is None or x >= low) and (high is None or x <= high))
         scale = tuple(kept)
         if not scale:
-            message = (
-                f"no level lies between {show(low)} and {show(high)}; "
-                f"the scale runs from {show(numbers[0])} to {show(numbers[-1])}"
-            )
+            message = f"no level lies between {show(low)} and {show(high)}; {extent}"
             raise ValueError(message)
         return Levels(self.unset, self.specials, scale)
 
