@@ -106,7 +106,7 @@ class Measurement:
     """Elapsed time of the memory run: informative, never an objective."""
     peak_live_bytes: int
     """Greatest number of requested bytes alive at once."""
-    fragmentation_at_peak: float
+    fragmentation_at_peak: float | None
     """peak_heap_bytes / peak_live_bytes."""
     curve: tuple[CurvePoint, ...] = field(default=(), compare=False)
     """Heap and live bytes over the run, at most a few hundred points."""

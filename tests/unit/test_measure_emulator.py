@@ -74,6 +74,19 @@ def test_numbers_become_a_measurement(trace: Trace) -> None:
     assert measurement.curve == (CurvePoint(0, 0, 10, 0), CurvePoint(4, 900, 1000, 500))
 
 
+def test_a_trace_without_events_is_no_trace_to_measure(trace: Trace) -> None:
+    trace.orders(result={"trace": {"events": 0}, "fragmentation_at_peak": None})
+    with pytest.raises(TraceError, match=r"app\.trace: holds no events"):
+        evaluator(trace).evaluate(Configuration("glibc"))
+
+
+def test_no_live_bytes_at_the_peak_have_no_fragmentation(trace: Trace) -> None:
+    trace.orders(result={"fragmentation_at_peak": None})
+    measurement = evaluator(trace).evaluate(Configuration("glibc")).measurement
+    assert measurement is not None
+    assert measurement.fragmentation_at_peak is None
+
+
 def test_without_a_counter_there_is_no_cost(trace: Trace) -> None:
     trace.orders(result={"instructions": None})
     measurement = evaluator(trace).evaluate(Configuration("glibc")).measurement

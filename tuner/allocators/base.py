@@ -226,11 +226,7 @@ class Allocator(abc.ABC):
             MissingToolError: the library cannot be preloaded.
         """
         self._check_known(installation, configuration)
-        try:
-            report = self.observe(self.environment(installation, configuration))
-        except SettingError as error:
-            message = f"{configuration}: {error}"
-            raise SettingError(message) from error
+        report = self.observe(self.environment(installation, configuration))
         if installation.library and report.malloc_from != installation.library.resolve():
             message = (
                 f"{self.name}: malloc comes from {report.malloc_from}, not {installation.library}"

@@ -58,6 +58,12 @@ class EmulationOptions:
     """Under baton: add a free-running replay for the latency percentiles."""
 
 
+class _Replayed(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    events: int = Field(ge=0)
+
+
 class _Syscalls(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -105,6 +111,7 @@ class EmulatorResult(BaseModel):
 
     schema_name: Literal["rand_malloc.result"] = Field(alias="schema")
     version: Literal[1]
+    trace: _Replayed
     peak_heap_bytes: int = Field(ge=0)
     mean_heap_bytes: float = Field(ge=0)
     faults: int = Field(ge=0)
@@ -113,7 +120,7 @@ class EmulatorResult(BaseModel):
     latency_ns: _Latency | None
     wall_ns: int = Field(ge=0)
     peak_live_bytes: int = Field(ge=0)
-    fragmentation_at_peak: float
+    fragmentation_at_peak: float | None
     checksum: str
     curve: _Curve
 
@@ -158,7 +165,7 @@ class EmulatorEvaluator:
         Raises:
             MissingToolError: no such allocator here, no working instrument, or the
                 library cannot be preloaded.
-            TraceError: the trace cannot be read.
+            TraceError: the trace cannot be read, or nothing of it is left.
             ProgramError: rand_malloc itself failed.
         """
         allocator, installation = self._setup(configuration)
@@ -170,6 +177,9 @@ class EmulatorEvaluator:
         found = self._replay(configuration, cpu, self._emulation.options)
         if isinstance(found, Evaluation):
             return found
+        if found.trace.events == 0:
+            message = f"{self._emulation.trace}: holds no events; record it again"
+            raise TraceError(message)
         measurement = self._measurement(found)
         if not self._emulation.options.with_latency or measurement.p99_latency_ns is not None:
             return Evaluation.succeeded(measurement)
