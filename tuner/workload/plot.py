@@ -103,7 +103,15 @@ def _draw_histogram(axes: Axes, title: str, histogram: Histogram, label: str) ->
     )
     axes.set_xlabel(label, fontsize=9, color=_MUTED)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.0f} %"))
-    axes.legend(frameon=False, fontsize=8, loc="upper right")
+    # Beside the title, where no bar can be.
+    axes.legend(
+        frameon=False,
+        fontsize=8,
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        borderaxespad=0.2,
+        ncols=2,
+    )
 
 
 def draw(info: TraceInfo, title: str) -> Figure:
