@@ -23,7 +23,6 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tuner.errors import MissingToolError, SpecError, TraceError, TunerError
@@ -135,12 +134,7 @@ class LocalExecutor:
         """Return the executor itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         """Wait for the running evaluations; on an exception, kill them first."""
         if kind is not None:
             self.kill()
