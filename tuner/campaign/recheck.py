@@ -6,8 +6,7 @@ repeat of each proves it, and a difference is a defect that is reported.  In
 free-running mode numbers scatter, as latency always does, and the quota is used
 up for repeats.
 
-Source: believing single measurements overstated the front by 3 to 5 points of
-hypervolume, see docs/decisions/search.md.
+Source: docs/decisions/search.md.
 """
 
 from __future__ import annotations
