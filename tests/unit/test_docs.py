@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tuner.spec import OBJECTIVES, STRATEGIES, CampaignSpec
+from tuner.spec.campaign import EmulationSpec, RecheckSpec
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "configs").rglob("*.md")]
 
@@ -32,3 +35,12 @@ def test_every_dependency_has_its_paragraph() -> None:
     names = re.findall(r'"([a-z0-9-]+)(?:>=[0-9.]+)?"', project.split("dependencies = [", 1)[1])
 
     assert [name for name in names if f"**{name}**" not in decided] == []
+
+
+def test_every_key_of_a_campaign_file_is_explained() -> None:
+    page = (ROOT / "docs" / "campaigns.md").read_text()
+    models = (CampaignSpec, EmulationSpec, RecheckSpec)
+    keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
+    words = set(re.findall(r"\w[\w-]*", page))
+
+    assert {*keys, *OBJECTIVES, *STRATEGIES} - words == set()
