@@ -131,6 +131,27 @@ def test_default_of_glibc_needs_no_variable() -> None:
     assert yaml.safe_load(render(found, "kubernetes")) == {"env": []}
 
 
+def test_glibc_comes_before_an_allocator_that_the_program_brings() -> None:
+    run = synthetic_run(validation=True, n_trials=40)
+    record = run.validations[0]
+    settings = {**record.settings, "brought_allocators": ["libjemalloc.so.2"]}
+    run = replace(run, validations=(replace(record, settings=settings),))
+
+    by_allocator = {t.configuration.allocator: t for t in run.trials if t.configuration.is_default}
+    glibc = deployment(run, Pick("a", by_allocator["glibc"], ""))
+    mimalloc = deployment(run, Pick("b", by_allocator["mimalloc"], ""))
+
+    assert dict(glibc.variables) == {"LD_PRELOAD": "libc.so.6"}
+    assert "the program brings libjemalloc.so.2" in render(glibc, "env").replace("\n#    ", "")
+    assert dict(mimalloc.variables)["LD_PRELOAD"].endswith("libmimalloc.so.2.0")
+
+
+def test_a_glibc_setting_says_whose_malloc_it_is_for() -> None:
+    text = render(plain("glibc", mxfast=0), "env").replace("\n#    ", "")
+
+    assert "a program that is linked with another allocator keeps that one" in text
+
+
 def test_failed_trial_is_not_exported() -> None:
     failed = failed_trial(1, Configuration.of("glibc", {"mxfast": 0}), Status.FAILED, "crash")
 

@@ -328,6 +328,7 @@ def test_allocator_that_the_program_brings_gives_way_to_libcs(
     told: list[str] = []
     linked = replace(_GOOD, malloc_libraries=("/usr/lib/libjemalloc.so.2",))
     run_all(store, Linked(always(linked)), observer=Observer(lambda _: None, told.append))
+    assert store.validations()[0].settings["brought_allocators"] == ["libjemalloc.so.2"]
     assert seen == [False] + [True] * 10
     assert told[0].startswith("the program brings libjemalloc.so.2 of its own")
 

@@ -15,6 +15,7 @@ from tuner import selection
 from tuner.allocators import Installation, get_allocator
 from tuner.errors import OutputError
 from tuner.export.reduction import Reduction, reduce_configuration
+from tuner.measure.program import PRELOAD
 from tuner.objectives import find_objective, objective_value
 from tuner.records import Configuration
 from tuner.runs import Run
@@ -23,6 +24,9 @@ from tuner.stats import Estimate
 from tuner.store import ValidationRecord
 from tuner.validate.metrics import METRICS
 from tuner.validate.summary import SubjectSummary, summarize
+
+_LIBC = "libc.so.6"
+"""What ld.so finds the C library under; preloaded, its malloc comes before any other."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class Deployment:
     pick: Pick
     reduction: Reduction
     variables: tuple[tuple[str, str], ...]
-    """Environment, LD_PRELOAD first where the allocator needs it; empty for glibc's default."""
+    """Environment, LD_PRELOAD first where the allocator needs it; empty for glibc's default
+    unless the program brings another allocator."""
     library: str | None
     """The file that LD_PRELOAD names."""
     version: str
@@ -70,6 +75,8 @@ class Deployment:
     """Facts of the machine that the numbers hang on, by name."""
     tool: str
     """Name and version of what wrote it."""
+    brought: tuple[str, ...] = ()
+    """Allocators that the validated program brings itself, by file name."""
 
     @property
     def configuration(self) -> Configuration:
@@ -94,6 +101,9 @@ def deployment(run: Run, pick: Pick) -> Deployment:
     installation = Installation(reduction.configuration.allocator, library, record.version)
     adapter = get_allocator(reduction.configuration.allocator)
     variables = adapter.environment(installation, reduction.configuration, for_export=True)
+    brought = _brought(run)
+    if brought and library is None:
+        variables = {PRELOAD: _LIBC, **variables}
     validated = _validated(run, pick, reduction)
     return Deployment(
         pick,
@@ -111,7 +121,15 @@ def deployment(run: Run, pick: Pick) -> Deployment:
         validated[0] if validated else None,
         _valid_for(run, pick),
         f"malloc-tuner {tuner.__version__}",
+        brought,
     )
+
+
+def _brought(run: Run) -> tuple[str, ...]:
+    """Return the allocators that the last validated program brings itself."""
+    if not run.validations:
+        return ()
+    return tuple(run.validations[-1].settings.get("brought_allocators", ()))
 
 
 def _check_preloadable(library: str) -> None:

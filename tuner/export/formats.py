@@ -132,6 +132,7 @@ def json_document(deployment: Deployment) -> str:
         "pick": {"name": pick.name, "rule": pick.rule, "trial": pick.trial.number},
         "allocator": deployment.configuration.allocator,
         "library": deployment.library,
+        "brought_allocators": list(deployment.brought),
         "settings": deployment.configuration.as_dict,
         "left_out": dict(deployment.reduction.dropped),
         "environment": dict(deployment.variables),
@@ -215,10 +216,24 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
     else:
         date, rounds = validation.created_at[:10], validation.rounds
         yield "validated", f"{date}, {rounds} rounds of {command_text(validation)}"
+    if deployment.library is None:
+        yield "whose malloc", _whose_malloc(deployment)
     if reduction.dropped:
         settings = ", ".join(f"{name}={value}" for name, value in reduction.dropped)
         witness = f"trial {reduction.witness} measured exactly the same without"
         yield "left out", f"{settings} ({witness})"
+
+
+def _whose_malloc(deployment: Deployment) -> str:
+    if deployment.brought:
+        names = ", ".join(deployment.brought)
+        return f"the program brings {names}; LD_PRELOAD puts the C library's malloc before it"
+    if deployment.validation is None:
+        return (
+            "the C library's; a program that is linked with another allocator keeps that one, "
+            "unless this is exported after malloc-tuner validate, which notices it"
+        )
+    return "the C library's, which the program has anyway"
 
 
 def _gain_text(gain: Gain) -> str:

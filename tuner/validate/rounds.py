@@ -152,7 +152,7 @@ def validate(
         notices += _notices(reference)
         for notice in notices:
             observer.on_notice(notice)
-        identifier = _begin(session, prepared, machine, notices, observer)
+        identifier = _begin(session, prepared, machine, (brought, notices), observer)
         _run_rounds(session, identifier, prepared, observer)
     except KeyboardInterrupt as event:
         message = "validation interrupted; every run so far is kept: the same command continues it"
@@ -225,10 +225,19 @@ def _begin(
     session: _Session,
     prepared: Sequence[Prepared],
     machine: Mapping[str, Any],
-    notices: Sequence[str],
+    seen: tuple[Sequence[str], Sequence[str]],
     observer: Observer,
 ) -> int:
-    """Return the validation to continue, or begin a new one."""
+    """Return the validation to continue, or begin a new one.
+
+    Args:
+        session: what stays the same.
+        prepared: the subjects.
+        machine: facts of this machine.
+        seen: allocators that the program brings itself, and what else a reader must know.
+        observer: is told when a validation is continued.
+    """
+    brought, notices = seen
     options = asdict(session.options)
     # A limit derived from the warm-up differs a little each time and decides nothing.
     del options["rounds"], options["surroundings"]["timeout_s"]
@@ -239,6 +248,7 @@ def _begin(
         settings={
             "subjects": [entry.subject.as_record() for entry in prepared],
             "options": options,
+            "brought_allocators": list(brought),
             "notices": list(notices),
         },
         machine=json.loads(json.dumps(machine)),  # as it comes back from the store
