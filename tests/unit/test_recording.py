@@ -70,6 +70,15 @@ def test_a_spool_that_is_none_is_told_and_kept(tmp_path: Path) -> None:
     assert spool.exists()
 
 
+def test_spools_that_a_full_disk_kept_empty_are_told_and_removed(tmp_path: Path) -> None:
+    spool = tmp_path / "a.trace.spool"
+    spool.mkdir()
+    (spool / "1.spool").touch()
+    with pytest.raises(OutputError, match="nothing could be recorded, the disk is full; make room"):
+        recover(spool, tmp_path / "a.trace")
+    assert not spool.exists()
+
+
 def test_a_trace_that_cannot_be_written_leaves_the_spool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,7 +138,8 @@ def recover(
         The processes that made events, in the order of their start.
 
     Raises:
-        OutputError: a trace cannot be written; the folder stays.
+        OutputError: a trace cannot be written, and the folder stays; or the disk was full
+            before the first event.
         ProgramError: there is no event in any spool.
     """
     all_images = _images_by_process(spool)
@@ -152,6 +153,8 @@ def recover(
             trace.unlink()
     if not any(process.totals.n_events for process in processes):
         _remove(processes, spool)
+        if any(process.stopped for process in processes):
+            raise OutputError(_no_room(spool))
         raise ProgramError(_why_no_events(command))
     shutil.rmtree(spool, ignore_errors=True)
     return tuple(processes)
@@ -270,8 +273,12 @@ def _images_by_process(folder: Path) -> list[list[_Image]]:
     if not paths:
         message = f"{folder}: no recording here; give the folder OUTPUT{SPOOL_SUFFIX}"
         raise OutputError(message)
+    begun = [path for path in paths if path.stat().st_size]
+    if not begun:  # each was created, but not one byte fitted in
+        shutil.rmtree(folder, ignore_errors=True)
+        raise OutputError(_no_room(folder))
     processes: dict[int, list[_Image]] = {}
-    for image in sorted(map(_image, paths), key=lambda image: image.start_ns):
+    for image in sorted(map(_image, begun), key=lambda image: image.start_ns):
         processes.setdefault(image.pid, []).append(image)
     return list(processes.values())
 
@@ -339,6 +346,13 @@ def _check_any_spool(spool: Path, command: Sequence[str], ending: Ending) -> Non
     """Raise ProgramError when the recorder did not start in the program."""
     if not any(spool.iterdir()):
         raise ProgramError(_why_nothing(command, ending))
+
+
+def _no_room(spool: Path) -> str:
+    return (
+        f"{spool}: nothing could be recorded, the disk is full; make room, or record to another "
+        "disk with -o"
+    )
 
 
 def _is_static(program: Path) -> bool:
