@@ -142,46 +142,41 @@ static size_t count_arguments(const char *first, va_list arguments) {
     return n;
 }
 
-/* Fills argv, with its NULL, from n words. */
-static void take_arguments(char **argv, size_t n, const char *first, va_list arguments) {
+/* Runs execve or execvpe with a list of words; an environment follows their NULL, or the
+ * program's own is taken. */
+static int exec_list(int (*run)(const char *, char *const[], char *const[]), const char *path,
+                     const char *first, va_list arguments, bool has_environment) {
+    va_list counted;
+    va_copy(counted, arguments);
+    size_t n = count_arguments(first, counted);
+    va_end(counted);
+    char *argv[n + 1];
     memcpy(argv, &first, sizeof first); /* drops the const that execv does not have */
     for (size_t i = 1; i <= n; i++)
         argv[i] = va_arg(arguments, char *);
+    return run(path, argv, has_environment ? va_arg(arguments, char *const *) : environ);
 }
 
 RECORDER_EXPORT int execl(const char *path, const char *first, ...) {
     va_list arguments;
     va_start(arguments, first);
-    size_t n = count_arguments(first, arguments);
+    int status = exec_list(execve, path, first, arguments, false);
     va_end(arguments);
-    char *argv[n + 1];
-    va_start(arguments, first);
-    take_arguments(argv, n, first, arguments);
-    va_end(arguments);
-    return execve(path, argv, environ);
+    return status;
 }
 
 RECORDER_EXPORT int execlp(const char *file, const char *first, ...) {
     va_list arguments;
     va_start(arguments, first);
-    size_t n = count_arguments(first, arguments);
+    int status = exec_list(execvpe, file, first, arguments, false);
     va_end(arguments);
-    char *argv[n + 1];
-    va_start(arguments, first);
-    take_arguments(argv, n, first, arguments);
-    va_end(arguments);
-    return execvpe(file, argv, environ);
+    return status;
 }
 
 RECORDER_EXPORT int execle(const char *path, const char *first, ...) {
     va_list arguments;
     va_start(arguments, first);
-    size_t n = count_arguments(first, arguments);
+    int status = exec_list(execve, path, first, arguments, true);
     va_end(arguments);
-    char *argv[n + 1];
-    va_start(arguments, first);
-    take_arguments(argv, n, first, arguments);
-    char *const *envp = va_arg(arguments, char *const *);
-    va_end(arguments);
-    return execve(path, argv, envp);
+    return status;
 }
