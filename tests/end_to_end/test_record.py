@@ -341,5 +341,5 @@ def test_no_event_is_lost_compared_with_valgrind(tmp_path: Path) -> None:
         if op < Op.THREAD_START
     )
     seen = valgrind_calls(*environment_free[3:])
-    assert sum(seen.values()) > 50
+    assert sum(seen.values()) > 20  # sort makes 42 calls where no locale is installed
     assert ours == seen
