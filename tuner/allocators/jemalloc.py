@@ -43,23 +43,17 @@ class Jemalloc(Allocator):
         return str(report.of("jemalloc").get("version", "")).partition("-")[0]
 
     def effective(self, report: ProbeReport) -> dict[str, Value]:
-        """Return opt.* by name; slab_sizes as text when one value explains all bins."""
+        """Return opt.* by name; slab_sizes as one text for all bins."""
         seen = report.of("jemalloc")
         values = {k.removeprefix("opt."): v for k, v in seen.items() if k.startswith("opt.")}
         slabs = _slab_text(seen, int(report.data["page_size_bytes"]))
-        return {**values, **({"slab_sizes": slabs} if slabs else {})}
+        return {**values, "slab_sizes": slabs}
 
-    def _took_effect(
-        self,
-        setting: str,
-        asked: Value,
-        effective: Mapping[str, Value],
-        report: ProbeReport,
-        version: str,
-    ) -> bool:
+    def agrees(self, setting: str, asked: Value, effective: Value, report: ProbeReport) -> bool:
+        """Compare slab sizes bin by bin: what is asked may concern some of them only."""
         if setting == "slab_sizes":
             return _slabs_are(str(asked), report)
-        return super()._took_effect(setting, asked, effective, report, version)
+        return super().agrees(setting, asked, effective, report)
 
 
 def expected_slab(block_bytes: int, pages: int, page_bytes: int) -> int:
@@ -91,14 +85,14 @@ def _slabs_are(asked: str, report: ProbeReport) -> bool:
     return as_asked and any(slab == pages * page for _, slab in bins)
 
 
-def _slab_text(seen: Mapping[str, list[int]], page_bytes: int) -> str | None:
-    """Return "1-14336:P" if P pages per slab explain what all bins have."""
+def _slab_text(seen: Mapping[str, list[int]], page_bytes: int) -> str:
+    """Return "1-14336:P" if P pages per slab explain what all bins have, else say so."""
     blocks, slabs = seen["bin_block_bytes"], seen["bin_slab_bytes"]
     pages = max(slabs) // page_bytes
     pairs = zip(blocks, slabs, strict=True)
     if all(slab == expected_slab(block, pages, page_bytes) for block, slab in pairs):
         return f"1-{blocks[-1]}:{pages}"
-    return None
+    return "slabs of several sizes"
 
 
 def _text(value: Value) -> str:
