@@ -167,6 +167,13 @@ def test_notices_of_the_runs_are_passed_on() -> None:
     assert "kept" in summarize(make_run(), make_record()).notices
 
 
+def test_a_program_smaller_than_its_trace_is_noticed() -> None:
+    heaps = {label: heap / 10.0 for label, heap in _HEAPS.items()}
+    words = "recorded from another program or a larger input"
+    assert any(words in notice for notice in summarize(make_run(), make_record(heaps)).notices)
+    assert not any(words in notice for notice in summarize(make_run(), make_record()).notices)
+
+
 def test_unsteady_baseline_is_noticed() -> None:
     record = make_record()
     samples = tuple(replace(s, wall_ns=20_000 + 3_000 * s.round) for s in record.samples)

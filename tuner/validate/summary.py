@@ -402,6 +402,12 @@ def _notices(record: ValidationRecord, summaries: Sequence[SubjectSummary]) -> t
             f"too few rounds to decide anything: {record.rounds}; "
             f"use --rounds {MINIMAL_ROUNDS} or more"
         )
+    ratios = [claim.expected_ratio for summary in summaries for claim in summary.claims]
+    if any(ratio is not None and ratio < 0.0 for ratio in ratios):
+        notices.append(
+            "the trace saves more than this program uses at all: it was recorded from another "
+            "program or a larger input, so its claims say little about this one"
+        )
     for summary in summaries:
         wall = summary.metric("wall")
         if summary.is_baseline and wall and _is_unsteady(wall.estimate):
