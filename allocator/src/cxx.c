@@ -11,7 +11,7 @@
 #include <errno.h>
 
 #include "exgen.h"
-#include "platform.h"
+#include "fast.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -31,10 +31,11 @@ static bool call_new_handler(void)
     return true;
 }
 
-COLD static void *retry(size_t size, size_t alignment, bool may_throw)
+/* A block by any means: ask the program's handler until it helps or gives up. */
+static NOINLINE void *new_slowly(size_t size, size_t alignment, bool may_throw)
 {
-    void *block = NULL;
-    while (block == NULL) {
+    void *block;
+    while ((block = exgen_memalign(alignment, size)) == NULL) {
         if (!call_new_handler()) {
             if (!may_throw)
                 return NULL;
@@ -42,7 +43,6 @@ COLD static void *retry(size_t size, size_t alignment, bool may_throw)
                 fatal("out of memory in operator new, and no C++ library to throw bad_alloc", NULL);
             std_throw_bad_alloc();
         }
-        block = exgen_memalign(alignment, size);
     }
     return block;
 }
@@ -58,55 +58,54 @@ COLD static void *retry(size_t size, size_t alignment, bool may_throw)
 #define NEW_FORMS(letter)                                                           \
     NEW(_Zn##letter##m)                                                             \
     {                                                                               \
-        void *block = exgen_malloc(size);                                           \
-        return likely(block != NULL) ? block : retry(size, 1, true);                \
+        void *block = allocate_fast(size);                                          \
+        return likely(block != NULL) ? block : new_slowly(size, 1, true);           \
     }                                                                               \
     NEW(_Zn##letter##mRKSt9nothrow_t, const void *nothrow)                          \
     {                                                                               \
         (void)nothrow;                                                              \
-        void *block = exgen_malloc(size);                                           \
-        return likely(block != NULL) ? block : retry(size, 1, false);               \
+        void *block = allocate_fast(size);                                          \
+        return likely(block != NULL) ? block : new_slowly(size, 1, false);          \
     }                                                                               \
     NEW(_Zn##letter##mSt11align_val_t, size_t alignment)                            \
     {                                                                               \
-        void *block = exgen_memalign(alignment, size);                              \
-        return likely(block != NULL) ? block : retry(size, alignment, true);        \
+        return new_slowly(size, alignment, true);                                   \
     }                                                                               \
     NEW(_Zn##letter##mSt11align_val_tRKSt9nothrow_t, size_t alignment, const void *nothrow) \
     {                                                                               \
         (void)nothrow;                                                              \
-        void *block = exgen_memalign(alignment, size);                              \
-        return likely(block != NULL) ? block : retry(size, alignment, false);       \
+        return new_slowly(size, alignment, false);                                  \
     }
 
 #define DELETE_FORMS(letter)                                                        \
     DELETE(_Zd##letter##Pv)                                                         \
     {                                                                               \
-        exgen_free(block);                                                          \
+        deallocate(block);                                                          \
     }                                                                               \
     DELETE(_Zd##letter##Pvm, size_t size)                                           \
     {                                                                               \
-        exgen_free_sized(block, size);                                              \
+        deallocate_sized(block, size);                                              \
     }                                                                               \
     DELETE(_Zd##letter##PvRKSt9nothrow_t, const void *nothrow)                      \
     {                                                                               \
         (void)nothrow;                                                              \
-        exgen_free(block);                                                          \
+        deallocate(block);                                                          \
     }                                                                               \
     DELETE(_Zd##letter##PvSt11align_val_t, size_t alignment)                        \
     {                                                                               \
         (void)alignment;                                                            \
-        exgen_free(block);                                                          \
+        deallocate(block);                                                          \
     }                                                                               \
     DELETE(_Zd##letter##PvmSt11align_val_t, size_t size, size_t alignment)          \
     {                                                                               \
-        exgen_free_aligned_sized(block, alignment, size);                           \
+        (void)alignment;                                                            \
+        deallocate_sized(block, size);                                              \
     }                                                                               \
     DELETE(_Zd##letter##PvSt11align_val_tRKSt9nothrow_t, size_t alignment, const void *nothrow) \
     {                                                                               \
         (void)alignment;                                                            \
         (void)nothrow;                                                              \
-        exgen_free(block);                                                          \
+        deallocate(block);                                                          \
     }
 
 NEW_FORMS(w)    /* new */

@@ -1,9 +1,4 @@
-/* entry.c - the C allocation functions; the two fast paths are here.
- *
- * malloc: size -> class (one byte load) -> first block of the thread's list.
- * free: owner map says "mine" -> count down in the slab -> push on its list.
- * Everything else is a function apart.  The number of instructions of both is in
- * the README and held by a test.
+/* entry.c - the C allocation functions; what they have in common is in fast.h.
  *
  * Rules kept: C23 7.24.3, POSIX malloc family, and glibc where those leave it
  * open (size 0 gives a block; realloc to 0 frees; memalign rounds a bad
@@ -13,6 +8,7 @@
 #include <string.h>
 
 #include "exgen.h"
+#include "fast.h"
 #include "heap.h"
 #include "large.h"
 #include "misuse.h"
@@ -51,15 +47,7 @@ static void *allocate_big(size_t size, size_t alignment, bool *is_zero)
     return block != NULL ? block : out_of_memory();
 }
 
-ALWAYS_INLINE void *pop(size_t class)
-{
-    void *block = local.free[class];
-    if (likely(block != NULL))
-        local.free[class] = *(void **)block;
-    return block;
-}
-
-static NOINLINE void *allocate_slowly(size_t size)
+void *allocate_slowly(size_t size)
 {
     if (unlikely(local.heap == NULL) && thread_attach() == NULL)
         return out_of_memory();
@@ -74,16 +62,6 @@ static NOINLINE void *allocate_slowly(size_t size)
     return block != NULL ? block : out_of_memory();
 }
 
-ALWAYS_INLINE void *allocate(size_t size)
-{
-    if (likely(size <= FINE_MAX)) {
-        void *block = pop(class_of_fine(size));
-        if (likely(block != NULL))
-            return block;
-    }
-    return allocate_slowly(size);
-}
-
 EXPORT void *exgen_malloc(size_t size)
 {
     return allocate(size);
@@ -92,7 +70,7 @@ EXPORT void *exgen_malloc(size_t size)
 /* --- free --- */
 
 /* Blocks of other threads, large blocks, what is no block, and all with check:true. */
-static NOINLINE void free_slowly(void *block)
+void free_slowly(void *block)
 {
     if (block == NULL)
         return;
@@ -115,27 +93,16 @@ static NOINLINE void free_slowly(void *block)
         fatal("a second thread called libexgen-st, which is for programs with one; use libexgen", NULL);
 }
 
-static NOINLINE void free_event(struct slab *slab, void *block)
+void free_sized_slowly(void *block, size_t size)
 {
-    heap_free_event(local.heap, slab, block);
+    if (options.check)
+        misuse_check_size(block, size);
+    free_slowly(block);
 }
 
-ALWAYS_INLINE void deallocate(void *block)
+void free_event(struct slab *slab, void *block)
 {
-    if (unlikely(owner_at((uintptr_t)block) != local.number)) {
-        free_slowly(block);
-        return;
-    }
-    struct slab *slab = unit_slab_of((uintptr_t)block);
-    if (unlikely(--slab->until_event <= 0)) {
-        free_event(slab, block);
-        return;
-    }
-    void *first = slab->free;
-    if (unlikely(first == block))
-        fatal("double free", block);
-    *(void **)block = first;
-    slab->free = block;
+    heap_free_event(local.heap, slab, block);
 }
 
 EXPORT void exgen_free(void *block)
@@ -145,15 +112,13 @@ EXPORT void exgen_free(void *block)
 
 EXPORT void exgen_free_sized(void *block, size_t size)
 {
-    if (unlikely(options.check))
-        misuse_check_size(block, size);
-    deallocate(block);
+    deallocate_sized(block, size);
 }
 
 EXPORT void exgen_free_aligned_sized(void *block, size_t alignment, size_t size)
 {
     (void)alignment;
-    exgen_free_sized(block, size);
+    deallocate_sized(block, size);
 }
 
 /* --- calloc --- */

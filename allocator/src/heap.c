@@ -16,8 +16,10 @@
  */
 #include "heap.h"
 
+#include "large.h"
 #include "options.h"
 #include "os.h"
+#include "pool.h"
 #include "remote.h"
 #include "supply.h"
 #include "thread.h"
@@ -66,20 +68,18 @@ static void fall_asleep(struct bin *bin)
     struct slab *slab = bin->active;
     if (slab == &no_slab)
         return;
-    ASSERT(slab->free == NULL && slab->until_event > 0);
-    uint32_t used = (uint32_t)slab->until_event;
+    ASSERT(slab->free == NULL && slab_used(slab) > 0);
+    uint32_t used = slab_used(slab);
     uint32_t wake = (uint32_t)(slab->capacity * options.merge_percent / 100);
     wake = wake < 1 ? 1 : wake > used ? used : wake;
-    slab->until_event = (int32_t)wake;
-    slab->asleep = used - wake;
+    slab_set_used(slab, used, wake);
     slab->state = SLAB_ASLEEP;
     bin->active = &no_slab;
 }
 
 static void wake_up(struct bin *bin, struct slab *slab)
 {
-    slab->until_event += (int32_t)slab->asleep;
-    slab->asleep = 0;
+    slab_set_used(slab, slab_used(slab), slab_used(slab));
     slab->state = SLAB_PARTIAL;
     if (options.slab_order == SLAB_ORDER_FIFO)
         list_push_last(&bin->partial, slab);
@@ -90,8 +90,7 @@ static void wake_up(struct bin *bin, struct slab *slab)
 static void activate(struct bin *bin, struct slab *slab)
 {
     ASSERT(bin->active == &no_slab);
-    slab->until_event += (int32_t)slab->asleep;
-    slab->asleep = 0;
+    slab_set_used(slab, slab_used(slab), slab_used(slab));
     slab->state = SLAB_ACTIVE;
     bin->active = slab;
 }
@@ -102,7 +101,7 @@ static struct slab *pop_partial(struct bin *bin)
     if (slab == NULL)
         return NULL;
     list_remove(&bin->partial, slab);
-    if (slab->until_event == 0)
+    if (slab_used(slab) == 0)
         bin->n_empty--;
     return slab;
 }
@@ -110,7 +109,7 @@ static struct slab *pop_partial(struct bin *bin)
 /* Give the units of an empty slab, which is in no list, back to the supply. */
 static void release(struct heap *heap, struct slab *slab)
 {
-    ASSERT(slab->until_event == 0 && slab->asleep == 0);
+    ASSERT(slab_used(slab) == 0);
     if (slab->class != CLASS_UNIT_RUN && heap->bins[slab->class].fresh == slab)
         heap->bins[slab->class].fresh = NULL;
     supply_give(heap, slab);
@@ -136,15 +135,23 @@ static void slab_emptied(struct heap *heap, struct slab *slab)
 
 /* --- free --- */
 
+/* A free of what starts no slab: a later unit of a slab, or a mistake. */
+static void free_elsewhere(struct heap *heap, struct slab *slab, void *block)
+{
+    slab->countdown = 0;
+    if (slab->to_first == 0)
+        fatal("double free", block);
+    heap_free(heap, slab - slab->to_first, block);
+}
+
 void heap_free_event(struct heap *heap, struct slab *slab, void *block)
 {
-    if (slab->until_event < 0) {
-        slab->until_event = 0;
-        if (slab->to_first == 0)
-            fatal("double free", block);
-        heap_free(heap, slab - slab->to_first, block);
+    if (slab->n_units == 0) {
+        free_elsewhere(heap, slab, block);
         return;
     }
+    if (slab->countdown < -1)
+        fatal("double free", block);
     *(void **)block = slab->free;
     slab->free = block;
     if (slab->asleep > 0)
@@ -155,7 +162,7 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block)
 
 void heap_free(struct heap *heap, struct slab *slab, void *block)
 {
-    if (--slab->until_event <= 0) {
+    if (--slab->countdown < 0) {
         heap_free_event(heap, slab, block);
         return;
     }
@@ -170,7 +177,7 @@ static void *take_list(struct slab *slab, size_t class)
 {
     void *block = slab->free;
     slab->free = NULL;
-    slab->until_event = (int32_t)slab->carved;
+    slab_set_used(slab, slab->carved, slab->carved);
     slab->zeroed = false;
     local.free[class] = *(void **)block;
     return block;
@@ -188,7 +195,7 @@ static void *carve(struct bin *bin, struct slab *slab, size_t class)
         *(void **)block = block + slab->block_bytes;
     *(void **)last = NULL;
     slab->carved += n;
-    slab->until_event += (int32_t)n;
+    slab->countdown += (int32_t)n;
     slab->zeroed = slab->clean;
     if (slab->carved == slab->capacity)
         bin->fresh = NULL;
@@ -265,7 +272,7 @@ size_t heap_largest_run(void)
 {
     size_t n_head = sizeof(struct superblock) / sizeof(struct slab) + layout.n_units;
     size_t first = n_head * sizeof(struct slab) >> UNIT_SHIFT;
-    size_t half = (layout.offset_mask + 1) / 2;
+    size_t half = layout.bytes / 2;
     size_t room = (layout.n_units - first - 1) << UNIT_SHIFT;
     size_t largest = half < room ? half : room;
     return largest < options.large_min ? largest : options.large_min - 1;
@@ -285,7 +292,7 @@ void *heap_allocate_run(size_t bytes)
     slab->class = CLASS_UNIT_RUN;
     slab->block_bytes = (uint32_t)(n << UNIT_SHIFT);
     slab->capacity = slab->carved = 1;
-    slab->until_event = 1;
+    slab_set_used(slab, 1, 1);
     ASSERT_FULL(heap_is_valid(heap));
     return slab->start;
 }
@@ -301,14 +308,14 @@ static void return_list(struct heap *heap, struct local *from, size_t class)
         void *next = *(void **)block;
         *(void **)block = slab->free;
         slab->free = block;
-        slab->until_event--;
+        slab->countdown--;
         block = next;
     }
     from->free[class] = NULL;
     if (slab == &no_slab)
         return;
     bin->active = &no_slab;
-    if (slab->until_event == 0) {
+    if (slab_used(slab) == 0) {
         release(heap, slab);
     } else if (slab->free != NULL) {
         wake_up(bin, slab);
@@ -328,7 +335,7 @@ static void trim_partial(struct heap *heap, struct bin *bin)
 {
     for (struct slab *slab = bin->partial.first, *next; bin->n_empty > 0 && slab != NULL; slab = next) {
         next = slab->next;
-        if (slab->until_event == 0) {
+        if (slab_used(slab) == 0) {
             list_remove(&bin->partial, slab);
             bin->n_empty--;
             release(heap, slab);
@@ -342,7 +349,7 @@ void heap_trim(struct heap *heap)
     for (size_t class = 0; class < classes.n_classes; class++) {
         struct bin *bin = &heap->bins[class];
         struct slab *active = bin->active;
-        if (active != &no_slab && active->until_event == 0) {
+        if (active != &no_slab && slab_used(active) == 0) {
             bin->active = &no_slab;
             release(heap, active);
         }
@@ -364,6 +371,10 @@ void heap_tick(struct heap *heap)
         return;
     heap_trim(heap);
     supply_purge(heap, now);
+    thread_collect(now);
+    bool pool_left = pool_purge(now);
+    if (large_purge(now) || pool_left)
+        supply_schedule_purge(heap);
 }
 
 void heap_link_slabs(struct heap *heap, struct superblock *sb)
@@ -381,7 +392,7 @@ void heap_link_slabs(struct heap *heap, struct superblock *sb)
             slab->capacity = slab->carved;
         if (slab->free != NULL) {
             wake_up(bin, slab);
-            bin->n_empty += slab->until_event == 0;
+            bin->n_empty += slab_used(slab) == 0;
         }
     }
 }
@@ -398,7 +409,7 @@ void heap_unlink_slabs(struct heap *heap, struct superblock *sb)
             bin->fresh = NULL;
         if (slab->state == SLAB_PARTIAL) {
             list_remove(&bin->partial, slab);
-            bin->n_empty -= slab->until_event == 0;
+            bin->n_empty -= slab_used(slab) == 0;
         }
         slab->state = SLAB_ASLEEP;
     }

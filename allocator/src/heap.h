@@ -81,7 +81,7 @@ size_t heap_largest_run(void);
 /* Give back a block of the calling thread's heap. */
 void heap_free(struct heap *heap, struct slab *slab, void *block);
 
-/* The rest of heap_free when `until_event` was counted down to 0 or below. */
+/* The rest of heap_free when the countdown went below 0. */
 void heap_free_event(struct heap *heap, struct slab *slab, void *block);
 
 /* Put the thread's lists back on their slabs and give back what is empty. */

@@ -33,7 +33,7 @@ static bool is_free_here(const struct slab *slab, const void *block)
 
 void misuse_check_free(struct slab *slab, void *block)
 {
-    if (slab->n_units == 0 || slab->until_event + (int64_t)slab->asleep == 0)
+    if (slab_used(slab) == 0)
         fatal("double free", block);
     size_t offset = (size_t)((char *)block - slab->start);
     if ((char *)block < slab->start || offset / slab->block_bytes >= slab->carved)

@@ -17,6 +17,8 @@
 #include "remote.h"
 
 #include "options.h"
+#include "supply.h"
+#include "thread.h"
 
 enum { OUTBOX_BYTES = 65536 /* an outbox is sent when it holds a block this large, too */ };
 
@@ -28,12 +30,15 @@ static void push(struct heap *to, void *first, void *last)
     } while (!__atomic_compare_exchange_n(&to->inbox, &head, first, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-static void send(struct outbox *box)
+static void send(struct heap *sender, struct outbox *box)
 {
     if (box->to == NULL)
         return;
     push(box->to, box->first, box->last);
     *box = (struct outbox){0};
+    /* Nobody looks into the inbox of an orphan but the purger. */
+    if (thread_has_orphans())
+        supply_schedule_purge(sender);
 }
 
 void remote_free(struct heap *sender, void *block)
@@ -45,7 +50,7 @@ void remote_free(struct heap *sender, void *block)
     }
     struct outbox *box = &sender->outboxes[to->number % N_OUTBOXES];
     if (box->to != to)
-        send(box);
+        send(sender, box);
     if (box->to == NULL) {
         box->to = to;
         box->last = block;
@@ -55,27 +60,27 @@ void remote_free(struct heap *sender, void *block)
     box->n_blocks++;
     if (box->n_blocks >= options.remote_batch
         || box->n_blocks * slab_of((uintptr_t)block)->block_bytes >= OUTBOX_BYTES)
-        send(box);
+        send(sender, box);
 }
 
 void remote_flush(struct heap *sender)
 {
     for (size_t i = 0; i < N_OUTBOXES; i++)
-        send(&sender->outboxes[i]);
+        send(sender, &sender->outboxes[i]);
 }
 
 void remote_drain_slowly(struct heap *heap, size_t n_most)
 {
-    void *block = heap->pending;
-    if (block == NULL)
-        block = __atomic_exchange_n(&heap->inbox, NULL, __ATOMIC_ACQUIRE);
-    for (size_t n = 0; block != NULL && n < n_most; n++) {
-        void *next = *(void **)block;
+    for (size_t n = 0; n < n_most; n++) {
+        if (heap->pending == NULL)
+            heap->pending = __atomic_exchange_n(&heap->inbox, NULL, __ATOMIC_ACQUIRE);
+        void *block = heap->pending;
+        if (block == NULL)
+            return;
+        heap->pending = *(void **)block;
         if (likely(superblock_owner(superblock_of((uintptr_t)block)) == heap))
             heap_free(heap, slab_of((uintptr_t)block), block);
         else
             remote_free(NULL, block);
-        block = next;
     }
-    heap->pending = block;
 }

@@ -82,6 +82,7 @@ EXPORT size_t exgen_check_leaks(int report)
     size_t n_large = 0;
     size_t large_bytes = 0;
     if (local.heap != NULL) {
+        thread_collect(os_clock_ms());
         remote_drain_slowly(local.heap, SIZE_MAX);
         heap_count(local.heap, &local, &n_small, &small_bytes);
     }
@@ -97,6 +98,7 @@ EXPORT void exgen_purge(void)
 {
     if (local.heap != NULL) {
         remote_flush(local.heap);
+        thread_collect(UINT64_MAX);
         remote_drain_slowly(local.heap, SIZE_MAX);
         heap_return_lists(local.heap, &local);
         heap_trim(local.heap);

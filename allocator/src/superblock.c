@@ -29,9 +29,11 @@ bool layout_init(size_t superblock_bytes)
     if (map == NULL)
         return false;
     layout.owner_map = map;
-    layout.offset_mask = superblock_bytes - 1;
+    layout.bytes = superblock_bytes;
+    layout.base_mask = ~(superblock_bytes - 1);
     layout.shift = shift;
     layout.n_units = (uint32_t)(superblock_bytes >> UNIT_SHIFT);
+    layout.slab_mask = (layout.n_units - 1) * sizeof(struct slab);
     return true;
 }
 
@@ -117,7 +119,7 @@ static void measure_largest_run(struct superblock *sb)
 
 struct superblock *superblock_create(void)
 {
-    size_t bytes = layout.offset_mask + 1;
+    size_t bytes = layout.bytes;
     struct superblock *sb = os_map_aligned(bytes, bytes);
     if (sb == NULL)
         return NULL;
@@ -139,7 +141,7 @@ void superblock_destroy(struct superblock *sb)
 {
     ASSERT(superblock_is_empty(sb));
     superblock_set_owner(sb, NULL, OWNER_NONE);
-    os_unmap(sb, layout.offset_mask + 1);
+    os_unmap(sb, layout.bytes);
 }
 
 void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number)
@@ -203,6 +205,7 @@ struct slab *superblock_take(struct superblock *sb, size_t at, size_t n)
     *slab = (struct slab){
         .start = superblock_unit_start(sb, at),
         .n_units = (uint16_t)n,
+        .countdown = -1,
         .state = SLAB_ASLEEP,
         .class = CLASS_NONE,
         .clean = take_units(sb, at, n),
@@ -299,16 +302,16 @@ static size_t list_length(const void *block, size_t limit)
 
 bool slab_is_valid(const struct slab *slab)
 {
-    if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 || slab->until_event < 0)
+    if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 || slab->countdown < -1)
         return false;
     if (slab->state != SLAB_ASLEEP && slab->asleep != 0)
         return false;
-    size_t used = (size_t)slab->until_event + slab->asleep;
+    size_t used = slab_used(slab);
     size_t n_listed = list_length(slab->free, slab->capacity);
     if (used + n_listed != slab->carved || slab->carved > slab->capacity)
         return false;
     for (size_t i = 1; i < slab->n_units; i++)
-        if (slab[i].to_first != i || slab[i].until_event != 0)
+        if (slab[i].to_first != i || slab[i].countdown != 0)
             return false;
     const char *end = (const char *)superblock_of((uintptr_t)slab)
         + ((size_t)(slab - superblock_of((uintptr_t)slab)->slab + slab->n_units) << UNIT_SHIFT);
@@ -320,7 +323,7 @@ bool superblock_is_valid(const struct superblock *sb)
     size_t n_free = 0;
     for (size_t i = sb->first_unit; i < sb->n_units;) {
         bool is_free = set_has(&sb->free, i);
-        if (is_free ? sb->slab[i].state != SLAB_FREE || sb->slab[i].until_event != 0
+        if (is_free ? sb->slab[i].state != SLAB_FREE || sb->slab[i].countdown != 0
                     : !slab_is_valid(&sb->slab[i]))
             return false;
         n_free += is_free;

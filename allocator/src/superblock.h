@@ -22,6 +22,7 @@
 
 enum {
     UNIT_SHIFT = 14,
+    SLAB_SHIFT = 6, /* log2(sizeof(struct slab)) */
     UNIT_BYTES = 1 << UNIT_SHIFT,
     N_UNITS_MAX = 8388608 / UNIT_BYTES, /* of the largest superblock_size */
     N_UNIT_WORDS = N_UNITS_MAX / 64,
@@ -50,16 +51,17 @@ enum slab_state {
 /* One slab: blocks of one size in one or more units, or a single block with
  * units of its own (class CLASS_UNIT_RUN).
  *
- *   used      == until_event + asleep           blocks handed out, or in the thread's list
+ *   used      == countdown + 1 + asleep         blocks handed out, or in the thread's list
  *   carved    == used + length of `free`        blocks that exist
  *   capacity  >= carved                         blocks that fit
  *
- * until_event is 0 wherever no slab starts, so the common path of free needs
- * one decrement and one test to notice everything that is not common. */
+ * `countdown` goes below 0 with the free that is an event: the slab becomes
+ * empty, or is to wake up.  Where no slab starts it is 0 as well, so one
+ * decrement and one test of the sign notice everything that is not common. */
 struct slab {
     void *free;           /* LIFO list through the first word of free blocks */
-    int32_t until_event;  /* frees until the slab is empty or wakes up */
-    uint32_t asleep;      /* blocks in use beyond until_event; 0 unless SLAB_ASLEEP */
+    int32_t countdown;    /* frees to come before the one that is an event; -1: no free may come */
+    uint32_t asleep;      /* blocks in use that the countdown leaves out; 0 unless SLAB_ASLEEP */
     struct slab *next;    /* doubly linked list of the bin, while SLAB_PARTIAL */
     struct slab *previous;
     char *start;          /* first block */
@@ -74,7 +76,20 @@ struct slab {
     bool clean;           /* uncarved memory reads as zero */
 };
 
-_Static_assert(sizeof(struct slab) == CACHE_LINE, "one cache line per slab");
+_Static_assert(sizeof(struct slab) == CACHE_LINE && CACHE_LINE == 1 << SLAB_SHIFT, "one cache line per slab");
+
+/* Blocks handed out, or in the thread's list. */
+ALWAYS_INLINE uint32_t slab_used(const struct slab *slab)
+{
+    return slab->n_units == 0 ? 0 : (uint32_t)(slab->countdown + 1) + slab->asleep;
+}
+
+/* Expect the event at the n-th free from now; the other used blocks sleep. */
+ALWAYS_INLINE void slab_set_used(struct slab *slab, uint32_t used, uint32_t n)
+{
+    slab->countdown = (int32_t)n - 1;
+    slab->asleep = used - n;
+}
 
 /* A set of units. */
 struct unit_set {
@@ -103,10 +118,12 @@ struct superblock {
 
 /* Constants of this run, read on every path; written once at start. */
 struct layout {
-    uint8_t *owner_map;    /* one byte per superblock-sized piece of the address space */
-    uintptr_t offset_mask; /* superblock_size - 1 */
-    uint32_t shift;        /* log2(superblock_size) */
-    uint32_t n_units;      /* units of a superblock */
+    uint8_t *owner_map;  /* one byte per superblock-sized piece of the address space */
+    uintptr_t base_mask; /* takes an address to its superblock */
+    uintptr_t slab_mask; /* (n_units - 1) * sizeof(struct slab) */
+    uint32_t shift;      /* log2(superblock_size) */
+    uint32_t n_units;    /* units of a superblock */
+    size_t bytes;        /* superblock_size */
 };
 
 extern struct layout layout;
@@ -124,14 +141,15 @@ uint8_t owner_of_any(uintptr_t address);
 
 ALWAYS_INLINE struct superblock *superblock_of(uintptr_t address)
 {
-    return (struct superblock *)(address - (address & layout.offset_mask));
+    return (struct superblock *)(address & layout.base_mask);
 }
 
-/* The table entry of the unit of `address`, which lies in a superblock. */
+/* The table entry of the unit of `address`, which lies in a superblock.  The
+ * number of the unit times the size of an entry, in one shift and one mask. */
 ALWAYS_INLINE struct slab *unit_slab_of(uintptr_t address)
 {
-    uintptr_t offset = address & layout.offset_mask;
-    return &((struct superblock *)(address - offset))->slab[offset >> UNIT_SHIFT];
+    uintptr_t entry = address >> (UNIT_SHIFT - SLAB_SHIFT) & layout.slab_mask;
+    return (struct slab *)((char *)superblock_of(address)->slab + entry);
 }
 
 /* The slab of `address`, which lies in a superblock. */

@@ -8,7 +8,6 @@
  */
 #include "supply.h"
 
-#include "large.h"
 #include "options.h"
 #include "os.h"
 #include "pool.h"
@@ -163,8 +162,6 @@ void supply_purge(struct heap *heap, uint64_t now_ms)
             superblock_purge(sb, false);
         again = again || sb->n_dirty > 0;
     }
-    again = pool_purge(now_ms) || again;
-    again = large_purge(now_ms) || again;
     heap->purge_ms = again ? now_ms + options.purge_delay : 0;
 }
 

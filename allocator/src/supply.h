@@ -17,7 +17,8 @@ bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units);
 /* Make heap_tick look for memory to give back after purge_delay. */
 void supply_schedule_purge(struct heap *heap);
 
-/* Give memory back to the system that was free since the last look. */
+/* Give memory of this heap back to the system that was free since the last look;
+ * purge_ms is then the time of the next look, or 0. */
 void supply_purge(struct heap *heap, uint64_t now_ms);
 
 /* Give all free memory of the heap back at once. */

@@ -78,14 +78,14 @@ static struct heap *pop(struct heap **list)
 {
     struct heap *heap = *list;
     if (heap != NULL)
-        *list = heap->next;
+        __atomic_store_n(list, heap->next, __ATOMIC_RELAXED);
     return heap;
 }
 
 static void push(struct heap **list, struct heap *heap)
 {
     heap->next = *list;
-    *list = heap;
+    __atomic_store_n(list, heap, __ATOMIC_RELAXED);
 }
 
 static struct heap *make_heap(void)
@@ -127,7 +127,7 @@ struct heap *thread_attach(void)
     local.number = options.check || heap->number == OWNER_IN_HEAD ? OWNER_NOBODY : heap->number;
     local.heap = heap;
     /* May allocate, hence comes last. */
-    if (threads.has_key && heap != &first_heap)
+    if (threads.has_key)
         pthread_setspecific(threads.key, heap);
     return heap;
 }
@@ -135,7 +135,6 @@ struct heap *thread_attach(void)
 /* The heap's owner is gone or is us: leave nothing behind that could be free. */
 static void clean_up(struct heap *heap)
 {
-    remote_drain_slowly(heap, SIZE_MAX);
     remote_drain_slowly(heap, SIZE_MAX);
     heap_trim(heap);
     for (struct superblock *sb = heap->superblocks, *next; sb != NULL; sb = next) {
@@ -169,8 +168,7 @@ static void detach(void *value)
 
 bool thread_adopt(struct heap *heap)
 {
-    if (!THREADS || options.adopt != ADOPT_ANY
-        || __atomic_load_n(&threads.orphans, __ATOMIC_RELAXED) == NULL)
+    if (!THREADS || options.adopt != ADOPT_ANY || !thread_has_orphans())
         return false;
     lock_take(&threads.lock);
     struct heap *orphan = pop(&threads.orphans);
@@ -187,6 +185,42 @@ bool thread_adopt(struct heap *heap)
     }
     shelve(orphan);
     return sb != NULL;
+}
+
+bool thread_has_orphans(void)
+{
+    return __atomic_load_n(&threads.orphans, __ATOMIC_RELAXED) != NULL;
+}
+
+static bool has_mail(const struct heap *heap)
+{
+    return heap->pending != NULL || __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) != NULL;
+}
+
+void thread_collect(uint64_t now_ms)
+{
+    if (!THREADS)
+        return;
+    lock_take(&threads.lock);
+    /* A heap without superblocks only sends on what came too late. */
+    for (struct heap *heap = threads.idle; heap != NULL; heap = heap->next)
+        if (has_mail(heap))
+            clean_up(heap);
+    struct heap **link = &threads.orphans;
+    while (*link != NULL) {
+        struct heap *heap = *link;
+        if (has_mail(heap))
+            clean_up(heap);
+        if (heap->purge_ms != 0 && now_ms >= heap->purge_ms)
+            supply_purge(heap, now_ms);
+        if (heap->superblocks != NULL) {
+            link = &heap->next;
+        } else {
+            __atomic_store_n(link, heap->next, __ATOMIC_RELAXED);
+            push(&threads.idle, heap);
+        }
+    }
+    lock_release(&threads.lock);
 }
 
 void thread_lock_all(void)

@@ -16,6 +16,12 @@ bool allocator_start(void);
  * the settings forbid it. */
 bool thread_adopt(struct heap *heap);
 
+/* Whether there are heaps without a thread that may hold memory. */
+bool thread_has_orphans(void);
+
+/* Free what was sent to heaps without a thread, and purge them if it is time. */
+void thread_collect(uint64_t now_ms);
+
 /* Hold or drop every lock of the allocator, around fork. */
 void thread_lock_all(void);
 void thread_unlock_all(void);

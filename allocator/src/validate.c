@@ -22,7 +22,7 @@ static bool partial_is_valid(const struct bin *bin, size_t class)
         if (slab->state != SLAB_PARTIAL || slab->class != class || slab->previous != previous
             || slab->free == NULL || !slab_is_valid(slab))
             return false;
-        n_empty += slab->until_event == 0;
+        n_empty += slab_used(slab) == 0;
         previous = slab;
     }
     return bin->partial.last == previous && n_empty == bin->n_empty;
@@ -43,7 +43,7 @@ bool heap_is_valid(const struct heap *heap)
     for (size_t class = 0; class < classes.n_classes; class++)
         if (!bin_is_valid(&heap->bins[class], class))
             return false;
-    return no_slab.free == NULL && no_slab.until_event == 0 && supply_is_valid(heap);
+    return no_slab.free == NULL && no_slab.countdown == 0 && supply_is_valid(heap);
 }
 
 void heap_count(const struct heap *heap, const struct local *l, size_t *n_blocks, size_t *n_bytes)
@@ -53,7 +53,7 @@ void heap_count(const struct heap *heap, const struct local *l, size_t *n_blocks
     for (const struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next)
         for (size_t i = sb->first_unit; i < sb->n_units; i++) {
             const struct slab *slab = &sb->slab[i];
-            size_t used = (size_t)slab->until_event + slab->asleep;
+            size_t used = slab_used(slab);
             *n_blocks += used;
             *n_bytes += used * slab->block_bytes;
         }
