@@ -173,32 +173,45 @@ EXPORT size_t exgen_malloc_usable_size(void *block)
     return bytes;
 }
 
+/* What to ask for when a block grows from `old_bytes` to `size`. */
 static size_t with_slack(size_t size, size_t old_bytes)
 {
-    size_t room = size > old_bytes ? size / 100 * options.realloc_slack : 0;
-    return size + room <= PTRDIFF_MAX ? size + room : size;
+    bool roomy = size > old_bytes && size > classes.largest && size < PTRDIFF_MAX / 2;
+    return roomy ? size + size / 100 * options.realloc_slack : size;
 }
 
-/* Resize a block with units of its own; NULL if it has to move. */
-static void *resize_run(void *block, struct slab *slab, size_t size)
+/* Resize a block with units of its own, to `roomy` bytes or else to `size`;
+ * NULL if it has to move. */
+static void *resize_run(void *block, struct slab *slab, size_t size, size_t roomy)
 {
-    size_t n_units = (size + UNIT_BYTES - 1) >> UNIT_SHIFT;
-    if (n_units == slab->n_units)
-        return block;
+    size_t n = (size + UNIT_BYTES - 1) >> UNIT_SHIFT;
+    size_t n_roomy = (roomy + UNIT_BYTES - 1) >> UNIT_SHIFT;
     bool own = local.heap != NULL && superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
-    if (own && size > classes.largest && size <= heap_largest_run()
-        && supply_resize_run(local.heap, slab, n_units))
-        return block;
-    return NULL;
+    if (!own || size <= classes.largest || roomy > heap_largest_run())
+        return NULL;
+    return supply_resize_run(local.heap, slab, n_roomy) || supply_resize_run(local.heap, slab, n) ? block : NULL;
+}
+
+/* Whether a block of `old_bytes` is still a good home for `size`. */
+static bool stays(size_t old_bytes, size_t size)
+{
+    if (size > old_bytes)
+        return false;
+    /* Whole pages are worth giving back; inside a slab half the block may be idle. */
+    size_t slack = old_bytes / 100 * options.realloc_slack;
+    return old_bytes > classes.largest ? size + slack + UNIT_BYTES >= old_bytes : size >= old_bytes / 2;
 }
 
 /* Resize without copying if the kind of block allows it; NULL if not. */
 static void *resize_in_place(void *block, size_t old_bytes, size_t size)
 {
+    if (stays(old_bytes, size))
+        return block;
+    size_t roomy = with_slack(size, old_bytes);
     if (owner_of_any((uintptr_t)block) == OWNER_NONE)
-        return size > heap_largest_run() ? large_resize(block, with_slack(size, old_bytes)) : NULL;
+        return size > heap_largest_run() ? large_resize(block, roomy) : NULL;
     struct slab *slab = slab_of((uintptr_t)block);
-    void *same = slab->class == CLASS_UNIT_RUN ? resize_run(block, slab, size) : NULL;
+    void *same = slab->class == CLASS_UNIT_RUN ? resize_run(block, slab, size, roomy) : NULL;
     if (same == NULL && size <= old_bytes && size >= old_bytes / 2)
         same = block;
     return same;

@@ -216,8 +216,8 @@ void *large_resize(void *start, size_t bytes)
     bytes = round_up(bytes, os_page_bytes());
     lock_take(&large.lock);
     struct entry old = *find(start);
-    void *moved = os_remap(start, old.bytes, bytes);
-    if (moved != NULL) {
+    void *moved = old.bytes == bytes ? start : os_remap(start, old.bytes, bytes);
+    if (moved != NULL && old.bytes != bytes) {
         erase(find(start));
         insert(moved, bytes); /* fits: one was just erased */
     }

@@ -5,8 +5,9 @@
 
 struct size_classes classes;
 
-/* With quantum 16 and 8 steps: 8 classes up to 128, then 8 for each doubling. */
-_Static_assert(N_CLASSES_MAX >= 8 + 8 * 8, "the finest settings must fit");
+/* With quantum 16: 8 classes up to 128, 8 for each doubling up to 1 KiB, then 16. */
+_Static_assert(N_CLASSES_MAX >= 8 + 3 * 8 + 5 * 16, "the finest settings must fit");
+_Static_assert(FINE_MAX / 16 >= 1 << COARSE_SHIFT, "the finest coarse step must be told apart");
 _Static_assert(N_CLASSES_MAX < CLASS_UNIT_RUN, "class numbers must fit a byte");
 
 static size_t larger(size_t a, size_t b)
@@ -22,10 +23,8 @@ static size_t smaller(size_t a, size_t b)
 /* The class size after `bytes`. */
 static size_t next_size(size_t bytes, const struct options *o)
 {
-    size_t step = larger(((size_t)1 << log2_floor(bytes)) / o->class_steps, o->quantum);
-    if (bytes >= FINE_MAX)
-        step = larger(step, (size_t)1 << COARSE_SHIFT);
-    return bytes + step;
+    size_t steps = bytes < FINE_MAX ? o->class_steps : o->coarse_steps;
+    return bytes + larger(((size_t)1 << log2_floor(bytes)) / steps, o->quantum);
 }
 
 static size_t slab_units(size_t bytes, const struct options *o, size_t superblock_units)
