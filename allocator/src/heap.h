@@ -46,6 +46,8 @@ struct heap {
     struct superblock *buckets[N_BUCKETS]; /* the same by room, through bucket_next */
     size_t n_superblocks;
     size_t n_empty;      /* superblocks without a slab */
+    size_t n_units;      /* units in slabs */
+    size_t n_dirty;      /* free units that may hold touched pages */
     uint64_t purge_ms;   /* when to look for memory to give back; 0: none is due */
     uint32_t n_ticks;    /* slow paths since the clock was last read */
     uint8_t number;      /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */

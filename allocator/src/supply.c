@@ -47,6 +47,12 @@ static void bucket_update(struct heap *heap, struct superblock *sb)
     }
 }
 
+/* Units of a superblock that are in slabs. */
+static size_t units_in_use(const struct superblock *sb)
+{
+    return (size_t)(sb->n_units - sb->first_unit - sb->n_free);
+}
+
 void supply_link(struct heap *heap, struct superblock *sb)
 {
     superblock_set_owner(sb, heap, heap->number);
@@ -57,6 +63,8 @@ void supply_link(struct heap *heap, struct superblock *sb)
     heap->superblocks = sb;
     heap->n_superblocks++;
     heap->n_empty += superblock_is_empty(sb);
+    heap->n_units += units_in_use(sb);
+    heap->n_dirty += sb->n_dirty;
     bucket_insert(heap, sb);
 }
 
@@ -67,6 +75,8 @@ void supply_unlink(struct heap *heap, struct superblock *sb)
         sb->next->previous = sb->previous;
     heap->n_superblocks--;
     heap->n_empty -= superblock_is_empty(sb);
+    heap->n_units -= units_in_use(sb);
+    heap->n_dirty -= sb->n_dirty;
     bucket_remove(heap, sb);
 }
 
@@ -76,13 +86,39 @@ void supply_schedule_purge(struct heap *heap)
         heap->purge_ms = os_clock_ms() + options.purge_delay;
 }
 
+static void purge(struct heap *heap, struct superblock *sb, bool all)
+{
+    heap->n_dirty -= sb->n_dirty;
+    superblock_purge(sb, all);
+    heap->n_dirty += sb->n_dirty;
+}
+
+/* After units were freed in `sb`: give memory back now, early, or later. */
+static void consider_purge(struct heap *heap, struct superblock *sb)
+{
+    if (sb->n_dirty == 0)
+        return;
+    if (options.purge_delay == 0) {
+        purge(heap, sb, true);
+        return;
+    }
+    supply_schedule_purge(heap);
+    if (heap->n_dirty * UNIT_BYTES > options.dirty_min
+        && heap->n_dirty * 100 > heap->n_units * options.dirty_percent)
+        for (struct superblock *s = heap->superblocks; s != NULL; s = s->next)
+            purge(heap, s, true);
+}
+
 static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n, bool anywhere)
 {
     size_t at = superblock_find(sb, n, (size_t)sb->first_unit + !anywhere);
     if (at == sb->n_units)
         return NULL;
     heap->n_empty -= superblock_is_empty(sb);
+    heap->n_dirty -= sb->n_dirty;
     struct slab *slab = superblock_take(sb, at, n);
+    heap->n_dirty += sb->n_dirty;
+    heap->n_units += n;
     bucket_update(heap, sb);
     return slab;
 }
@@ -122,11 +158,11 @@ struct slab *supply_take(struct heap *heap, size_t n, bool anywhere)
 void supply_give(struct heap *heap, struct slab *slab)
 {
     struct superblock *sb = superblock_of((uintptr_t)slab);
+    heap->n_dirty -= sb->n_dirty;
+    heap->n_units -= slab->n_units;
     superblock_give(sb, slab);
-    if (options.purge_delay == 0)
-        superblock_purge(sb, true);
-    else if (sb->n_dirty > 0)
-        supply_schedule_purge(heap);
+    heap->n_dirty += sb->n_dirty;
+    consider_purge(heap, sb);
     bucket_update(heap, sb);
     if (!superblock_is_empty(sb))
         return;
@@ -140,16 +176,16 @@ void supply_give(struct heap *heap, struct slab *slab)
 bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units)
 {
     struct superblock *sb = superblock_of((uintptr_t)slab);
-    if (n_units > slab->n_units) {
-        if (!superblock_grow_run(sb, slab, n_units - slab->n_units))
-            return false;
-    } else if (n_units < slab->n_units) {
-        superblock_shrink_run(sb, slab, slab->n_units - n_units);
-        if (options.purge_delay == 0)
-            superblock_purge(sb, true);
-        else
-            supply_schedule_purge(heap);
-    }
+    size_t n_old = slab->n_units;
+    size_t n_dirty = sb->n_dirty;
+    if (n_units > n_old && !superblock_grow_run(sb, slab, n_units - n_old))
+        return false;
+    if (n_units < n_old)
+        superblock_shrink_run(sb, slab, n_old - n_units);
+    heap->n_units += n_units - n_old;
+    heap->n_dirty += sb->n_dirty - n_dirty;
+    if (n_units < n_old)
+        consider_purge(heap, sb);
     bucket_update(heap, sb);
     return true;
 }
@@ -159,7 +195,7 @@ void supply_purge(struct heap *heap, uint64_t now_ms)
     bool again = false;
     for (struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next) {
         if (sb->n_dirty > 0)
-            superblock_purge(sb, false);
+            purge(heap, sb, false);
         again = again || sb->n_dirty > 0;
     }
     heap->purge_ms = again ? now_ms + options.purge_delay : 0;
@@ -169,7 +205,7 @@ void supply_purge_all(struct heap *heap)
 {
     for (struct superblock *sb = heap->superblocks, *next; sb != NULL; sb = next) {
         next = sb->next;
-        superblock_purge(sb, true);
+        purge(heap, sb, true);
         if (superblock_is_empty(sb)) {
             supply_unlink(heap, sb);
             pool_give(sb);
@@ -181,16 +217,21 @@ bool supply_is_valid(const struct heap *heap)
 {
     size_t n = 0;
     size_t n_empty = 0;
+    size_t n_units = 0;
+    size_t n_dirty = 0;
     for (const struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next) {
         if (superblock_owner(sb) != heap || owner_at((uintptr_t)sb) != heap->number
             || sb->bucket != bucket_of(sb) || !superblock_is_valid(sb))
             return false;
         n++;
         n_empty += superblock_is_empty(sb);
+        n_units += units_in_use(sb);
+        n_dirty += sb->n_dirty;
     }
     size_t n_bucketed = 0;
     for (size_t bucket = 0; bucket < N_BUCKETS; bucket++)
         for (const struct superblock *sb = heap->buckets[bucket]; sb != NULL; sb = sb->bucket_next)
             n_bucketed += sb->bucket == bucket;
-    return n == heap->n_superblocks && n_bucketed == n && n_empty == heap->n_empty;
+    return n == heap->n_superblocks && n_bucketed == n && n_empty == heap->n_empty
+        && n_units == heap->n_units && n_dirty == heap->n_dirty;
 }
