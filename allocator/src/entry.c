@@ -180,6 +180,23 @@ static size_t with_slack(size_t size, size_t old_bytes)
     return roomy ? size + size / 100 * options.realloc_slack : size;
 }
 
+/* Make a large block of one with units of its own, without copying. */
+static void *move_run_out(void *block, struct slab *slab, size_t size)
+{
+    size_t old_bytes = slab->block_bytes;
+    if (((uintptr_t)block & (os_page_bytes() - 1)) != 0 || (old_bytes & (os_page_bytes() - 1)) != 0)
+        return NULL;
+    void *moved = large_move_in(block, old_bytes, size);
+    if (moved == NULL)
+        return NULL;
+    slab->clean = true;
+    slab->class = CLASS_NONE; /* no longer a block: nothing of it was touched */
+    slab->carved = 0;
+    slab_set_used(slab, 0, 0);
+    supply_give(local.heap, slab);
+    return moved;
+}
+
 /* Resize a block with units of its own, to `roomy` bytes or else to `size`;
  * NULL if it has to move. */
 static void *resize_run(void *block, struct slab *slab, size_t size, size_t roomy)
@@ -187,8 +204,10 @@ static void *resize_run(void *block, struct slab *slab, size_t size, size_t room
     size_t n = (size + UNIT_BYTES - 1) >> UNIT_SHIFT;
     size_t n_roomy = (roomy + UNIT_BYTES - 1) >> UNIT_SHIFT;
     bool own = local.heap != NULL && superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
-    if (!own || size <= classes.largest || roomy > heap_largest_run())
+    if (!own || size <= classes.largest)
         return NULL;
+    if (roomy > heap_largest_run())
+        return move_run_out(block, slab, roomy);
     return supply_resize_run(local.heap, slab, n_roomy) || supply_resize_run(local.heap, slab, n) ? block : NULL;
 }
 

@@ -82,13 +82,19 @@ static bool grow_table(void)
     return true;
 }
 
-static bool insert(void *start, size_t bytes)
+/* Whether the table takes one more entry, now that it has been made so. */
+static bool has_room(void)
 {
     if (large.entries == NULL) {
         large.entries = large.first_entries;
         large.n_entries = N_FIRST_ENTRIES;
     }
-    if (2 * (large.n_blocks + 1) > large.n_entries && !grow_table())
+    return 2 * (large.n_blocks + 1) <= large.n_entries || grow_table();
+}
+
+static bool insert(void *start, size_t bytes)
+{
+    if (!has_room())
         return false;
     *find(start) = (struct entry){start, bytes};
     large.n_blocks++;
@@ -221,6 +227,21 @@ void *large_resize(void *start, size_t bytes)
         erase(find(start));
         insert(moved, bytes); /* fits: one was just erased */
     }
+    lock_release(&large.lock);
+    return moved;
+}
+
+void *large_move_in(void *start, size_t old_bytes, size_t bytes)
+{
+    if (bytes > PTRDIFF_MAX - os_page_bytes())
+        return NULL;
+    bytes = round_up(bytes, os_page_bytes());
+    void *moved = NULL;
+    lock_take(&large.lock);
+    if (has_room())
+        moved = os_move_out(start, old_bytes, bytes);
+    if (moved != NULL)
+        insert(moved, bytes);
     lock_release(&large.lock);
     return moved;
 }

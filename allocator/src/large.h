@@ -17,6 +17,10 @@ size_t large_bytes(const void *start);
 /* Resize by moving pages, not bytes; NULL (and no change) if that cannot be. */
 void *large_resize(void *start, size_t bytes);
 
+/* Make a large block of `bytes` out of the pages of [start, start + old_bytes),
+ * which stay mapped and read as zero.  NULL (and no change) if that cannot be. */
+void *large_move_in(void *start, size_t old_bytes, size_t bytes);
+
 /* Unmap kept blocks that are older than purge_delay, true if some are left; or all. */
 bool large_purge(uint64_t now_ms);
 void large_purge_all(void);

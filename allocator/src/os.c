@@ -129,6 +129,22 @@ void *os_remap(void *start, size_t old_bytes, size_t new_bytes)
     return moved;
 }
 
+void *os_move_out(void *start, size_t old_bytes, size_t new_bytes)
+{
+    int saved = errno;
+    void *grown = NULL;
+    void *moved = mremap(start, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+    if (moved != MAP_FAILED) {
+        count_mapped(old_bytes);
+        grown = os_remap(moved, old_bytes, new_bytes);
+        /* No room to grow: the pages go home, which cannot fail for want of memory. */
+        if (grown == NULL && mremap(moved, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, start) == start)
+            __atomic_sub_fetch(&os.counters.mapped_bytes, old_bytes, __ATOMIC_RELAXED);
+    }
+    errno = saved;
+    return grown;
+}
+
 void os_advise_huge(void *start, size_t bytes, bool want)
 {
     int saved = errno;

@@ -48,6 +48,11 @@ void os_populate(void *start, size_t bytes);
 /* Grow or shrink a mapping, moving it if need be.  NULL if refused. */
 void *os_remap(void *start, size_t old_bytes, size_t new_bytes);
 
+/* Move the pages of [start, start + old_bytes) into a new mapping of new_bytes
+ * without copying; the old range stays mapped and reads as zero.  NULL if refused
+ * (kernels before 5.7 do). */
+void *os_move_out(void *start, size_t old_bytes, size_t new_bytes);
+
 /* Ask for huge pages (true) or against them (false). */
 void os_advise_huge(void *start, size_t bytes, bool want);
 
