@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 
+#include "fork.h"
 #include "large.h"
 #include "lock.h"
 #include "options.h"
@@ -28,6 +29,7 @@ static struct {
     bool started;           /* options, tables and owner map are in place */
     bool first_heap_taken;
     bool has_key;
+    bool watches_fork;
     size_t n_heaps;         /* ever made */
     struct heap *orphans;   /* no thread, has superblocks; through next, newest first */
     struct heap *idle;      /* no thread, no superblocks */
@@ -120,15 +122,20 @@ struct heap *thread_attach(void)
 {
     lock_take(&threads.lock);
     struct heap *heap = find_heap_locked();
+    bool watch_fork = heap != NULL && !threads.watches_fork;
+    if (watch_fork)
+        threads.watches_fork = true;
     lock_release(&threads.lock);
     if (heap == NULL)
         return NULL;
     /* With checks on, or a number that is not its own, free never takes the fast path. */
     local.number = options.check || heap->number == OWNER_IN_HEAD ? OWNER_NOBODY : heap->number;
     local.heap = heap;
-    /* May allocate, hence comes last. */
+    /* These may allocate, hence come last. */
     if (threads.has_key)
         pthread_setspecific(threads.key, heap);
+    if (watch_fork)
+        fork_watch();
     return heap;
 }
 
