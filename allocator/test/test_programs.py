@@ -83,7 +83,7 @@ CASES = [
     Case("sqlite3", ["sqlite3", ":memory:", ".read a.sql"]),
     Case("gs", ["gs", "-q", "-dNOPAUSE", "-dBATCH", "-sDEVICE=ppmraw", "-r40", "-sOutputFile=-", "a.ps"]),
     Case("git", ["bash", "-c", "git init -q r && cd r && git config user.email a@b && git config user.name n"
-                 " && seq 5000 > f && git add f && GIT_AUTHOR_DATE='1 +0' GIT_COMMITTER_DATE='1 +0'"
+                 " && seq 5000 > f && git add f && GIT_AUTHOR_DATE=2001-01-01T00:00:00Z GIT_COMMITTER_DATE=2001-01-01T00:00:00Z"
                  " git commit -qm one && git log --stat && cd .. && rm -rf r"]),
     Case("perl", ["perl", "-e", "my %h; $h{$_ % 97} .= $_ for 1..50000; print length($h{5}), \"\\n\""]),
     Case("redis-server", ["bash", "-c",
