@@ -56,7 +56,7 @@ void *allocate_slowly(size_t size)
         return allocate_big(size, MIN_ALIGNMENT, &is_zero);
     }
     size_t class = class_of(size);
-    void *block = pop(class);
+    void *block = pop(ready_list(local.heap, &local, class));
     if (block == NULL)
         block = heap_refill(class);
     return block != NULL ? block : out_of_memory();

@@ -20,18 +20,18 @@ NOINLINE void free_sized_slowly(void *block, size_t size);
 /* Finish a free of the thread's own block whose countdown went below 0. */
 NOINLINE void free_event(struct slab *slab, void *block);
 
-ALWAYS_INLINE void *pop(size_t class)
+ALWAYS_INLINE void *pop(void **list)
 {
-    void *block = local.free[class];
+    void *block = *list;
     if (likely(block != NULL))
-        local.free[class] = *(void **)block;
+        *list = *(void **)block;
     return block;
 }
 
 /* A block if there is one at hand, else NULL. */
 ALWAYS_INLINE void *allocate_fast(size_t size)
 {
-    return likely(size <= FINE_MAX) ? pop(class_of_fine(size)) : NULL;
+    return likely(size <= FINE_MAX) ? pop(&local.free[class_of_fine(size)]) : NULL;
 }
 
 ALWAYS_INLINE void *allocate(size_t size)

@@ -173,19 +173,20 @@ void heap_free(struct heap *heap, struct slab *slab, void *block)
 /* --- malloc --- */
 
 /* The thread takes over all free blocks of the active slab. */
-static void *take_list(struct slab *slab, size_t class)
+static void *take_list(struct heap *heap, struct slab *slab, size_t class)
 {
     void *block = slab->free;
     slab->free = NULL;
     slab_set_used(slab, slab->carved, slab->carved);
     slab->zeroed = false;
-    local.free[class] = *(void **)block;
+    *ready_list(heap, &local, class) = *(void **)block;
     return block;
 }
 
 /* Cut the next blocks from the active slab's untouched memory, in address order. */
-static void *carve(struct bin *bin, struct slab *slab, size_t class)
+static void *carve(struct heap *heap, struct slab *slab, size_t class)
 {
+    struct bin *bin = &heap->bins[class];
     uint32_t n = slab->capacity - slab->carved;
     if (n > classes.of[class].carve_blocks)
         n = classes.of[class].carve_blocks;
@@ -199,7 +200,7 @@ static void *carve(struct bin *bin, struct slab *slab, size_t class)
     slab->zeroed = slab->clean;
     if (slab->carved == slab->capacity)
         bin->fresh = NULL;
-    local.free[class] = *(void **)first;
+    *ready_list(heap, &local, class) = *(void **)first;
     return first;
 }
 
@@ -219,17 +220,18 @@ static struct slab *new_slab(struct heap *heap, size_t class)
 }
 
 /* Blocks from a partial slab, or from untouched memory. */
-static void *refill_from_slabs(struct bin *bin, size_t class)
+static void *refill_from_slabs(struct heap *heap, size_t class)
 {
+    struct bin *bin = &heap->bins[class];
     struct slab *slab = pop_partial(bin);
     if (slab != NULL) {
         activate(bin, slab);
-        return take_list(slab, class);
+        return take_list(heap, slab, class);
     }
     if (bin->fresh == NULL)
         return NULL;
     activate(bin, bin->fresh);
-    return carve(bin, bin->fresh, class);
+    return carve(heap, bin->fresh, class);
 }
 
 static NOINLINE void *refill_slowly(struct heap *heap, size_t class)
@@ -238,7 +240,7 @@ static NOINLINE void *refill_slowly(struct heap *heap, size_t class)
     fall_asleep(bin);
     heap_tick(heap);
     remote_drain(heap);
-    void *block = refill_from_slabs(bin, class);
+    void *block = refill_from_slabs(heap, class);
     while (block == NULL) {
         /* Getting units may adopt slabs of another heap, of this class too. */
         struct slab *slab = new_slab(heap, class);
@@ -248,7 +250,7 @@ static NOINLINE void *refill_slowly(struct heap *heap, size_t class)
             bin->fresh = slab;
         else
             release(heap, slab);
-        block = refill_from_slabs(bin, class);
+        block = refill_from_slabs(heap, class);
     }
     ASSERT_FULL(heap_is_valid(heap));
     return block;
@@ -264,7 +266,7 @@ void *heap_refill(size_t class)
     }
     struct slab *slab = heap->bins[class].active;
     if (slab->free != NULL)
-        return take_list(slab, class);
+        return take_list(heap, slab, class);
     return refill_slowly(heap, class);
 }
 
@@ -304,14 +306,15 @@ static void return_list(struct heap *heap, struct local *from, size_t class)
 {
     struct bin *bin = &heap->bins[class];
     struct slab *slab = bin->active;
-    for (void *block = from->free[class]; block != NULL;) {
+    void **ready = ready_list(heap, from, class);
+    for (void *block = *ready; block != NULL;) {
         void *next = *(void **)block;
         *(void **)block = slab->free;
         slab->free = block;
         slab->countdown--;
         block = next;
     }
-    from->free[class] = NULL;
+    *ready = NULL;
     if (slab == &no_slab)
         return;
     bin->active = &no_slab;

@@ -26,7 +26,7 @@ struct slab_list {
 
 /* The slabs of one size class. */
 struct bin {
-    struct slab *active;       /* feeds local.free; no_slab if there is none */
+    struct slab *active;       /* feeds the ready list; no_slab if there is none */
     struct slab *fresh;        /* the one slab with uncarved memory, or NULL */
     struct slab_list partial;  /* slabs with free blocks, all SLAB_PARTIAL */
     size_t n_empty;            /* slabs in `partial` with no block in use */
@@ -41,6 +41,7 @@ struct outbox {
 };
 
 struct heap {
+    void *free[N_CLASSES_MAX - N_FINE_CLASSES_MAX]; /* as local.free, for the higher classes */
     struct bin bins[N_CLASSES_MAX];
     struct superblock *superblocks;        /* all, through next and previous */
     struct superblock *buckets[N_BUCKETS]; /* the same by room, through bucket_next */
@@ -57,21 +58,28 @@ struct heap {
     _Alignas(CACHE_LINE) void *inbox; /* atomic: LIFO of blocks freed by other threads */
 };
 
-/* What a thread has of its own; initial-exec, so one addition away. */
+/* What a thread has of its own; initial-exec, so one addition away.  Kept small:
+ * a library that is loaded late has to fit into what the loader holds in reserve. */
 struct local {
-    void *free[N_CLASSES_MAX]; /* blocks ready for malloc, by class */
-    struct heap *heap;         /* NULL until the first slow path, and after thread exit */
-    uint8_t number;            /* equals owner_at(block) if free may take the fast path */
+    void *free[N_FINE_CLASSES_MAX]; /* blocks ready for malloc, by class */
+    struct heap *heap;              /* NULL until the first slow path, and after thread exit */
+    uint8_t number;                 /* equals owner_at(block) if free may take the fast path */
 };
 
 extern _Thread_local struct local local __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Where the blocks of `class` that are ready for malloc hang. */
+ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class)
+{
+    return class < N_FINE_CLASSES_MAX ? &l->free[class] : &heap->free[class - N_FINE_CLASSES_MAX];
+}
 
 /* A slab without blocks, the active slab of bins that have none. */
 extern struct slab no_slab;
 
 void heap_init(struct heap *heap, uint8_t number);
 
-/* A block of `class` when local.free has none.  NULL if out of memory. */
+/* A block of `class` when its ready list has none.  NULL if out of memory. */
 void *heap_refill(size_t class);
 
 /* A block with units of its own, zeroed as *is_zero says.  NULL if out of memory. */
@@ -98,7 +106,7 @@ void heap_link_slabs(struct heap *heap, struct superblock *sb);
 void heap_unlink_slabs(struct heap *heap, struct superblock *sb);
 
 /* Blocks and bytes in use (blocks in the calling thread's lists are not). */
-void heap_count(const struct heap *heap, const struct local *l, size_t *n_blocks, size_t *n_bytes);
+void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_bytes);
 
 bool heap_is_valid(const struct heap *heap);
 

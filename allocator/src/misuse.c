@@ -28,7 +28,7 @@ static bool is_listed(const void *list, const void *block)
 static bool is_free_here(const struct slab *slab, const void *block)
 {
     return is_listed(slab->free, block)
-        || (slab->state == SLAB_ACTIVE && is_listed(local.free[slab->class], block));
+        || (slab->state == SLAB_ACTIVE && is_listed(*ready_list(local.heap, &local, slab->class), block));
 }
 
 void misuse_check_free(struct slab *slab, void *block)

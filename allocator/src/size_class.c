@@ -7,6 +7,7 @@ struct size_classes classes;
 
 /* With quantum 16: 8 classes up to 128, 8 for each doubling up to 1 KiB, then 16. */
 _Static_assert(N_CLASSES_MAX >= 8 + 3 * 8 + 5 * 16, "the finest settings must fit");
+_Static_assert(N_FINE_CLASSES_MAX >= 8 + 3 * 8, "the finest settings must fit");
 _Static_assert(FINE_MAX / 16 >= 1 << COARSE_SHIFT, "the finest coarse step must be told apart");
 _Static_assert(N_CLASSES_MAX < CLASS_UNIT_RUN, "class numbers must fit a byte");
 
@@ -101,5 +102,5 @@ bool size_classes_are_valid(const struct size_classes *c)
     for (size_t size = FINE_MAX + 1; size <= c->largest; size++)
         if (!fits_tightly(c, c->coarse[(size - 1) >> COARSE_SHIFT], size))
             return false;
-    return c->fine[0] == 0;
+    return c->fine[0] == 0 && c->fine[FINE_MAX >> FINE_SHIFT] < N_FINE_CLASSES_MAX;
 }

@@ -21,6 +21,7 @@ enum {
     FINE_MAX = 1024,          /* bytes; the fast path of malloc ends here */
     COARSE_SHIFT = 6,         /* and from there by 64 bytes */
     SMALL_LIMIT = 32768,      /* bytes; upper bound of small_max */
+    N_FINE_CLASSES_MAX = 32,  /* classes up to FINE_MAX, of the finest settings */
     N_CLASSES_MAX = 112,       /* of the finest settings; see the assert in size_class.c */
     CLASS_UNIT_RUN = 254,     /* class of a block that has units of its own */
     CLASS_NONE = 255          /* class of a piece that is no slab */

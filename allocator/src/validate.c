@@ -46,7 +46,7 @@ bool heap_is_valid(const struct heap *heap)
     return no_slab.free == NULL && no_slab.countdown == 0 && supply_is_valid(heap);
 }
 
-void heap_count(const struct heap *heap, const struct local *l, size_t *n_blocks, size_t *n_bytes)
+void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_bytes)
 {
     *n_blocks = 0;
     *n_bytes = 0;
@@ -58,7 +58,7 @@ void heap_count(const struct heap *heap, const struct local *l, size_t *n_blocks
             *n_bytes += used * slab->block_bytes;
         }
     for (size_t class = 0; class < classes.n_classes; class++) {
-        size_t n = list_length(l->free[class]);
+        size_t n = list_length(*ready_list(heap, l, class));
         *n_blocks -= n;
         *n_bytes -= n * classes.of[class].block_bytes;
     }
