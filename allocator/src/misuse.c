@@ -31,17 +31,30 @@ static bool is_free_here(const struct slab *slab, const void *block)
         || (slab->state == SLAB_ACTIVE && is_listed(*ready_list(local.heap, &local, slab->class), block));
 }
 
-void misuse_check_free(struct slab *slab, void *block)
+/* A free slab, or a block among those the slab never gave out. */
+static void check_in_use(struct slab *slab, const void *block, size_t number)
 {
     if (slab_used(slab) == 0)
         fatal("double free", block);
-    size_t offset = (size_t)((char *)block - slab->start);
-    if ((char *)block < slab->start || offset / slab->block_bytes >= slab->carved)
+    if (number >= slab->carved)
         fatal("invalid free, not a block of this heap", block);
+}
+
+/* Of another thread's slab only what stays while one of its blocks is in use
+ * may be read. */
+void misuse_check_free(struct slab *slab, void *block)
+{
+    bool own = superblock_owner(superblock_of((uintptr_t)slab)) == local.heap;
+    if (slab->block_bytes == 0)
+        fatal("double free", block);
+    size_t offset = (size_t)((char *)block - slab->start);
+    if ((char *)block < slab->start || offset / slab->block_bytes >= slab->capacity)
+        fatal("invalid free, not a block of this heap", block);
+    if (own)
+        check_in_use(slab, block, offset / slab->block_bytes);
     if (offset % slab->block_bytes != 0)
         fatal("invalid free, inside a block", block);
     uintptr_t *words = block;
-    bool own = superblock_owner(superblock_of((uintptr_t)slab)) == local.heap;
     if (own && words[1] == mark_of(block) && is_free_here(slab, block))
         fatal("double free", block);
     if (own)

@@ -6,7 +6,7 @@
 #include "exgen.h"
 #include "test.h"
 
-static volatile int stop;
+static _Atomic int stop;
 
 static void *allocate_all_the_time(void *unused)
 {
