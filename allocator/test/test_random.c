@@ -4,8 +4,10 @@
  * pattern.  Each operation is checked: alignment, usable size, contents kept
  * (by realloc, too), calloc all zero.  Blocks do not overlap, or a pattern
  * would be damaged.  With several threads, blocks are handed round through a
- * shared table, so that many are freed by others than their owners.  At the end
- * everything is freed, the heap is valid and nothing is in use.
+ * shared table, so that many are freed by others than their owners; and all
+ * threads but the first end several times, and new ones go on with their blocks,
+ * so that heaps are orphaned and adopted.  At the end everything is freed, the
+ * heap is valid and nothing is in use.
  *
  * test_random <operations> <threads> <seed>
  */
@@ -15,7 +17,7 @@
 #include "exgen.h"
 #include "test.h"
 
-enum { N_SLOTS = 2000, N_SHARED = 64, N_THREADS_MAX = 16 };
+enum { N_SLOTS = 2000, N_SHARED = 64, N_THREADS_MAX = 16, N_GENERATIONS = 5 };
 
 struct block {
     unsigned char *start;
@@ -26,7 +28,7 @@ struct block {
 struct worker {
     struct block slots[N_SLOTS];
     uint64_t random;
-    size_t n_operations;
+    size_t n_operations; /* of each generation */
 };
 
 static struct worker workers[N_THREADS_MAX];
@@ -155,6 +157,13 @@ static void *work(void *argument)
         if (r % 65536 == 1)
             exgen_purge();
     }
+    EXPECT(exgen_validate_heap());
+    return NULL;
+}
+
+static void *release_all(void *argument)
+{
+    struct worker *w = argument;
     for (size_t i = 0; i < N_SLOTS; i++)
         if (w->slots[i].start != NULL)
             release(&w->slots[i]);
@@ -162,22 +171,30 @@ static void *work(void *argument)
     return NULL;
 }
 
+/* Run `function` for every worker, each in a thread of its own but the first. */
+static void run_generation(void *(*function)(void *), size_t n_threads)
+{
+    pthread_t threads[N_THREADS_MAX];
+    for (size_t i = 1; i < n_threads; i++)
+        EXPECT(pthread_create(&threads[i], NULL, function, &workers[i]) == 0);
+    function(&workers[0]);
+    for (size_t i = 1; i < n_threads; i++)
+        EXPECT(pthread_join(threads[i], NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
     EXPECT(argc == 4);
     size_t n_threads = strtoull(argv[2], NULL, 10);
-    pthread_t threads[N_THREADS_MAX];
     EXPECT(n_threads >= 1 && n_threads <= N_THREADS_MAX);
     test_seed = strtoull(argv[3], NULL, 10);
     for (size_t i = 0; i < n_threads; i++) {
         workers[i].random = test_seed * 1000 + i;
-        workers[i].n_operations = strtoull(argv[1], NULL, 10);
-        if (i > 0)
-            EXPECT(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
+        workers[i].n_operations = strtoull(argv[1], NULL, 10) / N_GENERATIONS;
     }
-    work(&workers[0]);
-    for (size_t i = 1; i < n_threads; i++)
-        EXPECT(pthread_join(threads[i], NULL) == 0);
+    for (size_t i = 0; i < N_GENERATIONS; i++)
+        run_generation(work, n_threads);
+    run_generation(release_all, n_threads);
     for (size_t i = 0; i < N_SHARED; i++)
         if (shared[i].start != NULL)
             release(&shared[i]);
