@@ -1,0 +1,72 @@
+/* exgen.h - what exgen offers beyond the malloc of the C library.
+ *
+ * Programs need this header only for statistics, validation and namespaced
+ * calls; malloc, free and the rest keep their standard names and headers.
+ */
+#ifndef EXGEN_H
+#define EXGEN_H
+
+#include <stddef.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+#define EXGEN_VERSION "0.1.0"
+
+/* The C allocation functions under names that cannot clash.  Rules as in C23
+ * and glibc: NULL and ENOMEM when out of memory or above PTRDIFF_MAX; size 0
+ * gives a block of its own; realloc(p, 0) frees p and returns NULL. */
+void *exgen_malloc(size_t size);
+void exgen_free(void *block);
+void *exgen_calloc(size_t count, size_t size);
+void *exgen_realloc(void *block, size_t size);
+void *exgen_reallocarray(void *block, size_t count, size_t size);
+void *exgen_aligned_alloc(size_t alignment, size_t size);
+void *exgen_memalign(size_t alignment, size_t size);
+int exgen_posix_memalign(void **block, size_t alignment, size_t size);
+void *exgen_valloc(size_t size);
+void *exgen_pvalloc(size_t size);
+size_t exgen_malloc_usable_size(void *block);
+void exgen_free_sized(void *block, size_t size);
+void exgen_free_aligned_sized(void *block, size_t alignment, size_t size);
+
+/* A snapshot.  What is marked "thread" is of the calling thread's heap only. */
+struct exgen_stats {
+    size_t mapped_bytes;      /* now mapped from the system, mostly untouched */
+    size_t mapped_peak_bytes; /* most that was ever mapped */
+    size_t n_maps;            /* mmap and mremap calls that succeeded */
+    size_t n_unmaps;          /* munmap calls */
+    size_t n_purges;          /* madvise calls that gave memory back */
+    size_t n_superblocks;     /* thread */
+    size_t n_blocks;          /* thread: blocks in use, large ones not included */
+    size_t block_bytes;       /* thread: their usable size */
+    size_t n_large;           /* large blocks in use */
+    size_t large_bytes;       /* their mapped size */
+    size_t n_pooled;          /* empty superblocks in the pool */
+    size_t n_orphans;         /* heaps of ended threads that still hold blocks */
+};
+
+/* Fill *stats; `size` is sizeof *stats of the caller's header, so that fields
+ * added later do not overrun it. */
+void exgen_get_stats(struct exgen_stats *stats, size_t size);
+
+/* Write {"library":...,"version":...,"options":{...},"derived":{...}} with the
+ * values in use and return its length, as snprintf does. */
+size_t exgen_config_json(char *buffer, size_t capacity);
+
+/* 1 if all data structures the calling thread may look at are consistent. */
+int exgen_validate_heap(void);
+
+/* Number of blocks still in use: the calling thread's heap and large blocks.
+ * With `report` one line for each size goes to stderr. */
+size_t exgen_check_leaks(int report);
+
+/* Give all free memory that the calling thread can reach back to the system. */
+void exgen_purge(void);
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif

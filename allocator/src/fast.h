@@ -1,0 +1,78 @@
+/* fast.h - the common paths of malloc and free, for the files that export them.
+ *
+ * malloc: size -> class (one byte load) -> first block of the thread's list.
+ * free: owner map says "mine" -> count down in the slab -> push on its list.
+ * Everything else is a function apart, reached by a tail call.  The number of
+ * instructions of both paths is in the README and held by a test.
+ */
+#ifndef EXGEN_FAST_H
+#define EXGEN_FAST_H
+
+#include "heap.h"
+
+/* Any request.  NULL and ENOMEM if out of memory. */
+NOINLINE void *allocate_slowly(size_t size);
+
+/* Blocks of other threads, large blocks, what is no block, and all with check:true. */
+NOINLINE void free_slowly(void *block);
+NOINLINE void free_sized_slowly(void *block, size_t size);
+
+/* Finish a free of the thread's own block whose countdown went below 0. */
+NOINLINE void free_event(struct slab *slab, void *block);
+
+ALWAYS_INLINE void *pop(void **list)
+{
+    void *block = *list;
+    if (likely(block != NULL))
+        *list = *(void **)block;
+    return block;
+}
+
+/* A block if there is one at hand, else NULL. */
+ALWAYS_INLINE void *allocate_fast(size_t size)
+{
+    return likely(size <= FINE_MAX) ? pop(&local.free[class_of_fine(size)]) : NULL;
+}
+
+ALWAYS_INLINE void *allocate(size_t size)
+{
+    void *block = allocate_fast(size);
+    return likely(block != NULL) ? block : allocate_slowly(size);
+}
+
+ALWAYS_INLINE bool is_mine(void *block)
+{
+    return likely(owner_at((uintptr_t)block) == local.number);
+}
+
+ALWAYS_INLINE void deallocate_mine(void *block)
+{
+    struct slab *slab = unit_slab_of((uintptr_t)block);
+    if (unlikely(--slab->countdown < 0)) {
+        free_event(slab, block);
+        return;
+    }
+    void *first = slab->free;
+    if (unlikely(first == block))
+        fatal("double free", block);
+    *(void **)block = first;
+    slab->free = block;
+}
+
+ALWAYS_INLINE void deallocate(void *block)
+{
+    if (is_mine(block))
+        deallocate_mine(block);
+    else
+        free_slowly(block);
+}
+
+ALWAYS_INLINE void deallocate_sized(void *block, size_t size)
+{
+    if (is_mine(block))
+        deallocate_mine(block);
+    else
+        free_sized_slowly(block, size);
+}
+
+#endif

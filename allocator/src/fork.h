@@ -1,0 +1,8 @@
+/* fork.h - keep the allocator whole in the child of a fork. */
+#ifndef EXGEN_FORK_H
+#define EXGEN_FORK_H
+
+/* Register the fork handlers; once, without holding a lock. */
+void fork_watch(void);
+
+#endif

@@ -1,0 +1,419 @@
+/* heap.c - slabs of small blocks: refill, free, carve, sleep and wake.
+ *
+ * States of a slab (see struct slab for the counters):
+ *
+ *   new -> ACTIVE -> ASLEEP -> PARTIAL -> ACTIVE ...      and empty -> units free
+ *
+ * A slab that has handed out everything falls asleep: frees then only push and
+ * count down, until merge_percent of its blocks came back and it wakes into
+ * the list of partial slabs.  The order in which a refill looks for blocks is
+ * the order of what it costs in memory: blocks freed in the active slab, blocks
+ * other threads sent, partial slabs, untouched memory of the fresh slab, a new
+ * slab.  At most one slab per bin has untouched memory.
+ *
+ * Every path is O(1) but for carving (commit_step bytes) and the drain of the
+ * inbox (bounded, see remote.c).
+ */
+#include "heap.h"
+
+#include "large.h"
+#include "options.h"
+#include "os.h"
+#include "pool.h"
+#include "remote.h"
+#include "supply.h"
+#include "thread.h"
+
+_Thread_local struct local local = {.number = OWNER_NOBODY};
+
+struct slab no_slab = {.class = CLASS_NONE};
+
+void heap_init(struct heap *heap, uint8_t number)
+{
+    heap->number = number;
+    for (size_t i = 0; i < N_CLASSES_MAX; i++)
+        heap->bins[i].active = &no_slab;
+}
+
+/* --- the list of partial slabs --- */
+
+static void list_push_first(struct slab_list *list, struct slab *slab)
+{
+    slab->previous = NULL;
+    slab->next = list->first;
+    *(list->first != NULL ? &list->first->previous : &list->last) = slab;
+    list->first = slab;
+}
+
+static void list_push_last(struct slab_list *list, struct slab *slab)
+{
+    slab->next = NULL;
+    slab->previous = list->last;
+    *(list->last != NULL ? &list->last->next : &list->first) = slab;
+    list->last = slab;
+}
+
+static void list_remove(struct slab_list *list, struct slab *slab)
+{
+    *(slab->previous != NULL ? &slab->previous->next : &list->first) = slab->next;
+    *(slab->next != NULL ? &slab->next->previous : &list->last) = slab->previous;
+    slab->next = slab->previous = NULL;
+}
+
+/* --- transitions --- */
+
+/* An active slab with nothing left to give waits for frees. */
+static void fall_asleep(struct bin *bin)
+{
+    struct slab *slab = bin->active;
+    if (slab == &no_slab)
+        return;
+    ASSERT(slab->free == NULL && slab_used(slab) > 0);
+    uint32_t used = slab_used(slab);
+    uint32_t wake = (uint32_t)(slab->capacity * options.merge_percent / 100);
+    wake = wake < 1 ? 1 : wake > used ? used : wake;
+    slab_set_used(slab, used, wake);
+    slab->state = SLAB_ASLEEP;
+    bin->active = &no_slab;
+}
+
+static void wake_up(struct bin *bin, struct slab *slab)
+{
+    slab_set_used(slab, slab_used(slab), slab_used(slab));
+    slab->state = SLAB_PARTIAL;
+    if (options.slab_order == SLAB_ORDER_FIFO)
+        list_push_last(&bin->partial, slab);
+    else
+        list_push_first(&bin->partial, slab);
+}
+
+static void activate(struct bin *bin, struct slab *slab)
+{
+    ASSERT(bin->active == &no_slab);
+    slab_set_used(slab, slab_used(slab), slab_used(slab));
+    slab->state = SLAB_ACTIVE;
+    bin->active = slab;
+}
+
+static struct slab *pop_partial(struct bin *bin)
+{
+    struct slab *slab = bin->partial.first;
+    if (slab == NULL)
+        return NULL;
+    list_remove(&bin->partial, slab);
+    if (slab_used(slab) == 0)
+        bin->n_empty--;
+    return slab;
+}
+
+/* Give the units of an empty slab, which is in no list, back to the supply. */
+static void release(struct heap *heap, struct slab *slab)
+{
+    ASSERT(slab_used(slab) == 0);
+    if (slab->class != CLASS_UNIT_RUN && heap->bins[slab->class].fresh == slab)
+        heap->bins[slab->class].fresh = NULL;
+    supply_give(heap, slab);
+}
+
+static void slab_emptied(struct heap *heap, struct slab *slab)
+{
+    if (slab->state == SLAB_ACTIVE)
+        return; /* the next malloc of the class wants it; heap_trim comes for it otherwise */
+    if (slab->class != CLASS_UNIT_RUN) {
+        struct bin *bin = &heap->bins[slab->class];
+        if (bin->n_empty < options.empty_slabs) {
+            if (slab->state == SLAB_ASLEEP)
+                wake_up(bin, slab);
+            bin->n_empty++;
+            return;
+        }
+        if (slab->state == SLAB_PARTIAL)
+            list_remove(&bin->partial, slab);
+    }
+    release(heap, slab);
+}
+
+/* --- free --- */
+
+/* A free of what starts no slab: a later unit of a slab, or a mistake. */
+static void free_elsewhere(struct heap *heap, struct slab *slab, void *block)
+{
+    slab->countdown = 0;
+    if (slab->to_first == 0)
+        fatal("double free", block);
+    heap_free(heap, slab - slab->to_first, block);
+}
+
+void heap_free_event(struct heap *heap, struct slab *slab, void *block)
+{
+    if (slab->n_units == 0) {
+        free_elsewhere(heap, slab, block);
+        return;
+    }
+    if (slab->countdown < -1)
+        fatal("double free", block);
+    *(void **)block = slab->free;
+    slab->free = block;
+    if (slab->asleep > 0)
+        wake_up(&heap->bins[slab->class], slab);
+    else
+        slab_emptied(heap, slab);
+}
+
+void heap_free(struct heap *heap, struct slab *slab, void *block)
+{
+    if (--slab->countdown < 0) {
+        heap_free_event(heap, slab, block);
+        return;
+    }
+    *(void **)block = slab->free;
+    slab->free = block;
+}
+
+/* --- malloc --- */
+
+/* The thread takes over all free blocks of the active slab. */
+static void *take_list(struct heap *heap, struct slab *slab, size_t class)
+{
+    void *block = slab->free;
+    slab->free = NULL;
+    slab_set_used(slab, slab->carved, slab->carved);
+    slab->zeroed = false;
+    *ready_list(heap, &local, class) = *(void **)block;
+    return block;
+}
+
+/* Cut the next blocks from the active slab's untouched memory, in address order. */
+static void *carve(struct heap *heap, struct slab *slab, size_t class)
+{
+    struct bin *bin = &heap->bins[class];
+    uint32_t n = slab->capacity - slab->carved;
+    if (n > classes.of[class].carve_blocks)
+        n = classes.of[class].carve_blocks;
+    char *first = slab->start + (size_t)slab->carved * slab->block_bytes;
+    char *last = first + (size_t)(n - 1) * slab->block_bytes;
+    for (char *block = first; block < last; block += slab->block_bytes)
+        *(void **)block = block + slab->block_bytes;
+    *(void **)last = NULL;
+    slab->carved += n;
+    slab->countdown += (int32_t)n;
+    slab->zeroed = slab->clean;
+    if (slab->carved == slab->capacity)
+        bin->fresh = NULL;
+    *ready_list(heap, &local, class) = *(void **)first;
+    return first;
+}
+
+static struct slab *new_slab(struct heap *heap, size_t class)
+{
+    const struct size_class *c = &classes.of[class];
+    struct slab *slab = supply_take(heap, c->n_units, c->block_bytes <= UNIT_BYTES / 4);
+    if (slab == NULL)
+        return NULL;
+    char *end = (char *)round_down((uintptr_t)slab->start, UNIT_BYTES) + (size_t)c->n_units * UNIT_BYTES;
+    slab->start = (char *)round_up((uintptr_t)slab->start, c->alignment);
+    slab->block_bytes = c->block_bytes;
+    slab->capacity = (uint32_t)((size_t)(end - slab->start) / c->block_bytes);
+    slab->class = (uint8_t)class;
+    ASSERT(slab->capacity > 0);
+    return slab;
+}
+
+/* Blocks from a partial slab, or from untouched memory. */
+static void *refill_from_slabs(struct heap *heap, size_t class)
+{
+    struct bin *bin = &heap->bins[class];
+    struct slab *slab = pop_partial(bin);
+    if (slab != NULL) {
+        activate(bin, slab);
+        return take_list(heap, slab, class);
+    }
+    if (bin->fresh == NULL)
+        return NULL;
+    activate(bin, bin->fresh);
+    return carve(heap, bin->fresh, class);
+}
+
+static NOINLINE void *refill_slowly(struct heap *heap, size_t class)
+{
+    struct bin *bin = &heap->bins[class];
+    fall_asleep(bin);
+    heap_tick(heap);
+    remote_drain(heap);
+    void *block = refill_from_slabs(heap, class);
+    while (block == NULL) {
+        /* Getting units may adopt slabs of another heap, of this class too. */
+        struct slab *slab = new_slab(heap, class);
+        if (slab == NULL)
+            return NULL;
+        if (bin->fresh == NULL)
+            bin->fresh = slab;
+        else
+            release(heap, slab);
+        block = refill_from_slabs(heap, class);
+    }
+    ASSERT_FULL(heap_is_valid(heap));
+    return block;
+}
+
+void *heap_refill(size_t class)
+{
+    struct heap *heap = local.heap;
+    if (unlikely(heap == NULL)) {
+        heap = thread_attach();
+        if (heap == NULL)
+            return NULL;
+    }
+    struct slab *slab = heap->bins[class].active;
+    if (slab->free != NULL)
+        return take_list(heap, slab, class);
+    return refill_slowly(heap, class);
+}
+
+size_t heap_largest_run(void)
+{
+    size_t n_head = sizeof(struct superblock) / sizeof(struct slab) + layout.n_units;
+    size_t first = n_head * sizeof(struct slab) >> UNIT_SHIFT;
+    size_t half = layout.bytes / 2;
+    size_t room = (layout.n_units - first - 1) << UNIT_SHIFT;
+    size_t largest = half < room ? half : room;
+    return largest < options.large_min ? largest : options.large_min - 1;
+}
+
+void *heap_allocate_run(size_t bytes)
+{
+    struct heap *heap = local.heap != NULL ? local.heap : thread_attach();
+    if (heap == NULL)
+        return NULL;
+    heap_tick(heap);
+    remote_drain(heap);
+    size_t n = (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
+    struct slab *slab = supply_take(heap, n, false);
+    if (slab == NULL)
+        return NULL;
+    slab->class = CLASS_UNIT_RUN;
+    slab->block_bytes = (uint32_t)(n << UNIT_SHIFT);
+    slab->capacity = slab->carved = 1;
+    slab_set_used(slab, 1, 1);
+    ASSERT_FULL(heap_is_valid(heap));
+    return slab->start;
+}
+
+/* --- housekeeping --- */
+
+/* Put one list of the thread back on the slab it came from. */
+static void return_list(struct heap *heap, struct local *from, size_t class)
+{
+    struct bin *bin = &heap->bins[class];
+    struct slab *slab = bin->active;
+    void **ready = ready_list(heap, from, class);
+    for (void *block = *ready; block != NULL;) {
+        void *next = *(void **)block;
+        *(void **)block = slab->free;
+        slab->free = block;
+        slab->countdown--;
+        block = next;
+    }
+    *ready = NULL;
+    if (slab == &no_slab)
+        return;
+    bin->active = &no_slab;
+    if (slab_used(slab) == 0) {
+        release(heap, slab);
+    } else if (slab->free != NULL) {
+        wake_up(bin, slab);
+    } else {
+        bin->active = slab;
+        fall_asleep(bin);
+    }
+}
+
+void heap_return_lists(struct heap *heap, struct local *from)
+{
+    for (size_t class = 0; class < classes.n_classes; class++)
+        return_list(heap, from, class);
+}
+
+static void trim_partial(struct heap *heap, struct bin *bin)
+{
+    for (struct slab *slab = bin->partial.first, *next; bin->n_empty > 0 && slab != NULL; slab = next) {
+        next = slab->next;
+        if (slab_used(slab) == 0) {
+            list_remove(&bin->partial, slab);
+            bin->n_empty--;
+            release(heap, slab);
+        }
+    }
+}
+
+/* Release what is empty but was kept for the next malloc. */
+void heap_trim(struct heap *heap)
+{
+    for (size_t class = 0; class < classes.n_classes; class++) {
+        struct bin *bin = &heap->bins[class];
+        struct slab *active = bin->active;
+        if (active != &no_slab && slab_used(active) == 0) {
+            bin->active = &no_slab;
+            release(heap, active);
+        }
+        trim_partial(heap, bin);
+        struct slab *fresh = bin->fresh;
+        if (fresh != NULL && fresh->carved == 0)
+            release(heap, fresh);
+    }
+}
+
+void heap_tick(struct heap *heap)
+{
+    enum { TICKS_PER_CLOCK = 16 };
+    if (heap->purge_ms == 0 || ++heap->n_ticks < TICKS_PER_CLOCK)
+        return;
+    heap->n_ticks = 0;
+    uint64_t now = os_clock_ms();
+    if (now < heap->purge_ms)
+        return;
+    heap_trim(heap);
+    supply_purge(heap, now);
+    thread_collect(now);
+    bool pool_left = pool_purge(now);
+    if (large_purge(now) || pool_left)
+        supply_schedule_purge(heap);
+}
+
+void heap_link_slabs(struct heap *heap, struct superblock *sb)
+{
+    for (size_t i = sb->first_unit; i < sb->n_units; i += sb->slab[i].n_units > 0 ? sb->slab[i].n_units : 1) {
+        struct slab *slab = &sb->slab[i];
+        if (slab->n_units == 0 || slab->class == CLASS_UNIT_RUN)
+            continue;
+        struct bin *bin = &heap->bins[slab->class];
+        ASSERT(slab->state == SLAB_ASLEEP);
+        /* Two fresh slabs in a bin are one too many: the new one forgets its untouched rest. */
+        if (slab->carved < slab->capacity && bin->fresh == NULL)
+            bin->fresh = slab;
+        else
+            slab->capacity = slab->carved;
+        if (slab->free != NULL) {
+            wake_up(bin, slab);
+            bin->n_empty += slab_used(slab) == 0;
+        }
+    }
+}
+
+void heap_unlink_slabs(struct heap *heap, struct superblock *sb)
+{
+    for (size_t i = sb->first_unit; i < sb->n_units; i += sb->slab[i].n_units > 0 ? sb->slab[i].n_units : 1) {
+        struct slab *slab = &sb->slab[i];
+        if (slab->n_units == 0 || slab->class == CLASS_UNIT_RUN)
+            continue;
+        struct bin *bin = &heap->bins[slab->class];
+        ASSERT(slab->state != SLAB_ACTIVE);
+        if (bin->fresh == slab)
+            bin->fresh = NULL;
+        if (slab->state == SLAB_PARTIAL) {
+            list_remove(&bin->partial, slab);
+            bin->n_empty -= slab_used(slab) == 0;
+        }
+        slab->state = SLAB_ASLEEP;
+    }
+}

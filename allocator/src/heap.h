@@ -1,0 +1,113 @@
+/* heap.h - one thread's heap: bins of slabs over a supply of superblocks.
+ *
+ * malloc takes the first block of a list in thread-local storage; free puts the
+ * block on the list of its slab.  The two lists meet only when the first runs
+ * out: then the thread takes over a whole slab's list at once (deferred
+ * merging).  So the common paths touch one list head, one block, and, in free,
+ * one cache line of slab data.
+ *
+ * Only the owning thread touches a heap, except for `inbox`, where other
+ * threads leave the blocks they freed, and except for a heap without a thread,
+ * which belongs to whoever took it from the orphans (see thread.c).
+ */
+#ifndef EXGEN_HEAP_H
+#define EXGEN_HEAP_H
+
+#include "platform.h"
+#include "size_class.h"
+#include "superblock.h"
+
+enum { N_OUTBOXES = 8 };
+
+struct slab_list {
+    struct slab *first;
+    struct slab *last;
+};
+
+/* The slabs of one size class. */
+struct bin {
+    struct slab *active;       /* feeds the ready list; no_slab if there is none */
+    struct slab *fresh;        /* the one slab with uncarved memory, or NULL */
+    struct slab_list partial;  /* slabs with free blocks, all SLAB_PARTIAL */
+    size_t n_empty;            /* slabs in `partial` with no block in use */
+};
+
+/* Blocks freed by this thread that belong to another heap, not yet sent. */
+struct outbox {
+    struct heap *to;  /* NULL if empty */
+    void *first;      /* linked through their first words */
+    void *last;
+    size_t n_blocks;
+};
+
+struct heap {
+    void *free[N_CLASSES_MAX - N_FINE_CLASSES_MAX]; /* as local.free, for the higher classes */
+    struct bin bins[N_CLASSES_MAX];
+    struct superblock *superblocks;        /* all, through next and previous */
+    struct superblock *buckets[N_BUCKETS]; /* the same by room, through bucket_next */
+    size_t n_superblocks;
+    size_t n_empty;      /* superblocks without a slab */
+    size_t n_units;      /* units in slabs */
+    size_t n_dirty;      /* free units that may hold touched pages */
+    uint64_t purge_ms;   /* when to look for memory to give back; 0: none is due */
+    uint32_t n_ticks;    /* slow paths since the clock was last read */
+    uint8_t number;      /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
+    struct heap *next;   /* orphaned or idle heaps, under the lock of thread.c */
+    void *pending;       /* blocks taken from the inbox, not yet freed */
+    struct outbox outboxes[N_OUTBOXES];
+    _Alignas(CACHE_LINE) void *inbox; /* atomic: LIFO of blocks freed by other threads */
+};
+
+/* What a thread has of its own; initial-exec, so one addition away.  Kept small:
+ * a library that is loaded late has to fit into what the loader holds in reserve. */
+struct local {
+    void *free[N_FINE_CLASSES_MAX]; /* blocks ready for malloc, by class */
+    struct heap *heap;              /* NULL until the first slow path, and after thread exit */
+    uint8_t number;                 /* equals owner_at(block) if free may take the fast path */
+};
+
+extern _Thread_local struct local local __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Where the blocks of `class` that are ready for malloc hang. */
+ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class)
+{
+    return class < N_FINE_CLASSES_MAX ? &l->free[class] : &heap->free[class - N_FINE_CLASSES_MAX];
+}
+
+/* A slab without blocks, the active slab of bins that have none. */
+extern struct slab no_slab;
+
+void heap_init(struct heap *heap, uint8_t number);
+
+/* A block of `class` when its ready list has none.  NULL if out of memory. */
+void *heap_refill(size_t class);
+
+/* A block with units of its own, zeroed as *is_zero says.  NULL if out of memory. */
+void *heap_allocate_run(size_t bytes);
+
+/* Largest request that heap_allocate_run serves. */
+size_t heap_largest_run(void);
+
+/* Give back a block of the calling thread's heap. */
+void heap_free(struct heap *heap, struct slab *slab, void *block);
+
+/* The rest of heap_free when the countdown went below 0. */
+void heap_free_event(struct heap *heap, struct slab *slab, void *block);
+
+/* Put the thread's lists back on their slabs and give back what is empty. */
+void heap_return_lists(struct heap *heap, struct local *from);
+void heap_trim(struct heap *heap);
+
+/* Give back memory whose time has come; cheap unless it has. */
+void heap_tick(struct heap *heap);
+
+/* Add the slabs of a superblock that was another heap's, or remove them. */
+void heap_link_slabs(struct heap *heap, struct superblock *sb);
+void heap_unlink_slabs(struct heap *heap, struct superblock *sb);
+
+/* Blocks and bytes in use (blocks in the calling thread's lists are not). */
+void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_bytes);
+
+bool heap_is_valid(const struct heap *heap);
+
+#endif

@@ -1,0 +1,299 @@
+/* large.c - large blocks: one mapping each, found in a hash table, some kept for reuse.
+ *
+ * A large block has no header; its address leads to its size through an
+ * open-addressed table (linear probing, at most half full, deletion by moving
+ * back, Knuth vol. 3, 6.4, algorithm R).  The table is a mapping too and doubles.
+ *
+ * Freed blocks are kept, at most large_cache_count and large_cache_bytes of
+ * them, for the next request they are at most large_cache_slack percent too
+ * large for; the best fit is taken.  Kept blocks are unmapped after purge_delay.
+ *
+ * Source of the multiplier: 2^64 / golden ratio (Knuth vol. 3, 6.4).
+ */
+#include "large.h"
+
+#include <string.h>
+
+#include "lock.h"
+#include "options.h"
+#include "os.h"
+
+enum {
+    N_KEPT_MAX = 64,      /* high end of large_cache_count */
+    N_FIRST_ENTRIES = 64, /* before the table has to be mapped */
+    HUGE_BYTES = 2097152  /* below this a huge page cannot help */
+};
+
+struct entry {
+    void *start; /* NULL: free entry */
+    size_t bytes;
+};
+
+struct kept {
+    void *start;
+    size_t bytes;
+    uint64_t freed_ms;
+};
+
+/* All state of this module, under its lock. */
+static struct {
+    struct lock lock;
+    struct entry *entries;   /* n_entries, a power of two */
+    size_t n_entries;
+    size_t n_blocks;         /* entries in use */
+    size_t bytes;            /* of all blocks in use */
+    size_t n_kept;
+    size_t kept_bytes;
+    struct kept kept[N_KEPT_MAX]; /* oldest first */
+    struct entry first_entries[N_FIRST_ENTRIES];
+} large;
+
+/* --- the table --- */
+
+static size_t home_of(const void *start)
+{
+    uint64_t hash = ((uintptr_t)start >> 12) * 0x9e3779b97f4a7c15u;
+    return hash >> (64 - log2_floor(large.n_entries));
+}
+
+/* The entry of `start`, or the free entry where it would go. */
+static struct entry *find(const void *start)
+{
+    size_t i = home_of(start);
+    while (large.entries[i].start != NULL && large.entries[i].start != start)
+        i = (i + 1) & (large.n_entries - 1);
+    return &large.entries[i];
+}
+
+static bool grow_table(void)
+{
+    struct entry *old = large.entries;
+    size_t n_old = large.n_entries;
+    struct entry *entries = os_map(2 * n_old * sizeof *entries);
+    if (entries == NULL)
+        return false;
+    large.entries = entries;
+    large.n_entries = 2 * n_old;
+    for (size_t i = 0; i < n_old; i++)
+        if (old[i].start != NULL)
+            *find(old[i].start) = old[i];
+    if (old != large.first_entries)
+        os_unmap(old, n_old * sizeof *old);
+    return true;
+}
+
+/* Whether the table takes one more entry, now that it has been made so. */
+static bool has_room(void)
+{
+    if (large.entries == NULL) {
+        large.entries = large.first_entries;
+        large.n_entries = N_FIRST_ENTRIES;
+    }
+    return 2 * (large.n_blocks + 1) <= large.n_entries || grow_table();
+}
+
+static bool insert(void *start, size_t bytes)
+{
+    if (!has_room())
+        return false;
+    *find(start) = (struct entry){start, bytes};
+    large.n_blocks++;
+    large.bytes += bytes;
+    return true;
+}
+
+/* Close the gap: move back every entry whose way from home leads over it. */
+static void erase(struct entry *gap)
+{
+    size_t mask = large.n_entries - 1;
+    size_t hole = (size_t)(gap - large.entries);
+    large.n_blocks--;
+    large.bytes -= gap->bytes;
+    for (size_t i = (hole + 1) & mask; large.entries[i].start != NULL; i = (i + 1) & mask) {
+        size_t home = home_of(large.entries[i].start);
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            large.entries[hole] = large.entries[i];
+            hole = i;
+        }
+    }
+    large.entries[hole] = (struct entry){NULL, 0};
+}
+
+/* --- kept blocks --- */
+
+static struct kept drop_kept(size_t i)
+{
+    struct kept k = large.kept[i];
+    large.n_kept--;
+    large.kept_bytes -= k.bytes;
+    memmove(&large.kept[i], &large.kept[i + 1], (large.n_kept - i) * sizeof k);
+    return k;
+}
+
+/* The smallest kept block for `bytes`, removed; start is NULL if none fits. */
+static struct kept take_kept(size_t bytes)
+{
+    size_t most = bytes + bytes / 100 * options.large_cache_slack;
+    size_t best = large.n_kept;
+    for (size_t i = 0; i < large.n_kept; i++)
+        if (large.kept[i].bytes >= bytes && large.kept[i].bytes <= most
+            && (best == large.n_kept || large.kept[i].bytes < large.kept[best].bytes))
+            best = i;
+    return best < large.n_kept ? drop_kept(best) : (struct kept){0};
+}
+
+/* Keep a block; what has to go for it is unmapped. */
+static void keep(void *start, size_t bytes)
+{
+    if (options.large_cache_count == 0 || bytes > options.large_cache_bytes || options.purge_delay == 0) {
+        os_unmap(start, bytes);
+        return;
+    }
+    while (large.n_kept >= options.large_cache_count
+           || large.kept_bytes + bytes > options.large_cache_bytes) {
+        struct kept oldest = drop_kept(0);
+        os_unmap(oldest.start, oldest.bytes);
+    }
+    large.kept[large.n_kept++] = (struct kept){start, bytes, os_clock_ms()};
+    large.kept_bytes += bytes;
+}
+
+/* --- blocks --- */
+
+static void *map_block(size_t bytes, size_t alignment)
+{
+    void *start = alignment <= os_page_bytes() ? os_map(bytes) : os_map_aligned(bytes, alignment);
+    if (start != NULL && options.huge_pages != HUGE_SYSTEM && bytes >= HUGE_BYTES)
+        os_advise_huge(start, bytes, options.huge_pages == HUGE_ALWAYS);
+    return start;
+}
+
+static void *allocate_locked(size_t bytes, size_t alignment, bool *is_zero)
+{
+    struct kept k = {0};
+    if (alignment <= os_page_bytes())
+        k = take_kept(bytes);
+    *is_zero = k.start == NULL;
+    if (k.start == NULL)
+        k = (struct kept){.start = map_block(bytes, alignment), .bytes = bytes};
+    if (k.start != NULL && !insert(k.start, k.bytes)) {
+        os_unmap(k.start, k.bytes);
+        return NULL;
+    }
+    return k.start;
+}
+
+void *large_allocate(size_t bytes, size_t alignment, bool *is_zero)
+{
+    if (bytes > PTRDIFF_MAX - os_page_bytes() || alignment > PTRDIFF_MAX / 2)
+        return NULL;
+    lock_take(&large.lock);
+    void *start = allocate_locked(round_up(bytes, os_page_bytes()), alignment, is_zero);
+    lock_release(&large.lock);
+    return start;
+}
+
+bool large_free(void *start)
+{
+    lock_take(&large.lock);
+    struct entry *e = large.entries != NULL ? find(start) : NULL;
+    bool found = e != NULL && e->start != NULL;
+    if (found) {
+        size_t bytes = e->bytes;
+        erase(e);
+        keep(start, bytes);
+    }
+    lock_release(&large.lock);
+    return found;
+}
+
+size_t large_bytes(const void *start)
+{
+    lock_take(&large.lock);
+    size_t bytes = large.entries != NULL ? find(start)->bytes : 0;
+    lock_release(&large.lock);
+    return bytes;
+}
+
+void *large_resize(void *start, size_t bytes)
+{
+    if (bytes > PTRDIFF_MAX - os_page_bytes())
+        return NULL;
+    bytes = round_up(bytes, os_page_bytes());
+    lock_take(&large.lock);
+    struct entry old = *find(start);
+    void *moved = old.bytes == bytes ? start : os_remap(start, old.bytes, bytes);
+    if (moved != NULL && old.bytes != bytes) {
+        erase(find(start));
+        insert(moved, bytes); /* fits: one was just erased */
+    }
+    lock_release(&large.lock);
+    return moved;
+}
+
+void *large_move_in(void *start, size_t old_bytes, size_t bytes)
+{
+    if (bytes > PTRDIFF_MAX - os_page_bytes())
+        return NULL;
+    bytes = round_up(bytes, os_page_bytes());
+    void *moved = NULL;
+    lock_take(&large.lock);
+    if (has_room())
+        moved = os_move_out(start, old_bytes, bytes);
+    if (moved != NULL)
+        insert(moved, bytes);
+    lock_release(&large.lock);
+    return moved;
+}
+
+bool large_purge(uint64_t now_ms)
+{
+    lock_take(&large.lock);
+    while (large.n_kept > 0 && now_ms >= large.kept[0].freed_ms + options.purge_delay) {
+        struct kept k = drop_kept(0);
+        os_unmap(k.start, k.bytes);
+    }
+    bool left = large.n_kept > 0;
+    lock_release(&large.lock);
+    return left;
+}
+
+void large_purge_all(void)
+{
+    large_purge(UINT64_MAX);
+}
+
+void large_count(size_t *n_blocks, size_t *n_bytes)
+{
+    lock_take(&large.lock);
+    *n_blocks = large.n_blocks;
+    *n_bytes = large.bytes;
+    lock_release(&large.lock);
+}
+
+bool large_is_valid(void)
+{
+    size_t n = 0;
+    size_t bytes = 0;
+    lock_take(&large.lock);
+    bool valid = large.n_kept <= N_KEPT_MAX && large.kept_bytes <= options.large_cache_bytes;
+    for (size_t i = 0; i < large.n_entries; i++) {
+        const struct entry *e = &large.entries[i];
+        n += e->start != NULL;
+        bytes += e->bytes;
+        valid = valid && (e->start == NULL || find(e->start) == e);
+    }
+    valid = valid && n == large.n_blocks && bytes == large.bytes;
+    lock_release(&large.lock);
+    return valid;
+}
+
+void large_lock(void)
+{
+    lock_take(&large.lock);
+}
+
+void large_unlock(void)
+{
+    lock_release(&large.lock);
+}

@@ -1,0 +1,33 @@
+/* libc_names.h - the standard names of the functions in entry.c, as aliases.
+ *
+ * Included once, at the end of entry.c, because an alias must stand in the
+ * file of its function.  Tests that run beside the C library's own malloc (under
+ * sanitizers) are built with EXGEN_LIBC_NAMES 0 and use the exgen_ names.
+ */
+#ifndef EXGEN_LIBC_NAMES_H
+#define EXGEN_LIBC_NAMES_H
+
+#if EXGEN_LIBC_NAMES
+
+#define STANDARD_NAME(name, function) \
+    extern __typeof__(function) name __attribute__((alias(#function), visibility("default")))
+
+STANDARD_NAME(malloc, exgen_malloc);
+STANDARD_NAME(free, exgen_free);
+STANDARD_NAME(calloc, exgen_calloc);
+STANDARD_NAME(realloc, exgen_realloc);
+STANDARD_NAME(reallocarray, exgen_reallocarray);
+STANDARD_NAME(aligned_alloc, exgen_aligned_alloc);
+STANDARD_NAME(memalign, exgen_memalign);
+STANDARD_NAME(posix_memalign, exgen_posix_memalign);
+STANDARD_NAME(valloc, exgen_valloc);
+STANDARD_NAME(pvalloc, exgen_pvalloc);
+STANDARD_NAME(malloc_usable_size, exgen_malloc_usable_size);
+STANDARD_NAME(free_sized, exgen_free_sized);
+STANDARD_NAME(free_aligned_sized, exgen_free_aligned_sized);
+/* Old names of free that some programs still link to. */
+STANDARD_NAME(cfree, exgen_free);
+
+#endif
+
+#endif

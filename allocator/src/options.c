@@ -1,0 +1,250 @@
+/* options.c - the settings of exgen, made from options.def; see options.h.
+ *
+ * Guarantee: whatever the text, every value is inside its row's range, and
+ * `report` tells of each entry that had no effect.  The parser allocates
+ * nothing and uses no locale.
+ */
+#include "options.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect) \
+    _Static_assert((low) <= (standard) && (standard) <= (high), "default of " #name " out of range");
+#include "options.def"
+#undef OPTION
+
+const struct option option_list[N_OPTIONS] = {
+#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect) \
+    {#name, #unit, #scale, choices, effect, low, high, standard, offsetof(struct options, name), OPTION_##kind},
+#include "options.def"
+#undef OPTION
+};
+
+struct options options = {
+#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect) .name = (standard),
+#include "options.def"
+#undef OPTION
+};
+
+uint64_t option_value(const struct options *o, size_t i)
+{
+    return *(const uint64_t *)((const char *)o + option_list[i].offset);
+}
+
+static void set_value(struct options *o, size_t i, uint64_t value)
+{
+    *(uint64_t *)((char *)o + option_list[i].offset) = value;
+}
+
+/* A piece of the text that is being parsed; not terminated. */
+struct piece {
+    const char *start;
+    size_t length;
+};
+
+static bool piece_is(struct piece p, const char *s)
+{
+    return strlen(s) == p.length && memcmp(p.start, s, p.length) == 0;
+}
+
+/* Plain decimal without sign; false for anything else or more than 64 bits. */
+static bool parse_number(struct piece p, uint64_t *value)
+{
+    uint64_t n = 0;
+    if (p.length == 0)
+        return false;
+    for (size_t i = 0; i < p.length; i++) {
+        unsigned digit = (unsigned char)p.start[i] - (unsigned)'0';
+        if (digit > 9 || n > (UINT64_MAX - digit) / 10)
+            return false;
+        n = n * 10 + digit;
+    }
+    *value = n;
+    return true;
+}
+
+/* The position of `p` among names separated by '|'; false if it is not there. */
+static bool parse_choice(struct piece p, const char *choices, uint64_t *value)
+{
+    uint64_t at = 0;
+    for (const char *s = choices;; at++) {
+        struct piece name = {s, strcspn(s, "|")};
+        if (name.length == p.length && memcmp(name.start, p.start, p.length) == 0) {
+            *value = at;
+            return true;
+        }
+        if (s[name.length] == '\0')
+            return false;
+        s += name.length + 1;
+    }
+}
+
+static bool parse_value(const struct option *row, struct piece p, uint64_t *value)
+{
+    switch (row->kind) {
+    case OPTION_flag:
+        return parse_choice(p, "false|true", value);
+    case OPTION_choice:
+        return parse_choice(p, row->choices, value);
+    case OPTION_number:
+        break;
+    }
+    return parse_number(p, value) && *value >= row->low && *value <= row->high
+        && (strcmp(row->scale, "power2") != 0 || is_power_of_two(*value));
+}
+
+static void write_allowed(struct text *t, const struct option *row)
+{
+    if (row->kind == OPTION_flag) {
+        text_string(t, "true or false");
+    } else if (row->kind == OPTION_choice) {
+        text_string(t, "one of ");
+        text_string(t, row->choices);
+    } else {
+        text_string(t, strcmp(row->scale, "power2") == 0 ? "a power of two from " : "a number from ");
+        text_decimal(t, row->low);
+        text_string(t, " to ");
+        text_decimal(t, row->high);
+        text_string(t, " (");
+        text_string(t, row->unit);
+        text_string(t, ")");
+    }
+}
+
+static void report_bad_value(struct text *t, const struct option *row, struct piece value)
+{
+    text_string(t, "exgen: EXGEN_CONF: ");
+    text_string(t, row->name);
+    text_string(t, ":");
+    text_bytes(t, value.start, value.length);
+    text_string(t, ": allowed is ");
+    write_allowed(t, row);
+    text_string(t, "\n");
+}
+
+static void report_unknown_key(struct text *t, struct piece entry)
+{
+    text_string(t, "exgen: EXGEN_CONF: ");
+    text_bytes(t, entry.start, entry.length);
+    text_string(t, ": no such setting; allowed are");
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        text_string(t, " ");
+        text_string(t, option_list[i].name);
+    }
+    text_string(t, "\n");
+}
+
+static size_t find_row(struct piece key)
+{
+    size_t i = 0;
+    while (i < N_OPTIONS && !piece_is(key, option_list[i].name))
+        i++;
+    return i;
+}
+
+/* Apply one "key:value"; false if it had no effect. */
+static bool parse_entry(struct options *o, struct piece entry, struct text *report)
+{
+    const char *colon = memchr(entry.start, ':', entry.length);
+    struct piece key = {entry.start, colon != NULL ? (size_t)(colon - entry.start) : entry.length};
+    struct piece text = {key.start + key.length, 0};
+    if (colon != NULL)
+        text = (struct piece){colon + 1, entry.length - key.length - 1};
+    size_t i = find_row(key);
+    if (i == N_OPTIONS) {
+        report_unknown_key(report, entry);
+        return false;
+    }
+    uint64_t value = 0;
+    if (!parse_value(&option_list[i], text, &value)) {
+        report_bad_value(report, &option_list[i], text);
+        return false;
+    }
+    set_value(o, i, value);
+    return true;
+}
+
+size_t options_parse(struct options *o, const char *text, struct text *report)
+{
+    size_t n_bad = 0;
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        set_value(o, i, option_list[i].standard);
+    while (*text != '\0') {
+        struct piece entry = {text, strcspn(text, ",")};
+        if (!parse_entry(o, entry, report))
+            n_bad++;
+        text += entry.length;
+        if (*text == ',')
+            text++;
+    }
+    return n_bad;
+}
+
+/* The loader allocates before the C library has set up `environ`; the kernel's
+ * copy of the environment is read then.  Returns NULL if EXGEN_CONF is not set
+ * or not wholly inside the first bytes of the environment. */
+static const char *conf_from_kernel(char *buffer, size_t capacity)
+{
+    int file = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return NULL;
+    size_t length = 0;
+    ssize_t got;
+    while (length < capacity - 1 && (got = read(file, buffer + length, capacity - 1 - length)) > 0)
+        length += (size_t)got;
+    close(file);
+    buffer[length] = '\0';
+    for (const char *s = buffer; s < buffer + length; s += strlen(s) + 1)
+        if (strncmp(s, "EXGEN_CONF=", 11) == 0)
+            return s + 11;
+    return NULL;
+}
+
+void options_load(void)
+{
+    char environment[16384];
+    char lines[4096];
+    struct text report = {lines, sizeof lines, 0};
+    if (getauxval(AT_SECURE) != 0)
+        return;
+    const char *conf = environ != NULL ? getenv("EXGEN_CONF")
+                                       : conf_from_kernel(environment, sizeof environment);
+    if (conf == NULL || options_parse(&options, conf, &report) == 0)
+        return;
+    text_to_stderr(&report);
+    if (options.abort_conf)
+        fatal("EXGEN_CONF is not valid", NULL);
+}
+
+void option_write_value(struct text *t, size_t i, uint64_t value)
+{
+    const struct option *row = &option_list[i];
+    if (row->kind == OPTION_flag) {
+        text_string(t, value != 0 ? "true" : "false");
+    } else if (row->kind == OPTION_choice) {
+        const char *s = row->choices;
+        for (; value > 0; value--)
+            s += strcspn(s, "|") + 1;
+        text_bytes(t, s, strcspn(s, "|"));
+    } else {
+        text_decimal(t, value);
+    }
+}
+
+void options_write_json(struct text *t, const struct options *o)
+{
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const char *quote = option_list[i].kind == OPTION_choice ? "\"" : "";
+        text_string(t, i == 0 ? "{\"" : ",\"");
+        text_string(t, option_list[i].name);
+        text_string(t, "\":");
+        text_string(t, quote);
+        option_write_value(t, i, option_value(o, i));
+        text_string(t, quote);
+    }
+    text_string(t, "}");
+}

@@ -1,0 +1,74 @@
+/* options.h - the settings of exgen: their values, their list, their parser.
+ *
+ * options.def is the only list of settings.  A value is read from EXGEN_CONF
+ * once, before the first block is handed out, and never changes afterwards.
+ *
+ * Text form: "key:value,key:value".  Numbers are plain decimals; flags are
+ * true or false; choices are names.  An unknown key, a bad value or a value out
+ * of range is reported on stderr in one line that names the key, the value
+ * and what is allowed; the default then stays, or, with abort_conf:true
+ * anywhere in the text, the program ends.  Values are never clamped.
+ */
+#ifndef EXGEN_OPTIONS_H
+#define EXGEN_OPTIONS_H
+
+#include "platform.h"
+#include "text.h"
+
+/* One member per row of options.def, in its unit. */
+struct options {
+#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect) uint64_t name;
+#include "options.def"
+#undef OPTION
+};
+
+enum option_kind { OPTION_number, OPTION_flag, OPTION_choice };
+
+enum { SLAB_ORDER_LIFO, SLAB_ORDER_FIFO };
+enum { PURGE_DONTNEED, PURGE_FREE, PURGE_NEVER };
+enum { HUGE_SYSTEM, HUGE_NEVER, HUGE_ALWAYS };
+enum { ADOPT_NEVER, ADOPT_THREAD, ADOPT_ANY };
+
+/* A row of options.def, for the parser and the printers. */
+struct option {
+    const char *name;      /* key in EXGEN_CONF */
+    const char *unit;      /* bytes, count, percent, ms or none */
+    const char *scale;     /* linear, log, power2 or category */
+    const char *choices;   /* names separated by '|'; empty unless a choice */
+    const char *effect;    /* one sentence */
+    uint64_t low;          /* smallest value, included */
+    uint64_t high;         /* largest value, included */
+    uint64_t standard;     /* default */
+    size_t offset;         /* of the value in struct options */
+    enum option_kind kind;
+};
+
+enum {
+#define OPTION(name, ...) OPTION_AT_##name,
+#include "options.def"
+#undef OPTION
+    N_OPTIONS
+};
+
+extern const struct option option_list[N_OPTIONS];
+
+/* The values in use; written by options_load only. */
+extern struct options options;
+
+/* Set `o` to the defaults, then apply `text`.  Each problem is appended to
+ * `report` as one line.  Returns the number of problems. */
+size_t options_parse(struct options *o, const char *text, struct text *report);
+
+/* Read EXGEN_CONF into `options`; reports or aborts as the header above says.
+ * The environment of setuid programs is not read. */
+void options_load(void);
+
+/* Append the value of option `i` as it is written in EXGEN_CONF. */
+void option_write_value(struct text *t, size_t i, uint64_t value);
+
+/* Append {"name":value,...}; flags and numbers bare, choices quoted. */
+void options_write_json(struct text *t, const struct options *o);
+
+uint64_t option_value(const struct options *o, size_t i);
+
+#endif

@@ -1,0 +1,76 @@
+/* size_class.h - which block size serves a request; tables filled at start.
+ *
+ * Sizes up to FINE_MAX are looked up by 16-byte step, larger ones up to
+ * SMALL_LIMIT by 64-byte step.  The lookup is one byte load whatever the
+ * settings are, so run-time size classes cost nothing.
+ *
+ * Rule: classes start at `quantum`; from 2^k to 2^(k+1) they are
+ * max(2^k / class_steps, quantum) apart, with coarse_steps above FINE_MAX.
+ * Guarantees: sizes are strictly increasing multiples of 16; a request gets the
+ * smallest class that holds it; waste inside a block is below
+ * max(1 / steps, quantum / size) of the block.
+ */
+#ifndef EXGEN_SIZE_CLASS_H
+#define EXGEN_SIZE_CLASS_H
+
+#include "options.h"
+#include "platform.h"
+
+enum {
+    FINE_SHIFT = 4,           /* sizes up to FINE_MAX are told apart by 16 bytes */
+    FINE_MAX = 1024,          /* bytes; the fast path of malloc ends here */
+    COARSE_SHIFT = 6,         /* and from there by 64 bytes */
+    SMALL_LIMIT = 32768,      /* bytes; upper bound of small_max */
+    N_FINE_CLASSES_MAX = 32,  /* classes up to FINE_MAX, of the finest settings */
+    N_CLASSES_MAX = 112,       /* of the finest settings; see the assert in size_class.c */
+    CLASS_UNIT_RUN = 254,     /* class of a block that has units of its own */
+    CLASS_NONE = 255          /* class of a piece that is no slab */
+};
+
+struct size_class {
+    uint32_t block_bytes;  /* multiple of 16 */
+    uint32_t carve_blocks; /* blocks cut from untouched memory at a time, at least 1 */
+    uint32_t n_units;      /* units of a slab of this class */
+    uint32_t alignment;    /* power of two that divides every block address, 16 to 4096 */
+};
+
+/* Written once by size_class_init, read-only afterwards. */
+struct size_classes {
+    uint8_t fine[(FINE_MAX >> FINE_SHIFT) + 1];       /* class of (size + 15) / 16 */
+    uint8_t coarse[SMALL_LIMIT >> COARSE_SHIFT];      /* class of (size - 1) / 64 */
+    size_t largest;                                   /* bytes of the last class */
+    size_t n_classes;
+    struct size_class of[N_CLASSES_MAX];
+};
+
+extern struct size_classes classes;
+
+/* Fill `c` for the settings `o`; a superblock has `superblock_units` units. */
+void size_class_init(struct size_classes *c, const struct options *o, size_t superblock_units);
+
+/* size <= FINE_MAX */
+ALWAYS_INLINE size_t class_of_fine(size_t size)
+{
+    return classes.fine[(size + ((1u << FINE_SHIFT) - 1)) >> FINE_SHIFT];
+}
+
+/* FINE_MAX < size <= classes.largest */
+ALWAYS_INLINE size_t class_of_coarse(size_t size)
+{
+    return classes.coarse[(size - 1) >> COARSE_SHIFT];
+}
+
+/* size <= classes.largest */
+ALWAYS_INLINE size_t class_of(size_t size)
+{
+    return size <= FINE_MAX ? class_of_fine(size) : class_of_coarse(size);
+}
+
+/* The smallest class that holds `size` and whose blocks all lie at multiples of
+ * `alignment` (a power of two); CLASS_NONE if there is none. */
+size_t class_of_aligned(size_t size, size_t alignment);
+
+/* Every table entry names the smallest class that fits, and classes increase. */
+bool size_classes_are_valid(const struct size_classes *c);
+
+#endif

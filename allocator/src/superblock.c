@@ -1,0 +1,336 @@
+/* superblock.c - units and slabs inside one superblock, and the owner map.
+ *
+ * Units are handed out address-ordered first fit from a bitmap, so merging
+ * freed neighbours is the clearing of bits and costs nothing.  Three sets
+ * describe them: aged <= dirty <= free.  The purger moves dirty units to aged
+ * at one look and gives the aged ones back at the next, so memory returns to the
+ * system after one to two delays without use, whatever else happens near it.
+ *
+ * Not thread-safe: a superblock belongs to one heap, or to the locked pool.
+ */
+#include "superblock.h"
+
+#include "options.h"
+#include "os.h"
+#include "size_class.h"
+
+/* Until the start every address leads to this byte, so that free(NULL) works. */
+static uint8_t no_owner = OWNER_NONE;
+
+struct layout layout = {.owner_map = &no_owner, .shift = 63};
+
+_Static_assert(offsetof(struct superblock, slab) % CACHE_LINE == 0, "slabs must not share cache lines");
+_Static_assert(N_UNITS_MAX <= 1 << (N_BUCKETS - 1), "a bucket for every run");
+
+bool layout_init(size_t superblock_bytes)
+{
+    unsigned shift = log2_floor(superblock_bytes);
+    uint8_t *map = os_map_sparse((size_t)1 << (ADDRESS_BITS - shift));
+    if (map == NULL)
+        return false;
+    layout.owner_map = map;
+    layout.bytes = superblock_bytes;
+    layout.base_mask = ~(superblock_bytes - 1);
+    layout.shift = shift;
+    layout.n_units = (uint32_t)(superblock_bytes >> UNIT_SHIFT);
+    layout.slab_mask = (layout.n_units - 1) * sizeof(struct slab);
+    return true;
+}
+
+uint8_t owner_of_any(uintptr_t address)
+{
+    return address >> ADDRESS_BITS != 0 ? OWNER_NONE : owner_at(address);
+}
+
+/* --- sets of units --- */
+
+static bool set_has(const struct unit_set *s, size_t i)
+{
+    return s->word[i / 64] >> (i % 64) & 1;
+}
+
+static uint64_t bits(size_t from, size_t n)
+{
+    return (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << from;
+}
+
+static void set_add(struct unit_set *s, size_t at, size_t n)
+{
+    while (n > 0) {
+        size_t part = 64 - at % 64 < n ? 64 - at % 64 : n;
+        s->word[at / 64] |= bits(at % 64, part);
+        at += part;
+        n -= part;
+    }
+}
+
+/* Remove units; returns how many of them were in the set. */
+static size_t set_remove(struct unit_set *s, size_t at, size_t n)
+{
+    size_t n_removed = 0;
+    while (n > 0) {
+        size_t part = 64 - at % 64 < n ? 64 - at % 64 : n;
+        uint64_t b = s->word[at / 64] & bits(at % 64, part);
+        n_removed += (size_t)__builtin_popcountll(b);
+        s->word[at / 64] ^= b;
+        at += part;
+        n -= part;
+    }
+    return n_removed;
+}
+
+static size_t set_count(const struct unit_set *s, size_t at, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = at; i < at + n; i++)
+        count += set_has(s, i);
+    return count;
+}
+
+/* First unit in [at, end) that is in the set (inside) or not in it; end if none. */
+static size_t set_next(const struct unit_set *s, size_t at, size_t end, bool inside)
+{
+    while (at < end) {
+        uint64_t w = inside ? s->word[at / 64] : ~s->word[at / 64];
+        w >>= at % 64;
+        if (w != 0) {
+            size_t found = at + (size_t)__builtin_ctzll(w);
+            return found < end ? found : end;
+        }
+        at = (at / 64 + 1) * 64;
+    }
+    return end;
+}
+
+/* --- life of a superblock --- */
+
+static void measure_largest_run(struct superblock *sb)
+{
+    size_t longest = 0;
+    size_t at = set_next(&sb->free, sb->first_unit, sb->n_units, true);
+    while (at < sb->n_units) {
+        size_t end = set_next(&sb->free, at, sb->n_units, false);
+        if (end - at > longest)
+            longest = end - at;
+        at = set_next(&sb->free, end, sb->n_units, true);
+    }
+    sb->largest_run = (uint16_t)longest;
+}
+
+struct superblock *superblock_create(void)
+{
+    size_t bytes = layout.bytes;
+    struct superblock *sb = os_map_aligned(bytes, bytes);
+    if (sb == NULL)
+        return NULL;
+    ASSERT(owner_of_any((uintptr_t)sb) == OWNER_NONE);
+    if (options.huge_pages != HUGE_SYSTEM)
+        os_advise_huge(sb, bytes, options.huge_pages == HUGE_ALWAYS);
+    if (options.prefault)
+        os_populate(sb, bytes);
+    sb->n_units = (uint16_t)layout.n_units;
+    sb->head_bytes = (uint32_t)(sizeof *sb + layout.n_units * sizeof(struct slab));
+    sb->first_unit = (uint16_t)(sb->head_bytes >> UNIT_SHIFT);
+    sb->n_free = (uint16_t)(sb->n_units - sb->first_unit);
+    set_add(&sb->free, sb->first_unit, sb->n_free);
+    sb->largest_run = sb->n_free;
+    return sb;
+}
+
+void superblock_destroy(struct superblock *sb)
+{
+    ASSERT(superblock_is_empty(sb));
+    superblock_set_owner(sb, NULL, OWNER_NONE);
+    os_unmap(sb, layout.bytes);
+}
+
+void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number)
+{
+    __atomic_store_n(&sb->owner, owner, __ATOMIC_RELAXED);
+    __atomic_store_n(&layout.owner_map[(uintptr_t)sb >> layout.shift], number, __ATOMIC_RELAXED);
+}
+
+struct heap *superblock_owner(const struct superblock *sb)
+{
+    return __atomic_load_n(&sb->owner, __ATOMIC_RELAXED);
+}
+
+/* --- slabs --- */
+
+size_t superblock_find(const struct superblock *sb, size_t n, size_t from)
+{
+    size_t at = set_next(&sb->free, from > sb->first_unit ? from : sb->first_unit, sb->n_units, true);
+    while (at < sb->n_units) {
+        size_t end = set_next(&sb->free, at, sb->n_units, false);
+        if (end - at >= n)
+            return at;
+        at = set_next(&sb->free, end, sb->n_units, true);
+    }
+    return sb->n_units;
+}
+
+char *superblock_unit_start(struct superblock *sb, size_t at)
+{
+    return (char *)sb + (at == sb->first_unit ? sb->head_bytes : at << UNIT_SHIFT);
+}
+
+/* Take `n` units out of the free set; true if all of them read as zero.  The
+ * first unit shares a page with the head, which is never given back, and what
+ * MADV_FREE does is not known, so those are not trusted. */
+static bool take_units(struct superblock *sb, size_t at, size_t n)
+{
+    ASSERT(set_count(&sb->free, at, n) == n);
+    set_remove(&sb->free, at, n);
+    set_remove(&sb->aged, at, n);
+    size_t n_dirty = set_remove(&sb->dirty, at, n);
+    sb->n_dirty = (uint16_t)(sb->n_dirty - n_dirty);
+    sb->n_free = (uint16_t)(sb->n_free - n);
+    measure_largest_run(sb);
+    return n_dirty == 0 && at > sb->first_unit && options.purge_how != PURGE_FREE;
+}
+
+/* Put `n` units into the free set, of which the first `n_dirty` were touched. */
+static void give_units(struct superblock *sb, size_t at, size_t n, size_t n_dirty)
+{
+    set_add(&sb->free, at, n);
+    set_add(&sb->dirty, at, n_dirty);
+    sb->n_free = (uint16_t)(sb->n_free + n);
+    sb->n_dirty = (uint16_t)(sb->n_dirty + n_dirty);
+    measure_largest_run(sb);
+}
+
+struct slab *superblock_take(struct superblock *sb, size_t at, size_t n)
+{
+    struct slab *slab = &sb->slab[at];
+    *slab = (struct slab){
+        .start = superblock_unit_start(sb, at),
+        .n_units = (uint16_t)n,
+        .countdown = -1,
+        .state = SLAB_ASLEEP,
+        .class = CLASS_NONE,
+        .clean = take_units(sb, at, n),
+    };
+    for (size_t i = 1; i < n; i++)
+        slab[i].to_first = (uint16_t)i;
+    return slab;
+}
+
+/* Units of the slab that may hold touched pages; they come first. */
+static size_t touched_units(const struct slab *slab)
+{
+    if (!slab->clean || slab->class == CLASS_UNIT_RUN)
+        return slab->n_units;
+    size_t end = ((uintptr_t)slab->start & (UNIT_BYTES - 1)) + (size_t)slab->carved * slab->block_bytes;
+    return (end + UNIT_BYTES - 1) >> UNIT_SHIFT;
+}
+
+void superblock_give(struct superblock *sb, struct slab *slab)
+{
+    size_t n = slab->n_units;
+    size_t n_dirty = touched_units(slab);
+    for (size_t i = 1; i < n; i++)
+        slab[i].to_first = 0;
+    *slab = (struct slab){.class = CLASS_NONE};
+    give_units(sb, (size_t)(slab - sb->slab), n, n_dirty);
+}
+
+void superblock_shrink_run(struct superblock *sb, struct slab *slab, size_t n)
+{
+    ASSERT(slab->class == CLASS_UNIT_RUN && n < slab->n_units);
+    slab->n_units = (uint16_t)(slab->n_units - n);
+    slab->block_bytes -= (uint32_t)(n << UNIT_SHIFT);
+    for (size_t i = 0; i < n; i++)
+        slab[slab->n_units + i].to_first = 0;
+    give_units(sb, (size_t)(slab - sb->slab) + slab->n_units, n, n);
+}
+
+bool superblock_grow_run(struct superblock *sb, struct slab *slab, size_t n)
+{
+    ASSERT(slab->class == CLASS_UNIT_RUN);
+    size_t end = (size_t)(slab - sb->slab) + slab->n_units;
+    if (end + n > sb->n_units || set_next(&sb->free, end, end + n, false) != end + n)
+        return false;
+    take_units(sb, end, n);
+    for (size_t i = 0; i < n; i++)
+        slab[slab->n_units + i].to_first = (uint16_t)(slab->n_units + i);
+    slab->n_units = (uint16_t)(slab->n_units + n);
+    slab->block_bytes += (uint32_t)(n << UNIT_SHIFT);
+    return true;
+}
+
+/* --- giving memory back --- */
+
+/* Give back the whole pages of a run of free units. */
+static void purge_run(struct superblock *sb, size_t at, size_t end)
+{
+    size_t page_units = os_page_bytes() >> UNIT_SHIFT;
+    if (page_units > 1) {
+        at = round_up(at, page_units);
+        end = round_down(end, page_units);
+    }
+    char *from = superblock_unit_start(sb, at);
+    char *to = (char *)sb + (end << UNIT_SHIFT);
+    if (at >= end || (size_t)(to - from) < options.purge_min)
+        return;
+    if (os_purge(from, (size_t)(to - from), options.purge_how == PURGE_FREE))
+        sb->n_dirty = (uint16_t)(sb->n_dirty - set_remove(&sb->dirty, at, end - at));
+}
+
+void superblock_purge(struct superblock *sb, bool all)
+{
+    if (options.purge_how == PURGE_NEVER)
+        return;
+    const struct unit_set old = all ? sb->dirty : sb->aged;
+    size_t at = set_next(&old, sb->first_unit, sb->n_units, true);
+    while (at < sb->n_units) {
+        size_t end = set_next(&old, at, sb->n_units, false);
+        purge_run(sb, at, end);
+        at = set_next(&old, end, sb->n_units, true);
+    }
+    sb->aged = sb->dirty;
+}
+
+/* --- walkers --- */
+
+static size_t list_length(const void *block, size_t limit)
+{
+    size_t n = 0;
+    for (; block != NULL && n <= limit; block = *(void *const *)block)
+        n++;
+    return n;
+}
+
+bool slab_is_valid(const struct slab *slab)
+{
+    if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 || slab->countdown < -1)
+        return false;
+    if (slab->state != SLAB_ASLEEP && slab->asleep != 0)
+        return false;
+    size_t used = slab_used(slab);
+    size_t n_listed = list_length(slab->free, slab->capacity);
+    if (used + n_listed != slab->carved || slab->carved > slab->capacity)
+        return false;
+    for (size_t i = 1; i < slab->n_units; i++)
+        if (slab[i].to_first != i || slab[i].countdown != 0)
+            return false;
+    const char *end = (const char *)superblock_of((uintptr_t)slab)
+        + ((size_t)(slab - superblock_of((uintptr_t)slab)->slab + slab->n_units) << UNIT_SHIFT);
+    return slab->start + (size_t)slab->capacity * slab->block_bytes <= end;
+}
+
+bool superblock_is_valid(const struct superblock *sb)
+{
+    size_t n_free = 0;
+    for (size_t i = sb->first_unit; i < sb->n_units;) {
+        bool is_free = set_has(&sb->free, i);
+        if (is_free ? sb->slab[i].state != SLAB_FREE || sb->slab[i].countdown != 0
+                    : !slab_is_valid(&sb->slab[i]))
+            return false;
+        n_free += is_free;
+        i += is_free ? 1 : sb->slab[i].n_units;
+    }
+    for (size_t i = 0; i < N_UNIT_WORDS; i++)
+        if ((sb->aged.word[i] & ~sb->dirty.word[i]) != 0 || (sb->dirty.word[i] & ~sb->free.word[i]) != 0)
+            return false;
+    return n_free == sb->n_free && set_count(&sb->dirty, 0, sb->n_units) == sb->n_dirty;
+}

@@ -1,0 +1,237 @@
+/* supply.c - a heap's superblocks, sorted by the room in them.
+ *
+ * Superblocks lie in buckets by the logarithm of their longest free run.  A
+ * request looks at the bucket where it may fit first (the fullest superblocks,
+ * so that others can become empty), at a bounded number of candidates in each,
+ * hence O(1).  When none fits: an empty superblock of the pool, one of a thread
+ * that ended, or a new one, in this order.
+ */
+#include "supply.h"
+
+#include "options.h"
+#include "os.h"
+#include "pool.h"
+#include "thread.h"
+
+enum { N_CANDIDATES = 4 /* looked at in each bucket */ };
+
+static size_t bucket_of(const struct superblock *sb)
+{
+    return sb->largest_run == 0 ? 0 : log2_floor(sb->largest_run) + 1;
+}
+
+static void bucket_insert(struct heap *heap, struct superblock *sb)
+{
+    sb->bucket = (uint16_t)bucket_of(sb);
+    struct superblock **head = &heap->buckets[sb->bucket];
+    sb->bucket_previous = NULL;
+    sb->bucket_next = *head;
+    if (*head != NULL)
+        (*head)->bucket_previous = sb;
+    *head = sb;
+}
+
+static void bucket_remove(struct heap *heap, struct superblock *sb)
+{
+    *(sb->bucket_previous != NULL ? &sb->bucket_previous->bucket_next : &heap->buckets[sb->bucket])
+        = sb->bucket_next;
+    if (sb->bucket_next != NULL)
+        sb->bucket_next->bucket_previous = sb->bucket_previous;
+}
+
+static void bucket_update(struct heap *heap, struct superblock *sb)
+{
+    if (bucket_of(sb) != sb->bucket) {
+        bucket_remove(heap, sb);
+        bucket_insert(heap, sb);
+    }
+}
+
+/* Units of a superblock that are in slabs. */
+static size_t units_in_use(const struct superblock *sb)
+{
+    return (size_t)(sb->n_units - sb->first_unit - sb->n_free);
+}
+
+void supply_link(struct heap *heap, struct superblock *sb)
+{
+    superblock_set_owner(sb, heap, heap->number);
+    sb->previous = NULL;
+    sb->next = heap->superblocks;
+    if (sb->next != NULL)
+        sb->next->previous = sb;
+    heap->superblocks = sb;
+    heap->n_superblocks++;
+    heap->n_empty += superblock_is_empty(sb);
+    heap->n_units += units_in_use(sb);
+    heap->n_dirty += sb->n_dirty;
+    bucket_insert(heap, sb);
+}
+
+void supply_unlink(struct heap *heap, struct superblock *sb)
+{
+    *(sb->previous != NULL ? &sb->previous->next : &heap->superblocks) = sb->next;
+    if (sb->next != NULL)
+        sb->next->previous = sb->previous;
+    heap->n_superblocks--;
+    heap->n_empty -= superblock_is_empty(sb);
+    heap->n_units -= units_in_use(sb);
+    heap->n_dirty -= sb->n_dirty;
+    bucket_remove(heap, sb);
+}
+
+void supply_schedule_purge(struct heap *heap)
+{
+    if (heap->purge_ms == 0 && options.purge_how != PURGE_NEVER)
+        heap->purge_ms = os_clock_ms() + options.purge_delay;
+}
+
+static void purge(struct heap *heap, struct superblock *sb, bool all)
+{
+    heap->n_dirty -= sb->n_dirty;
+    superblock_purge(sb, all);
+    heap->n_dirty += sb->n_dirty;
+}
+
+/* After units were freed in `sb`: give memory back now, early, or later. */
+static void consider_purge(struct heap *heap, struct superblock *sb)
+{
+    if (sb->n_dirty == 0)
+        return;
+    if (options.purge_delay == 0) {
+        purge(heap, sb, true);
+        return;
+    }
+    supply_schedule_purge(heap);
+    if (heap->n_dirty * UNIT_BYTES > options.dirty_min
+        && heap->n_dirty * 100 > heap->n_units * options.dirty_percent)
+        for (struct superblock *s = heap->superblocks; s != NULL; s = s->next)
+            purge(heap, s, true);
+}
+
+static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n, bool anywhere)
+{
+    size_t at = superblock_find(sb, n, (size_t)sb->first_unit + !anywhere);
+    if (at == sb->n_units)
+        return NULL;
+    heap->n_empty -= superblock_is_empty(sb);
+    heap->n_dirty -= sb->n_dirty;
+    struct slab *slab = superblock_take(sb, at, n);
+    heap->n_dirty += sb->n_dirty;
+    heap->n_units += n;
+    bucket_update(heap, sb);
+    return slab;
+}
+
+static struct slab *take_from_buckets(struct heap *heap, size_t n, bool anywhere)
+{
+    for (size_t bucket = log2_floor(n) + 1; bucket < N_BUCKETS; bucket++) {
+        struct superblock *sb = heap->buckets[bucket];
+        for (size_t i = 0; sb != NULL && i < N_CANDIDATES; i++, sb = sb->bucket_next) {
+            struct slab *slab = take_from(heap, sb, n, anywhere);
+            if (slab != NULL)
+                return slab;
+        }
+    }
+    return NULL;
+}
+
+struct slab *supply_take(struct heap *heap, size_t n, bool anywhere)
+{
+    struct slab *slab = take_from_buckets(heap, n, anywhere);
+    if (slab != NULL)
+        return slab;
+    struct superblock *sb = pool_take();
+    if (sb == NULL && thread_adopt(heap)) {
+        slab = take_from_buckets(heap, n, anywhere);
+        if (slab != NULL)
+            return slab;
+    }
+    if (sb == NULL)
+        sb = superblock_create();
+    if (sb == NULL)
+        return NULL;
+    supply_link(heap, sb);
+    return take_from(heap, sb, n, anywhere);
+}
+
+void supply_give(struct heap *heap, struct slab *slab)
+{
+    struct superblock *sb = superblock_of((uintptr_t)slab);
+    heap->n_dirty -= sb->n_dirty;
+    heap->n_units -= slab->n_units;
+    superblock_give(sb, slab);
+    heap->n_dirty += sb->n_dirty;
+    consider_purge(heap, sb);
+    bucket_update(heap, sb);
+    if (!superblock_is_empty(sb))
+        return;
+    heap->n_empty++;
+    if (heap->n_empty > options.empty_superblocks) {
+        supply_unlink(heap, sb);
+        pool_give(sb);
+    }
+}
+
+bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units)
+{
+    struct superblock *sb = superblock_of((uintptr_t)slab);
+    size_t n_old = slab->n_units;
+    size_t n_dirty = sb->n_dirty;
+    if (n_units > n_old && !superblock_grow_run(sb, slab, n_units - n_old))
+        return false;
+    if (n_units < n_old)
+        superblock_shrink_run(sb, slab, n_old - n_units);
+    heap->n_units += n_units - n_old;
+    heap->n_dirty += sb->n_dirty - n_dirty;
+    if (n_units < n_old)
+        consider_purge(heap, sb);
+    bucket_update(heap, sb);
+    return true;
+}
+
+void supply_purge(struct heap *heap, uint64_t now_ms)
+{
+    bool again = false;
+    for (struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next) {
+        if (sb->n_dirty > 0)
+            purge(heap, sb, false);
+        again = again || sb->n_dirty > 0;
+    }
+    heap->purge_ms = again ? now_ms + options.purge_delay : 0;
+}
+
+void supply_purge_all(struct heap *heap)
+{
+    for (struct superblock *sb = heap->superblocks, *next; sb != NULL; sb = next) {
+        next = sb->next;
+        purge(heap, sb, true);
+        if (superblock_is_empty(sb)) {
+            supply_unlink(heap, sb);
+            pool_give(sb);
+        }
+    }
+}
+
+bool supply_is_valid(const struct heap *heap)
+{
+    size_t n = 0;
+    size_t n_empty = 0;
+    size_t n_units = 0;
+    size_t n_dirty = 0;
+    for (const struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next) {
+        if (superblock_owner(sb) != heap || owner_at((uintptr_t)sb) != heap->number
+            || sb->bucket != bucket_of(sb) || !superblock_is_valid(sb))
+            return false;
+        n++;
+        n_empty += superblock_is_empty(sb);
+        n_units += units_in_use(sb);
+        n_dirty += sb->n_dirty;
+    }
+    size_t n_bucketed = 0;
+    for (size_t bucket = 0; bucket < N_BUCKETS; bucket++)
+        for (const struct superblock *sb = heap->buckets[bucket]; sb != NULL; sb = sb->bucket_next)
+            n_bucketed += sb->bucket == bucket;
+    return n == heap->n_superblocks && n_bucketed == n && n_empty == heap->n_empty
+        && n_units == heap->n_units && n_dirty == heap->n_dirty;
+}

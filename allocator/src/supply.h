@@ -1,0 +1,33 @@
+/* supply.h - where a heap's units come from: its superblocks, the pool, orphans, the system. */
+#ifndef EXGEN_SUPPLY_H
+#define EXGEN_SUPPLY_H
+
+#include "heap.h"
+
+/* `n` units of one superblock as a slab without class; `anywhere` if the slab
+ * may start right behind the head.  NULL if out of memory. */
+struct slab *supply_take(struct heap *heap, size_t n, bool anywhere);
+
+/* Give the units of an empty slab back. */
+void supply_give(struct heap *heap, struct slab *slab);
+
+/* Resize a block with units of its own in place; false if it cannot be. */
+bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units);
+
+/* Make heap_tick look for memory to give back after purge_delay. */
+void supply_schedule_purge(struct heap *heap);
+
+/* Give memory of this heap back to the system that was free since the last look;
+ * purge_ms is then the time of the next look, or 0. */
+void supply_purge(struct heap *heap, uint64_t now_ms);
+
+/* Give all free memory of the heap back at once. */
+void supply_purge_all(struct heap *heap);
+
+/* Add or remove a whole superblock with whatever slabs are in it. */
+void supply_link(struct heap *heap, struct superblock *sb);
+void supply_unlink(struct heap *heap, struct superblock *sb);
+
+bool supply_is_valid(const struct heap *heap);
+
+#endif

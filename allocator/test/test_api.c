@@ -1,0 +1,211 @@
+/* test_api.c - the libc surface keeps the rules of C23, POSIX and glibc.
+ *
+ * Linked with the real library under its standard names, both flavours.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exgen.h"
+#include "test.h"
+
+void free_sized(void *block, size_t size);
+void free_aligned_sized(void *block, size_t alignment, size_t size);
+
+/* Sizes no compiler may see through. */
+static volatile size_t too_large = (size_t)PTRDIFF_MAX + 1;
+static volatile size_t most = SIZE_MAX;
+
+static void size_zero_gives_distinct_blocks(void)
+{
+    char *a = malloc(0);
+    char *b = calloc(0, 5);
+    char *c = realloc(NULL, 0);
+    EXPECT(a != NULL && b != NULL && c != NULL && a != b && b != c && a != c);
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void realloc_to_zero_frees(void)
+{
+    void *p = malloc(10);
+    EXPECT(realloc(p, most - SIZE_MAX) == NULL);
+}
+
+static void too_large_is_enomem(void)
+{
+    void *keep = malloc(10);
+    errno = 0;
+    EXPECT(malloc(too_large) == NULL && errno == ENOMEM);
+    errno = 0;
+    EXPECT(calloc(most / 2, 3) == NULL && errno == ENOMEM);
+    errno = 0;
+    EXPECT(calloc(too_large, 1) == NULL && errno == ENOMEM);
+    errno = 0;
+    EXPECT(realloc(keep, too_large) == NULL && errno == ENOMEM);
+    errno = 0;
+    EXPECT(reallocarray(keep, most / 2, 3) == NULL && errno == ENOMEM);
+    errno = 0;
+    EXPECT(aligned_alloc(4096, too_large) == NULL && errno == ENOMEM);
+    errno = 0;
+    EXPECT(memalign(64, most) == NULL && errno == ENOMEM);
+    errno = 0;
+    EXPECT(valloc(most) == NULL && errno == ENOMEM);
+    errno = 0;
+    EXPECT(pvalloc(most) == NULL && errno == ENOMEM);
+    free(keep);
+}
+
+static void posix_memalign_returns_its_errors(void)
+{
+    void *p = &p;
+    errno = 77;
+    EXPECT(posix_memalign(&p, 3, 10) == EINVAL && p == &p);
+    EXPECT(posix_memalign(&p, 4, 10) == EINVAL && p == &p);
+    EXPECT(posix_memalign(&p, 0, 10) == EINVAL && p == &p);
+    EXPECT(posix_memalign(&p, 64, too_large) == ENOMEM && p == &p);
+    EXPECT(errno == 77);
+    EXPECT(posix_memalign(&p, 64, 10) == 0 && (uintptr_t)p % 64 == 0);
+    free(p);
+}
+
+static void bad_alignment_is_einval(void)
+{
+    errno = 0;
+    EXPECT(exgen_aligned_alloc(48, 10) == NULL && errno == EINVAL);
+    errno = 0;
+    EXPECT(exgen_aligned_alloc(0, 10) == NULL && errno == EINVAL);
+    static volatile size_t odd = 48;
+    void *p = memalign(odd, 10); /* rounded up, as in glibc */
+    EXPECT(p != NULL && (uintptr_t)p % 64 == 0);
+    free(p);
+}
+
+static void every_alignment_is_kept(void)
+{
+    for (size_t alignment = 8; alignment <= (size_t)1 << 24; alignment *= 2)
+        for (size_t size = 1; size < 300000; size = size * 3 + 1) {
+            char *p = aligned_alloc(alignment, size);
+            EXPECT(p != NULL && (uintptr_t)p % alignment == 0);
+            EXPECT(malloc_usable_size(p) >= size);
+            p[0] = p[size - 1] = 1;
+            free_aligned_sized(p, alignment, size);
+        }
+    for (size_t size = 0; size < 5000; size++) {
+        void *p = malloc(size);
+        EXPECT((uintptr_t)p % 16 == 0);
+        free_sized(p, size);
+    }
+}
+
+static void page_functions_round(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *p = valloc(10);
+    void *q = pvalloc(10);
+    EXPECT((uintptr_t)p % page == 0 && (uintptr_t)q % page == 0);
+    EXPECT(malloc_usable_size(q) >= page);
+    free(p);
+    free(q);
+}
+
+static void errno_survives_free(void)
+{
+    void *small = malloc(10);
+    void *run = malloc(100000);
+    void *large = malloc(20000000);
+    errno = 77;
+    free(small);
+    free(run);
+    free(large);
+    free(NULL);
+    EXPECT(errno == 77);
+}
+
+static void realloc_keeps_contents(void)
+{
+    size_t size = 1;
+    unsigned char *p = malloc(size);
+    p[0] = 0;
+    while (size < 5000000) {
+        size_t larger = size + size / 3 + 1;
+        p = realloc(p, larger);
+        EXPECT(p != NULL);
+        for (size_t i = 0; i < size; i += 1 + i / 64)
+            EXPECT(p[i] == (unsigned char)(i * 7));
+        for (size_t i = 0; i < larger; i++)
+            p[i] = (unsigned char)(i * 7);
+        size = larger;
+    }
+    while (size > 1) {
+        size = size / 3 + size / 4;
+        p = realloc(p, size);
+        EXPECT(p != NULL);
+        for (size_t i = 0; i < size; i += 1 + i / 64)
+            EXPECT(p[i] == (unsigned char)(i * 7));
+    }
+    free(p);
+}
+
+static void calloc_is_zero_when_memory_is_used_again(void)
+{
+    static const size_t sizes[] = {1, 100, 1000, 1500, 5000, 30000, 100000, 400000, 600000, 3000000};
+    for (size_t round = 0; round < 3; round++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            unsigned char *p = calloc(1, sizes[i]);
+            EXPECT(p != NULL);
+            for (size_t k = 0; k < sizes[i]; k++)
+                EXPECT(p[k] == 0);
+            memset(p, 255, malloc_usable_size(p));
+            free(p);
+        }
+}
+
+static void configuration_can_be_read_back(void)
+{
+    char json[4096];
+    size_t length = exgen_config_json(json, sizeof json);
+    EXPECT(length > 100 && length == strlen(json));
+    EXPECT(strncmp(json, "{\"library\":\"exgen", 17) == 0);
+    EXPECT(strstr(json, "\"options\":{\"superblock_size\":") != NULL);
+    EXPECT(exgen_config_json(json, 10) == length && strlen(json) == 9);
+}
+
+static void statistics_count_blocks(void)
+{
+    struct exgen_stats before;
+    struct exgen_stats after;
+    exgen_get_stats(&before, sizeof before);
+    void *small = malloc(100);
+    void *large = malloc(10000000);
+    exgen_get_stats(&after, sizeof after);
+    EXPECT(after.n_blocks == before.n_blocks + 1);
+    EXPECT(after.block_bytes == before.block_bytes + malloc_usable_size(small));
+    EXPECT(after.n_large == before.n_large + 1);
+    EXPECT(after.large_bytes >= before.large_bytes + 10000000);
+    free(small);
+    free(large);
+    EXPECT(exgen_validate_heap());
+}
+
+int main(void)
+{
+    EXPECT((void *)malloc != (void *)0 && malloc_usable_size(NULL) == 0);
+    size_zero_gives_distinct_blocks();
+    realloc_to_zero_frees();
+    too_large_is_enomem();
+    posix_memalign_returns_its_errors();
+    bad_alignment_is_einval();
+    every_alignment_is_kept();
+    page_functions_round();
+    errno_survives_free();
+    realloc_keeps_contents();
+    calloc_is_zero_when_memory_is_used_again();
+    configuration_can_be_read_back();
+    statistics_count_blocks();
+    return test_passed();
+}

@@ -1,0 +1,75 @@
+"""The README tells the truth: option table, length of the fast paths, JSON list.
+
+test_documents.py README EXGEN_OPTIONS LIBEXGEN.  The table between the markers in the
+README must be what exgen-options prints; the instruction counts stated there
+must be those of the library's code (x86-64, gcc, release build).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+
+def output_of(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def instructions_of_common_path(disassembly: str, function: str) -> int:
+    """Count instructions from the entry of `function` to its first ret."""
+    body = disassembly.split(f"<{function}>:\n")[1].split("\n\n")[0]
+    count = 0
+    for line in body.splitlines():
+        count += 1
+        if re.search(r"\tret", line):
+            return count
+    raise ValueError(f"{function} has no ret")
+
+
+def check_table(readme: str, tool: str) -> None:
+    table = readme.split("<!-- options: begin -->\n")[1].split("<!-- options: end -->")[0]
+    assert table.strip() == output_of(tool, "markdown").strip(), "README: run exgen-options markdown"
+
+
+def check_json(tool: str) -> None:
+    listed = json.loads(output_of(tool, "json"))
+    assert listed["format"] == 1
+    names = [o["name"] for o in listed["options"]]
+    assert len(names) == len(set(names)) > 20
+    for option in listed["options"]:
+        assert option["effect"] and option["kind"] in {"number", "flag", "choice"}
+        if option["kind"] == "number":
+            assert option["low"] <= option["default"] <= option["high"]
+        if option["kind"] == "choice":
+            assert option["default"] in option["choices"]
+
+
+def check_fast_paths(readme: str, library: str) -> None:
+    if shutil.which("objdump") is None or "x86-64" not in output_of("objdump", "-f", library):
+        print("no objdump for x86-64: instruction counts not checked")
+        return
+    if b"clang" in Path(library).read_bytes():
+        print("not built by gcc: instruction counts not checked")
+        return
+    code = output_of("objdump", "-d", "--no-show-raw-insn", library)
+    for function, symbol in (("malloc", "exgen_malloc"), ("free", "cfree")):
+        stated = int(re.search(rf"`{function}`: (\d+) instructions", readme).group(1))
+        counted = instructions_of_common_path(code, symbol)
+        assert counted <= stated, f"{function}: {counted} instructions, README says {stated}"
+
+
+def main() -> int:
+    readme = Path(sys.argv[1]).read_text()
+    check_table(readme, sys.argv[2])
+    check_json(sys.argv[2])
+    check_fast_paths(readme, sys.argv[3])
+    print("passed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+/* test_oom.c - whichever call to the system fails, the heap stays whole.
+ *
+ * The linker sends mmap and its relatives to the wrappers below (--wrap).  A
+ * fixed story of allocations runs with the n-th call failing, for n = 1, 2,
+ * ... until one run sees no failure; then with every call from the n-th on
+ * failing.  After each, in a child of its own: the heap is valid, old contents
+ * are kept, and nothing is in use after all is freed.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "child.h"
+#include "exgen.h"
+#include "test.h"
+
+enum { N_BLOCKS = 160 };
+
+/* The calls that fail: [first_failure, last_failure]; counted from 1, in the child. */
+static size_t n_calls;
+static size_t first_failure = SIZE_MAX;
+static size_t last_failure;
+
+/* What the next child is to suffer. */
+static size_t planned_failure;
+static size_t planned_length;
+static size_t n_failures;
+
+static int fails(void)
+{
+    n_calls++;
+    if (n_calls < first_failure || n_calls > last_failure)
+        return 0;
+    n_failures++;
+    errno = ENOMEM;
+    return 1;
+}
+
+void *__real_mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset);
+int __real_munmap(void *start, size_t bytes);
+int __wrap_munmap(void *start, size_t bytes);
+int __real_madvise(void *start, size_t bytes, int advice);
+int __wrap_madvise(void *start, size_t bytes, int advice);
+void *__real_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...);
+void *__wrap_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...);
+
+void *__wrap_mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset)
+{
+    return fails() ? MAP_FAILED : __real_mmap(start, bytes, protection, flags, file, offset);
+}
+
+int __wrap_munmap(void *start, size_t bytes)
+{
+    return fails() ? -1 : __real_munmap(start, bytes);
+}
+
+int __wrap_madvise(void *start, size_t bytes, int advice)
+{
+    return fails() ? -1 : __real_madvise(start, bytes, advice);
+}
+
+void *__wrap_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    void *to = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) ? va_arg(arguments, void *) : NULL;
+    va_end(arguments);
+    return fails() ? MAP_FAILED : __real_mremap(start, old_bytes, new_bytes, flags, to);
+}
+
+static unsigned char *blocks[N_BLOCKS];
+static size_t sizes[N_BLOCKS];
+
+static size_t size_of_step(size_t i)
+{
+    static const size_t pattern[] = {24, 200, 3000, 20000, 90000, 300000, 900000, 64, 5000, 1500};
+    return pattern[i % 10] + i;
+}
+
+static void fill(size_t i)
+{
+    blocks[i][0] = blocks[i][sizes[i] - 1] = (unsigned char)i;
+}
+
+static void allocate_step(size_t i)
+{
+    sizes[i] = size_of_step(i);
+    errno = 0;
+    blocks[i] = i % 7 == 3 ? exgen_memalign(65536, sizes[i]) : exgen_malloc(sizes[i]);
+    if (blocks[i] != NULL)
+        fill(i);
+    else
+        EXPECT(errno == ENOMEM);
+}
+
+static void resize_step(size_t i)
+{
+    size_t size = sizes[i] * 3 / 2;
+    if (blocks[i] == NULL)
+        return;
+    unsigned char *p = exgen_realloc(blocks[i], size);
+    unsigned char *q = p != NULL ? p : blocks[i];
+    EXPECT(q[0] == (unsigned char)i && q[sizes[i] - 1] == (unsigned char)i);
+    if (p != NULL) {
+        blocks[i] = p;
+        sizes[i] = size;
+        fill(i);
+    }
+}
+
+static uint64_t story(void)
+{
+    n_calls = 0;
+    first_failure = planned_failure;
+    last_failure = planned_length == SIZE_MAX ? SIZE_MAX : planned_failure + planned_length - 1;
+    for (size_t i = 0; i < N_BLOCKS; i++) {
+        allocate_step(i);
+        if (i >= 40 && i % 3 == 0)
+            resize_step(i - 40);
+        if (i >= 50 && i % 2 == 0) {
+            exgen_free(blocks[i - 50]);
+            blocks[i - 50] = NULL;
+        }
+    }
+    EXPECT(exgen_validate_heap());
+    first_failure = SIZE_MAX;
+    EXPECT(exgen_malloc(2000000) != NULL || n_failures == 0);
+    for (size_t i = 0; i < N_BLOCKS; i++) {
+        EXPECT(blocks[i] == NULL || blocks[i][sizes[i] - 1] == (unsigned char)i);
+        exgen_free(blocks[i]);
+    }
+    exgen_purge();
+    EXPECT(exgen_validate_heap());
+    EXPECT(exgen_check_leaks(0) <= 1);
+    return n_failures;
+}
+
+static void run_until_nothing_fails(size_t length, const char *conf)
+{
+    for (size_t n = 1;; n++) {
+        planned_failure = n;
+        planned_length = length;
+        struct outcome o = run_in_child(story, conf);
+        if (o.status != 0)
+            fprintf(stderr, "call %zu failing, %zu long, conf %s: %s", n, length, conf, o.output);
+        EXPECT(o.status == 0);
+        if (o.value == 0)
+            return;
+        EXPECT(n < 5000);
+    }
+}
+
+int main(void)
+{
+    run_until_nothing_fails(1, "");
+    run_until_nothing_fails(3, "purge_delay:0");
+    run_until_nothing_fails(SIZE_MAX, "pool_superblocks:0,large_cache_count:0");
+    return test_passed();
+}

@@ -1,0 +1,40 @@
+/* test_size_class.c - the class tables are tight for every spacing. */
+#include "size_class.h"
+#include "superblock.h"
+#include "test.h"
+
+static void check_spacing(const struct options *o)
+{
+    static struct size_classes c;
+    size_t n_units = o->superblock_size / UNIT_BYTES;
+    c = (struct size_classes){0};
+    size_class_init(&c, o, n_units);
+    EXPECT(size_classes_are_valid(&c));
+    EXPECT(c.n_classes <= N_CLASSES_MAX);
+    for (size_t i = 0; i < c.n_classes; i++) {
+        const struct size_class *of = &c.of[i];
+        EXPECT(of->block_bytes % of->alignment == 0 && of->alignment >= 16);
+        EXPECT(of->carve_blocks >= 1 && of->n_units >= 1);
+        EXPECT(n_units == 1 || of->n_units < n_units);
+    }
+}
+
+int main(void)
+{
+    struct text ignored = {NULL, 0, 0};
+    struct options o;
+    for (uint64_t quantum = 16; quantum <= 128; quantum *= 2)
+        for (uint64_t steps = 1; steps <= 8; steps *= 2)
+            for (uint64_t coarse = 1; coarse <= 16; coarse *= 2)
+                for (uint64_t small = 1024; small <= 32768; small *= 2)
+                    for (uint64_t superblock = 16384; superblock <= 8388608; superblock *= 8) {
+                        options_parse(&o, "", &ignored);
+                        o.quantum = quantum;
+                        o.class_steps = steps;
+                        o.coarse_steps = coarse;
+                        o.small_max = small;
+                        o.superblock_size = superblock;
+                        check_spacing(&o);
+                    }
+    return test_passed();
+}

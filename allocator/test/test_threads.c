@@ -1,0 +1,191 @@
+/* test_threads.c - memory that crosses threads comes back and does not pile up. */
+#include <pthread.h>
+#include <string.h>
+
+#include "exgen.h"
+#include "heap.h"
+#include "test.h"
+
+enum { N_ROUNDS = 200, N_BLOCKS = 2000, N_GENERATIONS = 300 };
+
+static struct exgen_stats stats(void)
+{
+    struct exgen_stats s;
+    exgen_get_stats(&s, sizeof s);
+    return s;
+}
+
+static void run_thread(void *(*function)(void *), void *argument)
+{
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, function, argument) == 0);
+    EXPECT(pthread_join(thread, NULL) == 0);
+}
+
+/* --- producer and consumer --- */
+
+static void *blocks[N_BLOCKS];
+static pthread_barrier_t turn;
+
+static void *consume(void *unused)
+{
+    for (size_t round = 0; round < N_ROUNDS; round++) {
+        pthread_barrier_wait(&turn);
+        for (size_t i = 0; i < N_BLOCKS; i++)
+            exgen_free(blocks[i]);
+        pthread_barrier_wait(&turn);
+    }
+    return unused;
+}
+
+static void producer_gets_its_memory_back(void)
+{
+    pthread_t consumer;
+    size_t early = 0;
+    pthread_barrier_init(&turn, NULL, 2);
+    EXPECT(pthread_create(&consumer, NULL, consume, NULL) == 0);
+    for (size_t round = 0; round < N_ROUNDS; round++) {
+        for (size_t i = 0; i < N_BLOCKS; i++) {
+            blocks[i] = exgen_malloc(16 + i % 500);
+            EXPECT(blocks[i] != NULL);
+            memset(blocks[i], 1, 16);
+        }
+        pthread_barrier_wait(&turn);
+        pthread_barrier_wait(&turn);
+        if (round == 10)
+            early = stats().mapped_bytes;
+    }
+    EXPECT(pthread_join(consumer, NULL) == 0);
+    EXPECT(stats().mapped_bytes <= early);
+}
+
+/* --- threads that come and go --- */
+
+static void *left[N_GENERATIONS];
+
+/* Leave one block behind, free the one of ten generations ago. */
+static void *live_and_die(void *argument)
+{
+    size_t generation = (size_t)(uintptr_t)argument;
+    void *own[100];
+    for (size_t i = 0; i < 100; i++) {
+        own[i] = exgen_malloc(1000 + i * 37);
+        EXPECT(own[i] != NULL);
+    }
+    for (size_t i = 1; i < 100; i++)
+        exgen_free(own[i]);
+    left[generation] = own[0];
+    if (generation >= 10)
+        exgen_free(left[generation - 10]);
+    return NULL;
+}
+
+static void thread_churn_does_not_grow(void)
+{
+    size_t early = 0;
+    for (size_t generation = 0; generation < N_GENERATIONS; generation++) {
+        run_thread(live_and_die, (void *)(uintptr_t)generation);
+        if (generation == 30)
+            early = stats().mapped_bytes;
+    }
+    EXPECT(stats().mapped_bytes <= early + layout.bytes);
+    for (size_t i = N_GENERATIONS - 10; i < N_GENERATIONS; i++)
+        exgen_free(left[i]);
+}
+
+/* --- orphans --- */
+
+static void *take_4_mib(void *where)
+{
+    void **taken = where;
+    for (size_t i = 0; i < 4096; i++)
+        taken[i] = exgen_malloc(1024);
+    return NULL;
+}
+
+static void memory_of_the_dead_is_used_again(void)
+{
+    static void *taken[4096];
+    run_thread(take_4_mib, taken);
+    for (size_t i = 0; i < 4096; i++)
+        if (i % 64 != 0)
+            exgen_free(taken[i]);
+    exgen_purge();
+    size_t before = stats().mapped_bytes;
+    static void *mine[3500];
+    for (size_t i = 0; i < 3500; i++)
+        mine[i] = exgen_malloc(1024);
+    EXPECT(stats().mapped_bytes <= before + layout.bytes);
+    EXPECT(exgen_validate_heap());
+    for (size_t i = 0; i < 3500; i++)
+        exgen_free(mine[i]);
+    for (size_t i = 0; i < 4096; i += 64)
+        exgen_free(taken[i]);
+}
+
+/* --- a thread-specific destructor that allocates after ours ran --- */
+
+static pthread_key_t late_key;
+
+static void late_destructor(void *block)
+{
+    exgen_free(block);
+    exgen_free(exgen_malloc(100));
+}
+
+static void *use_late_key(void *unused)
+{
+    exgen_free(exgen_malloc(1));
+    pthread_setspecific(late_key, exgen_malloc(50));
+    return unused;
+}
+
+static void late_destructors_may_allocate(void)
+{
+    EXPECT(pthread_key_create(&late_key, late_destructor) == 0);
+    for (size_t i = 0; i < 10; i++)
+        run_thread(use_late_key, NULL);
+}
+
+/* --- more threads than owner numbers --- */
+
+static pthread_barrier_t all_here;
+
+static void *allocate_among_many(void *unused)
+{
+    void *p = exgen_malloc(100);
+    pthread_barrier_wait(&all_here);
+    exgen_free(p);
+    exgen_free(exgen_malloc(3000));
+    EXPECT(exgen_validate_heap());
+    return unused;
+}
+
+static void more_threads_than_numbers(void)
+{
+    enum { N_THREADS = 300 };
+    static pthread_t threads[N_THREADS];
+    pthread_attr_t small_stack;
+    pthread_attr_init(&small_stack);
+    pthread_attr_setstacksize(&small_stack, 131072);
+    pthread_barrier_init(&all_here, NULL, N_THREADS);
+    for (size_t i = 0; i < N_THREADS; i++)
+        EXPECT(pthread_create(&threads[i], &small_stack, allocate_among_many, NULL) == 0);
+    for (size_t i = 0; i < N_THREADS; i++)
+        EXPECT(pthread_join(threads[i], NULL) == 0);
+}
+
+int main(void)
+{
+    exgen_free(exgen_malloc(1));
+    producer_gets_its_memory_back();
+    thread_churn_does_not_grow();
+    memory_of_the_dead_is_used_again();
+    late_destructors_may_allocate();
+    more_threads_than_numbers();
+    exgen_purge();
+    EXPECT(exgen_validate_heap());
+    EXPECT(exgen_check_leaks(1) == 0);
+    EXPECT(stats().n_orphans == 0);
+    return test_passed();
+}
