@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 600
 BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-native test-sanitized test-fuzz test-python test-benchmarks \
+.PHONY: help demo test test-native test-allocator test-sanitized test-fuzz test-python test-benchmarks \
         lint bench fuzz develop native wheel clean
 
 help: ## show this list
@@ -56,10 +56,16 @@ wheel: $(TEST_DEPENDENCIES) ## build the wheel into dist/
 
 # --- tests: everything CI runs -----------------------------------------------
 
-test: test-native test-sanitized test-fuzz test-benchmarks test-python ## run all tests
+test: test-native test-allocator test-sanitized test-fuzz test-benchmarks test-python ## run all tests
 
 test-native: native ## C tests, built by gcc
 	ctest --test-dir $(BUILD)/develop --output-on-failure --no-tests=error
+
+test-allocator: $(BUILD)/.packages-build ## tests of exgen, which builds alone
+	@cmake -S allocator -B $(BUILD)/allocator -G Ninja > $(BUILD)/allocator.log \
+	    || { cat $(BUILD)/allocator.log; exit 1; }
+	cmake --build $(BUILD)/allocator
+	ctest --test-dir $(BUILD)/allocator --output-on-failure --no-tests=error --parallel 2
 
 test-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## C tests, built by clang with ASan and UBSan
 	@cmake -S . -B $(BUILD)/sanitized -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
