@@ -404,6 +404,12 @@ def test_the_quota_keeps_the_members_that_matter_most(tmp_path: Path) -> None:
     assert chosen <= {0, *(trial.number for trial in front(trials))}
 
 
+def test_one_objective_with_a_quota_for_the_baseline_alone(tmp_path: Path) -> None:
+    run(tmp_path, synthetic.record(objectives=("mean_heap",), budget=10, recheck_share=0.1))
+
+    assert {0} == {recheck.trial for recheck in stored(tmp_path)[1]}
+
+
 def test_no_share_no_recheck(tmp_path: Path) -> None:
     run(tmp_path, synthetic.record(recheck_share=0.0))
 

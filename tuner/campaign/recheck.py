@@ -79,13 +79,13 @@ def _is_default_of(trial: Trial, allocator: str) -> bool:
 
 def _most_valuable(members: list[Trial], n: int) -> list[Trial]:
     """Return the `n` members with the greatest share of the hypervolume, by number."""
-    if len(members) <= n:
-        return members
+    if n <= 0 or len(members) <= n:
+        return members[: max(n, 0)]
     import moocore  # noqa: PLC0415 - only needed for a large front
 
     points = np.log1p(points_of(members))
     # Slightly beyond the worst, so that the ends of the front count.
     reference = points.max(axis=0) + 0.1 * np.ptp(points, axis=0) + 1e-9
     shares = moocore.hv_contributions(points, ref=reference)
-    order = np.argsort(-shares, kind="stable")[: max(n, 0)]
+    order = np.argsort(-shares, kind="stable")[:n]
     return [members[index] for index in sorted(order.tolist())]
