@@ -76,7 +76,8 @@ OBJECTIVES: Mapping[str, Objective] = {
             "99th percentile latency",
             lambda m: m.p99_latency_ns,
             is_repeatable=False,
-            missing='latency needs free-running threads; set threads = "free" under [emulation]',
+            missing="this campaign measured no latency; name p99_latency among its objectives, "
+            'or set threads = "free" under [emulation]',
         ),
     )
 }
