@@ -10,6 +10,7 @@ import pytest
 
 from tests.doubles.traces import write_mixed_trace
 from tuner.cli.main import run
+from tuner.errors import SettingError, SpecError
 
 pytestmark = pytest.mark.end_to_end
 
@@ -112,3 +113,29 @@ def test_missing_or_damaged_trace_is_told(
         code, _, err = emulate(capsys, path)
         assert code == 5
         assert path.name in err
+
+
+def test_a_trace_that_was_cut_off_is_told(
+    capsys: pytest.CaptureFixture[str], trace: Path, tmp_path: Path
+) -> None:
+    whole = write_mixed_trace(tmp_path / "whole.trace", 1, 200_000).read_bytes()
+    cut = tmp_path / "cut.trace"
+    cut.write_bytes(whole[: len(whole) // 2])
+
+    code, _, err = emulate(capsys, cut)
+    assert code == 0
+    assert f"{cut}: the file was cut off" in err
+    assert not emulate(capsys, trace)[2]
+
+
+def test_a_refused_setting_is_named_once(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
+    words = ("-a", "jemalloc", "-s", "lg_extent_max_active_fit=99999")
+    code, _, err = emulate(capsys, trace, *words)
+    assert code == SettingError.exit_code
+    assert err.count("jemalloc lg_extent_max_active_fit=99999") == 1
+
+
+def test_a_core_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
+    code, _, err = emulate(capsys, trace, "--cpu", "9999")
+    assert code == SpecError.exit_code
+    assert "--cpu 9999" in err

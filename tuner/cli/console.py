@@ -23,6 +23,23 @@ def stdout_console(table: Table | None = None) -> Console:
     return Console(width=width_for(table), highlight=False)
 
 
+def tell_if_cut_off(trace: Path) -> None:
+    """Say on standard error that a trace lacks the end of its program's run, if it does.
+
+    Raises:
+        TraceError: the trace cannot be read.
+    """
+    from tuner.workload.trace import Trace
+
+    with Trace(trace) as opened:
+        if not opened.totals.is_complete:
+            print(
+                f"malloc-tuner: {trace}: the file was cut off; "
+                "what follows covers its readable part only",
+                file=sys.stderr,
+            )
+
+
 def print_or_write(text: str, output: Path | None, *, executable: bool = False) -> None:
     """Print a finished text, or write it to a file.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -111,11 +112,16 @@ def emulate(
 ) -> None:
     """Evaluate a configuration, the allocator's default and glibc's default."""
     from tuner.allocators import get_allocator
+    from tuner.cli.console import tell_if_cut_off
     from tuner.measure.calibration import load_calibration
     from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
     from tuner.records import Configuration, Status, unique_configurations
     from tuner.units import parse_duration
 
+    if cpu is not None and cpu not in os.sched_getaffinity(0):
+        allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        message = f"--cpu {cpu}: not a core this process may use; allowed: {allowed}"
+        raise SpecError(message)
     adapter = get_allocator(allocator)
     pairs = parse_settings(settings or [])
     installation = adapter.locate()
@@ -131,13 +137,15 @@ def emulate(
         baseline = get_allocator(_BASELINE)
         allocators[_BASELINE] = (baseline, baseline.locate())
     emulation = Emulation(trace, allocators, load_calibration(), options)
+    tell_if_cut_off(trace)
     evaluator = EmulatorEvaluator(emulation)
     columns = []
     wanted = [asked, Configuration(adapter.name), Configuration(_BASELINE)]
     for configuration in unique_configurations(wanted):
         evaluation = evaluator.evaluate(configuration, cpu)
         if configuration == asked and evaluation.status is not Status.OK:
-            message = f"{asked}: {evaluation.reason}"
+            reason = (evaluation.reason or "").removeprefix(f"{asked}: ")
+            message = f"{asked}: {reason}"
             raise _ERRORS[evaluation.status.value](message)
         columns.append(_Column(configuration, evaluation))
     _print(emulation, columns, as_json=as_json)
