@@ -407,6 +407,15 @@ def test_jemalloc_settings_agree_only_when_mallctl_says_so(
     assert agrees == (problems(report, "jemalloc", **settings) == [])
 
 
+def test_a_setting_is_searched_only_where_the_library_knows_it() -> None:
+    """Debian 13's mimalloc 3.0.1 has no smallest piece to purge yet."""
+    file = get_allocator("mimalloc").file
+    with pytest.raises(ValueError, match="no setting minimal_purge_size"):
+        file.find("minimal_purge_size", "3.0.1")
+    assert file.find("minimal_purge_size", "3.2.6").name == "minimal_purge_size"
+    assert file.find("page_full_retain", "3.0.1").name == "page_full_retain"
+
+
 def test_slabs_are_compared_bin_by_bin() -> None:
     blocks = recorded("jemalloc").of("jemalloc")["bin_block_bytes"]
     slabs = [expected_slab(block, 4, 4096) for block in blocks]
