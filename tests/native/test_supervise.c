@@ -16,8 +16,9 @@
 
 extern char **environ;
 
+#define MIB (1 << 20)
+
 enum {
-    MIB = 1 << 20,
     ROOM = 32768,
     N_ARGS = 24
 };
