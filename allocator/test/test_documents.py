@@ -21,18 +21,19 @@ def output_of(*command: str) -> str:
 
 def instructions_of_common_path(disassembly: str, function: str) -> int:
     """Count instructions from the entry of `function` to its first ret."""
-    body = disassembly.split(f"<{function}>:\n")[1].split("\n\n")[0]
-    count = 0
-    for line in body.splitlines():
-        count += 1
+    body = disassembly.split(f"<{function}>:\n")[1].split("\n\n", maxsplit=1)[0]
+    for count, line in enumerate(body.splitlines(), start=1):
         if re.search(r"\tret", line):
             return count
     raise ValueError(f"{function} has no ret")
 
 
 def check_table(readme: str, tool: str) -> None:
-    table = readme.split("<!-- options: begin -->\n")[1].split("<!-- options: end -->")[0]
-    assert table.strip() == output_of(tool, "markdown").strip(), "README: run exgen-options markdown"
+    after_begin = readme.split("<!-- options: begin -->\n")[1]
+    table = after_begin.split("<!-- options: end -->", maxsplit=1)[0]
+    assert table.strip() == output_of(tool, "markdown").strip(), (
+        "README: run exgen-options markdown"
+    )
 
 
 def check_json(tool: str) -> None:

@@ -81,17 +81,39 @@ CASES = [
     Case("python3", [sys.executable, "a.py"]),
     Case("python3 with threads", [sys.executable, "t.py"], has_threads=True),
     Case("sqlite3", ["sqlite3", ":memory:", ".read a.sql"]),
-    Case("gs", ["gs", "-q", "-dNOPAUSE", "-dBATCH", "-sDEVICE=ppmraw", "-r40", "-sOutputFile=-", "a.ps"]),
-    Case("git", ["bash", "-c", "git init -q r && cd r && git config user.email a@b && git config user.name n"
-                 " && seq 5000 > f && git add f && GIT_AUTHOR_DATE=2001-01-01T00:00:00Z GIT_COMMITTER_DATE=2001-01-01T00:00:00Z"
-                 " git commit -qm one && git log --stat && cd .. && rm -rf r"]),
-    Case("perl", ["perl", "-e", "my %h; $h{$_ % 97} .= $_ for 1..50000; print length($h{5}), \"\\n\""]),
-    Case("redis-server", ["bash", "-c",
-                          "redis-server --port 0 --unixsocket ./s --save '' >/dev/null & p=$!;"
-                          " until redis-cli -s ./s ping >/dev/null 2>&1; do sleep 0.05; done;"
-                          " seq 2000 | sed 's/.*/SET k& &/' | redis-cli -s ./s | sort | uniq -c;"
-                          " redis-cli -s ./s dbsize; redis-cli -s ./s shutdown nosave; wait $p"],
-         has_threads=True),
+    Case(
+        "gs",
+        ["gs", "-q", "-dNOPAUSE", "-dBATCH", "-sDEVICE=ppmraw", "-r40", "-sOutputFile=-", "a.ps"],
+    ),
+    Case(
+        "git",
+        [
+            "bash",
+            "-c",
+            (
+                "git init -q r && cd r && git config user.email a@b && git config user.name n"
+                " && seq 5000 > f && git add f && GIT_AUTHOR_DATE=2001-01-01T00:00:00Z"
+                " GIT_COMMITTER_DATE=2001-01-01T00:00:00Z git commit -qm one && git log --stat && cd .. && rm -rf r"
+            ),
+        ],
+    ),
+    Case(
+        "perl", ["perl", "-e", 'my %h; $h{$_ % 97} .= $_ for 1..50000; print length($h{5}), "\\n"']
+    ),
+    Case(
+        "redis-server",
+        [
+            "bash",
+            "-c",
+            (
+                "redis-server --port 0 --unixsocket ./s --save '' >/dev/null & p=$!;"
+                " until redis-cli -s ./s ping >/dev/null 2>&1; do sleep 0.05; done;"
+                " seq 2000 | sed 's/.*/SET k& &/' | redis-cli -s ./s | sort | uniq -c;"
+                " redis-cli -s ./s dbsize; redis-cli -s ./s shutdown nosave; wait $p"
+            ),
+        ],
+        has_threads=True,
+    ),
 ]
 
 
@@ -101,8 +123,15 @@ def run(case: Case, directory: Path, library: str | None) -> tuple[int, bytes]:
     if library is not None:
         environment["LD_PRELOAD"] = library
         environment["EXGEN_CONF"] = "abort_conf:true"
-    done = subprocess.run(case.command, cwd=directory, env=environment, check=False, timeout=120,
-                          stdin=subprocess.DEVNULL, capture_output=True)
+    done = subprocess.run(
+        case.command,
+        cwd=directory,
+        env=environment,
+        check=False,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
     if b"exgen:" in done.stderr or b"ld.so" in done.stderr:
         return -1, done.stderr
     return done.returncode, done.stdout
@@ -113,8 +142,14 @@ def main() -> int:
     n_failed = 0
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        sources = {"a.c": C_SOURCE, "b.cpp": CXX_SOURCE, "a.ps": POSTSCRIPT, "a.py": PYTHON,
-                   "t.py": PYTHON_THREADS, "a.sql": SQL}
+        sources = {
+            "a.c": C_SOURCE,
+            "b.cpp": CXX_SOURCE,
+            "a.ps": POSTSCRIPT,
+            "a.py": PYTHON,
+            "t.py": PYTHON_THREADS,
+            "a.sql": SQL,
+        }
         for file, text in sources.items():
             (directory / file).write_text(text)
         for case in CASES:
@@ -125,7 +160,11 @@ def main() -> int:
             expected = run(case, directory, None)
             for library in [both] if case.has_threads else [both, single]:
                 actual = run(case, directory, library)
-                verdict = "same" if actual == expected else f"DIFFERS: {actual!r:.300} for {expected!r:.300}"
+                verdict = (
+                    "same"
+                    if actual == expected
+                    else f"DIFFERS: {actual!r:.300} for {expected!r:.300}"
+                )
                 print(f"{case.name}, {Path(library).name}: exit {expected[0]}, {verdict}")
                 n_failed += actual != expected
     print(f"{n_failed} failed")
