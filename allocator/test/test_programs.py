@@ -93,7 +93,8 @@ CASES = [
             (
                 "git init -q r && cd r && git config user.email a@b && git config user.name n"
                 " && seq 5000 > f && git add f && GIT_AUTHOR_DATE=2001-01-01T00:00:00Z"
-                " GIT_COMMITTER_DATE=2001-01-01T00:00:00Z git commit -qm one && git log --stat && cd .. && rm -rf r"
+                " GIT_COMMITTER_DATE=2001-01-01T00:00:00Z git commit -qm one"
+                " && git log --stat && cd .. && rm -rf r"
             ),
         ],
     ),
