@@ -20,6 +20,11 @@ Value = int | float | str | bool
 """A setting as the allocator understands it; unset is expressed by absence."""
 
 
+def value_text(value: Value) -> str:
+    """Write a setting's value as users write it: ``true``, ``1048576``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 @dataclass(frozen=True)
 class Configuration:
     """One allocator with the settings that differ from "unset".
@@ -63,9 +68,13 @@ class Configuration:
         return cls.of(allocator, settings)
 
     def __str__(self) -> str:
-        """Short text for tables: ``jemalloc dirty_decay_ms=0``."""
-        words = [self.allocator, *(f"{name}={value}" for name, value in self.settings)]
-        return " ".join(words) if self.settings else f"{self.allocator} default"
+        """Short text for tables: ``jemalloc dirty_decay_ms=0``.
+
+        >>> str(Configuration.of("jemalloc", {"tcache": False}))
+        'jemalloc tcache=false'
+        """
+        words = (f"{name}={value_text(value)}" for name, value in self.settings)
+        return f"{self.allocator} {' '.join(words) or 'default'}"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tuner.allocators.base import Allocator
+from tuner.records import value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ class Jemalloc(Allocator):
 
     def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
         """Return MALLOC_CONF; nothing for an exported default."""
-        words = [f"{name}:{_text(value)}" for name, value in configuration.settings]
+        words = [f"{name}:{value_text(value)}" for name, value in configuration.settings]
         if not for_export:
             words.insert(0, "abort_conf:true")
         return {"MALLOC_CONF": ",".join(words)} if words else {}
@@ -93,7 +94,3 @@ def _slab_text(seen: Mapping[str, list[int]], page_bytes: int) -> str:
     if all(slab == expected_slab(block, pages, page_bytes) for block, slab in pairs):
         return f"1-{blocks[-1]}:{pages}"
     return "slabs of several sizes"
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

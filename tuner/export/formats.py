@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from tuner.errors import OutputError
 from tuner.export.deployment import Deployment, Gain, command_text
+from tuner.records import value_text
 
 SCHEMA = "malloc-tuner.export"
 VERSION = 1
@@ -219,7 +220,7 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
     if deployment.library is None:
         yield "whose malloc", _whose_malloc(deployment)
     if reduction.dropped:
-        settings = ", ".join(f"{name}={value}" for name, value in reduction.dropped)
+        settings = ", ".join(f"{name}={value_text(value)}" for name, value in reduction.dropped)
         witness = f"trial {reduction.witness} measured exactly the same without"
         yield "left out", f"{settings} ({witness})"
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner import selection
-from tuner.records import Trial, Value
+from tuner.records import Trial, Value, value_text
 from tuner.report.columns import Scale, axis_title, column, scale_of
 from tuner.runs import Run
 
@@ -140,6 +140,4 @@ def _order(value: Value | None) -> tuple[int, float, str]:
 
 def show_value(value: Value | None) -> str:
     """Write a setting's value: ``unset``, ``true``, ``1048576``."""
-    if value is None:
-        return UNSET
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return UNSET if value is None else value_text(value)
