@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.errors import StoreError
 from tuner.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,3 +88,14 @@ def test_the_validation_is_in_the_store(run: Path) -> None:
 
     assert [validation.rounds for validation in validations] == [1]
     assert validations[0].samples
+
+
+def test_a_run_of_another_campaign_is_told_what_to_do(tmp_path: Path) -> None:
+    """So it is when an update of malloc-tuner changed the emulator."""
+    tool = tmp_path / "malloc-tuner"
+    tool.write_text(f"#!/bin/sh\nexit {StoreError.exit_code}\n")
+    tool.chmod(0o755)
+    command = [ROOT / "scripts" / "demo", tool, ROOT / "configs", tmp_path / "run"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == StoreError.exit_code
+    assert f"delete {tmp_path / 'run'}" in done.stderr
