@@ -120,11 +120,16 @@ static void append_op(struct draft_plan *draft, uint64_t op_index, uint32_t even
     };
 }
 
-/* Time of the event at a position of the order, for the pause rule. */
-static uint64_t time_at(const struct draft_plan *draft, uint64_t position) {
-    if (position >= draft->plan->n_events)
-        return draft->plan->end_ns;
-    return draft->events[draft->schedule->order[position]].time_ns;
+/* Time of the first operation from a position of the order on, for the pause rule.  Events
+ * of threads are passed over: they do not advance our time, so many of them would each ask
+ * for a sample, more than there is room for. */
+static uint64_t next_time(const struct draft_plan *draft, uint64_t position) {
+    for (; position < draft->plan->n_events; position++) {
+        const struct trace_event *event = &draft->events[draft->schedule->order[position]];
+        if (is_heap_event(event))
+            return event->time_ns;
+    }
+    return draft->plan->end_ns;
 }
 
 static void fill_plan(struct draft_plan *draft) {
@@ -138,7 +143,7 @@ static void fill_plan(struct draft_plan *draft) {
             if (!is_heap_event(&draft->events[event]))
                 continue;
             append_op(draft, done++, event);
-            if (is_sample_point(draft, done, time_at(draft, position + 1)))
+            if (is_sample_point(draft, done, next_time(draft, position + 1)))
                 note_sample(draft, done);
         }
         turn.begin = first_op;

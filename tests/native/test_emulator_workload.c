@@ -63,9 +63,36 @@ static void check_samples(void) {
     workload_release(&workload);
 }
 
+/* Exits that are far ahead of the operations beside them are no reason to sample again
+ * and again: the number of samples stays within its bound. */
+static void check_exits(void) {
+    enum {
+        THREADS = 65535,
+        STEP = 3,
+        N = THREADS * STEP + 1
+    };
+    static struct trace_event events[N];
+    struct workload workload;
+    struct trace_info info = {
+        .n_threads = THREADS + 1, .n_slots = THREADS, .n_events = N, .is_complete = 1};
+    for (uint32_t i = 0; i < THREADS; i++) {
+        uint32_t thread = i + 1;
+        events[2 * i] = (struct trace_event){.op = TRACE_THREAD_START, .thread = thread};
+        events[2 * i + 1] =
+            (struct trace_event){.op = TRACE_MALLOC, .thread = thread, .slot = i, .size = 64};
+        events[2 * THREADS + i] =
+            (struct trace_event){.op = TRACE_THREAD_EXIT, .thread = thread, .time_ns = 100000};
+    }
+    events[N - 1] = (struct trace_event){.op = TRACE_FREE, .time_ns = 1000000};
+    require(workload_from_events(events, &info, &workload) == 0, "the plan of exits can be made");
+    require(workload.plan->n_samples <= 3 * (WORKLOAD_SAMPLES + 1), "samples within the bound");
+    workload_release(&workload);
+}
+
 int main(void) {
     check_small();
     check_samples();
+    check_exits();
     if (n_failed == 0)
         puts("passed");
     return n_failed != 0;
