@@ -200,9 +200,9 @@ int run_execute(struct run *run, const struct command *prefix) {
     pid_t child = fork();
     if (child == 0)
         become_replayer(run, command.words, environment.strings, gate[0]);
-    close(gate[0]);
     int code = child > 0 ? supervise(run, child, gate[1])
                          : complain(EXIT_REPLAY, "fork", "%s", strerror(errno));
+    close(gate[0]); /* not before: opening the gate for a child that is gone would be SIGPIPE */
     environment_release(&environment);
     command_release(&command);
     return code;

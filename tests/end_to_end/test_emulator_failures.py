@@ -192,6 +192,12 @@ def test_a_missing_instrument_is_named(trace: Path, monkeypatch: pytest.MonkeyPa
     expect(done, NO_INSTRUMENT, "qemu-user")
 
 
+def test_a_processor_that_is_not_there_is_one_message_each_time(trace: Path) -> None:
+    """The child may be gone before it is let go."""
+    for _ in range(20):
+        expect(run("--cpu", 900, trace), REPLAY_FAILED, "cannot pin to that processor")
+
+
 def test_usage_errors_name_the_option(trace: Path) -> None:
     """What is wrong and what is allowed."""
     expect(run("--touch", "some", trace), USAGE, "--touch", "all, ends, none")
