@@ -28,10 +28,11 @@ _Noreturn void setup_fail(struct replay *replay, const char *step, long error) {
 }
 
 void *map_populated(struct replay *replay, uint64_t bytes, const char *what) {
-    long address = raw_syscall(SYS_mmap, 0, (long)(bytes > 0 ? bytes : 1), PROT_READ | PROT_WRITE,
+    uint64_t n_pages = bytes > 0 ? (bytes + PAGE_BYTES - 1) / PAGE_BYTES : 1;
+    long address = raw_syscall(SYS_mmap, 0, (long)(n_pages * PAGE_BYTES), PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (address < 0 && address > -4096)
         setup_fail(replay, what, address);
-    replay->harness_bytes += (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    replay->harness_bytes += n_pages * PAGE_BYTES;
     return (void *)address;
 }

@@ -1,4 +1,5 @@
 /* Mean, peak and curve follow from made-up readings as computed by hand. */
+#include "harness.h"
 #include "heap.h"
 
 #include <math.h>
@@ -77,6 +78,13 @@ static void check_peak(struct run *run) {
     free(figures.curve);
 }
 
+/* What the harness maps for an empty table is its own too: no heap. */
+static void check_empty_table(void) {
+    struct replay replay = {.harness_bytes = 0};
+    require(map_populated(&replay, 0, "nothing") != NULL, "a page is mapped");
+    require(replay.harness_bytes == PAGE_BYTES, "the page of an empty table is counted");
+}
+
 int main(void) {
     static struct outcome_with_samples readings;
     struct workload workload;
@@ -85,6 +93,7 @@ int main(void) {
     check_mean(&run);
     check_peak(&run);
     workload_release(&workload);
+    check_empty_table();
     if (n_failed == 0)
         puts("passed");
     return n_failed != 0;
