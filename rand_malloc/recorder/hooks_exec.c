@@ -35,6 +35,13 @@ __attribute__((constructor)) static void look_up(void) {
     memcpy(&real_exec, found, sizeof real_exec);
 }
 
+/* The constructor of another library may exec before ours has run. */
+static bool is_ready(void) {
+    if (real_exec.execve == NULL)
+        look_up();
+    return real_exec.execve != NULL;
+}
+
 static int missing(void) {
     errno = ENOSYS;
     return -1;
@@ -94,7 +101,7 @@ static char *const *with_recorder(char *const envp[], char **list, char *text) {
 RECORDER_EXPORT int execve(const char *path, char *const argv[], char *const envp[]) {
     char *list[list_length(envp)];
     char text[text_length(envp)];
-    if (real_exec.execve == NULL)
+    if (!is_ready())
         return missing();
     return real_exec.execve(path, argv, with_recorder(envp, list, text));
 }
@@ -106,7 +113,7 @@ RECORDER_EXPORT int execv(const char *path, char *const argv[]) {
 RECORDER_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[]) {
     char *list[list_length(envp)];
     char text[text_length(envp)];
-    if (real_exec.execvpe == NULL)
+    if (!is_ready() || real_exec.execvpe == NULL)
         return missing();
     return real_exec.execvpe(file, argv, with_recorder(envp, list, text));
 }
@@ -118,7 +125,7 @@ RECORDER_EXPORT int execvp(const char *file, char *const argv[]) {
 RECORDER_EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
     char *list[list_length(envp)];
     char text[text_length(envp)];
-    if (real_exec.fexecve == NULL)
+    if (!is_ready() || real_exec.fexecve == NULL)
         return missing();
     return real_exec.fexecve(fd, argv, with_recorder(envp, list, text));
 }
@@ -127,7 +134,7 @@ RECORDER_EXPORT int execveat(int folder, const char *path, char *const argv[], c
                              int flags) {
     char *list[list_length(envp)];
     char text[text_length(envp)];
-    if (real_exec.execveat == NULL)
+    if (!is_ready() || real_exec.execveat == NULL)
         return missing();
     return real_exec.execveat(folder, path, argv, with_recorder(envp, list, text), flags);
 }

@@ -121,7 +121,7 @@ static void thread_ends(void *value) {
 
 /* A lane whose thread the kernel has forgotten, or NULL. */
 static struct lane *take_ended_lane(void) {
-    pid_t process = getpid();
+    pid_t process = process_number();
     for (struct lane **link = &lanes.ended; *link != NULL; link = &(*link)->next) {
         struct lane *lane = *link;
         if (syscall(SYS_tgkill, process, lane->thread_id, 0) == 0 || errno != ESRCH)

@@ -49,9 +49,10 @@ static struct {
     ino_t inode;
     bool is_following;
     pid_t pid;
-    struct spool_header *header;                                  /* mapped shared */
-    uint64_t fork_stamp;                                          /* taken before the latest fork */
-    char library[FOLDER_BYTES];                                   /* path of this library */
+    volatile char *mark;         /* 1 in our memory, 0 in the copy that a child gets; or NULL */
+    struct spool_header *header; /* mapped shared */
+    uint64_t fork_stamp;         /* taken before the latest fork */
+    char library[FOLDER_BYTES];  /* path of this library */
     char setting[sizeof "MALLOC_TUNER_RECORD=0:" + FOLDER_BYTES]; /* as we were given it */
     char folder[FOLDER_BYTES];
     char name[SPOOL_NAME_BYTES]; /* file name in folder */
@@ -60,11 +61,34 @@ static struct {
 static const char setting_name[] = "MALLOC_TUNER_RECORD=";
 static const char preload_name[] = "LD_PRELOAD=";
 
+/* The page is cleared in every child that has memory of its own, however it was made.  A
+ * child of vfork is in our memory and heap: what it allocates is part of the recording. */
+static void set_mark(void) {
+    size_t n_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    if (process.mark == NULL) {
+        void *page =
+            mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page == MAP_FAILED)
+            return;
+        if (madvise(page, n_bytes, MADV_WIPEONFORK) != 0) { /* before Linux 4.14 */
+            munmap(page, n_bytes);
+            return;
+        }
+        process.mark = page;
+    }
+    *process.mark = 1;
+}
+
+/* False in a child made behind fork()'s back. */
+static bool is_our_memory(void) {
+    return process.mark != NULL ? *process.mark == 1 : getpid() == process.pid;
+}
+
 void process_stop(int error_number, const char *what) {
     char text[MESSAGE_BYTES];
     if (__atomic_exchange_n(&process.state, OFF, __ATOMIC_ACQ_REL) == OFF)
         return;
-    if (getpid() != process.pid) /* a child made behind fork()'s back: not our recording */
+    if (!is_our_memory()) /* not our recording */
         return;
     if (process.header != NULL) {
         process.header->stop_errno = error_number;
@@ -74,7 +98,7 @@ void process_stop(int error_number, const char *what) {
         snprintf(text, sizeof text,
                  "malloc-tuner: recording of process %d stopped, the program goes on: %s in %s: "
                  "%s\n",
-                 (int)getpid(), what, process.folder, strerror(error_number));
+                 (int)process.pid, what, process.folder, strerror(error_number));
     if (n > 0)
         syscall(SYS_write, STDERR_FILENO, text, (size_t)n < sizeof text ? (size_t)n : sizeof text);
 }
@@ -162,7 +186,7 @@ static int write_all(int fd, const char *from, size_t n_bytes, uint64_t offset) 
 
 int process_write(const void *bytes, size_t n_bytes, uint64_t offset) {
     sigset_t before;
-    if (getpid() != process.pid) /* a child made behind fork()'s back */
+    if (!is_our_memory())
         return ESRCH;
     int fd = spool_descriptor();
     if (fd < 0)
@@ -273,6 +297,7 @@ static void describe_process(struct spool_header *header) {
 static bool open_spool(void) {
     process.pid = getpid();
     process.header = NULL;
+    set_mark();
     if (!create_file()) {
         process_stop(errno, "cannot create the spool");
         return false;
@@ -304,6 +329,10 @@ bool process_is_recording(void) {
 bool process_continues_in_new_image(void) {
     return process.library[0] != '\0' && process.state == RECORDING &&
            (process.is_following || getpid() == process.pid);
+}
+
+pid_t process_number(void) {
+    return process.pid;
 }
 
 const char *process_library(void) {

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #define RECORDER_HIDDEN __attribute__((visibility("hidden")))
 #define RECORDER_EXPORT __attribute__((visibility("default")))
@@ -39,6 +40,9 @@ RECORDER_HIDDEN bool process_is_recording(void);
 
 /* True when an exec by this process should record the new image too. */
 RECORDER_HIDDEN bool process_continues_in_new_image(void);
+
+/* Its number; getpid() is another one in a child of vfork, which is in our memory. */
+RECORDER_HIDDEN pid_t process_number(void);
 
 /* Path of this library, and "MALLOC_TUNER_RECORD=..." as we were given it. */
 RECORDER_HIDDEN const char *process_library(void);

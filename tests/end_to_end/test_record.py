@@ -160,6 +160,20 @@ def test_a_followed_child_begins_with_its_parents_history(tmp_path: Path, subjec
     assert 3333 not in load(parent.path)["size"]
 
 
+def test_a_child_of_vfork_allocates_from_the_recorded_heap(tmp_path: Path, subject: str) -> None:
+    recording, events = recorded(tmp_path, subject, "vfork")
+    (process,) = recording.processes
+    assert process.stopped is None
+    sizes = Counter(after_marker(events)["size"].tolist())
+    assert (sizes[4444], sizes[5555]) == (10_000, 10_000)
+
+
+def test_an_exec_before_our_constructor_works(tmp_path: Path, subject: str) -> None:
+    recording, events = recorded(tmp_path, subject, "early")
+    assert recording.processes[-1].argv == (subject, "plain")
+    assert len(after_marker(events)) == 0
+
+
 def test_programs_started_by_the_program_run_without_us(tmp_path: Path, subject: str) -> None:
     done = subprocess.run(
         command_line("record", "-o", str(tmp_path / "a.trace"), "--", subject, "exec"),

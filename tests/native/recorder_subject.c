@@ -123,6 +123,29 @@ static void fork_child(void) {
     free(inherited);
 }
 
+/* More than a buffer of the recorder holds, in a child that is in our memory. */
+static void vfork_child(void) {
+    pid_t child = vfork();
+    if (child == 0) {
+        for (int i = 0; i < 10000; i++)
+            free(malloc(4444));
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    for (int i = 0; i < 10000; i++)
+        free(malloc(5555));
+}
+
+/* Runs before the constructors of all libraries. */
+static void exec_early(int argc, char **argv, char **environment) {
+    if (argc < 2 || strcmp(argv[1], "early") != 0)
+        return;
+    execle(argv[0], argv[0], "plain", (char *)NULL, environment);
+    _exit(9);
+}
+__attribute__((section(".preinit_array"), used)) static void (*early)(int, char **,
+                                                                      char **) = exec_early;
+
 static void exec_env(void) {
     execlp("env", "env", (char *)NULL);
 }
@@ -146,6 +169,8 @@ int main(int argc, char **argv) {
         churn_threads();
     else if (strcmp(mode, "fork") == 0)
         fork_child();
+    else if (strcmp(mode, "vfork") == 0)
+        vfork_child();
     else if (strcmp(mode, "exec") == 0)
         exec_env();
     else if (strcmp(mode, "many") == 0)
