@@ -408,11 +408,12 @@ def test_jemalloc_settings_agree_only_when_mallctl_says_so(
 
 
 def test_a_setting_is_searched_only_where_the_library_knows_it() -> None:
-    """Debian 13's mimalloc 3.0.1 has no smallest piece to purge yet."""
+    """Debian 13's mimalloc 3.0.1 lacks what later versions of 3 have."""
     file = get_allocator("mimalloc").file
-    with pytest.raises(ValueError, match="no setting minimal_purge_size"):
-        file.find("minimal_purge_size", "3.0.1")
-    assert file.find("minimal_purge_size", "3.2.6").name == "minimal_purge_size"
+    for name in ("minimal_purge_size", "allow_thp", "page_reclaim_on_free", "generic_collect"):
+        with pytest.raises(ValueError, match=f"no setting {name}"):
+            file.find(name, "3.0.1")
+        assert file.find(name, "3.2.6").name == name
     assert file.find("page_full_retain", "3.0.1").name == "page_full_retain"
 
 
