@@ -94,7 +94,7 @@ test-python: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## Python un
 
 # --- more --------------------------------------------------------------------
 
-C_SOURCES = $(shell git ls-files 'rand_malloc/*.[ch]' 'tests/*.[ch]' 'rand_malloc/*.cc' 'tests/*.cc')
+C_SOURCES = $(shell git ls-files 'rand_malloc/*.[ch]' 'allocator/*.[ch]' 'tests/*.[ch]' 'rand_malloc/*.cc' 'tests/*.cc')
 # Programs that tests run on misbehave on purpose; they are not for clang-tidy.
 TIDY_SOURCES = $(filter rand_malloc/%.c tests/native/test_%.c tests/fuzz/%.c,$(C_SOURCES))
 

@@ -20,19 +20,19 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MIN_ALIGNMENT = 16 /* of every block */ };
+enum {
+    MIN_ALIGNMENT = 16 /* of every block */
+};
 
 /* --- malloc --- */
 
-static void *out_of_memory(void)
-{
+static void *out_of_memory(void) {
     errno = ENOMEM;
     return NULL;
 }
 
 /* A block above the size classes: units of its own, or a mapping. */
-static void *allocate_big(size_t size, size_t alignment, bool *is_zero)
-{
+static void *allocate_big(size_t size, size_t alignment, bool *is_zero) {
     void *block = NULL;
     *is_zero = false;
     if (size > PTRDIFF_MAX)
@@ -47,8 +47,7 @@ static void *allocate_big(size_t size, size_t alignment, bool *is_zero)
     return block != NULL ? block : out_of_memory();
 }
 
-void *allocate_slowly(size_t size)
-{
+void *allocate_slowly(size_t size) {
     if (unlikely(local.heap == NULL) && thread_attach() == NULL)
         return out_of_memory();
     if (unlikely(size > classes.largest)) {
@@ -62,16 +61,14 @@ void *allocate_slowly(size_t size)
     return block != NULL ? block : out_of_memory();
 }
 
-EXPORT void *exgen_malloc(size_t size)
-{
+EXPORT void *exgen_malloc(size_t size) {
     return allocate(size);
 }
 
 /* --- free --- */
 
 /* Blocks of other threads, large blocks, what is no block, and all with check:true. */
-void free_slowly(void *block)
-{
+void free_slowly(void *block) {
     if (block == NULL)
         return;
     struct heap *heap = local.heap;
@@ -90,33 +87,29 @@ void free_slowly(void *block)
     else if (THREADS)
         remote_free(heap, block);
     else
-        fatal("a second thread called libexgen-st, which is for programs with one; use libexgen", NULL);
+        fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
+              NULL);
 }
 
-void free_sized_slowly(void *block, size_t size)
-{
+void free_sized_slowly(void *block, size_t size) {
     if (options.check)
         misuse_check_size(block, size);
     free_slowly(block);
 }
 
-void free_event(struct slab *slab, void *block)
-{
+void free_event(struct slab *slab, void *block) {
     heap_free_event(local.heap, slab, block);
 }
 
-EXPORT void exgen_free(void *block)
-{
+EXPORT void exgen_free(void *block) {
     deallocate(block);
 }
 
-EXPORT void exgen_free_sized(void *block, size_t size)
-{
+EXPORT void exgen_free_sized(void *block, size_t size) {
     deallocate_sized(block, size);
 }
 
-EXPORT void exgen_free_aligned_sized(void *block, size_t alignment, size_t size)
-{
+EXPORT void exgen_free_aligned_sized(void *block, size_t alignment, size_t size) {
     (void)alignment;
     deallocate_sized(block, size);
 }
@@ -124,13 +117,11 @@ EXPORT void exgen_free_aligned_sized(void *block, size_t alignment, size_t size)
 /* --- calloc --- */
 
 /* Clear a new block above FINE_MAX, of which often only the first word is not zero. */
-static void clear_block(void *block, size_t size)
-{
+static void clear_block(void *block, size_t size) {
     memset(block, 0, slab_of((uintptr_t)block)->zeroed ? sizeof(void *) : size);
 }
 
-static NOINLINE void *allocate_zeroed_slowly(size_t size)
-{
+static NOINLINE void *allocate_zeroed_slowly(size_t size) {
     if (unlikely(local.heap == NULL) && thread_attach() == NULL)
         return out_of_memory();
     if (size <= classes.largest) {
@@ -146,8 +137,7 @@ static NOINLINE void *allocate_zeroed_slowly(size_t size)
     return block;
 }
 
-EXPORT void *exgen_calloc(size_t count, size_t size)
-{
+EXPORT void *exgen_calloc(size_t count, size_t size) {
     size_t bytes;
     if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
         return out_of_memory();
@@ -161,8 +151,7 @@ EXPORT void *exgen_calloc(size_t count, size_t size)
 
 /* --- size and realloc --- */
 
-EXPORT size_t exgen_malloc_usable_size(void *block)
-{
+EXPORT size_t exgen_malloc_usable_size(void *block) {
     if (block == NULL)
         return 0;
     if (owner_of_any((uintptr_t)block) != OWNER_NONE)
@@ -174,15 +163,13 @@ EXPORT size_t exgen_malloc_usable_size(void *block)
 }
 
 /* What to ask for when a block grows from `old_bytes` to `size`. */
-static size_t with_slack(size_t size, size_t old_bytes)
-{
+static size_t with_slack(size_t size, size_t old_bytes) {
     bool roomy = size > old_bytes && size > classes.largest && size < PTRDIFF_MAX / 2;
     return roomy ? size + size / 100 * options.realloc_slack : size;
 }
 
 /* Make a large block of one with units of its own, without copying. */
-static void *move_run_out(void *block, struct slab *slab, size_t size)
-{
+static void *move_run_out(void *block, struct slab *slab, size_t size) {
     size_t old_bytes = slab->block_bytes;
     if (((uintptr_t)block & (os_page_bytes() - 1)) != 0 || (old_bytes & (os_page_bytes() - 1)) != 0)
         return NULL;
@@ -199,31 +186,32 @@ static void *move_run_out(void *block, struct slab *slab, size_t size)
 
 /* Resize a block with units of its own, to `roomy` bytes or else to `size`;
  * NULL if it has to move. */
-static void *resize_run(void *block, struct slab *slab, size_t size, size_t roomy)
-{
+static void *resize_run(void *block, struct slab *slab, size_t size, size_t roomy) {
     size_t n = (size + UNIT_BYTES - 1) >> UNIT_SHIFT;
     size_t n_roomy = (roomy + UNIT_BYTES - 1) >> UNIT_SHIFT;
-    bool own = local.heap != NULL && superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
+    bool own =
+        local.heap != NULL && superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
     if (!own || size <= classes.largest)
         return NULL;
     if (roomy > heap_largest_run())
         return move_run_out(block, slab, roomy);
-    return supply_resize_run(local.heap, slab, n_roomy) || supply_resize_run(local.heap, slab, n) ? block : NULL;
+    return supply_resize_run(local.heap, slab, n_roomy) || supply_resize_run(local.heap, slab, n)
+               ? block
+               : NULL;
 }
 
 /* Whether a block of `old_bytes` is still a good home for `size`. */
-static bool stays(size_t old_bytes, size_t size)
-{
+static bool stays(size_t old_bytes, size_t size) {
     if (size > old_bytes)
         return false;
     /* Whole pages are worth giving back; inside a slab half the block may be idle. */
     size_t slack = old_bytes / 100 * options.realloc_slack;
-    return old_bytes > classes.largest ? size + slack + UNIT_BYTES >= old_bytes : size >= old_bytes / 2;
+    return old_bytes > classes.largest ? size + slack + UNIT_BYTES >= old_bytes
+                                       : size >= old_bytes / 2;
 }
 
 /* Resize without copying if the kind of block allows it; NULL if not. */
-static void *resize_in_place(void *block, size_t old_bytes, size_t size)
-{
+static void *resize_in_place(void *block, size_t old_bytes, size_t size) {
     if (stays(old_bytes, size))
         return block;
     size_t roomy = with_slack(size, old_bytes);
@@ -236,8 +224,7 @@ static void *resize_in_place(void *block, size_t old_bytes, size_t size)
     return same;
 }
 
-static NOINLINE void *resize(void *block, size_t size)
-{
+static NOINLINE void *resize(void *block, size_t size) {
     if (size > PTRDIFF_MAX)
         return out_of_memory();
     size_t old_bytes = exgen_malloc_usable_size(block);
@@ -254,8 +241,7 @@ static NOINLINE void *resize(void *block, size_t size)
     return new_block;
 }
 
-EXPORT void *exgen_realloc(void *block, size_t size)
-{
+EXPORT void *exgen_realloc(void *block, size_t size) {
     if (block == NULL)
         return allocate(size);
     if (size == 0) {
@@ -265,8 +251,7 @@ EXPORT void *exgen_realloc(void *block, size_t size)
     return resize(block, size);
 }
 
-EXPORT void *exgen_reallocarray(void *block, size_t count, size_t size)
-{
+EXPORT void *exgen_reallocarray(void *block, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
         return out_of_memory();
@@ -276,8 +261,7 @@ EXPORT void *exgen_reallocarray(void *block, size_t count, size_t size)
 /* --- alignment --- */
 
 /* A block at a multiple of `alignment`, a power of two; errno as for malloc. */
-static void *allocate_aligned(size_t alignment, size_t size)
-{
+static void *allocate_aligned(size_t alignment, size_t size) {
     if (alignment <= MIN_ALIGNMENT)
         return allocate(size);
     if (local.heap == NULL && thread_attach() == NULL)
@@ -289,8 +273,7 @@ static void *allocate_aligned(size_t alignment, size_t size)
     return allocate_big(size > classes.largest ? size : classes.largest + 1, alignment, &is_zero);
 }
 
-EXPORT void *exgen_aligned_alloc(size_t alignment, size_t size)
-{
+EXPORT void *exgen_aligned_alloc(size_t alignment, size_t size) {
     if (!is_power_of_two(alignment)) {
         errno = EINVAL;
         return NULL;
@@ -298,8 +281,7 @@ EXPORT void *exgen_aligned_alloc(size_t alignment, size_t size)
     return allocate_aligned(alignment, size);
 }
 
-EXPORT void *exgen_memalign(size_t alignment, size_t size)
-{
+EXPORT void *exgen_memalign(size_t alignment, size_t size) {
     if (alignment > PTRDIFF_MAX) {
         errno = EINVAL;
         return NULL;
@@ -307,8 +289,7 @@ EXPORT void *exgen_memalign(size_t alignment, size_t size)
     return allocate_aligned(alignment <= 1 ? 1 : (size_t)1 << log2_ceil(alignment), size);
 }
 
-EXPORT int exgen_posix_memalign(void **block, size_t alignment, size_t size)
-{
+EXPORT int exgen_posix_memalign(void **block, size_t alignment, size_t size) {
     if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
         return EINVAL;
     int saved = errno;
@@ -320,13 +301,11 @@ EXPORT int exgen_posix_memalign(void **block, size_t alignment, size_t size)
     return 0;
 }
 
-EXPORT void *exgen_valloc(size_t size)
-{
+EXPORT void *exgen_valloc(size_t size) {
     return allocate_aligned(os_page_bytes(), size);
 }
 
-EXPORT void *exgen_pvalloc(size_t size)
-{
+EXPORT void *exgen_pvalloc(size_t size) {
     size_t page = os_page_bytes();
     if (size > PTRDIFF_MAX - page)
         return out_of_memory();

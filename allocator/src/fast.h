@@ -20,8 +20,7 @@ NOINLINE void free_sized_slowly(void *block, size_t size);
 /* Finish a free of the thread's own block whose countdown went below 0. */
 NOINLINE void free_event(struct slab *slab, void *block);
 
-ALWAYS_INLINE void *pop(void **list)
-{
+ALWAYS_INLINE void *pop(void **list) {
     void *block = *list;
     if (likely(block != NULL))
         *list = *(void **)block;
@@ -29,24 +28,20 @@ ALWAYS_INLINE void *pop(void **list)
 }
 
 /* A block if there is one at hand, else NULL. */
-ALWAYS_INLINE void *allocate_fast(size_t size)
-{
+ALWAYS_INLINE void *allocate_fast(size_t size) {
     return likely(size <= FINE_MAX) ? pop(&local.free[class_of_fine(size)]) : NULL;
 }
 
-ALWAYS_INLINE void *allocate(size_t size)
-{
+ALWAYS_INLINE void *allocate(size_t size) {
     void *block = allocate_fast(size);
     return likely(block != NULL) ? block : allocate_slowly(size);
 }
 
-ALWAYS_INLINE bool is_mine(void *block)
-{
+ALWAYS_INLINE bool is_mine(void *block) {
     return likely(owner_at((uintptr_t)block) == local.number);
 }
 
-ALWAYS_INLINE void deallocate_mine(void *block)
-{
+ALWAYS_INLINE void deallocate_mine(void *block) {
     struct slab *slab = unit_slab_of((uintptr_t)block);
     if (unlikely(--slab->countdown < 0)) {
         free_event(slab, block);
@@ -59,16 +54,14 @@ ALWAYS_INLINE void deallocate_mine(void *block)
     slab->free = block;
 }
 
-ALWAYS_INLINE void deallocate(void *block)
-{
+ALWAYS_INLINE void deallocate(void *block) {
     if (is_mine(block))
         deallocate_mine(block);
     else
         free_slowly(block);
 }
 
-ALWAYS_INLINE void deallocate_sized(void *block, size_t size)
-{
+ALWAYS_INLINE void deallocate_sized(void *block, size_t size) {
     if (is_mine(block))
         deallocate_mine(block);
     else

@@ -8,8 +8,7 @@
 #include "platform.h"
 #include "text.h"
 
-void fatal(const char *what, const void *address)
-{
+void fatal(const char *what, const void *address) {
     char buffer[256];
     struct text t = {buffer, sizeof buffer, 0};
     text_string(&t, "exgen: ");
@@ -23,8 +22,7 @@ void fatal(const char *what, const void *address)
     abort();
 }
 
-void assert_failed(const char *condition, const char *file, int line)
-{
+void assert_failed(const char *condition, const char *file, int line) {
     char buffer[256];
     struct text t = {buffer, sizeof buffer, 0};
     text_string(&t, "assertion failed: ");

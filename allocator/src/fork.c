@@ -12,8 +12,7 @@
 
 #include "thread.h"
 
-void fork_watch(void)
-{
+void fork_watch(void) {
     if (THREADS)
         pthread_atfork(thread_lock_all, thread_unlock_all, thread_unlock_all);
 }

@@ -28,8 +28,7 @@ _Thread_local struct local local = {.number = OWNER_NOBODY};
 
 struct slab no_slab = {.class = CLASS_NONE};
 
-void heap_init(struct heap *heap, uint8_t number)
-{
+void heap_init(struct heap *heap, uint8_t number) {
     heap->number = number;
     for (size_t i = 0; i < N_CLASSES_MAX; i++)
         heap->bins[i].active = &no_slab;
@@ -37,24 +36,21 @@ void heap_init(struct heap *heap, uint8_t number)
 
 /* --- the list of partial slabs --- */
 
-static void list_push_first(struct slab_list *list, struct slab *slab)
-{
+static void list_push_first(struct slab_list *list, struct slab *slab) {
     slab->previous = NULL;
     slab->next = list->first;
     *(list->first != NULL ? &list->first->previous : &list->last) = slab;
     list->first = slab;
 }
 
-static void list_push_last(struct slab_list *list, struct slab *slab)
-{
+static void list_push_last(struct slab_list *list, struct slab *slab) {
     slab->next = NULL;
     slab->previous = list->last;
     *(list->last != NULL ? &list->last->next : &list->first) = slab;
     list->last = slab;
 }
 
-static void list_remove(struct slab_list *list, struct slab *slab)
-{
+static void list_remove(struct slab_list *list, struct slab *slab) {
     *(slab->previous != NULL ? &slab->previous->next : &list->first) = slab->next;
     *(slab->next != NULL ? &slab->next->previous : &list->last) = slab->previous;
     slab->next = slab->previous = NULL;
@@ -63,8 +59,7 @@ static void list_remove(struct slab_list *list, struct slab *slab)
 /* --- transitions --- */
 
 /* An active slab with nothing left to give waits for frees. */
-static void fall_asleep(struct bin *bin)
-{
+static void fall_asleep(struct bin *bin) {
     struct slab *slab = bin->active;
     if (slab == &no_slab)
         return;
@@ -77,8 +72,7 @@ static void fall_asleep(struct bin *bin)
     bin->active = &no_slab;
 }
 
-static void wake_up(struct bin *bin, struct slab *slab)
-{
+static void wake_up(struct bin *bin, struct slab *slab) {
     slab_set_used(slab, slab_used(slab), slab_used(slab));
     slab->state = SLAB_PARTIAL;
     if (options.slab_order == SLAB_ORDER_FIFO)
@@ -87,16 +81,14 @@ static void wake_up(struct bin *bin, struct slab *slab)
         list_push_first(&bin->partial, slab);
 }
 
-static void activate(struct bin *bin, struct slab *slab)
-{
+static void activate(struct bin *bin, struct slab *slab) {
     ASSERT(bin->active == &no_slab);
     slab_set_used(slab, slab_used(slab), slab_used(slab));
     slab->state = SLAB_ACTIVE;
     bin->active = slab;
 }
 
-static struct slab *pop_partial(struct bin *bin)
-{
+static struct slab *pop_partial(struct bin *bin) {
     struct slab *slab = bin->partial.first;
     if (slab == NULL)
         return NULL;
@@ -107,16 +99,14 @@ static struct slab *pop_partial(struct bin *bin)
 }
 
 /* Give the units of an empty slab, which is in no list, back to the supply. */
-static void release(struct heap *heap, struct slab *slab)
-{
+static void release(struct heap *heap, struct slab *slab) {
     ASSERT(slab_used(slab) == 0);
     if (slab->class != CLASS_UNIT_RUN && heap->bins[slab->class].fresh == slab)
         heap->bins[slab->class].fresh = NULL;
     supply_give(heap, slab);
 }
 
-static void slab_emptied(struct heap *heap, struct slab *slab)
-{
+static void slab_emptied(struct heap *heap, struct slab *slab) {
     if (slab->state == SLAB_ACTIVE)
         return; /* the next malloc of the class wants it; heap_trim comes for it otherwise */
     if (slab->class != CLASS_UNIT_RUN) {
@@ -136,16 +126,14 @@ static void slab_emptied(struct heap *heap, struct slab *slab)
 /* --- free --- */
 
 /* A free of what starts no slab: a later unit of a slab, or a mistake. */
-static void free_elsewhere(struct heap *heap, struct slab *slab, void *block)
-{
+static void free_elsewhere(struct heap *heap, struct slab *slab, void *block) {
     slab->countdown = 0;
     if (slab->to_first == 0)
         fatal("double free", block);
     heap_free(heap, slab - slab->to_first, block);
 }
 
-void heap_free_event(struct heap *heap, struct slab *slab, void *block)
-{
+void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     if (slab->n_units == 0) {
         free_elsewhere(heap, slab, block);
         return;
@@ -160,8 +148,7 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block)
         slab_emptied(heap, slab);
 }
 
-void heap_free(struct heap *heap, struct slab *slab, void *block)
-{
+void heap_free(struct heap *heap, struct slab *slab, void *block) {
     if (--slab->countdown < 0) {
         heap_free_event(heap, slab, block);
         return;
@@ -173,8 +160,7 @@ void heap_free(struct heap *heap, struct slab *slab, void *block)
 /* --- malloc --- */
 
 /* The thread takes over all free blocks of the active slab. */
-static void *take_list(struct heap *heap, struct slab *slab, size_t class)
-{
+static void *take_list(struct heap *heap, struct slab *slab, size_t class) {
     void *block = slab->free;
     slab->free = NULL;
     slab_set_used(slab, slab->carved, slab->carved);
@@ -184,8 +170,7 @@ static void *take_list(struct heap *heap, struct slab *slab, size_t class)
 }
 
 /* Cut the next blocks from the active slab's untouched memory, in address order. */
-static void *carve(struct heap *heap, struct slab *slab, size_t class)
-{
+static void *carve(struct heap *heap, struct slab *slab, size_t class) {
     struct bin *bin = &heap->bins[class];
     uint32_t n = slab->capacity - slab->carved;
     if (n > classes.of[class].carve_blocks)
@@ -204,24 +189,23 @@ static void *carve(struct heap *heap, struct slab *slab, size_t class)
     return first;
 }
 
-static struct slab *new_slab(struct heap *heap, size_t class)
-{
+static struct slab *new_slab(struct heap *heap, size_t class) {
     const struct size_class *c = &classes.of[class];
     struct slab *slab = supply_take(heap, c->n_units, c->block_bytes <= UNIT_BYTES / 4);
     if (slab == NULL)
         return NULL;
-    char *end = (char *)round_down((uintptr_t)slab->start, UNIT_BYTES) + (size_t)c->n_units * UNIT_BYTES;
+    char *end =
+        (char *)round_down((uintptr_t)slab->start, UNIT_BYTES) + (size_t)c->n_units * UNIT_BYTES;
     slab->start = (char *)round_up((uintptr_t)slab->start, c->alignment);
     slab->block_bytes = c->block_bytes;
     slab->capacity = (uint32_t)((size_t)(end - slab->start) / c->block_bytes);
-    slab->class = (uint8_t)class;
+    slab->class = (uint8_t) class;
     ASSERT(slab->capacity > 0);
     return slab;
 }
 
 /* Blocks from a partial slab, or from untouched memory. */
-static void *refill_from_slabs(struct heap *heap, size_t class)
-{
+static void *refill_from_slabs(struct heap *heap, size_t class) {
     struct bin *bin = &heap->bins[class];
     struct slab *slab = pop_partial(bin);
     if (slab != NULL) {
@@ -234,8 +218,7 @@ static void *refill_from_slabs(struct heap *heap, size_t class)
     return carve(heap, bin->fresh, class);
 }
 
-static NOINLINE void *refill_slowly(struct heap *heap, size_t class)
-{
+static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
     struct bin *bin = &heap->bins[class];
     fall_asleep(bin);
     heap_tick(heap);
@@ -256,8 +239,7 @@ static NOINLINE void *refill_slowly(struct heap *heap, size_t class)
     return block;
 }
 
-void *heap_refill(size_t class)
-{
+void *heap_refill(size_t class) {
     struct heap *heap = local.heap;
     if (unlikely(heap == NULL)) {
         heap = thread_attach();
@@ -270,8 +252,7 @@ void *heap_refill(size_t class)
     return refill_slowly(heap, class);
 }
 
-size_t heap_largest_run(void)
-{
+size_t heap_largest_run(void) {
     size_t n_head = sizeof(struct superblock) / sizeof(struct slab) + layout.n_units;
     size_t first = n_head * sizeof(struct slab) >> UNIT_SHIFT;
     size_t half = layout.bytes / 2;
@@ -280,8 +261,7 @@ size_t heap_largest_run(void)
     return largest < options.large_min ? largest : options.large_min - 1;
 }
 
-void *heap_allocate_run(size_t bytes)
-{
+void *heap_allocate_run(size_t bytes) {
     struct heap *heap = local.heap != NULL ? local.heap : thread_attach();
     if (heap == NULL)
         return NULL;
@@ -302,8 +282,7 @@ void *heap_allocate_run(size_t bytes)
 /* --- housekeeping --- */
 
 /* Put one list of the thread back on the slab it came from. */
-static void return_list(struct heap *heap, struct local *from, size_t class)
-{
+static void return_list(struct heap *heap, struct local *from, size_t class) {
     struct bin *bin = &heap->bins[class];
     struct slab *slab = bin->active;
     void **ready = ready_list(heap, from, class);
@@ -328,15 +307,14 @@ static void return_list(struct heap *heap, struct local *from, size_t class)
     }
 }
 
-void heap_return_lists(struct heap *heap, struct local *from)
-{
-    for (size_t class = 0; class < classes.n_classes; class++)
+void heap_return_lists(struct heap *heap, struct local *from) {
+    for (size_t class = 0; class < classes.n_classes; class ++)
         return_list(heap, from, class);
 }
 
-static void trim_partial(struct heap *heap, struct bin *bin)
-{
-    for (struct slab *slab = bin->partial.first, *next; bin->n_empty > 0 && slab != NULL; slab = next) {
+static void trim_partial(struct heap *heap, struct bin *bin) {
+    for (struct slab *slab = bin->partial.first, *next; bin->n_empty > 0 && slab != NULL;
+         slab = next) {
         next = slab->next;
         if (slab_used(slab) == 0) {
             list_remove(&bin->partial, slab);
@@ -347,9 +325,8 @@ static void trim_partial(struct heap *heap, struct bin *bin)
 }
 
 /* Release what is empty but was kept for the next malloc. */
-void heap_trim(struct heap *heap)
-{
-    for (size_t class = 0; class < classes.n_classes; class++) {
+void heap_trim(struct heap *heap) {
+    for (size_t class = 0; class < classes.n_classes; class ++) {
         struct bin *bin = &heap->bins[class];
         struct slab *active = bin->active;
         if (active != &no_slab && slab_used(active) == 0) {
@@ -363,9 +340,10 @@ void heap_trim(struct heap *heap)
     }
 }
 
-void heap_tick(struct heap *heap)
-{
-    enum { TICKS_PER_CLOCK = 16 };
+void heap_tick(struct heap *heap) {
+    enum {
+        TICKS_PER_CLOCK = 16
+    };
     if (heap->purge_ms == 0 || ++heap->n_ticks < TICKS_PER_CLOCK)
         return;
     heap->n_ticks = 0;
@@ -380,9 +358,9 @@ void heap_tick(struct heap *heap)
         supply_schedule_purge(heap);
 }
 
-void heap_link_slabs(struct heap *heap, struct superblock *sb)
-{
-    for (size_t i = sb->first_unit; i < sb->n_units; i += sb->slab[i].n_units > 0 ? sb->slab[i].n_units : 1) {
+void heap_link_slabs(struct heap *heap, struct superblock *sb) {
+    for (size_t i = sb->first_unit;
+         i<sb->n_units; i += sb->slab[i].n_units> 0 ? sb->slab[i].n_units : 1) {
         struct slab *slab = &sb->slab[i];
         if (slab->n_units == 0 || slab->class == CLASS_UNIT_RUN)
             continue;
@@ -400,9 +378,9 @@ void heap_link_slabs(struct heap *heap, struct superblock *sb)
     }
 }
 
-void heap_unlink_slabs(struct heap *heap, struct superblock *sb)
-{
-    for (size_t i = sb->first_unit; i < sb->n_units; i += sb->slab[i].n_units > 0 ? sb->slab[i].n_units : 1) {
+void heap_unlink_slabs(struct heap *heap, struct superblock *sb) {
+    for (size_t i = sb->first_unit;
+         i<sb->n_units; i += sb->slab[i].n_units> 0 ? sb->slab[i].n_units : 1) {
         struct slab *slab = &sb->slab[i];
         if (slab->n_units == 0 || slab->class == CLASS_UNIT_RUN)
             continue;

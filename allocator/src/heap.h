@@ -17,7 +17,9 @@
 #include "size_class.h"
 #include "superblock.h"
 
-enum { N_OUTBOXES = 8 };
+enum {
+    N_OUTBOXES = 8
+};
 
 struct slab_list {
     struct slab *first;
@@ -26,16 +28,16 @@ struct slab_list {
 
 /* The slabs of one size class. */
 struct bin {
-    struct slab *active;       /* feeds the ready list; no_slab if there is none */
-    struct slab *fresh;        /* the one slab with uncarved memory, or NULL */
-    struct slab_list partial;  /* slabs with free blocks, all SLAB_PARTIAL */
-    size_t n_empty;            /* slabs in `partial` with no block in use */
+    struct slab *active;      /* feeds the ready list; no_slab if there is none */
+    struct slab *fresh;       /* the one slab with uncarved memory, or NULL */
+    struct slab_list partial; /* slabs with free blocks, all SLAB_PARTIAL */
+    size_t n_empty;           /* slabs in `partial` with no block in use */
 };
 
 /* Blocks freed by this thread that belong to another heap, not yet sent. */
 struct outbox {
-    struct heap *to;  /* NULL if empty */
-    void *first;      /* linked through their first words */
+    struct heap *to; /* NULL if empty */
+    void *first;     /* linked through their first words */
     void *last;
     size_t n_blocks;
 };
@@ -46,14 +48,14 @@ struct heap {
     struct superblock *superblocks;        /* all, through next and previous */
     struct superblock *buckets[N_BUCKETS]; /* the same by room, through bucket_next */
     size_t n_superblocks;
-    size_t n_empty;      /* superblocks without a slab */
-    size_t n_units;      /* units in slabs */
-    size_t n_dirty;      /* free units that may hold touched pages */
-    uint64_t purge_ms;   /* when to look for memory to give back; 0: none is due */
-    uint32_t n_ticks;    /* slow paths since the clock was last read */
-    uint8_t number;      /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
-    struct heap *next;   /* orphaned or idle heaps, under the lock of thread.c */
-    void *pending;       /* blocks taken from the inbox, not yet freed */
+    size_t n_empty;    /* superblocks without a slab */
+    size_t n_units;    /* units in slabs */
+    size_t n_dirty;    /* free units that may hold touched pages */
+    uint64_t purge_ms; /* when to look for memory to give back; 0: none is due */
+    uint32_t n_ticks;  /* slow paths since the clock was last read */
+    uint8_t number;    /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
+    struct heap *next; /* orphaned or idle heaps, under the lock of thread.c */
+    void *pending;     /* blocks taken from the inbox, not yet freed */
     struct outbox outboxes[N_OUTBOXES];
     _Alignas(CACHE_LINE) void *inbox; /* atomic: LIFO of blocks freed by other threads */
 };
@@ -66,11 +68,11 @@ struct local {
     uint8_t number;                 /* equals owner_at(block) if free may take the fast path */
 };
 
-extern _Thread_local struct local local __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern _Thread_local struct local local
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* Where the blocks of `class` that are ready for malloc hang. */
-ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class)
-{
+ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class) {
     return class < N_FINE_CLASSES_MAX ? &l->free[class] : &heap->free[class - N_FINE_CLASSES_MAX];
 }
 

@@ -38,10 +38,10 @@ struct kept {
 /* All state of this module, under its lock. */
 static struct {
     struct lock lock;
-    struct entry *entries;   /* n_entries, a power of two */
+    struct entry *entries; /* n_entries, a power of two */
     size_t n_entries;
-    size_t n_blocks;         /* entries in use */
-    size_t bytes;            /* of all blocks in use */
+    size_t n_blocks; /* entries in use */
+    size_t bytes;    /* of all blocks in use */
     size_t n_kept;
     size_t kept_bytes;
     struct kept kept[N_KEPT_MAX]; /* oldest first */
@@ -50,23 +50,20 @@ static struct {
 
 /* --- the table --- */
 
-static size_t home_of(const void *start)
-{
+static size_t home_of(const void *start) {
     uint64_t hash = ((uintptr_t)start >> 12) * 0x9e3779b97f4a7c15u;
     return hash >> (64 - log2_floor(large.n_entries));
 }
 
 /* The entry of `start`, or the free entry where it would go. */
-static struct entry *find(const void *start)
-{
+static struct entry *find(const void *start) {
     size_t i = home_of(start);
     while (large.entries[i].start != NULL && large.entries[i].start != start)
         i = (i + 1) & (large.n_entries - 1);
     return &large.entries[i];
 }
 
-static bool grow_table(void)
-{
+static bool grow_table(void) {
     struct entry *old = large.entries;
     size_t n_old = large.n_entries;
     struct entry *entries = os_map(2 * n_old * sizeof *entries);
@@ -83,8 +80,7 @@ static bool grow_table(void)
 }
 
 /* Whether the table takes one more entry, now that it has been made so. */
-static bool has_room(void)
-{
+static bool has_room(void) {
     if (large.entries == NULL) {
         large.entries = large.first_entries;
         large.n_entries = N_FIRST_ENTRIES;
@@ -92,8 +88,7 @@ static bool has_room(void)
     return 2 * (large.n_blocks + 1) <= large.n_entries || grow_table();
 }
 
-static bool insert(void *start, size_t bytes)
-{
+static bool insert(void *start, size_t bytes) {
     if (!has_room())
         return false;
     *find(start) = (struct entry){start, bytes};
@@ -103,8 +98,7 @@ static bool insert(void *start, size_t bytes)
 }
 
 /* Close the gap: move back every entry whose way from home leads over it. */
-static void erase(struct entry *gap)
-{
+static void erase(struct entry *gap) {
     size_t mask = large.n_entries - 1;
     size_t hole = (size_t)(gap - large.entries);
     large.n_blocks--;
@@ -121,8 +115,7 @@ static void erase(struct entry *gap)
 
 /* --- kept blocks --- */
 
-static struct kept drop_kept(size_t i)
-{
+static struct kept drop_kept(size_t i) {
     struct kept k = large.kept[i];
     large.n_kept--;
     large.kept_bytes -= k.bytes;
@@ -131,26 +124,25 @@ static struct kept drop_kept(size_t i)
 }
 
 /* The smallest kept block for `bytes`, removed; start is NULL if none fits. */
-static struct kept take_kept(size_t bytes)
-{
+static struct kept take_kept(size_t bytes) {
     size_t most = bytes + bytes / 100 * options.large_cache_slack;
     size_t best = large.n_kept;
     for (size_t i = 0; i < large.n_kept; i++)
-        if (large.kept[i].bytes >= bytes && large.kept[i].bytes <= most
-            && (best == large.n_kept || large.kept[i].bytes < large.kept[best].bytes))
+        if (large.kept[i].bytes >= bytes && large.kept[i].bytes <= most &&
+            (best == large.n_kept || large.kept[i].bytes < large.kept[best].bytes))
             best = i;
     return best < large.n_kept ? drop_kept(best) : (struct kept){0};
 }
 
 /* Keep a block; what has to go for it is unmapped. */
-static void keep(void *start, size_t bytes)
-{
-    if (options.large_cache_count == 0 || bytes > options.large_cache_bytes || options.purge_delay == 0) {
+static void keep(void *start, size_t bytes) {
+    if (options.large_cache_count == 0 || bytes > options.large_cache_bytes ||
+        options.purge_delay == 0) {
         os_unmap(start, bytes);
         return;
     }
-    while (large.n_kept >= options.large_cache_count
-           || large.kept_bytes + bytes > options.large_cache_bytes) {
+    while (large.n_kept >= options.large_cache_count ||
+           large.kept_bytes + bytes > options.large_cache_bytes) {
         struct kept oldest = drop_kept(0);
         os_unmap(oldest.start, oldest.bytes);
     }
@@ -160,16 +152,14 @@ static void keep(void *start, size_t bytes)
 
 /* --- blocks --- */
 
-static void *map_block(size_t bytes, size_t alignment)
-{
+static void *map_block(size_t bytes, size_t alignment) {
     void *start = alignment <= os_page_bytes() ? os_map(bytes) : os_map_aligned(bytes, alignment);
     if (start != NULL && options.huge_pages != HUGE_SYSTEM && bytes >= HUGE_BYTES)
         os_advise_huge(start, bytes, options.huge_pages == HUGE_ALWAYS);
     return start;
 }
 
-static void *allocate_locked(size_t bytes, size_t alignment, bool *is_zero)
-{
+static void *allocate_locked(size_t bytes, size_t alignment, bool *is_zero) {
     struct kept k = {0};
     if (alignment <= os_page_bytes())
         k = take_kept(bytes);
@@ -183,8 +173,7 @@ static void *allocate_locked(size_t bytes, size_t alignment, bool *is_zero)
     return k.start;
 }
 
-void *large_allocate(size_t bytes, size_t alignment, bool *is_zero)
-{
+void *large_allocate(size_t bytes, size_t alignment, bool *is_zero) {
     if (bytes > PTRDIFF_MAX - os_page_bytes() || alignment > PTRDIFF_MAX / 2)
         return NULL;
     lock_take(&large.lock);
@@ -193,8 +182,7 @@ void *large_allocate(size_t bytes, size_t alignment, bool *is_zero)
     return start;
 }
 
-bool large_free(void *start)
-{
+bool large_free(void *start) {
     lock_take(&large.lock);
     struct entry *e = large.entries != NULL ? find(start) : NULL;
     bool found = e != NULL && e->start != NULL;
@@ -207,16 +195,14 @@ bool large_free(void *start)
     return found;
 }
 
-size_t large_bytes(const void *start)
-{
+size_t large_bytes(const void *start) {
     lock_take(&large.lock);
     size_t bytes = large.entries != NULL ? find(start)->bytes : 0;
     lock_release(&large.lock);
     return bytes;
 }
 
-void *large_resize(void *start, size_t bytes)
-{
+void *large_resize(void *start, size_t bytes) {
     if (bytes > PTRDIFF_MAX - os_page_bytes())
         return NULL;
     bytes = round_up(bytes, os_page_bytes());
@@ -231,8 +217,7 @@ void *large_resize(void *start, size_t bytes)
     return moved;
 }
 
-void *large_move_in(void *start, size_t old_bytes, size_t bytes)
-{
+void *large_move_in(void *start, size_t old_bytes, size_t bytes) {
     if (bytes > PTRDIFF_MAX - os_page_bytes())
         return NULL;
     bytes = round_up(bytes, os_page_bytes());
@@ -246,8 +231,7 @@ void *large_move_in(void *start, size_t old_bytes, size_t bytes)
     return moved;
 }
 
-bool large_purge(uint64_t now_ms)
-{
+bool large_purge(uint64_t now_ms) {
     lock_take(&large.lock);
     while (large.n_kept > 0 && now_ms >= large.kept[0].freed_ms + options.purge_delay) {
         struct kept k = drop_kept(0);
@@ -258,21 +242,18 @@ bool large_purge(uint64_t now_ms)
     return left;
 }
 
-void large_purge_all(void)
-{
+void large_purge_all(void) {
     large_purge(UINT64_MAX);
 }
 
-void large_count(size_t *n_blocks, size_t *n_bytes)
-{
+void large_count(size_t *n_blocks, size_t *n_bytes) {
     lock_take(&large.lock);
     *n_blocks = large.n_blocks;
     *n_bytes = large.bytes;
     lock_release(&large.lock);
 }
 
-bool large_is_valid(void)
-{
+bool large_is_valid(void) {
     size_t n = 0;
     size_t bytes = 0;
     lock_take(&large.lock);
@@ -288,12 +269,10 @@ bool large_is_valid(void)
     return valid;
 }
 
-void large_lock(void)
-{
+void large_lock(void) {
     lock_take(&large.lock);
 }
 
-void large_unlock(void)
-{
+void large_unlock(void) {
     lock_release(&large.lock);
 }

@@ -9,7 +9,7 @@
 
 #if EXGEN_LIBC_NAMES
 
-#define STANDARD_NAME(name, function) \
+#define STANDARD_NAME(name, function)                                                              \
     extern __typeof__(function) name __attribute__((alias(#function), visibility("default")))
 
 STANDARD_NAME(malloc, exgen_malloc);

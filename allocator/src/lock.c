@@ -9,44 +9,39 @@
 /* musl has no such variable; there every lock is a real one. */
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
-static bool alone(void)
-{
+static bool alone(void) {
     return !THREADS || __libc_single_threaded;
 }
 #else
-static bool alone(void)
-{
+static bool alone(void) {
     return !THREADS;
 }
 #endif
 
-static void futex(uint32_t *word, int operation, uint32_t value)
-{
+static void futex(uint32_t *word, int operation, uint32_t value) {
     int saved = errno;
     syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
     errno = saved;
 }
 
-COLD static void lock_wait(struct lock *l)
-{
+COLD static void lock_wait(struct lock *l) {
     while (__atomic_exchange_n(&l->word, 2, __ATOMIC_ACQUIRE) != 0)
         futex(&l->word, FUTEX_WAIT, 2);
 }
 
-void lock_take(struct lock *l)
-{
+void lock_take(struct lock *l) {
     if (alone()) {
         ASSERT(l->word == 0);
         __atomic_store_n(&l->word, 1, __ATOMIC_RELAXED);
         return;
     }
     uint32_t expected = 0;
-    if (!__atomic_compare_exchange_n(&l->word, &expected, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    if (!__atomic_compare_exchange_n(&l->word, &expected, 1, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
         lock_wait(l);
 }
 
-void lock_release(struct lock *l)
-{
+void lock_release(struct lock *l) {
     if (alone())
         __atomic_store_n(&l->word, 0, __ATOMIC_RELAXED);
     else if (__atomic_exchange_n(&l->word, 0, __ATOMIC_RELEASE) == 2)

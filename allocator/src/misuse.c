@@ -12,28 +12,25 @@
 #include "heap.h"
 
 /* Unlikely in data, and different for every block. */
-static uintptr_t mark_of(const void *block)
-{
+static uintptr_t mark_of(const void *block) {
     return (uintptr_t)block ^ (uintptr_t)0x5bd1e9955bd1e995u;
 }
 
-static bool is_listed(const void *list, const void *block)
-{
+static bool is_listed(const void *list, const void *block) {
     for (; list != NULL; list = *(void *const *)list)
         if (list == block)
             return true;
     return false;
 }
 
-static bool is_free_here(const struct slab *slab, const void *block)
-{
-    return is_listed(slab->free, block)
-        || (slab->state == SLAB_ACTIVE && is_listed(*ready_list(local.heap, &local, slab->class), block));
+static bool is_free_here(const struct slab *slab, const void *block) {
+    return is_listed(slab->free, block) ||
+           (slab->state == SLAB_ACTIVE &&
+            is_listed(*ready_list(local.heap, &local, slab->class), block));
 }
 
 /* A free slab, or a block among those the slab never gave out. */
-static void check_in_use(struct slab *slab, const void *block, size_t number)
-{
+static void check_in_use(struct slab *slab, const void *block, size_t number) {
     if (slab_used(slab) == 0)
         fatal("double free", block);
     if (number >= slab->carved)
@@ -42,8 +39,7 @@ static void check_in_use(struct slab *slab, const void *block, size_t number)
 
 /* Of another thread's slab only what stays while one of its blocks is in use
  * may be read. */
-void misuse_check_free(struct slab *slab, void *block)
-{
+void misuse_check_free(struct slab *slab, void *block) {
     bool own = superblock_owner(superblock_of((uintptr_t)slab)) == local.heap;
     if (slab->block_bytes == 0)
         fatal("double free", block);
@@ -61,8 +57,7 @@ void misuse_check_free(struct slab *slab, void *block)
         words[1] = mark_of(block);
 }
 
-void misuse_check_size(void *block, size_t size)
-{
+void misuse_check_size(void *block, size_t size) {
     if (block != NULL && size > exgen_malloc_usable_size(block))
         fatal("size given to free is larger than the block", block);
 }

@@ -12,14 +12,18 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect) \
-    _Static_assert((low) <= (standard) && (standard) <= (high), "default of " #name " out of range");
+#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect)                      \
+    _Static_assert((low) <= (standard) && (standard) <= (high),                                    \
+                   "default of " #name " out of range");
 #include "options.def"
 #undef OPTION
 
 const struct option option_list[N_OPTIONS] = {
-#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect) \
-    {#name, #unit, #scale, choices, effect, low, high, standard, offsetof(struct options, name), OPTION_##kind},
+#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect)                      \
+    {#name,        #unit,    #scale,                                                               \
+     choices,      effect,   low,                                                                  \
+     high,         standard, offsetof(struct options, name),                                       \
+     OPTION_##kind},
 #include "options.def"
 #undef OPTION
 };
@@ -30,13 +34,11 @@ struct options options = {
 #undef OPTION
 };
 
-uint64_t option_value(const struct options *o, size_t i)
-{
+uint64_t option_value(const struct options *o, size_t i) {
     return *(const uint64_t *)((const char *)o + option_list[i].offset);
 }
 
-static void set_value(struct options *o, size_t i, uint64_t value)
-{
+static void set_value(struct options *o, size_t i, uint64_t value) {
     *(uint64_t *)((char *)o + option_list[i].offset) = value;
 }
 
@@ -46,14 +48,12 @@ struct piece {
     size_t length;
 };
 
-static bool piece_is(struct piece p, const char *s)
-{
+static bool piece_is(struct piece p, const char *s) {
     return strlen(s) == p.length && memcmp(p.start, s, p.length) == 0;
 }
 
 /* Plain decimal without sign; false for anything else or more than 64 bits. */
-static bool parse_number(struct piece p, uint64_t *value)
-{
+static bool parse_number(struct piece p, uint64_t *value) {
     uint64_t n = 0;
     if (p.length == 0)
         return false;
@@ -68,8 +68,7 @@ static bool parse_number(struct piece p, uint64_t *value)
 }
 
 /* The position of `p` among names separated by '|'; false if it is not there. */
-static bool parse_choice(struct piece p, const char *choices, uint64_t *value)
-{
+static bool parse_choice(struct piece p, const char *choices, uint64_t *value) {
     uint64_t at = 0;
     for (const char *s = choices;; at++) {
         struct piece name = {s, strcspn(s, "|")};
@@ -83,8 +82,7 @@ static bool parse_choice(struct piece p, const char *choices, uint64_t *value)
     }
 }
 
-static bool parse_value(const struct option *row, struct piece p, uint64_t *value)
-{
+static bool parse_value(const struct option *row, struct piece p, uint64_t *value) {
     switch (row->kind) {
     case OPTION_flag:
         return parse_choice(p, "false|true", value);
@@ -93,19 +91,19 @@ static bool parse_value(const struct option *row, struct piece p, uint64_t *valu
     case OPTION_number:
         break;
     }
-    return parse_number(p, value) && *value >= row->low && *value <= row->high
-        && (strcmp(row->scale, "power2") != 0 || is_power_of_two(*value));
+    return parse_number(p, value) && *value >= row->low && *value <= row->high &&
+           (strcmp(row->scale, "power2") != 0 || is_power_of_two(*value));
 }
 
-static void write_allowed(struct text *t, const struct option *row)
-{
+static void write_allowed(struct text *t, const struct option *row) {
     if (row->kind == OPTION_flag) {
         text_string(t, "true or false");
     } else if (row->kind == OPTION_choice) {
         text_string(t, "one of ");
         text_string(t, row->choices);
     } else {
-        text_string(t, strcmp(row->scale, "power2") == 0 ? "a power of two from " : "a number from ");
+        text_string(t,
+                    strcmp(row->scale, "power2") == 0 ? "a power of two from " : "a number from ");
         text_decimal(t, row->low);
         text_string(t, " to ");
         text_decimal(t, row->high);
@@ -115,8 +113,7 @@ static void write_allowed(struct text *t, const struct option *row)
     }
 }
 
-static void report_bad_value(struct text *t, const struct option *row, struct piece value)
-{
+static void report_bad_value(struct text *t, const struct option *row, struct piece value) {
     text_string(t, "exgen: EXGEN_CONF: ");
     text_string(t, row->name);
     text_string(t, ":");
@@ -126,8 +123,7 @@ static void report_bad_value(struct text *t, const struct option *row, struct pi
     text_string(t, "\n");
 }
 
-static void report_unknown_key(struct text *t, struct piece entry)
-{
+static void report_unknown_key(struct text *t, struct piece entry) {
     text_string(t, "exgen: EXGEN_CONF: ");
     text_bytes(t, entry.start, entry.length);
     text_string(t, ": no such setting; allowed are");
@@ -138,8 +134,7 @@ static void report_unknown_key(struct text *t, struct piece entry)
     text_string(t, "\n");
 }
 
-static size_t find_row(struct piece key)
-{
+static size_t find_row(struct piece key) {
     size_t i = 0;
     while (i < N_OPTIONS && !piece_is(key, option_list[i].name))
         i++;
@@ -147,8 +142,7 @@ static size_t find_row(struct piece key)
 }
 
 /* Apply one "key:value"; false if it had no effect. */
-static bool parse_entry(struct options *o, struct piece entry, struct text *report)
-{
+static bool parse_entry(struct options *o, struct piece entry, struct text *report) {
     const char *colon = memchr(entry.start, ':', entry.length);
     struct piece key = {entry.start, colon != NULL ? (size_t)(colon - entry.start) : entry.length};
     struct piece text = {key.start + key.length, 0};
@@ -168,8 +162,7 @@ static bool parse_entry(struct options *o, struct piece entry, struct text *repo
     return true;
 }
 
-size_t options_parse(struct options *o, const char *text, struct text *report)
-{
+size_t options_parse(struct options *o, const char *text, struct text *report) {
     size_t n_bad = 0;
     for (size_t i = 0; i < N_OPTIONS; i++)
         set_value(o, i, option_list[i].standard);
@@ -187,8 +180,7 @@ size_t options_parse(struct options *o, const char *text, struct text *report)
 /* The loader allocates before the C library has set up `environ`; the kernel's
  * copy of the environment is read then.  Returns NULL if EXGEN_CONF is not set
  * or not wholly inside the first bytes of the environment. */
-static const char *conf_from_kernel(char *buffer, size_t capacity)
-{
+static const char *conf_from_kernel(char *buffer, size_t capacity) {
     int file = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return NULL;
@@ -204,15 +196,14 @@ static const char *conf_from_kernel(char *buffer, size_t capacity)
     return NULL;
 }
 
-void options_load(void)
-{
+void options_load(void) {
     char environment[16384];
     char lines[4096];
     struct text report = {lines, sizeof lines, 0};
     if (getauxval(AT_SECURE) != 0)
         return;
-    const char *conf = environ != NULL ? getenv("EXGEN_CONF")
-                                       : conf_from_kernel(environment, sizeof environment);
+    const char *conf =
+        environ != NULL ? getenv("EXGEN_CONF") : conf_from_kernel(environment, sizeof environment);
     if (conf == NULL || options_parse(&options, conf, &report) == 0)
         return;
     text_to_stderr(&report);
@@ -220,8 +211,7 @@ void options_load(void)
         fatal("EXGEN_CONF is not valid", NULL);
 }
 
-void option_write_value(struct text *t, size_t i, uint64_t value)
-{
+void option_write_value(struct text *t, size_t i, uint64_t value) {
     const struct option *row = &option_list[i];
     if (row->kind == OPTION_flag) {
         text_string(t, value != 0 ? "true" : "false");
@@ -235,8 +225,7 @@ void option_write_value(struct text *t, size_t i, uint64_t value)
     }
 }
 
-void options_write_json(struct text *t, const struct options *o)
-{
+void options_write_json(struct text *t, const struct options *o) {
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const char *quote = option_list[i].kind == OPTION_choice ? "\"" : "";
         text_string(t, i == 0 ? "{\"" : ",\"");

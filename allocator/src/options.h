@@ -22,24 +22,43 @@ struct options {
 #undef OPTION
 };
 
-enum option_kind { OPTION_number, OPTION_flag, OPTION_choice };
+enum option_kind {
+    OPTION_number,
+    OPTION_flag,
+    OPTION_choice
+};
 
-enum { SLAB_ORDER_LIFO, SLAB_ORDER_FIFO };
-enum { PURGE_DONTNEED, PURGE_FREE, PURGE_NEVER };
-enum { HUGE_SYSTEM, HUGE_NEVER, HUGE_ALWAYS };
-enum { ADOPT_NEVER, ADOPT_THREAD, ADOPT_ANY };
+enum {
+    SLAB_ORDER_LIFO,
+    SLAB_ORDER_FIFO
+};
+enum {
+    PURGE_DONTNEED,
+    PURGE_FREE,
+    PURGE_NEVER
+};
+enum {
+    HUGE_SYSTEM,
+    HUGE_NEVER,
+    HUGE_ALWAYS
+};
+enum {
+    ADOPT_NEVER,
+    ADOPT_THREAD,
+    ADOPT_ANY
+};
 
 /* A row of options.def, for the parser and the printers. */
 struct option {
-    const char *name;      /* key in EXGEN_CONF */
-    const char *unit;      /* bytes, count, percent, ms or none */
-    const char *scale;     /* linear, log, power2 or category */
-    const char *choices;   /* names separated by '|'; empty unless a choice */
-    const char *effect;    /* one sentence */
-    uint64_t low;          /* smallest value, included */
-    uint64_t high;         /* largest value, included */
-    uint64_t standard;     /* default */
-    size_t offset;         /* of the value in struct options */
+    const char *name;    /* key in EXGEN_CONF */
+    const char *unit;    /* bytes, count, percent, ms or none */
+    const char *scale;   /* linear, log, power2 or category */
+    const char *choices; /* names separated by '|'; empty unless a choice */
+    const char *effect;  /* one sentence */
+    uint64_t low;        /* smallest value, included */
+    uint64_t high;       /* largest value, included */
+    uint64_t standard;   /* default */
+    size_t offset;       /* of the value in struct options */
     enum option_kind kind;
 };
 

@@ -10,15 +10,13 @@
 static const char *const kind_names[] = {"number", "flag", "choice"};
 
 /* The value of row `i` as text; the buffer is the caller's. */
-static const char *value_text(char *buffer, size_t capacity, size_t i, uint64_t value)
-{
+static const char *value_text(char *buffer, size_t capacity, size_t i, uint64_t value) {
     struct text t = {buffer, capacity, 0};
     option_write_value(&t, i, value);
     return buffer;
 }
 
-static void print_json_choices(const char *choices)
-{
+static void print_json_choices(const char *choices) {
     printf("[");
     for (const char *s = choices; *s != '\0';) {
         size_t n = strcspn(s, "|");
@@ -28,8 +26,7 @@ static void print_json_choices(const char *choices)
     printf("]");
 }
 
-static void print_json_row(size_t i)
-{
+static void print_json_row(size_t i) {
     const struct option *o = &option_list[i];
     char buffer[64];
     const char *standard = value_text(buffer, sizeof buffer, i, o->standard);
@@ -37,7 +34,8 @@ static void print_json_row(size_t i)
     printf("  {\"name\":\"%s\",\"kind\":\"%s\",\"unit\":\"%s\",\"scale\":\"%s\",", o->name,
            kind_names[o->kind], o->unit, o->scale);
     if (o->kind == OPTION_number)
-        printf("\"low\":%llu,\"high\":%llu,", (unsigned long long)o->low, (unsigned long long)o->high);
+        printf("\"low\":%llu,\"high\":%llu,", (unsigned long long)o->low,
+               (unsigned long long)o->high);
     if (o->kind == OPTION_choice) {
         printf("\"choices\":");
         print_json_choices(o->choices);
@@ -47,16 +45,14 @@ static void print_json_row(size_t i)
            i + 1 < N_OPTIONS ? "," : "");
 }
 
-static void print_json(void)
-{
+static void print_json(void) {
     printf("{\"format\":1,\"environment\":\"EXGEN_CONF\",\"options\":[\n");
     for (size_t i = 0; i < N_OPTIONS; i++)
         print_json_row(i);
     printf("]}\n");
 }
 
-static void print_allowed(const struct option *o)
-{
+static void print_allowed(const struct option *o) {
     if (o->kind == OPTION_flag)
         printf("true, false");
     else if (o->kind == OPTION_number)
@@ -66,8 +62,7 @@ static void print_allowed(const struct option *o)
             printf(*s == '|' ? ", " : "%c", *s);
 }
 
-static void print_markdown(void)
-{
+static void print_markdown(void) {
     printf("| setting | unit | allowed | default | effect |\n|---|---|---|---|---|\n");
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const struct option *o = &option_list[i];
@@ -79,8 +74,7 @@ static void print_markdown(void)
     }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "json") == 0) {
         print_json();
     } else if (argc == 2 && strcmp(argv[1], "markdown") == 0) {

@@ -17,37 +17,33 @@
 
 /* All state of this module. */
 static struct {
-    size_t page_bytes;            /* of the system, set once */
-    struct os_counters counters;  /* relaxed atomics */
+    size_t page_bytes;           /* of the system, set once */
+    struct os_counters counters; /* relaxed atomics */
 } os = {.page_bytes = 4096};
 
-static void count_mapped(size_t bytes)
-{
+static void count_mapped(size_t bytes) {
     size_t now = __atomic_add_fetch(&os.counters.mapped_bytes, bytes, __ATOMIC_RELAXED);
     size_t peak = __atomic_load_n(&os.counters.mapped_peak_bytes, __ATOMIC_RELAXED);
-    while (now > peak
-           && !__atomic_compare_exchange_n(&os.counters.mapped_peak_bytes, &peak, now, true,
-                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    while (now > peak && !__atomic_compare_exchange_n(&os.counters.mapped_peak_bytes, &peak, now,
+                                                      true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
     __atomic_add_fetch(&os.counters.n_maps, 1, __ATOMIC_RELAXED);
 }
 
-void os_init(void)
-{
+void os_init(void) {
     long bytes = sysconf(_SC_PAGESIZE);
     if (bytes > 0)
         os.page_bytes = (size_t)bytes;
 }
 
-size_t os_page_bytes(void)
-{
+size_t os_page_bytes(void) {
     return os.page_bytes;
 }
 
-static void *map(size_t bytes, int flags)
-{
+static void *map(size_t bytes, int flags) {
     int saved = errno;
-    void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    void *start =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
     errno = saved;
     if (start == MAP_FAILED)
         return NULL;
@@ -55,18 +51,15 @@ static void *map(size_t bytes, int flags)
     return start;
 }
 
-void *os_map(size_t bytes)
-{
+void *os_map(size_t bytes) {
     return map(bytes, 0);
 }
 
-void *os_map_sparse(size_t bytes)
-{
+void *os_map_sparse(size_t bytes) {
     return map(bytes, MAP_NORESERVE);
 }
 
-void *os_map_aligned(size_t bytes, size_t alignment)
-{
+void *os_map_aligned(size_t bytes, size_t alignment) {
     char *start = os_map(bytes);
     if (start == NULL || ((uintptr_t)start & (alignment - 1)) == 0)
         return start;
@@ -85,8 +78,7 @@ void *os_map_aligned(size_t bytes, size_t alignment)
     return aligned;
 }
 
-bool os_unmap(void *start, size_t bytes)
-{
+bool os_unmap(void *start, size_t bytes) {
     int saved = errno;
     bool done = munmap(start, bytes) == 0;
     errno = saved;
@@ -97,8 +89,7 @@ bool os_unmap(void *start, size_t bytes)
     return done;
 }
 
-bool os_purge(void *start, size_t bytes, bool lazily)
-{
+bool os_purge(void *start, size_t bytes, bool lazily) {
     uintptr_t from = round_up((uintptr_t)start, os.page_bytes);
     uintptr_t to = round_down((uintptr_t)start + bytes, os.page_bytes);
     if (from >= to)
@@ -111,14 +102,12 @@ bool os_purge(void *start, size_t bytes, bool lazily)
     return done;
 }
 
-void os_populate(void *start, size_t bytes)
-{
+void os_populate(void *start, size_t bytes) {
     for (size_t at = 0; at < bytes; at += os.page_bytes)
         ((volatile char *)start)[at] = 0;
 }
 
-void *os_remap(void *start, size_t old_bytes, size_t new_bytes)
-{
+void *os_remap(void *start, size_t old_bytes, size_t new_bytes) {
     int saved = errno;
     void *moved = mremap(start, old_bytes, new_bytes, MREMAP_MAYMOVE);
     errno = saved;
@@ -129,8 +118,7 @@ void *os_remap(void *start, size_t old_bytes, size_t new_bytes)
     return moved;
 }
 
-void *os_move_out(void *start, size_t old_bytes, size_t new_bytes)
-{
+void *os_move_out(void *start, size_t old_bytes, size_t new_bytes) {
     int saved = errno;
     void *grown = NULL;
     void *moved = mremap(start, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
@@ -138,22 +126,21 @@ void *os_move_out(void *start, size_t old_bytes, size_t new_bytes)
         count_mapped(old_bytes);
         grown = os_remap(moved, old_bytes, new_bytes);
         /* No room to grow: the pages go home, which cannot fail for want of memory. */
-        if (grown == NULL && mremap(moved, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, start) == start)
+        if (grown == NULL &&
+            mremap(moved, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, start) == start)
             __atomic_sub_fetch(&os.counters.mapped_bytes, old_bytes, __ATOMIC_RELAXED);
     }
     errno = saved;
     return grown;
 }
 
-void os_advise_huge(void *start, size_t bytes, bool want)
-{
+void os_advise_huge(void *start, size_t bytes, bool want) {
     int saved = errno;
     madvise(start, bytes, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     errno = saved;
 }
 
-uint64_t os_clock_ms(void)
-{
+uint64_t os_clock_ms(void) {
     struct timespec now = {0, 0};
     int saved = errno;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -161,8 +148,7 @@ uint64_t os_clock_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-struct os_counters os_read_counters(void)
-{
+struct os_counters os_read_counters(void) {
     struct os_counters c = {
         .mapped_bytes = __atomic_load_n(&os.counters.mapped_bytes, __ATOMIC_RELAXED),
         .mapped_peak_bytes = __atomic_load_n(&os.counters.mapped_peak_bytes, __ATOMIC_RELAXED),

@@ -16,8 +16,7 @@ static struct {
     size_t n;
 } pool;
 
-struct superblock *pool_take(void)
-{
+struct superblock *pool_take(void) {
     if (__atomic_load_n(&pool.first, __ATOMIC_RELAXED) == NULL)
         return NULL;
     lock_take(&pool.lock);
@@ -30,8 +29,7 @@ struct superblock *pool_take(void)
     return sb;
 }
 
-void pool_give(struct superblock *sb)
-{
+void pool_give(struct superblock *sb) {
     ASSERT(superblock_is_empty(sb));
     superblock_set_owner(sb, NULL, OWNER_NONE);
     if (options.purge_delay == 0)
@@ -49,8 +47,7 @@ void pool_give(struct superblock *sb)
         superblock_destroy(sb);
 }
 
-bool pool_purge(uint64_t now_ms)
-{
+bool pool_purge(uint64_t now_ms) {
     bool left = false;
     lock_take(&pool.lock);
     for (struct superblock *sb = pool.first; sb != NULL; sb = sb->next) {
@@ -63,25 +60,21 @@ bool pool_purge(uint64_t now_ms)
     return left;
 }
 
-void pool_empty(void)
-{
+void pool_empty(void) {
     struct superblock *sb;
     while ((sb = pool_take()) != NULL)
         superblock_destroy(sb);
 }
 
-void pool_lock(void)
-{
+void pool_lock(void) {
     lock_take(&pool.lock);
 }
 
-void pool_unlock(void)
-{
+void pool_unlock(void) {
     lock_release(&pool.lock);
 }
 
-size_t pool_count(void)
-{
+size_t pool_count(void) {
     lock_take(&pool.lock);
     size_t n = pool.n;
     lock_release(&pool.lock);

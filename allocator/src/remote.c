@@ -20,18 +20,19 @@
 #include "supply.h"
 #include "thread.h"
 
-enum { OUTBOX_BYTES = 65536 /* an outbox is sent when it holds a block this large, too */ };
+enum {
+    OUTBOX_BYTES = 65536 /* an outbox is sent when it holds a block this large, too */
+};
 
-static void push(struct heap *to, void *first, void *last)
-{
+static void push(struct heap *to, void *first, void *last) {
     void *head = __atomic_load_n(&to->inbox, __ATOMIC_RELAXED);
     do {
         *(void **)last = head;
-    } while (!__atomic_compare_exchange_n(&to->inbox, &head, first, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange_n(&to->inbox, &head, first, true, __ATOMIC_RELEASE,
+                                          __ATOMIC_RELAXED));
 }
 
-static void send(struct heap *sender, struct outbox *box)
-{
+static void send(struct heap *sender, struct outbox *box) {
     if (box->to == NULL)
         return;
     push(box->to, box->first, box->last);
@@ -41,8 +42,7 @@ static void send(struct heap *sender, struct outbox *box)
         supply_schedule_purge(sender);
 }
 
-void remote_free(struct heap *sender, void *block)
-{
+void remote_free(struct heap *sender, void *block) {
     struct heap *to = superblock_owner(superblock_of((uintptr_t)block));
     if (sender == NULL) {
         push(to, block, block);
@@ -58,19 +58,17 @@ void remote_free(struct heap *sender, void *block)
     *(void **)block = box->first;
     box->first = block;
     box->n_blocks++;
-    if (box->n_blocks >= options.remote_batch
-        || box->n_blocks * slab_of((uintptr_t)block)->block_bytes >= OUTBOX_BYTES)
+    if (box->n_blocks >= options.remote_batch ||
+        box->n_blocks * slab_of((uintptr_t)block)->block_bytes >= OUTBOX_BYTES)
         send(sender, box);
 }
 
-void remote_flush(struct heap *sender)
-{
+void remote_flush(struct heap *sender) {
     for (size_t i = 0; i < N_OUTBOXES; i++)
         send(sender, &sender->outboxes[i]);
 }
 
-void remote_drain_slowly(struct heap *heap, size_t n_most)
-{
+void remote_drain_slowly(struct heap *heap, size_t n_most) {
     for (size_t n = 0; n < n_most; n++) {
         if (heap->pending == NULL)
             heap->pending = __atomic_exchange_n(&heap->inbox, NULL, __ATOMIC_ACQUIRE);

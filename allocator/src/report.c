@@ -19,8 +19,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT void exgen_get_stats(struct exgen_stats *stats, size_t size)
-{
+EXPORT void exgen_get_stats(struct exgen_stats *stats, size_t size) {
     struct os_counters os = os_read_counters();
     struct exgen_stats s = {
         .mapped_bytes = os.mapped_bytes,
@@ -38,8 +37,7 @@ EXPORT void exgen_get_stats(struct exgen_stats *stats, size_t size)
     memcpy(stats, &s, size < sizeof s ? size : sizeof s);
 }
 
-EXPORT size_t exgen_config_json(char *buffer, size_t capacity)
-{
+EXPORT size_t exgen_config_json(char *buffer, size_t capacity) {
     struct text t = {buffer, capacity, 0};
     allocator_start();
     text_string(&t, "{\"library\":\"");
@@ -56,13 +54,11 @@ EXPORT size_t exgen_config_json(char *buffer, size_t capacity)
     return t.length;
 }
 
-EXPORT int exgen_validate_heap(void)
-{
+EXPORT int exgen_validate_heap(void) {
     return (local.heap == NULL || heap_is_valid(local.heap)) && large_is_valid();
 }
 
-static void report_leak(const char *what, size_t n, size_t bytes)
-{
+static void report_leak(const char *what, size_t n, size_t bytes) {
     char buffer[128];
     struct text t = {buffer, sizeof buffer, 0};
     if (n == 0)
@@ -75,8 +71,7 @@ static void report_leak(const char *what, size_t n, size_t bytes)
     text_to_stderr(&t);
 }
 
-EXPORT size_t exgen_check_leaks(int report)
-{
+EXPORT size_t exgen_check_leaks(int report) {
     size_t n_small = 0;
     size_t small_bytes = 0;
     size_t n_large = 0;
@@ -94,8 +89,7 @@ EXPORT size_t exgen_check_leaks(int report)
     return n_small + n_large;
 }
 
-EXPORT void exgen_purge(void)
-{
+EXPORT void exgen_purge(void) {
     if (local.heap != NULL) {
         remote_flush(local.heap);
         thread_collect(UINT64_MAX);

@@ -11,25 +11,21 @@ _Static_assert(N_FINE_CLASSES_MAX >= 8 + 3 * 8, "the finest settings must fit");
 _Static_assert(FINE_MAX / 16 >= 1 << COARSE_SHIFT, "the finest coarse step must be told apart");
 _Static_assert(N_CLASSES_MAX < CLASS_UNIT_RUN, "class numbers must fit a byte");
 
-static size_t larger(size_t a, size_t b)
-{
+static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-static size_t smaller(size_t a, size_t b)
-{
+static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
 /* The class size after `bytes`. */
-static size_t next_size(size_t bytes, const struct options *o)
-{
+static size_t next_size(size_t bytes, const struct options *o) {
     size_t steps = bytes < FINE_MAX ? o->class_steps : o->coarse_steps;
     return bytes + larger(((size_t)1 << log2_floor(bytes)) / steps, o->quantum);
 }
 
-static size_t slab_units(size_t bytes, const struct options *o, size_t superblock_units)
-{
+static size_t slab_units(size_t bytes, const struct options *o, size_t superblock_units) {
     size_t least = (bytes + UNIT_BYTES - 1) / UNIT_BYTES;
     size_t most = larger(least, smaller(o->slab_units_max, superblock_units / 4));
     size_t n = least;
@@ -38,8 +34,7 @@ static size_t slab_units(size_t bytes, const struct options *o, size_t superbloc
     return n;
 }
 
-static struct size_class describe(size_t bytes, const struct options *o, size_t superblock_units)
-{
+static struct size_class describe(size_t bytes, const struct options *o, size_t superblock_units) {
     struct size_class c = {
         .block_bytes = (uint32_t)bytes,
         .carve_blocks = (uint32_t)larger(1, o->commit_step / bytes),
@@ -49,8 +44,7 @@ static struct size_class describe(size_t bytes, const struct options *o, size_t 
     return c;
 }
 
-void size_class_init(struct size_classes *c, const struct options *o, size_t superblock_units)
-{
+void size_class_init(struct size_classes *c, const struct options *o, size_t superblock_units) {
     size_t largest = smaller(o->small_max, superblock_units * UNIT_BYTES / 4);
     size_t n = 0;
     for (size_t bytes = o->quantum; bytes <= largest; bytes = next_size(bytes, o))
@@ -61,40 +55,38 @@ void size_class_init(struct size_classes *c, const struct options *o, size_t sup
     size_t class = 0;
     for (size_t i = 0; i <= FINE_MAX >> FINE_SHIFT; i++) {
         while (c->of[class].block_bytes < i << FINE_SHIFT)
-            class++;
-        c->fine[i] = (uint8_t)class;
+            class ++;
+        c->fine[i] = (uint8_t) class;
     }
     for (size_t i = FINE_MAX >> COARSE_SHIFT; i < c->largest >> COARSE_SHIFT; i++) {
         while (c->of[class].block_bytes < (i + 1) << COARSE_SHIFT)
-            class++;
-        c->coarse[i] = (uint8_t)class;
+            class ++;
+        c->coarse[i] = (uint8_t) class;
     }
     ASSERT(size_classes_are_valid(c));
 }
 
-size_t class_of_aligned(size_t size, size_t alignment)
-{
+size_t class_of_aligned(size_t size, size_t alignment) {
     if (size > classes.largest || alignment > SLAB_ALIGNMENT_MAX)
         return CLASS_NONE;
-    for (size_t class = class_of(size); class < classes.n_classes; class++)
+    for (size_t class = class_of(size); class < classes.n_classes; class ++)
         if (classes.of[class].alignment >= alignment)
             return class;
     return CLASS_NONE;
 }
 
-static bool fits_tightly(const struct size_classes *c, size_t class, size_t size)
-{
-    return class < c->n_classes && c->of[class].block_bytes >= size
-        && (class == 0 || c->of[class - 1].block_bytes < size);
+static bool fits_tightly(const struct size_classes *c, size_t class, size_t size) {
+    return class < c->n_classes && c->of[class].block_bytes >= size &&
+           (class == 0 || c->of[class - 1].block_bytes < size);
 }
 
-bool size_classes_are_valid(const struct size_classes *c)
-{
+bool size_classes_are_valid(const struct size_classes *c) {
     if (c->n_classes == 0 || c->n_classes > N_CLASSES_MAX)
         return false;
     for (size_t i = 0; i < c->n_classes; i++)
-        if (c->of[i].block_bytes % 16 != 0 || c->of[i].n_units * UNIT_BYTES < c->of[i].block_bytes
-            || (i > 0 && c->of[i].block_bytes <= c->of[i - 1].block_bytes))
+        if (c->of[i].block_bytes % 16 != 0 ||
+            c->of[i].n_units * UNIT_BYTES < c->of[i].block_bytes ||
+            (i > 0 && c->of[i].block_bytes <= c->of[i - 1].block_bytes))
             return false;
     for (size_t size = 1; size <= FINE_MAX; size++)
         if (!fits_tightly(c, c->fine[(size + 15) >> FINE_SHIFT], size))

@@ -17,14 +17,14 @@
 #include "platform.h"
 
 enum {
-    FINE_SHIFT = 4,           /* sizes up to FINE_MAX are told apart by 16 bytes */
-    FINE_MAX = 1024,          /* bytes; the fast path of malloc ends here */
-    COARSE_SHIFT = 6,         /* and from there by 64 bytes */
-    SMALL_LIMIT = 32768,      /* bytes; upper bound of small_max */
-    N_FINE_CLASSES_MAX = 32,  /* classes up to FINE_MAX, of the finest settings */
-    N_CLASSES_MAX = 112,       /* of the finest settings; see the assert in size_class.c */
-    CLASS_UNIT_RUN = 254,     /* class of a block that has units of its own */
-    CLASS_NONE = 255          /* class of a piece that is no slab */
+    FINE_SHIFT = 4,          /* sizes up to FINE_MAX are told apart by 16 bytes */
+    FINE_MAX = 1024,         /* bytes; the fast path of malloc ends here */
+    COARSE_SHIFT = 6,        /* and from there by 64 bytes */
+    SMALL_LIMIT = 32768,     /* bytes; upper bound of small_max */
+    N_FINE_CLASSES_MAX = 32, /* classes up to FINE_MAX, of the finest settings */
+    N_CLASSES_MAX = 112,     /* of the finest settings; see the assert in size_class.c */
+    CLASS_UNIT_RUN = 254,    /* class of a block that has units of its own */
+    CLASS_NONE = 255         /* class of a piece that is no slab */
 };
 
 struct size_class {
@@ -36,9 +36,9 @@ struct size_class {
 
 /* Written once by size_class_init, read-only afterwards. */
 struct size_classes {
-    uint8_t fine[(FINE_MAX >> FINE_SHIFT) + 1];       /* class of (size + 15) / 16 */
-    uint8_t coarse[SMALL_LIMIT >> COARSE_SHIFT];      /* class of (size - 1) / 64 */
-    size_t largest;                                   /* bytes of the last class */
+    uint8_t fine[(FINE_MAX >> FINE_SHIFT) + 1];  /* class of (size + 15) / 16 */
+    uint8_t coarse[SMALL_LIMIT >> COARSE_SHIFT]; /* class of (size - 1) / 64 */
+    size_t largest;                              /* bytes of the last class */
     size_t n_classes;
     struct size_class of[N_CLASSES_MAX];
 };
@@ -49,20 +49,17 @@ extern struct size_classes classes;
 void size_class_init(struct size_classes *c, const struct options *o, size_t superblock_units);
 
 /* size <= FINE_MAX */
-ALWAYS_INLINE size_t class_of_fine(size_t size)
-{
+ALWAYS_INLINE size_t class_of_fine(size_t size) {
     return classes.fine[(size + ((1u << FINE_SHIFT) - 1)) >> FINE_SHIFT];
 }
 
 /* FINE_MAX < size <= classes.largest */
-ALWAYS_INLINE size_t class_of_coarse(size_t size)
-{
+ALWAYS_INLINE size_t class_of_coarse(size_t size) {
     return classes.coarse[(size - 1) >> COARSE_SHIFT];
 }
 
 /* size <= classes.largest */
-ALWAYS_INLINE size_t class_of(size_t size)
-{
+ALWAYS_INLINE size_t class_of(size_t size) {
     return size <= FINE_MAX ? class_of_fine(size) : class_of_coarse(size);
 }
 

@@ -19,11 +19,11 @@ static uint8_t no_owner = OWNER_NONE;
 
 struct layout layout = {.owner_map = &no_owner, .shift = 63};
 
-_Static_assert(offsetof(struct superblock, slab) % CACHE_LINE == 0, "slabs must not share cache lines");
+_Static_assert(offsetof(struct superblock, slab) % CACHE_LINE == 0,
+               "slabs must not share cache lines");
 _Static_assert(N_UNITS_MAX <= 1 << (N_BUCKETS - 1), "a bucket for every run");
 
-bool layout_init(size_t superblock_bytes)
-{
+bool layout_init(size_t superblock_bytes) {
     unsigned shift = log2_floor(superblock_bytes);
     uint8_t *map = os_map_sparse((size_t)1 << (ADDRESS_BITS - shift));
     if (map == NULL)
@@ -37,25 +37,21 @@ bool layout_init(size_t superblock_bytes)
     return true;
 }
 
-uint8_t owner_of_any(uintptr_t address)
-{
+uint8_t owner_of_any(uintptr_t address) {
     return address >> ADDRESS_BITS != 0 ? OWNER_NONE : owner_at(address);
 }
 
 /* --- sets of units --- */
 
-static bool set_has(const struct unit_set *s, size_t i)
-{
+static bool set_has(const struct unit_set *s, size_t i) {
     return s->word[i / 64] >> (i % 64) & 1;
 }
 
-static uint64_t bits(size_t from, size_t n)
-{
+static uint64_t bits(size_t from, size_t n) {
     return (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << from;
 }
 
-static void set_add(struct unit_set *s, size_t at, size_t n)
-{
+static void set_add(struct unit_set *s, size_t at, size_t n) {
     while (n > 0) {
         size_t part = 64 - at % 64 < n ? 64 - at % 64 : n;
         s->word[at / 64] |= bits(at % 64, part);
@@ -65,8 +61,7 @@ static void set_add(struct unit_set *s, size_t at, size_t n)
 }
 
 /* Remove units; returns how many of them were in the set. */
-static size_t set_remove(struct unit_set *s, size_t at, size_t n)
-{
+static size_t set_remove(struct unit_set *s, size_t at, size_t n) {
     size_t n_removed = 0;
     while (n > 0) {
         size_t part = 64 - at % 64 < n ? 64 - at % 64 : n;
@@ -79,8 +74,7 @@ static size_t set_remove(struct unit_set *s, size_t at, size_t n)
     return n_removed;
 }
 
-static size_t set_count(const struct unit_set *s, size_t at, size_t n)
-{
+static size_t set_count(const struct unit_set *s, size_t at, size_t n) {
     size_t count = 0;
     for (size_t i = at; i < at + n; i++)
         count += set_has(s, i);
@@ -88,8 +82,7 @@ static size_t set_count(const struct unit_set *s, size_t at, size_t n)
 }
 
 /* First unit in [at, end) that is in the set (inside) or not in it; end if none. */
-static size_t set_next(const struct unit_set *s, size_t at, size_t end, bool inside)
-{
+static size_t set_next(const struct unit_set *s, size_t at, size_t end, bool inside) {
     while (at < end) {
         uint64_t w = inside ? s->word[at / 64] : ~s->word[at / 64];
         w >>= at % 64;
@@ -104,8 +97,7 @@ static size_t set_next(const struct unit_set *s, size_t at, size_t end, bool ins
 
 /* --- life of a superblock --- */
 
-static void measure_largest_run(struct superblock *sb)
-{
+static void measure_largest_run(struct superblock *sb) {
     size_t longest = 0;
     size_t at = set_next(&sb->free, sb->first_unit, sb->n_units, true);
     while (at < sb->n_units) {
@@ -117,8 +109,7 @@ static void measure_largest_run(struct superblock *sb)
     sb->largest_run = (uint16_t)longest;
 }
 
-struct superblock *superblock_create(void)
-{
+struct superblock *superblock_create(void) {
     size_t bytes = layout.bytes;
     struct superblock *sb = os_map_aligned(bytes, bytes);
     if (sb == NULL)
@@ -137,29 +128,26 @@ struct superblock *superblock_create(void)
     return sb;
 }
 
-void superblock_destroy(struct superblock *sb)
-{
+void superblock_destroy(struct superblock *sb) {
     ASSERT(superblock_is_empty(sb));
     superblock_set_owner(sb, NULL, OWNER_NONE);
     os_unmap(sb, layout.bytes);
 }
 
-void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number)
-{
+void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number) {
     __atomic_store_n(&sb->owner, owner, __ATOMIC_RELAXED);
     __atomic_store_n(&layout.owner_map[(uintptr_t)sb >> layout.shift], number, __ATOMIC_RELAXED);
 }
 
-struct heap *superblock_owner(const struct superblock *sb)
-{
+struct heap *superblock_owner(const struct superblock *sb) {
     return __atomic_load_n(&sb->owner, __ATOMIC_RELAXED);
 }
 
 /* --- slabs --- */
 
-size_t superblock_find(const struct superblock *sb, size_t n, size_t from)
-{
-    size_t at = set_next(&sb->free, from > sb->first_unit ? from : sb->first_unit, sb->n_units, true);
+size_t superblock_find(const struct superblock *sb, size_t n, size_t from) {
+    size_t at =
+        set_next(&sb->free, from > sb->first_unit ? from : sb->first_unit, sb->n_units, true);
     while (at < sb->n_units) {
         size_t end = set_next(&sb->free, at, sb->n_units, false);
         if (end - at >= n)
@@ -169,16 +157,14 @@ size_t superblock_find(const struct superblock *sb, size_t n, size_t from)
     return sb->n_units;
 }
 
-char *superblock_unit_start(struct superblock *sb, size_t at)
-{
+char *superblock_unit_start(struct superblock *sb, size_t at) {
     return (char *)sb + (at == sb->first_unit ? sb->head_bytes : at << UNIT_SHIFT);
 }
 
 /* Take `n` units out of the free set; true if all of them read as zero.  The
  * first unit shares a page with the head, which is never given back, and what
  * MADV_FREE does is not known, so those are not trusted. */
-static bool take_units(struct superblock *sb, size_t at, size_t n)
-{
+static bool take_units(struct superblock *sb, size_t at, size_t n) {
     ASSERT(set_count(&sb->free, at, n) == n);
     set_remove(&sb->free, at, n);
     set_remove(&sb->aged, at, n);
@@ -190,8 +176,7 @@ static bool take_units(struct superblock *sb, size_t at, size_t n)
 }
 
 /* Put `n` units into the free set, of which the first `n_dirty` were touched. */
-static void give_units(struct superblock *sb, size_t at, size_t n, size_t n_dirty)
-{
+static void give_units(struct superblock *sb, size_t at, size_t n, size_t n_dirty) {
     set_add(&sb->free, at, n);
     set_add(&sb->dirty, at, n_dirty);
     sb->n_free = (uint16_t)(sb->n_free + n);
@@ -199,8 +184,7 @@ static void give_units(struct superblock *sb, size_t at, size_t n, size_t n_dirt
     measure_largest_run(sb);
 }
 
-struct slab *superblock_take(struct superblock *sb, size_t at, size_t n)
-{
+struct slab *superblock_take(struct superblock *sb, size_t at, size_t n) {
     struct slab *slab = &sb->slab[at];
     *slab = (struct slab){
         .start = superblock_unit_start(sb, at),
@@ -216,16 +200,15 @@ struct slab *superblock_take(struct superblock *sb, size_t at, size_t n)
 }
 
 /* Units of the slab that may hold touched pages; they come first. */
-static size_t touched_units(const struct slab *slab)
-{
+static size_t touched_units(const struct slab *slab) {
     if (!slab->clean || slab->class == CLASS_UNIT_RUN)
         return slab->n_units;
-    size_t end = ((uintptr_t)slab->start & (UNIT_BYTES - 1)) + (size_t)slab->carved * slab->block_bytes;
+    size_t end =
+        ((uintptr_t)slab->start & (UNIT_BYTES - 1)) + (size_t)slab->carved * slab->block_bytes;
     return (end + UNIT_BYTES - 1) >> UNIT_SHIFT;
 }
 
-void superblock_give(struct superblock *sb, struct slab *slab)
-{
+void superblock_give(struct superblock *sb, struct slab *slab) {
     size_t n = slab->n_units;
     size_t n_dirty = touched_units(slab);
     for (size_t i = 1; i < n; i++)
@@ -234,8 +217,7 @@ void superblock_give(struct superblock *sb, struct slab *slab)
     give_units(sb, (size_t)(slab - sb->slab), n, n_dirty);
 }
 
-void superblock_shrink_run(struct superblock *sb, struct slab *slab, size_t n)
-{
+void superblock_shrink_run(struct superblock *sb, struct slab *slab, size_t n) {
     ASSERT(slab->class == CLASS_UNIT_RUN && n < slab->n_units);
     slab->n_units = (uint16_t)(slab->n_units - n);
     slab->block_bytes -= (uint32_t)(n << UNIT_SHIFT);
@@ -244,8 +226,7 @@ void superblock_shrink_run(struct superblock *sb, struct slab *slab, size_t n)
     give_units(sb, (size_t)(slab - sb->slab) + slab->n_units, n, n);
 }
 
-bool superblock_grow_run(struct superblock *sb, struct slab *slab, size_t n)
-{
+bool superblock_grow_run(struct superblock *sb, struct slab *slab, size_t n) {
     ASSERT(slab->class == CLASS_UNIT_RUN);
     size_t end = (size_t)(slab - sb->slab) + slab->n_units;
     if (end + n > sb->n_units || set_next(&sb->free, end, end + n, false) != end + n)
@@ -261,8 +242,7 @@ bool superblock_grow_run(struct superblock *sb, struct slab *slab, size_t n)
 /* --- giving memory back --- */
 
 /* Give back the whole pages of a run of free units. */
-static void purge_run(struct superblock *sb, size_t at, size_t end)
-{
+static void purge_run(struct superblock *sb, size_t at, size_t end) {
     size_t page_units = os_page_bytes() >> UNIT_SHIFT;
     if (page_units > 1) {
         at = round_up(at, page_units);
@@ -276,8 +256,7 @@ static void purge_run(struct superblock *sb, size_t at, size_t end)
         sb->n_dirty = (uint16_t)(sb->n_dirty - set_remove(&sb->dirty, at, end - at));
 }
 
-void superblock_purge(struct superblock *sb, bool all)
-{
+void superblock_purge(struct superblock *sb, bool all) {
     if (options.purge_how == PURGE_NEVER)
         return;
     const struct unit_set old = all ? sb->dirty : sb->aged;
@@ -292,17 +271,16 @@ void superblock_purge(struct superblock *sb, bool all)
 
 /* --- walkers --- */
 
-static size_t list_length(const void *block, size_t limit)
-{
+static size_t list_length(const void *block, size_t limit) {
     size_t n = 0;
     for (; block != NULL && n <= limit; block = *(void *const *)block)
         n++;
     return n;
 }
 
-bool slab_is_valid(const struct slab *slab)
-{
-    if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 || slab->countdown < -1)
+bool slab_is_valid(const struct slab *slab) {
+    if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 ||
+        slab->countdown < -1)
         return false;
     if (slab->state != SLAB_ASLEEP && slab->asleep != 0)
         return false;
@@ -313,13 +291,13 @@ bool slab_is_valid(const struct slab *slab)
     for (size_t i = 1; i < slab->n_units; i++)
         if (slab[i].to_first != i || slab[i].countdown != 0)
             return false;
-    const char *end = (const char *)superblock_of((uintptr_t)slab)
-        + ((size_t)(slab - superblock_of((uintptr_t)slab)->slab + slab->n_units) << UNIT_SHIFT);
+    const char *end =
+        (const char *)superblock_of((uintptr_t)slab) +
+        ((size_t)(slab - superblock_of((uintptr_t)slab)->slab + slab->n_units) << UNIT_SHIFT);
     return slab->start + (size_t)slab->capacity * slab->block_bytes <= end;
 }
 
-bool superblock_is_valid(const struct superblock *sb)
-{
+bool superblock_is_valid(const struct superblock *sb) {
     size_t n_free = 0;
     for (size_t i = sb->first_unit; i < sb->n_units;) {
         bool is_free = set_has(&sb->free, i);
@@ -330,7 +308,8 @@ bool superblock_is_valid(const struct superblock *sb)
         i += is_free ? 1 : sb->slab[i].n_units;
     }
     for (size_t i = 0; i < N_UNIT_WORDS; i++)
-        if ((sb->aged.word[i] & ~sb->dirty.word[i]) != 0 || (sb->dirty.word[i] & ~sb->free.word[i]) != 0)
+        if ((sb->aged.word[i] & ~sb->dirty.word[i]) != 0 ||
+            (sb->dirty.word[i] & ~sb->free.word[i]) != 0)
             return false;
     return n_free == sb->n_free && set_count(&sb->dirty, 0, sb->n_units) == sb->n_dirty;
 }

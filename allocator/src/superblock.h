@@ -26,14 +26,14 @@ enum {
     UNIT_BYTES = 1 << UNIT_SHIFT,
     N_UNITS_MAX = 8388608 / UNIT_BYTES, /* of the largest superblock_size */
     N_UNIT_WORDS = N_UNITS_MAX / 64,
-    N_BUCKETS = 11,                     /* log2 of a number of free units, or none */
-    SLAB_ALIGNMENT_MAX = 4096           /* slabs start at a multiple of this if their blocks need it */
+    N_BUCKETS = 11,           /* log2 of a number of free units, or none */
+    SLAB_ALIGNMENT_MAX = 4096 /* slabs start at a multiple of this if their blocks need it */
 };
 
 /* What a byte of the owner map says. */
 enum {
-    OWNER_NONE = 0,      /* no superblock there */
-    OWNER_FIRST = 1,     /* ... to OWNER_LAST: the heap with this number */
+    OWNER_NONE = 0,  /* no superblock there */
+    OWNER_FIRST = 1, /* ... to OWNER_LAST: the heap with this number */
     OWNER_LAST = 253,
     OWNER_IN_HEAD = 254, /* a heap with a higher number: see head */
     OWNER_NOBODY = 255   /* in no map; the number of a thread that must take the slow path */
@@ -59,34 +59,34 @@ enum slab_state {
  * empty, or is to wake up.  Where no slab starts it is 0 as well, so one
  * decrement and one test of the sign notice everything that is not common. */
 struct slab {
-    void *free;           /* LIFO list through the first word of free blocks */
-    int32_t countdown;    /* frees to come before the one that is an event; -1: no free may come */
-    uint32_t asleep;      /* blocks in use that the countdown leaves out; 0 unless SLAB_ASLEEP */
-    struct slab *next;    /* doubly linked list of the bin, while SLAB_PARTIAL */
+    void *free;        /* LIFO list through the first word of free blocks */
+    int32_t countdown; /* frees to come before the one that is an event; -1: no free may come */
+    uint32_t asleep;   /* blocks in use that the countdown leaves out; 0 unless SLAB_ASLEEP */
+    struct slab *next; /* doubly linked list of the bin, while SLAB_PARTIAL */
     struct slab *previous;
-    char *start;          /* first block */
+    char *start; /* first block */
     uint32_t block_bytes;
-    uint32_t capacity;    /* blocks */
-    uint32_t carved;      /* blocks */
-    uint16_t n_units;     /* 0 unless a slab starts here */
-    uint16_t to_first;    /* units back to the unit where this one's slab starts */
-    uint8_t class;        /* index in classes.of, CLASS_UNIT_RUN or CLASS_NONE */
-    uint8_t state;        /* enum slab_state */
-    bool zeroed;          /* blocks given out since the last carving read as zero, but for their first word */
-    bool clean;           /* uncarved memory reads as zero */
+    uint32_t capacity; /* blocks */
+    uint32_t carved;   /* blocks */
+    uint16_t n_units;  /* 0 unless a slab starts here */
+    uint16_t to_first; /* units back to the unit where this one's slab starts */
+    uint8_t class;     /* index in classes.of, CLASS_UNIT_RUN or CLASS_NONE */
+    uint8_t state;     /* enum slab_state */
+    bool
+        zeroed; /* blocks given out since the last carving read as zero, but for their first word */
+    bool clean; /* uncarved memory reads as zero */
 };
 
-_Static_assert(sizeof(struct slab) == CACHE_LINE && CACHE_LINE == 1 << SLAB_SHIFT, "one cache line per slab");
+_Static_assert(sizeof(struct slab) == CACHE_LINE && CACHE_LINE == 1 << SLAB_SHIFT,
+               "one cache line per slab");
 
 /* Blocks handed out, or in the thread's list. */
-ALWAYS_INLINE uint32_t slab_used(const struct slab *slab)
-{
+ALWAYS_INLINE uint32_t slab_used(const struct slab *slab) {
     return slab->n_units == 0 ? 0 : (uint32_t)(slab->countdown + 1) + slab->asleep;
 }
 
 /* Expect the event at the n-th free from now; the other used blocks sleep. */
-ALWAYS_INLINE void slab_set_used(struct slab *slab, uint32_t used, uint32_t n)
-{
+ALWAYS_INLINE void slab_set_used(struct slab *slab, uint32_t used, uint32_t n) {
     slab->countdown = (int32_t)n - 1;
     slab->asleep = used - n;
 }
@@ -97,23 +97,23 @@ struct unit_set {
 };
 
 struct superblock {
-    struct heap *owner;         /* atomic: other threads read it to send blocks home */
-    struct superblock *next;    /* all superblocks of the heap, or the pool */
+    struct heap *owner;      /* atomic: other threads read it to send blocks home */
+    struct superblock *next; /* all superblocks of the heap, or the pool */
     struct superblock *previous;
     struct superblock *bucket_next; /* superblocks of the heap with similar room */
     struct superblock *bucket_previous;
-    uint16_t n_units;           /* head included */
-    uint16_t first_unit;        /* first unit that is not all head */
-    uint16_t n_free;            /* units */
-    uint16_t largest_run;       /* longest run of free units */
-    uint16_t bucket;            /* log2(largest_run) + 1, or 0 if full */
-    uint16_t n_dirty;           /* free units that may hold touched pages */
+    uint16_t n_units;     /* head included */
+    uint16_t first_unit;  /* first unit that is not all head */
+    uint16_t n_free;      /* units */
+    uint16_t largest_run; /* longest run of free units */
+    uint16_t bucket;      /* log2(largest_run) + 1, or 0 if full */
+    uint16_t n_dirty;     /* free units that may hold touched pages */
     uint32_t head_bytes;
-    uint64_t pooled_ms;         /* time of entering the pool */
-    struct unit_set free;       /* units in no slab */
-    struct unit_set dirty;      /* subset of free: may hold touched pages */
-    struct unit_set aged;       /* subset of dirty: were so at the last look of the purger */
-    struct slab slab[];         /* n_units */
+    uint64_t pooled_ms;    /* time of entering the pool */
+    struct unit_set free;  /* units in no slab */
+    struct unit_set dirty; /* subset of free: may hold touched pages */
+    struct unit_set aged;  /* subset of dirty: were so at the last look of the purger */
+    struct slab slab[];    /* n_units */
 };
 
 /* Constants of this run, read on every path; written once at start. */
@@ -131,30 +131,26 @@ extern struct layout layout;
 /* Choose sizes and reserve the owner map.  False if the system refuses. */
 bool layout_init(size_t superblock_bytes);
 
-ALWAYS_INLINE uint8_t owner_at(uintptr_t address)
-{
+ALWAYS_INLINE uint8_t owner_at(uintptr_t address) {
     return __atomic_load_n(&layout.owner_map[address >> layout.shift], __ATOMIC_RELAXED);
 }
 
 /* As owner_at for any value, even one that cannot be an address of a program. */
 uint8_t owner_of_any(uintptr_t address);
 
-ALWAYS_INLINE struct superblock *superblock_of(uintptr_t address)
-{
+ALWAYS_INLINE struct superblock *superblock_of(uintptr_t address) {
     return (struct superblock *)(address & layout.base_mask);
 }
 
 /* The table entry of the unit of `address`, which lies in a superblock.  The
  * number of the unit times the size of an entry, in one shift and one mask. */
-ALWAYS_INLINE struct slab *unit_slab_of(uintptr_t address)
-{
+ALWAYS_INLINE struct slab *unit_slab_of(uintptr_t address) {
     uintptr_t entry = address >> (UNIT_SHIFT - SLAB_SHIFT) & layout.slab_mask;
     return (struct slab *)((char *)superblock_of(address)->slab + entry);
 }
 
 /* The slab of `address`, which lies in a superblock. */
-ALWAYS_INLINE struct slab *slab_of(uintptr_t address)
-{
+ALWAYS_INLINE struct slab *slab_of(uintptr_t address) {
     struct slab *s = unit_slab_of(address);
     return s - s->to_first;
 }
@@ -181,8 +177,7 @@ bool superblock_grow_run(struct superblock *sb, struct slab *slab, size_t n);
 /* First byte of unit `at` that can hold blocks. */
 char *superblock_unit_start(struct superblock *sb, size_t at);
 
-ALWAYS_INLINE bool superblock_is_empty(const struct superblock *sb)
-{
+ALWAYS_INLINE bool superblock_is_empty(const struct superblock *sb) {
     return sb->n_free == sb->n_units - sb->first_unit;
 }
 

@@ -13,15 +13,15 @@
 #include "pool.h"
 #include "thread.h"
 
-enum { N_CANDIDATES = 4 /* looked at in each bucket */ };
+enum {
+    N_CANDIDATES = 4 /* looked at in each bucket */
+};
 
-static size_t bucket_of(const struct superblock *sb)
-{
+static size_t bucket_of(const struct superblock *sb) {
     return sb->largest_run == 0 ? 0 : log2_floor(sb->largest_run) + 1;
 }
 
-static void bucket_insert(struct heap *heap, struct superblock *sb)
-{
+static void bucket_insert(struct heap *heap, struct superblock *sb) {
     sb->bucket = (uint16_t)bucket_of(sb);
     struct superblock **head = &heap->buckets[sb->bucket];
     sb->bucket_previous = NULL;
@@ -31,16 +31,14 @@ static void bucket_insert(struct heap *heap, struct superblock *sb)
     *head = sb;
 }
 
-static void bucket_remove(struct heap *heap, struct superblock *sb)
-{
-    *(sb->bucket_previous != NULL ? &sb->bucket_previous->bucket_next : &heap->buckets[sb->bucket])
-        = sb->bucket_next;
+static void bucket_remove(struct heap *heap, struct superblock *sb) {
+    *(sb->bucket_previous != NULL ? &sb->bucket_previous->bucket_next
+                                  : &heap->buckets[sb->bucket]) = sb->bucket_next;
     if (sb->bucket_next != NULL)
         sb->bucket_next->bucket_previous = sb->bucket_previous;
 }
 
-static void bucket_update(struct heap *heap, struct superblock *sb)
-{
+static void bucket_update(struct heap *heap, struct superblock *sb) {
     if (bucket_of(sb) != sb->bucket) {
         bucket_remove(heap, sb);
         bucket_insert(heap, sb);
@@ -48,13 +46,11 @@ static void bucket_update(struct heap *heap, struct superblock *sb)
 }
 
 /* Units of a superblock that are in slabs. */
-static size_t units_in_use(const struct superblock *sb)
-{
+static size_t units_in_use(const struct superblock *sb) {
     return (size_t)(sb->n_units - sb->first_unit - sb->n_free);
 }
 
-void supply_link(struct heap *heap, struct superblock *sb)
-{
+void supply_link(struct heap *heap, struct superblock *sb) {
     superblock_set_owner(sb, heap, heap->number);
     sb->previous = NULL;
     sb->next = heap->superblocks;
@@ -68,8 +64,7 @@ void supply_link(struct heap *heap, struct superblock *sb)
     bucket_insert(heap, sb);
 }
 
-void supply_unlink(struct heap *heap, struct superblock *sb)
-{
+void supply_unlink(struct heap *heap, struct superblock *sb) {
     *(sb->previous != NULL ? &sb->previous->next : &heap->superblocks) = sb->next;
     if (sb->next != NULL)
         sb->next->previous = sb->previous;
@@ -80,22 +75,19 @@ void supply_unlink(struct heap *heap, struct superblock *sb)
     bucket_remove(heap, sb);
 }
 
-void supply_schedule_purge(struct heap *heap)
-{
+void supply_schedule_purge(struct heap *heap) {
     if (heap->purge_ms == 0 && options.purge_how != PURGE_NEVER)
         heap->purge_ms = os_clock_ms() + options.purge_delay;
 }
 
-static void purge(struct heap *heap, struct superblock *sb, bool all)
-{
+static void purge(struct heap *heap, struct superblock *sb, bool all) {
     heap->n_dirty -= sb->n_dirty;
     superblock_purge(sb, all);
     heap->n_dirty += sb->n_dirty;
 }
 
 /* After units were freed in `sb`: give memory back now, early, or later. */
-static void consider_purge(struct heap *heap, struct superblock *sb)
-{
+static void consider_purge(struct heap *heap, struct superblock *sb) {
     if (sb->n_dirty == 0)
         return;
     if (options.purge_delay == 0) {
@@ -103,14 +95,13 @@ static void consider_purge(struct heap *heap, struct superblock *sb)
         return;
     }
     supply_schedule_purge(heap);
-    if (heap->n_dirty * UNIT_BYTES > options.dirty_min
-        && heap->n_dirty * 100 > heap->n_units * options.dirty_percent)
+    if (heap->n_dirty * UNIT_BYTES > options.dirty_min &&
+        heap->n_dirty * 100 > heap->n_units * options.dirty_percent)
         for (struct superblock *s = heap->superblocks; s != NULL; s = s->next)
             purge(heap, s, true);
 }
 
-static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n, bool anywhere)
-{
+static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n, bool anywhere) {
     size_t at = superblock_find(sb, n, (size_t)sb->first_unit + !anywhere);
     if (at == sb->n_units)
         return NULL;
@@ -123,8 +114,7 @@ static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n
     return slab;
 }
 
-static struct slab *take_from_buckets(struct heap *heap, size_t n, bool anywhere)
-{
+static struct slab *take_from_buckets(struct heap *heap, size_t n, bool anywhere) {
     for (size_t bucket = log2_floor(n) + 1; bucket < N_BUCKETS; bucket++) {
         struct superblock *sb = heap->buckets[bucket];
         for (size_t i = 0; sb != NULL && i < N_CANDIDATES; i++, sb = sb->bucket_next) {
@@ -136,8 +126,7 @@ static struct slab *take_from_buckets(struct heap *heap, size_t n, bool anywhere
     return NULL;
 }
 
-struct slab *supply_take(struct heap *heap, size_t n, bool anywhere)
-{
+struct slab *supply_take(struct heap *heap, size_t n, bool anywhere) {
     struct slab *slab = take_from_buckets(heap, n, anywhere);
     if (slab != NULL)
         return slab;
@@ -155,8 +144,7 @@ struct slab *supply_take(struct heap *heap, size_t n, bool anywhere)
     return take_from(heap, sb, n, anywhere);
 }
 
-void supply_give(struct heap *heap, struct slab *slab)
-{
+void supply_give(struct heap *heap, struct slab *slab) {
     struct superblock *sb = superblock_of((uintptr_t)slab);
     heap->n_dirty -= sb->n_dirty;
     heap->n_units -= slab->n_units;
@@ -173,8 +161,7 @@ void supply_give(struct heap *heap, struct slab *slab)
     }
 }
 
-bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units)
-{
+bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units) {
     struct superblock *sb = superblock_of((uintptr_t)slab);
     size_t n_old = slab->n_units;
     size_t n_dirty = sb->n_dirty;
@@ -190,8 +177,7 @@ bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units)
     return true;
 }
 
-void supply_purge(struct heap *heap, uint64_t now_ms)
-{
+void supply_purge(struct heap *heap, uint64_t now_ms) {
     bool again = false;
     for (struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next) {
         if (sb->n_dirty > 0)
@@ -201,8 +187,7 @@ void supply_purge(struct heap *heap, uint64_t now_ms)
     heap->purge_ms = again ? now_ms + options.purge_delay : 0;
 }
 
-void supply_purge_all(struct heap *heap)
-{
+void supply_purge_all(struct heap *heap) {
     for (struct superblock *sb = heap->superblocks, *next; sb != NULL; sb = next) {
         next = sb->next;
         purge(heap, sb, true);
@@ -213,15 +198,14 @@ void supply_purge_all(struct heap *heap)
     }
 }
 
-bool supply_is_valid(const struct heap *heap)
-{
+bool supply_is_valid(const struct heap *heap) {
     size_t n = 0;
     size_t n_empty = 0;
     size_t n_units = 0;
     size_t n_dirty = 0;
     for (const struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next) {
-        if (superblock_owner(sb) != heap || owner_at((uintptr_t)sb) != heap->number
-            || sb->bucket != bucket_of(sb) || !superblock_is_valid(sb))
+        if (superblock_owner(sb) != heap || owner_at((uintptr_t)sb) != heap->number ||
+            sb->bucket != bucket_of(sb) || !superblock_is_valid(sb))
             return false;
         n++;
         n_empty += superblock_is_empty(sb);
@@ -232,6 +216,6 @@ bool supply_is_valid(const struct heap *heap)
     for (size_t bucket = 0; bucket < N_BUCKETS; bucket++)
         for (const struct superblock *sb = heap->buckets[bucket]; sb != NULL; sb = sb->bucket_next)
             n_bucketed += sb->bucket == bucket;
-    return n == heap->n_superblocks && n_bucketed == n && n_empty == heap->n_empty
-        && n_units == heap->n_units && n_dirty == heap->n_dirty;
+    return n == heap->n_superblocks && n_bucketed == n && n_empty == heap->n_empty &&
+           n_units == heap->n_units && n_dirty == heap->n_dirty;
 }

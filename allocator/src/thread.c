@@ -25,23 +25,22 @@
 
 /* All state of this module; `first_heap` is apart to keep it in untouched memory. */
 static struct {
-    struct lock lock;       /* of everything here */
-    bool started;           /* options, tables and owner map are in place */
+    struct lock lock; /* of everything here */
+    bool started;     /* options, tables and owner map are in place */
     bool first_heap_taken;
     bool has_key;
     bool watches_fork;
-    size_t n_heaps;         /* ever made */
-    struct heap *orphans;   /* no thread, has superblocks; through next, newest first */
-    struct heap *idle;      /* no thread, no superblocks */
-    pthread_key_t key;      /* its destructor sees threads end */
+    size_t n_heaps;       /* ever made */
+    struct heap *orphans; /* no thread, has superblocks; through next, newest first */
+    struct heap *idle;    /* no thread, no superblocks */
+    pthread_key_t key;    /* its destructor sees threads end */
 } threads;
 
 static struct heap first_heap;
 
 static void detach(void *heap);
 
-static void print_configuration(void)
-{
+static void print_configuration(void) {
     char buffer[2048];
     struct text t = {buffer, sizeof buffer, 0};
     text_string(&t, "exgen: configuration ");
@@ -50,8 +49,7 @@ static void print_configuration(void)
     text_to_stderr(&t);
 }
 
-static bool start_locked(void)
-{
+static bool start_locked(void) {
     if (threads.started)
         return true;
     os_init();
@@ -66,8 +64,7 @@ static bool start_locked(void)
     return true;
 }
 
-bool allocator_start(void)
-{
+bool allocator_start(void) {
     lock_take(&threads.lock);
     bool started = start_locked();
     lock_release(&threads.lock);
@@ -76,22 +73,19 @@ bool allocator_start(void)
 
 /* --- heaps without a thread --- */
 
-static struct heap *pop(struct heap **list)
-{
+static struct heap *pop(struct heap **list) {
     struct heap *heap = *list;
     if (heap != NULL)
         __atomic_store_n(list, heap->next, __ATOMIC_RELAXED);
     return heap;
 }
 
-static void push(struct heap **list, struct heap *heap)
-{
+static void push(struct heap **list, struct heap *heap) {
     heap->next = *list;
     __atomic_store_n(list, heap, __ATOMIC_RELAXED);
 }
 
-static struct heap *make_heap(void)
-{
+static struct heap *make_heap(void) {
     struct heap *heap = &first_heap;
     if (threads.first_heap_taken) {
         heap = os_map(round_up(sizeof *heap, os_page_bytes()));
@@ -104,12 +98,12 @@ static struct heap *make_heap(void)
     return heap;
 }
 
-static struct heap *find_heap_locked(void)
-{
+static struct heap *find_heap_locked(void) {
     if (!start_locked())
         return NULL;
     if (!THREADS && threads.first_heap_taken)
-        fatal("a second thread called libexgen-st, which is for programs with one; use libexgen", NULL);
+        fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
+              NULL);
     struct heap *heap = options.adopt != ADOPT_NEVER ? pop(&threads.orphans) : NULL;
     if (heap == NULL)
         heap = pop(&threads.idle);
@@ -118,8 +112,7 @@ static struct heap *find_heap_locked(void)
 
 /* --- a thread's time --- */
 
-struct heap *thread_attach(void)
-{
+struct heap *thread_attach(void) {
     lock_take(&threads.lock);
     struct heap *heap = find_heap_locked();
     bool watch_fork = heap != NULL && !threads.watches_fork;
@@ -140,8 +133,7 @@ struct heap *thread_attach(void)
 }
 
 /* The heap's owner is gone or is us: leave nothing behind that could be free. */
-static void clean_up(struct heap *heap)
-{
+static void clean_up(struct heap *heap) {
     remote_drain_slowly(heap, SIZE_MAX);
     heap_trim(heap);
     for (struct superblock *sb = heap->superblocks, *next; sb != NULL; sb = next) {
@@ -153,15 +145,13 @@ static void clean_up(struct heap *heap)
     }
 }
 
-static void shelve(struct heap *heap)
-{
+static void shelve(struct heap *heap) {
     lock_take(&threads.lock);
     push(heap->superblocks != NULL ? &threads.orphans : &threads.idle, heap);
     lock_release(&threads.lock);
 }
 
-static void detach(void *value)
-{
+static void detach(void *value) {
     struct heap *heap = value;
     if (heap != local.heap)
         return;
@@ -173,8 +163,7 @@ static void detach(void *value)
     shelve(heap);
 }
 
-bool thread_adopt(struct heap *heap)
-{
+bool thread_adopt(struct heap *heap) {
     if (!THREADS || options.adopt != ADOPT_ANY || !thread_has_orphans())
         return false;
     lock_take(&threads.lock);
@@ -194,18 +183,15 @@ bool thread_adopt(struct heap *heap)
     return sb != NULL;
 }
 
-bool thread_has_orphans(void)
-{
+bool thread_has_orphans(void) {
     return __atomic_load_n(&threads.orphans, __ATOMIC_RELAXED) != NULL;
 }
 
-static bool has_mail(const struct heap *heap)
-{
+static bool has_mail(const struct heap *heap) {
     return heap->pending != NULL || __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) != NULL;
 }
 
-void thread_collect(uint64_t now_ms)
-{
+void thread_collect(uint64_t now_ms) {
     if (!THREADS)
         return;
     lock_take(&threads.lock);
@@ -230,22 +216,19 @@ void thread_collect(uint64_t now_ms)
     lock_release(&threads.lock);
 }
 
-void thread_lock_all(void)
-{
+void thread_lock_all(void) {
     lock_take(&threads.lock);
     pool_lock();
     large_lock();
 }
 
-void thread_unlock_all(void)
-{
+void thread_unlock_all(void) {
     large_unlock();
     pool_unlock();
     lock_release(&threads.lock);
 }
 
-size_t thread_count_orphans(void)
-{
+size_t thread_count_orphans(void) {
     size_t n = 0;
     lock_take(&threads.lock);
     for (struct heap *heap = threads.orphans; heap != NULL; heap = heap->next)

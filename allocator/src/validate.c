@@ -6,21 +6,19 @@
 #include "heap.h"
 #include "supply.h"
 
-static size_t list_length(const void *block)
-{
+static size_t list_length(const void *block) {
     size_t n = 0;
     for (; block != NULL; block = *(void *const *)block)
         n++;
     return n;
 }
 
-static bool partial_is_valid(const struct bin *bin, size_t class)
-{
+static bool partial_is_valid(const struct bin *bin, size_t class) {
     size_t n_empty = 0;
     const struct slab *previous = NULL;
     for (const struct slab *slab = bin->partial.first; slab != NULL; slab = slab->next) {
-        if (slab->state != SLAB_PARTIAL || slab->class != class || slab->previous != previous
-            || slab->free == NULL || !slab_is_valid(slab))
+        if (slab->state != SLAB_PARTIAL || slab->class != class || slab->previous != previous ||
+            slab->free == NULL || !slab_is_valid(slab))
             return false;
         n_empty += slab_used(slab) == 0;
         previous = slab;
@@ -28,26 +26,24 @@ static bool partial_is_valid(const struct bin *bin, size_t class)
     return bin->partial.last == previous && n_empty == bin->n_empty;
 }
 
-static bool bin_is_valid(const struct bin *bin, size_t class)
-{
-    if (bin->active != &no_slab
-        && (bin->active->state != SLAB_ACTIVE || bin->active->class != class || !slab_is_valid(bin->active)))
+static bool bin_is_valid(const struct bin *bin, size_t class) {
+    if (bin->active != &no_slab && (bin->active->state != SLAB_ACTIVE ||
+                                    bin->active->class != class || !slab_is_valid(bin->active)))
         return false;
-    if (bin->fresh != NULL && (bin->fresh->class != class || bin->fresh->carved == bin->fresh->capacity))
+    if (bin->fresh != NULL &&
+        (bin->fresh->class != class || bin->fresh->carved == bin->fresh->capacity))
         return false;
     return partial_is_valid(bin, class);
 }
 
-bool heap_is_valid(const struct heap *heap)
-{
-    for (size_t class = 0; class < classes.n_classes; class++)
+bool heap_is_valid(const struct heap *heap) {
+    for (size_t class = 0; class < classes.n_classes; class ++)
         if (!bin_is_valid(&heap->bins[class], class))
             return false;
     return no_slab.free == NULL && no_slab.countdown == 0 && supply_is_valid(heap);
 }
 
-void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_bytes)
-{
+void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_bytes) {
     *n_blocks = 0;
     *n_bytes = 0;
     for (const struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next)
@@ -57,7 +53,7 @@ void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_
             *n_blocks += used;
             *n_bytes += used * slab->block_bytes;
         }
-    for (size_t class = 0; class < classes.n_classes; class++) {
+    for (size_t class = 0; class < classes.n_classes; class ++) {
         size_t n = list_length(*ready_list(heap, l, class));
         *n_blocks -= n;
         *n_bytes -= n * classes.of[class].block_bytes;

@@ -12,14 +12,12 @@
 /* Shared with the child. */
 static struct outcome *shared;
 
-void expect_message(const char *what, const void *address)
-{
+void expect_message(const char *what, const void *address) {
     snprintf(shared->expected, sizeof shared->expected, "exgen: %s: 0x%llx\n", what,
              (unsigned long long)(uintptr_t)address);
 }
 
-static void read_all(int file, char *buffer, size_t capacity)
-{
+static void read_all(int file, char *buffer, size_t capacity) {
     size_t length = 0;
     ssize_t got;
     while (length + 1 < capacity && (got = read(file, buffer + length, capacity - 1 - length)) > 0)
@@ -27,8 +25,7 @@ static void read_all(int file, char *buffer, size_t capacity)
     buffer[length] = '\0';
 }
 
-struct outcome run_in_child(scenario run, const char *conf)
-{
+struct outcome run_in_child(scenario run, const char *conf) {
     int ends[2];
     EXPECT(pipe(ends) == 0);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -10,10 +10,10 @@
 
 /* What a child left behind. */
 struct outcome {
-    int status;          /* as from waitpid */
-    uint64_t value;      /* what the scenario returned, if it did */
-    char expected[256];  /* what the scenario wrote with expect_message */
-    char output[8192];   /* what it wrote to stderr, terminated */
+    int status;         /* as from waitpid */
+    uint64_t value;     /* what the scenario returned, if it did */
+    char expected[256]; /* what the scenario wrote with expect_message */
+    char output[8192];  /* what it wrote to stderr, terminated */
 };
 
 typedef uint64_t (*scenario)(void);

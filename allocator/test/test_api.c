@@ -19,8 +19,7 @@ void free_aligned_sized(void *block, size_t alignment, size_t size);
 static volatile size_t too_large = (size_t)PTRDIFF_MAX + 1;
 static volatile size_t most = SIZE_MAX;
 
-static void size_zero_gives_distinct_blocks(void)
-{
+static void size_zero_gives_distinct_blocks(void) {
     char *a = malloc(0);
     char *b = calloc(0, 5);
     char *c = realloc(NULL, 0);
@@ -30,14 +29,12 @@ static void size_zero_gives_distinct_blocks(void)
     free(c);
 }
 
-static void realloc_to_zero_frees(void)
-{
+static void realloc_to_zero_frees(void) {
     void *p = malloc(10);
     EXPECT(realloc(p, most - SIZE_MAX) == NULL);
 }
 
-static void too_large_is_enomem(void)
-{
+static void too_large_is_enomem(void) {
     void *keep = malloc(10);
     errno = 0;
     EXPECT(malloc(too_large) == NULL && errno == ENOMEM);
@@ -60,8 +57,7 @@ static void too_large_is_enomem(void)
     free(keep);
 }
 
-static void posix_memalign_returns_its_errors(void)
-{
+static void posix_memalign_returns_its_errors(void) {
     void *p = &p;
     errno = 77;
     EXPECT(posix_memalign(&p, 3, 10) == EINVAL && p == &p);
@@ -73,8 +69,7 @@ static void posix_memalign_returns_its_errors(void)
     free(p);
 }
 
-static void bad_alignment_is_einval(void)
-{
+static void bad_alignment_is_einval(void) {
     errno = 0;
     EXPECT(exgen_aligned_alloc(48, 10) == NULL && errno == EINVAL);
     errno = 0;
@@ -85,8 +80,7 @@ static void bad_alignment_is_einval(void)
     free(p);
 }
 
-static void every_alignment_is_kept(void)
-{
+static void every_alignment_is_kept(void) {
     for (size_t alignment = 8; alignment <= (size_t)1 << 24; alignment *= 2)
         for (size_t size = 1; size < 300000; size = size * 3 + 1) {
             char *p = aligned_alloc(alignment, size);
@@ -102,8 +96,7 @@ static void every_alignment_is_kept(void)
     }
 }
 
-static void page_functions_round(void)
-{
+static void page_functions_round(void) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *p = valloc(10);
     void *q = pvalloc(10);
@@ -113,8 +106,7 @@ static void page_functions_round(void)
     free(q);
 }
 
-static void errno_survives_free(void)
-{
+static void errno_survives_free(void) {
     void *small = malloc(10);
     void *run = malloc(100000);
     void *large = malloc(20000000);
@@ -126,8 +118,7 @@ static void errno_survives_free(void)
     EXPECT(errno == 77);
 }
 
-static void realloc_keeps_contents(void)
-{
+static void realloc_keeps_contents(void) {
     size_t size = 1;
     unsigned char *p = malloc(size);
     p[0] = 0;
@@ -151,9 +142,9 @@ static void realloc_keeps_contents(void)
     free(p);
 }
 
-static void calloc_is_zero_when_memory_is_used_again(void)
-{
-    static const size_t sizes[] = {1, 100, 1000, 1500, 5000, 30000, 100000, 400000, 600000, 3000000};
+static void calloc_is_zero_when_memory_is_used_again(void) {
+    static const size_t sizes[] = {1,     100,    1000,   1500,   5000,
+                                   30000, 100000, 400000, 600000, 3000000};
     for (size_t round = 0; round < 3; round++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             unsigned char *p = calloc(1, sizes[i]);
@@ -165,8 +156,7 @@ static void calloc_is_zero_when_memory_is_used_again(void)
         }
 }
 
-static void configuration_can_be_read_back(void)
-{
+static void configuration_can_be_read_back(void) {
     char json[4096];
     size_t length = exgen_config_json(json, sizeof json);
     EXPECT(length > 100 && length == strlen(json));
@@ -175,8 +165,7 @@ static void configuration_can_be_read_back(void)
     EXPECT(exgen_config_json(json, 10) == length && strlen(json) == 9);
 }
 
-static void statistics_count_blocks(void)
-{
+static void statistics_count_blocks(void) {
     struct exgen_stats before;
     struct exgen_stats after;
     exgen_get_stats(&before, sizeof before);
@@ -192,8 +181,7 @@ static void statistics_count_blocks(void)
     EXPECT(exgen_validate_heap());
 }
 
-int main(void)
-{
+int main(void) {
     EXPECT((void *)malloc != (void *)0 && malloc_usable_size(NULL) == 0);
     size_zero_gives_distinct_blocks();
     realloc_to_zero_frees();

@@ -11,26 +11,28 @@
 static volatile std::size_t too_large = static_cast<std::size_t>(PTRDIFF_MAX) + 1;
 static int n_handler_calls;
 
-static void giving_up_handler()
-{
+static void giving_up_handler() {
     if (++n_handler_calls == 3)
         std::set_new_handler(nullptr);
 }
 
-static std::size_t blocks_in_use()
-{
+static std::size_t blocks_in_use() {
     struct exgen_stats stats;
     exgen_get_stats(&stats, sizeof stats);
     return stats.n_blocks + stats.n_large;
 }
 
-static void forms_allocate_and_release()
-{
+static void forms_allocate_and_release() {
     const std::size_t before = blocks_in_use();
     const std::align_val_t line{64};
-    void *p[] = {::operator new(40), ::operator new[](40), ::operator new(40, std::nothrow),
-                 ::operator new[](40, std::nothrow), ::operator new(40, line), ::operator new[](40, line),
-                 ::operator new(40, line, std::nothrow), ::operator new[](40, line, std::nothrow)};
+    void *p[] = {::operator new(40),
+                 ::operator new[](40),
+                 ::operator new(40, std::nothrow),
+                 ::operator new[](40, std::nothrow),
+                 ::operator new(40, line),
+                 ::operator new[](40, line),
+                 ::operator new(40, line, std::nothrow),
+                 ::operator new[](40, line, std::nothrow)};
     EXPECT(blocks_in_use() == before + 8);
     for (int i = 4; i < 8; i++)
         EXPECT(reinterpret_cast<std::uintptr_t>(p[i]) % 64 == 0);
@@ -45,8 +47,7 @@ static void forms_allocate_and_release()
     EXPECT(blocks_in_use() == before);
 }
 
-static void failure_throws_or_returns_null()
-{
+static void failure_throws_or_returns_null() {
     bool caught = false;
     try {
         void *volatile p = ::operator new(too_large);
@@ -58,23 +59,20 @@ static void failure_throws_or_returns_null()
     EXPECT(::operator new(too_large, std::nothrow) == nullptr);
 }
 
-static void new_handler_is_asked_until_it_gives_up()
-{
+static void new_handler_is_asked_until_it_gives_up() {
     std::set_new_handler(giving_up_handler);
     EXPECT(::operator new(too_large, std::nothrow) == nullptr);
     EXPECT(n_handler_calls == 3);
 }
 
-static void containers_work()
-{
+static void containers_work() {
     std::vector<std::string> v;
     for (int i = 0; i < 10000; i++)
         v.push_back(std::string(static_cast<std::size_t>(i % 100), 'x') + std::to_string(i));
     EXPECT(v[9999].size() == 99 + 4);
 }
 
-int main()
-{
+int main() {
     forms_allocate_and_release();
     failure_throws_or_returns_null();
     new_handler_is_asked_until_it_gives_up();

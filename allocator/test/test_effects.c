@@ -18,12 +18,13 @@
 #include "pool.h"
 #include "test.h"
 
-enum { N_BLOCKS_MAX = 100000 };
+enum {
+    N_BLOCKS_MAX = 100000
+};
 
 static char *blocks[N_BLOCKS_MAX];
 
-static void allocate_many(size_t n, size_t size)
-{
+static void allocate_many(size_t n, size_t size) {
     for (size_t i = 0; i < n; i++) {
         blocks[i] = exgen_malloc(size);
         EXPECT(blocks[i] != NULL);
@@ -31,77 +32,64 @@ static void allocate_many(size_t n, size_t size)
     }
 }
 
-static void free_many(size_t n)
-{
+static void free_many(size_t n) {
     for (size_t i = 0; i < n; i++)
         exgen_free(blocks[i]);
 }
 
-static struct exgen_stats stats(void)
-{
+static struct exgen_stats stats(void) {
     struct exgen_stats s;
     exgen_get_stats(&s, sizeof s);
     return s;
 }
 
-static struct slab *slab_with(const void *block)
-{
+static struct slab *slab_with(const void *block) {
     return slab_of((uintptr_t)block);
 }
 
-static uint64_t usable(size_t size)
-{
+static uint64_t usable(size_t size) {
     return exgen_malloc_usable_size(exgen_malloc(size));
 }
 
 /* --- layout --- */
 
-static uint64_t superblocks_for_4_mib(void)
-{
+static uint64_t superblocks_for_4_mib(void) {
     allocate_many(4096, 1024);
     return stats().n_superblocks;
 }
 
-static uint64_t usable_of_17(void)
-{
+static uint64_t usable_of_17(void) {
     return usable(17);
 }
 
-static uint64_t usable_of_513(void)
-{
+static uint64_t usable_of_513(void) {
     return usable(513);
 }
 
-static uint64_t usable_of_1025(void)
-{
+static uint64_t usable_of_1025(void) {
     return usable(1025);
 }
 
-static uint64_t usable_of_8000(void)
-{
+static uint64_t usable_of_8000(void) {
     return usable(8000);
 }
 
-static uint64_t units_of_a_4_kib_slab(void)
-{
+static uint64_t units_of_a_4_kib_slab(void) {
     return slab_with(exgen_malloc(4096))->n_units;
 }
 
-static uint64_t large_blocks_after_100000(void)
-{
+static uint64_t large_blocks_after_100000(void) {
     exgen_malloc(100000);
     return stats().n_large;
 }
 
 /* --- blocks --- */
 
-static uint64_t carved_by_first_malloc(void)
-{
+static uint64_t carved_by_first_malloc(void) {
     return slab_with(exgen_malloc(64))->carved;
 }
 
-static uint64_t state_after_one_free_of_a_full_slab(void)
-{
+static uint64_t state_after_one_free_of_a_full_slab(void) {
     allocate_many(3000, 16);
     struct slab *slab = slab_with(blocks[1500]);
     EXPECT(slab->state == SLAB_ASLEEP);
@@ -109,8 +97,7 @@ static uint64_t state_after_one_free_of_a_full_slab(void)
     return slab->state;
 }
 
-static uint64_t slab_used_next(void)
-{
+static uint64_t slab_used_next(void) {
     allocate_many(5000, 16);
     struct slab *first = slab_with(blocks[1000]);
     struct slab *second = slab_with(blocks[2500]);
@@ -126,45 +113,39 @@ static uint64_t slab_used_next(void)
 
 /* --- return of memory --- */
 
-static uint64_t empty_slabs_kept(void)
-{
+static uint64_t empty_slabs_kept(void) {
     allocate_many(5000, 16);
     free_many(5000);
     return local.heap->bins[class_of(16)].n_empty;
 }
 
-static uint64_t superblocks_kept(void)
-{
+static uint64_t superblocks_kept(void) {
     allocate_many(8000, 1024);
     free_many(8000);
     return stats().n_superblocks;
 }
 
-static uint64_t superblocks_pooled(void)
-{
+static uint64_t superblocks_pooled(void) {
     allocate_many(16000, 1024);
     free_many(16000);
     return pool_count();
 }
 
 /* Between a used block on either side, so that its superblock stays. */
-static uint64_t purges_of_one_run(void)
-{
+static uint64_t purges_of_one_run(void) {
     allocate_many(3, 100000);
     exgen_free(blocks[1]);
     return stats().n_purges;
 }
 
-static uint64_t purges_of_many_runs(void)
-{
+static uint64_t purges_of_many_runs(void) {
     allocate_many(100, 100000);
     for (size_t i = 0; i < 100; i += 2)
         exgen_free(blocks[i]);
     return stats().n_purges;
 }
 
-static uint64_t first_byte_after_purge(void)
-{
+static uint64_t first_byte_after_purge(void) {
     allocate_many(3, 100000);
     char *middle = blocks[1];
     memset(middle, 7, 100000);
@@ -174,34 +155,29 @@ static uint64_t first_byte_after_purge(void)
 
 /* --- large blocks --- */
 
-static uint64_t maps_of_large_again(size_t first, size_t second)
-{
+static uint64_t maps_of_large_again(size_t first, size_t second) {
     exgen_free(exgen_malloc(first));
     size_t before = stats().n_maps;
     exgen_malloc(second);
     return stats().n_maps - before;
 }
 
-static uint64_t maps_of_2_mib_again(void)
-{
+static uint64_t maps_of_2_mib_again(void) {
     return maps_of_large_again(2000000, 2000000);
 }
 
-static uint64_t maps_of_half_again(void)
-{
+static uint64_t maps_of_half_again(void) {
     return maps_of_large_again(2000000, 1000000);
 }
 
-static uint64_t usable_after_realloc(void)
-{
+static uint64_t usable_after_realloc(void) {
     return exgen_malloc_usable_size(exgen_realloc(exgen_malloc(1000000), 2000000));
 }
 
 /* --- system --- */
 
 /* Whether the flag stands in the kernel's description of a superblock. */
-static uint64_t has_map_flag(const char *flag)
-{
+static uint64_t has_map_flag(const char *flag) {
     uintptr_t block = (uintptr_t)exgen_malloc(10);
     FILE *maps = fopen("/proc/self/smaps", "r");
     char line[512];
@@ -218,18 +194,15 @@ static uint64_t has_map_flag(const char *flag)
     return 2;
 }
 
-static uint64_t refuses_huge_pages(void)
-{
+static uint64_t refuses_huge_pages(void) {
     return has_map_flag(" nh");
 }
 
-static uint64_t wants_huge_pages(void)
-{
+static uint64_t wants_huge_pages(void) {
     return has_map_flag(" hg");
 }
 
-static uint64_t resident_pages_of_first_superblock(void)
-{
+static uint64_t resident_pages_of_first_superblock(void) {
     static unsigned char resident[4096];
     char *superblock = (char *)superblock_of((uintptr_t)exgen_malloc(10));
     uint64_t n = 0;
@@ -242,8 +215,7 @@ static uint64_t resident_pages_of_first_superblock(void)
 
 /* --- threads --- */
 
-static void *free_ten(void *unused)
-{
+static void *free_ten(void *unused) {
     exgen_free(exgen_malloc(1));
     for (size_t i = 0; i < 10; i++)
         exgen_free(blocks[i]);
@@ -253,8 +225,7 @@ static void *free_ten(void *unused)
 static pthread_barrier_t freed;
 static pthread_barrier_t looked;
 
-static void *free_ten_and_wait(void *unused)
-{
+static void *free_ten_and_wait(void *unused) {
     free_ten(unused);
     pthread_barrier_wait(&freed);
     pthread_barrier_wait(&looked);
@@ -262,8 +233,7 @@ static void *free_ten_and_wait(void *unused)
 }
 
 /* Whether ten remote frees have arrived while the other thread still runs. */
-static uint64_t remote_frees_arrived(void)
-{
+static uint64_t remote_frees_arrived(void) {
     pthread_t thread;
     allocate_many(10, 100);
     pthread_barrier_init(&freed, NULL, 2);
@@ -276,14 +246,12 @@ static uint64_t remote_frees_arrived(void)
     return arrived;
 }
 
-static void *leave_a_block(void *where)
-{
+static void *leave_a_block(void *where) {
     *(void **)where = exgen_malloc(100);
     return local.heap;
 }
 
-static void *run_thread(void *(*function)(void *), void *argument)
-{
+static void *run_thread(void *(*function)(void *), void *argument) {
     pthread_t thread;
     void *result;
     EXPECT(pthread_create(&thread, NULL, function, argument) == 0);
@@ -291,8 +259,7 @@ static void *run_thread(void *(*function)(void *), void *argument)
     return result;
 }
 
-static uint64_t second_thread_gets_first_heap(void)
-{
+static uint64_t second_thread_gets_first_heap(void) {
     void *left[2];
     exgen_malloc(1);
     void *first = run_thread(leave_a_block, &left[0]);
@@ -300,8 +267,7 @@ static uint64_t second_thread_gets_first_heap(void)
     return first == second;
 }
 
-static uint64_t orphans_left_when_memory_is_needed(void)
-{
+static uint64_t orphans_left_when_memory_is_needed(void) {
     void *left;
     exgen_malloc(1);
     run_thread(leave_a_block, &left);
@@ -311,18 +277,20 @@ static uint64_t orphans_left_when_memory_is_needed(void)
 
 /* --- safety and reports --- */
 
-static uint64_t takes_slow_path(void)
-{
+static uint64_t takes_slow_path(void) {
     exgen_malloc(1);
     return local.number == OWNER_NOBODY;
 }
 
-static uint64_t starts(void)
-{
+static uint64_t starts(void) {
     return exgen_malloc(1) != NULL;
 }
 
-enum relation { LESS, SAME, MORE };
+enum relation {
+    LESS,
+    SAME,
+    MORE
+};
 
 static const struct effect {
     const char *setting;
@@ -331,7 +299,8 @@ static const struct effect {
     const char *conf_b;
     enum relation relation; /* of the value under a to that under b */
 } effects[] = {
-    {"superblock_size", superblocks_for_4_mib, "superblock_size:65536", "superblock_size:8388608", MORE},
+    {"superblock_size", superblocks_for_4_mib, "superblock_size:65536", "superblock_size:8388608",
+     MORE},
     {"quantum", usable_of_17, "quantum:16", "quantum:128", LESS},
     {"class_steps", usable_of_513, "class_steps:1", "class_steps:8", MORE},
     {"coarse_steps", usable_of_1025, "coarse_steps:1", "coarse_steps:16", MORE},
@@ -341,8 +310,10 @@ static const struct effect {
      "slab_blocks:256,slab_units_max:8", LESS},
     {"large_min", large_blocks_after_100000, "large_min:65536", "large_min:262144", MORE},
     {"commit_step", carved_by_first_malloc, "commit_step:64", "commit_step:8192", LESS},
-    {"merge_percent", state_after_one_free_of_a_full_slab, "merge_percent:0", "merge_percent:50", MORE},
-    {"slab_order", slab_used_next, "merge_percent:0,slab_order:lifo", "merge_percent:0,slab_order:fifo", LESS},
+    {"merge_percent", state_after_one_free_of_a_full_slab, "merge_percent:0", "merge_percent:50",
+     MORE},
+    {"slab_order", slab_used_next, "merge_percent:0,slab_order:lifo",
+     "merge_percent:0,slab_order:fifo", LESS},
     {"empty_slabs", empty_slabs_kept, "empty_slabs:0", "empty_slabs:3", LESS},
     {"empty_superblocks", superblocks_kept, "empty_superblocks:0", "empty_superblocks:4", LESS},
     {"pool_superblocks", superblocks_pooled, "pool_superblocks:0", "pool_superblocks:3", LESS},
@@ -351,12 +322,17 @@ static const struct effect {
      "purge_delay:60000,dirty_percent:1000,dirty_min:16384", MORE},
     {"dirty_min", purges_of_many_runs, "purge_delay:60000,dirty_percent:1,dirty_min:16384",
      "purge_delay:60000,dirty_percent:1,dirty_min:1073741824", MORE},
-    {"purge_min", purges_of_one_run, "purge_delay:0,purge_min:4096", "purge_delay:0,purge_min:1048576", MORE},
-    {"purge_how", first_byte_after_purge, "purge_delay:0,purge_how:dontneed", "purge_delay:0,purge_how:free", LESS},
-    {"purge_how", purges_of_one_run, "purge_delay:0,purge_how:never", "purge_delay:0,purge_how:free", LESS},
-    {"large_cache_bytes", maps_of_2_mib_again, "large_cache_bytes:1000000", "large_cache_bytes:4000000", MORE},
+    {"purge_min", purges_of_one_run, "purge_delay:0,purge_min:4096",
+     "purge_delay:0,purge_min:1048576", MORE},
+    {"purge_how", first_byte_after_purge, "purge_delay:0,purge_how:dontneed",
+     "purge_delay:0,purge_how:free", LESS},
+    {"purge_how", purges_of_one_run, "purge_delay:0,purge_how:never",
+     "purge_delay:0,purge_how:free", LESS},
+    {"large_cache_bytes", maps_of_2_mib_again, "large_cache_bytes:1000000",
+     "large_cache_bytes:4000000", MORE},
     {"large_cache_count", maps_of_2_mib_again, "large_cache_count:0", "large_cache_count:1", MORE},
-    {"large_cache_slack", maps_of_half_again, "large_cache_slack:50", "large_cache_slack:150", MORE},
+    {"large_cache_slack", maps_of_half_again, "large_cache_slack:50", "large_cache_slack:150",
+     MORE},
     {"realloc_slack", usable_after_realloc, "realloc_slack:0", "realloc_slack:50", LESS},
     {"huge_pages", refuses_huge_pages, "huge_pages:system", "huge_pages:never", LESS},
     {"huge_pages", wants_huge_pages, "huge_pages:system", "huge_pages:always", LESS},
@@ -367,19 +343,18 @@ static const struct effect {
     {"check", takes_slow_path, "check:false", "check:true", LESS},
 };
 
-static void values_stand_in_relation(const struct effect *e)
-{
+static void values_stand_in_relation(const struct effect *e) {
     struct outcome a = run_in_child(e->run, e->conf_a);
     struct outcome b = run_in_child(e->run, e->conf_b);
     fprintf(stderr, "%s: %s gives %llu, %s gives %llu %s%s\n", e->setting, e->conf_a,
-            (unsigned long long)a.value, e->conf_b, (unsigned long long)b.value, a.output, b.output);
+            (unsigned long long)a.value, e->conf_b, (unsigned long long)b.value, a.output,
+            b.output);
     EXPECT(a.status == 0 && b.status == 0);
     EXPECT(a.output[0] == '\0' && b.output[0] == '\0');
     EXPECT(e->relation == LESS ? a.value < b.value : a.value > b.value);
 }
 
-static void bad_entries_end_the_program_if_asked(void)
-{
+static void bad_entries_end_the_program_if_asked(void) {
     struct outcome kind = run_in_child(starts, "purge_dealy:1");
     struct outcome strict = run_in_child(starts, "purge_dealy:1,abort_conf:true");
     EXPECT(kind.status == 0 && kind.value == 1);
@@ -388,18 +363,17 @@ static void bad_entries_end_the_program_if_asked(void)
     EXPECT(strstr(strict.output, "\nexgen: EXGEN_CONF is not valid\n") != NULL);
 }
 
-static void configuration_is_printed_if_asked(void)
-{
+static void configuration_is_printed_if_asked(void) {
     struct outcome o = run_in_child(starts, "print_conf:true,purge_delay:123");
     EXPECT(o.status == 0);
     EXPECT(strstr(o.output, "exgen: configuration {") == o.output);
     EXPECT(strstr(o.output, "\"purge_delay\":123") != NULL);
 }
 
-static void every_setting_has_a_row(void)
-{
+static void every_setting_has_a_row(void) {
     for (size_t i = 0; i < N_OPTIONS; i++) {
-        int found = strcmp(option_list[i].name, "abort_conf") == 0 || strcmp(option_list[i].name, "print_conf") == 0;
+        int found = strcmp(option_list[i].name, "abort_conf") == 0 ||
+                    strcmp(option_list[i].name, "print_conf") == 0;
         for (size_t k = 0; k < sizeof effects / sizeof *effects; k++)
             found = found || strcmp(effects[k].setting, option_list[i].name) == 0;
         if (!found)
@@ -408,8 +382,7 @@ static void every_setting_has_a_row(void)
     }
 }
 
-int main(void)
-{
+int main(void) {
     every_setting_has_a_row();
     for (size_t i = 0; i < sizeof effects / sizeof *effects; i++)
         values_stand_in_relation(&effects[i]);

@@ -8,8 +8,7 @@
 
 static _Atomic int stop;
 
-static void *allocate_all_the_time(void *unused)
-{
+static void *allocate_all_the_time(void *unused) {
     uint64_t random = 1;
     while (!stop) {
         void *p = exgen_malloc(test_random(&random) % 2000000);
@@ -20,8 +19,7 @@ static void *allocate_all_the_time(void *unused)
     return unused;
 }
 
-static void child(void *block_of_parent)
-{
+static void child(void *block_of_parent) {
     exgen_free(block_of_parent);
     for (size_t i = 0; i < 300; i++) {
         void *p = exgen_malloc(i * 50);
@@ -34,8 +32,7 @@ static void child(void *block_of_parent)
     _exit(0);
 }
 
-int main(void)
-{
+int main(void) {
     pthread_t threads[3];
     for (size_t i = 0; i < 3; i++)
         EXPECT(pthread_create(&threads[i], NULL, allocate_all_the_time, NULL) == 0);

@@ -9,8 +9,7 @@
 
 static char in_static_memory[64];
 
-static uint64_t double_free_at_once(void)
-{
+static uint64_t double_free_at_once(void) {
     char *keep = exgen_malloc(40);
     char *p = exgen_malloc(40);
     exgen_free(p);
@@ -19,8 +18,7 @@ static uint64_t double_free_at_once(void)
     return keep != NULL;
 }
 
-static uint64_t double_free_later(void)
-{
+static uint64_t double_free_later(void) {
     char *keep = exgen_malloc(40);
     char *p = exgen_malloc(40);
     char *q = exgen_malloc(40);
@@ -31,8 +29,7 @@ static uint64_t double_free_later(void)
     return keep != NULL;
 }
 
-static uint64_t double_free_of_last_block(void)
-{
+static uint64_t double_free_of_last_block(void) {
     char *keep = exgen_malloc(40);
     char *p = exgen_malloc(3000);
     exgen_free(p);
@@ -42,8 +39,7 @@ static uint64_t double_free_of_last_block(void)
     return keep != NULL;
 }
 
-static uint64_t double_free_of_run(void)
-{
+static uint64_t double_free_of_run(void) {
     char *p = exgen_malloc(100000);
     exgen_free(p);
     expect_message("double free", p);
@@ -51,8 +47,7 @@ static uint64_t double_free_of_run(void)
     return 0;
 }
 
-static uint64_t double_free_of_large(void)
-{
+static uint64_t double_free_of_large(void) {
     char *p = exgen_malloc(10000000);
     exgen_free(p);
     expect_message("invalid free, not a block of this heap", p);
@@ -60,15 +55,13 @@ static uint64_t double_free_of_large(void)
     return 0;
 }
 
-static uint64_t free_of_static_memory(void)
-{
+static uint64_t free_of_static_memory(void) {
     expect_message("invalid free, not a block of this heap", in_static_memory + 16);
     exgen_free(in_static_memory + 16);
     return 0;
 }
 
-static uint64_t free_of_stack(void)
-{
+static uint64_t free_of_stack(void) {
     char local[64];
     memset(local, 1, sizeof local);
     void *volatile p = local;
@@ -78,40 +71,35 @@ static uint64_t free_of_stack(void)
     return 0;
 }
 
-static uint64_t free_of_interior(void)
-{
+static uint64_t free_of_interior(void) {
     char *p = exgen_malloc(100);
     expect_message("invalid free, inside a block", p + 16);
     exgen_free(p + 16);
     return 0;
 }
 
-static uint64_t free_of_interior_of_run(void)
-{
+static uint64_t free_of_interior_of_run(void) {
     char *p = exgen_malloc(100000);
     expect_message("invalid free, inside a block", p + 65536);
     exgen_free(p + 65536);
     return 0;
 }
 
-static uint64_t free_of_untouched(void)
-{
+static uint64_t free_of_untouched(void) {
     char *p = exgen_malloc(100);
     expect_message("invalid free, not a block of this heap", p + 112 * 100);
     exgen_free(p + 112 * 100);
     return 0;
 }
 
-static uint64_t free_of_wrong_size(void)
-{
+static uint64_t free_of_wrong_size(void) {
     char *p = exgen_malloc(100);
     expect_message("size given to free is larger than the block", p);
     exgen_free_sized(p, 200);
     return 0;
 }
 
-static uint64_t realloc_of_foreign(void)
-{
+static uint64_t realloc_of_foreign(void) {
     expect_message("not a block of this heap", in_static_memory + 16);
     return exgen_realloc(in_static_memory + 16, 10) != NULL;
 }
@@ -137,8 +125,7 @@ static const struct {
     {"", realloc_of_foreign},
 };
 
-int main(void)
-{
+int main(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct outcome o = run_in_child(cases[i].run, cases[i].conf);
         fprintf(stderr, "case %zu: %s", i, o.output);

@@ -16,7 +16,9 @@
 #include "exgen.h"
 #include "test.h"
 
-enum { N_BLOCKS = 160 };
+enum {
+    N_BLOCKS = 160
+};
 
 /* The calls that fail: [first_failure, last_failure]; counted from 1, in the child. */
 static size_t n_calls;
@@ -28,8 +30,7 @@ static size_t planned_failure;
 static size_t planned_length;
 static size_t n_failures;
 
-static int fails(void)
-{
+static int fails(void) {
     n_calls++;
     if (n_calls < first_failure || n_calls > last_failure)
         return 0;
@@ -47,23 +48,19 @@ int __wrap_madvise(void *start, size_t bytes, int advice);
 void *__real_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...);
 void *__wrap_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...);
 
-void *__wrap_mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset)
-{
+void *__wrap_mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset) {
     return fails() ? MAP_FAILED : __real_mmap(start, bytes, protection, flags, file, offset);
 }
 
-int __wrap_munmap(void *start, size_t bytes)
-{
+int __wrap_munmap(void *start, size_t bytes) {
     return fails() ? -1 : __real_munmap(start, bytes);
 }
 
-int __wrap_madvise(void *start, size_t bytes, int advice)
-{
+int __wrap_madvise(void *start, size_t bytes, int advice) {
     return fails() ? -1 : __real_madvise(start, bytes, advice);
 }
 
-void *__wrap_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...)
-{
+void *__wrap_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...) {
     va_list arguments;
     va_start(arguments, flags);
     void *to = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) ? va_arg(arguments, void *) : NULL;
@@ -74,19 +71,16 @@ void *__wrap_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, 
 static unsigned char *blocks[N_BLOCKS];
 static size_t sizes[N_BLOCKS];
 
-static size_t size_of_step(size_t i)
-{
+static size_t size_of_step(size_t i) {
     static const size_t pattern[] = {24, 200, 3000, 20000, 90000, 300000, 900000, 64, 5000, 1500};
     return pattern[i % 10] + i;
 }
 
-static void fill(size_t i)
-{
+static void fill(size_t i) {
     blocks[i][0] = blocks[i][sizes[i] - 1] = (unsigned char)i;
 }
 
-static void allocate_step(size_t i)
-{
+static void allocate_step(size_t i) {
     sizes[i] = size_of_step(i);
     errno = 0;
     blocks[i] = i % 7 == 3 ? exgen_memalign(65536, sizes[i]) : exgen_malloc(sizes[i]);
@@ -96,8 +90,7 @@ static void allocate_step(size_t i)
         EXPECT(errno == ENOMEM);
 }
 
-static void resize_step(size_t i)
-{
+static void resize_step(size_t i) {
     size_t size = sizes[i] * 3 / 2;
     if (blocks[i] == NULL)
         return;
@@ -111,8 +104,7 @@ static void resize_step(size_t i)
     }
 }
 
-static uint64_t story(void)
-{
+static uint64_t story(void) {
     n_calls = 0;
     first_failure = planned_failure;
     last_failure = planned_length == SIZE_MAX ? SIZE_MAX : planned_failure + planned_length - 1;
@@ -138,8 +130,7 @@ static uint64_t story(void)
     return n_failures;
 }
 
-static void run_until_nothing_fails(size_t length, const char *conf)
-{
+static void run_until_nothing_fails(size_t length, const char *conf) {
     for (size_t n = 1;; n++) {
         planned_failure = n;
         planned_length = length;
@@ -153,8 +144,7 @@ static void run_until_nothing_fails(size_t length, const char *conf)
     }
 }
 
-int main(void)
-{
+int main(void) {
     run_until_nothing_fails(1, "");
     run_until_nothing_fails(3, "purge_delay:0");
     run_until_nothing_fails(SIZE_MAX, "pool_superblocks:0,large_cache_count:0");

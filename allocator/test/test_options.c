@@ -7,15 +7,13 @@
 static char lines[8192];
 
 /* Parse; the problems are in `lines`. */
-static size_t parse(struct options *o, const char *text)
-{
+static size_t parse(struct options *o, const char *text) {
     struct text report = {lines, sizeof lines, 0};
     lines[0] = '\0';
     return options_parse(o, text, &report);
 }
 
-static void good_entries_take_effect(void)
-{
+static void good_entries_take_effect(void) {
     struct options o;
     EXPECT(parse(&o, "purge_delay:0,slab_order:fifo,check:true,superblock_size:65536") == 0);
     EXPECT(o.purge_delay == 0 && o.slab_order == SLAB_ORDER_FIFO && o.check == 1);
@@ -25,39 +23,43 @@ static void good_entries_take_effect(void)
     EXPECT(parse(&o, "purge_how:never") == 0 && o.purge_how == PURGE_NEVER);
 }
 
-static void bad_values_are_named(void)
-{
+static void bad_values_are_named(void) {
     struct options o;
     EXPECT(parse(&o, "purge_delay:fast") == 1);
-    EXPECT(strcmp(lines, "exgen: EXGEN_CONF: purge_delay:fast: allowed is a number from 0 to 60000 (ms)\n") == 0);
+    EXPECT(
+        strcmp(lines,
+               "exgen: EXGEN_CONF: purge_delay:fast: allowed is a number from 0 to 60000 (ms)\n") ==
+        0);
     EXPECT(parse(&o, "check:1") == 1);
     EXPECT(strcmp(lines, "exgen: EXGEN_CONF: check:1: allowed is true or false\n") == 0);
     EXPECT(parse(&o, "slab_order:") == 1);
     EXPECT(strcmp(lines, "exgen: EXGEN_CONF: slab_order:: allowed is one of lifo|fifo\n") == 0);
     EXPECT(parse(&o, "quantum:48") == 1);
-    EXPECT(strcmp(lines, "exgen: EXGEN_CONF: quantum:48: allowed is a power of two from 16 to 128 (bytes)\n") == 0);
+    EXPECT(
+        strcmp(
+            lines,
+            "exgen: EXGEN_CONF: quantum:48: allowed is a power of two from 16 to 128 (bytes)\n") ==
+        0);
 }
 
-static void unknown_keys_are_named(void)
-{
+static void unknown_keys_are_named(void) {
     struct options o;
-    const char *start = "exgen: EXGEN_CONF: purge_dealy:3: no such setting; allowed are superblock_size ";
+    const char *start =
+        "exgen: EXGEN_CONF: purge_dealy:3: no such setting; allowed are superblock_size ";
     EXPECT(parse(&o, "purge_dealy:3") == 1);
     EXPECT(strncmp(lines, start, strlen(start)) == 0);
     EXPECT(parse(&o, "purge_delay") == 1);
     EXPECT(parse(&o, "=3,:,,") == 3);
 }
 
-static void bad_entries_leave_the_others(void)
-{
+static void bad_entries_leave_the_others(void) {
     struct options o;
     EXPECT(parse(&o, "commit_step:1,purge_delay:7,nothing:1") == 2);
     EXPECT(o.purge_delay == 7);
     EXPECT(o.commit_step == 4096);
 }
 
-static void bounds_are_part_of_the_range(void)
-{
+static void bounds_are_part_of_the_range(void) {
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const struct option *row = &option_list[i];
         char text[128];
@@ -77,17 +79,16 @@ static void bounds_are_part_of_the_range(void)
     }
 }
 
-static void numbers_are_plain_decimals(void)
-{
-    static const char *const bad[] = {"purge_delay:-1", "purge_delay:+1", "purge_delay: 1", "purge_delay:1k",
+static void numbers_are_plain_decimals(void) {
+    static const char *const bad[] = {"purge_delay:-1",  "purge_delay:+1",
+                                      "purge_delay: 1",  "purge_delay:1k",
                                       "purge_delay:0x1", "purge_delay:99999999999999999999999"};
     struct options o;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         EXPECT(parse(&o, bad[i]) == 1);
 }
 
-static void values_are_written_as_they_are_read(void)
-{
+static void values_are_written_as_they_are_read(void) {
     struct options o;
     char json[4096];
     struct text t = {json, sizeof json, 0};
@@ -99,8 +100,7 @@ static void values_are_written_as_they_are_read(void)
     EXPECT(t.length == strlen(json) && json[0] == '{' && json[t.length - 1] == '}');
 }
 
-int main(void)
-{
+int main(void) {
     good_entries_take_effect();
     bad_values_are_named();
     unknown_keys_are_named();

@@ -17,7 +17,12 @@
 #include "exgen.h"
 #include "test.h"
 
-enum { N_SLOTS = 2000, N_SHARED = 64, N_THREADS_MAX = 16, N_GENERATIONS = 5 };
+enum {
+    N_SLOTS = 2000,
+    N_SHARED = 64,
+    N_THREADS_MAX = 16,
+    N_GENERATIONS = 5
+};
 
 struct block {
     unsigned char *start;
@@ -35,8 +40,7 @@ static struct worker workers[N_THREADS_MAX];
 static struct block shared[N_SHARED];
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static size_t random_size(uint64_t *random)
-{
+static size_t random_size(uint64_t *random) {
     uint64_t r = test_random(random);
     switch (r % 64) {
     case 0:
@@ -52,8 +56,7 @@ static size_t random_size(uint64_t *random)
 }
 
 /* Only the ends and one byte for each page: enough to see an overlap. */
-static void fill(const struct block *b)
-{
+static void fill(const struct block *b) {
     size_t edge = b->size < 64 ? b->size : 64;
     memset(b->start, b->pattern, edge);
     memset(b->start + b->size - edge, b->pattern, edge);
@@ -61,8 +64,7 @@ static void fill(const struct block *b)
         b->start[i] = b->pattern;
 }
 
-static void check(const struct block *b, size_t size)
-{
+static void check(const struct block *b, size_t size) {
     size_t edge = size < 64 ? size : 64;
     for (size_t i = 0; i < edge; i++)
         EXPECT(b->start[i] == b->pattern);
@@ -73,15 +75,13 @@ static void check(const struct block *b, size_t size)
             EXPECT(b->start[i] == b->pattern);
 }
 
-static void check_new(const struct block *b, size_t alignment)
-{
+static void check_new(const struct block *b, size_t alignment) {
     EXPECT(b->start != NULL);
     EXPECT((uintptr_t)b->start % alignment == 0);
     EXPECT(exgen_malloc_usable_size(b->start) >= b->size);
 }
 
-static void allocate(struct worker *w, struct block *b)
-{
+static void allocate(struct worker *w, struct block *b) {
     uint64_t r = test_random(&w->random);
     size_t alignment = 16;
     b->size = random_size(&w->random);
@@ -100,8 +100,7 @@ static void allocate(struct worker *w, struct block *b)
     fill(b);
 }
 
-static void release(struct block *b)
-{
+static void release(struct block *b) {
     check(b, b->size);
     if (b->size % 3 == 0)
         exgen_free_sized(b->start, b->size);
@@ -110,8 +109,7 @@ static void release(struct block *b)
     b->start = NULL;
 }
 
-static void reallocate(struct worker *w, struct block *b)
-{
+static void reallocate(struct worker *w, struct block *b) {
     size_t size = random_size(&w->random);
     if (size == 0)
         size = 1;
@@ -128,8 +126,7 @@ static void reallocate(struct worker *w, struct block *b)
     fill(b);
 }
 
-static void trade(struct worker *w, struct block *mine)
-{
+static void trade(struct worker *w, struct block *mine) {
     size_t i = test_random(&w->random) % N_SHARED;
     pthread_mutex_lock(&shared_lock);
     struct block theirs = shared[i];
@@ -138,8 +135,7 @@ static void trade(struct worker *w, struct block *mine)
     *mine = theirs;
 }
 
-static void *work(void *argument)
-{
+static void *work(void *argument) {
     struct worker *w = argument;
     for (size_t n = 0; n < w->n_operations; n++) {
         struct block *b = &w->slots[test_random(&w->random) % N_SLOTS];
@@ -161,8 +157,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void *release_all(void *argument)
-{
+static void *release_all(void *argument) {
     struct worker *w = argument;
     for (size_t i = 0; i < N_SLOTS; i++)
         if (w->slots[i].start != NULL)
@@ -172,8 +167,7 @@ static void *release_all(void *argument)
 }
 
 /* Run `function` for every worker, each in a thread of its own but the first. */
-static void run_generation(void *(*function)(void *), size_t n_threads)
-{
+static void run_generation(void *(*function)(void *), size_t n_threads) {
     pthread_t threads[N_THREADS_MAX];
     for (size_t i = 1; i < n_threads; i++)
         EXPECT(pthread_create(&threads[i], NULL, function, &workers[i]) == 0);
@@ -182,8 +176,7 @@ static void run_generation(void *(*function)(void *), size_t n_threads)
         EXPECT(pthread_join(threads[i], NULL) == 0);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     EXPECT(argc == 4);
     size_t n_threads = strtoull(argv[2], NULL, 10);
     EXPECT(n_threads >= 1 && n_threads <= N_THREADS_MAX);

@@ -3,8 +3,7 @@
 #include "superblock.h"
 #include "test.h"
 
-static void check_spacing(const struct options *o)
-{
+static void check_spacing(const struct options *o) {
     static struct size_classes c;
     size_t n_units = o->superblock_size / UNIT_BYTES;
     c = (struct size_classes){0};
@@ -19,8 +18,7 @@ static void check_spacing(const struct options *o)
     }
 }
 
-int main(void)
-{
+int main(void) {
     struct text ignored = {NULL, 0, 0};
     struct options o;
     for (uint64_t quantum = 16; quantum <= 128; quantum *= 2)

@@ -6,17 +6,19 @@
 #include "heap.h"
 #include "test.h"
 
-enum { N_ROUNDS = 200, N_BLOCKS = 2000, N_GENERATIONS = 300 };
+enum {
+    N_ROUNDS = 200,
+    N_BLOCKS = 2000,
+    N_GENERATIONS = 300
+};
 
-static struct exgen_stats stats(void)
-{
+static struct exgen_stats stats(void) {
     struct exgen_stats s;
     exgen_get_stats(&s, sizeof s);
     return s;
 }
 
-static void run_thread(void *(*function)(void *), void *argument)
-{
+static void run_thread(void *(*function)(void *), void *argument) {
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, function, argument) == 0);
     EXPECT(pthread_join(thread, NULL) == 0);
@@ -27,8 +29,7 @@ static void run_thread(void *(*function)(void *), void *argument)
 static void *blocks[N_BLOCKS];
 static pthread_barrier_t turn;
 
-static void *consume(void *unused)
-{
+static void *consume(void *unused) {
     for (size_t round = 0; round < N_ROUNDS; round++) {
         pthread_barrier_wait(&turn);
         for (size_t i = 0; i < N_BLOCKS; i++)
@@ -38,8 +39,7 @@ static void *consume(void *unused)
     return unused;
 }
 
-static void producer_gets_its_memory_back(void)
-{
+static void producer_gets_its_memory_back(void) {
     pthread_t consumer;
     size_t early = 0;
     pthread_barrier_init(&turn, NULL, 2);
@@ -64,8 +64,7 @@ static void producer_gets_its_memory_back(void)
 static void *left[N_GENERATIONS];
 
 /* Leave one block behind, free the one of ten generations ago. */
-static void *live_and_die(void *argument)
-{
+static void *live_and_die(void *argument) {
     size_t generation = (size_t)(uintptr_t)argument;
     void *own[100];
     for (size_t i = 0; i < 100; i++) {
@@ -80,8 +79,7 @@ static void *live_and_die(void *argument)
     return NULL;
 }
 
-static void thread_churn_does_not_grow(void)
-{
+static void thread_churn_does_not_grow(void) {
     size_t early = 0;
     for (size_t generation = 0; generation < N_GENERATIONS; generation++) {
         run_thread(live_and_die, (void *)(uintptr_t)generation);
@@ -95,16 +93,14 @@ static void thread_churn_does_not_grow(void)
 
 /* --- orphans --- */
 
-static void *take_4_mib(void *where)
-{
+static void *take_4_mib(void *where) {
     void **taken = where;
     for (size_t i = 0; i < 4096; i++)
         taken[i] = exgen_malloc(1024);
     return NULL;
 }
 
-static void memory_of_the_dead_is_used_again(void)
-{
+static void memory_of_the_dead_is_used_again(void) {
     static void *taken[4096];
     run_thread(take_4_mib, taken);
     for (size_t i = 0; i < 4096; i++)
@@ -127,21 +123,18 @@ static void memory_of_the_dead_is_used_again(void)
 
 static pthread_key_t late_key;
 
-static void late_destructor(void *block)
-{
+static void late_destructor(void *block) {
     exgen_free(block);
     exgen_free(exgen_malloc(100));
 }
 
-static void *use_late_key(void *unused)
-{
+static void *use_late_key(void *unused) {
     exgen_free(exgen_malloc(1));
     pthread_setspecific(late_key, exgen_malloc(50));
     return unused;
 }
 
-static void late_destructors_may_allocate(void)
-{
+static void late_destructors_may_allocate(void) {
     EXPECT(pthread_key_create(&late_key, late_destructor) == 0);
     for (size_t i = 0; i < 10; i++)
         run_thread(use_late_key, NULL);
@@ -151,8 +144,7 @@ static void late_destructors_may_allocate(void)
 
 static pthread_barrier_t all_here;
 
-static void *allocate_among_many(void *unused)
-{
+static void *allocate_among_many(void *unused) {
     void *p = exgen_malloc(100);
     pthread_barrier_wait(&all_here);
     exgen_free(p);
@@ -161,9 +153,10 @@ static void *allocate_among_many(void *unused)
     return unused;
 }
 
-static void more_threads_than_numbers(void)
-{
-    enum { N_THREADS = 300 };
+static void more_threads_than_numbers(void) {
+    enum {
+        N_THREADS = 300
+    };
     static pthread_t threads[N_THREADS];
     pthread_attr_t small_stack;
     pthread_attr_init(&small_stack);
@@ -175,8 +168,7 @@ static void more_threads_than_numbers(void)
         EXPECT(pthread_join(threads[i], NULL) == 0);
 }
 
-int main(void)
-{
+int main(void) {
     exgen_free(exgen_malloc(1));
     producer_gets_its_memory_back();
     thread_churn_does_not_grow();
