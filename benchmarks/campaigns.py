@@ -54,9 +54,7 @@ def main() -> int:
             _run(name, ROOT / "runs" / "campaigns", options.rounds, ["--quiet"])
             for name in options.names or _all_names()
         ]
-        RESULTS.parent.mkdir(exist_ok=True)
-        machine = asdict(read_machine())
-        RESULTS.write_text(json.dumps({"machine": machine, "campaigns": rows}, indent=1) + "\n")
+        _keep(rows)
     _print_table(rows)
     n_successes = sum(any(point["succeeds"] for point in row["points"]) for row in rows)
     print(f"\n{n_successes} of {len(rows)} campaigns succeed; target: at least {TARGET}")
@@ -70,6 +68,14 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--print", action="store_true", help="print the last results only")
     parser.add_argument("--smoke", action="store_true", help="a quick look that it still runs")
     return parser.parse_args(arguments)
+
+
+def _keep(rows: list[dict[str, Any]]) -> None:
+    """Write the results; campaigns that were not run keep their last ones."""
+    kept = json.loads(RESULTS.read_text())["campaigns"] if RESULTS.exists() else []
+    merged = {row["campaign"]: row for row in [*kept, *rows]}
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps({"campaigns": list(merged.values())}, indent=1) + "\n")
 
 
 def _all_names() -> list[str]:
@@ -87,6 +93,7 @@ def _run(name: str, runs: Path, rounds: int, tune_options: list[str]) -> dict[st
     summary = summarize(run, run.validations[-1])
     return {
         "campaign": name,
+        "machine": asdict(read_machine()),
         "program": str(program.relative_to(configs_dir().resolve())),
         "evaluations": len(run.trials),
         "rounds": summary.n_rounds,
