@@ -111,6 +111,13 @@ static void end_what_is_left(pid_t group) {
     }
 }
 
+/* End the program and its group; it may have gone into another one.  Not yet reaped, so
+ * the number is still its own. */
+static void end_program(pid_t pid) {
+    (void)kill(-pid, SIGKILL);
+    (void)kill(pid, SIGKILL);
+}
+
 void watch(const struct plan *plan, const struct launched *launched, const struct stat *preload,
            struct meter *meter, struct outcome *outcome) {
     *outcome = (struct outcome){0};
@@ -121,7 +128,7 @@ void watch(const struct plan *plan, const struct launched *launched, const struc
         uint64_t now = monotonic_ns();
         if (now >= limit_ns && !outcome->timed_out) {
             outcome->timed_out = true;
-            (void)kill(-launched->pid, SIGKILL);
+            end_program(launched->pid);
         }
         if (now >= next_ns) {
             meter_sample(meter);
@@ -130,7 +137,7 @@ void watch(const struct plan *plan, const struct launched *launched, const struc
         int number = sleep_until(next_ns < limit_ns || outcome->timed_out ? next_ns : limit_ns);
         if (number != 0 && number != SIGCHLD) {
             outcome->interrupted = number;
-            (void)kill(-launched->pid, SIGKILL);
+            end_program(launched->pid);
         }
     }
     end_what_is_left(launched->pid);

@@ -88,7 +88,10 @@ int main(int argc, char **argv) {
         raise(SIGSEGV);
     else if (strcmp(what, "hang") == 0)
         pause();
-    else if (strcmp(what, "spike-then-exec") == 0) {
+    else if (strcmp(what, "hang-in-another-group") == 0) {
+        (void)setpgid(0, getpgid(getppid()));
+        rest(3000);
+    } else if (strcmp(what, "spike-then-exec") == 0) {
         spike(64);
         execl(argv[0], argv[0], "exit", "0", (char *)NULL);
     } else if (strcmp(what, "first-thread-ends") == 0) {

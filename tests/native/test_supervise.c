@@ -130,6 +130,11 @@ static bool program_that_hangs_is_stopped(void) {
     return run("--timeout 0.2 -- $S hang") == 0 && says("\"signal\":9,\"timed_out\":true");
 }
 
+static bool program_that_hangs_in_another_group_is_stopped(void) {
+    return run("--timeout 0.2 -- $S hang-in-another-group") == 0 &&
+           says("\"signal\":9,\"timed_out\":true");
+}
+
 static bool faults_of_the_program_are_counted(void) {
     return run("-- $S spike") == 0 && between(number("faults"), 64 * 256, 64 * 256 + 400);
 }
@@ -201,6 +206,8 @@ static const struct {
     {"memory before an exec is forgotten", memory_before_an_exec_is_forgotten},
     {"memory after the first thread ended is seen", memory_after_the_first_thread_ended_is_seen},
     {"program that hangs is stopped", program_that_hangs_is_stopped},
+    {"program that hangs in another group is stopped",
+     program_that_hangs_in_another_group_is_stopped},
     {"faults of the program are counted", faults_of_the_program_are_counted},
     {"time of children is included and told apart", time_of_children_is_included_and_told_apart},
     {"orphans are ended", orphans_are_ended},
