@@ -182,18 +182,19 @@ static double time_replay(const struct options *options, const struct workload *
 }
 
 static int measure_instruction(const struct options *options, double ns_per_fault, double *ns) {
-    struct workload workload;
+    struct workload workload = {0};
     struct counted counted = {.instrument = NULL};
     double values[REPEATS];
     int code = load_typical(&workload);
     if (code == EXIT_OK)
         code = instrument_count(options, &workload, &counted);
-    for (size_t i = 0; code == EXIT_OK && i < REPEATS; i++)
+    for (size_t i = 0; code == EXIT_OK && i < REPEATS; i++) {
         values[i] = time_replay(options, &workload, ns_per_fault);
+        if (!(values[i] > 0))
+            code = complain(EXIT_REPLAY, "calibrate", "the replay could not be timed");
+    }
     if (code == EXIT_OK)
         *ns = median(values, REPEATS) / (double)counted.instructions.process;
-    if (code == EXIT_OK && !(*ns > 0))
-        code = complain(EXIT_REPLAY, "calibrate", "the replay could not be timed");
     workload_release(&workload);
     return code;
 }
