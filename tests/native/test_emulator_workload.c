@@ -75,11 +75,11 @@ static void check_exits(void) {
     struct workload workload;
     struct trace_info info = {
         .n_threads = THREADS + 1, .n_slots = THREADS, .n_events = N, .is_complete = 1};
-    for (uint32_t i = 0; i < THREADS; i++) {
-        uint32_t thread = i + 1;
+    for (size_t i = 0; i < THREADS; i++) {
+        uint32_t thread = (uint32_t)i + 1;
         events[2 * i] = (struct trace_event){.op = TRACE_THREAD_START, .thread = thread};
-        events[2 * i + 1] =
-            (struct trace_event){.op = TRACE_MALLOC, .thread = thread, .slot = i, .size = 64};
+        events[2 * i + 1] = (struct trace_event){
+            .op = TRACE_MALLOC, .thread = thread, .slot = thread - 1, .size = 64};
         events[2 * THREADS + i] =
             (struct trace_event){.op = TRACE_THREAD_EXIT, .thread = thread, .time_ns = 100000};
     }
