@@ -80,7 +80,7 @@ static void check_exits(void) {
         events[2 * i] = (struct trace_event){.op = TRACE_THREAD_START, .thread = thread};
         events[2 * i + 1] = (struct trace_event){
             .op = TRACE_MALLOC, .thread = thread, .slot = thread - 1, .size = 64};
-        events[2 * THREADS + i] =
+        events[2 * (size_t)THREADS + i] =
             (struct trace_event){.op = TRACE_THREAD_EXIT, .thread = thread, .time_ns = 100000};
     }
     events[N - 1] = (struct trace_event){.op = TRACE_FREE, .time_ns = 1000000};
