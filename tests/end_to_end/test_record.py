@@ -197,8 +197,8 @@ def test_recording_goes_on_when_a_script_becomes_the_program(tmp_path: Path, sub
     assert len(after_marker(events)) == 20
 
 
-def test_a_killed_program_leaves_its_whole_trace(tmp_path: Path, subject: str) -> None:
-    output = tmp_path / "a.trace"
+def record_busy_program(output: Path, subject: str) -> tuple[subprocess.Popen[str], int]:
+    """Start recording a program that never ends; return the command and the program's pid."""
     recorder = subprocess.Popen(
         command_line("record", "-o", str(output), "--", subject, "forever"),
         stdout=subprocess.PIPE,
@@ -206,10 +206,16 @@ def test_a_killed_program_leaves_its_whole_trace(tmp_path: Path, subject: str) -
     )
     assert recorder.stdout is not None
     assert recorder.stdout.readline() == "busy\n"
-    (child,) = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
-    os.kill(int(child), signal.SIGKILL)
-    assert recorder.wait() == 0
     recorder.stdout.close()
+    (child,) = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+    return recorder, int(child)
+
+
+def test_a_killed_program_leaves_its_whole_trace(tmp_path: Path, subject: str) -> None:
+    output = tmp_path / "a.trace"
+    recorder, child = record_busy_program(output, subject)
+    os.kill(child, signal.SIGKILL)
+    assert recorder.wait() == 0
     events = after_marker(load(output))
     assert len(events) > 200_000, "not even the last buffer is lost"
     assert set(events["op"].tolist()) == {Op.MALLOC, Op.FREE}
@@ -263,18 +269,10 @@ def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject
 
 def test_a_recording_whose_command_was_killed_is_recovered(tmp_path: Path, subject: str) -> None:
     output = tmp_path / "a.trace"
-    recorder = subprocess.Popen(
-        command_line("record", "-o", str(output), "--", subject, "forever"),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert recorder.stdout is not None
-    assert recorder.stdout.readline() == "busy\n"
-    (child,) = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children").read_text().split()
+    recorder, child = record_busy_program(output, subject)
     recorder.kill()
     recorder.wait()
-    os.kill(int(child), signal.SIGKILL)
-    recorder.stdout.close()
+    os.kill(child, signal.SIGKILL)
     while Path(f"/proc/{child}/maps").exists() and Path(f"/proc/{child}/maps").read_text():
         time.sleep(0.01)
     with pytest.raises(OutputError, match=r"trace recover .*a\.trace\.spool"):
