@@ -52,7 +52,7 @@ enum {
 struct option {
     const char *name;    /* key in EXGEN_CONF */
     const char *unit;    /* bytes, count, percent, ms or none */
-    const char *scale;   /* linear, log, power2 or category */
+    const char *scale;   /* linear, log, power2, category or never */
     const char *choices; /* names separated by '|'; empty unless a choice */
     const char *effect;  /* one sentence */
     uint64_t low;        /* smallest value, included */
