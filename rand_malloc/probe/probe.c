@@ -80,6 +80,7 @@ int main(int argc, char **argv) {
     probe_tcmalloc();
     probe_jemalloc();
     report_mimalloc();
+    probe_exgen();
     report_close();
     if (report_write()) {
         fprintf(stderr, "probe: standard output: cannot write the report\n");

@@ -13,4 +13,7 @@ void probe_tcmalloc(void);
 /* jemalloc: every option of opt.* that mallctl knows, and the slab of every bin. */
 void probe_jemalloc(void);
 
+/* exgen: everything it tells about itself. */
+void probe_exgen(void);
+
 #endif

@@ -95,6 +95,11 @@ void report_text(const char *key, const char *value) {
     append_quoted(value);
 }
 
+void report_json(const char *key, const char *json) {
+    begin_member(key);
+    append("%s", json);
+}
+
 void report_sizes(const char *key, const size_t *values, size_t n_values) {
     begin_member(key);
     append("[");

@@ -19,6 +19,8 @@ void report_number(const char *key, double value);
 void report_boolean(const char *key, bool value);
 void report_null(const char *key);
 void report_text(const char *key, const char *value);
+/* A value that is JSON already. */
+void report_json(const char *key, const char *json);
 void report_sizes(const char *key, const size_t *values, size_t n_values);
 
 /* Write the report to standard output; returns 0, or -1 if it does not fit or cannot be written. */

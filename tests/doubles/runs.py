@@ -72,12 +72,19 @@ _BASE = {  # MiB of overhead at the mean, million instructions
 _LIVE_MIB = 40.0
 _N_CURVE = 160
 
-VERSIONS = {"glibc": "2.36", "tcmalloc": "2.10", "jemalloc": "5.3.0", "mimalloc": "2.0.9"}
+VERSIONS = {
+    "glibc": "2.36",
+    "tcmalloc": "2.10",
+    "jemalloc": "5.3.0",
+    "mimalloc": "2.0.9",
+    "exgen": "0.1.0",
+}
 LIBRARIES = {
     "glibc": None,
     "tcmalloc": "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4",
     "jemalloc": "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
     "mimalloc": "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2.0",
+    "exgen": "/opt/malloc-tuner/tuner/native/libexgen.so",
 }
 
 

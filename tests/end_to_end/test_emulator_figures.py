@@ -106,6 +106,7 @@ def test_heap_holds_what_is_live_whatever_the_allocator_took_before(
         "tcmalloc": "TCMALLOC_AGGRESSIVE_DECOMMIT=0",
         "jemalloc": "MALLOC_CONF=thp:always",
         "mimalloc": "MIMALLOC_LARGE_OS_PAGES=1",
+        "exgen": "EXGEN_CONF=huge_pages:always",
     }
     baselines = set()
     for name, setting in large_pages.items():
@@ -188,7 +189,7 @@ def test_plugin_counts_every_instruction_once(plugin_subject: Path, cpu: str) ->
     assert (outside, own, waiting) == (1 + 10 * 6 + 2, 0, 0)
 
 
-@pytest.mark.parametrize("name", ["glibc", "tcmalloc", "jemalloc", "mimalloc"])
+@pytest.mark.parametrize("name", ["glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen"])
 @pytest.mark.parametrize("n_threads", [1, 4])
 def test_instruments_agree(tmp_path: Path, name: str, n_threads: int) -> None:
     """Qemu and cachegrind count the same instructions of the allocator to 1 %.

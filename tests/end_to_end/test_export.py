@@ -32,6 +32,7 @@ SETTINGS: Mapping[str, Mapping[str, Value]] = {
     "tcmalloc": {"max_total_thread_cache_bytes": 4194304, "aggressive_decommit": True},
     "jemalloc": {"dirty_decay_ms": 0, "tcache_max": 4096, "narenas": 2},
     "mimalloc": {},
+    "exgen": {"purge_delay": 100, "superblock_size": 262144, "slab_order": "fifo"},
 }
 """Settings that can be read back; those of mimalloc depend on its version."""
 

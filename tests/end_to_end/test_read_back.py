@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,8 @@ def test_random_configurations_take_effect_together(
     found: tuple[Allocator, Installation],
 ) -> None:
     allocator, installation = found
-    genes = allocator.parameters(installation, HostFacts.detect(), SERVER)
+    workload = replace(SERVER, n_threads=1) if allocator.name == "exgen-st" else SERVER
+    genes = allocator.parameters(installation, HostFacts.detect(), workload)
     space = joint_space({allocator.name: genes})
     rng = np.random.default_rng(1)
     for _ in range(N_RANDOM):
@@ -98,6 +100,8 @@ def test_fast_bins_are_seen_behind_a_deep_narrow_thread_cache() -> None:
         ("jemalloc", {"narenas": 0}, "ended a test program with SIGABRT"),
         ("jemalloc", {"tcache_max": 1 << 30}, "8388608 is in effect"),
         ("jemalloc", {"slab_sizes": "1-14336:0"}, "slab_sizes"),
+        ("exgen", {"purge_delay": 60001}, "allowed is a number from 0 to 60000 (ms)"),
+        ("exgen", {"superblock_size": 16384, "small_max": 32768}, "4096 is in effect"),
         ("mimalloc", {"max_segment_reclaim": 0}, "max_segment_reclaim = 0 was not taken"),
     ],
 )

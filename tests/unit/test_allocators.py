@@ -27,7 +27,14 @@ from tuner.space import Parameter, joint_space
 from tuner.spec import Narrowing, allocator_names, load_allocator_file
 
 RECORDS = Path(__file__).resolve().parents[1] / "data" / "probe"
-VERSIONS = {"glibc": "2.36", "tcmalloc": "2.10", "jemalloc": "5.3.0", "mimalloc": "2.0.9"}
+VERSIONS = {
+    "glibc": "2.36",
+    "tcmalloc": "2.10",
+    "jemalloc": "5.3.0",
+    "mimalloc": "2.0.9",
+    "exgen": "0.1.0",
+    "exgen-st": "0.1.0",
+}
 
 HOST = HostFacts("madvise", 4, 4096)
 ONE_THREAD = WorkloadFacts(1, 10**9)
@@ -46,7 +53,8 @@ def recorded(name: str, **changes: Any) -> ProbeReport:
     for key, value in changes.pop("tunables", {}).items():
         tunables[key] = replace(tunables[key], value=value)
     report = {**document["report"], "tunables": tunables}
-    report[name] = {**report[name], **changes}
+    if changes:
+        report[name] = {**report[name], **changes}
     return ProbeReport(report, document["messages"])
 
 
@@ -89,9 +97,14 @@ def test_the_version_is_what_the_library_says(name: str) -> None:
     assert VERSIONS[name] == get_allocator(name).version_of(recorded(name))
 
 
-@pytest.mark.parametrize("name", ["tcmalloc", "jemalloc", "mimalloc"])
+@pytest.mark.parametrize("name", ["tcmalloc", "jemalloc", "mimalloc", "exgen", "exgen-st"])
 def test_another_malloc_has_no_version(name: str) -> None:
     assert get_allocator(name).version_of(recorded("glibc")) == ""
+
+
+def test_the_libraries_of_exgen_are_told_apart() -> None:
+    assert get_allocator("exgen-st").version_of(recorded("exgen")) == ""
+    assert get_allocator("exgen").version_of(recorded("exgen-st")) == ""
 
 
 def test_glibc_behind_a_preloaded_library_has_no_version() -> None:
@@ -197,10 +210,57 @@ def test_static_thresholds_wake_up_at_the_default_trim_threshold() -> None:
 
 @pytest.mark.parametrize("workload", [ONE_THREAD, SERVER])
 def test_all_allocators_make_one_space_with_every_default_in_it(workload: WorkloadFacts) -> None:
-    parts = {name: list(genes(name, workload=workload).values()) for name in allocator_names()}
+    names = [n for n in allocator_names() if workload.n_threads == 1 or n != "exgen-st"]
+    parts = {name: list(genes(name, workload=workload).values()) for name in names}
     space = joint_space(parts)
     defaults = [space.decode(genome) for genome in space.defaults()]
-    assert [Configuration(name) for name in allocator_names()] == defaults
+    assert [Configuration(name) for name in names] == defaults
+
+
+def test_the_library_for_one_thread_refuses_a_workload_with_several() -> None:
+    with pytest.raises(SpecError, match="6 threads allocate; use exgen"):
+        genes("exgen-st", workload=SERVER)
+
+
+def test_both_libraries_of_exgen_have_the_same_genes() -> None:
+    levels = {name: gene.levels for name, gene in genes("exgen").items()}
+    assert levels == {name: gene.levels for name, gene in genes("exgen-st").items()}
+
+
+def test_exgen_offers_its_thread_genes_to_threads_only() -> None:
+    assert {"remote_batch", "adopt"} <= genes("exgen", workload=SERVER).keys()
+    assert genes("exgen").keys().isdisjoint({"remote_batch", "adopt"})
+
+
+def test_what_unset_stands_for_decides_what_depends_on_it() -> None:
+    """With purge_how unset, as with dontneed, which it stands for, purge_min acts."""
+    condition = genes("exgen")["purge_min"].condition
+    assert condition is not None
+    assert condition.values == (None, "free")
+
+
+def test_unset_lies_among_the_numbers_where_a_mutation_finds_its_neighbours() -> None:
+    gene = genes("exgen")["superblock_size"]
+    numbers = [level for level in gene.levels if isinstance(level, int)]
+    assert numbers == sorted(numbers)
+    assert gene.levels[gene.resting] is None
+    assert 0 < gene.resting < gene.n_levels - 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"check": True}, "never set: Verify every pointer"),
+        ({"abort_conf": True}, "never set: A bad entry"),
+        ({"purge_dely": 0}, "did you mean 'purge_delay'"),
+        ({"purge_delay": "1s"}, "is not a size"),
+    ],
+)
+def test_settings_that_exgen_has_not_for_tuning_are_refused(
+    settings: dict[str, Value], expected: str
+) -> None:
+    with pytest.raises(SpecError, match=expected):
+        get_allocator("exgen").configuration(settings, "0.1.0")
 
 
 # Rendering
@@ -229,6 +289,11 @@ def test_all_allocators_make_one_space_with_every_default_in_it(workload: Worklo
             {"MALLOC_CONF": "abort_conf:true,dirty_decay_ms:-1,retain:false"},
         ),
         (
+            "exgen",
+            {"purge_how": "free", "prefault": True, "superblock_size": 65536},
+            {"EXGEN_CONF": "abort_conf:true,prefault:true,purge_how:free,superblock_size:65536"},
+        ),
+        (
             "mimalloc",
             {"allow_decommit": False, "decommit_delay": 5},
             {"MIMALLOC_ALLOW_DECOMMIT": "0", "MIMALLOC_DECOMMIT_DELAY": "5"},
@@ -239,6 +304,14 @@ def test_settings_become_plain_decimals_and_literal_booleans(
     name: str, settings: dict[str, Value], expected: dict[str, str]
 ) -> None:
     assert expected == get_allocator(name).render(Configuration.of(name, settings))
+
+
+def test_an_exported_exgen_does_not_stop_a_service() -> None:
+    exgen = get_allocator("exgen")
+    configuration = Configuration.of("exgen", {"prefault": True, "adopt": "thread"})
+    assert exgen.render(Configuration("exgen"), for_export=True) == {}
+    rendered = exgen.render(configuration, for_export=True)
+    assert rendered == {"EXGEN_CONF": "adopt:thread,prefault:true"}
 
 
 def test_an_exported_jemalloc_does_not_stop_a_service() -> None:
@@ -405,6 +478,42 @@ def test_jemalloc_settings_agree_only_when_mallctl_says_so(
             get_allocator("jemalloc").file.find("cache_oblivious", "5.3.0")
         return
     assert agrees == (problems(report, "jemalloc", **settings) == [])
+
+
+@pytest.mark.parametrize(
+    ("options", "derived", "settings", "expected"),
+    [
+        ({"purge_delay": 100}, {}, {"purge_delay": 100}, []),
+        ({}, {}, {"purge_delay": 100}, ["purge_delay = 100 was not taken: 25 is in effect"]),
+        ({}, {}, {"magic": 1}, ["magic = 1 was not taken: the allocator does not know it"]),
+        ({"prefault": True}, {}, {"prefault": True}, []),
+        (
+            {"small_max": 8192},
+            {"largest_small_bytes": 4096},
+            {"small_max": 8192},
+            ["small_max = 8192 was not taken: 4096 is in effect"],
+        ),
+        (
+            {"large_min": 1048576},
+            {"largest_run_bytes": 524288},
+            {"large_min": 1048576},
+            ["large_min = 1048576 was not taken: 524289 is in effect"],
+        ),
+    ],
+)
+def test_exgen_settings_agree_only_when_nothing_cut_them_back(
+    options: dict[str, Value],
+    derived: dict[str, int],
+    settings: dict[str, Value],
+    expected: list[str],
+) -> None:
+    account = recorded("exgen").of("exgen")
+    report = recorded(
+        "exgen",
+        options={**account["options"], **options},
+        derived={**account["derived"], **derived},
+    )
+    assert expected == problems(report, "exgen", **settings)
 
 
 def test_a_setting_is_searched_only_where_the_library_knows_it() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tuner.allocators.base import Allocator, Installation, Mismatch
+from tuner.allocators.exgen import Exgen, ExgenSt
 from tuner.allocators.facts import HostFacts, WorkloadFacts
 from tuner.allocators.glibc import Glibc
 from tuner.allocators.jemalloc import Jemalloc
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 _ADAPTERS: Final[Mapping[str, type[Allocator]]] = {
-    adapter.name: adapter for adapter in (Glibc, Tcmalloc, Jemalloc, Mimalloc)
+    adapter.name: adapter for adapter in (Glibc, Tcmalloc, Jemalloc, Mimalloc, Exgen, ExgenSt)
 }
 
 

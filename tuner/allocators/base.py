@@ -18,6 +18,7 @@ from tuner.allocators.libraries import find_library
 from tuner.allocators.probe import ProbeReport, run_probe
 from tuner.errors import MissingToolError, SettingError, SpecError
 from tuner.records import Configuration, Value
+from tuner.resources import native_file
 from tuner.space import Condition, Parameter
 from tuner.spec import Narrowing, ParameterSpec, VersionRange, shipped_allocator_file
 from tuner.spec.levels import Level, Levels
@@ -103,6 +104,13 @@ class Allocator(abc.ABC):
         del setting
         return asked == effective
 
+    def check_workload(self, workload: WorkloadFacts) -> None:  # noqa: B027 - most serve all
+        """Refuse a workload that the allocator cannot serve.
+
+        Raises:
+            SpecError: says which it serves, and what to use instead.
+        """
+
     def reporters(self) -> dict[str, str]:
         """Return variables that make the allocator report on itself, for read-back only."""
         return {}
@@ -141,7 +149,12 @@ class Allocator(abc.ABC):
         return Installation(self.name, library, version)
 
     def how_to_install(self) -> str:
-        """Return the sentence that tells how to get the library on Debian."""
+        """Return the sentence that tells how to get the library."""
+        if self.file.library.part:
+            return (
+                "it comes with malloc-tuner: `pip install .` builds and installs it; "
+                f"or name the file as {self.name}:/path/to/library.so"
+            )
         package = self.file.library.package
         return (
             f"install the Debian package {package} with `sudo apt-get install {package}`, "
@@ -164,8 +177,10 @@ class Allocator(abc.ABC):
             narrowing: what the campaign says about parameters of this allocator.
 
         Raises:
-            SpecError: the campaign names a parameter or a value that this version lacks.
+            SpecError: the campaign names a parameter or a value that this version lacks, or
+                the allocator cannot serve the workload.
         """
+        self.check_workload(workload)
         wishes = narrowing or {}
         self._check_wishes(wishes, installation.version)
         genes: dict[str, Parameter] = {}
@@ -293,22 +308,27 @@ class Allocator(abc.ABC):
             return None
         condition = None
         if spec.when is not None:
-            parent = genes.get(spec.when.parameter)
+            when = spec.when
+            parent = genes.get(when.parameter)
             parent_levels: Sequence[Level] = parent.levels if parent else (None,)
-            allowed = tuple(level for level in parent_levels if spec.when.allows(level))
+            default = self.file.find(when.parameter).default
+            allowed = tuple(level for level in parent_levels if when.allows(level, default))
             if not allowed:
                 return None
             condition = Condition(parent.name, allowed) if parent else None
-        resting = words.index(spec.resting) if spec.resting in words else 0
+        rest = spec.resting if spec.resting in words else None
+        resting = words.index(rest) if rest in words else 0
         name = f"{self.name}.{spec.name}"
         return Parameter(name, words, spec.is_ordered, condition, spec.structural, resting)
 
     def _find_library(self) -> Path | None:
-        """Return the library of the distribution; None for the allocator of libc.
+        """Return the library shipped or installed; None for the allocator of libc.
 
         Raises:
             MissingToolError: not installed.
         """
+        if self.file.library.part:
+            return native_file(self.file.library.part)
         if not self.file.library.sonames:
             return None
         for soname in self.file.library.sonames:

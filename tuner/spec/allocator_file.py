@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from tuner.errors import SpecError
 from tuner.records import Value
 from tuner.resources import configs_dir
 from tuner.spec.levels import (
@@ -32,6 +33,7 @@ from tuner.spec.levels import (
     coerce,
     scale_levels,
 )
+from tuner.spec.option_list import complete, read_option_list
 from tuner.spec.reading import Model, closest, problems_error, read_toml, show, validate
 from tuner.spec.versions import VersionRange
 from tuner.units import parse_size
@@ -84,12 +86,17 @@ class When(Model):
             raise ValueError(message)
         return self
 
-    def allows(self, level: Level) -> bool:
-        """Tell whether a level of the parent switches the child on."""
-        word = UNSET if level is None else level
+    def allows(self, level: Level, default: Value | None = None) -> bool:
+        """Tell whether a level of the parent switches the child on.
+
+        Args:
+            level: of the parent.
+            default: what the parent's unset stands for, if that is known.
+        """
+        words = (UNSET, default) if level is None else (level,)
         if self.values is not None:
-            return _holds(self.values, word)
-        return not _holds(self.unless or (), word)
+            return any(_holds(self.values, word) for word in words)
+        return not any(_holds(self.unless or (), word) for word in words)
 
 
 class Narrowing(Model):
@@ -144,6 +151,9 @@ class ParameterSpec(Model):
     """bytes, ms, blocks ...; for people."""
     unset: bool = True
     """False only where the absence of the setting is no choice of its own."""
+    default: Scalar | None = None
+    """What the allocator does when it is told nothing, where setting it so is the same; unset
+    then stands for it among the levels."""
     structural: bool = False
     """True for a gene that only gates others and is never passed to the allocator."""
     optional: bool = False
@@ -176,7 +186,9 @@ class ParameterSpec(Model):
         scale = scale_levels(self.scale, self.low, self.high, self.step, self.values)
         is_float = isinstance(scale[-1], float)
         specials = tuple(float(s) if is_float else s for s in self.specials)
-        return Levels((None,) if self.unset else (), specials, scale)
+        if self.default is not None and self.unset:
+            scale, specials = _without(scale, self.default), _without(specials, self.default)
+        return Levels((None,) if self.unset else (), specials, scale, self.default)
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -186,7 +198,7 @@ class ParameterSpec(Model):
     @property
     def value_type(self) -> type:
         """Type of the values: bool, int, float or str."""
-        return type(self.levels[-1])
+        return type(self.groups.scale[-1])
 
     @property
     def is_ordered(self) -> bool:
@@ -209,7 +221,7 @@ class ParameterSpec(Model):
         """
         groups = self.groups
         if narrowing.form == UNSET:
-            return Levels(groups.unset, (), ())
+            return Levels(groups.unset, (), (), self.default)
         if narrowing.values is not None:
             wanted = [self.coerce(value) for value in narrowing.values if value != UNSET]
             return groups.only(wanted, is_free=self.scale in {"log2", "log", "linear"})
@@ -222,9 +234,11 @@ class LibrarySpec(Model):
     """Where an allocator comes from."""
 
     sonames: tuple[str, ...] = ()
-    """File names under which distributions install it, best first; empty = libc itself."""
-    package: str
+    """File names under which distributions install it, best first."""
+    package: str = ""
     """Debian package that provides it."""
+    part: str = ""
+    """Native part of malloc-tuner that it is; with neither sonames nor this it is libc itself."""
     versions: Annotated[str, AfterValidator(_version_range)] = ""
     """Versions this file and its adapter were written for; others are refused."""
 
@@ -236,6 +250,8 @@ class AllocatorFile(Model):
     name: Sentence
     title: Sentence
     library: LibrarySpec
+    option_list: str = ""
+    """Native part with the allocator's own list of settings, from which `parameters` come."""
     parameters: tuple[ParameterSpec, ...]
     never: dict[str, Sentence] = Field(default_factory=dict)
     """Knob -> the reason why no search may set it."""
@@ -290,7 +306,7 @@ def load_allocator_file(path: Path) -> AllocatorFile:
     Raises:
         SpecError: the file is unreadable or wrong; every problem is named.
     """
-    file = validate(AllocatorFile, read_toml(path), str(path))
+    file = validate(AllocatorFile, _completed(path), str(path))
     problems = [*_structure_problems(file)]
     if problems:
         raise problems_error(str(path), problems)
@@ -299,12 +315,27 @@ def load_allocator_file(path: Path) -> AllocatorFile:
 
 def allocator_names() -> tuple[str, ...]:
     """Return the names of the shipped allocators, in the order reports use."""
-    return ("glibc", "tcmalloc", "jemalloc", "mimalloc")
+    return ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen", "exgen-st")
 
 
 def shipped_allocator_file(name: str) -> AllocatorFile:
     """Return the search space shipped for an allocator of `allocator_names`."""
     return load_allocator_file(configs_dir() / "allocators" / f"{name}.toml")
+
+
+def _completed(path: Path) -> dict[str, Any]:
+    """Return a file with what it takes over from another one and from a list of settings."""
+    data = read_toml(path)
+    if "like" in data:
+        shared = read_toml(path.parent / str(data.pop("like")))
+        data = {**shared, **data}
+    if "option_list" not in data:
+        return data
+    try:
+        return complete(data, read_option_list(str(data["option_list"])))
+    except (ValueError, TypeError, AttributeError) as error:
+        message = f"{path}: parameters: {error}"
+        raise SpecError(message) from error
 
 
 def _structure_problems(file: AllocatorFile) -> list[str]:
@@ -326,12 +357,16 @@ def _structure_problems(file: AllocatorFile) -> list[str]:
 
 
 def _parent_problems(path: str, when: When, parent: ParameterSpec) -> list[str]:
-    words = tuple(UNSET if level is None else level for level in parent.levels)
+    words = (*(UNSET if level is None else level for level in parent.levels), parent.default)
     return [
         f"{path}.when: {show(value)} is not a level of {parent.name}"
         for value in (when.values or when.unless or ())
         if not _holds(words, value)
     ]
+
+
+def _without(levels: tuple[Value, ...], value: Value) -> tuple[Value, ...]:
+    return tuple(level for level in levels if not _holds((value,), level))
 
 
 def _holds(values: tuple[Level, ...], wanted: Level) -> bool:

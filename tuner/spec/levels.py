@@ -157,11 +157,17 @@ class Levels:
     """Values with a meaning of their own."""
     scale: tuple[Value, ...]
     """Values of the scale, rising."""
+    default: Value | None = None
+    """What unset stands for, where that is known; it is then no level of its own."""
 
     @property
     def all(self) -> tuple[Level, ...]:
-        """The groups joined."""
-        return self.unset + self.specials + self.scale
+        """The groups joined; unset stands where its number would."""
+        rest = self.specials + self.scale
+        if not isinstance(self.default, int | float) or isinstance(self.default, bool):
+            return self.unset + rest
+        before = tuple(x for x in rest if not isinstance(x, str) and x < self.default)
+        return before + self.unset + rest[len(before) :]
 
     def only(self, wanted: Sequence[Value], *, is_free: bool) -> Levels:
         """Return exactly the wanted values, and unset where it exists.
@@ -173,10 +179,11 @@ class Levels:
         Raises:
             ValueError: a value lies outside the levels.
         """
-        for value in wanted:
+        others = [value for value in wanted if self.default is None or value != self.default]
+        for value in others:
             self._check_within(value, is_free=is_free)
-        kept = tuple(dict.fromkeys(wanted))
-        return Levels(self.unset, (), kept)
+        kept = tuple(dict.fromkeys(others))
+        return Levels(self.unset, (), kept, self.default)
 
     def between(self, low: float | None, high: float | None) -> Levels:
         """Return the part of a numeric scale between two ends, with unset and the specials.
@@ -199,7 +206,7 @@ class Levels:
         if not scale:
             message = f"no level lies between {show(low)} and {show(high)}; {extent}"
             raise ValueError(message)
-        return Levels(self.unset, self.specials, scale)
+        return Levels(self.unset, self.specials, scale, self.default)
 
     def _check_within(self, value: Value, *, is_free: bool) -> None:
         if value in self.specials + self.scale:

@@ -1,0 +1,81 @@
+"""exgen, our own malloc: told by EXGEN_CONF, read back from its own account of itself.
+
+The library comes with malloc-tuner, in two builds: `Exgen` for every program, `ExgenSt` for
+programs with one thread, which ends a program whose second thread calls in.  A search adds
+abort_conf:true, so that a bad entry ends the test program; in an exported file it would
+stop a service after an upgrade that drops a setting.  Values that do not fit together are
+cut back in silence by design; the account tells what they became.
+
+Source: allocator/include/exgen.h, exgen_config_json.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tuner.allocators.base import Allocator
+from tuner.errors import SpecError
+from tuner.records import value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tuner.allocators.facts import WorkloadFacts
+    from tuner.allocators.probe import ProbeReport
+    from tuner.records import Configuration, Value
+
+
+class Exgen(Allocator):
+    """Adapter of libexgen.so."""
+
+    name: ClassVar[str] = "exgen"
+
+    def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
+        """Return EXGEN_CONF; nothing for an exported default."""
+        words = [f"{name}:{value_text(value)}" for name, value in configuration.settings]
+        if not for_export:
+            words.insert(0, "abort_conf:true")
+        return {"EXGEN_CONF": ",".join(words)} if words else {}
+
+    def version_of(self, report: ProbeReport) -> str:
+        """Return the version, if it is this of the two libraries."""
+        account = report.of("exgen")
+        return str(account["version"]) if account.get("library") == self.name else ""
+
+    def effective(self, report: ProbeReport) -> dict[str, Value]:
+        """Return every setting by name, with what the others left of it."""
+        account = report.of("exgen")
+        return {**account["options"], **_cut_back(account["options"], account["derived"])}
+
+
+class ExgenSt(Exgen):
+    """Adapter of libexgen-st.so."""
+
+    name: ClassVar[str] = "exgen-st"
+
+    def check_workload(self, workload: WorkloadFacts) -> None:
+        """Refuse a workload with threads: the library would end it.
+
+        Raises:
+            SpecError: more than one thread allocates.
+        """
+        if workload.n_threads > 1:
+            message = (
+                f"exgen-st serves programs with one thread, and in this trace "
+                f"{workload.n_threads} threads allocate; use exgen"
+            )
+            raise SpecError(message)
+
+
+def _cut_back(options: Mapping[str, Any], derived: Mapping[str, Any]) -> dict[str, Value]:
+    """Return the sizes that a small superblock cuts back.
+
+    Example:
+        >>> _cut_back({"small_max": 32768, "large_min": 524288},
+        ...           {"largest_small_bytes": 4096, "largest_run_bytes": 524287})
+        {'small_max': 4096, 'large_min': 524288}
+    """
+    return {
+        "small_max": min(options["small_max"], derived["largest_small_bytes"]),
+        "large_min": min(options["large_min"], derived["largest_run_bytes"] + 1),
+    }
