@@ -118,7 +118,7 @@ def _allocators() -> Iterable[Finding]:
             offer = Offer(works=True, detail=f"{found.version}, {where}")
         except MissingToolError as error:
             offer = Offer(works=False, detail=str(error).removeprefix(f"{name}: "))
-        word = None if name == "glibc" else name
+        word = name if adapter.file.library.sonames else None  # the others come with us or libc
         yield _finding("allocators", name, offer, needed=name == "glibc", word=word)
 
 

@@ -35,7 +35,7 @@ class Configuration:
     """
 
     allocator: str
-    """Name of the adapter: glibc, tcmalloc, jemalloc, mimalloc."""
+    """Name of the adapter: glibc, tcmalloc, jemalloc, mimalloc, exgen, exgen-st."""
 
     settings: tuple[tuple[str, Value], ...] = ()
     """Pairs of setting name and value, sorted by name; unset settings are absent."""

@@ -71,7 +71,7 @@ def test_a_trace_alone_is_a_campaign_of_all_allocators() -> None:
     spec, folder = read_spec(None, None, NOTHING | {"trace": "/data/app.trace"})
 
     assert Path("runs/app") == folder
-    assert spec.allocators == ("glibc", "tcmalloc", "jemalloc", "mimalloc")
+    assert spec.allocators == ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
     assert spec.objectives == ("mean_heap", "cost")
 
 

@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command(
         "emulate",
-        help="Measure one allocator setting on a trace, beside the defaults.",
+        help="Measure one allocator setting on a trace, and the defaults.",
         epilog=epilog(
             "malloc-tuner emulate app.trace --allocator jemalloc --set dirty_decay_ms=0",
             "malloc-tuner emulate app.trace --allocator glibc --set trim_threshold=64MiB --json",
@@ -87,7 +87,7 @@ def emulate(
             "--allocator",
             "-a",
             metavar="NAME[:PATH]",
-            help="glibc, tcmalloc, jemalloc or mimalloc; a path names a library of your own.",
+            help="glibc, tcmalloc, jemalloc, mimalloc, exgen or exgen-st; a path names your own.",
         ),
     ] = _BASELINE,
     settings: Annotated[

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
     from tuner.spec import CampaignSpec
     from tuner.store import CampaignRecord
 
-DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc"
+DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
 """What is searched when no campaign file says otherwise."""
 
 RUNS = Path("runs")
