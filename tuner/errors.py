@@ -14,6 +14,9 @@ is kept for defects (an uncaught exception) and 2 for a wrong command line.
     +-- OutputError            10  a file cannot be written: full disk, no permission
     +-- RepeatabilityError     11  the same input gave two different numbers
     +-- SelectionError         12  nothing fits what was asked for (pick, export, front)
+    +-- BinaryError            13  a file is no program that can be linked with exgen
+    +-- ThreadedVerdict        14  link-advice: the program starts threads
+    +-- UnknownVerdict         15  link-advice: the files do not tell
     InterruptedCampaign       130  Ctrl-C: the campaign ended cleanly with what it has
 """
 
@@ -84,6 +87,24 @@ class SelectionError(TunerError):
     """No trial fits the selection that was asked for."""
 
     exit_code = 12
+
+
+class BinaryError(TunerError):
+    """A file is no ELF program, is damaged, or is for another machine."""
+
+    exit_code = 13
+
+
+class ThreadedVerdict(TunerError):  # noqa: N818 - an answer, not a defect
+    """A program can start threads: link it with libexgen.so."""
+
+    exit_code = 14
+
+
+class UnknownVerdict(TunerError):  # noqa: N818 - an answer, not a defect
+    """Whether a program starts threads cannot be known: link it with libexgen.so."""
+
+    exit_code = 15
 
 
 class InterruptedCampaign(TunerError):  # noqa: N818 - an event, not a defect

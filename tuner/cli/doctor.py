@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "doctor",
-        help="Tell what this machine offers, and what would provide the rest.",
+        help="Tell what this machine offers, and which packages it lacks.",
         epilog=epilog(
             "malloc-tuner doctor",
             "malloc-tuner doctor --gem5 build/X86/gem5.opt --json",

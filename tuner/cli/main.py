@@ -23,6 +23,7 @@ from tuner.cli import (
     emulate,
     export,
     front,
+    link_advice,
     pick,
     record,
     report,
@@ -33,10 +34,22 @@ from tuner.cli import (
 from tuner.cli.epilog import exit_code_table, exit_codes
 from tuner.errors import TunerError
 
-MODULES = (record, trace, emulate, tune, front, pick, validate, report, export, doctor)
+MODULES = (
+    record,
+    trace,
+    emulate,
+    tune,
+    front,
+    pick,
+    validate,
+    report,
+    export,
+    link_advice,
+    doctor,
+)
 """The commands' modules, in the order of use."""
 
-COMMANDS = tuple(module.__name__.rpartition(".")[2] for module in MODULES)
+COMMANDS = tuple(module.__name__.rpartition(".")[2].replace("_", "-") for module in MODULES)
 """Names of the commands and groups, in the order of the help."""
 
 DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
