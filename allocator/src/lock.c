@@ -18,6 +18,13 @@ static bool alone(void) {
 }
 #endif
 
+/* Locks that this thread holds or is taking or releasing; read by its signal handlers. */
+static _Thread_local volatile unsigned n_locks_here;
+
+bool lock_is_interrupted(void) {
+    return n_locks_here > 0;
+}
+
 static void futex(uint32_t *word, int operation, uint32_t value) {
     int saved = errno;
     syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
@@ -29,7 +36,7 @@ COLD static void lock_wait(struct lock *l) {
         futex(&l->word, FUTEX_WAIT, 2);
 }
 
-void lock_take(struct lock *l) {
+static void take(struct lock *l) {
     if (alone()) {
         ASSERT(l->word == 0);
         __atomic_store_n(&l->word, 1, __ATOMIC_RELAXED);
@@ -41,9 +48,21 @@ void lock_take(struct lock *l) {
         lock_wait(l);
 }
 
-void lock_release(struct lock *l) {
+static void release(struct lock *l) {
     if (alone())
         __atomic_store_n(&l->word, 0, __ATOMIC_RELAXED);
     else if (__atomic_exchange_n(&l->word, 0, __ATOMIC_RELEASE) == 2)
         futex(&l->word, FUTEX_WAKE, 1);
+}
+
+void lock_take(struct lock *l) {
+    n_locks_here++;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    take(l);
+}
+
+void lock_release(struct lock *l) {
+    release(l);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    n_locks_here--;
 }
