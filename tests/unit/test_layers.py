@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runs",),
     ("selection",),
     ("picks",),
-    ("campaign", "validate", "doctor", "link"),
+    ("campaign", "validate", "bench", "doctor", "link"),
     ("report", "export"),
     ("cli",),
 )

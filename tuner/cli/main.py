@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 import tuner
 from tuner.cli import (
+    bench,
     doctor,
     emulate,
     export,
@@ -45,6 +46,7 @@ MODULES = (
     report,
     export,
     link_advice,
+    bench,
     doctor,
 )
 """The commands' modules, in the order of use."""

@@ -6,18 +6,17 @@ same report gives the same bytes: no dates, no random identifiers.
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from tuner.output import write_bytes
+from tuner.report.figure_base import STYLE, WIDTH_IN, save_figure
 from tuner.report.figure_pareto import draw_pareto
 from tuner.report.heap import HeapPlot, pick_indices
 from tuner.report.history import HypervolumeHistory
 from tuner.report.parallel import ParallelPlot
-from tuner.report.style import GRID, INK, LIVE, MUTED, look, shade
+from tuner.report.style import LIVE, MUTED, look, shade
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,36 +24,6 @@ if TYPE_CHECKING:
 
     from tuner.report.page import Report
 
-_STYLE: Final[Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9.0,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "malloc-tuner",
-    "pdf.fonttype": 42,
-}
-_PNG_DPI = 200
-_METADATA: Final[Mapping[str, dict[str, str | None]]] = {
-    "png": {"Software": None},
-    "svg": {"Date": None},
-    "pdf": {"CreationDate": None},
-}
-"""What would change from run to run."""
-
-WIDTH_IN = 6.3
-"""Width of a figure in inches: the text width of a one-column page."""
 _MPL_DASHES = ("-", (0, (5, 2)), (0, (5, 2, 1, 2)), (0, (9, 3)))
 """Dashes of the picks of one allocator."""
 
@@ -67,15 +36,9 @@ def write_figures(report: Report, folder: Path) -> Iterator[Path]:
     """
     import matplotlib as mpl  # noqa: PLC0415 - half a second that other commands need not wait for
 
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         for name, draw in _drawings(report):
-            figure = draw()
-            for suffix, metadata in _METADATA.items():
-                content = io.BytesIO()
-                figure.savefig(content, format=suffix, dpi=_PNG_DPI, metadata=metadata)
-                path = folder / f"{name}.{suffix}"
-                write_bytes(path, content.getvalue())
-                yield path
+            yield from save_figure(draw(), folder, name)
 
 
 def _drawings(report: Report) -> Iterator[tuple[str, Callable[[], Figure]]]:

@@ -1,0 +1,41 @@
+/* bench.c - the parts of bench.h that are not in the way of the workload. */
+#include "bench.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+
+void fail(const char *what, const char *why) {
+    (void)fprintf(stderr, "malloc_bench: %s: %s\n", what, why);
+    _Exit(EXIT_RUN);
+}
+
+void *own_memory(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        fail("mmap", "out of memory");
+    return memory;
+}
+
+/* ticks less the clock's own; a call cannot take less than nothing. */
+static void note(struct worker *worker, struct histogram *histogram, uint64_t ticks) {
+    uint64_t clock = worker->bench->clock_ticks;
+    histogram_add(histogram, ticks > clock ? ticks - clock : 0);
+}
+
+__attribute__((noinline)) void *take_timed(struct worker *worker, size_t size) {
+    uint64_t start = latency_ticks();
+    void *block = malloc(size);
+    uint64_t end = latency_ticks();
+    if (block == NULL)
+        fail("malloc", "out of memory");
+    note(worker, &worker->timing->malloc, end - start);
+    return block;
+}
+
+__attribute__((noinline)) void give_timed(struct worker *worker, void *block) {
+    uint64_t start = latency_ticks();
+    free(block);
+    uint64_t end = latency_ticks();
+    note(worker, &worker->timing->free, end - start);
+}

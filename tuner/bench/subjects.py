@@ -1,0 +1,222 @@
+"""Who is compared: allocators by name, libraries by path, settings, picks of a run.
+
+Settings of allocators that malloc-tuner knows are read back before anything is
+measured, as everywhere: what did not take effect is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.allocators import Allocator, all_allocators, get_allocator
+from tuner.allocators.base import Installation
+from tuner.errors import MissingToolError, SpecError
+from tuner.picks import find_pick
+from tuner.records import Configuration
+from tuner.runs import load_run
+
+SINGLE_THREADED = frozenset({"exgen-st"})
+"""Left out unless named: each workload runs in threads of its own."""
+
+_DIGEST_CHARACTERS = 16
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One allocator with its settings."""
+
+    label: str
+    """Unique within a comparison."""
+    library: Path | None
+    """File to preload; None for libc's own malloc."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """What the allocator is told, without LD_PRELOAD; sorted."""
+    version: str | None = None
+    """None for a library by path, which nobody asked."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """All variables of a run, LD_PRELOAD included."""
+        preload = {"LD_PRELOAD": str(self.library)} if self.library else {}
+        return {**preload, **dict(self.variables)}
+
+    def identity(self) -> dict[str, object]:
+        """Return what must not change between two sessions of one comparison."""
+        return {
+            "label": self.label,
+            "library": None if self.library is None else str(self.library),
+            "sha256": None if self.library is None else _digest(self.library),
+            "variables": dict(self.variables),
+            "version": self.version,
+        }
+
+
+def installed_subjects() -> tuple[list[Subject], list[str]]:
+    """Return every allocator of this machine as shipped, and why others are missing."""
+    found, missing = [], []
+    for adapter in all_allocators():
+        if adapter.name in SINGLE_THREADED:
+            missing.append(f"{adapter.name} serves programs with one thread")
+            continue
+        try:
+            found.append(_subject(adapter.name, adapter, adapter.locate(), None))
+        except MissingToolError as error:
+            missing.append(str(error))
+    return found, missing
+
+
+def named_subject(name: str) -> Subject:
+    """Return an allocator as shipped.
+
+    Args:
+        name: ``jemalloc``, or ``jemalloc:/opt/lib/libjemalloc.so``.
+
+    Raises:
+        SpecError: there is no such allocator.
+        MissingToolError: it is not on this machine.
+    """
+    adapter = get_allocator(name)
+    return _subject(adapter.name, adapter, adapter.locate(), None)
+
+
+def library_subject(text: str) -> Subject:
+    """Return any library as a subject.
+
+    Args:
+        text: ``NAME=PATH``.
+
+    Raises:
+        SpecError: not of this form, or a path that ld.so would split.
+        MissingToolError: there is no such file.
+    """
+    label, sign, path = text.partition("=")
+    if not (label and sign and path):
+        message = f"--library {text!r}: write NAME=PATH, such as mine=/opt/lib/libmine.so"
+        raise SpecError(message)
+    library = Path(path).absolute()
+    if not library.is_file():
+        message = f"--library {label}: {library}: no such file; give the path of a shared library"
+        raise MissingToolError(message)
+    if any(letter in str(library) for letter in ": "):
+        message = (
+            f"--library {label}: {library}: a path with a colon or a blank cannot be preloaded"
+        )
+        raise SpecError(message)
+    return Subject(label, library)
+
+
+def configured_subject(text: str) -> Subject:
+    """Return an allocator with settings, which are read back.
+
+    Args:
+        text: ``LABEL=ALLOCATOR,SETTING=VALUE,...``.
+
+    Raises:
+        SpecError: not of this form, or the allocator has no such setting.
+        SettingError: a setting did not take effect.
+        MissingToolError: the allocator is not on this machine.
+    """
+    label, _, rest = text.partition("=")
+    name, *pairs = rest.split(",")
+    if not (label and name) or not all("=" in pair for pair in pairs):
+        message = f"--with {text!r}: write LABEL=ALLOCATOR,SETTING=VALUE,..."
+        raise SpecError(message)
+    adapter = get_allocator(name)
+    installation = adapter.locate()
+    settings = dict(pair.split("=", 1) for pair in pairs)
+    configuration = adapter.configuration(settings, installation.version)
+    return _subject(label, adapter, installation, configuration)
+
+
+def pick_subject(text: str) -> Subject:
+    """Return the pick of a campaign as a subject; its settings are read back.
+
+    Args:
+        text: ``RUN:PICK``, such as ``runs/app:knee``.
+
+    Raises:
+        SpecError: not of this form.
+        StoreError: there is no such run.
+        SelectionError: the run has no such pick.
+        SettingError: a setting did not take effect.
+        MissingToolError: the allocator is not on this machine.
+    """
+    folder, sign, name = text.rpartition(":")
+    if not (folder and sign and name):
+        message = f"--pick {text!r}: write RUN:PICK, such as runs/app:knee"
+        raise SpecError(message)
+    pick = find_pick(load_run(Path(folder)), name)
+    configuration = pick.trial.configuration
+    adapter = get_allocator(configuration.allocator)
+    return _subject(f"{Path(folder).name}/{name}", adapter, adapter.locate(), configuration)
+
+
+def with_variables(subjects: Sequence[Subject], texts: Iterable[str]) -> list[Subject]:
+    """Return the subjects with further variables, which nobody reads back.
+
+    Args:
+        subjects: of a comparison.
+        texts: ``LABEL:NAME=VALUE``.
+
+    Raises:
+        SpecError: not of this form, or no subject has the label.
+    """
+    extra: dict[str, dict[str, str]] = {}
+    for text in texts:
+        label, colon, pair = text.partition(":")
+        name, sign, value = pair.partition("=")
+        if not (label and colon and name and sign) or name.startswith("LD_"):
+            message = f"--env {text!r}: write LABEL:NAME=VALUE; LD_ variables are fixed"
+            raise SpecError(message)
+        if label not in {subject.label for subject in subjects}:
+            known = ", ".join(subject.label for subject in subjects)
+            message = f"--env {text!r}: nobody is called {label!r}; there are {known}"
+            raise SpecError(message)
+        extra.setdefault(label, {})[name] = value
+    return [_with(subject, extra.get(subject.label, {})) for subject in subjects]
+
+
+def check_labels(subjects: Sequence[Subject]) -> None:
+    """Refuse two subjects of one name.
+
+    Raises:
+        SpecError: a label comes twice, or there is nobody to compare.
+    """
+    labels = [subject.label for subject in subjects]
+    if not labels:
+        message = "nobody to compare; name allocators with --allocators or --library"
+        raise SpecError(message)
+    for label in labels:
+        if labels.count(label) > 1:
+            message = f"two subjects are called {label!r}; give each a name of its own"
+            raise SpecError(message)
+
+
+def _subject(
+    label: str,
+    adapter: Allocator,
+    installation: Installation,
+    configuration: Configuration | None,
+) -> Subject:
+    asked = configuration or Configuration(adapter.name)
+    adapter.read_back(installation, asked)
+    variables = adapter.environment(installation, asked)
+    variables.pop("LD_PRELOAD", None)
+    return Subject(label, installation.library, _sorted(variables), installation.version)
+
+
+def _with(subject: Subject, variables: Mapping[str, str]) -> Subject:
+    merged = {**dict(subject.variables), **variables}
+    return Subject(subject.label, subject.library, _sorted(merged), subject.version)
+
+
+def _sorted(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(variables.items()))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:_DIGEST_CHARACTERS]

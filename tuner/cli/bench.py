@@ -1,0 +1,250 @@
+"""`malloc-tuner bench`: the comparison that allocator articles draw, for any allocators."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.errors import (
+    MissingToolError,
+    OutputError,
+    ProgramError,
+    SelectionError,
+    SettingError,
+    SpecError,
+    StoreError,
+)
+
+if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
+    from tuner.bench.journal import Comparison
+    from tuner.bench.plan import Plan
+    from tuner.bench.subjects import Subject
+
+_SMOKE_THREADS = (2,)
+_SMOKE_SIZES = (64, 65536)
+_SMOKE_OVERHEAD = (16, 1000)
+_SMOKE_S = 0.02
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        "bench",
+        help="Compare allocators in throughput, latency and memory.",
+        epilog=epilog(
+            "malloc-tuner bench -o runs/bench",
+            "malloc-tuner bench --allocators glibc,exgen --library mine=/opt/lib/libmine.so",
+            "malloc-tuner bench --with tight=jemalloc,dirty_decay_ms=0 --pick runs/app:knee",
+            "malloc-tuner bench --workloads larson,ring --threads 2,16 --budget '2 min'",
+            errors=(
+                SpecError,
+                MissingToolError,
+                SettingError,
+                ProgramError,
+                StoreError,
+                OutputError,
+                SelectionError,
+            ),
+        ),
+    )(bench)
+
+
+def bench(
+    *,
+    allocators: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[:PATH],...", help="Default: all that are on this machine."),
+    ] = None,
+    libraries: Annotated[
+        list[str] | None,
+        typer.Option("--library", metavar="NAME=PATH", help="Any library; repeatable."),
+    ] = None,
+    configured: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="LABEL=ALLOCATOR,SETTING=VALUE,...",
+            help="An allocator with settings, which are read back; repeatable.",
+        ),
+    ] = None,
+    picks: Annotated[
+        list[str] | None,
+        typer.Option("--pick", metavar="RUN:PICK", help="The pick of a campaign; repeatable."),
+    ] = None,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            metavar="LABEL:NAME=VALUE",
+            help="A variable for one of them, not read back; repeatable.",
+        ),
+    ] = None,
+    workloads: Annotated[str | None, typer.Option(metavar="NAME,...", help="Default: all.")] = None,
+    threads: Annotated[
+        str | None, typer.Option(metavar="N,...", help="Default: 1,2,4,16,64,128.")
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(metavar="SIZE,...", help="Default: 2 B to 32 MiB by fours.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of everything.")] = 3,
+    budget: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time for everything; sets that of each run.")
+    ] = "10 min",
+    seed: Annotated[int, typer.Option(min=1, help="Seed of workloads and order.")] = 1,
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit of one run.")] = "2 min",
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Samples and figures.")
+    ] = Path("runs/bench"),
+    figures: Annotated[bool, typer.Option(help="Draw figures.")] = True,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="A few tiny runs, to see that all works.")
+    ] = False,
+    print_only: Annotated[
+        bool, typer.Option("--print", help="Show what is kept, run nothing.")
+    ] = False,
+) -> None:
+    """Run what is missing, keep every sample, show tables and figures."""
+    from tuner.bench.journal import load_comparison
+    from tuner.bench.plan import (
+        DEFAULT_SIZES,
+        DEFAULT_THREADS,
+        OVERHEAD_SIZES,
+        WORKLOADS,
+        Plan,
+        make_tasks,
+        seconds_within,
+    )
+    from tuner.bench.summary import failures
+    from tuner.units import parse_duration, parse_size
+
+    if print_only:
+        _show(load_comparison(output), output, figures=figures)
+        return
+    budget_s = parse_duration(budget) / 1e9
+    tasks = make_tasks(
+        _split(workloads) or WORKLOADS,
+        _numbers("--threads", threads) or (_SMOKE_THREADS if smoke else DEFAULT_THREADS),
+        tuple(map(parse_size, _split(sizes))) or (_SMOKE_SIZES if smoke else DEFAULT_SIZES),
+        _SMOKE_OVERHEAD if smoke else OVERHEAD_SIZES,
+    )
+    subjects = _subjects(allocators, libraries or [], configured or [], picks or [])
+    subjects = _finish(subjects, variables or [])
+    n_rounds = 1 if smoke else rounds
+    seconds = _SMOKE_S if smoke else seconds_within(budget_s, tasks, len(subjects), n_rounds)
+    plan = Plan(tasks, seconds, n_rounds, seed, parse_duration(timeout) / 1e9)
+    comparison = _measure(subjects, plan, output)
+    _show(comparison, output, figures=figures)
+    failed = failures(comparison)
+    if failed:
+        more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
+        message = f"{failed[0]}{more}; all other samples are kept in {output}"
+        raise ProgramError(message)
+
+
+def _split(text: str | None) -> list[str]:
+    return [word for word in (part.strip() for part in (text or "").split(",")) if word]
+
+
+def _numbers(option: str, text: str | None) -> tuple[int, ...]:
+    words = _split(text)
+    most = 1024
+    for word in words:
+        if not word.isdecimal() or not 1 <= int(word) <= most:
+            message = f"{option} {word!r}: not a whole number from 1 to {most}"
+            raise SpecError(message)
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+def _subjects(
+    allocators: str | None, libraries: list[str], configured: list[str], picks: list[str]
+) -> list[Subject]:
+    from tuner.bench.subjects import (
+        configured_subject,
+        installed_subjects,
+        library_subject,
+        named_subject,
+        pick_subject,
+    )
+
+    if allocators is None:
+        subjects, missing = installed_subjects()
+        for text in missing:
+            print(f"malloc-tuner: left out: {text}", file=sys.stderr)
+    else:
+        subjects = [named_subject(name) for name in _split(allocators)]
+    subjects += [library_subject(text) for text in libraries]
+    subjects += [configured_subject(text) for text in configured]
+    return subjects + [pick_subject(text) for text in picks]
+
+
+def _finish(subjects: list[Subject], variables: list[str]) -> list[Subject]:
+    from tuner.bench.subjects import check_labels, with_variables
+
+    check_labels(subjects)
+    return with_variables(subjects, variables)
+
+
+def _measure(subjects: list[Subject], plan: Plan, folder: Path) -> Comparison:
+    """Run under a progress bar; returns all that is kept."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from tuner.bench.journal import Journal, Sample, make_header
+    from tuner.bench.rounds import count_missing, run_missing
+    from tuner.measure.driver import BenchDriver
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    progress = Progress(
+        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
+    )
+    journal = Journal(folder, make_header(subjects, plan))
+
+    def on_sample(sample: Sample) -> None:
+        text = f"round {sample.round + 1}  {sample.task}  {sample.subject}"
+        progress.update(bar, description=f"{text:<52.52}")
+        progress.advance(bar)
+        if sample.reason is not None:
+            progress.print(f"{sample.subject}: {sample.task}: {sample.reason}", markup=False)
+
+    with progress:
+        bar = progress.add_task("starting", total=count_missing(plan, subjects, journal))
+        run_missing(plan, subjects, journal, BenchDriver(), on_sample)
+    return journal.comparison
+
+
+def _show(comparison: Comparison, folder: Path, *, figures: bool) -> None:
+    from tuner.cli.bench_tables import bench_tables
+    from tuner.cli.console import stdout_console
+    from tuner.report.bench_figures import write_bench_figures
+
+    for table in bench_tables(comparison):
+        console = stdout_console(table)
+        console.print(table)
+        console.print()
+    overhead = _clock_overhead(comparison)
+    print(
+        "Medians of the rounds with half the width of their 95 % interval; call times are less "
+        f"the clock's own {overhead:.0f} ns. Samples: {folder}/samples.jsonl"
+    )
+    if figures:
+        for path in write_bench_figures(comparison, folder / "figures"):
+            if path.suffix == ".png":
+                print(path)
+
+
+def _clock_overhead(comparison: Comparison) -> float:
+    from statistics import median
+
+    latencies = [s.result.latency for s in comparison.samples if s.result is not None]
+    return median([found.clock_overhead_ns for found in latencies if found] or [0.0])

@@ -1,0 +1,89 @@
+"""The tables of `malloc-tuner bench`: one row per task, one column per subject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from tuner.bench.summary import (
+    CALLS,
+    END_RSS,
+    PEAK_RSS,
+    RESIDENT_RATIO,
+    THROUGHPUT,
+    USABLE_RATIO,
+    Metric,
+    estimates,
+    geometric_means,
+    tasks_of,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from tuner.bench.journal import Comparison
+    from tuner.bench.plan import Task
+    from tuner.stats import Estimate
+
+_MIB = 1 << 20
+
+
+def bench_tables(comparison: Comparison) -> Iterator[Table]:
+    """Yield a table of every figure that was measured."""
+    timed = [t for t in tasks_of(comparison) if t.has_clock]
+    memory = [t for t in tasks_of(comparison) if t.workload not in ("overhead", "sizes")]
+    overhead = tasks_of(comparison, "overhead")
+    rows: tuple[tuple[str, Metric, list[Task], Callable[[float], str]], ...] = (
+        ("throughput, million operations a second", THROUGHPUT, timed, lambda x: f"{x / 1e6:.3g}"),
+        ("malloc P99, ns", CALLS["malloc", "P99"], timed, lambda x: f"{x:.0f}"),
+        ("malloc P99.9, ns", CALLS["malloc", "P99.9"], timed, lambda x: f"{x:.0f}"),
+        ("peak RSS, MiB", PEAK_RSS, memory, lambda x: f"{x / _MIB:.1f}"),
+        ("RSS after freeing all, MiB", END_RSS, memory, lambda x: f"{x / _MIB:.1f}"),
+        ("usable/requested bytes", USABLE_RATIO, overhead, lambda x: f"{x:.2f}"),
+        ("resident/requested bytes", RESIDENT_RATIO, overhead, lambda x: f"{x:.2f}"),
+    )
+    for title, metric, tasks, show in rows:
+        if table := _table(comparison, title, metric, tasks, show):
+            yield table
+
+
+def _table(
+    comparison: Comparison,
+    title: str,
+    metric: Metric,
+    tasks: list[Task],
+    show: Callable[[float], str],
+) -> Table | None:
+    from rich.table import Table
+
+    found = estimates(comparison, metric, tasks)
+    if not found:
+        return None
+    labels = comparison.labels
+    table = Table(box=None, header_style="bold", title=title, title_justify="left")
+    table.add_column("", no_wrap=True)
+    for label in labels:
+        table.add_column(label, justify="right", no_wrap=True)
+    for task, row in found.items():
+        medians = [estimate.median for estimate in row.values()]
+        best = max(medians) if metric.more_is_better else min(medians)
+        cells = [_cell(row.get(label), show, best) for label in labels]
+        table.add_row(str(task), *cells)
+    means = geometric_means(found, labels, labels[0])
+    if len(found) > 1 and len(means) > 1:
+        shown = [f"{means[label]:.3f}" if label in means else "-" for label in labels]
+        table.add_row(f"geometric mean, {labels[0]} = 1", *shown, style="dim")
+    return table
+
+
+def _cell(estimate: Estimate | None, show: Callable[[float], str], best: float) -> Text:
+    from rich.text import Text
+
+    if estimate is None:
+        return Text("-", style="red")
+    text = show(estimate.median)
+    if estimate.interval is not None and estimate.median:
+        half = (estimate.interval.high - estimate.interval.low) / 2 / abs(estimate.median)
+        text += f" ±{half:.0%}"
+    return Text(text, style="green" if estimate.median == best else "")

@@ -1,0 +1,194 @@
+"""One run of malloc_bench: a workload on one allocator, in a process of its own.
+
+The driver (rand_malloc/bench) measures itself: throughput, single calls by the
+processor's tick counter less the counter's own cost, and resident memory.  Here it
+is started, bounded in time, and asked whose malloc it got.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tuner.errors import MissingToolError
+from tuner.measure.process import Finished, Processes, tool_environment
+from tuner.records import Status
+from tuner.resources import native_file
+
+
+class _Report(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+
+
+class CallTimes(_Report):
+    """How long one kind of call took; the clock's own cost is subtracted.
+
+    Percentiles are right to 1/32, as the histogram behind them.
+    """
+
+    n: int
+    """Calls that were timed."""
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    p999_ns: float
+    max_ns: float
+
+
+class Latency(_Report):
+    """Times of single calls."""
+
+    clock_overhead_ns: float
+    """Median of two reads of the clock in a row; subtracted from every time."""
+    malloc: CallTimes | None
+    free: CallTimes | None
+    """None when no such call was timed."""
+
+
+class MemoryCurve(_Report):
+    """Memory over time; lists of equal length."""
+
+    time_ns: tuple[int, ...]
+    live_bytes: tuple[int, ...]
+    rss_bytes: tuple[int, ...]
+
+
+class DriverResult(_Report):
+    """What malloc_bench prints."""
+
+    schema_name: Literal["malloc-tuner.malloc_bench"] = Field(alias="schema")
+    version: Literal[1]
+    workload: str
+    threads: int
+    size: int | None
+    seed: int
+    malloc_from: str | None
+    """File whose malloc it was."""
+    operations: int
+    """In the counting phase; an operation is one malloc and one free."""
+    wall_ns: int
+    cpu_ns: int
+    """Of the counting phase."""
+    faults: int
+    """Minor page faults of the whole run."""
+    peak_rss_bytes: int
+    """VmHWM of the whole run."""
+    end_rss_bytes: int
+    """After everything was freed."""
+    usable_bytes: int | None
+    """What malloc_usable_size says of a block of `size`; overhead only."""
+    resident_bytes: int | None
+    """Resident memory per block of `size`; overhead only."""
+    latency: Latency | None
+    curve: MemoryCurve | None
+
+
+@dataclass(frozen=True)
+class DriverRun:
+    """How one run ended."""
+
+    status: Status
+    reason: str | None
+    """Why there is no result; None when there is one."""
+    result: DriverResult | None
+
+
+class BenchDriver:
+    """Runs malloc_bench."""
+
+    def __init__(self, program: Path | None = None) -> None:
+        """Prepare.
+
+        Args:
+            program: path of malloc_bench; None for the installed one.
+
+        Raises:
+            MissingToolError: it is not installed.
+        """
+        self._program = program or native_file("malloc_bench")
+        self._processes = Processes()
+
+    def run(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        library: Path | None,
+        timeout_s: float,
+    ) -> DriverRun:
+        """Run one workload to its end.
+
+        Args:
+            words: workload and options of malloc_bench.
+            environment: variables of the allocator, ``LD_PRELOAD`` included.
+            library: whose malloc it must be; None for libc's.
+            timeout_s: elapsed seconds after which it is stopped.
+
+        Returns:
+            The result, or why there is none: a crash is a state, not an error.
+
+        Raises:
+            MissingToolError: malloc_bench cannot be started.
+        """
+        try:
+            ended = self._processes.run(
+                [self._program, *words],
+                environment={**tool_environment(os.environ), **environment},
+                timeout_s=timeout_s,
+            )
+        except OSError as error:
+            message = f"{self._program}: cannot be started: {error.strerror}"
+            raise MissingToolError(message) from error
+        return _judge(ended, library, timeout_s)
+
+    def stop(self) -> None:
+        """End the run that is going on; for Ctrl-C."""
+        self._processes.stop()
+
+
+def _judge(ended: Finished, library: Path | None, timeout_s: float) -> DriverRun:
+    if ended.timed_out:
+        return DriverRun(Status.TIMED_OUT, f"stopped at the time limit of {timeout_s:g} s", None)
+    if ended.exit_status != 0:
+        return DriverRun(Status.FAILED, _ending(ended), None)
+    try:
+        result = DriverResult.model_validate_json(ended.stdout)
+    except ValidationError as error:
+        reason = f"the report of malloc_bench is not understood: {error.errors()[0]['msg']}"
+        return DriverRun(Status.FAILED, reason, None)
+    if not _is_from(result.malloc_from, library):
+        reason = f"malloc comes from {result.malloc_from}, not {library or 'libc'}"
+        complaint = _last_line(ended.stderr)
+        return DriverRun(Status.REFUSED, f"{reason}; {complaint}" if complaint else reason, None)
+    return DriverRun(Status.OK, None, result)
+
+
+def _is_from(malloc_from: str | None, library: Path | None) -> bool:
+    if malloc_from is None:
+        return False
+    if library is None:
+        return Path(malloc_from).name.startswith("libc.so")
+    return Path(malloc_from).resolve() == library.resolve()
+
+
+def _ending(ended: Finished) -> str:
+    if ended.exit_status < 0:
+        try:
+            name = signal.Signals(-ended.exit_status).name
+        except ValueError:
+            name = f"signal {-ended.exit_status}"
+        text = f"killed by {name}"
+    else:
+        text = f"exit status {ended.exit_status}"
+    complaint = _last_line(ended.stderr)
+    return f"{text}: {complaint}" if complaint else text
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""
