@@ -20,10 +20,6 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum {
-    MIN_ALIGNMENT = 16 /* of every block */
-};
-
 /* --- malloc --- */
 
 static void *out_of_memory(void) {
@@ -52,7 +48,7 @@ void *allocate_slowly(size_t size) {
         return out_of_memory();
     if (unlikely(size > classes.largest)) {
         bool is_zero;
-        return allocate_big(size, MIN_ALIGNMENT, &is_zero);
+        return allocate_big(size, BLOCK_ALIGNMENT, &is_zero);
     }
     size_t class = class_of(size);
     void *block = pop(ready_list(local.heap, &local, class));
@@ -131,7 +127,7 @@ static NOINLINE void *allocate_zeroed_slowly(size_t size) {
         return block;
     }
     bool is_zero;
-    void *block = allocate_big(size, MIN_ALIGNMENT, &is_zero);
+    void *block = allocate_big(size, BLOCK_ALIGNMENT, &is_zero);
     if (block != NULL && !is_zero)
         memset(block, 0, size);
     return block;
@@ -262,7 +258,7 @@ EXPORT void *exgen_reallocarray(void *block, size_t count, size_t size) {
 
 /* A block at a multiple of `alignment`, a power of two; errno as for malloc. */
 static void *allocate_aligned(size_t alignment, size_t size) {
-    if (alignment <= MIN_ALIGNMENT)
+    if (alignment <= BLOCK_ALIGNMENT)
         return allocate(size);
     if (local.heap == NULL && thread_attach() == NULL)
         return out_of_memory();

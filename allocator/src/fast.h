@@ -9,6 +9,7 @@
 #define EXGEN_FAST_H
 
 #include "heap.h"
+#include "link.h"
 
 /* Any request.  NULL and ENOMEM if out of memory. */
 NOINLINE void *allocate_slowly(size_t size);
@@ -20,10 +21,12 @@ NOINLINE void free_sized_slowly(void *block, size_t size);
 /* Finish a free of the thread's own block whose countdown went below 0. */
 NOINLINE void free_event(struct slab *slab, void *block);
 
+/* The first block of a list; NULL if it is empty or damaged, which heap_refill tells apart. */
 ALWAYS_INLINE void *pop(void **list) {
     void *block = *list;
-    if (likely(block != NULL))
-        *list = *(void **)block;
+    if (unlikely(block == NULL || !link_is_sound(block)))
+        return NULL;
+    *list = link_next(block);
     return block;
 }
 
@@ -50,7 +53,7 @@ ALWAYS_INLINE void deallocate_mine(void *block) {
     void *first = slab->free;
     if (unlikely(first == block))
         fatal("double free", block);
-    *(void **)block = first;
+    link_set(block, first);
     slab->free = block;
 }
 

@@ -17,6 +17,7 @@
 #include "heap.h"
 
 #include "large.h"
+#include "link.h"
 #include "options.h"
 #include "os.h"
 #include "pool.h"
@@ -140,7 +141,7 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     }
     if (slab->countdown < -1)
         fatal("double free", block);
-    *(void **)block = slab->free;
+    link_set(block, slab->free);
     slab->free = block;
     if (slab->asleep > 0)
         wake_up(&heap->bins[slab->class], slab);
@@ -153,7 +154,7 @@ void heap_free(struct heap *heap, struct slab *slab, void *block) {
         heap_free_event(heap, slab, block);
         return;
     }
-    *(void **)block = slab->free;
+    link_set(block, slab->free);
     slab->free = block;
 }
 
@@ -165,7 +166,7 @@ static void *take_list(struct heap *heap, struct slab *slab, size_t class) {
     slab->free = NULL;
     slab_set_used(slab, slab->carved, slab->carved);
     slab->zeroed = false;
-    *ready_list(heap, &local, class) = *(void **)block;
+    *ready_list(heap, &local, class) = link_next(block);
     return block;
 }
 
@@ -178,14 +179,14 @@ static void *carve(struct heap *heap, struct slab *slab, size_t class) {
     char *first = slab->start + (size_t)slab->carved * slab->block_bytes;
     char *last = first + (size_t)(n - 1) * slab->block_bytes;
     for (char *block = first; block < last; block += slab->block_bytes)
-        *(void **)block = block + slab->block_bytes;
-    *(void **)last = NULL;
+        link_set(block, block + slab->block_bytes);
+    link_set(last, NULL);
     slab->carved += n;
     slab->countdown += (int32_t)n;
     slab->zeroed = slab->clean;
     if (slab->carved == slab->capacity)
         bin->fresh = NULL;
-    *ready_list(heap, &local, class) = *(void **)first;
+    *ready_list(heap, &local, class) = link_next(first);
     return first;
 }
 
@@ -239,6 +240,17 @@ static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
     return block;
 }
 
+/* The list that `slab` fed goes on at `wrong`: name the block whose link says so,
+ * or, if the program has written into it since, the first block of the slab. */
+static COLD void report_damage(const struct slab *slab, const void *wrong) {
+    for (size_t i = 0; i < slab->carved; i++) {
+        const char *block = slab->start + i * slab->block_bytes;
+        if (link_next(block) == wrong)
+            fatal("corrupted free list", block);
+    }
+    fatal("corrupted free list", slab->start);
+}
+
 void *heap_refill(size_t class) {
     struct heap *heap = local.heap;
     if (unlikely(heap == NULL)) {
@@ -247,6 +259,8 @@ void *heap_refill(size_t class) {
             return NULL;
     }
     struct slab *slab = heap->bins[class].active;
+    if (unlikely(*ready_list(heap, &local, class) != NULL))
+        report_damage(slab, *ready_list(heap, &local, class));
     if (slab->free != NULL)
         return take_list(heap, slab, class);
     return refill_slowly(heap, class);
@@ -287,8 +301,8 @@ static void return_list(struct heap *heap, struct local *from, size_t class) {
     struct slab *slab = bin->active;
     void **ready = ready_list(heap, from, class);
     for (void *block = *ready; block != NULL;) {
-        void *next = *(void **)block;
-        *(void **)block = slab->free;
+        void *next = link_follow(block);
+        link_set(block, slab->free);
         slab->free = block;
         slab->countdown--;
         block = next;

@@ -10,6 +10,7 @@
 
 #include "exgen.h"
 #include "heap.h"
+#include "link.h"
 
 /* Unlikely in data, and different for every block. */
 static uintptr_t mark_of(const void *block) {
@@ -17,7 +18,7 @@ static uintptr_t mark_of(const void *block) {
 }
 
 static bool is_listed(const void *list, const void *block) {
-    for (; list != NULL; list = *(void *const *)list)
+    for (; list != NULL; list = link_follow(list))
         if (list == block)
             return true;
     return false;

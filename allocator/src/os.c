@@ -11,7 +11,10 @@
 #include "os.h"
 
 #include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -146,6 +149,20 @@ uint64_t os_clock_ms(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     errno = saved;
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t os_random(void) {
+    uint64_t n = 0;
+    int saved = errno;
+    if (getrandom(&n, sizeof n, GRND_NONBLOCK) != sizeof n) {
+        /* An old kernel, or early in the boot: what the kernel gave the process at its start. */
+        const void *bytes = (const void *)getauxval(AT_RANDOM);
+        if (bytes != NULL)
+            memcpy(&n, bytes, sizeof n);
+        n = (n ^ os_clock_ms()) * 0x9e3779b97f4a7c15u;
+    }
+    errno = saved;
+    return n;
 }
 
 struct os_counters os_read_counters(void) {

@@ -59,6 +59,9 @@ void os_advise_huge(void *start, size_t bytes, bool want);
 /* Milliseconds of a clock that never goes back. */
 uint64_t os_clock_ms(void);
 
+/* A number that an attacker cannot guess. */
+uint64_t os_random(void);
+
 struct os_counters os_read_counters(void);
 
 #endif

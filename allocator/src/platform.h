@@ -19,6 +19,8 @@
 #define NOINLINE      __attribute__((noinline))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define CACHE_LINE    64
+/* On extern data of the common paths: found without a look into the global offset table. */
+#define HIDDEN __attribute__((visibility("hidden")))
 
 /* Addresses that Linux gives to programs unless asked for more are below 2^ADDRESS_BITS. */
 #if defined(__x86_64__)
@@ -26,6 +28,10 @@
 #else
 #define ADDRESS_BITS 48
 #endif
+
+enum {
+    BLOCK_ALIGNMENT = 16 /* bytes, of every block */
+};
 
 enum {
     THREADS = EXGEN_THREADS,

@@ -16,6 +16,7 @@
  */
 #include "remote.h"
 
+#include "link.h"
 #include "options.h"
 #include "supply.h"
 #include "thread.h"
@@ -27,7 +28,7 @@ enum {
 static void push(struct heap *to, void *first, void *last) {
     void *head = __atomic_load_n(&to->inbox, __ATOMIC_RELAXED);
     do {
-        *(void **)last = head;
+        link_set(last, head);
     } while (!__atomic_compare_exchange_n(&to->inbox, &head, first, true, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED));
 }
@@ -55,7 +56,7 @@ void remote_free(struct heap *sender, void *block) {
         box->to = to;
         box->last = block;
     }
-    *(void **)block = box->first;
+    link_set(block, box->first);
     box->first = block;
     box->n_blocks++;
     if (box->n_blocks >= options.remote_batch ||
@@ -75,7 +76,7 @@ void remote_drain_slowly(struct heap *heap, size_t n_most) {
         void *block = heap->pending;
         if (block == NULL)
             return;
-        heap->pending = *(void **)block;
+        heap->pending = link_follow(block);
         if (likely(superblock_owner(superblock_of((uintptr_t)block)) == heap))
             heap_free(heap, slab_of((uintptr_t)block), block);
         else

@@ -10,6 +10,7 @@
  */
 #include "superblock.h"
 
+#include "link.h"
 #include "options.h"
 #include "os.h"
 #include "size_class.h"
@@ -17,7 +18,7 @@
 /* Until the start every address leads to this byte, so that free(NULL) works. */
 static uint8_t no_owner = OWNER_NONE;
 
-struct layout layout = {.owner_map = &no_owner, .shift = 63};
+_Alignas(CACHE_LINE) struct layout layout = {.owner_map = &no_owner, .shift = 63};
 
 _Static_assert(offsetof(struct superblock, slab) % CACHE_LINE == 0,
                "slabs must not share cache lines");
@@ -28,6 +29,7 @@ bool layout_init(size_t superblock_bytes) {
     uint8_t *map = os_map_sparse((size_t)1 << (ADDRESS_BITS - shift));
     if (map == NULL)
         return false;
+    link_init();
     layout.owner_map = map;
     layout.bytes = superblock_bytes;
     layout.base_mask = ~(superblock_bytes - 1);
@@ -271,13 +273,6 @@ void superblock_purge(struct superblock *sb, bool all) {
 
 /* --- walkers --- */
 
-static size_t list_length(const void *block, size_t limit) {
-    size_t n = 0;
-    for (; block != NULL && n <= limit; block = *(void *const *)block)
-        n++;
-    return n;
-}
-
 bool slab_is_valid(const struct slab *slab) {
     if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 ||
         slab->countdown < -1)
@@ -285,7 +280,7 @@ bool slab_is_valid(const struct slab *slab) {
     if (slab->state != SLAB_ASLEEP && slab->asleep != 0)
         return false;
     size_t used = slab_used(slab);
-    size_t n_listed = list_length(slab->free, slab->capacity);
+    size_t n_listed = link_count(slab->free, slab->capacity);
     if (used + n_listed != slab->carved || slab->carved > slab->capacity)
         return false;
     for (size_t i = 1; i < slab->n_units; i++)

@@ -118,15 +118,17 @@ struct superblock {
 
 /* Constants of this run, read on every path; written once at start. */
 struct layout {
-    uint8_t *owner_map;  /* one byte per superblock-sized piece of the address space */
-    uintptr_t base_mask; /* takes an address to its superblock */
-    uintptr_t slab_mask; /* (n_units - 1) * sizeof(struct slab) */
-    uint32_t shift;      /* log2(superblock_size) */
-    uint32_t n_units;    /* units of a superblock */
-    size_t bytes;        /* superblock_size */
+    uint8_t *owner_map;    /* one byte per superblock-sized piece of the address space */
+    uintptr_t base_mask;   /* takes an address to its superblock */
+    uintptr_t slab_mask;   /* (n_units - 1) * sizeof(struct slab) */
+    uint32_t shift;        /* log2(superblock_size) */
+    uint32_t n_units;      /* units of a superblock */
+    size_t bytes;          /* superblock_size */
+    uintptr_t link_secret; /* what links are encoded with, see link.h */
+    uintptr_t link_zeros;  /* bits that are zero in the address of every block */
 };
 
-extern struct layout layout;
+extern HIDDEN struct layout layout;
 
 /* Choose sizes and reserve the owner map.  False if the system refuses. */
 bool layout_init(size_t superblock_bytes);

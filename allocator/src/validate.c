@@ -4,14 +4,8 @@
  * heap and checks them against the counters that the fast paths keep.
  */
 #include "heap.h"
+#include "link.h"
 #include "supply.h"
-
-static size_t list_length(const void *block) {
-    size_t n = 0;
-    for (; block != NULL; block = *(void *const *)block)
-        n++;
-    return n;
-}
 
 static bool partial_is_valid(const struct bin *bin, size_t class) {
     size_t n_empty = 0;
@@ -54,7 +48,7 @@ void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_
             *n_bytes += used * slab->block_bytes;
         }
     for (size_t class = 0; class < classes.n_classes; class ++) {
-        size_t n = list_length(*ready_list(heap, l, class));
+        size_t n = link_count(*ready_list(heap, l, class), SIZE_MAX - 1);
         *n_blocks -= n;
         *n_bytes -= n * classes.of[class].block_bytes;
     }

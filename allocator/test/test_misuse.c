@@ -1,4 +1,5 @@
 /* test_misuse.c - each mistake a program can make with free ends in its message and SIGABRT. */
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -104,6 +105,55 @@ static uint64_t realloc_of_foreign(void) {
     return exgen_realloc(in_static_memory + 16, 10) != NULL;
 }
 
+/* --- links of free blocks that a program overwrites --- */
+
+/* Free two blocks, overwrite a link with `wrong`, allocate until it is used. */
+static uint64_t use_overwritten_link(uintptr_t wrong, size_t n_bytes) {
+    void *volatile keep = exgen_malloc(40);
+    char *p = exgen_malloc(40);
+    char *volatile q = exgen_malloc(40);
+    exgen_free(p);
+    exgen_free(q);
+    memcpy(q, &wrong, n_bytes);
+    expect_message("corrupted free list", q);
+    for (size_t i = 0; i < 1000; i++)
+        exgen_malloc(40);
+    return keep != NULL;
+}
+
+static uint64_t overwritten_link_text(void) {
+    return use_overwritten_link((uintptr_t)0x4141414141414141, sizeof(uintptr_t));
+}
+
+static uint64_t overwritten_link_zero(void) {
+    return use_overwritten_link(0, sizeof(uintptr_t));
+}
+
+static uint64_t overwritten_link_pointer(void) {
+    return use_overwritten_link((uintptr_t)exgen_malloc(40), sizeof(uintptr_t));
+}
+
+static char *sent[100];
+
+static void *free_sent(void *unused) {
+    for (size_t i = 0; i < 100; i++)
+        exgen_free(sent[i]);
+    return unused;
+}
+
+static uint64_t overwritten_link_of_sent_block(void) {
+    pthread_t thread;
+    for (size_t i = 0; i < 100; i++)
+        sent[i] = exgen_malloc(40);
+    pthread_create(&thread, NULL, free_sent, NULL);
+    pthread_join(thread, NULL);
+    memset(sent[50], 'A', 40);
+    expect_message("corrupted free list", sent[50]);
+    for (size_t i = 0; i < 1000; i++)
+        exgen_malloc(40);
+    return 0;
+}
+
 static const struct {
     const char *conf;
     scenario run;
@@ -123,6 +173,10 @@ static const struct {
     {"check:true", free_of_untouched},
     {"check:true", free_of_wrong_size},
     {"", realloc_of_foreign},
+    {"", overwritten_link_text},
+    {"", overwritten_link_zero},
+    {"", overwritten_link_pointer},
+    {"", overwritten_link_of_sent_block},
 };
 
 int main(void) {
