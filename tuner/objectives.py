@@ -49,6 +49,10 @@ _COUNTER = (
     "see `malloc-tuner doctor` for what is missing"
 )
 
+_COUNTED_UNDER_BATON = (
+    'this campaign ran its threads freely; instructions are counted only with threads = "baton"'
+)
+
 OBJECTIVES: Mapping[str, Objective] = {
     objective.name: objective
     for objective in (
@@ -94,7 +98,10 @@ def objective_value(measurement: Measurement, name: str) -> float:
     objective = find_objective(name)
     value = objective.extract(measurement)
     if value is None or not math.isfinite(value):
-        message = f"objective {name}: {objective.missing or 'it was not measured'}"
+        why = objective.missing or "it was not measured"
+        if why == _COUNTER and measurement.syscalls is None:  # which baton always counts
+            why = _COUNTED_UNDER_BATON
+        message = f"objective {name}: {why}"
         raise MissingToolError(message)
     return float(value)
 

@@ -159,12 +159,13 @@ def _nothing_fits(nearest: Trial, bounds: Sequence[Constraint], compared: Baseli
         if not _excess(nearest, (bound,), compared):
             continue
         value = objectives.objective_value(measured(nearest), bound.objective)
-        unit = objectives.find_objective(bound.objective).unit
-        reason = f"--max {bound.text} excludes it: its {bound.objective} is {value:.6g} {unit}"
+        shown = objectives.show_value(bound.objective, value)
+        reason = f"--max {bound.text} excludes it: its {bound.objective} is {shown}"
         baseline = compared.measurement(nearest)
         reference = objectives.objective_value(baseline, bound.objective) if baseline else 0.0
         if reference:
-            reason += f", {value / reference - 1.0:+.2%} against the baseline's {reference:.6g}"
+            shown = objectives.show_value(bound.objective, reference)
+            reason += f", {value / reference - 1.0:+.2%} against the baseline's {shown}"
         reasons.append(reason)
     return (
         f"nothing fits; the nearest is trial {nearest.number} ({nearest.configuration}), and "

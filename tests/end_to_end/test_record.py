@@ -249,6 +249,15 @@ def test_a_failing_program_is_reported_and_its_trace_good(tmp_path: Path, subjec
         assert "libc" in trace.metadata["allocator"]
 
 
+@pytest.mark.parametrize("options", [[], ["--follow"]])
+def test_a_script_that_only_starts_the_program_is_told_to_follow(
+    tmp_path: Path, options: list[str]
+) -> None:
+    words = ["record", *options, "-o", str(tmp_path / "a.trace"), "--", "sh", "-c", "true; true"]
+    done = subprocess.run(command_line(*words), capture_output=True, text=True, check=True)
+    assert ("if sh starts the program that does the work" in done.stderr) == (not options)
+
+
 def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject: str) -> None:
     output = tmp_path / "a.trace"
     limit = 40 * 65536

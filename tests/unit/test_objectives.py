@@ -95,6 +95,7 @@ def test_campaign_files_know_the_same_objectives() -> None:
     [
         ("cost", {"cost": None}, "doctor"),
         ("instructions", {"instructions": None}, "no instrument"),
+        ("cost", {"cost": None, "syscalls": None}, 'threads freely.*threads = "baton"'),
         ("p99_latency", {}, 'threads = "free"'),
         ("mean_heap", {"mean_heap_bytes": math.nan}, "not measured"),
     ],

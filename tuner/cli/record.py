@@ -30,7 +30,11 @@ def _line(process: RecordedProcess) -> str:
     )
 
 
-def _report(recording: Recording, program: str) -> None:
+_FEW_EVENTS = 10_000
+"""Less is made by a shell that starts the program proper, hardly by a program worth tuning."""
+
+
+def _report(recording: Recording, program: str, *, follow: bool) -> None:
     """Tell of every trace, and raise what must not pass unseen."""
     for process in recording.processes:
         print(_line(process), file=sys.stderr)
@@ -48,6 +52,9 @@ def _report(recording: Recording, program: str) -> None:
     if ending.is_crash:
         message = f"{program} {ending}; its trace is complete up to the crash"
         raise ProgramError(message)
+    if not follow and sum(p.totals.n_events for p in recording.processes) < _FEW_EVENTS:
+        print(f"malloc-tuner: these are few events; if {program} starts the program that does "
+              "the work, record that one too, with --follow", file=sys.stderr)  # fmt: skip
     if ending.exit_status != 0:
         print(f"malloc-tuner: {program} {ending}; its trace is good", file=sys.stderr)
 
@@ -77,4 +84,4 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         from tuner.workload.recording import record as run_and_record
 
-        _report(run_and_record(command, output, follow=follow), command[0])
+        _report(run_and_record(command, output, follow=follow), command[0], follow=follow)
