@@ -1,0 +1,319 @@
+"""Figures of allocators.py: medians, ratios, geometric means, and what is missed.
+
+Pure functions of the kept results; allocators.py runs and prints.  A ratio of a subject is
+below 1 where it needs less than what it is compared with.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scipy.stats import gmean
+
+from tuner.bench.journal import Comparison, Sample, sample_from
+from tuner.bench.summary import (
+    CALLS,
+    PEAK_RSS,
+    THROUGHPUT,
+    Estimates,
+    Metric,
+    estimates,
+    failures,
+    tasks_of,
+)
+from tuner.stats import Estimate, median_estimate
+
+OURS: Final = ("exgen", "exgen-st")
+SHORT_S: Final = 0.05
+"""Programs below this median CPU time have no time worth comparing; their memory has."""
+TIME_TARGET: Final = 0.97
+"""Geometric mean of time, relative to the best peer's."""
+WORST_TARGET: Final = 1.02
+"""Time of any program, relative to the best peer on it."""
+RSS_TARGETS: Final = {"mimalloc": 0.65, "glibc": 1.0}
+"""Geometric mean of peak resident memory, relative to these."""
+GEM5_TARGETS: Final = {"cpu_s": 0.87, "mean_anon_bytes": 0.96}
+"""Medians on gem5, relative to glibc."""
+FLAT_TARGET: Final = 1.05
+"""RSS over live bytes in the last quarter of churn, relative to the second quarter."""
+
+Record = Mapping[str, Any]
+"""One kept sample of a program."""
+Medians = dict[str, dict[str, Estimate]]
+"""Program -> subject -> median with its interval."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One figure against its target."""
+
+    what: str
+    value: float
+    target: float
+    at_least: bool = False
+    """True when the value must not be below the target; else it must not be above."""
+    note: str = ""
+
+    @property
+    def is_met(self) -> bool:
+        """Tell whether the target is reached."""
+        return self.value >= self.target if self.at_least else self.value <= self.target
+
+    def __str__(self) -> str:
+        """Write it for people."""
+        sign = ">=" if self.at_least else "<="
+        text = f"{'ok    ' if self.is_met else 'MISSED'} {self.what}: {self.value:.3f}"
+        return f"{text} ({sign} {self.target:.3f}){'; ' + self.note if self.note else ''}"
+
+
+def medians(samples: Sequence[Record], field: str) -> Medians:
+    """Return the medians of a field of every program and subject, over the rounds."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for sample in samples:
+        if sample["status"] == "ok" and sample.get(field) is not None:
+            row = found.setdefault(sample["program"], {})
+            row.setdefault(sample["subject"], []).append(float(sample[field]))
+    return {
+        program: {
+            subject: estimate
+            for subject, values in row.items()
+            if (estimate := median_estimate(values)) is not None
+        }
+        for program, row in found.items()
+    }
+
+
+def long_ones(times: Medians) -> Medians:
+    """Return the programs that run long enough for their time to be compared."""
+    return {
+        program: row
+        for program, row in times.items()
+        if min(estimate.median for estimate in row.values()) >= SHORT_S
+    }
+
+
+def common(rows: Medians, subjects: Sequence[str]) -> Medians:
+    """Return the programs on which all of some subjects have a value."""
+    return {program: row for program, row in rows.items() if set(subjects) <= set(row)}
+
+
+def geometric(rows: Medians, subject: str) -> float | None:
+    """Return the geometric mean of a subject's medians; None unless it has all of them."""
+    values = [row[subject].median for row in rows.values() if subject in row]
+    return float(gmean(values)) if values and len(values) == len(rows) else None
+
+
+def complete_peers(rows: Medians, subjects: Sequence[str]) -> list[str]:
+    """Return the peers that ran every program; only these can be the best of a mean."""
+    return [s for s in subjects if s not in OURS and all(s in row for row in rows.values())]
+
+
+def judge_programs(samples: Sequence[Record], subjects: Sequence[str]) -> Iterator[Judgement]:
+    """Yield the figures of the single-threaded programs."""
+    times = long_ones(medians(samples, "cpu_s"))
+    peaks = medians(samples, "peak_rss_bytes")
+    for ours in OURS:
+        if ours not in subjects:
+            continue
+        mine = common(times, [ours])
+        peers = complete_peers(mine, subjects)
+        means = {peer: geometric(mine, peer) for peer in peers}
+        known = {peer: mean for peer, mean in means.items() if mean}
+        own = geometric(mine, ours)
+        if own and known:
+            best = min(known, key=lambda peer: known[peer])
+            yield Judgement(f"{ours}: time, geometric mean / best peer's", own / known[best],
+                            TIME_TARGET, note=f"best is {best}")  # fmt: skip
+        yield from _worst(mine, ours)
+        yield from _memory(common(peaks, [ours]), ours)
+
+
+def _worst(times: Medians, ours: str) -> Iterator[Judgement]:
+    """Yield the program on which a subject is farthest behind the best peer."""
+    behind = {}
+    for program, row in times.items():
+        others = {subject: e.median for subject, e in row.items() if subject not in OURS}
+        if others:
+            best = min(others, key=lambda peer: others[peer])
+            behind[program] = (row[ours].median / others[best], best)
+    if behind:
+        program = max(behind, key=lambda name: behind[name][0])
+        ratio, best = behind[program]
+        yield Judgement(f"{ours}: time, worst program / best peer on it", ratio, WORST_TARGET,
+                        note=f"{program}, best is {best}")  # fmt: skip
+
+
+def _memory(peaks: Medians, ours: str) -> Iterator[Judgement]:
+    for other, target in RSS_TARGETS.items():
+        both = common(peaks, [ours, other])
+        own, theirs = geometric(both, ours), geometric(both, other)
+        if own and theirs:
+            what = f"{ours}: peak RSS, geometric mean / {other}'s"
+            yield Judgement(what, own / theirs, target)
+
+
+def judge_cache(samples: Sequence[Record]) -> Iterator[Judgement]:
+    """Yield the cache misses per thousand instructions against the best peer's."""
+    for field, name in (("l1_mpki", "L1"), ("ll_mpki", "LL")):
+        for row in medians(samples, field).values():
+            others = {s: e.median for s, e in row.items() if s not in OURS}
+            for ours in OURS:
+                if ours in row and others:
+                    best = min(others, key=lambda peer: others[peer])
+                    yield Judgement(f"{ours}: {name} misses / best peer's",
+                                    row[ours].median / others[best], 1.0,
+                                    note=f"best is {best}")  # fmt: skip
+
+
+def threads_comparison(part: Mapping[str, Any]) -> Comparison:
+    """Rebuild the comparison of the threaded workloads from the kept results."""
+    return Comparison(part["header"], tuple(sample_from(record) for record in part["samples"]))
+
+
+def judge_threads(comparison: Comparison) -> Iterator[Judgement]:
+    """Yield throughput, percentiles and memory of every task."""
+    for metric in (THROUGHPUT, CALLS["malloc", "P99"], CALLS["malloc", "P99.9"], PEAK_RSS):
+        rows = estimates(comparison, metric, tasks_of(comparison))
+        yield from _judge_metric(rows, metric)
+
+
+def _judge_metric(rows: Estimates, metric: Metric) -> Iterator[Judgement]:
+    ours = OURS[0]
+    pick = max if metric.more_is_better else min
+    for task, row in rows.items():
+        others = {s: e.median for s, e in row.items() if s not in OURS and e.median > 0}
+        if metric is PEAK_RSS:
+            others = {s: value for s, value in others.items() if s == "glibc"}
+        if ours in row and others:
+            best = pick(others, key=lambda peer: others[peer])
+            yield Judgement(
+                f"{task}: {metric.name} / {best}'s",
+                row[ours].median / others[best],
+                1.0,
+                metric.more_is_better,
+                _overlap(row[ours], row[best]),
+            )
+
+
+def _overlap(first: Estimate, second: Estimate) -> str:
+    if first.interval is None or second.interval is None:
+        return ""
+    apart = first.interval.low > second.interval.high or second.interval.low > first.interval.high
+    return "" if apart else "intervals overlap"
+
+
+def judge_churn(samples: Sequence[Sample]) -> Iterator[Judgement]:
+    """Yield how much RSS over live bytes grew from the second to the last quarter."""
+    for sample in samples:
+        if sample.result is None or sample.result.curve is None or sample.subject not in OURS:
+            continue
+        growth = flatness(sample.result.curve.live_bytes, sample.result.curve.rss_bytes)
+        if growth is not None:
+            what = f"{sample.subject}: churn, RSS/live of the last quarter / second quarter's"
+            yield Judgement(what, growth, FLAT_TARGET)
+
+
+def flatness(live_bytes: Sequence[int], rss_bytes: Sequence[int]) -> float | None:
+    """Return the median RSS over live bytes of the last quarter over that of the second.
+
+    The first quarter is left out: the heap is still growing to its size.
+
+    Args:
+        live_bytes: at each moment.
+        rss_bytes: at the same moments.
+
+    Returns:
+        None for fewer than 8 moments.
+    """
+    ratios = [rss / live for rss, live in zip(rss_bytes, live_bytes, strict=True) if live > 0]
+    quarter = len(ratios) // 4
+    if quarter < 2:
+        return None
+    return statistics.median(ratios[-quarter:]) / statistics.median(ratios[quarter : 2 * quarter])
+
+
+def judge_gem5(samples: Sequence[Record]) -> Iterator[Judgement]:
+    """Yield CPU time and mean heap of gem5 against glibc's and every peer's."""
+    for field, target in GEM5_TARGETS.items():
+        for row in medians(samples, field).values():
+            for ours in OURS:
+                if ours in row and "glibc" in row:
+                    ratio = row[ours].median / row["glibc"].median
+                    yield Judgement(f"{ours}: gem5, {field} / glibc's", ratio, target)
+                others = {s: e.median for s, e in row.items() if s not in OURS}
+                if ours in row and others:
+                    best = min(others, key=lambda peer: others[peer])
+                    ratio = row[ours].median / others[best]
+                    yield Judgement(f"{ours}: gem5, {field} / best peer's", ratio, 1.0,
+                                    note=f"best is {best}")  # fmt: skip
+
+
+def failed(parts: Mapping[str, Any]) -> list[str]:
+    """Return one line for every run that has no result."""
+    lines: list[str] = []
+    for name in ("programs", "cache", "gem5"):
+        lines += [
+            f"{name}: {sample['program']}, {sample['subject']}: {sample['reason']}"
+            for sample in parts.get(name, {}).get("samples", [])
+            if sample["status"] != "ok"
+        ]
+    for name in ("threads", "churn"):
+        if name in parts:
+            lines += [f"{name}: {line}" for line in failures(threads_comparison(parts[name]))]
+    return lines
+
+
+def judge_all(parts: Mapping[str, Any], subjects: Sequence[str]) -> Iterator[Judgement]:
+    """Yield every figure of the kept parts against its target."""
+    if "programs" in parts:
+        yield from judge_programs(parts["programs"]["samples"], subjects)
+    if "cache" in parts:
+        yield from judge_cache(parts["cache"]["samples"])
+    if "threads" in parts:
+        yield from judge_threads(threads_comparison(parts["threads"]))
+    if "churn" in parts:
+        yield from judge_churn(threads_comparison(parts["churn"]).samples)
+    if "gem5" in parts:
+        yield from judge_gem5(parts["gem5"]["samples"])
+
+
+def table_lines(
+    title: str, rows: Medians, subjects: Sequence[str], scale: float, digits: int
+) -> Iterator[str]:
+    """Yield the lines of a table: one program a line, one column per subject, means below.
+
+    Args:
+        title: with the unit.
+        rows: medians; below them their geometric means relative to glibc's, over the
+            programs that the subject and glibc both ran.
+        subjects: columns.
+        scale: what a value is divided by.
+        digits: after the point.
+    """
+    width = max([len(program) for program in rows] + [14])
+    yield ""
+    yield title
+    yield f"{'':{width}}" + "".join(f"{subject:>17}" for subject in subjects)
+    for program, row in rows.items():
+        cells = (_cell(row.get(subject), scale, digits) for subject in subjects)
+        yield f"{program:{width}}" + "".join(f"{cell:>17}" for cell in cells)
+    means = []
+    for subject in subjects:
+        both = common(rows, [subject, "glibc"])
+        own, base = geometric(both, subject), geometric(both, "glibc")
+        mark = "" if len(both) == len(rows) else f" of {len(both)}"
+        means.append(f"{own / base:.3f}{mark}" if own and base else "-")
+    yield f"{'mean/glibc':{width}}" + "".join(f"{mean:>17}" for mean in means)
+
+
+def _cell(estimate: Estimate | None, scale: float, digits: int) -> str:
+    if estimate is None:
+        return "-"
+    text = f"{estimate.median / scale:.{digits}f}"
+    if estimate.interval is None or not estimate.median:
+        return text
+    half = (estimate.interval.high - estimate.interval.low) / 2 / estimate.median
+    return f"{text} ±{half:.1%}"

@@ -1,0 +1,539 @@
+"""exgen against the allocators it is tuned against: time, memory, cache misses, threads.
+
+All subjects are measured side by side in one run, in interleaved rounds, one process a run;
+figures are medians with 95 % intervals.  Parts:
+
+    programs   single-threaded programs and the shipped single-threaded traces, replayed natively:
+               CPU time, peak resident memory, faults; the geometric means
+    cache      L1 and LL misses per thousand instructions of an allocation-heavy program, by
+               cachegrind
+    threads    the workloads of `malloc-tuner bench` at 2, 4, 16, 64, 128 threads: throughput,
+               percentiles of malloc, peak resident memory
+    churn      resident memory over live bytes, while threads come and go and sizes drift
+    gem5       a simulator as the program, when the variable GEM5 names gem5.opt
+
+    benchmarks/allocators.py                                   all parts
+    benchmarks/allocators.py --peer snmalloc=/opt/snmalloc.so  with a further peer; repeatable
+    benchmarks/allocators.py --parts threads --only exgen,glibc
+    benchmarks/allocators.py --parts churn --churn-minutes 60
+    benchmarks/allocators.py --programs more.toml              further programs, already built
+    benchmarks/allocators.py --print                           tables of the last results
+    benchmarks/allocators.py --smoke                           tiny runs, no judgement
+
+Samples are written to ``runs/allocators`` as they come: a run that was killed goes on where it
+stopped, ``--fresh`` begins anew.  When all is done they go to
+``benchmarks/results/allocators.json``, where parts that were not run keep their last
+ones.  Exit status 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import tuner
+from benchmarks.allocator_programs import (
+    ROOT,
+    Command,
+    gem5_command,
+    make_programs,
+    python_command,
+    read_programs,
+)
+from benchmarks.allocator_tables import (
+    Medians,
+    common,
+    failed,
+    judge_all,
+    long_ones,
+    medians,
+    table_lines,
+    threads_comparison,
+)
+from tuner.bench.journal import Journal, Sample, make_header, sample_record
+from tuner.bench.plan import THREADED, Plan, Task, make_tasks
+from tuner.bench.rounds import run_missing
+from tuner.bench.subjects import Subject, library_subject, named_subject
+from tuner.cli.bench_tables import bench_tables
+from tuner.cli.console import stdout_console
+from tuner.errors import MissingToolError, TunerError
+from tuner.machine import read_machine
+from tuner.measure.driver import BenchDriver
+from tuner.measure.process import Processes, tool_environment
+from tuner.measure.program import ProgramRunner, Surroundings, padded
+from tuner.resources import configs_dir, native_file
+
+RESULTS: Final = ROOT / "benchmarks" / "results" / "allocators.json"
+SCHEMA: Final = "malloc-tuner.benchmark.allocators"
+PARTS: Final = ("programs", "cache", "threads", "churn", "gem5")
+PEERS: Final = ("glibc", "mimalloc", "jemalloc", "tcmalloc")
+OURS: Final = ("exgen", "exgen-st")
+_SINGLE_THREADED: Final = frozenset({"exgen-st", "dlmalloc"})
+THREADS: Final = (2, 4, 16, 64, 128)
+_LIMIT_S: Final = 300.0
+_CACHE_LIMIT_S: Final = 900.0
+_SAMPLE_MS: Final = 20
+_NS: Final = 1e9
+
+Run = Callable[[Command, Subject, dict[str, str]], dict[str, Any]]
+"""Runs a command on a subject in an environment and returns what is kept of it."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What holds for all parts of one call."""
+
+    subjects: tuple[Subject, ...]
+    folder: Path
+    """Where samples are written as they come."""
+    inputs: Path
+    """Where inputs of programs are made."""
+    rounds: int
+    seconds: float
+    """Counting phase of a threaded workload."""
+    churn_s: float
+    extra: tuple[Command, ...]
+    """Further programs."""
+    smoke: bool
+
+    @property
+    def threaded(self) -> tuple[Subject, ...]:
+        """The subjects that stand threads."""
+        return tuple(s for s in self.subjects if s.label not in _SINGLE_THREADED)
+
+
+def main() -> int:
+    """Run what was asked for, print tables and judgements, return the exit status."""
+    options = _parse(sys.argv[1:])
+    try:
+        if not options.print:
+            _measure(options)
+        kept = json.loads((options.output or RESULTS).read_text())
+    except TunerError as error:
+        sys.exit(f"allocators.py: {error}")
+    except FileNotFoundError as error:
+        sys.exit(f"allocators.py: {error.filename}: no results yet; run without --print")
+    return _print(kept, is_judged=not options.smoke)
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--parts", default=",".join(PARTS), help="default: all")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--only", metavar="NAME,...", help="only these subjects")
+    parser.add_argument("--exgen", metavar="PATH", help="libexgen.so to use; default: ours")
+    parser.add_argument("--exgen-st", metavar="PATH", help="libexgen-st.so to use; default: ours")
+    parser.add_argument("--programs", type=Path, metavar="FILE", help="further programs")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.25, help="of a threaded run")
+    parser.add_argument("--churn-minutes", type=float, default=0.2)
+    parser.add_argument("--fresh", action="store_true", help="drop samples of a killed run")
+    parser.add_argument("--output", type=Path, help="where the results go")
+    parser.add_argument("--print", action="store_true", help="print the last results only")
+    parser.add_argument("--smoke", action="store_true", help="a quick look that it still runs")
+    options = parser.parse_args(arguments)
+    options.parts = options.parts.split(",")
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"--parts {unknown.pop()}: there is none; allowed: {', '.join(PARTS)}")
+    return options
+
+
+def _measure(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="allocators-") as name:
+        scratch = Path(name)
+        folder = scratch / "samples" if options.smoke else ROOT / "runs" / "allocators"
+        if options.fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        options.output = options.output or (scratch / "results.json" if options.smoke else RESULTS)
+        session = Session(
+            subjects=_subjects(options),
+            folder=folder,
+            inputs=scratch,
+            rounds=1 if options.smoke else options.rounds,
+            seconds=0.02 if options.smoke else options.seconds,
+            churn_s=0.2 if options.smoke else options.churn_minutes * 60,
+            extra=tuple(read_programs(options.programs)) if options.programs else (),
+            smoke=options.smoke,
+        )
+        parts = {}
+        for part in options.parts:
+            start = time.monotonic()
+            measured = _MEASURE[part](session)
+            if measured is not None:
+                parts[part] = {**measured, "seconds": round(time.monotonic() - start, 1)}
+        _keep(parts, session, options.output)
+        shutil.rmtree(folder, ignore_errors=True)
+        if options.smoke:
+            sys.exit(_print(json.loads(options.output.read_text()), is_judged=False))
+
+
+def _subjects(options: argparse.Namespace) -> tuple[Subject, ...]:
+    """Return exgen, the peers of this machine and those by path."""
+    paths = {"exgen": options.exgen, "exgen-st": options.exgen_st}
+    subjects = []
+    for name in (*(PEERS[:1] if options.smoke else PEERS), *OURS):
+        try:
+            subjects.append(named_subject(f"{name}:{paths[name]}" if paths.get(name) else name))
+        except MissingToolError as error:
+            print(f"allocators.py: left out: {error}", file=sys.stderr)
+    subjects += [library_subject(text) for text in options.peer]
+    wanted = options.only.split(",") if options.only else [s.label for s in subjects]
+    if unknown := set(wanted) - {subject.label for subject in subjects}:
+        sys.exit(f"allocators.py: --only {unknown.pop()}: is not among the subjects")
+    return tuple(subject for subject in subjects if subject.label in wanted)
+
+
+def _keep(parts: dict[str, Any], session: Session, output: Path) -> None:
+    """Write the results; parts that were not run keep their last ones."""
+    kept = json.loads(output.read_text())["parts"] if output.exists() else {}
+    stamp = {
+        "malloc_tuner": tuner.__version__,
+        "commit": _commit(),
+        "machine": asdict(read_machine()),
+        "command": sys.argv,
+        "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
+        "subjects": [subject.identity() for subject in session.subjects],
+    }
+    merged = {**kept, **{name: {**stamp, **part} for name, part in parts.items()}}
+    output.parent.mkdir(exist_ok=True)
+    document = {"schema": SCHEMA, "version": 1, "parts": merged}
+    output.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+
+
+def _commit() -> str | None:
+    asked = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or None
+
+
+# Programs
+
+
+def _programs(session: Session) -> dict[str, Any]:
+    commands = [*make_programs(session.inputs, smoke=session.smoke), *session.extra, *_traces()]
+    return {"samples": _rounds("programs", commands, session.subjects, session, _run_program)}
+
+
+def _gem5(session: Session) -> dict[str, Any] | None:
+    folder = session.inputs / "gem5"
+    folder.mkdir()
+    command = gem5_command(folder, smoke=session.smoke)
+    if command is None:
+        print("allocators.py: gem5 left out: GEM5 does not name gem5.opt", file=sys.stderr)
+        return None
+    return {"samples": _rounds("gem5", [command], session.subjects, session, _run_program)}
+
+
+_REPLAY: Final = "replay "
+
+
+def _traces() -> list[Command]:
+    """Return the replays of all shipped traces of one thread."""
+    files = sorted((configs_dir() / "workloads").glob("*/*.trace"))
+    return [Command(f"{_REPLAY}{file.stem}", (str(file),)) for file in files if _is_single(file)]
+
+
+def _is_single(file: Path) -> bool:
+    from tuner.workload.trace import Trace  # noqa: PLC0415 - loads the native reader
+
+    with Trace(file) as trace:
+        return trace.totals.n_threads == 1
+
+
+def _rounds(
+    part: str, commands: Sequence[Command], subjects: Sequence[Subject], session: Session, run: Run
+) -> list[dict[str, Any]]:
+    """Run every command on every subject in interleaved rounds; what is on file is not run again.
+
+    A subject that failed a command is out of it.
+    """
+    path = session.folder / f"{part}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    samples = list(_read_samples(path))
+    done = {(s["program"], s["subject"], s["round"]) for s in samples}
+    out = {(s["program"], s["subject"]) for s in samples if s["status"] != "ok"}
+    environments = padded([{**subject.environment} for subject in subjects])
+    n_rounds = 1 if part == "cache" else session.rounds
+    for number, command in itertools.product(range(n_rounds), commands):
+        order = list(zip(subjects, environments, strict=True))
+        random.Random(f"{number} {command.name}").shuffle(order)
+        for subject, environment in order:
+            key = (command.name, subject.label)
+            if (*key, number) in done or key in out:
+                continue
+            figures = run(command, subject, environment)
+            sample = {"program": command.name, "subject": subject.label, "round": number, **figures}
+            if sample["status"] != "ok":
+                out.add(key)
+            samples.append(sample)
+            with path.open("a") as file:
+                file.write(json.dumps(sample) + "\n")
+            _tell(part, sample)
+    return samples
+
+
+def _read_samples(path: Path) -> Iterator[dict[str, Any]]:
+    text = path.read_text() if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole)  # drop a line that a kill cut off
+    yield from map(json.loads, whole.splitlines())
+
+
+def _tell(part: str, sample: dict[str, Any]) -> None:
+    figure = sample.get("cpu_s")
+    text = f"{figure:.3f} s" if figure is not None else sample["reason"] or ""
+    print(f"{part} round {sample['round']} {sample['program']} {sample['subject']}: {text}",
+          file=sys.stderr)  # fmt: skip
+
+
+def _run_program(command: Command, subject: Subject, environment: dict[str, str]) -> dict[str, Any]:
+    """Run a program once under supervise, on one core."""
+    if command.name.startswith(_REPLAY):
+        return _replay(command, subject)
+    surroundings = Surroundings(
+        cpu=max(os.sched_getaffinity(0)), timeout_s=_LIMIT_S, sample_ms=_SAMPLE_MS
+    )
+    variables = {**tool_environment(os.environ), **command.variables, **environment}
+    with contextlib.chdir(command.folder or Path.cwd()):
+        run = ProgramRunner().run(command.words, variables, surroundings)
+    if run.exit_status != 0 or run.preload_mapped is False:
+        reason = run.ending if run.exit_status != 0 else "the library was not loaded"
+        last = (run.stderr_tail.strip().splitlines() or [""])[-1]
+        return {"status": "failed", "reason": f"{reason}: {last}" if last else reason}
+    return {
+        "status": "ok",
+        "reason": None,
+        "cpu_s": run.cpu_ns / _NS,
+        "user_s": run.user_ns / _NS,
+        "wall_s": run.wall_ns / _NS,
+        "peak_rss_bytes": run.peak_rss_bytes,
+        "mean_anon_bytes": run.mean_anon_bytes,
+        "faults": run.faults,
+        "output_sha256": run.output_sha256,
+    }
+
+
+def _replay(command: Command, subject: Subject) -> dict[str, Any]:
+    """Replay a trace natively; memory is the heap at its peak and what was there before."""
+    words: list[str | Path] = [
+        native_file("rand_malloc"),
+        "--runs",
+        "memory",
+        "--curve-points",
+        "0",
+    ]
+    words += ["--cpu", str(max(os.sched_getaffinity(0)))]
+    words += itertools.chain.from_iterable(["--env", f"{n}={v}"] for n, v in subject.variables)
+    words += ["--preload", str(subject.library)] if subject.library else []
+    ended = Processes().run(
+        [*words, *command.words], environment=tool_environment(os.environ), timeout_s=_LIMIT_S
+    )
+    if ended.exit_status != 0:
+        last = (ended.stderr.strip().splitlines() or [f"exit status {ended.exit_status}"])[-1]
+        return {"status": "failed", "reason": last}
+    result = json.loads(ended.stdout)
+    return {
+        "status": "ok",
+        "reason": None,
+        "cpu_s": result["cpu_ns"] / _NS,
+        "wall_s": result["wall_ns"] / _NS,
+        "peak_rss_bytes": result["peak_heap_bytes"] + result["baseline_bytes"],
+        "mean_anon_bytes": result["mean_heap_bytes"],
+        "faults": result["faults"],
+    }
+
+
+# Cache misses
+
+
+_EVENTS: Final = re.compile(r"^events: (.*)$", re.MULTILINE)
+_SUMMARY: Final = re.compile(r"^summary: (.*)$", re.MULTILINE)
+
+
+def _cache(session: Session) -> dict[str, Any] | None:
+    if shutil.which("valgrind") is None:
+        print("allocators.py: cache left out: valgrind is not installed", file=sys.stderr)
+        return None
+    command = python_command(session.inputs, 200 if session.smoke else 5000)
+    return {"samples": _rounds("cache", [command], session.subjects, session, _run_cachegrind)}
+
+
+def _run_cachegrind(
+    command: Command, subject: Subject, environment: dict[str, str]
+) -> dict[str, Any]:
+    del subject
+    with tempfile.TemporaryDirectory(prefix="allocators-") as folder:
+        result = Path(folder) / "cachegrind"
+        words = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--quiet"]
+        words += [f"--cachegrind-out-file={result}", *command.words]
+        variables = {**tool_environment(os.environ), **command.variables, **environment}
+        ended = Processes().run(words, environment=variables, timeout_s=_CACHE_LIMIT_S)
+        if ended.exit_status != 0 or not result.exists():
+            last = (ended.stderr.strip().splitlines() or [""])[-1]
+            return {"status": "failed", "reason": f"exit status {ended.exit_status}: {last}"}
+        return {"status": "ok", "reason": None, **misses(result.read_text())}
+
+
+def misses(text: str) -> dict[str, float]:
+    """Return instructions and misses of a file of cachegrind.
+
+    Args:
+        text: with the lines "events:" and "summary:".
+
+    Returns:
+        instructions; l1_mpki, l1_data_mpki and ll_mpki, misses per thousand instructions.
+
+    Raises:
+        ValueError: it is no such file.
+    """
+    names, numbers = _EVENTS.search(text), _SUMMARY.search(text)
+    if names is None or numbers is None:
+        message = "cachegrind left no summary"
+        raise ValueError(message)
+    counts = dict(zip(names[1].split(), map(int, numbers[1].split()), strict=True))
+    per = 1000 / counts["Ir"]
+    data = counts["D1mr"] + counts["D1mw"]
+    return {
+        "instructions": counts["Ir"],
+        "l1_mpki": (counts["I1mr"] + data) * per,
+        "l1_data_mpki": data * per,
+        "ll_mpki": (counts["ILmr"] + counts["DLmr"] + counts["DLmw"]) * per,
+    }
+
+
+# Threads and churn
+
+
+def _threads(session: Session) -> dict[str, Any]:
+    tasks = make_tasks(THREADED, (2,) if session.smoke else THREADS)
+    plan = Plan(tasks, session.seconds, session.rounds)
+    return _bench("threads", plan, session)
+
+
+def _churn(session: Session) -> dict[str, Any]:
+    limit_s = session.churn_s * 2 + 120
+    return _bench(
+        "churn", Plan((Task("churn", 2),), session.churn_s, 1, timeout_s=limit_s), session
+    )
+
+
+def _bench(part: str, plan: Plan, session: Session) -> dict[str, Any]:
+    subjects = session.threaded
+    journal = Journal(session.folder / part, make_header(subjects, plan))
+
+    def on_sample(sample: Sample) -> None:
+        rate = "" if sample.result is None else f"{sample.result.operations} operations"
+        print(f"{part} round {sample.round} {sample.task} {sample.subject}: "
+              f"{sample.reason or rate}", file=sys.stderr)  # fmt: skip
+
+    run_missing(plan, subjects, journal, BenchDriver(), on_sample)
+    comparison = journal.comparison
+    return {
+        "header": comparison.header,
+        "samples": [sample_record(sample) for sample in comparison.samples],
+    }
+
+
+_MEASURE: Final[dict[str, Callable[[Session], dict[str, Any] | None]]] = {
+    "programs": _programs,
+    "cache": _cache,
+    "threads": _threads,
+    "churn": _churn,
+    "gem5": _gem5,
+}
+
+
+# Printing
+
+
+_COLUMNS: Final = {
+    "programs": (
+        ("CPU time, s", "cpu_s", 1.0, 3),
+        ("peak RSS, MiB", "peak_rss_bytes", float(1 << 20), 2),
+        ("faults, thousands", "faults", 1000.0, 2),
+    ),
+    "cache": (
+        ("L1 misses per thousand instructions", "l1_mpki", 1.0, 2),
+        ("L1 data misses per thousand instructions", "l1_data_mpki", 1.0, 2),
+        ("LL misses per thousand instructions", "ll_mpki", 1.0, 3),
+        ("instructions, millions", "instructions", 1e6, 1),
+    ),
+    "gem5": (
+        ("CPU time, s", "cpu_s", 1.0, 2),
+        ("mean heap, MiB", "mean_anon_bytes", float(1 << 20), 1),
+        ("peak RSS, MiB", "peak_rss_bytes", float(1 << 20), 1),
+    ),
+}
+"""Part -> tables: title, field, what it is divided by, digits."""
+
+
+def _print(kept: dict[str, Any], *, is_judged: bool) -> int:
+    """Print tables and judgements; return the exit status."""
+    parts = kept["parts"]
+    subjects: list[str] = []
+    for part in parts.values():
+        subjects += [s["label"] for s in part["subjects"] if s["label"] not in subjects]
+    for name, tables in _COLUMNS.items():
+        if name in parts:
+            _print_programs(name, parts[name], tables)
+    for name in ("threads", "churn"):
+        if name in parts:
+            for table in bench_tables(threads_comparison(parts[name])):
+                print()
+                stdout_console(table).print(table)
+    for line in failed(parts):
+        print(f"no result: {line}")
+    if not is_judged:
+        return 0
+    print("\nfigures against their targets")
+    judgements = list(judge_all(parts, subjects))
+    for judgement in judgements:
+        print(judgement)
+    n_met = sum(judgement.is_met for judgement in judgements)
+    print(f"{n_met} of {len(judgements)} reached")
+    return 0 if n_met == len(judgements) else 1
+
+
+def _print_programs(
+    name: str, part: dict[str, Any], tables: Sequence[tuple[str, str, float, int]]
+) -> None:
+    labels = [subject["label"] for subject in part["subjects"]]
+    for title, field, scale, digits in tables:
+        rows: Medians = medians(part["samples"], field)
+        for line in table_lines(f"{name}: {title}", rows, labels, scale, digits):
+            print(line)
+        if field == "cpu_s" and (longer := long_ones(rows)) and len(longer) < len(rows):
+            (*_, means) = table_lines("", common(longer, ["glibc"]), labels, scale, digits)
+            print(means.replace("mean/glibc", "..without short", 1))
+    times = ", ".join(sorted({s["program"] for s in part["samples"] if _differs(s, part)}))
+    if times:
+        print(f"output differs from glibc's: {times}")
+
+
+def _differs(sample: dict[str, Any], part: dict[str, Any]) -> bool:
+    mine = sample.get("output_sha256")
+    theirs = {
+        s.get("output_sha256")
+        for s in part["samples"]
+        if s["program"] == sample["program"] and s["subject"] == "glibc" and s["status"] == "ok"
+    }
+    return mine is not None and bool(theirs) and mine not in theirs
+
+
+if __name__ == "__main__":
+    sys.exit(main())
