@@ -40,6 +40,21 @@ def configs_dir() -> Path:
     raise MissingToolError(message)
 
 
+def gem5_dir() -> Path:
+    """Return the folder with the suite of gem5 simulations and the script gem5 executes.
+
+    Raises:
+        MissingToolError: the package was installed without it.
+    """
+    for candidate in (_PACKAGE / "gem5-validate", _PACKAGE.parent / "gem5-validate"):
+        if (candidate / "suite.toml").is_file():
+            return candidate
+    message = (
+        f"gem5-validate: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
+    )
+    raise MissingToolError(message)
+
+
 def packages_file() -> Path:
     """Return the list of Debian packages that provide what malloc-tuner can use.
 

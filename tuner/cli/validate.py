@@ -47,6 +47,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner validate runs/app -- ./app --its arguments",
             "malloc-tuner validate runs/app --points knee,best,17 --rounds 10 -- ./app",
             "malloc-tuner validate runs/app --output-file out.pdf -- ./render in.ps out.pdf",
+            "malloc-tuner validate runs/gem5 --gem5 build/X86/gem5.opt --simulations held-out",
             errors=(
                 SpecError,
                 MissingToolError,
@@ -63,9 +64,26 @@ def register(app: typer.Typer) -> None:
 def validate(
     *,
     run: RunFolder,
+    context: typer.Context,
     command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND", help="The program and its arguments.")
-    ],
+        list[str] | None, typer.Argument(metavar="COMMAND", help="The program and its arguments.")
+    ] = None,
+    gem5: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="GEM5", metavar="PROGRAM", help="Instead of a command: gem5, on simulations."
+        ),
+    ] = None,
+    suite: Annotated[
+        Path | None, typer.Option(help="Suite of simulations, if not the shipped one.")
+    ] = None,
+    simulations: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Names of simulations, or the words tune, held-out and all.",
+        ),
+    ] = "all",
     rounds: Annotated[
         int, typer.Option(min=1, help="Runs of every subject; fewer than 5 decide nothing.")
     ] = 5,
@@ -106,11 +124,13 @@ def validate(
     seed: Annotated[int, typer.Option(help="Seed of the order within the rounds.")] = 1,
 ) -> None:
     """Run the rounds that are missing, then print what they show."""
+    from tuner.cli.validate_gem5 import validate_with_gem5
     from tuner.cli.validation_tables import print_summary
     from tuner.measure.counting import InstructionCounter
     from tuner.measure.program import Surroundings
     from tuner.runs import load_run
     from tuner.units import parse_duration
+    from tuner.validate.gem5_rounds import Gem5Options
     from tuner.validate.rounds import IGNORED, STDOUT, ValidationOptions
     from tuner.validate.subjects import choose_subjects
     from tuner.validate.summary import summarize
@@ -118,25 +138,52 @@ def validate(
     if ignore_output and output_file:
         message = "--ignore-output and --output-file exclude each other"
         raise SpecError(message)
+    source = context.get_parameter_source("gem5")
+    if command and source is not None and source.name == "COMMANDLINE":
+        message = "--gem5 takes the place of COMMAND: give one of the two"
+        raise SpecError(message)
+    if not command and gem5 is None:
+        message = "no COMMAND to measure, and no gem5"
+        raise typer.BadParameter(message, ctx=context, param_hint="COMMAND")
     counter = InstructionCounter() if instrument is CountedBy.CACHEGRIND else None
+    surroundings = Surroundings(
+        cpu=cpu,
+        timeout_s=parse_duration(timeout) / 1e9 if timeout else None,
+        sample_ms=sample_ms,
+        thp=thp.value,
+    )
+    if not command and gem5 is not None:
+        if ignore_output or output_file:
+            message = (
+                "simulations are compared by their statistics; no --ignore-output or --output-file"
+            )
+            raise SpecError(message)
+        validate_with_gem5(
+            run,
+            gem5,
+            suite,
+            _words(simulations),
+            points=(_words(points), front, dominated),
+            options=Gem5Options(rounds, surroundings, instrument.value, seed),
+            counter=counter,
+        )
+        return
     options = ValidationOptions(
         rounds=rounds,
         output=IGNORED if ignore_output else str(output_file or STDOUT),
-        surroundings=Surroundings(
-            cpu=cpu,
-            timeout_s=parse_duration(timeout) / 1e9 if timeout else None,
-            sample_ms=sample_ms,
-            thp=thp.value,
-        ),
+        surroundings=surroundings,
         instrument=instrument.value,
         seed=seed,
     )
     found = load_run(run)
-    words = [word for word in (part.strip() for part in points.split(",")) if word]
-    subjects = choose_subjects(found, words, front, dominated)
-    identifier = _measure(found, command, subjects, options, counter)
+    subjects = choose_subjects(found, _words(points), front, dominated)
+    identifier = _measure(found, command or [], subjects, options, counter)
     (record,) = (v for v in load_run(run).validations if v.identifier == identifier)
     print_summary(summarize(found, record))
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in (part.strip() for part in text.split(",")) if word]
 
 
 def _measure(

@@ -44,7 +44,7 @@ def print_summary(summary: ValidationSummary) -> None:
         console.print()
         console.print(_claims(summary))
         console.print()
-        console.print(_rankings(summary.rankings))
+        console.print(rankings_table(summary.rankings))
     for found in summary.subjects:
         if found.reason:
             console.print(f"{found.subject.label} is out: {found.reason}", markup=False)
@@ -152,7 +152,8 @@ def _styled(verdict: Verdict) -> str:
     return f"[{style}]{verdict}[/]" if style else str(verdict)
 
 
-def _rankings(rankings: Iterable[RankingSummary]) -> Table:
+def rankings_table(rankings: Iterable[RankingSummary]) -> Table:
+    """Return the rank correlations of a validation as a table."""
     heads = ("objective", "among", "n", "Kendall tau", "pairs ordered alike")
     table = _table("Does the emulator rank as the real program does?", *heads)
     for ranking in rankings:

@@ -1,0 +1,148 @@
+"""`malloc-tuner validate --gem5`, on a program with gem5's manners and real allocators."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.runs import MIB, campaign_record, trial
+from tuner.allocators import get_allocator
+from tuner.cli.main import run
+from tuner.records import Configuration, Status
+from tuner.store import FINISHED, AllocatorRecord, Store
+
+pytestmark = pytest.mark.end_to_end
+
+ROOT = Path(__file__).resolve().parents[2]
+GEM5 = str(ROOT / "tests" / "doubles" / "gem5")
+SUITE = """
+version = 1
+
+[[simulations]]
+name = "tuned"
+machine = "traffic.json"
+role = "tune"
+
+[[simulations]]
+name = "unseen"
+machine = "core.json"
+guest = "answer"
+arguments = ["7"]
+role = "held-out"
+"""
+MAKEFILE = "all: $(OUT)/answer\n$(OUT)/answer: answer.c\n\tmkdir -p $(OUT) && cp $< $@\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A finished campaign of glibc and jemalloc with invented numbers."""
+    found = {name: get_allocator(name).locate() for name in ("glibc", "jemalloc")}
+    record = replace(
+        campaign_record(tuple(found), ("mean_heap", "cost"), 3),
+        allocators={
+            name: AllocatorRecord(str(i.library) if i.library else None, i.version)
+            for name, i in found.items()
+        },
+    )
+    with Store.create(tmp_path / "run", record) as store:
+        store.add_trial(trial(0, Configuration("glibc"), 40.0 * MIB, 5e6))
+        store.add_trial(trial(1, Configuration("jemalloc"), 42.0 * MIB, 4e6))
+        best = Configuration.of("jemalloc", {"dirty_decay_ms": 0})
+        store.add_trial(trial(2, best, 39.0 * MIB, 3e6))
+        store.set_status(FINISHED)
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> str:
+    (tmp_path / "guests").mkdir()
+    (tmp_path / "guests" / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "guests" / "answer.c").write_text("int main(void) { return 0; }\n")
+    (tmp_path / "traffic.json").write_text('{"traffic": {}}')
+    (tmp_path / "core.json").write_text('{"cpu": {}}')
+    (tmp_path / "suite.toml").write_text(SUITE)
+    return str(tmp_path / "suite.toml")
+
+
+def validate(folder: Path, suite: str, *options: str) -> int:
+    words = ["validate", str(folder), "--gem5", GEM5, "--suite", suite, "--points", "knee"]
+    return run([*words, "--rounds", "2", *options])
+
+
+def labels(folder: Path) -> list[list[tuple[str, Status]]]:
+    with Store.open(folder) as store:
+        return [[(s.label, s.status) for s in r.samples] for r in store.validations()]
+
+
+def test_picks_and_defaults_run_on_every_simulation(
+    folder: Path, suite: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert validate(folder, suite) == 0
+    out = capsys.readouterr().out
+    assert "gem5, held-out simulations: 1; rounds: 2" in out
+    assert "gem5, simulations tuned on: 1; rounds: 2" in out
+    names = [sorted(label for label, _ in found) for found in labels(folder)]
+    assert names == [sorted(["glibc-default", "jemalloc-default", "knee"] * 2)] * 2
+    assert all(status is Status.OK for found in labels(folder) for _, status in found)
+
+
+def test_heap_is_measured(folder: Path, suite: str) -> None:
+    assert validate(folder, suite, "--simulations", "held-out") == 0
+    with Store.open(folder) as store:
+        (record,) = store.validations()
+    assert all((s.peak_heap_bytes or 0) > 16 * MIB for s in record.samples)
+
+
+def test_setting_that_changes_the_simulation_is_rejected(
+    folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAKE_GEM5", "MALLOC_CONF:drift")
+    assert validate(folder, suite) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "knee is out of unseen: 1 simulated statistics differ from the baseline's" in out
+    assert "simTicks is 1001, not 1000" in out
+
+
+def test_simulation_that_fails_leaves_one_record(
+    folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAKE_GEM5", "unseen:crash")
+    assert validate(folder, suite) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert 'unseen is out: exit status 1: "panic: something is wrong"' in out
+    assert [len(found) for found in labels(folder)] == [6, 1]
+
+
+def test_same_command_again_runs_only_what_is_missing(folder: Path, suite: str) -> None:
+    assert validate(folder, suite, "--simulations", "tuned") == 0
+    output = folder / "gem5" / "outputs" / "tuned" / "result.json"
+    stamp = output.stat().st_mtime_ns
+    assert validate(folder, suite) == 0
+    assert len(labels(folder)) == 3  # finished ones are not continued
+    assert output.stat().st_mtime_ns > stamp
+
+
+def test_no_gem5_is_told_with_where_to_get_it(
+    folder: Path, suite: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["validate", str(folder), "--gem5", "no-such-gem5", "--suite", suite])
+    assert code == 4
+    assert "gem5.org/documentation" in capsys.readouterr().err
+
+
+def test_command_and_gem5_exclude_each_other(folder: Path) -> None:
+    assert run(["validate", str(folder), "--gem5", GEM5, "--", "true"]) == 3
+
+
+def test_gem5_in_the_environment_leaves_commands_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEM5", "no-such-gem5")
+    assert run(["validate", str(folder), "--points", "knee", "--rounds", "1", "--", "true"]) == 0
+
+
+def test_nothing_of_simulated_memory_is_left_behind() -> None:
+    assert not [name for name in os.listdir("/dev/shm") if name.startswith("gem5-validate-")]  # noqa: PTH208

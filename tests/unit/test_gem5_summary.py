@@ -1,0 +1,195 @@
+"""Changes over several simulations, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.runs import MIB, campaign_record, trial
+from tuner.cli.gem5_tables import print_gem5
+from tuner.records import Configuration, Status
+from tuner.runs import Run
+from tuner.store import ValidationRecord, ValidationSample
+from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
+from tuner.validate.subjects import Subject
+
+_DEFAULT = Configuration("glibc")
+_PICK = Configuration.of("glibc", {"tcache_count": 0})
+_POOR = Configuration.of("glibc", {"mxfast": 0})
+_SUBJECTS = (
+    Subject("glibc-default", _DEFAULT, 0, ("default",)),
+    Subject("knee", _PICK, 1, ("knee",)),
+    Subject("trial-2", _POOR, 2, ("dominated",)),
+)
+_HEAPS = {"glibc-default": 100.0, "knee": 90.0, "trial-2": 120.0}
+
+
+def sample(label: str, number: int, heap: float, **fields: object) -> ValidationSample:
+    subject = next(s for s in _SUBJECTS if s.label == label)
+    known: dict[str, object] = {
+        "peak_heap_bytes": int(2 * heap),
+        "mean_heap_bytes": heap,
+        "faults": 10,
+        "cpu_ns": 1000,
+    }
+    return ValidationSample(
+        round=number,
+        position=_SUBJECTS.index(subject),
+        label=label,
+        configuration=subject.configuration,
+        trial=subject.trial,
+        status=Status.OK,
+        **{**known, **fields},  # type: ignore[arg-type]
+    )
+
+
+def record(
+    name: str, role: str, heaps: Sequence[Mapping[str, float]], identifier: int = 1
+) -> ValidationRecord:
+    """A validation of one simulation from the mean heaps of its rounds."""
+    told = {"simulation": name, "role": role, "identity": {"program": "1", "guest": name}}
+    return ValidationRecord(
+        command=("gem5.opt", name),
+        rounds=len(heaps),
+        baseline="glibc-default",
+        settings={
+            "subjects": [subject.as_record() for subject in _SUBJECTS],
+            "options": {"seed": 1, "gem5": told},
+        },
+        machine={"kernel": "6"},
+        identifier=identifier,
+        samples=tuple(
+            sample(label, number, heap)
+            for number, found in enumerate(heaps)
+            for label, heap in found.items()
+        ),
+    )
+
+
+def run_with(*records: ValidationRecord) -> Run:
+    trials = (
+        trial(0, _DEFAULT, 50.0 * MIB, 5e6),
+        trial(1, _PICK, 45.0 * MIB, 5e6),
+        trial(2, _POOR, 60.0 * MIB, 5e6),
+    )
+    campaign = campaign_record(("glibc",), ("mean_heap",), 3)
+    return Run(Path("runs/x"), campaign, trials, validations=records)
+
+
+def summaries(*records: ValidationRecord) -> list[Gem5Summary]:
+    run = run_with(*records)
+    return summarize_gem5(run, gem5_records(run))
+
+
+def test_changes_are_geometric_means_over_the_simulations() -> None:
+    large = {"glibc-default": 1000.0, "knee": 500.0, "trial-2": 1000.0}
+    (found,) = summaries(
+        record("a", "held-out", [_HEAPS, _HEAPS]), record("b", "held-out", [large, large])
+    )
+    knee = found.subjects[1].change("mean_heap")
+    assert knee is not None
+    assert knee.ratio is not None
+    assert knee.ratio.median == pytest.approx(math.sqrt(0.9 * 0.5))
+    assert knee.value == pytest.approx((90.0 + 500.0) / 2)
+
+
+def test_interval_is_over_the_rounds() -> None:
+    rounds = [{**_HEAPS, "knee": heap} for heap in (90.0, 80.0, 95.0)]
+    (found,) = summaries(record("a", "tune", rounds))
+    knee = found.subjects[1].change("mean_heap")
+    assert knee is not None
+    assert knee.ratio is not None
+    assert knee.ratio.interval is not None
+    assert (knee.ratio.median, knee.ratio.n) == (0.9, 3)
+    assert (knee.ratio.interval.low, knee.ratio.interval.high) == (0.8, 0.95)
+
+
+def test_held_out_simulations_come_first_and_apart() -> None:
+    better = {**_HEAPS, "knee": 50.0}
+    found = summaries(record("a", "tune", [better]), record("b", "held-out", [_HEAPS]))
+    assert [s.title for s in found] == ["held-out simulations", "simulations tuned on"]
+    ratios = [s.subjects[1].change("mean_heap") for s in found]
+    assert [r.ratio.median for r in ratios if r and r.ratio] == [0.9, 0.5]
+
+
+def test_a_subject_that_failed_once_has_no_change() -> None:
+    good = record("a", "held-out", [_HEAPS])
+    bad = record("b", "held-out", [_HEAPS])
+    failed = tuple(
+        replace(s, status=Status.FAILED, reason="differs") if s.label == "knee" else s
+        for s in bad.samples
+    )
+    (found,) = summaries(good, replace(bad, samples=failed))
+    knee = found.subjects[1]
+    assert knee.failures == (("b", "differs"),)
+    assert knee.changes == ()
+    assert found.subjects[2].change("mean_heap") is not None
+    assert found.n_rounds == 1
+
+
+def test_a_simulation_whose_baseline_failed_is_left_out() -> None:
+    bad = record("b", "held-out", [_HEAPS])
+    failed = replace(bad.samples[0], status=Status.FAILED, reason="panic")
+    (found,) = summaries(record("a", "held-out", [_HEAPS]), replace(bad, samples=(failed,)))
+    assert [s.reason for s in found.simulations] == [None, "panic"]
+    change = found.subjects[1].change("mean_heap")
+    assert change is not None
+    assert change.ratio is not None
+    assert change.ratio.median == 0.9
+
+
+def test_ranking_compares_emulated_values_with_changes() -> None:
+    (found,) = summaries(record("a", "held-out", [_HEAPS]))
+    assert [(r.allocator, r.n, r.tau) for r in found.rankings] == [
+        (None, 3, 1.0),
+        ("glibc", 3, 1.0),
+    ]
+    turned = {"glibc-default": 100.0, "knee": 120.0, "trial-2": 90.0}
+    (found,) = summaries(record("a", "held-out", [turned]))
+    assert found.rankings[0].tau == -1.0
+
+
+def test_metrics_nobody_measured_are_absent() -> None:
+    (found,) = summaries(record("a", "held-out", [_HEAPS]))
+    assert found.subjects[0].change("instructions") is None
+    assert found.subjects[0].change("cpu") is not None
+
+
+def test_only_comparable_validations_are_summed_up() -> None:
+    old = record("a", "held-out", [_HEAPS], 1)
+    other = replace(
+        record("b", "held-out", [_HEAPS], 2),
+        settings={**old.settings, "subjects": old.settings["subjects"][:2]},
+    )
+    newest = record("a", "held-out", [_HEAPS], 3)
+    run = run_with(old, other, newest)
+    assert [r.identifier for r in gem5_records(run)] == [3]
+
+
+def test_validations_of_other_programs_are_none_of_gem5() -> None:
+    plain = replace(record("a", "tune", [_HEAPS]), settings={"subjects": [], "options": {}})
+    assert gem5_records(run_with(plain)) == []
+
+
+def test_table_shows_default_against_tuned(capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_with(record("a", "held-out", [_HEAPS, _HEAPS]))
+    print_gem5(run, summarize_gem5(run, gem5_records(run)))
+    out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines()]
+    assert "gem5, held-out simulations: 1; rounds: 2" in out
+    assert ["glibc", "default", "100", "200", "1.000", "10"] in lines
+    assert ["glibc", "knee", "90", "180", "1.000", "10"] in lines
+    assert "\N{MINUS SIGN}10.0 %" in out
+    assert ["a", "held-out", "6", "0"] in lines
+
+
+def test_table_says_what_is_out_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    good = record("a", "held-out", [_HEAPS])
+    failed = replace(good.samples[1], status=Status.FAILED, reason="panic [x]")
+    run = run_with(replace(good, samples=(good.samples[0], failed, good.samples[2])))
+    print_gem5(run, summarize_gem5(run, gem5_records(run)))
+    assert "knee is out of a: panic [x]" in capsys.readouterr().out

@@ -1,0 +1,115 @@
+"""A validation on gem5 as text: default against tuned per allocator, ranking, simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from tuner.cli.console import stdout_console
+from tuner.cli.validation_tables import rankings_table
+from tuner.report.columns import Kind, Scale, scale_for, show_change
+from tuner.runs import Run
+from tuner.stats import Estimate
+from tuner.validate.gem5_summary import METRIC_NAMES, Gem5Subject, Gem5Summary
+from tuner.validate.metrics import METRICS
+
+
+def print_gem5(run: Run, summaries: Sequence[Gem5Summary]) -> None:
+    """Print the summaries of a validation on gem5 to standard output."""
+    console = stdout_console()
+    for summary in summaries:
+        console.print(_subjects(summary))
+        console.print()
+        if summary.rankings:
+            console.print(rankings_table(summary.rankings))
+            console.print()
+    console.print(_simulations(summaries))
+    for summary in summaries:
+        for simulation in summary.simulations:
+            if simulation.reason is not None:
+                text = f"{simulation.name} is out: {simulation.reason}"
+                console.print(text, markup=False)
+        for row in summary.subjects:
+            for name, reason in row.failures:
+                text = f"{row.subject.label} is out of {name}: {reason}"
+                console.print(text, markup=False)
+    console.print(
+        "Heap: resident anonymous memory of gem5 without simulated memory and without the data "
+        "of its binary. Changes: geometric means over the simulations of the ratios to "
+        f"{run.campaign.baseline}'s default in the same round; medians over the rounds, with "
+        "bootstrap intervals. All simulated statistics were equal to the baseline's.",
+        style="dim",
+    )
+
+
+def _subjects(summary: Gem5Summary) -> Table:
+    shown = [
+        METRICS[name] for name in METRIC_NAMES if any(s.change(name) for s in summary.subjects)
+    ]
+    scales = {
+        m.name: scale_for(
+            Kind(m.unit), [c.value for s in summary.subjects if (c := s.change(m.name))]
+        )
+        for m in shown
+    }
+    n_good = sum(simulation.reason is None for simulation in summary.simulations)
+    table = Table(
+        title=f"gem5, {summary.title}: {n_good}; rounds: {summary.n_rounds}",
+        box=None,
+        header_style="bold",
+        title_justify="left",
+    )
+    table.add_column("allocator", no_wrap=True)
+    table.add_column("setting")
+    for metric in shown:
+        unit = scales[metric.name].unit
+        table.add_column(f"{metric.label}\n({unit})" if unit else metric.label, justify="right")
+    for row in _by_allocator(summary.subjects):
+        allocator = row.subject.configuration.allocator
+        setting = "default" if row.is_default else row.subject.label
+        if row.failures:
+            table.add_row(allocator, setting, "out", style="red")
+            continue
+        table.add_row(allocator, setting, *(_value(row, m.name, scales[m.name]) for m in shown))
+        if not row.is_baseline:
+            table.add_row("", "", *(_ratio(row, m.name) for m in shown), style="cyan")
+    return table
+
+
+def _by_allocator(subjects: Sequence[Gem5Subject]) -> list[Gem5Subject]:
+    """Return the subjects allocator by allocator, the default first."""
+    names = list(dict.fromkeys(s.subject.configuration.allocator for s in subjects))
+    return sorted(subjects, key=lambda s: names.index(s.subject.configuration.allocator))
+
+
+def _value(row: Gem5Subject, name: str, scale: Scale) -> str:
+    found = row.change(name)
+    return scale.show(found.value if found else None)
+
+
+def _ratio(row: Gem5Subject, name: str) -> str:
+    found = row.change(name)
+    return show_interval(found.ratio if found else None)
+
+
+def show_interval(estimate: Estimate | None) -> str:
+    """Write a ratio as a change with its interval."""
+    if estimate is None or estimate.interval is None:
+        return show_change(estimate.median if estimate else None)
+    low, high = show_change(estimate.interval.low), show_change(estimate.interval.high)
+    return f"{show_change(estimate.median)}\n[{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
+
+
+def _simulations(summaries: Sequence[Gem5Summary]) -> Table:
+    table = Table(title="Simulations", box=None, header_style="bold", title_justify="left")
+    table.add_column("simulation", no_wrap=True)
+    table.add_column("role")
+    table.add_column("runs", justify="right")
+    table.add_column("failed", justify="right")
+    for summary in summaries:
+        for simulation in summary.simulations:
+            samples = simulation.record.samples
+            n_failed = sum(sample.reason is not None for sample in samples)
+            table.add_row(simulation.name, simulation.role.value, str(len(samples)), str(n_failed))
+    return table

@@ -1,0 +1,254 @@
+"""One run of gem5: guests built, a simulation run under supervise, its results read.
+
+gem5 keeps simulated memory in shared pages and tells at its end what its anonymous
+memory is made of (``gem5-validate/memory.py``).  The heap is resident anonymous memory
+less what belongs to the program itself: written pages of its executable and libraries, and
+the stack.  That part is the same for every allocator and is there from the start, so it
+is taken from peak and mean alike.
+
+A run of gem5 leaves its files in a folder that is used again by the next run of the same
+simulation: the same command line, so the same stack, for every subject.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tuner.errors import MissingToolError, OutputError, ProgramError
+from tuner.measure.offers import ANSWER_SECONDS
+from tuner.measure.process import Processes, tool_environment
+from tuner.measure.program import ProgramRun, Surroundings
+from tuner.resources import gem5_dir
+from tuner.spec.gem5_suite import Simulation, Suite
+
+SCRIPT = "run.py"
+"""What gem5 executes, in the suite's folder or else in the shipped one."""
+
+STATISTICS = "stats.txt"
+RESULT = "result.json"
+GUEST_OUTPUT = "guest.out"
+"""Files of a run in its folder."""
+
+_BUILD_SECONDS = 300.0
+
+
+class _MemoryKinds(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    heap: int
+    program: int
+    preloaded: int
+    simulated: int
+    files: int
+
+
+class Gem5Result(BaseModel):
+    """What ``run.py`` tells about a run that reached its end."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    schema_name: Literal["gem5-validate.result"] = Field(alias="schema")
+    version: Literal[1]
+    gem5: str
+    """Version of gem5."""
+    machine: str
+    guest: str | None
+    arguments: tuple[str, ...]
+    cause: str
+    """Why the simulation ended, in gem5's words."""
+    guest_status: int
+    ticks: int
+    memory_bytes: _MemoryKinds
+    """Resident at the end, by kind; see ``gem5-validate/memory.py``."""
+
+
+@dataclass(frozen=True)
+class Gem5Run:
+    """One run of a simulation."""
+
+    run: ProgramRun
+    """What gem5 used as a process; its peaks and means are anonymous memory as a whole."""
+    result: Gem5Result | None
+    """None when gem5 did not reach the end of the simulation."""
+    statistics: str | None
+    """Content of ``stats.txt``; None when there is none."""
+    guest_output: bytes
+    """What the guest printed."""
+
+    @property
+    def heap(self) -> ProgramRun:
+        """The run with the program's own part taken from its memory.
+
+        Without a result it is the run as it is.
+        """
+        if self.result is None:
+            return self.run
+        own = self.result.memory_bytes.program
+        return replace(
+            self.run,
+            peak_anon_bytes=max(0, self.run.peak_anon_bytes - own),
+            mean_anon_bytes=max(0.0, self.run.mean_anon_bytes - own),
+            curve=tuple(
+                replace(point, heap_bytes=max(0, point.heap_bytes - own))
+                for point in self.run.curve
+            ),
+        )
+
+
+class RunsPrograms(Protocol):
+    """Runs a program; `tuner.measure.program.ProgramRunner`, or a double."""
+
+    def run(
+        self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
+    ) -> ProgramRun:
+        """Run a program to its end."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gem5:
+    """gem5 with a suite whose guests are built."""
+
+    program: Path
+    suite: Suite
+    guests: Path
+    """Folder of the built guest programs."""
+    outputs: Path
+    """Folder in which each simulation has one of its own."""
+    runner: RunsPrograms
+
+    def command(self, simulation: Simulation) -> list[str]:
+        """Return the command line of a simulation: always the same."""
+        words = [str(self.program), "-d", str(self.folder(simulation)), str(script(self.suite))]
+        words += ["--machine", str(self.suite.machine_file(simulation))]
+        if simulation.guest:
+            words += ["--guest", str(self.guests / simulation.guest)]
+        if simulation.max_instructions:
+            words += ["--max-instructions", str(simulation.max_instructions)]
+        return [*words, "--", *simulation.arguments]
+
+    def folder(self, simulation: Simulation) -> Path:
+        """Return the folder the last run of a simulation left its files in."""
+        return self.outputs / simulation.name
+
+    def identity(self, simulation: Simulation) -> dict[str, str]:
+        """Return digests of all that decides what is simulated.
+
+        Raises:
+            ProgramError: a file cannot be read.
+        """
+        files = {"program": self.program, "machine": self.suite.machine_file(simulation)}
+        files |= {path.name: path for path in sorted(script(self.suite).parent.glob("*.py"))}
+        if simulation.guest:
+            files["guest"] = self.guests / simulation.guest
+        return {name: _digest(path) for name, path in files.items()}
+
+    def ask(self, environment: Mapping[str, str]) -> ProgramRun:
+        """Run gem5 without a simulation: is it one, and what malloc does it have."""
+        command = [str(self.program), "--help"]
+        return self.runner.run(command, environment, Surroundings(timeout_s=ANSWER_SECONDS))
+
+    def simulate(
+        self, simulation: Simulation, environment: Mapping[str, str], surroundings: Surroundings
+    ) -> Gem5Run:
+        """Run a simulation; one that fails is no error here.
+
+        Raises:
+            OutputError: the folder of its files cannot be written.
+            ProgramError: supervise failed.
+        """
+        folder = self.folder(simulation)
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        except OSError as error:
+            message = f"{folder}: cannot be created ({error.strerror})"
+            raise OutputError(message) from error
+        run = self.runner.run(self.command(simulation), environment, surroundings)
+        return Gem5Run(
+            run,
+            _read_result(folder / RESULT),
+            _read(folder / STATISTICS),
+            (_read(folder / GUEST_OUTPUT) or "").encode(),
+        )
+
+
+def find_gem5(program: Path) -> Path:
+    """Return the absolute path of gem5.
+
+    Raises:
+        MissingToolError: there is no such program.
+    """
+    found = shutil.which(program)
+    if found is None:
+        message = (
+            f"{program}: no such program; build gem5 as "
+            "https://www.gem5.org/documentation/general_docs/building says, "
+            "and give its gem5.opt with --gem5 or GEM5"
+        )
+        raise MissingToolError(message)
+    return Path(found).resolve()
+
+
+def script(suite: Suite) -> Path:
+    """Return the script gem5 executes: the suite's own, else the shipped one.
+
+    Raises:
+        MissingToolError: there is neither.
+    """
+    own = suite.folder / SCRIPT
+    return own if own.is_file() else gem5_dir() / SCRIPT
+
+
+def build_guests(suite: Suite, folder: Path) -> None:
+    """Build the guest programs of a suite that are missing or older than their source.
+
+    Raises:
+        MissingToolError: make is not installed.
+        ProgramError: the compiler does not like them, or there is none.
+    """
+    make = shutil.which("make")
+    if make is None:
+        message = "make: not installed; install the packages make and gcc to build the guests"
+        raise MissingToolError(message)
+    command = [make, "-s", "-C", str(suite.folder / "guests"), f"OUT={folder.resolve()}"]
+    ended = Processes().run(command, environment=tool_environment({}), timeout_s=_BUILD_SECONDS)
+    if ended.exit_status != 0:
+        lines = ended.stderr.strip().splitlines() or ["no message"]
+        message = f"{shlex.join(command)}: exit status {ended.exit_status}: {lines[0]}"
+        raise ProgramError(message)
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror}"
+        raise ProgramError(message) from error
+
+
+def _read(path: Path) -> str | None:
+    with contextlib.suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace")
+    return None
+
+
+def _read_result(path: Path) -> Gem5Result | None:
+    text = _read(path)
+    if text is None:
+        return None
+    try:
+        return Gem5Result.model_validate_json(text)
+    except ValidationError as error:
+        message = f"{path}: not understood: {error}; is run.py of another version?"
+        raise ProgramError(message) from error

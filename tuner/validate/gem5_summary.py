@@ -1,0 +1,287 @@
+"""What a validation on gem5 shows: every subject over all simulations, and the ranking.
+
+A subject's change over several simulations is the geometric mean of its ratios to the baseline
+of the same simulation and round, so that a long simulation counts no more than a short one.
+Such a mean exists once per round; the interval is that of its median over the rounds.  It tells
+how well the change over these simulations is known, not how it would be over others: that is
+what held-out simulations are for.
+
+A subject that failed on any of the simulations has no change over them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tuner import objectives, stats
+from tuner.records import Status
+from tuner.runs import Run
+from tuner.spec.gem5_suite import Role
+from tuner.stats import Estimate
+from tuner.store import ValidationRecord, ValidationSample
+from tuner.validate.gem5_rounds import SETTINGS
+from tuner.validate.metrics import METRICS, Metric, counterpart
+from tuner.validate.subjects import DEFAULT, Subject
+from tuner.validate.summary import RankingSummary
+
+METRIC_NAMES = ("mean_heap", "peak_heap", "instructions", "cpu", "faults")
+"""Metrics of the tables, in their order: those of GreenMalloc first."""
+
+_LEAST_RANKED = 3
+"""Fewer subjects of one allocator rank nothing."""
+
+
+@dataclass(frozen=True)
+class SimulationSummary:
+    """One simulation."""
+
+    name: str
+    role: Role
+    record: ValidationRecord
+    reason: str | None
+    """Why it is out: the baseline failed on it; None when it did not."""
+
+    @property
+    def is_held_out(self) -> bool:
+        """True when no campaign has seen it."""
+        return self.role is Role.HELD_OUT
+
+
+@dataclass(frozen=True)
+class Change:
+    """One metric of one subject over several simulations."""
+
+    metric: str
+    """Name in `METRICS`."""
+    value: float
+    """Mean over the simulations of the medians over the rounds, in the metric's unit."""
+    ratio: Estimate | None
+    """Geometric mean of the ratios to the baseline; None for the baseline and where a
+    ratio is missing."""
+
+
+@dataclass(frozen=True)
+class Gem5Subject:
+    """One subject over several simulations."""
+
+    subject: Subject
+    is_baseline: bool
+    failures: tuple[tuple[str, str], ...]
+    """Simulation and reason of everything that went wrong; empty when nothing did."""
+    changes: tuple[Change, ...]
+    """In the order of `METRIC_NAMES`, those that were measured; empty after a failure."""
+
+    def change(self, metric: str) -> Change | None:
+        """Return the change of a metric; None when it was not measured."""
+        return next((found for found in self.changes if found.metric == metric), None)
+
+    @property
+    def is_default(self) -> bool:
+        """True for a default of an allocator."""
+        return DEFAULT in self.subject.roles
+
+
+@dataclass(frozen=True)
+class Gem5Summary:
+    """A validation on gem5, over the simulations of one group."""
+
+    title: str
+    """``held-out simulations``, ``tuning simulations``."""
+    simulations: tuple[SimulationSummary, ...]
+    """All of the group, those that are out too."""
+    n_rounds: int
+    """Complete rounds of the simulation that has fewest."""
+    subjects: tuple[Gem5Subject, ...]
+    """The baseline first."""
+    rankings: tuple[RankingSummary, ...]
+    """Emulated value against the change on gem5: over all subjects, then per allocator."""
+
+
+def gem5_records(run: Run) -> list[ValidationRecord]:
+    """Return the validations on gem5 that were made last, one per simulation.
+
+    Those of other subjects, rounds or options than the very last one are left out: they
+    cannot be compared with it.
+    """
+    found: dict[str, ValidationRecord] = {}
+    for record in reversed(run.validations):
+        name = simulation_of(record)
+        if name is None:
+            continue
+        last = next(iter(found.values()), record)
+        if name not in found and _comparable(record, last):
+            found[name] = record
+    return list(reversed(found.values()))
+
+
+def simulation_of(record: ValidationRecord) -> str | None:
+    """Return the simulation a validation stands for; None for one of another program."""
+    told = record.settings.get("options", {}).get(SETTINGS)
+    return str(told["simulation"]) if told else None
+
+
+def summarize_gem5(run: Run, records: Sequence[ValidationRecord]) -> list[Gem5Summary]:
+    """Compute the summaries: held-out simulations first, then those tuned on.
+
+    Args:
+        run: the campaign with its trials, for the claims.
+        records: of `gem5_records`, complete or not.
+
+    Returns:
+        One per role that has simulations.
+    """
+    found = [_simulation(record) for record in records]
+    titles = {Role.HELD_OUT: "held-out simulations", Role.TUNE: "simulations tuned on"}
+    groups = [(title, [s for s in found if s.role is role]) for role, title in titles.items()]
+    return [_summarize(run, title, group) for title, group in groups if group]
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Return the geometric mean of positive numbers, at least one.
+
+    Example:
+        >>> round(geometric_mean([0.5, 2.0]), 12)
+        1.0
+    """
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+
+
+def _comparable(record: ValidationRecord, last: ValidationRecord) -> bool:
+    def essence(one: ValidationRecord) -> tuple[object, ...]:
+        options = {k: v for k, v in one.settings["options"].items() if k != SETTINGS}
+        program = one.settings["options"][SETTINGS]["identity"].get("program")
+        machine = dict(one.machine)
+        return one.baseline, one.rounds, one.settings["subjects"], options, program, machine
+
+    return essence(record) == essence(last)
+
+
+def _simulation(record: ValidationRecord) -> SimulationSummary:
+    told = record.settings["options"][SETTINGS]
+    failed = (s for s in record.samples if s.label == record.baseline and s.status is not Status.OK)
+    failure = next(failed, None)
+    return SimulationSummary(
+        told["simulation"], Role(told["role"]), record, failure.reason if failure else None
+    )
+
+
+def _summarize(run: Run, title: str, simulations: Sequence[SimulationSummary]) -> Gem5Summary:
+    good = [s for s in simulations if s.reason is None]
+    record = simulations[0].record
+    subjects = [Subject.from_record(entry) for entry in record.settings["subjects"]]
+    rows = tuple(_subject(subject, record.baseline, good) for subject in subjects)
+    return Gem5Summary(
+        title,
+        tuple(simulations),
+        min((_n_complete(s.record) for s in good), default=0),
+        rows,
+        tuple(_rankings(run, rows, good)),
+    )
+
+
+def _subject(
+    subject: Subject, baseline: str, simulations: Sequence[SimulationSummary]
+) -> Gem5Subject:
+    failures = tuple(
+        (simulation.name, sample.reason or "")
+        for simulation in simulations
+        for sample in simulation.record.samples
+        if sample.label == subject.label and sample.status is not Status.OK
+    )
+    is_baseline = subject.label == baseline
+    changes: list[Change] = []
+    if not failures:
+        for name in METRIC_NAMES:
+            change = _change(METRICS[name], subject.label, baseline, simulations)
+            if change is not None:
+                changes.append(change if not is_baseline else Change(name, change.value, None))
+    return Gem5Subject(subject, is_baseline, failures, tuple(changes))
+
+
+def _change(
+    metric: Metric, label: str, baseline: str, simulations: Sequence[SimulationSummary]
+) -> Change | None:
+    """Return the change of a metric; None when a simulation lacks it."""
+    tables = [_by_round(s.record, label, metric) for s in simulations]
+    if not tables or not all(tables):
+        return None
+    medians = [stats.median_estimate(list(table.values())) for table in tables]
+    value = math.fsum(m.median for m in medians if m) / len(tables)
+    bases = [_by_round(s.record, baseline, metric) for s in simulations]
+    return Change(metric.name, value, _ratio(tables, bases))
+
+
+def _ratio(
+    tables: Sequence[dict[int, float]], bases: Sequence[dict[int, float]]
+) -> Estimate | None:
+    """Return the median over the rounds of the geometric mean over the simulations."""
+    shared = set.intersection(
+        *(table.keys() & base.keys() for table, base in zip(tables, bases, strict=True))
+    )
+    means = []
+    for number in sorted(shared):
+        pairs = [(t[number], b[number]) for t, b in zip(tables, bases, strict=True)]
+        if any(value <= 0.0 or base <= 0.0 for value, base in pairs):
+            return None
+        means.append(geometric_mean([value / base for value, base in pairs]))
+    return stats.median_estimate(means)
+
+
+def _by_round(record: ValidationRecord, label: str, metric: Metric) -> dict[int, float]:
+    return _values(record.samples, label, metric.extract)
+
+
+def _values(
+    samples: Iterable[ValidationSample],
+    label: str,
+    extract: Callable[[ValidationSample], float | None],
+) -> dict[int, float]:
+    """Return the value of every good run of a subject that has one, by round."""
+    found = ((s.round, extract(s)) for s in samples if s.label == label and s.status is Status.OK)
+    return {number: float(value) for number, value in found if value is not None}
+
+
+def _n_complete(record: ValidationRecord) -> int:
+    failed = {sample.label for sample in record.samples if sample.status is not Status.OK}
+    running = {entry["label"] for entry in record.settings["subjects"]} - failed
+    done = {(sample.round, sample.label) for sample in record.samples}
+    return sum(all((number, label) in done for label in running) for number in range(record.rounds))
+
+
+def _rankings(
+    run: Run, rows: Sequence[Gem5Subject], simulations: Sequence[SimulationSummary]
+) -> list[RankingSummary]:
+    """Return how well emulated values rank the subjects as their changes on gem5 do."""
+    trials = {trial.configuration: trial for trial in run.trials if trial.measurement}
+    samples = [sample for s in simulations for sample in s.record.samples]
+    allocators = list(dict.fromkeys(row.subject.configuration.allocator for row in rows))
+    rankings = []
+    for objective in run.campaign.objectives:
+        metric = counterpart(objective, samples)
+        if metric is None:
+            continue
+        for allocator in (None, *allocators):
+            pairs = []
+            for row in rows:
+                configuration = row.subject.configuration
+                trial, change = trials.get(configuration), row.change(metric.name)
+                if allocator in (None, configuration.allocator) and trial and change:
+                    real = change.ratio.median if change.ratio else 1.0
+                    if trial.measurement and (change.ratio or row.is_baseline):
+                        claimed = objectives.objective_value(trial.measurement, objective)
+                        pairs.append((claimed, real))
+            if len(pairs) >= (2 if allocator is None else _LEAST_RANKED):
+                claims, reals = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+                rankings.append(
+                    RankingSummary(
+                        objective,
+                        metric.name,
+                        allocator,
+                        len(pairs),
+                        stats.kendall_tau(claims, reals),
+                        stats.concordance(claims, reals),
+                    )
+                )
+    return rankings
