@@ -22,6 +22,7 @@
 static struct {
     size_t page_bytes;           /* of the system, set once */
     struct os_counters counters; /* relaxed atomics */
+    int moves_out;               /* whether os_move_out works here: 1, -1 no, 0 not known yet */
 } os = {.page_bytes = 4096};
 
 static void count_mapped(size_t bytes) {
@@ -121,7 +122,42 @@ void *os_remap(void *start, size_t old_bytes, size_t new_bytes) {
     return moved;
 }
 
+/* Whether pages can be moved away such that the place they leave stays ordinary memory.
+ * Linux before 5.7 refuses; QEMU's user emulation (7.2) does it, but forgets the place, so that
+ * giving memory back has no effect there any more. */
+COLD static int try_to_move_out(void) {
+    volatile char *page = os_map(os.page_bytes);
+    if (page == NULL)
+        return 0;
+    int result = -1;
+    void *start = (void *)(uintptr_t)page;
+    void *moved =
+        mremap(start, os.page_bytes, os.page_bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+    if (moved != MAP_FAILED) {
+        count_mapped(os.page_bytes);
+        *page = 1;
+        if (os_purge(start, os.page_bytes, false) && *page == 0)
+            result = 1;
+        os_unmap(moved, os.page_bytes);
+    }
+    os_unmap(start, os.page_bytes);
+    return result;
+}
+
+static bool moves_out(void) {
+    int known = __atomic_load_n(&os.moves_out, __ATOMIC_RELAXED);
+    if (known == 0) {
+        int saved = errno;
+        known = try_to_move_out();
+        errno = saved;
+        __atomic_store_n(&os.moves_out, known, __ATOMIC_RELAXED);
+    }
+    return known > 0;
+}
+
 void *os_move_out(void *start, size_t old_bytes, size_t new_bytes) {
+    if (!moves_out())
+        return NULL;
     int saved = errno;
     void *grown = NULL;
     void *moved = mremap(start, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
