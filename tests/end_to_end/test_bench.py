@@ -1,0 +1,158 @@
+"""`malloc-tuner bench` with the real driver: tiny runs, and everything that can go wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.resources import native_file
+
+pytestmark = pytest.mark.end_to_end
+
+TINY = ("--budget", "1 s", "--rounds", "1", "--threads", "2")
+
+
+def bench(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tuner.cli.main", "bench", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def build(folder: Path, code: str) -> Path:
+    """Compile a library out of a few lines of C."""
+    source, library = folder / "library.c", folder / "libmine.so"
+    source.write_text(code)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+def samples(folder: Path) -> list[dict[str, object]]:
+    lines = (folder / "samples.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines[1:]]
+
+
+def test_a_tiny_comparison_gives_tables_samples_and_figures(tmp_path: Path) -> None:
+    words = ("--allocators", "glibc,exgen", "--with", "few=glibc,arena_max=1")
+    chosen = "larson,xmalloc,sizes,overhead"
+
+    ended = bench(*words, "--workloads", chosen, "--sizes", "64", *TINY, "-o", tmp_path)
+
+    assert ended.returncode == 0, ended.stderr
+    assert "larson, 2 threads" in ended.stdout
+    assert "usable/requested" in ended.stdout
+    subjects = {sample["subject"] for sample in samples(tmp_path)}
+    assert subjects == {"glibc", "exgen", "few"}
+    assert all(sample["status"] == "ok" for sample in samples(tmp_path))
+    for name in ("throughput-threads", "memory-threads", "latency", "overhead"):
+        assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 10000
+
+
+def test_a_comparison_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    words = ("--allocators", "glibc", "--workloads", "larson", "--no-figures", "-o", tmp_path)
+    bench(*words, *TINY)
+    before = samples(tmp_path)
+
+    ended = bench(*words, *TINY)
+
+    assert ended.returncode == 0, ended.stderr
+    assert samples(tmp_path) == before
+    assert bench("--print", "--no-figures", "-o", tmp_path).stdout == ended.stdout
+
+
+def test_a_missing_library_stops_before_anything_is_run(tmp_path: Path) -> None:
+    ended = bench("--library", "mine=/no/such.so", "-o", tmp_path / "out")
+
+    assert ended.returncode == 4
+    assert "/no/such.so: no such file" in ended.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_library_that_crashes_is_out_and_told(tmp_path: Path) -> None:
+    library = build(
+        tmp_path,
+        "#include <stddef.h>\nvoid *malloc(size_t n) { (void)n; __builtin_trap(); }\n",
+    )
+
+    ended = bench("--allocators", "glibc", "--library", f"mine={library}", "--workloads", "larson",
+                  *TINY, "-o", tmp_path)  # fmt: skip
+
+    assert ended.returncode == 7
+    assert "mine: larson, 2 threads: killed by SIGILL" in ended.stderr
+    found = {sample["subject"]: sample["status"] for sample in samples(tmp_path)}
+    assert found == {"glibc": "ok", "mine": "failed"}
+
+
+def test_a_library_that_is_no_malloc_is_refused(tmp_path: Path) -> None:
+    library = build(tmp_path, "int nothing;\n")
+
+    ended = bench("--allocators", "glibc", "--library", f"mine={library}", "--workloads", "larson",
+                  *TINY, "-o", tmp_path)  # fmt: skip
+
+    assert ended.returncode == 7
+    assert f"not {library}" in ended.stderr.replace("\n", " ")
+
+
+def test_a_run_that_hangs_is_stopped(tmp_path: Path) -> None:
+    library = build(
+        tmp_path,
+        "#include <stddef.h>\n#include <unistd.h>\n"
+        "void *malloc(size_t n) { (void)n; for (;;) pause(); }\n",
+    )
+
+    ended = bench("--allocators", "glibc", "--library", f"mine={library}", "--workloads", "larson",
+                  "--timeout", "3 s", *TINY, "-o", tmp_path)  # fmt: skip
+
+    assert ended.returncode == 7
+    assert "stopped at the time limit of 3 s" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--threads", "1", "xmalloc"], "needs at least 2 threads"),
+        (["--threads", "2", "memory"], "runs in one thread"),
+        (["sizes"], "needs --size"),
+        (["--size", "8", "ring"], "takes no --size"),
+        (["--threads", "0", "ring"], "'0' is not a whole number from 1"),
+        (["--seconds", "x", "ring"], "'x' is not a number of seconds"),
+        (["--aslr", "on", "ring"], "'on' is not one of off, keep"),
+        (["ringo"], "there is no such workload"),
+        ([], "exactly one WORKLOAD"),
+        (["ring", "larson"], "exactly one WORKLOAD"),
+    ],
+)
+def test_wrong_usage_of_the_driver_is_told(words: list[str], text: str) -> None:
+    ended = subprocess.run(
+        [native_file("malloc_bench"), *words], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 2
+    assert text in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_a_damaged_block_is_found(tmp_path: Path) -> None:
+    """A malloc that gives the same block twice."""
+    library = build(
+        tmp_path,
+        "#include <stddef.h>\nstatic char room[1 << 20];\nstatic size_t n;\n"
+        "void *malloc(size_t size) { char *p = room + n % (1 << 19) / 16 * 16;\n"
+        "  n += size < 600 ? 16 : 0; return p; }\n"
+        "void free(void *p) { (void)p; }\n"
+        "void *calloc(size_t a, size_t b) { static char zero[1 << 20]; static size_t used;\n"
+        "  char *p = zero + used; used += (a * b + 15) / 16 * 16; return p; }\n",
+    )
+
+    ended = subprocess.run(
+        [native_file("malloc_bench"), "--threads", "1", "--seconds", "0.05", "ring"],
+        env={"LD_PRELOAD": str(library)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 1
+    assert "heap: a block was damaged" in ended.stderr

@@ -1,0 +1,158 @@
+"""The figures of benchmarks/allocators.py on made-up samples whose answers are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.allocator_tables import (
+    Judgement,
+    common,
+    failed,
+    flatness,
+    geometric,
+    judge_cache,
+    judge_gem5,
+    judge_programs,
+    long_ones,
+    medians,
+    table_lines,
+)
+from benchmarks.allocators import misses
+
+SUBJECTS = ("glibc", "mimalloc", "exgen")
+
+
+def samples(field: str, values: dict[str, dict[str, list[float]]]) -> list[dict[str, Any]]:
+    """Return one sample per value: program -> subject -> values by round."""
+    return [
+        {"program": program, "subject": subject, "round": n, "status": "ok", field: value}
+        for program, row in values.items()
+        for subject, column in row.items()
+        for n, value in enumerate(column)
+    ]
+
+
+TIMES = {
+    "cc1": {"glibc": [1.0, 1.0, 9.0], "mimalloc": [0.8] * 3, "exgen": [0.76] * 3},
+    "python": {"glibc": [2.0] * 3, "mimalloc": [1.6] * 3, "exgen": [1.64] * 3},
+    "true": {"glibc": [0.001] * 3, "mimalloc": [0.001] * 3, "exgen": [0.004] * 3},
+}
+PEAKS = {
+    "cc1": {"glibc": [100.0], "mimalloc": [200.0], "exgen": [100.0]},
+    "true": {"glibc": [1.0], "mimalloc": [2.0], "exgen": [1.0]},
+}
+
+
+def by_name(judgements: list[Judgement]) -> dict[str, Judgement]:
+    return {judgement.what: judgement for judgement in judgements}
+
+
+def test_medians_ignore_an_outlier_and_failed_runs() -> None:
+    bad = {"program": "cc1", "subject": "glibc", "round": 3, "status": "failed", "reason": "x"}
+
+    assert medians([*samples("cpu_s", TIMES), bad], "cpu_s")["cc1"]["glibc"].median == 1.0
+
+
+def test_short_programs_have_no_time() -> None:
+    assert set(long_ones(medians(samples("cpu_s", TIMES), "cpu_s"))) == {"cc1", "python"}
+
+
+def test_a_mean_needs_every_program() -> None:
+    rows = medians(samples("cpu_s", {"a": {"x": [2.0], "y": [1.0]}, "b": {"x": [8.0]}}), "cpu_s")
+
+    assert geometric(rows, "x") == pytest.approx(4.0)
+    assert geometric(rows, "y") is None
+    assert set(common(rows, ["x", "y"])) == {"a"}
+
+
+def test_programs_are_judged_against_the_best_peer() -> None:
+    kept = samples("cpu_s", TIMES) + samples("peak_rss_bytes", PEAKS)
+
+    found = by_name(list(judge_programs(kept, SUBJECTS)))
+
+    mean = found["exgen: time, geometric mean / best peer's"]
+    assert mean.value == pytest.approx((0.95 * 1.025) ** 0.5)
+    assert mean.note == "best is mimalloc"
+    assert not mean.is_met
+    worst = found["exgen: time, worst program / best peer on it"]
+    assert worst.value == pytest.approx(1.025)
+    assert worst.note.startswith("python")
+    assert not worst.is_met
+    assert found["exgen: peak RSS, geometric mean / mimalloc's"].value == pytest.approx(0.5)
+    assert found["exgen: peak RSS, geometric mean / glibc's"].is_met
+
+
+def test_a_peer_that_failed_a_program_is_not_the_best_of_the_mean() -> None:
+    times = {name: dict(row) for name, row in TIMES.items()}
+    del times["python"]["mimalloc"]
+
+    found = by_name(list(judge_programs(samples("cpu_s", times), SUBJECTS)))
+
+    assert found["exgen: time, geometric mean / best peer's"].note == "best is glibc"
+
+
+def test_cache_misses_are_judged_against_the_best_peer() -> None:
+    kept = samples("l1_mpki", {"python": {"glibc": [20.0], "mimalloc": [22.0], "exgen": [21.0]}})
+
+    (found,) = judge_cache(kept)
+
+    assert found.value == pytest.approx(1.05)
+    assert not found.is_met
+
+
+def test_gem5_is_judged_against_glibc_and_the_best() -> None:
+    kept = samples("cpu_s", {"gem5": {"glibc": [10.0], "mimalloc": [9.0], "exgen": [8.5]}})
+
+    found = by_name(list(judge_gem5(kept)))
+
+    assert found["exgen: gem5, cpu_s / glibc's"].value == pytest.approx(0.85)
+    assert found["exgen: gem5, cpu_s / best peer's"].value == pytest.approx(8.5 / 9)
+
+
+def test_a_heap_that_grows_is_not_flat() -> None:
+    live = [100] * 40
+
+    assert flatness(live, [120] * 40) == 1.0
+    assert flatness(live, list(range(100, 140))) == pytest.approx(134.5 / 114.5)
+    assert flatness([100] * 4, [1, 2, 3, 4]) is None
+
+
+def test_a_judgement_says_which_way_is_better() -> None:
+    assert Judgement("a", 1.1, 1.0, at_least=True).is_met
+    assert not Judgement("a", 1.1, 1.0).is_met
+    assert str(Judgement("a", 1.1, 1.0, note="b")) == "MISSED a: 1.100 (<= 1.000); b"
+
+
+def test_runs_without_a_result_are_listed() -> None:
+    bad = {"program": "cc1", "subject": "x", "round": 0, "status": "failed", "reason": "died"}
+
+    assert failed({"programs": {"samples": [bad]}}) == ["programs: cc1, x: died"]
+
+
+def test_table_has_means_over_what_both_ran() -> None:
+    rows = medians(samples("cpu_s", {"a": {"glibc": [2.0], "x": [1.0]}, "b": {"glibc": [1.0]}}),
+                   "cpu_s")  # fmt: skip
+
+    *_, first, second, means = table_lines("time", rows, ("glibc", "x"), 1.0, 2)
+
+    assert first.split() == ["a", "2.00", "1.00"]
+    assert second.split() == ["b", "1.00", "-"]
+    assert means.split() == ["mean/glibc", "1.000", "0.500", "of", "1"]
+
+
+def test_misses_are_per_thousand_instructions() -> None:
+    text = "events: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw\nsummary: 2000 2 1 9 6 2 9 4 1\n"
+
+    assert misses(text) == {
+        "instructions": 2000,
+        "l1_mpki": 6.0,
+        "l1_data_mpki": 5.0,
+        "ll_mpki": 2.0,
+    }
+
+
+def test_a_file_without_summary_is_told() -> None:
+    with pytest.raises(ValueError, match="no summary"):
+        misses("events: Ir\n")
