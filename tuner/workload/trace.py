@@ -143,6 +143,7 @@ def _library() -> ctypes.CDLL:
         "trace_create": (ctypes.c_int, [text, text, ctypes.c_uint32, pointer, text, size]),
         "trace_write": (ctypes.c_int, [pointer, pointer, size]),
         "trace_writer_message": (text, [pointer]),
+        "trace_replace_metadata": (ctypes.c_int, [pointer, text]),
         "trace_finish": (ctypes.c_int, [pointer]),
         "trace_abandon": (None, [pointer]),
     }
@@ -253,6 +254,98 @@ class Trace:
         self.close()
 
 
+class TraceWriter:
+    """Write a trace bit by bit; a context manager that leaves no file behind when it fails.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "tiny.trace"
+        >>> with TraceWriter(path, {"argv": ["true"]}) as writer:
+        ...     writer.write(np.zeros(1, EVENT))
+        >>> with Trace(path) as trace:
+        ...     trace.totals.n_events
+        1
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        metadata: Mapping[str, Any],
+        page_bytes: int = 4096,
+        spare_bytes: int = 0,
+    ) -> None:
+        """Begin a trace, replacing a file that is there.
+
+        Args:
+            path: the file.
+            metadata: anything JSON can hold.
+            page_bytes: page size of the machine the events are from.
+            spare_bytes: by how much `replace_metadata` may make the metadata longer.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        self.path = Path(path)
+        self._writer = ctypes.c_void_p()
+        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+        text = json.dumps(metadata).encode() + b" " * spare_bytes
+        status = _library().trace_create(
+            os.fsencode(path), text, page_bytes, ctypes.byref(self._writer), message, _MESSAGE_BYTES
+        )
+        self._check(status, message.value)
+
+    def write(self, events: Events) -> None:
+        """Append events, in order, dtype `EVENT`; the field ``owner`` is not looked at.
+
+        Raises:
+            TraceError: the events break a rule of the format; the message names the event
+                and the rule.
+            OutputError: the file cannot be written.
+        """
+        batch = np.ascontiguousarray(events, EVENT)
+        status = _library().trace_write(self._writer, batch.ctypes.data, len(batch))
+        self._check(status, _library().trace_writer_message(self._writer))
+
+    def replace_metadata(self, metadata: Mapping[str, Any]) -> None:
+        """Replace the metadata, for what is known only at the end.
+
+        Raises:
+            TraceError: it is longer than was made room for.
+            OutputError: it cannot be written.
+        """
+        status = _library().trace_replace_metadata(self._writer, json.dumps(metadata).encode())
+        self._check(status, _library().trace_writer_message(self._writer))
+
+    def finish(self) -> None:
+        """Write the totals and close the file.
+
+        Raises:
+            OutputError: the file cannot be written; it is left incomplete.
+        """
+        writer, self._writer = self._writer, ctypes.c_void_p()
+        self._check(_library().trace_finish(writer), b"")
+
+    def _check(self, status: int, message: bytes | None) -> None:
+        if status == _Status.OK:
+            return
+        text = _text(message) or f"{self.path}: cannot write the trace"
+        if status == _Status.FORMAT:
+            raise TraceError(text)
+        raise OutputError(text)
+
+    def __enter__(self) -> Self:
+        """Return the writer itself."""
+        return self
+
+    def __exit__(self, kind: object, *exception: object) -> None:
+        """Finish the trace, or remove the file after an exception."""
+        if kind is None:
+            self.finish()
+        elif self._writer.value is not None:
+            _library().trace_abandon(self._writer)
+            self._writer = ctypes.c_void_p()
+
+
 def write_trace(
     path: str | os.PathLike[str],
     events: Events,
@@ -272,21 +365,5 @@ def write_trace(
             event and the rule.  No file is left.
         OutputError: the file cannot be written.
     """
-    library, writer = _library(), ctypes.c_void_p()
-    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-    text = json.dumps(metadata).encode()
-    status = library.trace_create(
-        os.fsencode(path), text, page_bytes, ctypes.byref(writer), message, _MESSAGE_BYTES
-    )
-    if status == _Status.OK:
-        batch = np.ascontiguousarray(events, EVENT)
-        status = library.trace_write(writer, batch.ctypes.data, len(batch))
-        message.value = library.trace_writer_message(writer)
-        if status == _Status.OK:
-            status = library.trace_finish(writer)
-        else:
-            library.trace_abandon(writer)
-    if status == _Status.FORMAT:
-        raise TraceError(_text(message.value))
-    if status != _Status.OK:
-        raise OutputError(_text(message.value) or f"{path}: cannot write the trace")
+    with TraceWriter(path, metadata, page_bytes) as writer:
+        writer.write(events)

@@ -1,0 +1,93 @@
+"""`malloc-tuner import`: make a trace of what another tool recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.errors import MissingToolError, OutputError, SpecError, TraceError
+
+if TYPE_CHECKING:  # reading the class imports numpy; --help must not
+    from tuner.workload.importers import Imported
+
+SCHEMA = "malloc-tuner.import"
+VERSION = 1
+"""Schema and version of the JSON output."""
+
+
+def as_json(imported: Imported) -> str:
+    """Write what was made as one JSON object."""
+    value = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "trace": str(imported.path),
+        "format": imported.format,
+        "totals": dataclasses.asdict(imported.totals),
+        "file_bytes": imported.file_bytes,
+        "lost": imported.lost,
+    }
+    return json.dumps(value, indent=2)
+
+
+def _report(imported: Imported) -> None:
+    from tuner.units import show_size
+
+    totals = imported.totals
+    print(
+        f"{imported.path}: {totals.n_events:,} events, {totals.n_threads} "
+        f"thread{'s'[: totals.n_threads > 1]}, peak live {show_size(totals.peak_live_bytes)}, "
+        f"from {imported.format}",
+        file=sys.stderr,
+    )
+    for what in imported.lost:
+        print(f"  lost: {what}", file=sys.stderr)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command(
+        "import",
+        help="Make a trace of what another tool recorded.",
+        epilog=epilog(
+            "malloc-tuner import heaptrack.app.123.zst -o app.trace",
+            "malloc-tuner import --format valgrind log.txt -o app.trace",
+            errors=(SpecError, MissingToolError, TraceError, OutputError),
+        ),
+    )
+    def import_(
+        file: Annotated[Path, typer.Argument(metavar="FILE", help="What the other tool wrote.")],
+        output: Annotated[
+            Path, typer.Option("--output", "-o", metavar="FILE", help="The trace to write.")
+        ],
+        format_name: Annotated[
+            str | None,
+            typer.Option(
+                "--format",
+                metavar="NAME",
+                help=(
+                    "valgrind, mtrace, glibc-trace, glibc-workload, malloc-lab, heaptrack or "
+                    "bytehound; recognised if not given."
+                ),
+            ),
+        ] = None,
+        step: Annotated[
+            str,
+            typer.Option(metavar="DURATION", help="Time between events where the file has none."),
+        ] = "1 us",
+        as_json_object: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    ) -> None:
+        from tuner.units import parse_duration
+        from tuner.workload.importers import import_file
+
+        imported = import_file(file, output, format_name, parse_duration(step))
+        if as_json_object:
+            print(as_json(imported))
+        else:
+            _report(imported)
