@@ -61,7 +61,7 @@ test: test-native test-allocator test-sanitized test-fuzz test-benchmarks test-p
 test-native: native ## C tests, built by gcc
 	ctest --test-dir $(BUILD)/develop --output-on-failure --no-tests=error
 
-test-allocator: $(BUILD)/.packages-build ## tests of exgen, which builds alone
+test-allocator: $(BUILD)/.packages-build ## tests of exgen, built alone
 	@cmake -S allocator -B $(BUILD)/allocator -G Ninja > $(BUILD)/allocator.log \
 	    || { cat $(BUILD)/allocator.log; exit 1; }
 	cmake --build $(BUILD)/allocator

@@ -342,7 +342,7 @@ def test_exported_script_may_be_run(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--pick", "knee", "--trial", "1"), 2, "either --pick or --trial"),
+        (("--pick", "knee", "--trial", "1"), 2, "give one of --pick, --trial and --preset"),
         (("--pick", "service"), 12, "has no pick 'service'"),
         (("--format", "yaml"), 2, "kubernetes"),
     ],

@@ -1,16 +1,29 @@
-"""`malloc-tuner export`: write a pick in the form in which programs are deployed."""
+"""`malloc-tuner export`: write a pick or a preset in the form in which programs are deployed."""
 
 from __future__ import annotations
 
 import enum
-from typing import Annotated
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tuner.cli.console import print_or_write
 from tuner.cli.epilog import epilog
-from tuner.cli.options import OutputFile, RunFolder, TrialNumber
-from tuner.errors import OutputError, SelectionError, SpecError, StoreError
+from tuner.cli.options import OutputFile, TrialNumber
+from tuner.errors import (
+    MissingToolError,
+    OutputError,
+    SelectionError,
+    SettingError,
+    SpecError,
+    StoreError,
+)
+
+if TYPE_CHECKING:  # reading them imports what does the work; --help must not
+    from tuner.runs import Run
+    from tuner.selection import Pick
 
 
 class ExportFormat(enum.StrEnum):
@@ -24,6 +37,12 @@ class ExportFormat(enum.StrEnum):
     JSON = "json"
 
 
+def _preset_names() -> list[str]:
+    from tuner.spec.preset import preset_names
+
+    return list(preset_names())
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
 
@@ -34,11 +53,22 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner export runs/app --format env -o malloc.env",
             "malloc-tuner export runs/app --pick no-regret --format sh -o malloc.sh",
             "malloc-tuner export runs/app --trial 17 --format systemd",
-            errors=(SpecError, StoreError, OutputError, SelectionError),
+            "malloc-tuner export --preset exgen-memory -o malloc.env",
+            errors=(
+                SpecError,
+                MissingToolError,
+                SettingError,
+                StoreError,
+                OutputError,
+                SelectionError,
+            ),
         ),
     )
     def export(
-        run: RunFolder,
+        run: Annotated[
+            Path | None, typer.Argument(metavar="RUN", help="Run folder of a campaign.")
+        ] = None,
+        *,
         pick: Annotated[
             str | None,
             typer.Option(
@@ -47,23 +77,46 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         trial: TrialNumber = None,
+        preset: Annotated[
+            str | None,
+            typer.Option(
+                metavar="NAME",
+                help="Settings for any program, instead of a run; `malloc-tuner presets` lists.",
+                autocompletion=_preset_names,
+            ),
+        ] = None,
         form: Annotated[
             ExportFormat, typer.Option("--format", help="How programs are deployed.")
         ] = ExportFormat.ENV,
+        library: Annotated[
+            Path | None,
+            typer.Option(metavar="PATH", help="Where the allocator lies on the other machine."),
+        ] = None,
         output: OutputFile = None,
     ) -> None:
-        from tuner import picks
-        from tuner.export.deployment import deployment
+        from tuner.export.deployment import deployment, preset_deployment
         from tuner.export.formats import render
         from tuner.runs import load_run
+        from tuner.spec.preset import load_preset
 
-        if pick is not None and trial is not None:
-            message = "give either --pick or --trial"
+        if sum(option is not None for option in (pick, trial, preset)) > 1:
+            message = "give one of --pick, --trial and --preset"
             raise typer.BadParameter(message)
-        found = load_run(run)
-        if trial is not None:
-            chosen = picks.pick_of_trial(found, trial)
+        if (run is None) == (preset is None):
+            message = "give a run folder, or --preset NAME"
+            raise typer.BadParameter(message)
+        if run is None:
+            found = preset_deployment(load_preset(str(preset)), library)
         else:
-            chosen = picks.find_pick(found, pick or picks.first_name(found))
-        text = render(deployment(found, chosen), form.value)
-        print_or_write(text, output, executable=form is ExportFormat.SH)
+            opened = load_run(run)
+            found = deployment(opened, _pick(opened, pick, trial), library)
+        found = replace(found, file_name=output.name if output else None)
+        print_or_write(render(found, form.value), output, executable=form is ExportFormat.SH)
+
+
+def _pick(run: Run, name: str | None, trial: int | None) -> Pick:
+    from tuner import picks
+
+    if trial is not None:
+        return picks.pick_of_trial(run, trial)
+    return picks.find_pick(run, name or picks.first_name(run))

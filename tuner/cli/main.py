@@ -24,9 +24,9 @@ from tuner.cli import (
     emulate,
     export,
     front,
-    import_,
     link_advice,
     pick,
+    presets,
     record,
     report,
     trace,
@@ -38,7 +38,6 @@ from tuner.errors import TunerError
 
 MODULES = (
     record,
-    import_,
     trace,
     emulate,
     tune,
@@ -47,15 +46,14 @@ MODULES = (
     validate,
     report,
     export,
+    presets,
     link_advice,
     bench,
     doctor,
 )
 """The commands' modules, in the order of use."""
 
-COMMANDS = tuple(
-    module.__name__.rpartition(".")[2].rstrip("_").replace("_", "-") for module in MODULES
-)
+COMMANDS = tuple(module.__name__.rpartition(".")[2].replace("_", "-") for module in MODULES)
 """Names of the commands and groups, in the order of the help."""
 
 DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"

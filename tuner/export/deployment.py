@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 import tuner
 from tuner import selection
-from tuner.allocators import Installation, get_allocator
+from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.errors import OutputError
 from tuner.export.reduction import Reduction, reduce_configuration
 from tuner.measure.program import PRELOAD
@@ -20,6 +20,7 @@ from tuner.objectives import find_objective, objective_value
 from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.selection import Pick
+from tuner.spec.preset import Preset
 from tuner.stats import Estimate
 from tuner.store import ValidationRecord
 from tuner.validate.metrics import METRICS
@@ -50,22 +51,27 @@ class Gain:
 class Deployment:
     """One configuration with all a deployment should know about it."""
 
-    pick: Pick
+    pick: Pick | None
+    """Of a campaign; None for a preset."""
+    preset: Preset | None
+    """None for a pick."""
     reduction: Reduction
     variables: tuple[tuple[str, str], ...]
     """Environment, LD_PRELOAD first where the allocator needs it; empty for glibc's default
     unless the program brings another allocator."""
     library: str | None
     """The file that LD_PRELOAD names."""
+    is_shipped: bool
+    """True when malloc-tuner brings that library, so that no package of the system has it."""
     version: str
     """Of the allocator."""
-    campaign: str
+    campaign: str | None
     date: str
-    """Day on which the campaign was started, ISO 8601."""
-    n_trials: int
-    trace: str
+    """Day on which the campaign was started, or the preset was found, ISO 8601."""
+    n_trials: int | None
+    trace: str | None
     """File name of the trace."""
-    trace_sha256: str
+    trace_sha256: str | None
     baseline: str
     """Name of the allocator whose default is the baseline."""
     gains: tuple[Gain, ...]
@@ -77,6 +83,8 @@ class Deployment:
     """Name and version of what wrote it."""
     brought: tuple[str, ...] = ()
     """Allocators that the validated program brings itself, by file name."""
+    file_name: str | None = None
+    """Name of the file that is written; None when it is printed."""
 
     @property
     def configuration(self) -> Configuration:
@@ -84,8 +92,14 @@ class Deployment:
         return self.reduction.configuration
 
 
-def deployment(run: Run, pick: Pick) -> Deployment:
+def deployment(run: Run, pick: Pick, library: Path | None = None) -> Deployment:
     """Compute what a pick is exported as.
+
+    Args:
+        run: the campaign.
+        pick: one of its trials.
+        library: where the library lies on the machine the file is for; None for the one that
+            was measured.
 
     Raises:
         OutputError: the library's path cannot stand in LD_PRELOAD.
@@ -95,11 +109,10 @@ def deployment(run: Run, pick: Pick) -> Deployment:
     reduction = reduce_configuration(pick.trial, run.trials)
     campaign = run.campaign
     record = campaign.allocators[pick.trial.configuration.allocator]
-    library = Path(record.library) if record.library else None
-    if library is not None:
-        _check_preloadable(str(library))
-    installation = Installation(reduction.configuration.allocator, library, record.version)
+    measured = Path(record.library) if record.library else None
     adapter = get_allocator(reduction.configuration.allocator)
+    library = _deployed(adapter, measured, library)
+    installation = Installation(adapter.name, library, record.version)
     variables = adapter.environment(installation, reduction.configuration, for_export=True)
     brought = _brought(run)
     if brought and library is None:
@@ -107,9 +120,11 @@ def deployment(run: Run, pick: Pick) -> Deployment:
     validated = _validated(run, pick, reduction)
     return Deployment(
         pick,
+        None,
         reduction,
         tuple(variables.items()),
-        record.library,
+        str(library) if library else None,
+        bool(adapter.file.library.part),
         record.version,
         campaign.name,
         campaign.created_at[:10],
@@ -125,6 +140,64 @@ def deployment(run: Run, pick: Pick) -> Deployment:
     )
 
 
+def preset_deployment(preset: Preset, library: Path | None = None) -> Deployment:
+    """Compute what a preset is exported as; its settings are read back first.
+
+    Args:
+        preset: the settings.
+        library: where the library lies on the machine the file is for; None for this one's.
+
+    Raises:
+        MissingToolError: the allocator is not on this machine.
+        SettingError: this version of it does not take a setting.
+        OutputError: the library's path cannot stand in LD_PRELOAD.
+    """
+    adapter = get_allocator(preset.allocator)
+    here = adapter.locate()
+    adapter.read_back(here, preset.configuration)
+    there = _deployed(adapter, here.library, library)
+    installation = Installation(adapter.name, there, here.version)
+    variables = adapter.environment(installation, preset.configuration, for_export=True)
+    where = str(there) if there else None
+    return Deployment(
+        None,
+        preset,
+        Reduction(preset.configuration, (), None),
+        tuple(variables.items()),
+        where,
+        bool(adapter.file.library.part),
+        here.version,
+        None,
+        preset.found_on,
+        None,
+        None,
+        None,
+        preset.baseline,
+        tuple(
+            Gain(name, find_objective(name).label, preset.gain(name), None, None, None)
+            for name in ("mean_heap", "peak_heap", "cost")
+        ),
+        None,
+        {adapter.name: f"{here.version}, {where or 'the C library itself'}"},
+        f"malloc-tuner {tuner.__version__}",
+    )
+
+
+def _deployed(adapter: Allocator, measured: Path | None, wanted: Path | None) -> Path | None:
+    """Return where the library lies on the machine the file is for.
+
+    Raises:
+        OutputError: the path cannot stand in LD_PRELOAD, or there is no library to preload.
+    """
+    if wanted is not None and measured is None:
+        message = f"--library {wanted}: {adapter.name} is the C library's own; none is preloaded"
+        raise OutputError(message)
+    library = wanted or measured
+    if library is not None:
+        _check_preloadable(str(library))
+    return library
+
+
 def _brought(run: Run) -> tuple[str, ...]:
     """Return the allocators that the last validated program brings itself."""
     if not run.validations:
@@ -134,6 +207,9 @@ def _brought(run: Run) -> tuple[str, ...]:
 
 def _check_preloadable(library: str) -> None:
     """Refuse what ld.so would split: LD_PRELOAD knows no quoting."""
+    if not library.startswith("/"):
+        message = f"{library}: LD_PRELOAD needs a path from the root, such as /usr/local/lib/x.so"
+        raise OutputError(message)
     if any(character.isspace() or character == ":" for character in library):
         message = (
             f"{library}: LD_PRELOAD cannot name a path with blanks or colons; "

@@ -53,9 +53,10 @@ def environment_file(deployment: Deployment) -> str:
                 "use --format sh, systemd, docker, kubernetes or json"
             )
             raise OutputError(message)
+    name = shlex.quote(deployment.file_name or "malloc.env")
     use = (
-        "use: (set -a; . ./malloc.env; exec PROGRAM ARGUMENT...)",
-        "  or: docker run --env-file malloc.env IMAGE",
+        f"use: (set -a; . ./{name}; exec PROGRAM ARGUMENT...)",
+        f"  or: docker run --env-file {name} IMAGE",
     )
     lines = [f"{name}={value}" for name, value in deployment.variables]
     return _document(_comments(deployment, *use), lines)
@@ -79,7 +80,8 @@ def shell_wrapper(deployment: Deployment) -> str:
         "fi",
         " \\\n    ".join(["exec env", *words, '"$@"']),
     ]
-    comments = _comments(deployment, "use: sh malloc.sh PROGRAM ARGUMENT...")
+    name = shlex.quote(deployment.file_name or "malloc.sh")
+    comments = _comments(deployment, f"use: sh {name} PROGRAM ARGUMENT...")
     return "#!/bin/sh\n" + _document(comments, lines)
 
 
@@ -123,14 +125,15 @@ def kubernetes_env(deployment: Deployment) -> str:
 
 def json_document(deployment: Deployment) -> str:
     """Write everything that is known about the deployment as one JSON object."""
-    pick, validation = deployment.pick, deployment.validation
+    pick, preset, validation = deployment.pick, deployment.preset, deployment.validation
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "version": VERSION,
         "written_by": deployment.tool,
         "campaign": deployment.campaign,
         "date": deployment.date,
-        "pick": {"name": pick.name, "rule": pick.rule, "trial": pick.trial.number},
+        "pick": pick and {"name": pick.name, "rule": pick.rule, "trial": pick.trial.number},
+        "preset": preset and {"name": preset.name, "purpose": preset.purpose},
         "allocator": deployment.configuration.allocator,
         "library": deployment.library,
         "brought_allocators": list(deployment.brought),
@@ -138,7 +141,7 @@ def json_document(deployment: Deployment) -> str:
         "left_out": dict(deployment.reduction.dropped),
         "environment": dict(deployment.variables),
         "valid_for": dict(deployment.valid_for),
-        "trace": {"name": deployment.trace, "sha256": deployment.trace_sha256},
+        "trace": pick and {"name": deployment.trace, "sha256": deployment.trace_sha256},
         "baseline": deployment.baseline,
         "gain": [_gain_document(gain) for gain in deployment.gains],
         "validation": None
@@ -203,26 +206,46 @@ def _comments(deployment: Deployment, *use: str) -> list[str]:
 
 
 def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
-    pick, reduction, validation = deployment.pick, deployment.reduction, deployment.validation
-    which = f"trial {pick.trial.number} of {deployment.n_trials} ({pick.rule})"
-    yield "chosen", f'pick "{pick.name}" of campaign {deployment.campaign}: {which}'
-    trace = f"{deployment.trace} (sha256 {deployment.trace_sha256[:16]})"
-    yield "measured", f"{deployment.date}, emulated from {trace}"
+    reduction, validation = deployment.reduction, deployment.validation
+    yield from _source_entries(deployment)
     facts = (f"{name} {value}" for name, value in deployment.valid_for.items())
     yield "valid for", "; ".join(facts)
     for gain in deployment.gains:
         yield f"{gain.label} against the default of {deployment.baseline}", _gain_text(gain)
-    if validation is None:
+    if deployment.preset is not None:
+        yield "validated", "not on your program; record and tune it, and validate what you pick"
+    elif validation is None:
         yield "validated", "not yet; malloc-tuner validate runs it on the real program"
     else:
         date, rounds = validation.created_at[:10], validation.rounds
         yield "validated", f"{date}, {rounds} rounds of {command_text(validation)}"
+    if deployment.is_shipped:
+        yield (
+            "library",
+            (
+                "comes with malloc-tuner, and is needed where the program runs: copy it there, "
+                "such as to /usr/local/lib, and export again with --library and its path"
+            ),
+        )
     if deployment.library is None:
         yield "whose malloc", _whose_malloc(deployment)
     if reduction.dropped:
         settings = ", ".join(f"{name}={value_text(value)}" for name, value in reduction.dropped)
         witness = f"trial {reduction.witness} measured exactly the same without"
         yield "left out", f"{settings} ({witness})"
+
+
+def _source_entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
+    pick, preset = deployment.pick, deployment.preset
+    if preset is not None:
+        yield "chosen", f'preset "{preset.name}": {preset.purpose}'
+        names = ", ".join(preset.gains)
+        yield "measured", f"{deployment.date}, emulated from the workloads {names} (mean of them)"
+    if pick is not None:
+        which = f"trial {pick.trial.number} of {deployment.n_trials} ({pick.rule})"
+        yield "chosen", f'pick "{pick.name}" of campaign {deployment.campaign}: {which}'
+        trace = f"{deployment.trace} (sha256 {(deployment.trace_sha256 or '')[:16]})"
+        yield "measured", f"{deployment.date}, emulated from {trace}"
 
 
 def _whose_malloc(deployment: Deployment) -> str:

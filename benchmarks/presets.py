@@ -1,0 +1,446 @@
+"""Find exgen's presets and its built-in default over the shipped workloads.
+
+1. A campaign on each workload of ``configs/campaigns`` searches exgen's settings for mean
+   heap and cost.
+2. The points of all fronts, and the default, are measured on every workload.
+3. From the best of them a descent changes one setting at a time, on all workloads at once,
+   for each aim; settings that gain nothing are dropped in the end.
+
+An aim weighs the logarithm of memory (half mean, half peak heap) against that of cost.  The
+*distance* of a configuration from a workload's own best is by how much its weighted product
+is above the least one measured there with exgen.  The default is the configuration whose
+greatest distance is least (minimax regret), with equal weights: no workload is far from its
+own best.  The presets have the least mean distance, each for its weights.
+
+Settings that emulation cannot judge are left alone.  Gains are ratios to glibc's default.
+
+    benchmarks/presets.py            search and print; results go to benchmarks/results
+    benchmarks/presets.py --write    also write configs/presets
+    benchmarks/presets.py --print    print the last results
+    benchmarks/presets.py --smoke    a quick look that it still runs
+
+A stopped search goes on where it was, as long as exgen is the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import hashlib
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tuner import selection
+from tuner.allocators import HostFacts, WorkloadFacts, get_allocator
+from tuner.machine import read_machine
+from tuner.measure.calibration import load_calibration
+from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
+from tuner.measure.instruments import find_instruments
+from tuner.output import write_text
+from tuner.records import Configuration, Measurement, Trial, Value
+from tuner.resources import configs_dir, native_file
+from tuner.runs import load_run
+from tuner.space import Genome, Space, joint_space
+from tuner.spec import Narrowing, campaign_from_options, dump_campaign, load_campaign
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+RESULTS: Final = ROOT / "benchmarks" / "results" / "presets.json"
+ALLOCATOR: Final = "exgen"
+BASELINE: Final = "glibc"
+METRICS: Final = ("mean_heap", "peak_heap", "cost")
+NARROWED: Final = {"remote_batch": "unset", "adopt": "unset", "purge_how": ["never"]}
+"""What is not searched.  One thread at a time shows no contention; and memory that is given back
+lazily counts as given back, but no user sees it go before the machine runs short."""
+TARGET: Final = 0.10
+"""The default may be this far from any workload's own best."""
+_LEAST_GAIN: Final = 1e-3
+"""A setting that brings less than a thousandth is left out."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a configuration is chosen for."""
+
+    name: str
+    memory: float
+    """Weight of memory, from 0 to 1; cost has the rest."""
+    is_worst_case: bool
+    """True: the greatest distance counts; False: the mean over the workloads."""
+    purpose: str
+
+
+AIMS: Final = (
+    Aim("default", 0.5, is_worst_case=True, purpose="the built-in default: no workload is far off"),
+    Aim(
+        "memory",
+        0.9,
+        is_worst_case=False,
+        purpose="the least memory, for some more work; for many processes, or little memory",
+    ),
+    Aim(
+        "speed",
+        0.1,
+        is_worst_case=False,
+        purpose="the least work, where memory is plentiful",
+    ),
+    Aim(
+        "balanced",
+        0.5,
+        is_worst_case=False,
+        purpose="memory and work weigh the same, on average over programs of many kinds",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One configuration on one workload."""
+
+    mean_heap: float
+    peak_heap: float
+    cost: float
+
+    def loss(self, memory: float) -> float:
+        """Return the weighted logarithm of memory and cost."""
+        heap = (math.log(self.mean_heap) + math.log(self.peak_heap)) / 2
+        return memory * heap + (1.0 - memory) * math.log(self.cost)
+
+
+class Table:
+    """Everything that was measured: workload, configuration -> numbers, None for a failure."""
+
+    def __init__(self, traces: Mapping[str, Path]) -> None:
+        """Prepare an evaluator for every workload."""
+        names = (ALLOCATOR, BASELINE)
+        located = {name: (get_allocator(name), get_allocator(name).locate()) for name in names}
+        instrument = next(found.name for found in find_instruments() if found.works)
+        options = EmulationOptions(instrument=instrument)
+        self._evaluators = {
+            workload: EmulatorEvaluator(Emulation(trace, located, load_calibration(), options))
+            for workload, trace in traces.items()
+        }
+        self.rows: dict[str, dict[Configuration, Numbers | None]] = {w: {} for w in traces}
+        self.instrument = instrument
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """Names, in the order of measuring."""
+        return tuple(self.rows)
+
+    def take(self, workload: str, trials: Iterable[Trial]) -> None:
+        """Take over what a campaign has measured."""
+        for trial in trials:
+            self.rows[workload][trial.configuration] = _numbers(trial.measurement)
+
+    def measure(self, workload: str, configuration: Configuration) -> Numbers | None:
+        """Return the numbers of a configuration, measured once."""
+        row = self.rows[workload]
+        if configuration not in row:
+            found = self._evaluators[workload].evaluate(configuration)
+            row[configuration] = _numbers(found.measurement)
+        return row[configuration]
+
+    def best_loss(self, workload: str, memory: float) -> float:
+        """Return the least loss of exgen on a workload."""
+        found = self.rows[workload].items()
+        return min(n.loss(memory) for c, n in found if n and c.allocator == ALLOCATOR)
+
+    def distances(self, configuration: Configuration, aim: Aim) -> dict[str, float]:
+        """Return the distance from each workload's own best; infinite for a failure."""
+        return {w: self._distance(w, configuration, aim) for w in self.workloads}
+
+    def score(self, configuration: Configuration, aim: Aim, limit: float = math.inf) -> float:
+        """Return what an aim minimises; measuring ends as soon as it is above a limit."""
+        total = 0.0
+        for workload in self.workloads:
+            distance = self._distance(workload, configuration, aim)
+            share = distance / len(self.workloads)
+            total = max(total, distance) if aim.is_worst_case else total + share
+            if total > limit:
+                break
+        return total
+
+    def _distance(self, workload: str, configuration: Configuration, aim: Aim) -> float:
+        numbers = self.measure(workload, configuration)
+        if numbers is None:
+            return math.inf
+        return max(0.0, numbers.loss(aim.memory) - self.best_loss(workload, aim.memory))
+
+
+def _numbers(measurement: Measurement | None) -> Numbers | None:
+    if measurement is None or measurement.cost is None:
+        return None
+    heap = measurement.mean_heap_bytes, float(measurement.peak_heap_bytes)
+    return Numbers(*heap, measurement.cost) if min(heap) > 0 else None
+
+
+# The search
+
+
+def own_campaign(
+    workload: str, trace: Path, folder: Path, evaluations: int
+) -> tuple[tuple[Trial, ...], list[Configuration]]:
+    """Tune exgen for one workload; return the trials and the configurations of the front."""
+    spec = campaign_from_options(
+        name=f"{ALLOCATOR}-{workload}",
+        trace=trace,
+        allocators=[BASELINE, ALLOCATOR],
+        evaluations=evaluations,
+        recheck={"share": 0.0},
+        space={ALLOCATOR: NARROWED},
+    )
+    file = folder / f"{workload}.toml"
+    write_text(file, dump_campaign(spec))
+    words = ["tune", file, "-o", folder / workload, "--workers", 1, "--quiet"]
+    print("$ malloc-tuner", *words, file=sys.stderr)
+    command = [sys.executable, "-m", "tuner.cli.main", *map(str, words)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    run = load_run(folder / workload)
+    points = selection.front([t for t in run.trials if _is_exgen(t)], run.campaign.objectives)
+    return run.trials, [point.trial.configuration for point in points]
+
+
+def _is_exgen(trial: Trial) -> bool:
+    return trial.configuration.allocator == ALLOCATOR
+
+
+def search_space() -> Space:
+    """Return exgen's space without the settings that emulation cannot judge."""
+    adapter = get_allocator(ALLOCATOR)
+    narrowed = {name: Narrowing.model_validate(wish) for name, wish in NARROWED.items()}
+    workload = WorkloadFacts(2, 10**9)
+    host = HostFacts("never", 1, HostFacts.detect().page_size_bytes)
+    return joint_space({ALLOCATOR: adapter.parameters(adapter.locate(), host, workload, narrowed)})
+
+
+def neighbours(space: Space, genome: Genome, rng: np.random.Generator) -> Iterator[Genome]:
+    """Yield what differs by a step of one gene, in random order."""
+    for index in rng.permutation(len(genome)):
+        parameter = space.parameters[index]
+        around = (genome[index] - 1, genome[index] + 1)
+        levels = around if parameter.ordered else range(parameter.n_levels)
+        for level in levels:
+            if 0 <= level < parameter.n_levels and level != genome[index]:
+                changed = (*genome[:index], int(level), *genome[index + 1 :])
+                if space.canonical(changed) != genome:
+                    yield space.canonical(changed)
+
+
+def descend(
+    table: Table, space: Space, aim: Aim, start: Configuration, until: float
+) -> Configuration:
+    """Change one setting at a time while that is better, until a moment of the clock."""
+    rng = np.random.default_rng(1)
+    best = start
+    is_better = True
+    while is_better and time.monotonic() < until:
+        is_better = False
+        for genome in neighbours(space, space.encode(best), rng):
+            if time.monotonic() >= until:
+                break
+            score = table.score(best, aim)  # own bests may have moved
+            other = space.decode(genome)
+            if table.score(other, aim, score - _LEAST_GAIN) < score - _LEAST_GAIN:
+                best, is_better = other, True
+                break
+    return _shortened(table, aim, best)
+
+
+def _shortened(table: Table, aim: Aim, configuration: Configuration) -> Configuration:
+    """Drop every setting without which the score is less than a thousandth worse."""
+    for name, _ in configuration.settings:
+        others = {key: value for key, value in configuration.settings if key != name}
+        shorter = Configuration.of(ALLOCATOR, others)
+        allowed = table.score(configuration, aim) + _LEAST_GAIN
+        if table.score(shorter, aim, allowed) <= allowed:
+            configuration = shorter
+    return configuration
+
+
+def search(
+    table: Table, traces: Mapping[str, Path], folder: Path, evaluations: int, seconds: float
+) -> dict[str, Configuration]:
+    """Return the best configuration found for every aim."""
+    begun = time.monotonic()
+    candidates = {Configuration(ALLOCATOR): None}
+    for workload, trace in traces.items():
+        trials, front = own_campaign(workload, trace, folder, evaluations)
+        table.take(workload, trials)
+        candidates |= dict.fromkeys(front)
+    space = search_space()
+    chosen: dict[str, Configuration] = {}
+    for n_left, aim in zip(range(len(AIMS), 0, -1), AIMS, strict=True):
+        best, least = Configuration(ALLOCATOR), math.inf
+        for candidate in (*candidates, *chosen.values()):
+            score = table.score(candidate, aim, least)
+            if score < least:
+                best, least = candidate, score
+        now = time.monotonic()
+        until = now + max(0.0, begun + seconds - now) / n_left
+        chosen[aim.name] = descend(table, space, aim, best, until)
+        print(f"{aim.name}: {chosen[aim.name]}", file=sys.stderr)
+    return chosen
+
+
+# Results
+
+
+def results(table: Table, chosen: Mapping[str, Configuration], command: str) -> dict[str, Any]:
+    """Return everything that is kept of a search."""
+    default = Configuration(ALLOCATOR)
+    listed = json.loads(native_file("exgen-options.json").read_text())["options"]
+    return {
+        "command": command,
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "machine": asdict(read_machine()),
+        "instrument": table.instrument,
+        "exgen": {
+            "version": get_allocator(ALLOCATOR).locate().version,
+            "sha256": library_digest(),
+            "defaults": {option["name"]: option["default"] for option in listed},
+        },
+        "aims": [
+            _aim_row(table, aim, configuration)
+            for aim in AIMS
+            for configuration in dict.fromkeys((default, chosen[aim.name]))
+        ],
+        "measured": {
+            workload: [
+                [
+                    c.allocator,
+                    c.as_dict,
+                    None if numbers is None else list(asdict(numbers).values()),
+                ]
+                for c, numbers in row.items()
+            ]
+            for workload, row in table.rows.items()
+        },
+    }
+
+
+def _aim_row(table: Table, aim: Aim, configuration: Configuration) -> dict[str, Any]:
+    gains = {}
+    for workload in table.workloads:
+        ours = table.measure(workload, configuration)
+        base = table.measure(workload, Configuration(BASELINE))
+        if ours and base:
+            gains[workload] = {m: getattr(ours, m) / getattr(base, m) for m in METRICS}
+    return {
+        "aim": aim.name,
+        "settings": configuration.as_dict,
+        "distances": table.distances(configuration, aim),
+        "gains": gains,
+    }
+
+
+def library_digest() -> str:
+    """Return the digest of the library: another build has other numbers."""
+    return hashlib.sha256(native_file("libexgen.so").read_bytes()).hexdigest()
+
+
+def print_results(document: Mapping[str, Any]) -> None:
+    """Print, for every aim, today's default and what was found."""
+    for row in document["aims"]:
+        settings = ",".join(
+            f"{k}:{json.dumps(v).strip(chr(34))}" for k, v in row["settings"].items()
+        )
+        worst = math.expm1(max(row["distances"].values()))
+        mean = math.expm1(float(np.mean(list(row["distances"].values()))))
+        print(f"\n{row['aim']}: {settings or 'as shipped'}")
+        print(f"  distance from the own best: mean {mean:.1%}, worst {worst:.1%}")
+        print(f"  {'against glibc':14}" + "".join(f"{m:>12}" for m in METRICS))
+        for workload, gains in row["gains"].items():
+            cells = "".join(f"{gains[m] - 1.0:>+12.1%}" for m in METRICS)
+            print(f"  {workload:14}{cells}")
+
+
+def write_presets(document: Mapping[str, Any], folder: Path) -> None:
+    """Write a file for every aim but the default."""
+    purposes = {aim.name: aim.purpose for aim in AIMS}
+    rows = {row["aim"]: row for row in document["aims"]}  # the last of an aim is what was found
+    for name, row in rows.items():
+        if name == "default":
+            continue
+        head = {
+            "schema": 1,
+            "name": f"{ALLOCATOR}-{name}",
+            "purpose": purposes[name],
+            "allocator": ALLOCATOR,
+            "baseline": BASELINE,
+            "found_on": document["date"],
+            "found_by": document["command"],
+        }
+        gains = {
+            workload: {metric: round(value, 4) for metric, value in gain.items()}
+            for workload, gain in row["gains"].items()
+        }
+        text = "# Written by benchmarks/presets.py --write, from benchmarks/results/presets.json.\n"
+        text += _toml(head, {"settings": row["settings"]})
+        text += _toml({}, {f"gains.{workload}": gain for workload, gain in gains.items()})
+        write_text(folder / f"{ALLOCATOR}-{name}.toml", text)
+
+
+def _toml(head: Mapping[str, Value], tables: Mapping[str, Mapping[str, Value]]) -> str:
+    lines = [f"{key} = {json.dumps(value)}" for key, value in head.items()]
+    for title, table in tables.items():
+        lines += ["", f"[{title}]", *(f"{k} = {json.dumps(v)}" for k, v in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _traces(names: Sequence[str]) -> dict[str, Path]:
+    files = sorted((configs_dir() / "campaigns").glob("*.toml"))
+    traces = {file.stem: load_campaign(file).trace.resolve() for file in files}
+    return {name: traces[name] for name in names or traces}
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Find exgen's presets and its default.")
+    parser.add_argument("names", nargs="*", metavar="WORKLOAD", help="default: all")
+    parser.add_argument("--evaluations", type=int, default=60, help="of each campaign")
+    parser.add_argument("--minutes", type=float, default=25.0, help="of the whole search")
+    parser.add_argument("--write", action="store_true", help="write configs/presets too")
+    parser.add_argument("--print", action="store_true", help="print the last results only")
+    parser.add_argument("--smoke", action="store_true", help="a quick look that it still runs")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Search or read, print, and return the exit status."""
+    options = _parse(sys.argv[1:])
+    if options.print:
+        document = json.loads(RESULTS.read_text())
+    elif options.smoke:
+        with tempfile.TemporaryDirectory() as name:
+            traces = _traces(["document", "server"])
+            table = Table(traces)
+            document = results(table, search(table, traces, Path(name), 4, 0.0), "smoke")
+            write_presets(document, Path(name))
+    else:
+        traces = _traces(options.names)
+        table = Table(traces)
+        folder = ROOT / "runs" / "presets" / library_digest()[:12]
+        chosen = search(table, traces, folder, options.evaluations, options.minutes * 60.0)
+        command = " ".join(["benchmarks/presets.py", *sys.argv[1:]])
+        document = results(table, chosen, command)
+        write_text(RESULTS, json.dumps(document, indent=1) + "\n")
+        if options.write:
+            write_presets(document, configs_dir() / "presets")
+    print_results(document)
+    shipped = next(row for row in document["aims"] if not row["settings"])
+    worst = math.expm1(max(shipped["distances"].values()))
+    print(f"\nthe default is at most {worst:.1%} from a workload's own best; target: {TARGET:.0%}")
+    return 0 if options.smoke or worst <= TARGET else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
