@@ -24,6 +24,7 @@ from tuner.cli import (
     emulate,
     export,
     front,
+    import_,
     link_advice,
     pick,
     presets,
@@ -38,6 +39,7 @@ from tuner.errors import TunerError
 
 MODULES = (
     record,
+    import_,
     trace,
     emulate,
     tune,
@@ -53,7 +55,9 @@ MODULES = (
 )
 """The commands' modules, in the order of use."""
 
-COMMANDS = tuple(module.__name__.rpartition(".")[2].replace("_", "-") for module in MODULES)
+COMMANDS = tuple(
+    module.__name__.rpartition(".")[2].rstrip("_").replace("_", "-") for module in MODULES
+)
 """Names of the commands and groups, in the order of the help."""
 
 DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
