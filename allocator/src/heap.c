@@ -354,6 +354,12 @@ void heap_trim(struct heap *heap) {
     }
 }
 
+void heap_give_back(struct heap *heap) {
+    remote_drain_slowly(heap, SIZE_MAX);
+    heap_trim(heap);
+    supply_purge_all(heap);
+}
+
 void heap_tick(struct heap *heap) {
     enum {
         TICKS_PER_CLOCK = 16

@@ -100,6 +100,9 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block);
 void heap_return_lists(struct heap *heap, struct local *from);
 void heap_trim(struct heap *heap);
 
+/* Give back everything the heap can do without, and what others sent to it. */
+void heap_give_back(struct heap *heap);
+
 /* Give back memory whose time has come; cheap unless it has. */
 void heap_tick(struct heap *heap);
 

@@ -82,6 +82,48 @@ static bool parse_choice(struct piece p, const char *choices, uint64_t *value) {
     }
 }
 
+/* Cut off and return what stands before the first `separator`, or all. */
+static struct piece next_piece(struct piece *p, char separator) {
+    const char *end = memchr(p->start, separator, p->length);
+    struct piece first = {p->start, end != NULL ? (size_t)(end - p->start) : p->length};
+    size_t n = first.length + (end != NULL);
+    *p = (struct piece){p->start + n, p->length - n};
+    return first;
+}
+
+/* One "bytes" or "bytes@units" of the list, larger than `previous`. */
+static bool parse_class(struct piece p, uint64_t previous, struct listed_class *c) {
+    uint64_t bytes;
+    uint64_t n_units = 0;
+    bool has_units = memchr(p.start, '@', p.length) != NULL;
+    struct piece size = next_piece(&p, '@');
+    if (!parse_number(size, &bytes) || bytes <= previous || bytes > LISTED_MAX ||
+        bytes % (bytes <= LISTED_FINE ? 16 : 64) != 0)
+        return false;
+    if (has_units && (!parse_number(p, &n_units) || n_units < 1 || n_units > LISTED_UNITS_MAX))
+        return false;
+    *c = (struct listed_class){(uint16_t)bytes, (uint16_t)n_units};
+    return true;
+}
+
+/* The whole list; *n is the number of its entries. */
+static bool parse_classes(struct piece p, struct listed_class *list, uint64_t *n) {
+    size_t n_fine = 0;
+    bool has_border = false;
+    uint64_t last = 0;
+    bool more = p.length > 0;
+    for (*n = 0; more; (*n)++) {
+        more = memchr(p.start, '+', p.length) != NULL;
+        struct piece entry = next_piece(&p, '+');
+        if (*n == N_LISTED_MAX || entry.length == 0 || !parse_class(entry, last, &list[*n]))
+            return false;
+        last = list[*n].bytes;
+        n_fine += last <= LISTED_FINE;
+        has_border = has_border || last == LISTED_FINE;
+    }
+    return *n == 0 || (n_fine <= N_LISTED_FINE_MAX && has_border);
+}
+
 static bool parse_value(const struct option *row, struct piece p, uint64_t *value) {
     switch (row->kind) {
     case OPTION_flag:
@@ -89,6 +131,7 @@ static bool parse_value(const struct option *row, struct piece p, uint64_t *valu
     case OPTION_choice:
         return parse_choice(p, row->choices, value);
     case OPTION_number:
+    case OPTION_list:
         break;
     }
     return parse_number(p, value) && *value >= row->low && *value <= row->high &&
@@ -101,6 +144,11 @@ static void write_allowed(struct text *t, const struct option *row) {
     } else if (row->kind == OPTION_choice) {
         text_string(t, "one of ");
         text_string(t, row->choices);
+    } else if (row->kind == OPTION_list) {
+        text_string(
+            t, "a list of sizes as in 16+32+48@2+64: rising, multiples of 16 up to 1024 and of 64 "
+               "up to 32768, 1024 among them, at most 32 up to there and 112 in all; "
+               "@ and 1 to 32 units for a slab");
     } else {
         text_string(t,
                     strcmp(row->scale, "power2") == 0 ? "a power of two from " : "a number from ");
@@ -154,11 +202,16 @@ static bool parse_entry(struct options *o, struct piece entry, struct text *repo
         return false;
     }
     uint64_t value = 0;
-    if (!parse_value(&option_list[i], text, &value)) {
+    struct listed_class list[N_LISTED_MAX] = {{0}};
+    bool is_list = option_list[i].kind == OPTION_list;
+    if (is_list ? !parse_classes(text, list, &value)
+                : !parse_value(&option_list[i], text, &value)) {
         report_bad_value(report, &option_list[i], text);
         return false;
     }
     set_value(o, i, value);
+    if (is_list)
+        memcpy(o->listed, list, sizeof list);
     return true;
 }
 
@@ -166,6 +219,7 @@ size_t options_parse(struct options *o, const char *text, struct text *report) {
     size_t n_bad = 0;
     for (size_t i = 0; i < N_OPTIONS; i++)
         set_value(o, i, option_list[i].standard);
+    memset(o->listed, 0, sizeof o->listed);
     while (*text != '\0') {
         struct piece entry = {text, strcspn(text, ",")};
         if (!parse_entry(o, entry, report))
@@ -220,19 +274,34 @@ void option_write_value(struct text *t, size_t i, uint64_t value) {
         for (; value > 0; value--)
             s += strcspn(s, "|") + 1;
         text_bytes(t, s, strcspn(s, "|"));
-    } else {
+    } else if (row->kind == OPTION_number) {
         text_decimal(t, value);
+    }
+}
+
+static void write_list(struct text *t, const struct options *o) {
+    for (size_t i = 0; i < o->classes; i++) {
+        text_string(t, i == 0 ? "" : "+");
+        text_decimal(t, o->listed[i].bytes);
+        if (o->listed[i].n_units != 0) {
+            text_string(t, "@");
+            text_decimal(t, o->listed[i].n_units);
+        }
     }
 }
 
 void options_write_json(struct text *t, const struct options *o) {
     for (size_t i = 0; i < N_OPTIONS; i++) {
-        const char *quote = option_list[i].kind == OPTION_choice ? "\"" : "";
+        bool is_list = option_list[i].kind == OPTION_list;
+        const char *quote = is_list || option_list[i].kind == OPTION_choice ? "\"" : "";
         text_string(t, i == 0 ? "{\"" : ",\"");
         text_string(t, option_list[i].name);
         text_string(t, "\":");
         text_string(t, quote);
-        option_write_value(t, i, option_value(o, i));
+        if (is_list)
+            write_list(t, o);
+        else
+            option_write_value(t, i, option_value(o, i));
         text_string(t, quote);
     }
     text_string(t, "}");

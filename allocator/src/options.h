@@ -4,7 +4,8 @@
  * once, before the first block is handed out, and never changes afterwards.
  *
  * Text form: "key:value,key:value".  Numbers are plain decimals; flags are
- * true or false; choices are names.  An unknown key, a bad value or a value out
+ * true or false; choices are names; the list of size classes is
+ * 16+32+48@2+..., see struct listed_class.  An unknown key, a bad value or a value out
  * of range is reported on stderr in one line that names the key, the value
  * and what is allowed; the default then stays, or, with abort_conf:true
  * anywhere in the text, the program ends.  Values are never clamped.
@@ -15,17 +16,33 @@
 #include "platform.h"
 #include "text.h"
 
-/* One member per row of options.def, in its unit. */
+enum {
+    N_LISTED_MAX = 112,     /* high end of `classes` */
+    LISTED_FINE = 1024,     /* bytes; listed sizes are multiples of 16 up to here, then of 64 */
+    N_LISTED_FINE_MAX = 32, /* sizes up to LISTED_FINE */
+    LISTED_MAX = 32768,     /* bytes */
+    LISTED_UNITS_MAX = 32
+};
+
+/* A size class of the setting `classes`: "bytes" or "bytes@units". */
+struct listed_class {
+    uint16_t bytes;
+    uint16_t n_units; /* of a slab; 0: as slab_blocks says */
+};
+
+/* One member per row of options.def, in its unit; of a list, how many entries it has. */
 struct options {
 #define OPTION(name, kind, unit, low, high, standard, scale, choices, effect) uint64_t name;
 #include "options.def"
 #undef OPTION
+    struct listed_class listed[N_LISTED_MAX];
 };
 
 enum option_kind {
     OPTION_number,
     OPTION_flag,
-    OPTION_choice
+    OPTION_choice,
+    OPTION_list
 };
 
 enum {
@@ -82,10 +99,10 @@ size_t options_parse(struct options *o, const char *text, struct text *report);
  * The environment of setuid programs is not read. */
 void options_load(void);
 
-/* Append the value of option `i` as it is written in EXGEN_CONF. */
+/* Append the value of option `i`, which is no list, as it is written in EXGEN_CONF. */
 void option_write_value(struct text *t, size_t i, uint64_t value);
 
-/* Append {"name":value,...}; flags and numbers bare, choices quoted. */
+/* Append {"name":value,...}; flags and numbers bare, choices and lists quoted. */
 void options_write_json(struct text *t, const struct options *o);
 
 uint64_t option_value(const struct options *o, size_t i);

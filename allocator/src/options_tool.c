@@ -7,11 +7,12 @@
 
 #include "options.h"
 
-static const char *const kind_names[] = {"number", "flag", "choice"};
+static const char *const kind_names[] = {"number", "flag", "choice", "list"};
 
 /* The value of row `i` as text; the buffer is the caller's. */
 static const char *value_text(char *buffer, size_t capacity, size_t i, uint64_t value) {
     struct text t = {buffer, capacity, 0};
+    buffer[0] = '\0';
     option_write_value(&t, i, value);
     return buffer;
 }
@@ -30,7 +31,7 @@ static void print_json_row(size_t i) {
     const struct option *o = &option_list[i];
     char buffer[64];
     const char *standard = value_text(buffer, sizeof buffer, i, o->standard);
-    const char *quote = o->kind == OPTION_choice ? "\"" : "";
+    const char *quote = o->kind == OPTION_choice || o->kind == OPTION_list ? "\"" : "";
     printf("  {\"name\":\"%s\",\"kind\":\"%s\",\"unit\":\"%s\",\"scale\":\"%s\",", o->name,
            kind_names[o->kind], o->unit, o->scale);
     if (o->kind == OPTION_number)
@@ -55,6 +56,8 @@ static void print_json(void) {
 static void print_allowed(const struct option *o) {
     if (o->kind == OPTION_flag)
         printf("true, false");
+    else if (o->kind == OPTION_list)
+        printf("rising sizes, 1024 among them");
     else if (o->kind == OPTION_number)
         printf("%llu to %llu", (unsigned long long)o->low, (unsigned long long)o->high);
     else

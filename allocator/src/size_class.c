@@ -9,6 +9,11 @@ struct size_classes classes;
 _Static_assert(N_CLASSES_MAX >= 8 + 3 * 8 + 5 * 16, "the finest settings must fit");
 _Static_assert(N_FINE_CLASSES_MAX >= 8 + 3 * 8, "the finest settings must fit");
 _Static_assert(FINE_MAX / 16 >= 1 << COARSE_SHIFT, "the finest coarse step must be told apart");
+_Static_assert((int)N_CLASSES_MAX >= (int)N_LISTED_MAX &&
+                   (int)N_FINE_CLASSES_MAX >= (int)N_LISTED_FINE_MAX,
+               "every list must fit");
+_Static_assert((int)FINE_MAX == (int)LISTED_FINE && (int)SMALL_LIMIT == (int)LISTED_MAX,
+               "listed sizes must be told apart");
 _Static_assert(N_CLASSES_MAX < CLASS_UNIT_RUN, "class numbers must fit a byte");
 
 static size_t larger(size_t a, size_t b) {
@@ -44,11 +49,35 @@ static struct size_class describe(size_t bytes, const struct options *o, size_t 
     return c;
 }
 
-void size_class_init(struct size_classes *c, const struct options *o, size_t superblock_units) {
-    size_t largest = smaller(o->small_max, superblock_units * UNIT_BYTES / 4);
+/* The classes of the setting `classes`, up to `largest` bytes; returns their number. */
+static size_t describe_listed(struct size_class *of, const struct options *o, size_t largest,
+                              size_t superblock_units) {
+    size_t n = 0;
+    for (; n < o->classes && o->listed[n].bytes <= largest; n++) {
+        size_t bytes = o->listed[n].bytes;
+        of[n] = describe(bytes, o, superblock_units);
+        size_t least = (bytes + UNIT_BYTES - 1) / UNIT_BYTES;
+        size_t most = larger(least, superblock_units / 4);
+        if (o->listed[n].n_units != 0)
+            of[n].n_units = (uint32_t)smaller(larger(o->listed[n].n_units, least), most);
+    }
+    return n;
+}
+
+/* The classes that follow from the rule; returns their number. */
+static size_t describe_by_rule(struct size_class *of, const struct options *o, size_t largest,
+                               size_t superblock_units) {
     size_t n = 0;
     for (size_t bytes = o->quantum; bytes <= largest; bytes = next_size(bytes, o))
-        c->of[n++] = describe(bytes, o, superblock_units);
+        of[n++] = describe(bytes, o, superblock_units);
+    return n;
+}
+
+void size_class_init(struct size_classes *c, const struct options *o, size_t superblock_units) {
+    size_t quarter = superblock_units * UNIT_BYTES / 4;
+    size_t n = o->classes != 0
+                   ? describe_listed(c->of, o, quarter, superblock_units)
+                   : describe_by_rule(c->of, o, smaller(o->small_max, quarter), superblock_units);
     c->n_classes = n;
     c->largest = c->of[n - 1].block_bytes;
 

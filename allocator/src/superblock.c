@@ -24,23 +24,56 @@ _Static_assert(offsetof(struct superblock, slab) % CACHE_LINE == 0,
                "slabs must not share cache lines");
 _Static_assert(N_UNITS_MAX <= 1 << (N_BUCKETS - 1), "a bucket for every run");
 
+/* The owner map as the slow paths know it; all state of this module but `layout`. */
+static struct {
+    uint8_t *bytes;  /* of the pieces from `first` on */
+    uintptr_t first; /* piece of the address space */
+    uintptr_t n;     /* pieces; 0 before the start */
+    unsigned shift;  /* log2(superblock_size) */
+} owners;
+
+/* A map of the whole address space, or, where address space is limited, of the
+ * pieces around it: the system maps what is asked for side by side.  With the
+ * small one, free finds every owner on its slow path. */
+static bool map_owners(unsigned shift) {
+    enum {
+        N_AROUND = 1 << 20 /* pieces: 1 TiB of superblocks of 1 MiB */
+    };
+    owners.shift = shift;
+    owners.n = (uintptr_t)1 << (ADDRESS_BITS - shift);
+    owners.bytes = os_map_sparse(owners.n);
+    if (owners.bytes != NULL) {
+        layout.owner_map = owners.bytes;
+        layout.shift = shift;
+        return true;
+    }
+    owners.bytes = os_map_sparse(N_AROUND);
+    uintptr_t here = (uintptr_t)owners.bytes >> shift;
+    owners.first = here > N_AROUND / 2 ? here - N_AROUND / 2 : 0;
+    owners.n = owners.bytes != NULL ? N_AROUND : 0;
+    return owners.bytes != NULL;
+}
+
+/* The byte of the map for an address, NULL if it has none. */
+static uint8_t *owner_byte(uintptr_t address) {
+    uintptr_t piece = (address >> owners.shift) - owners.first;
+    return piece < owners.n ? &owners.bytes[piece] : NULL;
+}
+
 bool layout_init(size_t superblock_bytes) {
-    unsigned shift = log2_floor(superblock_bytes);
-    uint8_t *map = os_map_sparse((size_t)1 << (ADDRESS_BITS - shift));
-    if (map == NULL)
+    if (!map_owners(log2_floor(superblock_bytes)))
         return false;
     link_init();
-    layout.owner_map = map;
     layout.bytes = superblock_bytes;
     layout.base_mask = ~(superblock_bytes - 1);
-    layout.shift = shift;
     layout.n_units = (uint32_t)(superblock_bytes >> UNIT_SHIFT);
     layout.slab_mask = (layout.n_units - 1) * sizeof(struct slab);
     return true;
 }
 
 uint8_t owner_of_any(uintptr_t address) {
-    return address >> ADDRESS_BITS != 0 ? OWNER_NONE : owner_at(address);
+    const uint8_t *byte = owner_byte(address);
+    return byte != NULL ? __atomic_load_n(byte, __ATOMIC_RELAXED) : OWNER_NONE;
 }
 
 /* --- sets of units --- */
@@ -116,6 +149,10 @@ struct superblock *superblock_create(void) {
     struct superblock *sb = os_map_aligned(bytes, bytes);
     if (sb == NULL)
         return NULL;
+    if (owner_byte((uintptr_t)sb) == NULL) {
+        os_unmap(sb, bytes);
+        return NULL;
+    }
     ASSERT(owner_of_any((uintptr_t)sb) == OWNER_NONE);
     if (options.huge_pages != HUGE_SYSTEM)
         os_advise_huge(sb, bytes, options.huge_pages == HUGE_ALWAYS);
@@ -138,7 +175,7 @@ void superblock_destroy(struct superblock *sb) {
 
 void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number) {
     __atomic_store_n(&sb->owner, owner, __ATOMIC_RELAXED);
-    __atomic_store_n(&layout.owner_map[(uintptr_t)sb >> layout.shift], number, __ATOMIC_RELAXED);
+    __atomic_store_n(owner_byte((uintptr_t)sb), number, __ATOMIC_RELAXED);
 }
 
 struct heap *superblock_owner(const struct superblock *sb) {

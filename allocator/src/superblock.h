@@ -118,10 +118,12 @@ struct superblock {
 
 /* Constants of this run, read on every path; written once at start. */
 struct layout {
-    uint8_t *owner_map;    /* one byte per superblock-sized piece of the address space */
-    uintptr_t base_mask;   /* takes an address to its superblock */
-    uintptr_t slab_mask;   /* (n_units - 1) * sizeof(struct slab) */
-    uint32_t shift;        /* log2(superblock_size) */
+    uint8_t *owner_map;  /* one byte per superblock-sized piece; a single 0 where there is no room
+                            for that */
+    uintptr_t base_mask; /* takes an address to its superblock */
+    uintptr_t slab_mask; /* (n_units - 1) * sizeof(struct slab) */
+    uint32_t
+        shift; /* log2(superblock_size); where there is no room, takes every address to that 0 */
     uint32_t n_units;      /* units of a superblock */
     size_t bytes;          /* superblock_size */
     uintptr_t link_secret; /* what links are encoded with, see link.h */

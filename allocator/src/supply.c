@@ -126,12 +126,30 @@ static struct slab *take_from_buckets(struct heap *heap, size_t n, bool anywhere
     return NULL;
 }
 
+/* Whether the heap may have `n` more units; near thread_max it gives back first what
+ * it can do without. */
+static bool may_grow(struct heap *heap, size_t n) {
+    size_t most = options.thread_max >> UNIT_SHIFT;
+    if (options.thread_max == 0 || heap->n_units + heap->n_dirty + n <= most)
+        return true;
+    heap_give_back(heap);
+    return heap->n_units + n <= most;
+}
+
+/* Whether another thread's superblock may come, however full it is. */
+static bool may_adopt(const struct heap *heap) {
+    return options.thread_max == 0 ||
+           heap->n_units + layout.n_units <= options.thread_max >> UNIT_SHIFT;
+}
+
 struct slab *supply_take(struct heap *heap, size_t n, bool anywhere) {
+    if (!may_grow(heap, n))
+        return NULL;
     struct slab *slab = take_from_buckets(heap, n, anywhere);
     if (slab != NULL)
         return slab;
     struct superblock *sb = pool_take();
-    if (sb == NULL && thread_adopt(heap)) {
+    if (sb == NULL && may_adopt(heap) && thread_adopt(heap)) {
         slab = take_from_buckets(heap, n, anywhere);
         if (slab != NULL)
             return slab;
@@ -164,6 +182,8 @@ void supply_give(struct heap *heap, struct slab *slab) {
 bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units) {
     struct superblock *sb = superblock_of((uintptr_t)slab);
     size_t n_old = slab->n_units;
+    if (n_units > n_old && !may_grow(heap, n_units - n_old))
+        return false;
     size_t n_dirty = sb->n_dirty;
     if (n_units > n_old && !superblock_grow_run(sb, slab, n_units - n_old))
         return false;
@@ -204,7 +224,7 @@ bool supply_is_valid(const struct heap *heap) {
     size_t n_units = 0;
     size_t n_dirty = 0;
     for (const struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next) {
-        if (superblock_owner(sb) != heap || owner_at((uintptr_t)sb) != heap->number ||
+        if (superblock_owner(sb) != heap || owner_of_any((uintptr_t)sb) != heap->number ||
             sb->bucket != bucket_of(sb) || !superblock_is_valid(sb))
             return false;
         n++;

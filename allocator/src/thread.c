@@ -41,7 +41,7 @@ static struct heap first_heap;
 static void detach(void *heap);
 
 static void print_configuration(void) {
-    char buffer[2048];
+    char buffer[4096];
     struct text t = {buffer, sizeof buffer, 0};
     text_string(&t, "exgen: configuration ");
     options_write_json(&t, &options);
@@ -98,13 +98,19 @@ static struct heap *make_heap(void) {
     return heap;
 }
 
+/* A new thread takes no heap that leaves it less than half of thread_max. */
+static bool may_inherit(const struct heap *orphan) {
+    return options.adopt != ADOPT_NEVER && orphan != NULL &&
+           (options.thread_max == 0 || orphan->n_units <= options.thread_max / 2 >> UNIT_SHIFT);
+}
+
 static struct heap *find_heap_locked(void) {
     if (!start_locked())
         return NULL;
     if (!THREADS && threads.first_heap_taken)
         fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
               NULL);
-    struct heap *heap = options.adopt != ADOPT_NEVER ? pop(&threads.orphans) : NULL;
+    struct heap *heap = may_inherit(threads.orphans) ? pop(&threads.orphans) : NULL;
     if (heap == NULL)
         heap = pop(&threads.idle);
     return heap != NULL ? heap : make_heap();

@@ -4,6 +4,7 @@
  * the numbers must stand in the stated relation.  A setting of options.def
  * without a row here fails the test.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -81,6 +82,14 @@ static uint64_t units_of_a_4_kib_slab(void) {
 static uint64_t large_blocks_after_100000(void) {
     exgen_malloc(100000);
     return stats().n_large;
+}
+
+static uint64_t usable_of_40(void) {
+    return usable(40);
+}
+
+static uint64_t units_of_a_2_kib_slab(void) {
+    return slab_with(exgen_malloc(2048))->n_units;
 }
 
 /* --- blocks --- */
@@ -275,6 +284,20 @@ static uint64_t orphans_left_when_memory_is_needed(void) {
     return stats().n_orphans;
 }
 
+/* Blocks of 1 KiB until there are no more, at most 64 MiB. */
+static uint64_t blocks_under_bound(void) {
+    uint64_t n = 0;
+    errno = 0;
+    while (n < 65536 && (blocks[n] = exgen_malloc(1024)) != NULL)
+        n++;
+    EXPECT(n == 65536 || errno == ENOMEM);
+    /* What was freed can be had again, in blocks of another size. */
+    free_many(n);
+    EXPECT(exgen_malloc(5000) != NULL);
+    EXPECT(exgen_validate_heap());
+    return n;
+}
+
 /* --- safety and reports --- */
 
 static uint64_t takes_slow_path(void) {
@@ -305,6 +328,10 @@ static const struct effect {
     {"class_steps", usable_of_513, "class_steps:1", "class_steps:8", MORE},
     {"coarse_steps", usable_of_1025, "coarse_steps:1", "coarse_steps:16", MORE},
     {"small_max", usable_of_8000, "small_max:1024", "small_max:32768", MORE},
+    {"classes", usable_of_40, "classes:16+48+1024", "classes:16+32+512+1024", LESS},
+    {"classes", usable_of_8000, "classes:1024+2048", "classes:1024+2048+8192", MORE},
+    {"classes", units_of_a_2_kib_slab, "classes:1024+2048@1+4096", "classes:1024+2048@7+4096",
+     LESS},
     {"slab_blocks", units_of_a_4_kib_slab, "slab_blocks:1", "slab_blocks:16", LESS},
     {"slab_units_max", units_of_a_4_kib_slab, "slab_blocks:256,slab_units_max:2",
      "slab_blocks:256,slab_units_max:8", LESS},
@@ -340,6 +367,8 @@ static const struct effect {
     {"remote_batch", remote_frees_arrived, "remote_batch:1", "remote_batch:100", MORE},
     {"adopt", second_thread_gets_first_heap, "adopt:never", "adopt:thread", LESS},
     {"adopt", orphans_left_when_memory_is_needed, "adopt:thread", "adopt:any", MORE},
+    {"thread_max", blocks_under_bound, "thread_max:4194304", "thread_max:8388608", LESS},
+    {"thread_max", blocks_under_bound, "thread_max:8388608", "thread_max:0", LESS},
     {"check", takes_slow_path, "check:false", "check:true", LESS},
 };
 

@@ -59,6 +59,30 @@ static void bad_entries_leave_the_others(void) {
     EXPECT(o.commit_step == 4096);
 }
 
+static void sizes_are_listed(void) {
+    static const char *const good[] = {"classes:", "classes:1024", "classes:16+1024+1088+32768",
+                                       "classes:48@2+1024@32"};
+    static const char *const bad[] = {
+        "classes:16",         "classes:16+16+1024", "classes:24+1024",    "classes:1024+1040",
+        "classes:1024+65536", "classes:1024+",      "classes:+1024",      "classes:1024@0",
+        "classes:1024@33",    "classes:1024@",      "classes:@2+1024",    "classes:16+1024@1@2",
+        "classes:0+1024",     "classes:1024 ",      "classes:2048+1024+", "classes:512+2048"};
+    struct options o;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        char json[4096];
+        struct text t = {json, sizeof json, 0};
+        char expected[128];
+        EXPECT(parse(&o, good[i]) == 0);
+        options_write_json(&t, &o);
+        snprintf(expected, sizeof expected, "\"classes\":\"%s\"", good[i] + strlen("classes:"));
+        EXPECT(strstr(json, expected) != NULL);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        EXPECT(parse(&o, bad[i]) == 1 && o.classes == 0);
+    EXPECT(strstr(lines, "exgen: EXGEN_CONF: classes:512+2048: allowed is a list of sizes") ==
+           lines);
+}
+
 static void bounds_are_part_of_the_range(void) {
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const struct option *row = &option_list[i];
@@ -104,6 +128,7 @@ int main(void) {
     good_entries_take_effect();
     bad_values_are_named();
     unknown_keys_are_named();
+    sizes_are_listed();
     bad_entries_leave_the_others();
     bounds_are_part_of_the_range();
     numbers_are_plain_decimals();
