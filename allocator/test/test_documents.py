@@ -42,7 +42,7 @@ def check_json(tool: str) -> None:
     names = [o["name"] for o in listed["options"]]
     assert len(names) == len(set(names)) > 20
     for option in listed["options"]:
-        assert option["effect"] and option["kind"] in {"number", "flag", "choice"}
+        assert option["effect"] and option["kind"] in {"number", "flag", "choice", "list"}
         if option["kind"] == "number":
             assert option["low"] <= option["default"] <= option["high"]
         if option["kind"] == "choice":
