@@ -7,6 +7,7 @@ on two days see the same.  Further programs, already built, come from a TOML fil
     name = "cfrac"
     command = ["/opt/bench/cfrac", "17545186520507317056371138836327483792789528"]
     folder = "/opt/bench"        # optional: where it runs
+    rounds = 3                   # optional: at most so many rounds
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Command:
     """Beside PATH and the allocator's."""
     folder: Path | None = None
     """Where it runs; None: anywhere."""
+    rounds: int | None = None
+    """Runs on each subject at most; None: as many as all others."""
 
 
 Make = Callable[[Path, bool], Command]
@@ -171,6 +174,11 @@ def _history(n_commits: int) -> Iterator[str]:
 
 def _perl(folder: Path, smoke: bool) -> Command:  # noqa: FBT001 - see Make
     del folder, smoke
+    return perl_command()
+
+
+def perl_command() -> Command:
+    """Return the shipped index of words, which is all hashes and strings."""
     script = configs_dir() / "workloads" / "perl-index" / "index.pl"
     return Command("perl", ("perl", str(script)), {"PERL_HASH_SEED": "0"}, script.parent)
 
@@ -230,12 +238,12 @@ def read_programs(file: Path) -> list[Command]:
 
 
 def _entry(entry: dict[str, object]) -> Command:
-    words, folder = entry["command"], entry.get("folder")
-    if not isinstance(words, list) or set(entry) - {"name", "command", "folder"}:
+    words, folder, rounds = entry["command"], entry.get("folder"), entry.get("rounds")
+    unknown = set(entry) - {"name", "command", "folder", "rounds"}
+    if not isinstance(words, list) or unknown or not isinstance(rounds, int | None):
         raise TypeError(entry)
-    return Command(
-        str(entry["name"]), tuple(map(str, words)), {}, Path(str(folder)) if folder else None
-    )
+    place = Path(str(folder)) if folder else None
+    return Command(str(entry["name"]), tuple(map(str, words)), {}, place, rounds)
 
 
 def gem5_command(folder: Path, *, smoke: bool) -> Command | None:

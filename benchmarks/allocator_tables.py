@@ -157,7 +157,7 @@ def _memory(peaks: Medians, ours: str) -> Iterator[Judgement]:
 
 def judge_cache(samples: Sequence[Record]) -> Iterator[Judgement]:
     """Yield the cache misses per thousand instructions against the best peer's."""
-    for field, name in (("l1_mpki", "L1"), ("ll_mpki", "LL")):
+    for field, name in (("l1_mpki", "L1"), ("l2_mpki", "L2")):
         for row in medians(samples, field).values():
             others = {s: e.median for s, e in row.items() if s not in OURS}
             for ours in OURS:

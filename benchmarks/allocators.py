@@ -5,7 +5,7 @@ figures are medians with 95 % intervals.  Parts:
 
     programs   single-threaded programs and the shipped single-threaded traces, replayed natively:
                CPU time, peak resident memory, faults; the geometric means
-    cache      L1 and LL misses per thousand instructions of an allocation-heavy program, by
+    cache      L1 and L2 misses per thousand instructions of an allocation-heavy program, by
                cachegrind
     threads    the workloads of `malloc-tuner bench` at 2, 4, 16, 64, 128 threads: throughput,
                percentiles of malloc, peak resident memory
@@ -18,6 +18,7 @@ figures are medians with 95 % intervals.  Parts:
     benchmarks/allocators.py --parts churn --churn-minutes 60
     benchmarks/allocators.py --programs more.toml              further programs, already built
     benchmarks/allocators.py --print                           tables of the last results
+    benchmarks/allocators.py --print --figures docs/images     and pictures of its threads part
     benchmarks/allocators.py --smoke                           tiny runs, no judgement
 
 Samples are written to ``runs/allocators`` as they come: a run that was killed goes on where it
@@ -51,6 +52,7 @@ from benchmarks.allocator_programs import (
     Command,
     gem5_command,
     make_programs,
+    perl_command,
     python_command,
     read_programs,
 )
@@ -75,6 +77,7 @@ from tuner.machine import read_machine
 from tuner.measure.driver import BenchDriver
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import ProgramRunner, Surroundings, padded
+from tuner.report.bench_figures import write_bench_figures
 from tuner.resources import configs_dir, native_file
 
 RESULTS: Final = ROOT / "benchmarks" / "results" / "allocators.json"
@@ -127,6 +130,10 @@ def main() -> int:
         sys.exit(f"allocators.py: {error}")
     except FileNotFoundError as error:
         sys.exit(f"allocators.py: {error.filename}: no results yet; run without --print")
+    if options.figures and "threads" in kept["parts"]:
+        comparison = threads_comparison(kept["parts"]["threads"])
+        for path in write_bench_figures(comparison, options.figures):
+            print(f"drawn: {path}", file=sys.stderr)
     return _print(kept, is_judged=not options.smoke)
 
 
@@ -143,6 +150,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--churn-minutes", type=float, default=0.2)
     parser.add_argument("--fresh", action="store_true", help="drop samples of a killed run")
     parser.add_argument("--output", type=Path, help="where the results go")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw the threads part")
     parser.add_argument("--print", action="store_true", help="print the last results only")
     parser.add_argument("--smoke", action="store_true", help="a quick look that it still runs")
     options = parser.parse_args(arguments)
@@ -269,6 +277,8 @@ def _rounds(
     environments = padded([{**subject.environment} for subject in subjects])
     n_rounds = 1 if part == "cache" else session.rounds
     for number, command in itertools.product(range(n_rounds), commands):
+        if command.rounds is not None and number >= command.rounds:
+            continue
         order = list(zip(subjects, environments, strict=True))
         random.Random(f"{number} {command.name}").shuffle(order)
         for subject, environment in order:
@@ -361,6 +371,8 @@ def _replay(command: Command, subject: Subject) -> dict[str, Any]:
 # Cache misses
 
 
+_CACHES: Final = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
+"""Size, ways, bytes a line: the first two levels of a common processor, on every machine alike."""
 _EVENTS: Final = re.compile(r"^events: (.*)$", re.MULTILINE)
 _SUMMARY: Final = re.compile(r"^summary: (.*)$", re.MULTILINE)
 
@@ -369,8 +381,10 @@ def _cache(session: Session) -> dict[str, Any] | None:
     if shutil.which("valgrind") is None:
         print("allocators.py: cache left out: valgrind is not installed", file=sys.stderr)
         return None
-    command = python_command(session.inputs, 200 if session.smoke else 5000)
-    return {"samples": _rounds("cache", [command], session.subjects, session, _run_cachegrind)}
+    commands = [python_command(session.inputs, 200 if session.smoke else 5000)]
+    if not session.smoke:
+        commands.append(perl_command())
+    return {"samples": _rounds("cache", commands, session.subjects, session, _run_cachegrind)}
 
 
 def _run_cachegrind(
@@ -379,7 +393,7 @@ def _run_cachegrind(
     del subject
     with tempfile.TemporaryDirectory(prefix="allocators-") as folder:
         result = Path(folder) / "cachegrind"
-        words = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--quiet"]
+        words = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", *_CACHES, "--quiet"]
         words += [f"--cachegrind-out-file={result}", *command.words]
         variables = {**tool_environment(os.environ), **command.variables, **environment}
         ended = Processes().run(words, environment=variables, timeout_s=_CACHE_LIMIT_S)
@@ -396,7 +410,8 @@ def misses(text: str) -> dict[str, float]:
         text: with the lines "events:" and "summary:".
 
     Returns:
-        instructions; l1_mpki, l1_data_mpki and ll_mpki, misses per thousand instructions.
+        instructions; l1_misses and l2_misses; l1_mpki, l1_data_mpki and l2_mpki, which are
+        misses per thousand instructions.
 
     Raises:
         ValueError: it is no such file.
@@ -408,11 +423,15 @@ def misses(text: str) -> dict[str, float]:
     counts = dict(zip(names[1].split(), map(int, numbers[1].split()), strict=True))
     per = 1000 / counts["Ir"]
     data = counts["D1mr"] + counts["D1mw"]
+    first = counts["I1mr"] + data
+    second = counts["ILmr"] + counts["DLmr"] + counts["DLmw"]
     return {
         "instructions": counts["Ir"],
-        "l1_mpki": (counts["I1mr"] + data) * per,
+        "l1_misses": first,
+        "l2_misses": second,
+        "l1_mpki": first * per,
         "l1_data_mpki": data * per,
-        "ll_mpki": (counts["ILmr"] + counts["DLmr"] + counts["DLmw"]) * per,
+        "l2_mpki": second * per,
     }
 
 
@@ -470,7 +489,9 @@ _COLUMNS: Final = {
     "cache": (
         ("L1 misses per thousand instructions", "l1_mpki", 1.0, 2),
         ("L1 data misses per thousand instructions", "l1_data_mpki", 1.0, 2),
-        ("LL misses per thousand instructions", "ll_mpki", 1.0, 3),
+        ("L2 misses per thousand instructions", "l2_mpki", 1.0, 3),
+        ("L1 misses, thousands", "l1_misses", 1000.0, 0),
+        ("L2 misses, thousands", "l2_misses", 1000.0, 1),
         ("instructions, millions", "instructions", 1e6, 1),
     ),
     "gem5": (

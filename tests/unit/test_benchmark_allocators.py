@@ -147,9 +147,11 @@ def test_misses_are_per_thousand_instructions() -> None:
 
     assert misses(text) == {
         "instructions": 2000,
+        "l1_misses": 12,
+        "l2_misses": 4,
         "l1_mpki": 6.0,
         "l1_data_mpki": 5.0,
-        "ll_mpki": 2.0,
+        "l2_mpki": 2.0,
     }
 
 
