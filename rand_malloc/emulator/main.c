@@ -78,7 +78,7 @@ static int replay(const struct options *options) {
     int code = check_preload_path(options);
     if (code != EXIT_OK)
         return code;
-    code = workload_load(options->trace, &workload);
+    code = workload_load(options->trace, options->seed, &workload);
     if (code == EXIT_OK)
         code = measure(options, &workload, &memory, &heap);
     if (memory.outcome != NULL)

@@ -12,8 +12,9 @@
 #include <string.h>
 
 static const char HELP[] =
-    "Usage: rand_malloc [options] TRACE\n"
-    "Replays a recorded allocation trace and prints one JSON object about it.\n\n"
+    "Usage: rand_malloc [options] TRACE|PROFILE\n"
+    "Replays a recorded allocation trace, or what it generates from a profile, and prints one JSON "
+    "object about it.\n\n"
     "  --preload PATH        allocator library for the replayer (default: libc's malloc)\n"
     "  --env NAME=VALUE      variable for the replayer, whose environment is else empty; "
     "repeatable\n"
@@ -24,7 +25,8 @@ static const char HELP[] =
     "  --cpus N              processors the allocator sees (default: those online)\n"
     "  --thp keep|never      transparent huge pages (default never)\n"
     "  --touch all|ends|none what is written of each block (default all pages)\n"
-    "  --seed N              seed of the block contents (default 1)\n"
+    "  --seed N              seed of the block contents and of what a profile generates (default "
+    "1)\n"
     "  --curve-points N      points of the heap curve, 0 to 100000 (default 200)\n"
     "  --timeout SECONDS     limit for each child process (default 600, 0 = none)\n"
     "  --instruments         print which instruments work here, as JSON\n"

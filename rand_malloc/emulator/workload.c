@@ -9,6 +9,7 @@
 #include "message.h"
 #include "options.h"
 #include "schedule.h"
+#include "source.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -231,16 +232,16 @@ int workload_from_events(const struct trace_event *events, const struct trace_in
 }
 
 /* Reads all events into an array of info->n_events. */
-static int read_events(struct trace_reader *reader, const char *path, struct trace_info *info,
+static int read_events(struct source *source, const char *path, struct trace_info *info,
                        struct trace_event *events) {
     uint64_t done = 0;
     while (done < info->n_events) {
         size_t got = 0;
-        int status = trace_read(reader, events + done, (size_t)(info->n_events - done), &got);
+        int status = source_read(source, events + done, (size_t)(info->n_events - done), &got);
         if (status == TRACE_END)
             break;
         if (status != TRACE_OK)
-            return complain_as_is(EXIT_TRACE, trace_message(reader));
+            return complain_as_is(EXIT_TRACE, source_message(source));
         for (size_t i = 0; i < got; i++)
             if (events[done + i].size >= OP_SIZE_LIMIT)
                 return complain(EXIT_TRACE, path, "event %" PRIu64 " asks for %" PRIu64 " bytes",
@@ -251,22 +252,22 @@ static int read_events(struct trace_reader *reader, const char *path, struct tra
     return 0;
 }
 
-int workload_load(const char *path, struct workload *workload) {
-    struct trace_reader *reader = NULL;
+int workload_load(const char *path, uint64_t seed, struct workload *workload) {
+    struct source *source = NULL;
     char message[512] = "";
     *workload = (struct workload){.plan_fd = -1};
-    if (trace_open(path, &reader, message, sizeof message) != TRACE_OK)
+    if (source_open(path, seed, &source, message, sizeof message) != TRACE_OK)
         return complain_as_is(EXIT_TRACE, message);
     struct trace_info info;
-    trace_get_info(reader, &info);
+    source_get_info(source, &info);
     struct trace_event *events = large_alloc(info.n_events + 1, sizeof *events);
     if (events == NULL) {
-        trace_close(reader);
+        source_close(source);
         return complain(EXIT_TRACE, path, "not enough memory for %" PRIu64 " events",
                         info.n_events);
     }
-    int code = read_events(reader, path, &info, events);
-    trace_close(reader);
+    int code = read_events(source, path, &info, events);
+    source_close(source);
     if (code == 0)
         code = workload_from_events(events, &info, workload);
     free(events);

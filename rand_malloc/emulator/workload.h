@@ -1,4 +1,5 @@
-/* workload.h - a trace, decoded: the plan for the replayer and what the supervisor keeps. */
+/* workload.h - a trace or profile, decoded: the plan for the replayer and what the supervisor
+ * keeps. */
 #ifndef RAND_MALLOC_WORKLOAD_H
 #define RAND_MALLOC_WORKLOAD_H
 
@@ -20,8 +21,9 @@ struct workload {
     double mean_live_bytes; /* weighted by trace time */
 };
 
-/* Decodes the trace at path; 0, or an exit code of options.h with a message on stderr. */
-int workload_load(const char *path, struct workload *workload);
+/* Decodes the trace at path, or generates from the profile there with the seed; 0, or an exit
+ * code of options.h with a message on stderr. */
+int workload_load(const char *path, uint64_t seed, struct workload *workload);
 
 /* The same from events in memory (n_events of info); used for calibration and tests. */
 int workload_from_events(const struct trace_event *events, const struct trace_info *info,

@@ -79,7 +79,8 @@ def register(app: typer.Typer) -> None:
 def emulate(
     *,
     trace: Annotated[
-        Path, typer.Argument(metavar="TRACE", help="Trace made by `malloc-tuner record`.")
+        Path,
+        typer.Argument(metavar="TRACE", help="Trace made by `record`, or profile made by `fit`."),
     ],
     allocator: Annotated[
         str,

@@ -44,6 +44,9 @@ Events = npt.NDArray[np.void]
 DEFAULT_BATCH: Final = 1 << 18
 """Events per batch: 8 MiB, large enough that Python's share of the time vanishes."""
 
+DEFAULT_SEED: Final = 1
+"""Seed of what is generated from a profile; rand_malloc's default too."""
+
 _MESSAGE_BYTES = 1024
 
 
@@ -134,12 +137,12 @@ def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(native_file("libmalloctrace.so")))
     pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
     signatures: dict[str, tuple[Any, list[Any]]] = {
-        "trace_open": (ctypes.c_int, [text, pointer, text, size]),
-        "trace_get_info": (None, [pointer, pointer]),
-        "trace_metadata": (text, [pointer]),
-        "trace_read": (ctypes.c_int, [pointer, pointer, size, pointer]),
-        "trace_message": (text, [pointer]),
-        "trace_close": (None, [pointer]),
+        "source_open": (ctypes.c_int, [text, ctypes.c_uint64, pointer, text, size]),
+        "source_get_info": (None, [pointer, pointer]),
+        "source_metadata": (text, [pointer]),
+        "source_read": (ctypes.c_int, [pointer, pointer, size, pointer]),
+        "source_message": (text, [pointer]),
+        "source_close": (None, [pointer]),
         "trace_create": (ctypes.c_int, [text, text, ctypes.c_uint32, pointer, text, size]),
         "trace_write": (ctypes.c_int, [pointer, pointer, size]),
         "trace_writer_message": (text, [pointer]),
@@ -161,6 +164,8 @@ def _text(raw: bytes | None) -> str:
 class Trace:
     """An open trace: totals, metadata and, once, its events in order.
 
+    A workload profile opens like a trace: its events are generated.
+
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "tiny.trace"
@@ -170,8 +175,12 @@ class Trace:
         (1, ['true'])
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open the trace at `path`.
+    def __init__(self, path: str | os.PathLike[str], seed: int = DEFAULT_SEED) -> None:
+        """Open the trace at `path`, or generate one from the profile there.
+
+        Args:
+            path: a trace or a profile.
+            seed: of what is generated, 0..2**64-1; a trace has no use for it.
 
         Raises:
             TraceError: the file cannot be read, is no trace, is damaged, or was
@@ -180,8 +189,8 @@ class Trace:
         self.path = Path(path)
         self._reader = ctypes.c_void_p()
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        status = _library().trace_open(
-            os.fsencode(path), ctypes.byref(self._reader), message, _MESSAGE_BYTES
+        status = _library().source_open(
+            os.fsencode(path), seed, ctypes.byref(self._reader), message, _MESSAGE_BYTES
         )
         if status != _Status.OK:
             raise TraceError(_text(message.value))
@@ -194,13 +203,13 @@ class Trace:
 
     def _read_totals(self) -> TraceTotals:
         info = _Info()
-        _library().trace_get_info(self._reader, ctypes.byref(info))
+        _library().source_get_info(self._reader, ctypes.byref(info))
         names = [name for name, *_ in _Info._fields_ if name not in ("is_complete", "reserved")]
         values = {name: getattr(info, name) for name in names}
         return TraceTotals(**values, is_complete=bool(info.is_complete))
 
     def _read_metadata(self) -> Mapping[str, Any]:
-        text = _library().trace_metadata(self._reader)
+        text = _library().source_metadata(self._reader)
         try:
             metadata = json.loads(text.decode("utf-8"))
         except ValueError as error:
@@ -222,13 +231,13 @@ class Trace:
         n_read = ctypes.c_size_t()
         while True:
             events = np.empty(batch_events, EVENT)
-            status = _library().trace_read(
+            status = _library().source_read(
                 self._reader, events.ctypes.data, batch_events, ctypes.byref(n_read)
             )
             if status == _Status.END:
                 return
             if status != _Status.OK:
-                raise TraceError(_text(_library().trace_message(self._reader)))
+                raise TraceError(_text(_library().source_message(self._reader)))
             yield events[: n_read.value]
 
     def read_all(self) -> Events:
@@ -242,7 +251,7 @@ class Trace:
     def close(self) -> None:
         """Give the reader's memory back; the trace cannot be read any more."""
         if self._reader.value is not None:
-            _library().trace_close(self._reader)
+            _library().source_close(self._reader)
             self._reader = ctypes.c_void_p()
 
     def __enter__(self) -> Self:

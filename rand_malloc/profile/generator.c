@@ -1,0 +1,365 @@
+/* generator.c - see generator.h. */
+#include "generator.h"
+
+#include "memory.h"
+#include "pending.h"
+#include "random.h"
+
+enum {
+    INITIAL_SLOTS = 4096,
+    RANK_BITS = 16,
+    WINDOW_BITS = 16
+};
+
+#define RANK_MAX ((UINT64_C(1) << RANK_BITS) - 1)
+#define NO_SLOT  UINT32_MAX
+
+/* A slot: the life in it, or a link in the list of those its thread freed. */
+struct slot {
+    uint64_t birth_tick; /* allocations up to its own */
+    uint32_t kind;
+    uint32_t next_code;
+    uint32_t step; /* the next one, counted within the kind */
+    uint32_t birth_window;
+    uint32_t next_free;
+    uint8_t is_fixed; /* its codes are exact */
+};
+
+struct generator {
+    const struct profile *profile;
+    uint64_t random;
+    struct pending pending;
+    struct slot *slots;
+    size_t slot_capacity;
+    uint32_t n_slots;
+    uint8_t *is_running;  /* [n_threads] */
+    uint32_t *free_slots; /* [n_threads] first of the list, or NO_SLOT */
+    uint32_t *dealt;      /* lives of this window in random order */
+    uint32_t n_dealt, next_dealt;
+    size_t dealt_capacity;
+    uint32_t next_fixed;        /* of this window */
+    uint32_t next_thread_event; /* of this window */
+    uint32_t window;            /* n_windows: only what is left to free */
+    uint32_t window_events;     /* emitted in this window */
+    uint64_t tick;
+    uint64_t time_ns;
+    int status; /* TRACE_OK, or how it ended */
+};
+
+/* ---- time ---- */
+
+/* Spreads the events of a window evenly over its time, in the quanta of trace files. */
+static uint64_t time_now(struct generator *generator) {
+    const struct profile *profile = generator->profile;
+    const struct profile_window *window = &profile->windows[generator->window];
+    uint64_t end_ns =
+        generator->window + 1 < profile->n_windows ? window[1].time_ns : profile->duration_ns;
+    uint64_t time_ns = end_ns;
+    if (generator->window < profile->n_windows && generator->window_events < window->n_events)
+        time_ns = window->time_ns + (uint64_t)((double)(end_ns - window->time_ns) *
+                                               generator->window_events / window->n_events);
+    time_ns -= time_ns % TRACE_TIME_QUANTUM_NS;
+    if (time_ns > generator->time_ns)
+        generator->time_ns = time_ns;
+    return generator->time_ns;
+}
+
+/* ---- due moments ---- */
+
+/* Ordered by tick, then window, then rank.  Ticks stay below 2^32: a later one would lie
+ * behind the end. */
+static uint64_t due_key(uint64_t tick, uint32_t window, uint64_t rank) {
+    if (tick > UINT32_MAX)
+        tick = UINT32_MAX;
+    return tick << (WINDOW_BITS + RANK_BITS) | (uint64_t)window << RANK_BITS | rank;
+}
+
+static uint64_t key_tick(uint64_t key) {
+    return key >> (WINDOW_BITS + RANK_BITS);
+}
+
+static uint32_t key_window(uint64_t key) {
+    return (uint32_t)(key >> RANK_BITS) & ((1u << WINDOW_BITS) - 1);
+}
+
+/* The last window that begins at or before the tick. */
+static uint32_t window_of(const struct profile *profile, uint64_t tick) {
+    uint32_t low = 0;
+    uint32_t high = profile->n_windows;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (profile->windows[middle].tick <= tick)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Rank of a life among those that end together, youngest or oldest first. */
+static uint64_t draw_rank(struct generator *generator, uint64_t age, uint32_t lifo_permille) {
+    age &= RANK_MAX / 2;
+    return random_below(&generator->random, 1000) < lifo_permille ? age : RANK_MAX - age;
+}
+
+/* Elapsed allocations: exact for fixed lives, else drawn from the bin. */
+static uint64_t due_after(struct generator *generator, const struct slot *slot, int32_t code) {
+    const struct profile_window *window = &generator->profile->windows[generator->window];
+    uint64_t elapsed = (uint64_t)code;
+    uint64_t width;
+    if (!slot->is_fixed) {
+        elapsed = profile_bin(generator->profile, (uint32_t)-code, &width);
+        elapsed += width > 1 ? random_below(&generator->random, width) : 0;
+    }
+    uint64_t due = generator->tick + elapsed;
+    return due_key(due, 0, draw_rank(generator, due - slot->birth_tick, window->lifo_permille));
+}
+
+/* A part of a window that is counted from the birth. */
+static uint64_t due_within(struct generator *generator, const struct slot *slot, int32_t code) {
+    const struct profile *profile = generator->profile;
+    uint64_t parts = profile->parts;
+    uint64_t at = slot->birth_window + (uint64_t)(code - 1) / parts;
+    uint64_t part = (uint64_t)(code - 1) % parts;
+    if (at >= profile->n_windows)
+        return due_key(UINT32_MAX, PROFILE_MAX_WINDOWS, 0);
+    const struct profile_window *window = &profile->windows[at];
+    uint64_t ticks = window[1].tick - window->tick;
+    /* Position in 2^-20 of the window; its lowest bits order a window without ticks. */
+    uint64_t position = ((part << 20) + random_below(&generator->random, 1 << 20)) / parts;
+    if (ticks == 0)
+        return due_key(window->tick, (uint32_t)at, position >> (20 - RANK_BITS));
+    uint64_t moment = ticks * position;
+    return due_key(window->tick + (moment >> 20), (uint32_t)at,
+                   (moment & ((1 << 20) - 1)) >> (20 - RANK_BITS));
+}
+
+/* Moves a step into the life of its thread. */
+static uint64_t keep_alive(const struct generator *generator, uint64_t key, uint32_t thread) {
+    const struct profile *profile = generator->profile;
+    if (thread == 0)
+        return key;
+    uint32_t at = key_window(key) > 0 ? key_window(key) : window_of(profile, key_tick(key));
+    const struct profile_span *span = profile_span_at(profile, thread, at);
+    if (span != NULL && at < span->end)
+        return key_window(key) >= span->begin ? key
+                                              : due_key(key_tick(key), span->begin, key & RANK_MAX);
+    if (span != NULL && span->end > generator->window)
+        return due_key(profile->windows[span->end].tick, span->end - 1, RANK_MAX);
+    const struct profile_span *last = &profile->spans[profile->first_span[thread + 1]];
+    span = span == NULL ? &profile->spans[profile->first_span[thread]] : span + 1;
+    for (; span < last; span++)
+        if (span->begin < span->end)
+            return due_key(profile->windows[span->begin].tick, span->begin, 0);
+    return key; /* thread 0 will do it */
+}
+
+/* Puts the next step of the life in the slot into the queue, if there is one. */
+static int schedule_step(struct generator *generator, uint32_t number) {
+    const struct profile *profile = generator->profile;
+    struct slot *slot = &generator->slots[number];
+    const struct profile_kind *kind = &profile->kinds[slot->kind];
+    if (slot->step == kind->n_steps)
+        return 1;
+    int32_t code = profile->codes[slot->next_code++];
+    uint64_t key = slot->is_fixed || code <= 0 ? due_after(generator, slot, code)
+                                               : due_within(generator, slot, code);
+    uint32_t thread = profile->steps[kind->first_step + slot->step].thread;
+    return pending_push(&generator->pending, keep_alive(generator, key, thread), number);
+}
+
+/* ---- events ---- */
+
+static int grow_slots(struct generator *generator) {
+    size_t capacity = generator->slot_capacity > 0 ? 2 * generator->slot_capacity : INITIAL_SLOTS;
+    struct slot *slots = memory_grow(generator->slots, generator->slot_capacity * sizeof *slots,
+                                     capacity * sizeof *slots);
+    if (slots == NULL)
+        return 0;
+    generator->slots = slots;
+    generator->slot_capacity = capacity;
+    return 1;
+}
+
+/* A slot the thread may allocate into, or NO_SLOT when memory is short. */
+static uint32_t take_slot(struct generator *generator, uint32_t thread) {
+    uint32_t slot = generator->free_slots[thread];
+    if (slot != NO_SLOT) {
+        generator->free_slots[thread] = generator->slots[slot].next_free;
+        return slot;
+    }
+    if (generator->n_slots >= TRACE_MAX_SLOTS ||
+        (generator->n_slots == generator->slot_capacity && !grow_slots(generator)))
+        return NO_SLOT;
+    return generator->n_slots++;
+}
+
+static int emit_birth(struct generator *generator, uint32_t kind_number, uint32_t first_code,
+                      int is_fixed, struct trace_event *event) {
+    const struct profile_kind *kind = &generator->profile->kinds[kind_number];
+    uint32_t slot = take_slot(generator, kind->thread);
+    if (slot == NO_SLOT)
+        return TRACE_ERROR_MEMORY;
+    static const uint8_t APIS[] = {TRACE_API_MALLOC, TRACE_API_CALLOC, TRACE_API_POSIX_MEMALIGN};
+    *event = (struct trace_event){.op = kind->op,
+                                  .api = APIS[kind->op],
+                                  .size = kind->size,
+                                  .align_log2 = kind->align_log2,
+                                  .thread = kind->thread,
+                                  .slot = slot};
+    generator->tick++;
+    generator->slots[slot] = (struct slot){.birth_tick = generator->tick,
+                                           .kind = kind_number,
+                                           .next_code = first_code,
+                                           .birth_window = generator->window,
+                                           .next_free = NO_SLOT,
+                                           .is_fixed = (uint8_t)is_fixed};
+    return schedule_step(generator, slot) ? TRACE_OK : TRACE_ERROR_MEMORY;
+}
+
+/* The place of the window is a fixed life's, or the next one's that was dealt. */
+static int emit_allocation(struct generator *generator, struct trace_event *event) {
+    const struct profile *profile = generator->profile;
+    const struct profile_window *window = &profile->windows[generator->window];
+    const struct profile_fixed *fixed =
+        &profile->fixed[window->first_fixed + generator->next_fixed];
+    if (generator->next_fixed < window->n_fixed &&
+        fixed->offset == generator->tick - window->tick) {
+        generator->next_fixed++;
+        return emit_birth(generator, fixed->kind, fixed->first_code, 1, event);
+    }
+    const struct profile_life *life = &profile->lives[generator->dealt[generator->next_dealt++]];
+    return emit_birth(generator, life->kind, life->first_code, 0, event);
+}
+
+static int emit_step(struct generator *generator, struct trace_event *event) {
+    const struct profile *profile = generator->profile;
+    uint32_t number = pending_pop(&generator->pending);
+    struct slot *slot = &generator->slots[number];
+    const struct profile_kind *kind = &profile->kinds[slot->kind];
+    const struct profile_step *step = &profile->steps[kind->first_step + slot->step++];
+    uint32_t thread = generator->is_running[step->thread] ? step->thread : 0;
+    *event = (struct trace_event){.op = step->is_free ? TRACE_FREE : TRACE_REALLOC,
+                                  .api = step->is_free ? TRACE_API_FREE : TRACE_API_REALLOC,
+                                  .size = step->size,
+                                  .thread = thread,
+                                  .slot = number};
+    if (!step->is_free)
+        return schedule_step(generator, number) ? TRACE_OK : TRACE_ERROR_MEMORY;
+    slot->next_free = generator->free_slots[thread];
+    generator->free_slots[thread] = number;
+    return TRACE_OK;
+}
+
+static int emit_thread_event(struct generator *generator, struct trace_event *event) {
+    const struct profile *profile = generator->profile;
+    const struct profile_thread_event *thread_event =
+        &profile->thread_events[profile->windows[generator->window].first_thread_event +
+                                generator->next_thread_event++];
+    generator->is_running[thread_event->thread] = thread_event->op == TRACE_THREAD_START;
+    *event = (struct trace_event){
+        .op = thread_event->op, .api = TRACE_API_THREAD, .thread = thread_event->thread};
+    return TRACE_OK;
+}
+
+/* ---- windows ---- */
+
+static int grow_dealt(struct generator *generator, size_t n) {
+    if (n <= generator->dealt_capacity)
+        return 1;
+    memory_unmap(generator->dealt, generator->dealt_capacity * sizeof *generator->dealt);
+    generator->dealt = memory_map(n * sizeof *generator->dealt);
+    generator->dealt_capacity = generator->dealt != NULL ? n : 0;
+    return generator->dealt != NULL;
+}
+
+/* Shuffles the lives of the window (Fisher and Yates, as Durstenfeld wrote it). */
+static int enter_window(struct generator *generator) {
+    const struct profile_window *window = &generator->profile->windows[generator->window];
+    generator->next_fixed = generator->next_thread_event = 0;
+    generator->window_events = generator->next_dealt = generator->n_dealt = 0;
+    if (window->n_allocations == 0)
+        return 1;
+    if (!grow_dealt(generator, window->n_allocations))
+        return 0;
+    for (uint32_t i = 0; i < window->n_lives; i++)
+        for (uint32_t k = 0; k < generator->profile->lives[window->first_life + i].count; k++)
+            generator->dealt[generator->n_dealt++] = window->first_life + i;
+    for (uint32_t i = generator->n_dealt; i > 1; i--) {
+        uint64_t other = random_below(&generator->random, i);
+        uint32_t held = generator->dealt[i - 1];
+        generator->dealt[i - 1] = generator->dealt[other];
+        generator->dealt[other] = held;
+    }
+    return 1;
+}
+
+static int is_step_due(const struct generator *generator) {
+    if (generator->pending.n == 0)
+        return 0;
+    if (generator->window == generator->profile->n_windows)
+        return 1;
+    uint64_t key = generator->pending.entries[0].key;
+    return key_tick(key) <= generator->tick && key_window(key) <= generator->window;
+}
+
+static int emit(struct generator *generator, struct trace_event *event) {
+    for (;;) {
+        const struct profile *profile = generator->profile;
+        const struct profile_window *window = &profile->windows[generator->window];
+        if (generator->next_thread_event < window->n_thread_events)
+            return emit_thread_event(generator, event);
+        if (is_step_due(generator))
+            return emit_step(generator, event);
+        if (generator->tick - window->tick < window->n_allocations)
+            return emit_allocation(generator, event);
+        if (generator->window == profile->n_windows)
+            return TRACE_END;
+        generator->window++;
+        if (!enter_window(generator))
+            return TRACE_ERROR_MEMORY;
+    }
+}
+
+int generator_next(struct generator *generator, struct trace_event *event) {
+    if (generator->status != TRACE_OK)
+        return generator->status;
+    generator->status = emit(generator, event);
+    if (generator->status == TRACE_OK) {
+        event->time_ns = time_now(generator);
+        generator->window_events++;
+    }
+    return generator->status;
+}
+
+/* ---- opening ---- */
+
+struct generator *generator_open(const struct profile *profile, uint64_t seed) {
+    struct generator *generator = memory_map(sizeof *generator);
+    if (generator == NULL)
+        return NULL;
+    generator->profile = profile;
+    generator->random = seed;
+    generator->is_running = memory_map(profile->n_threads);
+    generator->free_slots = memory_map(profile->n_threads * sizeof(uint32_t));
+    if (generator->is_running == NULL || generator->free_slots == NULL ||
+        !enter_window(generator)) {
+        generator_close(generator);
+        return NULL;
+    }
+    generator->is_running[0] = 1;
+    for (uint32_t i = 0; i < profile->n_threads; i++)
+        generator->free_slots[i] = NO_SLOT;
+    return generator;
+}
+
+void generator_close(struct generator *generator) {
+    if (generator == NULL)
+        return;
+    pending_release(&generator->pending);
+    memory_unmap(generator->slots, generator->slot_capacity * sizeof *generator->slots);
+    memory_unmap(generator->dealt, generator->dealt_capacity * sizeof *generator->dealt);
+    memory_unmap(generator->is_running, generator->profile->n_threads);
+    memory_unmap(generator->free_slots, generator->profile->n_threads * sizeof(uint32_t));
+    memory_unmap(generator, sizeof *generator);
+}

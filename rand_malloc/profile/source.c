@@ -1,0 +1,198 @@
+/* source.c - see source.h.  A file whose first byte that is no blank is `{` is a profile. */
+#include "source.h"
+
+#include "generator.h"
+#include "ledger.h"
+#include "memory.h"
+#include "profile.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct source {
+    struct trace_reader *reader; /* of a trace; NULL for a profile, which the rest is for */
+    struct profile profile;
+    struct generator *generator;
+    struct ledger ledger;
+    struct trace_info info;
+    uint64_t seed;
+    int status; /* TRACE_OK, or what ended reading */
+    char path[200];
+    char message[512]; /* path and what parse says fit */
+};
+
+static int fail(struct source *source, int status, const char *why) {
+    snprintf(source->message, sizeof source->message, "%s: %s", source->path, why);
+    source->status = status;
+    return status;
+}
+
+/* ---- profiles ---- */
+
+static int rewind_profile(struct source *source) {
+    generator_close(source->generator);
+    ledger_close(&source->ledger);
+    source->generator = generator_open(&source->profile, source->seed);
+    if (source->generator == NULL || !ledger_open(&source->ledger))
+        return fail(source, TRACE_ERROR_MEMORY, "no memory to generate from the profile");
+    source->status = TRACE_OK;
+    return TRACE_OK;
+}
+
+/* The next event, checked like one of a trace. */
+static int next_event(struct source *source, struct trace_event *event) {
+    int status = generator_next(source->generator, event);
+    if (status == TRACE_ERROR_MEMORY)
+        return fail(source, status, "no memory for the lives in progress");
+    if (status != TRACE_OK)
+        return source->status = status;
+    const char *why = ledger_apply(&source->ledger, event);
+    return why == NULL ? TRACE_OK : fail(source, TRACE_ERROR_FORMAT, why);
+}
+
+static int count_events(struct source *source) {
+    struct trace_event event;
+    const struct ledger *ledger = &source->ledger;
+    int status;
+    do
+        status = next_event(source, &event);
+    while (status == TRACE_OK);
+    if (status != TRACE_END)
+        return status;
+    source->info = (struct trace_info){
+        .version = PROFILE_VERSION,
+        .n_threads = ledger->n_threads,
+        .n_slots = ledger->n_slots,
+        .page_bytes = source->profile.page_bytes,
+        .n_events = ledger->n_events,
+        .duration_ns = ledger->time_ns,
+        .peak_live_bytes = ledger->peak_live_bytes,
+        .peak_live_blocks = ledger->peak_live_blocks,
+        .is_complete = 1,
+    };
+    return rewind_profile(source);
+}
+
+static int parse_text(struct source *source, const char *text, size_t n_bytes) {
+    char why[256];
+    int status = profile_parse(text, n_bytes, &source->profile, why, sizeof why);
+    if (status != TRACE_OK)
+        return fail(source, status, why);
+    if (rewind_profile(source) != TRACE_OK)
+        return source->status;
+    return count_events(source);
+}
+
+static int read_whole(int fd, char *text, size_t n_bytes) {
+    for (size_t done = 0; done < n_bytes;) {
+        ssize_t n = pread(fd, text + done, n_bytes - done, (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return 0;
+        done += (size_t)n;
+    }
+    return 1;
+}
+
+static int open_profile(struct source *source, int fd, size_t n_bytes) {
+    if (n_bytes > PROFILE_MAX_BYTES)
+        return fail(source, TRACE_ERROR_FORMAT, "a profile of more than 256 MiB");
+    char *text = memory_map(n_bytes);
+    if (text == NULL)
+        return fail(source, TRACE_ERROR_MEMORY, "no memory for the profile");
+    int status = read_whole(fd, text, n_bytes)
+                     ? parse_text(source, text, n_bytes)
+                     : fail(source, TRACE_ERROR_OPEN, "cannot read the profile");
+    memory_unmap(text, n_bytes);
+    return status;
+}
+
+/* ---- either ---- */
+
+/* Size of the file if it looks like a profile, else 0. */
+static size_t profile_bytes(int fd) {
+    struct stat status;
+    char start[256];
+    if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+        return 0;
+    ssize_t n = pread(fd, start, sizeof start, 0);
+    for (ssize_t i = 0; i < n; i++)
+        if (!isspace((unsigned char)start[i]))
+            return start[i] == '{' ? (size_t)status.st_size : 0;
+    return 0;
+}
+
+int source_open(const char *path, uint64_t seed, struct source **source, char *message,
+                size_t message_bytes) {
+    *source = NULL;
+    struct source *new_source = memory_map(sizeof *new_source);
+    if (new_source == NULL) {
+        snprintf(message, message_bytes, "%s: no memory for the reader", path);
+        return TRACE_ERROR_MEMORY;
+    }
+    new_source->seed = seed;
+    snprintf(new_source->path, sizeof new_source->path, "%s", path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n_bytes = profile_bytes(fd);
+    int status;
+    if (n_bytes > 0) {
+        status = open_profile(new_source, fd, n_bytes);
+        snprintf(message, message_bytes, "%s", new_source->message);
+    } else {
+        status = trace_open(path, &new_source->reader, message, message_bytes);
+    }
+    if (fd >= 0)
+        close(fd);
+    if (status != TRACE_OK) {
+        source_close(new_source);
+        return status;
+    }
+    *source = new_source;
+    return TRACE_OK;
+}
+
+int source_is_profile(const struct source *source) {
+    return source->reader == NULL;
+}
+
+void source_get_info(const struct source *source, struct trace_info *info) {
+    if (source->reader != NULL)
+        trace_get_info(source->reader, info);
+    else
+        *info = source->info;
+}
+
+const char *source_metadata(const struct source *source) {
+    return source->reader != NULL ? trace_metadata(source->reader) : source->profile.metadata;
+}
+
+int source_read(struct source *source, struct trace_event *events, size_t capacity,
+                size_t *n_read) {
+    if (source->reader != NULL)
+        return trace_read(source->reader, events, capacity, n_read);
+    *n_read = 0;
+    while (*n_read < capacity && source->status == TRACE_OK &&
+           next_event(source, &events[*n_read]) == TRACE_OK)
+        ++*n_read;
+    return *n_read > 0 ? TRACE_OK : source->status;
+}
+
+const char *source_message(const struct source *source) {
+    return source->reader != NULL ? trace_message(source->reader) : source->message;
+}
+
+void source_close(struct source *source) {
+    if (source == NULL)
+        return;
+    trace_close(source->reader);
+    generator_close(source->generator);
+    ledger_close(&source->ledger);
+    profile_release(&source->profile);
+    memory_unmap(source, sizeof *source);
+}

@@ -1,0 +1,253 @@
+"""A fitted and regenerated trace keeps what the model promises to keep."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.doubles.traces import TraceMaker, write_mixed_trace
+from tuner.cli.main import run
+from tuner.errors import TraceError
+from tuner.workload.fit import FitOptions, age_bins, fit, group_rows
+from tuner.workload.lives import find_lives
+from tuner.workload.profile import profile_text, read_profile, write_profile
+from tuner.workload.trace import EVENT, Events, Op, Trace, write_trace
+from tuner.workload.windows import cut_windows
+
+ON_FILES = settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def read(path: Path, seed: int = 1) -> Events:
+    with Trace(path, seed) as trace:
+        return trace.read_all()
+
+
+def fitted(trace: Path, options: FitOptions | None = None) -> Path:
+    path = trace.with_suffix(".profile.json")
+    with Trace(trace) as opened:
+        write_profile(path, fit(opened, options))
+    return path
+
+
+def births(events: Events) -> list[tuple[int, ...]]:
+    """Return operation, size, alignment and thread of every allocation, sorted."""
+    chosen = events[events["op"] <= Op.ALIGNED]
+    return sorted(tuple(int(event[name]) for name in ("op", "size", "align_log2", "thread"))
+                  for event in chosen)  # fmt: skip
+
+
+def counts(events: Events) -> list[int]:
+    found: list[int] = np.bincount(events["op"], minlength=len(Op)).tolist()
+    return found
+
+
+def edges(events: Events) -> dict[tuple[int, int], int]:
+    """Return how many blocks each thread frees of each owner."""
+    frees = events[events["op"] == Op.FREE]
+    pairs, numbers = np.unique(np.stack([frees["owner"], frees["thread"]]), axis=1,
+                               return_counts=True)  # fmt: skip
+    return {(int(a), int(b)): int(n) for (a, b), n in zip(pairs.T, numbers, strict=True)}
+
+
+@ON_FILES
+@given(n_threads=st.integers(1, 5), n_steps=st.integers(300, 3000), seed=st.integers(1, 10**6))
+def test_allocations_and_operations_are_all_kept(
+    tmp_path: Path, n_threads: int, n_steps: int, seed: int
+) -> None:
+    """The reader checks beside it that every free frees a live block once."""
+    trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, n_steps, seed)
+    events, generated = read(trace), read(fitted(trace), seed)
+    assert births(events) == births(generated)
+    assert counts(events) == counts(generated)
+    assert events["time_ns"][-1] >= generated["time_ns"][-1]
+    assert (np.diff(generated["time_ns"].astype(np.int64)) >= 0).all()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_live_curve_and_ownership_are_kept(tmp_path: Path, n_threads: int) -> None:
+    trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, 20_000)
+    events, generated = read(trace), read(fitted(trace))
+    live, made = find_lives(events).live_bytes, find_lives(generated).live_bytes
+    assert np.abs(made - live).mean() < 0.01 * live.mean()
+    assert made.max() == pytest.approx(live.max(), rel=0.01)
+    expected, found = edges(events), edges(generated)
+    moved = sum(abs(expected.get(key, 0) - found.get(key, 0)) for key in expected | found)
+    assert moved <= 0.02 * sum(expected.values())
+
+
+def test_same_seed_same_events_and_another_seed_others(tmp_path: Path) -> None:
+    profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 3, 5000))
+    assert np.array_equal(read(profile, 7), read(profile, 7))
+    assert not np.array_equal(read(profile, 7), read(profile, 8))
+
+
+def test_a_profile_that_is_all_fixed_is_the_trace_up_to_slots(tmp_path: Path) -> None:
+    """Ranks within one gap between allocations are all that may differ."""
+    maker = TraceMaker(step_ns=10_000)
+    for number in range(200):
+        slot = maker.allocate(5000 + number)
+        if number % 3:
+            maker.reallocate(slot, 9000)
+            maker.allocate(2000)
+            maker.free(slot)
+    trace = maker.write(tmp_path / "large.trace")
+    events, generated = read(trace), read(fitted(trace))
+    for name in ("op", "size"):
+        assert np.array_equal(events[name], generated[name])
+
+
+def test_a_trace_written_from_a_profile_reads_back_the_same(tmp_path: Path) -> None:
+    profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 4, 3000))
+    generated = read(profile)
+    write_trace(tmp_path / "copy.trace", generated, {})
+    assert np.array_equal(generated, read(tmp_path / "copy.trace"))
+
+
+def test_totals_of_a_profile_are_those_of_its_events(tmp_path: Path) -> None:
+    profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 2, 3000))
+    with Trace(profile) as trace:
+        events, totals = trace.read_all(), trace.totals
+    assert totals.n_events == len(events)
+    assert totals.n_slots == events["slot"].max() + 1
+    assert totals.peak_live_bytes == find_lives(events).live_bytes.max()
+
+
+def test_a_burst_of_frees_stays_a_burst(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    slots = [maker.allocate(32) for _ in range(5000)]
+    for slot in slots:
+        maker.free(slot)
+    for _ in range(5000):
+        maker.allocate(16)
+    trace = maker.write(tmp_path / "burst.trace")
+    assert find_lives(read(fitted(trace))).live_bytes[10_000 - 1] == 0
+
+
+def test_windows_begin_at_thread_events_and_cover_everything(tmp_path: Path) -> None:
+    events = read(write_mixed_trace(tmp_path / "mixed.trace", 4, 4000))
+    cuts = cut_windows(events, find_lives(events).live_bytes, 16, 64)
+    assert cuts[0] == 0
+    assert cuts[-1] == len(events)
+    assert (np.diff(cuts) > 0).all()
+    is_thread = events["op"] >= Op.THREAD_START
+    inside = np.setdiff1d(np.flatnonzero(is_thread), cuts)
+    assert is_thread[inside - 1].all(), "only behind another one"
+
+
+@given(st.lists(st.integers(0, 2**40), min_size=1), st.integers(0, 5))
+def test_age_bins_ascend_and_are_as_narrow_as_promised(ages: list[int], bins_log2: int) -> None:
+    ordered = np.array(sorted(ages))
+    bins = age_bins(ordered, bins_log2)
+    assert (np.diff(bins) >= 0).all()
+    same = bins[1:] == bins[:-1]
+    assert (np.diff(ordered)[same] * 2**bins_log2 <= ordered[:-1][same]).all()
+
+
+def test_groups_are_distinct_rows_with_their_counts() -> None:
+    rows = np.array([[2, 1], [0, 5], [2, 1]])
+    distinct, group, numbers = group_rows(rows)
+    assert distinct.tolist() == [[0, 5], [2, 1]]
+    assert group.tolist() == [1, 0, 1]
+    assert numbers.tolist() == [1, 2]
+
+
+def test_a_trace_without_allocations_cannot_be_fitted(tmp_path: Path) -> None:
+    write_trace(tmp_path / "empty.trace", np.zeros(0, EVENT), {})
+    with (
+        Trace(tmp_path / "empty.trace") as trace,
+        pytest.raises(TraceError, match="no allocations"),
+    ):
+        fit(trace)
+
+
+# ---- the reader of profiles ----
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> dict[str, Any]:
+    return read_profile(fitted(write_mixed_trace(tmp_path / "mixed.trace", 2, 500)))
+
+
+def refusal(path: Path, profile: dict[str, Any]) -> str:
+    path.write_text(profile_text(profile))
+    with pytest.raises(TraceError) as caught:
+        Trace(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "message"),
+    [
+        ("schema", "other", "the schema is not malloc-tuner.profile"),
+        ("version", 2, "version 2 is newer than 1"),
+        ("threads", 1, "a whole number from 0 to 0 is wanted"),
+        ("threads", 4, "some thread never starts"),
+        ("surplus", 1, "an unknown, repeated or misplaced key"),
+        ("parts", 0, "a whole number from 1 to 4096"),
+        ("kinds", [[0, 0, 8]], r"a kind is [op"),
+        ("kinds", [[0, 0, 8, 0, -1, 0, 9, 0]], "a step comes after a free"),
+        ("duration_ns", 0, "the last window begins behind the end"),
+    ],
+)
+def test_a_wrong_member_is_named(
+    tmp_path: Path, profile: dict[str, Any], member: str, value: object, message: str
+) -> None:
+    assert message in refusal(tmp_path / "bad.json", {**profile, member: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("allocations", 10**6, "not as many as its allocations"),
+        ("lives", [[0]], "a code per step"),
+        ("lives", [[10**6, 0, 1]], "is wanted"),
+        ("fixed", [[0]], "is missing"),
+        ("threads", [[6, 1]], "a thread exits that does not run"),
+        ("surprise", 1, "an unknown key of a window"),
+    ],
+)
+def test_a_wrong_window_is_named(
+    tmp_path: Path, profile: dict[str, Any], key: str, value: object, message: str
+) -> None:
+    profile["windows"][0][key] = value
+    assert message in refusal(tmp_path / "bad.json", profile)
+
+
+@ON_FILES
+@given(data=st.data())
+def test_a_cut_off_profile_is_refused(
+    tmp_path: Path, profile: dict[str, Any], data: st.DataObject
+) -> None:
+    text = profile_text(profile).rstrip()
+    path = tmp_path / "cut.json"
+    path.write_text(text[: data.draw(st.integers(1, len(text) - 1))])
+    with pytest.raises(TraceError):
+        Trace(path)
+
+
+# ---- the command ----
+
+
+def test_fit_writes_a_profile_and_tells_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = write_mixed_trace(tmp_path / "mixed.trace", 2, 2000)
+    output = tmp_path / "app.profile.json"
+    assert run(["fit", str(trace), "-o", str(output), "--windows", "20"]) == 0
+    assert "kinds of lives" in capsys.readouterr().err
+    assert json.loads(output.read_text())["level"] == "windowed hybrid"
+    assert run(["trace", "info", str(output)]) == 0
+
+
+def test_fit_refuses_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 1, 100))
+    assert run(["fit", str(profile), "-o", str(tmp_path / "again")]) == TraceError.exit_code
+    assert "a profile already" in capsys.readouterr().err

@@ -1,0 +1,65 @@
+"""`malloc-tuner fit`: make a shareable workload profile from a trace."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.errors import OutputError, TraceError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        "fit",
+        help="Make a profile of a trace: text that stands for it.",
+        epilog=epilog(
+            "malloc-tuner fit app.trace -o app.profile.json",
+            "malloc-tuner fit app.trace -o small.profile.json --windows 64 --fixed 500",
+            errors=(TraceError, OutputError),
+        ),
+    )(fit)
+
+
+def fit(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The profile to write.")
+    ],
+    windows: Annotated[
+        int, typer.Option(min=1, max=32768, metavar="N", help="About how many windows at most.")
+    ] = 256,
+    fixed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Most large lives that keep their places.")
+    ] = 4000,
+) -> None:
+    """Fit, write, and tell how the generated workload compares."""
+    from tuner.cli.console import tell_if_cut_off
+    from tuner.units import show_size
+    from tuner.workload.fit import FitOptions
+    from tuner.workload.fit import fit as fit_profile
+    from tuner.workload.profile import is_profile, write_profile
+    from tuner.workload.trace import Trace
+
+    if is_profile(trace):
+        message = f"{trace}: this is a profile already; fit takes a trace made by `record`"
+        raise TraceError(message)
+    tell_if_cut_off(trace)
+    options = FitOptions(even_windows=max(1, windows // 4), most_windows=windows, most_fixed=fixed)
+    with Trace(trace) as opened:
+        totals = opened.totals
+        profile = fit_profile(opened, options)
+    write_profile(output, profile)
+    with Trace(output) as generated:
+        peak = generated.totals.peak_live_bytes
+    print(
+        f"{output}: {len(profile['windows'])} windows, {len(profile['kinds']):,} kinds of lives, "
+        f"{show_size(output.stat().st_size)} (trace {show_size(trace.stat().st_size)}); "
+        f"peak live {show_size(peak)} instead of {show_size(totals.peak_live_bytes)} from "
+        f"{totals.n_events:,} events",
+        file=sys.stderr,
+    )

@@ -1,0 +1,264 @@
+"""Fit a workload profile to a trace: the windowed hybrid model.
+
+Each window of the trace keeps a multiset of lives: what is allocated, by whom, what
+becomes of it and when.  Small lives are moved about within their window when the profile
+is generated; the largest stay at their exact places.  A step that comes soon is timed by
+the allocations since the step before, in bins that widen with the distance; a step that
+comes late by the part of the window in which it falls, so that what ended together
+still does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.errors import TraceError
+from tuner.workload.lives import Ints, Lives, find_lives
+from tuner.workload.profile import SCHEMA, VERSION
+from tuner.workload.trace import Events, Op, Trace
+from tuner.workload.windows import cut_windows
+
+FREED: Final = -1
+"""Stands for the size of a step that is a free."""
+
+_MOST_BIN = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How fine a profile is; docs/profiles.md tells what they cost and give."""
+
+    even_windows: int = 64
+    """Windows of equal length to begin with."""
+    most_windows: int = 256
+    """Windows after splitting at bends of the live curve."""
+    age_bins_log2: int = 2
+    """Base-2 logarithm of the bins per octave of short ages; exact below two octaves' bins."""
+    parts: int = 4
+    """Parts of a window that late steps are told apart by."""
+    least_fixed_bytes: int = 1024
+    """Lives that ever have this size keep their place ..."""
+    most_fixed: int = 4000
+    """... unless they are more than this; then the size is doubled until they are not."""
+
+
+def fit(trace: Trace, options: FitOptions | None = None) -> dict[str, Any]:
+    """Return the profile of a trace, as docs/formats.md describes it.
+
+    Args:
+        trace: an open trace whose events were not read yet.
+        options: how fine the profile is.
+
+    Raises:
+        TraceError: the trace is damaged or holds no allocations.
+    """
+    options = options or FitOptions()
+    events = trace.read_all()
+    if not (events["op"] <= Op.ALIGNED).any():
+        message = f"{trace.path}: holds no allocations; record it again"
+        raise TraceError(message)
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "level": "windowed hybrid",
+        "metadata": dict(trace.metadata),
+        "source": {
+            "events": len(events),
+            "peak_live_bytes": trace.totals.peak_live_bytes,
+            "fit": asdict(options),
+        },
+        "page_bytes": trace.totals.page_bytes,
+        "threads": trace.totals.n_threads,
+        "duration_ns": trace.totals.duration_ns,
+        **_Fit(events, options).members(),
+    }
+
+
+def age_bins(ages: Ints, bins_log2: int) -> Ints:
+    """Return the bin of each age: exact at first, then 2**bins_log2 bins per octave.
+
+    Source: the layout of HDR histograms; `profile_bin` of rand_malloc is its inverse.
+
+    Example:
+        >>> age_bins(np.array([0, 7, 8, 9, 10, 16]), 2).tolist()
+        [0, 7, 8, 8, 9, 12]
+    """
+    shift = np.maximum(np.frexp(ages.astype(np.float64))[1] - 1 - bins_log2, 0).astype(np.int64)
+    bins: Ints = (shift << bins_log2) + (ages >> shift)
+    return bins
+
+
+def group_rows(rows: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the distinct rows in order, the group of each row, and the groups' sizes.
+
+    Args:
+        rows: shape (n, n_columns).
+    """
+    order = np.lexsort(rows.T[::-1])
+    ordered = rows[order]
+    is_new = np.ones(len(rows), np.bool_)
+    is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    group = np.empty(len(rows), np.int64)
+    group[order] = np.cumsum(is_new) - 1
+    begins = np.flatnonzero(is_new)
+    return ordered[begins], group, np.diff(np.append(begins, len(rows)))
+
+
+class _Fit:
+    """The parts of one profile."""
+
+    def __init__(self, events: Events, options: FitOptions) -> None:
+        self.events = events
+        self.options = options
+        self.lives: Lives = find_lives(events)
+        self.cuts = cut_windows(
+            events, self.lives.live_bytes, options.even_windows, options.most_windows
+        )
+        n_lives = len(self.lives.births)
+        self.ticks = np.append(self.lives.tick, n_lives)[self.cuts]
+        self.window = np.repeat(np.arange(len(self.cuts) - 1), np.diff(self.cuts))
+        self.is_fixed = self._choose_fixed()
+        self.kinds: list[list[int]] = []
+        self.kind_numbers: dict[tuple[int, ...], int] = {}
+
+    @property
+    def n_windows(self) -> int:
+        return len(self.cuts) - 1
+
+    def _choose_fixed(self) -> npt.NDArray[np.bool_]:
+        least = self.options.least_fixed_bytes
+        while np.count_nonzero(self.lives.largest >= least) > self.options.most_fixed:
+            least *= 2
+        return self.lives.largest >= least
+
+    def members(self) -> dict[str, Any]:
+        """Return what a profile generates from."""
+        lives: list[list[list[int]]] = [[] for _ in range(self.n_windows)]
+        fixed: list[list[list[int]]] = [[] for _ in range(self.n_windows)]
+        n_steps = np.diff(self.lives.first_step)
+        for count in np.unique(n_steps).tolist():
+            self._add_lives(np.flatnonzero((n_steps == count) & ~self.is_fixed), count, lives)
+            self._add_fixed(np.flatnonzero((n_steps == count) & self.is_fixed), count, fixed)
+        times = self.events["time_ns"][self.cuts[:-1]]
+        allocations, lifo = np.diff(self.ticks), self._lifo()
+        windows = [
+            {
+                "time_ns": int(times[window]),
+                "events": int(self.cuts[window + 1] - self.cuts[window]),
+                "allocations": int(allocations[window]),
+                "lifo_permille": int(lifo[window]),
+                "threads": self._thread_events(window),
+                "lives": lives[window],
+                "fixed": sorted(fixed[window]),
+            }
+            for window in range(self.n_windows)
+        ]
+        return {
+            "age_bins_log2": self.options.age_bins_log2,
+            "parts": self.options.parts,
+            "kinds": self.kinds,
+            "windows": windows,
+        }
+
+    def _steps(self, lives: Ints, count: int) -> Ints:
+        """Return the events of the lives' steps, shape (n_lives, count)."""
+        found: Ints = self.lives.steps[self.lives.first_step[lives][:, None] + np.arange(count)]
+        return found
+
+    def _kind_rows(self, lives: Ints, steps: Ints) -> Ints:
+        """Return op, alignment, size, thread, and size and thread of each step, by life."""
+        births = self.events[self.lives.births[lives]]
+        columns = [births[name].astype(np.int64) for name in ("op", "align_log2", "size", "thread")]
+        for step in steps.T:
+            events = self.events[step]
+            size = np.where(events["op"] == Op.FREE, FREED, events["size"].astype(np.int64))
+            columns += [size, events["thread"].astype(np.int64)]
+        return np.stack(columns, axis=1)
+
+    def _kind_of(self, lives: Ints, steps: Ints) -> Ints:
+        """Return the number of each life's kind, adding those that are new."""
+        distinct, group, _ = group_rows(self._kind_rows(lives, steps))
+        numbers = np.empty(len(distinct), np.int64)
+        for index, row in enumerate(distinct.tolist()):
+            key = tuple(row)
+            if key not in self.kind_numbers:
+                self.kind_numbers[key] = len(self.kinds)
+                self.kinds.append(row)
+            numbers[index] = self.kind_numbers[key]
+        found: Ints = numbers[group]
+        return found
+
+    def _elapsed(self, lives: Ints, steps: Ints) -> Ints:
+        """Return the allocations from each step's predecessor to it, shape of `steps`."""
+        ticks = np.concatenate([lives[:, None] + 1, self.lives.tick[steps]], axis=1)
+        return np.diff(ticks, axis=1)
+
+    def _codes(self, lives: Ints, steps: Ints) -> Ints:
+        """Return when each step comes: a negated age bin, or a later part of a window."""
+        elapsed = self._elapsed(lives, steps)
+        born = self.window[self.lives.births[lives]][:, None]
+        window = self.window[steps]
+        length = np.diff(self.ticks)
+        is_soon = (window == born) | ((elapsed < length[born]) & (length[window] > 0))
+        # A window without allocations is a burst: its events tell its parts apart.
+        begin, width = self.ticks[window], length[window] + 1
+        at = np.where(length[window] > 0, self.lives.tick[steps] - begin, 0)
+        burst = length[window] == 0
+        at = np.where(burst, steps - self.cuts[window], at)
+        width = np.where(burst, self.cuts[window + 1] - self.cuts[window], width)
+        part = at * self.options.parts // width
+        late = 1 + (window - born) * self.options.parts + part
+        codes: Ints = np.where(is_soon, -age_bins(elapsed, self.options.age_bins_log2), late)
+        return codes
+
+    def _add_lives(self, lives: Ints, count: int, windows: list[list[list[int]]]) -> None:
+        if len(lives) == 0:
+            return
+        steps = self._steps(lives, count)
+        window = self.window[self.lives.births[lives]]
+        columns = [window[:, None], self._kind_of(lives, steps)[:, None], self._codes(lives, steps)]
+        rows, _, counts = group_rows(np.concatenate(columns, axis=1))
+        for window_number, kind, entries in _runs(rows, counts):
+            windows[window_number].append([kind, *entries])
+
+    def _add_fixed(self, lives: Ints, count: int, windows: list[list[list[int]]]) -> None:
+        if len(lives) == 0:
+            return
+        steps = self._steps(lives, count)
+        window = self.window[self.lives.births[lives]]
+        offset = lives - self.ticks[window]
+        columns = [offset, self._kind_of(lives, steps), *self._elapsed(lives, steps).T]
+        rows = np.stack(columns, axis=1).tolist()
+        for number, row in zip(window.tolist(), rows, strict=True):
+            windows[number].append(row)
+
+    def _lifo(self) -> Ints:
+        """Return for each window how many of 1000 frees in a row end the younger life first."""
+        frees = np.flatnonzero(self.events["op"] == Op.FREE)
+        is_row = np.diff(frees) == 1
+        later, window = frees[1:][is_row], self.window[frees[1:][is_row]]
+        youngest_first = self.lives.life[later] < self.lives.life[frees[:-1][is_row]]
+        n_rows = np.bincount(window, minlength=self.n_windows)
+        n_lifo = np.bincount(window, youngest_first, minlength=self.n_windows)
+        share: Ints = np.rint(
+            np.where(n_rows > 0, 1000 * n_lifo / np.maximum(n_rows, 1), 500)
+        ).astype(np.int64)
+        return share
+
+    def _thread_events(self, window: int) -> list[list[int]]:
+        events = self.events[self.cuts[window] : self.cuts[window + 1]]
+        chosen = events[events["op"] >= Op.THREAD_START]
+        return [[int(event["op"]), int(event["thread"])] for event in chosen]
+
+
+def _runs(rows: Ints, counts: Ints) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield window, kind and codes with counts for each run of rows equal in the first two."""
+    codes = np.concatenate([rows[:, 2:], counts[:, None]], axis=1)
+    starts = np.flatnonzero(np.concatenate([[True], (rows[1:, :2] != rows[:-1, :2]).any(axis=1)]))
+    for begin, end in zip(starts, np.append(starts[1:], len(rows)), strict=True):
+        yield int(rows[begin, 0]), int(rows[begin, 1]), codes[begin:end].ravel().tolist()
