@@ -34,6 +34,7 @@ from gem5.components.processors.random_generator import RandomGenerator
 from gem5.components.processors.simple_processor import SimpleProcessor
 from gem5.components.processors.strided_generator import StridedGenerator
 from gem5.isas import ISA
+from m5.defines import buildEnv
 from m5.util.convert import toMemorySize
 
 GENERATORS = {"linear": LinearGenerator, "random": RandomGenerator, "strided": StridedGenerator}
@@ -115,6 +116,7 @@ class Machine:
         if self.cpu["model"] not in get_cpu_types_str_set():
             raise MachineError(f"{self.where}: cpu: gem5 has no model {self.cpu['model']!r}")
         cpu_type = get_cpu_type_from_str(self.cpu["model"])
+        accept_no_ruby()
         processor = SimpleProcessor(cpu_type, num_cores=self.cpu["cores"], isa=ISA.X86)
         for core in processor.get_cores():
             cpu = core.get_simobject()
@@ -242,6 +244,16 @@ def read_memory(table: Table | None, where: str) -> dict:
         memory["bandwidth"] = table.take("bandwidth", str)
     table.end()
     return memory
+
+
+def accept_no_ruby() -> None:
+    """Let the standard library of gem5 24 work in a gem5 that was built without Ruby.
+
+    Before it makes a core it looks up the coherence protocol of Ruby, and fails where there is
+    none.  Nothing else reads the name; classic caches have their own protocol.
+    """
+    if buildEnv.get("PROTOCOL") == "":
+        buildEnv["PROTOCOL"] = "MI_example"
 
 
 def set_parameter(cpu: object, name: str, value: object, where: str) -> None:

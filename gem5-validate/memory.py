@@ -1,18 +1,19 @@
 """What the resident memory of this process is made of, from the kernel's own tables.
 
     heap        anonymous memory that is none of the others: malloc's, and Python's arenas
-    program     written pages of the executable and its libraries, and the stack
-    preloaded   written pages of libraries that LD_PRELOAD brought: an allocator's own data
+    program     variables of the executable and its libraries, and the stack
+    preloaded   variables of libraries that LD_PRELOAD brought: an allocator's own data
     simulated   pages of the shared memory object that backs simulated memory
     files       pages of files as they are on the disk: code, constants
 
 heap + program + preloaded is the RssAnon of /proc/self/status.
 
-Uninitialised data (bss) follow their file's mapping, as anonymous pages.  Without
-address randomisation the heap of brk(2) follows those of the executable without a
-gap, and the kernel shows both as one mapping; /proc/self/pagemap tells them apart.
+Variables are the written pages of a file's mapping, which /proc/self/smaps tells, and those
+without a value in the file (bss), which are plain anonymous memory behind it: the kernel joins
+them with a heap that follows without a gap.  Where they lie stands in the file's program
+headers, and /proc/self/pagemap tells which of these pages are in memory.
 
-Source: proc(5); Linux, Documentation/admin-guide/mm/pagemap.rst.
+Source: proc(5); elf(5), Elf64_Phdr; Linux, Documentation/admin-guide/mm/pagemap.rst.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ import struct
 from pathlib import Path
 
 PROC = Path("/proc/self")
-
-_START_BRK_FIELD = 47
-"""Of /proc/self/stat, counted from 1: where the heap of brk(2) begins."""
+PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
 _PRESENT = 1 << 63
 """Bit of a page table entry that says the page is in memory."""
+
+_ELF_MAGIC = b"\x7fELF\x02\x01"
+"""Of a 64-bit little-endian file."""
+_PT_LOAD = 1
 
 
 def kinds_of_memory(store: str | None) -> dict[str, int]:
@@ -39,62 +42,97 @@ def kinds_of_memory(store: str | None) -> dict[str, int]:
     Lines are read one by one: a report must not enlarge what it reports.
     """
     kinds = dict.fromkeys(("heap", "program", "preloaded", "simulated", "files"), 0)
-    preloaded = {
-        os.path.realpath(path)
-        for path in os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
-    }
-    start_brk = read_start_brk()
-    owner = ""  # file of the mapping before, as long as addresses go on without a gap
-    end = 0
+    preloads = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
+    preloaded = {os.path.realpath(path) for path in preloads}
+    starts: dict[str, int] = {}  # where the first byte of each file is mapped
+    path = ""
+    rss = 0
     with (PROC / "smaps").open() as lines:
         for line in lines:
             fields = line.split(maxsplit=5)
             if not fields[0].endswith(":"):
-                start, stop = (int(part, 16) for part in fields[0].split("-"))
                 path = fields[5].rstrip("\n") if len(fields) > 5 else ""  # noqa: PLR2004 - proc(5)
-                is_bss = not path and start == end and owner.startswith("/")
-                owner = owner if is_bss else path
-                end = stop
+                if path.startswith("/") and int(fields[2], 16) == 0:
+                    starts.setdefault(path, int(fields[0].split("-")[0], 16))
             elif fields[0] == "Rss:":
                 rss = int(fields[1]) * 1024
             elif fields[0] == "Anonymous:":
                 anonymous = int(fields[1]) * 1024
-                if store and store in owner:
+                if store and store in path:
                     kinds["simulated"] += rss
-                    continue
-                kinds["files"] += rss - anonymous
-                if owner == "[heap]" and start < start_brk < stop:
-                    bss = min(anonymous, n_present(start, start_brk) * os.sysconf("SC_PAGESIZE"))
-                    kinds["program"] += bss
-                    anonymous -= bss
-                kinds[kind_of(owner, preloaded)] += anonymous
+                else:
+                    kinds["files"] += rss - anonymous
+                    kinds[kind_of(path, preloaded)] += anonymous
+    for file, start in starts.items():
+        n_bytes = bss_bytes(file, start)
+        kinds["heap"] -= n_bytes
+        kinds[kind_of(file, preloaded)] += n_bytes
     return kinds
 
 
-def kind_of(owner: str, preloaded: set[str]) -> str:
+def kind_of(path: str, preloaded: set[str]) -> str:
     """Return the kind of the anonymous pages of a mapping.
 
     Args:
-        owner: its file, or the kernel's name for it; empty for a plain anonymous one.
+        path: its file, or the kernel's name for it; empty for a plain anonymous one.
         preloaded: files that LD_PRELOAD brought.
     """
-    if owner in preloaded:
+    if path in preloaded:
         return "preloaded"
-    if owner.startswith(("/", "[stack")):
-        return "program"
-    return "heap"
+    return "program" if path.startswith(("/", "[stack")) else "heap"
 
 
-def read_start_brk() -> int:
-    """Return the address at which the heap of brk(2) begins; 0 when it is not told."""
-    fields = (PROC / "stat").read_text().rpartition(")")[2].split()
-    return int(fields[_START_BRK_FIELD - 3])  # those before are the pid and the name
+def bss_bytes(path: str, start: int) -> int:
+    """Return the resident bytes of a file's variables behind its mapping; 0 if it is no program.
+
+    Args:
+        path: the file.
+        start: address at which its first byte is mapped.
+    """
+    try:
+        headers = load_headers(Path(path))
+    except OSError:  # such as a file that was removed
+        return 0
+    if not headers:
+        return 0
+    bias = start - headers[0][0] // PAGE_BYTES * PAGE_BYTES
+    n_pages = 0
+    for address, file_bytes, memory_bytes in headers:
+        first = -(-(bias + address + file_bytes) // PAGE_BYTES)
+        last = -(-(bias + address + memory_bytes) // PAGE_BYTES)
+        n_pages += n_present(first, last) if last > first else 0
+    return n_pages * PAGE_BYTES
 
 
-def n_present(start: int, stop: int) -> int:
-    """Return how many pages of a range of addresses are in memory."""
-    page_bytes = os.sysconf("SC_PAGESIZE")
-    first, last = start // page_bytes, -(-stop // page_bytes)
+def load_headers(path: Path) -> list[tuple[int, int, int]]:
+    """Return address, bytes in the file and bytes in memory of every part that is loaded.
+
+    Returns:
+        Nothing when the file is no 64-bit program or library.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb", buffering=0) as file:
+        head = file.read(64)
+        if len(head) < 64 or not head.startswith(_ELF_MAGIC):  # noqa: PLR2004 - size of the header
+            return []
+        (offset,) = struct.unpack_from("<Q", head, 32)
+        entry_bytes, n_entries = struct.unpack_from("<HH", head, 54)
+        file.seek(offset)
+        table = file.read(entry_bytes * n_entries)
+    found = []
+    for index in range(n_entries):
+        kind, _, _, address, _, file_bytes, memory_bytes, _ = struct.unpack_from(
+            "<IIQQQQQQ", table, index * entry_bytes
+        )
+        if kind == _PT_LOAD:
+            found.append((address, file_bytes, memory_bytes))
+    return found
+
+
+def n_present(first: int, last: int) -> int:
+    """Return how many pages are in memory, from the first to before the last."""
     with (PROC / "pagemap").open("rb", buffering=0) as pagemap:
         pagemap.seek(first * 8)
         entries = pagemap.read((last - first) * 8)

@@ -17,7 +17,7 @@ from tuner import allocators
 from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.machine import Machine, read_machine
 from tuner.measure import instruments
-from tuner.measure.offers import Offer, ask, try_native_part, try_supervision
+from tuner.measure.offers import Offer, ask, try_gem5, try_native_part, try_supervision
 from tuner.resources import packages_file
 
 NATIVE_PARTS = {
@@ -32,6 +32,11 @@ needs every one.  The probe is asked by the adapters below."""
 
 TOOLS = {"qemu": ("qemu-x86_64", "--version"), "cachegrind": ("valgrind", "--version")}
 """Programs the instruments use, by the word packages.txt has for them."""
+
+_NO_GEM5 = (
+    "none given; for validate --gem5 build it as "
+    "https://www.gem5.org/documentation/general_docs/building says, and set GEM5 to its gem5.opt"
+)
 
 
 @dataclass(frozen=True)
@@ -134,11 +139,11 @@ def _instruments() -> list[Finding]:
     ]
 
 
-def _gem5(path: str) -> Finding:
-    """Try gem5 out by its help, which starts with its name."""
-    offer = ask([path, "--help"])
-    if offer.works and "gem5 Simulator" not in offer.detail:
-        offer = Offer(works=False, detail=f"{offer.detail} is not what gem5 answers to --help")
+def _gem5(path: str | None) -> Finding:
+    """Try gem5 out; without one tell where it is from."""
+    if not path:
+        return _finding("programs", "gem5", Offer(works=False, detail=_NO_GEM5), needed=False)
+    offer = try_gem5(path)
     return _finding("programs", "gem5", offer, needed=True)
 
 
@@ -146,7 +151,7 @@ def examine(gem5: str | None = None, root: Path = Path("/")) -> Examination:
     """Look at everything.
 
     Args:
-        gem5: the gem5 program to try out, None for no such check.
+        gem5: the gem5 program to try out; None when the user has none.
         root: where ``proc`` and ``sys`` are mounted.
     """
     findings = [
@@ -158,6 +163,5 @@ def examine(gem5: str | None = None, root: Path = Path("/")) -> Examination:
     findings.append(_finding("programs", "supervised run", try_supervision(), needed=True))
     for word, command in TOOLS.items():
         findings.append(_finding("programs", command[0], ask(command), needed=False, word=word))
-    if gem5:
-        findings.append(_gem5(gem5))
+    findings.append(_gem5(gem5))
     return Examination(read_machine(root), tuple(findings))

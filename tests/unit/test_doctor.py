@@ -172,13 +172,14 @@ def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int) -> N
 @pytest.mark.parametrize(
     ("script", "works"),
     [
-        ("echo 'gem5 Simulator System.  https://www.gem5.org'", True),
+        ("test $1 = --build-info && echo 'gem5 version 24.0.0.1' && echo USE_X86_ISA = True", True),
+        ("echo 'gem5 version 24.0.0.1'; echo '    USE_X86_ISA = False'", False),
         ("echo something else", False),
         ("exit 1", False),
     ],
 )
 def test_gem5_is_tried_out(tmp_path: Path, script: str, works: bool) -> None:
-    """It must answer, and as gem5 does; the rest of this machine is examined as it is."""
+    """It must answer, and as a gem5 with X86; the rest of this machine is examined as it is."""
     program = tmp_path / "gem5.opt"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
@@ -189,3 +190,11 @@ def test_gem5_is_tried_out(tmp_path: Path, script: str, works: bool) -> None:
     assert gem5.works == works
     assert str(program) in gem5.detail
     assert any(str(program) in problem for problem in found.problems) == (not works)
+
+
+@pytest.mark.parametrize("gem5", [None, ""])
+def test_without_gem5_all_is_well_and_it_is_told_where_to_get_it(gem5: str | None) -> None:
+    found = doctor.examine(gem5=gem5)
+    gem5_ = next(finding for finding in found.findings if finding.name == "gem5")
+    assert (gem5_.works, gem5_.needed) == (False, False)
+    assert "gem5.org/documentation" in gem5_.detail

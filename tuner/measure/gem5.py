@@ -24,7 +24,7 @@ from typing import Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.errors import MissingToolError, OutputError, ProgramError
-from tuner.measure.offers import ANSWER_SECONDS
+from tuner.measure.offers import ANSWER_SECONDS, try_gem5
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.resources import gem5_dir
@@ -154,7 +154,7 @@ class Gem5:
 
     def ask(self, environment: Mapping[str, str]) -> ProgramRun:
         """Run gem5 without a simulation: is it one, and what malloc does it have."""
-        command = [str(self.program), "--help"]
+        command = [str(self.program), "--build-info"]
         return self.runner.run(command, environment, Surroundings(timeout_s=ANSWER_SECONDS))
 
     def simulate(
@@ -186,17 +186,17 @@ def find_gem5(program: Path) -> Path:
     """Return the absolute path of gem5.
 
     Raises:
-        MissingToolError: there is no such program.
+        MissingToolError: there is no such program, or it is no gem5 with X86.
     """
-    found = shutil.which(program)
-    if found is None:
+    offer = try_gem5(str(program))
+    if not offer.works:
         message = (
-            f"{program}: no such program; build gem5 as "
+            f"{offer.detail}; build gem5 as "
             "https://www.gem5.org/documentation/general_docs/building says, "
             "and give its gem5.opt with --gem5 or GEM5"
         )
         raise MissingToolError(message)
-    return Path(found).resolve()
+    return Path(shutil.which(program) or program).resolve()
 
 
 def script(suite: Suite) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,6 +74,29 @@ def try_native_part(name: str, *question: str) -> Offer:
     except MissingToolError as error:
         return Offer(works=False, detail=str(error).removeprefix(f"{name}: "))
     return ask([str(path), *question]) if question else Offer(works=True, detail=str(path))
+
+
+def try_gem5(program: str) -> Offer:
+    """Ask gem5 how it was built; it must have X86, which all simulations of ours need.
+
+    Source: gem5, src/python/m5/main.py, option ``--build-info``.
+    """
+    path = shutil.which(program)
+    if path is None:
+        return Offer(works=False, detail=f"{program}: not found")
+    try:
+        ended = Processes().run(
+            [path, "--build-info"], environment=os.environ, timeout_s=ANSWER_SECONDS
+        )
+    except OSError as error:
+        return Offer(works=False, detail=f"{path}: {error.strerror}")
+    version = re.search(r"^gem5 version (.+)$", ended.stdout, re.MULTILINE)
+    if ended.exit_status != 0 or ended.timed_out or version is None:
+        return Offer(works=False, detail=f"{path}: is no gem5, it does not answer to --build-info")
+    if re.search(r"USE_X86_ISA = False", ended.stdout):
+        message = f"{path}: version {version[1]}, built without X86; build it as build/X86/gem5.opt"
+        return Offer(works=False, detail=message)
+    return Offer(works=True, detail=f"{path}: version {version[1]}")
 
 
 def try_supervision(command: Sequence[str] = ("true",)) -> Offer:
