@@ -278,7 +278,7 @@ EXPORT void *exgen_aligned_alloc(size_t alignment, size_t size) {
 }
 
 EXPORT void *exgen_memalign(size_t alignment, size_t size) {
-    if (alignment > PTRDIFF_MAX) {
+    if (alignment > (size_t)PTRDIFF_MAX + 1) {
         errno = EINVAL;
         return NULL;
     }
@@ -288,9 +288,7 @@ EXPORT void *exgen_memalign(size_t alignment, size_t size) {
 EXPORT int exgen_posix_memalign(void **block, size_t alignment, size_t size) {
     if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
         return EINVAL;
-    int saved = errno;
     void *new_block = allocate_aligned(alignment, size);
-    errno = saved;
     if (new_block == NULL)
         return ENOMEM;
     *block = new_block;
