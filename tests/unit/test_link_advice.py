@@ -15,10 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tuner.allocators.libraries import find_library
 from tuner.cli.main import run
 from tuner.errors import BinaryError, MissingToolError, ThreadedVerdict, UnknownVerdict
 from tuner.link.advice import Advice, Verdict, advise
 from tuner.link.elf import read_object
+from tuner.resources import native_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "link-advice.md"
@@ -150,6 +152,47 @@ def test_a_runtime_that_nobody_asks_for_threads_is_told_but_not_counted(tmp_path
         "libgomp.so.1",
         "libstdc++.so.6",
     ]
+
+
+LZMA = """
+extern int lzma_stream_{kind}_mt(void *, const void *);
+extern unsigned lzma_version_number(void);
+int main(int n, char **v) {{ return n > 9 ? {call} : lzma_version_number() == 0; }}
+"""
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    ("call", "verdict"),
+    [("0", Verdict.SINGLE), ("lzma_stream_encoder_mt(0, 0)", Verdict.THREADED)],
+)
+def test_a_library_with_few_functions_that_start_threads_is_known(
+    tmp_path: Path, call: str, verdict: Verdict
+) -> None:
+    found = find_library("liblzma.so.5")
+    if found is None:
+        pytest.skip("no liblzma.so.5")
+    source = LZMA.format(kind="encoder", call=call)
+
+    assert advise(compile_(tmp_path, source, str(found))).verdict is verdict
+
+
+@needs_cc
+@pytest.mark.parametrize(("source", "ends_well"), [(SINGLE, True), (PTHREAD, False), (C11, False)])
+def test_the_verdict_is_what_exgen_itself_finds_out(
+    tmp_path: Path, source: str, ends_well: bool
+) -> None:
+    """The threads allocate, as libc does for each of them."""
+    allocating = source.replace("{ return p", "{ free(malloc(9)); return p")
+    program = compile_(tmp_path, f"#include <stdlib.h>\n{allocating}")
+    library = native_file("libexgen-st.so")
+    done = subprocess.run(
+        [str(program)], check=False, capture_output=True, env=os.environ | {"LD_PRELOAD": library}
+    )
+
+    assert (done.returncode == 0) == ends_well
+    assert (b"thread" in done.stderr) != ends_well
+    assert (advise(program).verdict is Verdict.SINGLE) == ends_well
 
 
 @needs_cc

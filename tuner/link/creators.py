@@ -7,7 +7,8 @@ being linked with libstdc++, libgomp or libc alone says nothing.
 
 Sources: the C11, POSIX and Linux manual pages of the functions; the interfaces
 of libgomp (its manual, "The libgomp ABI") and of LLVM's OpenMP runtime
-("LLVM/OpenMP Runtimes", list of exported functions).
+("LLVM/OpenMP Runtimes", list of exported functions); lzma/container.h, zstd.h and zdict.h;
+selinux_restorecon(3), selinux_mkload_policy(3).
 """
 
 from __future__ import annotations
@@ -57,6 +58,15 @@ CREATORS: Final = (
     Creator("aio_write*", Effect.STARTS, "asynchronous I/O"),
     Creator("aio_fsync*", Effect.STARTS, "asynchronous I/O"),
     Creator("lio_listio*", Effect.STARTS, "asynchronous I/O"),
+    Creator("lzma_stream_encoder_mt", Effect.STARTS, "liblzma"),
+    Creator("lzma_stream_decoder_mt", Effect.STARTS, "liblzma"),
+    Creator("selinux_restorecon_parallel", Effect.STARTS, "libselinux"),
+    Creator("selinux_init_load_policy", Effect.LOADS_CODE, "libselinux"),
+    Creator("selinux_mkload_policy", Effect.LOADS_CODE, "libselinux"),
+    Creator("ZSTD_createThreadPool", Effect.STARTS, "libzstd"),
+    Creator("ZSTD_CCtx_setParameter", Effect.MAY_START, "libzstd, with ZSTD_c_nbWorkers"),
+    Creator("ZSTD_CCtxParams_setParameter", Effect.MAY_START, "libzstd, with ZSTD_c_nbWorkers"),
+    Creator("ZDICT_optimizeTrainFromBuffer_*", Effect.MAY_START, "libzstd, with nbThreads"),
     Creator("timer_create", Effect.MAY_START, "timers, with SIGEV_THREAD"),
     Creator("mq_notify", Effect.MAY_START, "message queues, with SIGEV_THREAD"),
     Creator("clone", Effect.MAY_START, "the system call"),
@@ -89,6 +99,9 @@ RUNTIMES: Final = (
     "libgomp.so.1",
     "libomp.so*",
     "libiomp5.so",
+    "liblzma.so.5",
+    "libselinux.so.1",
+    "libzstd.so.1",
 )
 """Sonames of the runtimes, as shell patterns."""
 
