@@ -35,7 +35,7 @@ LOST: Final = (
     "times between the marks heaptrack sets every 10 ms",
 )
 
-_NUMBER = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
+_LINE = re.compile(r".(?: [0-9a-f]{1,16})+", re.ASCII)
 _START = re.compile(rb"v [0-9a-f]+ [0-9a-f]+\n", re.ASCII)
 
 
@@ -100,21 +100,28 @@ class _Recording:
         if text.startswith("X "):
             self.heap.take_command(text[2:])
             return
-        takers: dict[str, Callable[[list[int]], None]] = {
-            "v": self.version, "a": self.kind, "+": self.allocate, "-": self.free, "c": self.clock,
-        }  # fmt: skip
         letter, *words = text.split(" ")
-        taker = takers.get(letter)
+        taker = _TAKERS.get(letter)
         if taker is None:  # strings, stacks, resident memory
             return
-        if not all(_NUMBER.fullmatch(word) for word in words):
+        if not _LINE.fullmatch(text):
             message = f"not a line of heaptrack: {text[:120]!r}"
             raise BadCallError(message)
         try:
-            taker([int(word, 16) for word in words])
+            taker(self, [int(word, 16) for word in words])
         except ValueError as error:  # too few or too many numbers to unpack
             message = f"not a line of heaptrack: {text[:120]!r}"
             raise BadCallError(message) from error
+
+
+_TAKERS: Final[dict[str, Callable[[_Recording, list[int]], None]]] = {
+    "v": _Recording.version,
+    "a": _Recording.kind,
+    "+": _Recording.allocate,
+    "-": _Recording.free,
+    "c": _Recording.clock,
+}
+"""First letter of a line -> who takes its numbers."""
 
 
 def read(source: Source, heap: ImportedHeap) -> None:

@@ -30,6 +30,13 @@ LOST: Final = (
 )
 
 _PREFIX = re.compile(r"--(?:(\d+):(\d\d):(\d\d):(\d\d)\.(\d{3}) )?(\d+)--(?: (.*))?")
+_USUAL = re.compile(
+    r"--(\d+)-- (?:(malloc|_Znwm|_Znam)\((\d{1,14})\) = 0x([0-9A-F]{2,16})"
+    r"|(free|_ZdlPvm?|_ZdaPvm?)\(0x([0-9A-F]{2,16})\)"
+    r"|realloc\(0x([0-9A-F]{2,16}),(\d{1,14})\) = 0x([0-9A-F]{2,16}))",
+    re.ASCII,
+)
+"""Nearly all lines of a log; they are taken on a short way, twice as fast."""
 _COMMAND = re.compile(r"==(?:\S+ )?(\d+)== Command: (.*)")
 _TOKEN = re.compile(r"(?P<name>\w+)\((?P<arguments>[^()]*)\)| = (?P<result>0x[0-9A-Fa-f]+|0)(?!\w)")
 _ADDRESS = re.compile(r"0x([0-9A-Fa-f]{1,16})")
@@ -52,6 +59,16 @@ _NAMED: Final = {
     "cfree": Api.FREE,
     "free_sized": Api.FREE_SIZED,
     "free_aligned_sized": Api.FREE_SIZED,
+}
+_API: Final = {
+    "malloc": Api.MALLOC,
+    "_Znwm": Api.NEW,
+    "_Znam": Api.NEW_ARRAY,
+    "free": Api.FREE,
+    "_ZdlPv": Api.DELETE,
+    "_ZdlPvm": Api.DELETE,
+    "_ZdaPv": Api.DELETE_ARRAY,
+    "_ZdaPvm": Api.DELETE_ARRAY,
 }
 _FREES: Final = frozenset({Api.FREE, Api.FREE_SIZED, Api.DELETE, Api.DELETE_ARRAY})
 
@@ -91,6 +108,10 @@ class _Log:
 
     def line(self, number: int, text: str) -> None:
         """Take one line."""
+        usual = _USUAL.fullmatch(text)
+        if usual is not None and usual[1] == self.pid and not self.waiting:
+            self._usual(number, usual)
+            return
         match = _PREFIX.fullmatch(text)
         if match is None:
             self._command(text)
@@ -113,6 +134,19 @@ class _Log:
                 self._result(number, int(token["result"], 16))
             else:
                 self._call(number, token["name"], token["arguments"])
+
+    def _usual(self, number: int, match: re.Match[str]) -> None:
+        """Take a whole call of the first process."""
+        _, name, size, address, freeing, freed, old, new_size, new = match.groups()
+        try:
+            if name:
+                self.heap.allocate(int(address, 16), int(size), _API[name])
+            elif freeing:
+                self.heap.free(int(freed, 16), _API[freeing])
+            else:
+                self.heap.reallocate(int(old, 16), int(new, 16), int(new_size))
+        except BadCallError as error:
+            raise self.source.error(number, str(error)) from error
 
     def _command(self, text: str) -> None:
         match = _COMMAND.fullmatch(text)
