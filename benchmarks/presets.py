@@ -19,7 +19,8 @@ Settings that emulation cannot judge are left alone.  Gains are ratios to glibc'
     benchmarks/presets.py --print    print the last results
     benchmarks/presets.py --smoke    a quick look that it still runs
 
-A stopped search goes on where it was, as long as exgen is the same.
+The campaigns of a stopped search are not run again, as long as exgen is the same.  The same
+budgets give the same result.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ import math
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,9 +58,10 @@ RESULTS: Final = ROOT / "benchmarks" / "results" / "presets.json"
 ALLOCATOR: Final = "exgen"
 BASELINE: Final = "glibc"
 METRICS: Final = ("mean_heap", "peak_heap", "cost")
-NARROWED: Final = {"remote_batch": "unset", "adopt": "unset", "purge_how": ["never"]}
-"""What is not searched.  One thread at a time shows no contention; and memory that is given back
-lazily counts as given back, but no user sees it go before the machine runs short."""
+NARROWED: Final = {"remote_batch": "unset", "adopt": "unset", "purge_how": "unset"}
+"""What is not searched.  One thread at a time shows no contention; memory that is given back
+lazily counts as given back, but no user sees it go before the machine runs short; and
+memory that is never given back costs only where a program lives longer than these traces."""
 TARGET: Final = 0.10
 """The default may be this far from any workload's own best."""
 _LEAST_GAIN: Final = 1e-3
@@ -130,6 +131,7 @@ class Table:
             for workload, trace in traces.items()
         }
         self.rows: dict[str, dict[Configuration, Numbers | None]] = {w: {} for w in traces}
+        self.n_measured = 0
         self.instrument = instrument
 
     @property
@@ -148,6 +150,7 @@ class Table:
         if configuration not in row:
             found = self._evaluators[workload].evaluate(configuration)
             row[configuration] = _numbers(found.measurement)
+            self.n_measured += 1
         return row[configuration]
 
     def best_loss(self, workload: str, memory: float) -> float:
@@ -237,16 +240,17 @@ def neighbours(space: Space, genome: Genome, rng: np.random.Generator) -> Iterat
 
 
 def descend(
-    table: Table, space: Space, aim: Aim, start: Configuration, until: float
+    table: Table, space: Space, aim: Aim, start: Configuration, budget: int
 ) -> Configuration:
-    """Change one setting at a time while that is better, until a moment of the clock."""
+    """Change one setting at a time while that is better, for so many measurements."""
+    last = table.n_measured + budget
     rng = np.random.default_rng(1)
     best = start
     is_better = True
-    while is_better and time.monotonic() < until:
+    while is_better and table.n_measured < last:
         is_better = False
         for genome in neighbours(space, space.encode(best), rng):
-            if time.monotonic() >= until:
+            if table.n_measured >= last:
                 break
             score = table.score(best, aim)  # own bests may have moved
             other = space.decode(genome)
@@ -268,10 +272,17 @@ def _shortened(table: Table, aim: Aim, configuration: Configuration) -> Configur
 
 
 def search(
-    table: Table, traces: Mapping[str, Path], folder: Path, evaluations: int, seconds: float
+    table: Table, traces: Mapping[str, Path], folder: Path, evaluations: int, budget: int
 ) -> dict[str, Configuration]:
-    """Return the best configuration found for every aim."""
-    begun = time.monotonic()
+    """Return the best configuration found for every aim.
+
+    Args:
+        table: filled with all that is measured.
+        traces: workload -> trace.
+        folder: for the campaigns' run folders.
+        evaluations: of each campaign.
+        budget: measurements of the descent to each aim.
+    """
     candidates = {Configuration(ALLOCATOR): None}
     for workload, trace in traces.items():
         trials, front = own_campaign(workload, trace, folder, evaluations)
@@ -279,15 +290,13 @@ def search(
         candidates |= dict.fromkeys(front)
     space = search_space()
     chosen: dict[str, Configuration] = {}
-    for n_left, aim in zip(range(len(AIMS), 0, -1), AIMS, strict=True):
+    for aim in AIMS:
         best, least = Configuration(ALLOCATOR), math.inf
         for candidate in (*candidates, *chosen.values()):
             score = table.score(candidate, aim, least)
             if score < least:
                 best, least = candidate, score
-        now = time.monotonic()
-        until = now + max(0.0, begun + seconds - now) / n_left
-        chosen[aim.name] = descend(table, space, aim, best, until)
+        chosen[aim.name] = descend(table, space, aim, best, budget)
         print(f"{aim.name}: {chosen[aim.name]}", file=sys.stderr)
     return chosen
 
@@ -326,6 +335,17 @@ def results(table: Table, chosen: Mapping[str, Configuration], command: str) -> 
             for workload, row in table.rows.items()
         },
     }
+
+
+def _as_json(document: dict[str, Any]) -> str:
+    """Return the results with one line for each measured configuration."""
+    head = {key: value for key, value in document.items() if key != "measured"}
+    tables = []
+    for workload, rows in document["measured"].items():
+        lines = ",\n  ".join(json.dumps(row) for row in rows)
+        tables.append(f" {json.dumps(workload)}: [\n  {lines}\n ]")
+    measured = ",\n".join(tables)
+    return f'{json.dumps(head, indent=1)[:-2]},\n "measured": {{\n{measured}\n }}\n}}\n'
 
 
 def _aim_row(table: Table, aim: Aim, configuration: Configuration) -> dict[str, Any]:
@@ -407,7 +427,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Find exgen's presets and its default.")
     parser.add_argument("names", nargs="*", metavar="WORKLOAD", help="default: all")
     parser.add_argument("--evaluations", type=int, default=60, help="of each campaign")
-    parser.add_argument("--minutes", type=float, default=25.0, help="of the whole search")
+    parser.add_argument("--steps", type=int, default=250, help="measurements for each aim")
     parser.add_argument("--write", action="store_true", help="write configs/presets too")
     parser.add_argument("--print", action="store_true", help="print the last results only")
     parser.add_argument("--smoke", action="store_true", help="a quick look that it still runs")
@@ -423,16 +443,16 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as name:
             traces = _traces(["document", "server"])
             table = Table(traces)
-            document = results(table, search(table, traces, Path(name), 4, 0.0), "smoke")
+            document = results(table, search(table, traces, Path(name), 4, 0), "smoke")
             write_presets(document, Path(name))
     else:
         traces = _traces(options.names)
         table = Table(traces)
         folder = ROOT / "runs" / "presets" / library_digest()[:12]
-        chosen = search(table, traces, folder, options.evaluations, options.minutes * 60.0)
+        chosen = search(table, traces, folder, options.evaluations, options.steps)
         command = " ".join(["benchmarks/presets.py", *sys.argv[1:]])
         document = results(table, chosen, command)
-        write_text(RESULTS, json.dumps(document, indent=1) + "\n")
+        write_text(RESULTS, _as_json(document))
         if options.write:
             write_presets(document, configs_dir() / "presets")
     print_results(document)

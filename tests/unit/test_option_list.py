@@ -103,6 +103,11 @@ def test_what_is_not_to_be_tuned_is_never_set_for_the_reason_in_the_list() -> No
     assert (file.keys, file.never) == ((), {"delay": "debugging"})
 
 
+def test_a_file_of_ones_own_may_tune_with_levels_what_the_list_leaves_alone() -> None:
+    classes = option(kind="list", scale="never", default="")
+    assert levels(classes, values=["16+32", "16+48"]) == (None, "16+32", "16+48")
+
+
 def test_a_file_may_give_a_reason_not_to_tune() -> None:
     assert _file([option()], delay="inert here").never == {"delay": "inert here"}
 

@@ -123,7 +123,7 @@ def complete(data: Mapping[str, Any], options: Sequence[Option]) -> dict[str, An
 
     Returns:
         The same with all entries, parents before their children, and with the settings that
-        are not to be tuned under ``never``.
+        are not to be tuned under ``never``, unless the file has levels for them.
 
     Raises:
         ValueError: the file names a setting or a level that the list does not have, or
@@ -141,7 +141,7 @@ def complete(data: Mapping[str, Any], options: Sequence[Option]) -> dict[str, An
     for option in options:
         if option.name in reasons:
             continue
-        if not option.is_tuned:
+        if not option.is_tuned and option.name not in said:
             reasons[option.name] = option.effect
         elif (entry := _entry(option, said.get(option.name, {}))) is not None:
             entries[option.name] = entry
@@ -186,22 +186,22 @@ def _merged_levels(option: Option, said: Mapping[str, Any]) -> dict[str, Any]:
 
 def _natural_levels(option: Option) -> dict[str, Any]:
     """Return the levels that follow from kind, scale and range; nothing if none do."""
+    low, high = option.low, option.high
     if option.kind == "flag":
         return {"scale": "categorical", "values": [not option.default]}
     if option.kind == "choice":
         values = [choice for choice in option.choices if choice != option.default]
         return {"scale": "categorical", "values": values}
-    if option.kind != "number" or option.low is None or option.high is None:
+    if not option.is_tuned or option.kind != "number" or low is None or high is None:
         return {}
     if option.scale == "linear":
-        step = _round_step(option.high - option.low)
-        return {"scale": "linear", "low": option.low, "high": option.high, "step": step}
+        return {"scale": "linear", "low": low, "high": high, "step": _round_step(high - low)}
     is_binary = option.scale == "power2" or option.unit == "bytes"
-    special = {"specials": [0]} if option.low == 0 else {}
-    low = option.low or (_LEAST_SCALED_BYTES if is_binary else 1)
+    special = {"specials": [0]} if low == 0 else {}
+    low = low or (_LEAST_SCALED_BYTES if is_binary else 1)
     if not is_binary:
-        return {"scale": "log", "low": low, "high": option.high, **special}
-    low, high = 1 << (low - 1).bit_length(), 1 << (option.high.bit_length() - 1)
+        return {"scale": "log", "low": low, "high": high, **special}
+    low, high = 1 << (low - 1).bit_length(), 1 << (high.bit_length() - 1)
     return {"scale": "log2", "low": low, "high": high, **special}
 
 
