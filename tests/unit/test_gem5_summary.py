@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.runs import MIB, campaign_record, trial
+from tests.doubles.runs import MIB, campaign_record, synthetic_run, trial
 from tuner.cli.gem5_tables import print_gem5
 from tuner.records import Configuration, Status
+from tuner.report.gem5 import draw_gem5, gem5_plot
+from tuner.report.page import compute_report, render_page
 from tuner.runs import Run
 from tuner.store import ValidationRecord, ValidationSample
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
@@ -193,3 +195,34 @@ def test_table_says_what_is_out_and_why(capsys: pytest.CaptureFixture[str]) -> N
     run = run_with(replace(good, samples=(good.samples[0], failed, good.samples[2])))
     print_gem5(run, summarize_gem5(run, gem5_records(run)))
     assert "knee is out of a: panic [x]" in capsys.readouterr().out
+
+
+def test_every_simulation_is_told_alone_as_well() -> None:
+    better = {**_HEAPS, "knee": 50.0}
+    (found,) = summaries(record("a", "tune", [_HEAPS]), record("b", "tune", [better]))
+    change = found.subjects[1].change("mean_heap")
+    assert change is not None
+    assert change.by_simulation == (("a", 0.9), ("b", 0.5))
+
+
+def test_figure_has_a_panel_per_metric_and_a_row_per_subject() -> None:
+    (found,) = summaries(record("a", "held-out", [_HEAPS, _HEAPS]))
+    plot = gem5_plot(found)
+    assert plot is not None
+    assert plot.labels == ("knee", "trial-2")
+    assert [label for label, _ in plot.panels] == ["mean heap", "CPU time"]
+    assert [row.ratio.median for row in plot.panels[0][1] if row.ratio] == [0.9, 1.2]
+    assert len(draw_gem5(plot, 6.0).axes) == 2
+
+
+def test_page_shows_simulations_apart_from_programs() -> None:
+    run = synthetic_run(n_trials=30, validation=True)
+    subjects = {"subjects": [s.as_record() for s in _SUBJECTS]}
+    gem5 = record("a", "held-out", [_HEAPS, _HEAPS], 2)
+    gem5 = replace(gem5, settings={**gem5.settings, **subjects})
+    report = compute_report(replace(run, validations=(*run.validations, gem5)))
+    assert report.claims is not None
+    assert report.claims.record == run.validations[0]
+    page = render_page(report)
+    assert "gem5, held-out simulations" in page
+    assert "\N{MINUS SIGN}10.0 % [" in page

@@ -8,9 +8,9 @@ from rich.table import Table
 
 from tuner.cli.console import stdout_console
 from tuner.cli.validation_tables import rankings_table
-from tuner.report.columns import Kind, Scale, scale_for, show_change
+from tuner.report.columns import Kind, Scale, scale_for
+from tuner.report.gem5 import by_allocator, show_interval
 from tuner.runs import Run
-from tuner.stats import Estimate
 from tuner.validate.gem5_summary import METRIC_NAMES, Gem5Subject, Gem5Summary
 from tuner.validate.metrics import METRICS
 
@@ -65,7 +65,7 @@ def _subjects(summary: Gem5Summary) -> Table:
     for metric in shown:
         unit = scales[metric.name].unit
         table.add_column(f"{metric.label}\n({unit})" if unit else metric.label, justify="right")
-    for row in _by_allocator(summary.subjects):
+    for row in by_allocator(summary):
         allocator = row.subject.configuration.allocator
         setting = "default" if row.is_default else row.subject.label
         if row.failures:
@@ -77,12 +77,6 @@ def _subjects(summary: Gem5Summary) -> Table:
     return table
 
 
-def _by_allocator(subjects: Sequence[Gem5Subject]) -> list[Gem5Subject]:
-    """Return the subjects allocator by allocator, the default first."""
-    names = list(dict.fromkeys(s.subject.configuration.allocator for s in subjects))
-    return sorted(subjects, key=lambda s: names.index(s.subject.configuration.allocator))
-
-
 def _value(row: Gem5Subject, name: str, scale: Scale) -> str:
     found = row.change(name)
     return scale.show(found.value if found else None)
@@ -90,15 +84,7 @@ def _value(row: Gem5Subject, name: str, scale: Scale) -> str:
 
 def _ratio(row: Gem5Subject, name: str) -> str:
     found = row.change(name)
-    return show_interval(found.ratio if found else None)
-
-
-def show_interval(estimate: Estimate | None) -> str:
-    """Write a ratio as a change with its interval."""
-    if estimate is None or estimate.interval is None:
-        return show_change(estimate.median if estimate else None)
-    low, high = show_change(estimate.interval.low), show_change(estimate.interval.high)
-    return f"{show_change(estimate.median)}\n[{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
+    return show_interval(found.ratio if found else None).replace(" [", "\n[")
 
 
 def _simulations(summaries: Sequence[Gem5Summary]) -> Table:

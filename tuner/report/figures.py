@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tuner.report.figure_base import STYLE, WIDTH_IN, save_figure
 from tuner.report.figure_pareto import draw_pareto
+from tuner.report.gem5 import draw_gem5, gem5_plot
 from tuner.report.heap import HeapPlot, pick_indices
 from tuner.report.history import HypervolumeHistory
 from tuner.report.parallel import ParallelPlot
@@ -52,6 +53,9 @@ def _drawings(report: Report) -> Iterator[tuple[str, Callable[[], Figure]]]:
         yield "hypervolume", partial(_drawn, partial(_draw_history, report.history), 2.8)
     if report.heap:
         yield "heap", partial(_drawn, partial(_draw_heap, report.heap), 3.8)
+    for index, gem5 in enumerate(plot_ for plot_ in map(gem5_plot, report.gem5) if plot_):
+        name = "gem5" if index == 0 else f"gem5-{index + 1}"
+        yield name, partial(draw_gem5, gem5, WIDTH_IN)
     for lines in report.parallel:
         yield f"settings-{lines.allocator}", partial(_drawn, partial(_draw_parallel, lines), 3.4)
 

@@ -35,6 +35,7 @@ from tuner.report.columns import (
     show_change,
 )
 from tuner.report.effects import Effect, effects_of
+from tuner.report.gem5 import gem5_context
 from tuner.report.heap import HeapPlot, heap_plot
 from tuner.report.history import HypervolumeHistory, hypervolume_history
 from tuner.report.parallel import ParallelPlot, parallel_plots, show_value
@@ -44,6 +45,7 @@ from tuner.report.table import FrontTable, front_table
 from tuner.runs import Run
 from tuner.selection import Pick
 from tuner.stats import Concordance, Estimate
+from tuner.validate.gem5_summary import Gem5Summary, gem5_records, simulation_of, summarize_gem5
 from tuner.validate.metrics import METRICS
 from tuner.validate.summary import SubjectSummary, ValidationSummary, Verdict, summarize
 
@@ -63,9 +65,11 @@ class Report:
     table: FrontTable | None
     """None when the baseline was not measured."""
     claims: ValidationSummary | None
-    """The last validation; None when there is none."""
+    """The last validation on a program of the user's; None when there is none."""
     effects: tuple[tuple[Pick, tuple[Effect, ...]], ...]
     """For each picked trial the measured effects of its settings, if any."""
+    gem5: tuple[Gem5Summary, ...] = ()
+    """The last validation on gem5, per group of simulations; empty when there is none."""
 
 
 def compute_report(run: Run) -> Report:
@@ -77,6 +81,7 @@ def compute_report(run: Run) -> Report:
     picks = tuple(named_picks.all_picks(run))
     names = run.campaign.objectives
     has_baseline = run.campaign.baseline in selection.default_trials(run.trials)
+    programs = [record for record in run.validations if simulation_of(record) is None]
     once = {pick.trial.number: pick for pick in reversed(picks)}
     effects = tuple(
         (pick, tuple(found))
@@ -91,8 +96,9 @@ def compute_report(run: Run) -> Report:
         tuple(parallel_plots(run)),
         heap_plot(run, picks),
         front_table(run, names, picks) if has_baseline else None,
-        summarize(run, run.validations[-1]) if run.validations else None,
+        summarize(run, programs[-1]) if programs else None,
         effects,
+        tuple(summarize_gem5(run, gem5_records(run))),
     )
 
 
@@ -123,6 +129,7 @@ def render_page(report: Report) -> str:
         charts=charts,
         claims=_claims_context(report.claims) if report.claims else None,
         effects=_effects_context(report),
+        gem5=[gem5_context(summary) for summary in report.gem5],
         chart_json=_script_json({name: chart for name, (_, chart) in charts.items()}),
         plotly_js=get_plotlyjs(),
         look=look,

@@ -60,6 +60,8 @@ class Change:
     ratio: Estimate | None
     """Geometric mean of the ratios to the baseline; None for the baseline and where a
     ratio is missing."""
+    by_simulation: tuple[tuple[str, float], ...] = ()
+    """Simulation and median of the ratios on it alone; those that exist."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,12 @@ def _change(
     medians = [stats.median_estimate(list(table.values())) for table in tables]
     value = math.fsum(m.median for m in medians if m) / len(tables)
     bases = [_by_round(s.record, baseline, metric) for s in simulations]
-    return Change(metric.name, value, _ratio(tables, bases))
+    alone = [
+        (simulation.name, ratio.median)
+        for simulation, table, base in zip(simulations, tables, bases, strict=True)
+        if (ratio := _ratio([table], [base]))
+    ]
+    return Change(metric.name, value, _ratio(tables, bases), tuple(alone))
 
 
 def _ratio(
