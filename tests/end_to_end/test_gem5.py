@@ -1,0 +1,95 @@
+"""Short simulations on a real gem5: the one that the variable GEM5 names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tuner.measure.gem5 import Gem5, Gem5Run, build_guests, find_gem5, script
+from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.resources import gem5_dir
+from tuner.spec.gem5_suite import Simulation, load_suite
+from tuner.validate.gem5_rounds import digest_of, statistics_of
+
+PROGRAM = os.environ.get("GEM5", "")
+MIB = 1 << 20
+
+pytestmark = [
+    pytest.mark.end_to_end,
+    pytest.mark.skipif(not PROGRAM, reason="needs gem5; set GEM5 to its gem5.opt"),
+]
+
+SUITE = load_suite(gem5_dir() / "suite.toml")
+BRIEF = {"blocks": "200", "hash": "200", "matrix": "8", "interpreter": "8"}
+"""Scales for seconds; other guests get 20."""
+
+
+@pytest.fixture(scope="module")
+def gem5(tmp_path_factory: pytest.TempPathFactory) -> Gem5:
+    folder = tmp_path_factory.mktemp("gem5")
+    build_guests(SUITE, folder / "guests")
+    program = find_gem5(Path(PROGRAM))
+    return Gem5(program, SUITE, folder / "guests", folder / "outputs", ProgramRunner())
+
+
+def simulate(
+    gem5: Gem5, simulation: Simulation, environment: Mapping[str, str] | None = None
+) -> Gem5Run:
+    surroundings = Surroundings(timeout_s=300.0)
+    return gem5.simulate(simulation, {**os.environ, **(environment or {})}, surroundings)
+
+
+@pytest.mark.parametrize("name", [s.name for s in SUITE.simulations])
+def test_every_simulation_runs(gem5: Gem5, name: str) -> None:
+    """Guests are made brief; traffic runs as long as its machine says."""
+    (simulation,) = SUITE.choose([name])
+    if simulation.guest:
+        scale = BRIEF.get(simulation.guest, "20")
+        simulation = simulation.model_copy(update={"arguments": (scale,)})
+    found = simulate(gem5, simulation)
+    assert found.run.exit_status == 0, found.run.stderr_tail
+    assert found.result is not None
+    assert (statistics_of(found).number("simTicks") or 0.0) > 0.0
+    if simulation.guest:
+        assert found.guest_output.decode().startswith(f"{simulation.guest} ")
+
+
+def test_simulated_results_do_not_depend_on_the_allocator(gem5: Gem5) -> None:
+    (simulation,) = SUITE.choose(["tree-o3"])
+    brief = simulation.model_copy(update={"arguments": ("20",)})
+    plain = simulate(gem5, brief)
+    other = simulate(gem5, brief, {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"})
+    assert digest_of(plain) == digest_of(other)
+
+
+def test_heap_is_apart_from_simulated_memory_and_program(gem5: Gem5) -> None:
+    (simulation,) = SUITE.choose(["chase-timing-uncached"])
+    found = simulate(gem5, simulation.model_copy(update={"arguments": ("40000",)}))
+    assert found.result is not None
+    kinds = found.result.memory_bytes
+    assert kinds.simulated > 40000 * 4 * 64
+    assert kinds.program > 0
+    assert kinds.heap < found.run.peak_rss_bytes - kinds.simulated
+    assert found.heap.peak_anon_bytes == found.run.peak_anon_bytes - kinds.program
+    assert not list(Path("/dev/shm").glob("gem5-validate-*"))
+
+
+def test_wrong_machine_is_told(gem5: Gem5, tmp_path: Path) -> None:
+    machine = tmp_path / "machine.json"
+    machine.write_text('{"description": "x", "clock": "1GHz", "cpus": 2}')
+    command = [PROGRAM, "-d", str(tmp_path / "out"), str(script(SUITE)), "--machine", str(machine)]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert f"{machine}: lacks the key 'memory'" in ended.stderr
+
+
+def test_guest_that_fails_fails_the_run(gem5: Gem5) -> None:
+    (simulation,) = SUITE.choose(["blocks-atomic"])
+    found = simulate(gem5, simulation.model_copy(update={"arguments": ()}))
+    assert found.run.exit_status == 1
+    assert replace(found, statistics=None).result is not None
