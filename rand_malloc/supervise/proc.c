@@ -142,6 +142,12 @@ static void add_library(struct proc_libraries *libraries, const char *path) {
         memcpy(libraries->paths[libraries->n++], path, strlen(path) + 1);
 }
 
+/* Whether a path from its first slash on is that of an allocator. */
+static bool is_allocator(const char *path) {
+    const char *name = strrchr(path, '/');
+    return strstr(name, "malloc") != NULL || strstr(name, "libexgen") != NULL;
+}
+
 bool proc_malloc_libraries(pid_t pid, struct proc_libraries *libraries) {
     char name[PATH_ROOM];
     (void)snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
@@ -156,7 +162,7 @@ bool proc_malloc_libraries(pid_t pid, struct proc_libraries *libraries) {
         any = true;
         line[strcspn(line, "\n")] = '\0';
         const char *path = strchr(line, '/');
-        if (path != NULL && strstr(strrchr(path, '/'), "malloc") != NULL)
+        if (path != NULL && is_allocator(path))
             add_library(libraries, path);
     }
     free(line);

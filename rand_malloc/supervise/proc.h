@@ -38,8 +38,8 @@ enum {
     LIBRARY_ROOM = 256
 };
 
-/* Mapped files whose name has "malloc" in it: the allocators a program brings of its own.
- * More than N_LIBRARIES, and longer paths, are left out. */
+/* Mapped files whose name has "malloc" or "libexgen" in it: the allocators a program brings of its
+ * own. More than N_LIBRARIES, and longer paths, are left out. */
 struct proc_libraries {
     size_t n;
     char paths[N_LIBRARIES][LIBRARY_ROOM];

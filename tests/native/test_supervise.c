@@ -27,6 +27,7 @@ static const char *supervise;
 static const char *subject;
 static const char *library;
 static char oddly_named[64]; /* a copy of the library */
+static char other_named[64]; /* another one, named as exgen is */
 static char folder[] = "/tmp/supervise-test-XXXXXX";
 static char report[ROOM];
 static char output[ROOM];
@@ -58,6 +59,7 @@ static int run(const char *line) {
         const char *real = strcmp(word, "$S") == 0   ? subject
                            : strcmp(word, "$L") == 0 ? library
                            : strcmp(word, "$M") == 0 ? oddly_named
+                           : strcmp(word, "$E") == 0 ? other_named
                                                      : word;
         arguments[n++] = (char *)(uintptr_t)real;
     }
@@ -176,6 +178,7 @@ static bool preload_is_checked(void) {
 
 static bool allocators_in_the_program_are_named(void) {
     bool is_named = run("--preload $M -- $S exit 0") == 0 && says("odd\\u0022malloc.so\"],");
+    is_named = is_named && run("--preload $E -- $S exit 0") == 0 && says("libexgen.so\"],");
     return is_named && run("-- $S exit 0") == 0 && says("\"malloc_libraries\":[],");
 }
 
@@ -249,7 +252,8 @@ int main(int argc, char **argv) {
     subject = argv[2];
     library = argv[3];
     (void)snprintf(oddly_named, sizeof oddly_named, "%s/odd\"malloc.so", folder);
-    if (!copy_file(library, oddly_named))
+    (void)snprintf(other_named, sizeof other_named, "%s/libexgen.so", folder);
+    if (!copy_file(library, oddly_named) || !copy_file(library, other_named))
         return 2;
     int n_failed = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -259,6 +263,7 @@ int main(int argc, char **argv) {
         }
     }
     (void)unlink(oddly_named);
+    (void)unlink(other_named);
     clean();
     return n_failed == 0 ? 0 : 1;
 }

@@ -11,7 +11,7 @@ import pytest
 
 from tests.doubles.export_readers import kubernetes_environment, shell_environment
 from tuner.cli import main
-from tuner.errors import OutputError, SpecError
+from tuner.errors import OutputError, SettingError, SpecError
 from tuner.export.deployment import Deployment, preset_deployment
 from tuner.export.formats import FORMATS, render
 from tuner.resources import native_file
@@ -116,6 +116,25 @@ def test_shipped_presets_keep_their_word() -> None:
 
 
 # Exports
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_shipped_preset_takes_effect(name: str) -> None:
+    """What is exported was read back from the library first."""
+    preset = load_preset(name)
+
+    conf = dict(preset_deployment(preset).variables)["EXGEN_CONF"]
+
+    assert conf.count(":") == len(preset.settings)
+
+
+def test_a_preset_that_the_library_would_cut_back_is_refused(file: Path) -> None:
+    file.write_text(
+        PRESET.replace("purge_delay = 100", "small_max = 8192\nsuperblock_size = 16384")
+    )
+
+    with pytest.raises(SettingError, match="small_max = 8192 was not taken: 4096 is in effect"):
+        exported(file)
 
 
 def test_a_preset_becomes_the_environment_of_a_program(file: Path) -> None:
