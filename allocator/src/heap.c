@@ -177,16 +177,19 @@ static void *carve(struct heap *heap, struct slab *slab, size_t class) {
     if (n > classes.of[class].carve_blocks)
         n = classes.of[class].carve_blocks;
     char *first = slab->start + (size_t)slab->carved * slab->block_bytes;
+    /* The first is the caller's and stays untouched, so that it is he who takes the page fault. */
+    char *second = first + slab->block_bytes;
     char *last = first + (size_t)(n - 1) * slab->block_bytes;
-    for (char *block = first; block < last; block += slab->block_bytes)
+    for (char *block = second; block < last; block += slab->block_bytes)
         link_set(block, block + slab->block_bytes);
-    link_set(last, NULL);
+    if (n > 1)
+        link_set(last, NULL);
     slab->carved += n;
     slab->countdown += (int32_t)n;
     slab->zeroed = slab->clean;
     if (slab->carved == slab->capacity)
         bin->fresh = NULL;
-    *ready_list(heap, &local, class) = link_next(first);
+    *ready_list(heap, &local, class) = n > 1 ? second : NULL;
     return first;
 }
 
@@ -360,18 +363,34 @@ void heap_give_back(struct heap *heap) {
     supply_purge_all(heap);
 }
 
+/* A look is due when purge_delay is over and the thread was at work meanwhile: a
+ * thread that waited for a processor has not had the chance to use its memory. */
+static bool look_is_due(const struct heap *heap, uint64_t now) {
+    enum {
+        TICKS_AT_WORK = 512, /* slow paths */
+        N_DELAYS_IDLE = 8    /* ... or this many times purge_delay */
+    };
+    return now >= heap->purge_ms &&
+           (heap->n_ticks >= TICKS_AT_WORK ||
+            now >= heap->purge_ms + (N_DELAYS_IDLE - 1) * options.purge_delay);
+}
+
 void heap_tick(struct heap *heap) {
     enum {
         TICKS_PER_CLOCK = 16
     };
-    if (heap->purge_ms == 0 || ++heap->n_ticks < TICKS_PER_CLOCK)
+    if ((heap->purge_ms == 0 && heap->purge_next == NULL) || ++heap->n_ticks % TICKS_PER_CLOCK != 0)
+        return;
+    if (heap->purge_next != NULL) {
+        supply_purge_step(heap);
+        return;
+    }
+    uint64_t now = os_clock_ms();
+    if (!look_is_due(heap, now))
         return;
     heap->n_ticks = 0;
-    uint64_t now = os_clock_ms();
-    if (now < heap->purge_ms)
-        return;
     heap_trim(heap);
-    supply_purge(heap, now);
+    supply_purge_begin(heap, now);
     thread_collect(now);
     bool pool_left = pool_purge(now);
     if (large_purge(now) || pool_left)

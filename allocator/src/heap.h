@@ -48,14 +48,17 @@ struct heap {
     struct superblock *superblocks;        /* all, through next and previous */
     struct superblock *buckets[N_BUCKETS]; /* the same by room, through bucket_next */
     size_t n_superblocks;
-    size_t n_empty;    /* superblocks without a slab */
-    size_t n_units;    /* units in slabs */
-    size_t n_dirty;    /* free units that may hold touched pages */
-    uint64_t purge_ms; /* when to look for memory to give back; 0: none is due */
-    uint32_t n_ticks;  /* slow paths since the clock was last read */
-    uint8_t number;    /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
-    struct heap *next; /* orphaned or idle heaps, under the lock of thread.c */
-    void *pending;     /* blocks taken from the inbox, not yet freed */
+    size_t n_empty;                /* superblocks without a slab */
+    size_t n_units;                /* units in slabs */
+    size_t n_units_peak;           /* highest n_units so far */
+    size_t n_dirty;                /* free units that may hold touched pages */
+    uint64_t purge_ms;             /* when to look for memory to give back; 0: none is due */
+    struct superblock *purge_next; /* where the look that is under way goes on, or NULL */
+    struct superblock *shed_next;  /* where the next early purge starts, or NULL: at the first */
+    uint32_t n_ticks;              /* slow paths since the last look */
+    uint8_t number;                /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
+    struct heap *next;             /* orphaned or idle heaps, under the lock of thread.c */
+    void *pending;                 /* blocks taken from the inbox, not yet freed */
     struct outbox outboxes[N_OUTBOXES];
     _Alignas(CACHE_LINE) void *inbox; /* atomic: LIFO of blocks freed by other threads */
 };

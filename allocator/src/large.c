@@ -4,9 +4,12 @@
  * open-addressed table (linear probing, at most half full, deletion by moving
  * back, Knuth vol. 3, 6.4, algorithm R).  The table is a mapping too and doubles.
  *
- * Freed blocks are kept, at most large_cache_count and large_cache_bytes of
- * them, for the next request they are at most large_cache_slack percent too
- * large for; the best fit is taken.  Kept blocks are unmapped after purge_delay.
+ * Freed blocks are kept for the next requests, at most large_cache_count of them,
+ * and large_cache_bytes or what was in use at the highest point: keeping
+ * what was in use then does not make the peak higher.  A request takes the
+ * best fit that is at most large_cache_slack percent too large, else the head of a
+ * larger one, else the largest, which grows by new pages behind the old ones.
+ * Kept blocks are unmapped after purge_delay.
  *
  * Source of the multiplier: 2^64 / golden ratio (Knuth vol. 3, 6.4).
  */
@@ -42,6 +45,7 @@ static struct {
     size_t n_entries;
     size_t n_blocks; /* entries in use */
     size_t bytes;    /* of all blocks in use */
+    size_t peak;     /* highest `bytes` so far */
     size_t n_kept;
     size_t kept_bytes;
     struct kept kept[N_KEPT_MAX]; /* oldest first */
@@ -94,6 +98,8 @@ static bool insert(void *start, size_t bytes) {
     *find(start) = (struct entry){start, bytes};
     large.n_blocks++;
     large.bytes += bytes;
+    if (large.bytes > large.peak)
+        large.peak = large.bytes;
     return true;
 }
 
@@ -123,31 +129,64 @@ static struct kept drop_kept(size_t i) {
     return k;
 }
 
-/* The smallest kept block for `bytes`, removed; start is NULL if none fits. */
-static struct kept take_kept(size_t bytes) {
-    size_t most = bytes + bytes / 100 * options.large_cache_slack;
-    size_t best = large.n_kept;
-    for (size_t i = 0; i < large.n_kept; i++)
-        if (large.kept[i].bytes >= bytes && large.kept[i].bytes <= most &&
-            (best == large.n_kept || large.kept[i].bytes < large.kept[best].bytes))
+/* The smallest kept block of `bytes` or more; else the largest. n_kept > 0. */
+static size_t best_kept(size_t bytes) {
+    size_t best = 0;
+    for (size_t i = 1; i < large.n_kept; i++) {
+        size_t k = large.kept[i].bytes;
+        size_t b = large.kept[best].bytes;
+        if (b < bytes ? k > b : k >= bytes && k < b)
             best = i;
-    return best < large.n_kept ? drop_kept(best) : (struct kept){0};
+    }
+    return best;
 }
 
-/* Keep a block; what has to go for it is unmapped. */
+/* A kept block made to fit `bytes`, removed; start is NULL if there is none. */
+static struct kept take_kept(size_t bytes) {
+    if (large.n_kept == 0)
+        return (struct kept){0};
+    struct kept *best = &large.kept[best_kept(bytes)];
+    size_t most = bytes + bytes / 100 * options.large_cache_slack;
+    if (best->bytes > most) {
+        struct kept head = {best->start, bytes, best->freed_ms};
+        best->start = (char *)best->start + bytes;
+        best->bytes -= bytes;
+        large.kept_bytes -= bytes;
+        return head;
+    }
+    struct kept k = drop_kept((size_t)(best - large.kept));
+    if (k.bytes >= bytes)
+        return k;
+    void *grown = os_remap(k.start, k.bytes, bytes);
+    if (grown == NULL)
+        os_unmap(k.start, k.bytes);
+    return (struct kept){grown, bytes, 0};
+}
+
+/* Unmap the oldest kept blocks while there are too many of them. */
+static void hold_limits(void) {
+    size_t room = large.peak > large.bytes ? large.peak - large.bytes : 0;
+    size_t most = room > options.large_cache_bytes ? room : options.large_cache_bytes;
+    while (large.n_kept > options.large_cache_count || large.kept_bytes > most) {
+        struct kept oldest = drop_kept(0);
+        os_unmap(oldest.start, oldest.bytes);
+    }
+}
+
+/* Keep a block for later, or unmap it. */
 static void keep(void *start, size_t bytes) {
-    if (options.large_cache_count == 0 || bytes > options.large_cache_bytes ||
+    if (options.large_cache_count == 0 || options.large_cache_bytes == 0 ||
         options.purge_delay == 0) {
         os_unmap(start, bytes);
         return;
     }
-    while (large.n_kept >= options.large_cache_count ||
-           large.kept_bytes + bytes > options.large_cache_bytes) {
+    if (large.n_kept == N_KEPT_MAX) {
         struct kept oldest = drop_kept(0);
         os_unmap(oldest.start, oldest.bytes);
     }
     large.kept[large.n_kept++] = (struct kept){start, bytes, os_clock_ms()};
     large.kept_bytes += bytes;
+    hold_limits();
 }
 
 /* --- blocks --- */
@@ -170,6 +209,7 @@ static void *allocate_locked(size_t bytes, size_t alignment, bool *is_zero) {
         os_unmap(k.start, k.bytes);
         return NULL;
     }
+    hold_limits();
     return k.start;
 }
 
@@ -257,7 +297,9 @@ bool large_is_valid(void) {
     size_t n = 0;
     size_t bytes = 0;
     lock_take(&large.lock);
-    bool valid = large.n_kept <= N_KEPT_MAX && large.kept_bytes <= options.large_cache_bytes;
+    bool valid = large.n_kept <= options.large_cache_count && large.bytes <= large.peak &&
+                 (large.kept_bytes <= options.large_cache_bytes ||
+                  large.bytes + large.kept_bytes <= large.peak);
     for (size_t i = 0; i < large.n_entries; i++) {
         const struct entry *e = &large.entries[i];
         n += e->start != NULL;

@@ -18,8 +18,8 @@
 
 enum {
     N_LISTED_MAX = 112,     /* high end of `classes` */
-    LISTED_FINE = 1024,     /* bytes; listed sizes are multiples of 16 up to here, then of 64 */
-    N_LISTED_FINE_MAX = 32, /* sizes up to LISTED_FINE */
+    LISTED_FINE = 2048,     /* bytes; listed sizes are multiples of 16 up to here, then of 64 */
+    N_LISTED_FINE_MAX = 50, /* sizes up to LISTED_FINE */
     LISTED_MAX = 32768,     /* bytes */
     LISTED_UNITS_MAX = 32
 };

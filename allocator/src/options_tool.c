@@ -57,7 +57,7 @@ static void print_allowed(const struct option *o) {
     if (o->kind == OPTION_flag)
         printf("true, false");
     else if (o->kind == OPTION_list)
-        printf("rising sizes, 1024 among them");
+        printf("rising sizes, 2048 among them");
     else if (o->kind == OPTION_number)
         printf("%llu to %llu", (unsigned long long)o->low, (unsigned long long)o->high);
     else

@@ -5,10 +5,10 @@
 
 struct size_classes classes;
 
-/* With quantum 16: 8 classes up to 128, 8 for each doubling up to 1 KiB, then 16. */
-_Static_assert(N_CLASSES_MAX >= 8 + 3 * 8 + 5 * 16, "the finest settings must fit");
-_Static_assert(N_FINE_CLASSES_MAX >= 8 + 3 * 8, "the finest settings must fit");
-_Static_assert(FINE_MAX / 16 >= 1 << COARSE_SHIFT, "the finest coarse step must be told apart");
+/* With quantum 16: 8 classes up to 128, 8 for each doubling up to 1 KiB, then 16 + 2. */
+_Static_assert(N_CLASSES_MAX >= 8 + 3 * 8 + 5 * 18, "the finest settings must fit");
+_Static_assert(N_FINE_CLASSES_MAX >= 8 + 3 * 8 + 18, "the finest settings must fit");
+_Static_assert(FINE_MAX / 64 >= 1 << COARSE_SHIFT, "the finest coarse step must be told apart");
 _Static_assert((int)N_CLASSES_MAX >= (int)N_LISTED_MAX &&
                    (int)N_FINE_CLASSES_MAX >= (int)N_LISTED_FINE_MAX,
                "every list must fit");
@@ -26,8 +26,18 @@ static size_t smaller(size_t a, size_t b) {
 
 /* The class size after `bytes`. */
 static size_t next_size(size_t bytes, const struct options *o) {
-    size_t steps = bytes < FINE_MAX ? o->class_steps : o->coarse_steps;
-    return bytes + larger(((size_t)1 << log2_floor(bytes)) / steps, o->quantum);
+    size_t base = (size_t)1 << log2_floor(bytes);
+    size_t steps = bytes < STEPS_MAX ? o->class_steps : o->coarse_steps;
+    size_t step = larger(base / steps, o->quantum);
+    size_t next = base + ((bytes - base) / step + 1) * step;
+    if (bytes < STEPS_MAX)
+        return next;
+    for (size_t i = 0; i < o->class_over; i++) {
+        size_t over = base + round_up(base / 64 * (i == 0 ? 1 : 5), o->quantum);
+        if (over > bytes && over < next)
+            next = over;
+    }
+    return next;
 }
 
 static size_t slab_units(size_t bytes, const struct options *o, size_t superblock_units) {

@@ -1,11 +1,13 @@
 /* size_class.h - which block size serves a request; tables filled at start.
  *
  * Sizes up to FINE_MAX are looked up by 16-byte step, larger ones up to
- * SMALL_LIMIT by 64-byte step.  The lookup is one byte load whatever the
+ * SMALL_LIMIT by 32-byte step.  The lookup is one byte load whatever the
  * settings are, so run-time size classes cost nothing.
  *
  * Rule: classes start at `quantum`; from 2^k to 2^(k+1) they are
- * max(2^k / class_steps, quantum) apart, with coarse_steps above FINE_MAX.
+ * max(2^k / class_steps, quantum) apart, with coarse_steps above STEPS_MAX, where
+ * class_over adds 1/64 and 5/64 above 2^k: a power of two and a small header
+ * are what programs ask for.
  * Guarantees: sizes are strictly increasing multiples of 16; a request gets the
  * smallest class that holds it; waste inside a block is below
  * max(1 / steps, quantum / size) of the block.
@@ -18,11 +20,12 @@
 
 enum {
     FINE_SHIFT = 4,          /* sizes up to FINE_MAX are told apart by 16 bytes */
-    FINE_MAX = 1024,         /* bytes; the fast path of malloc ends here */
-    COARSE_SHIFT = 6,        /* and from there by 64 bytes */
+    FINE_MAX = 2048,         /* bytes; the fast path of malloc ends here */
+    COARSE_SHIFT = 5,        /* and from there by 32 bytes */
+    STEPS_MAX = 1024,        /* bytes; class_steps up to here, then coarse_steps */
     SMALL_LIMIT = 32768,     /* bytes; upper bound of small_max */
-    N_FINE_CLASSES_MAX = 32, /* classes up to FINE_MAX, of the finest settings */
-    N_CLASSES_MAX = 112,     /* of the finest settings; see the assert in size_class.c */
+    N_FINE_CLASSES_MAX = 50, /* classes up to FINE_MAX, of the finest settings */
+    N_CLASSES_MAX = 122,     /* of the finest settings; see the assert in size_class.c */
     CLASS_UNIT_RUN = 254,    /* class of a block that has units of its own */
     CLASS_NONE = 255         /* class of a piece that is no slab */
 };
@@ -37,7 +40,7 @@ struct size_class {
 /* Written once by size_class_init, read-only afterwards. */
 struct size_classes {
     uint8_t fine[(FINE_MAX >> FINE_SHIFT) + 1];  /* class of (size + 15) / 16 */
-    uint8_t coarse[SMALL_LIMIT >> COARSE_SHIFT]; /* class of (size - 1) / 64 */
+    uint8_t coarse[SMALL_LIMIT >> COARSE_SHIFT]; /* class of (size - 1) / 32 */
     size_t largest;                              /* bytes of the last class */
     size_t n_classes;
     struct size_class of[N_CLASSES_MAX];

@@ -14,7 +14,9 @@
 #include "thread.h"
 
 enum {
-    N_CANDIDATES = 4 /* looked at in each bucket */
+    N_CANDIDATES = 4,  /* looked at in each bucket */
+    N_SHED_LOOKS = 16, /* superblocks looked at for memory to give back early */
+    N_PURGE_LOOKS = 64 /* superblocks looked at in one step of a purge */
 };
 
 static size_t bucket_of(const struct superblock *sb) {
@@ -45,6 +47,12 @@ static void bucket_update(struct heap *heap, struct superblock *sb) {
     }
 }
 
+/* Where a walk over the superblocks goes on that had come to `sb`. */
+static void pass(struct superblock **cursor, const struct superblock *sb) {
+    if (*cursor == sb)
+        *cursor = sb->next;
+}
+
 /* Units of a superblock that are in slabs. */
 static size_t units_in_use(const struct superblock *sb) {
     return (size_t)(sb->n_units - sb->first_unit - sb->n_free);
@@ -72,6 +80,8 @@ void supply_unlink(struct heap *heap, struct superblock *sb) {
     heap->n_empty -= superblock_is_empty(sb);
     heap->n_units -= units_in_use(sb);
     heap->n_dirty -= sb->n_dirty;
+    pass(&heap->purge_next, sb);
+    pass(&heap->shed_next, sb);
     bucket_remove(heap, sb);
 }
 
@@ -86,19 +96,38 @@ static void purge(struct heap *heap, struct superblock *sb, bool all) {
     heap->n_dirty += sb->n_dirty;
 }
 
-/* After units were freed in `sb`: give memory back now, early, or later. */
+/* After units were freed in `sb`: give memory back now, or later. */
 static void consider_purge(struct heap *heap, struct superblock *sb) {
     if (sb->n_dirty == 0)
         return;
-    if (options.purge_delay == 0) {
+    if (options.purge_delay == 0)
         purge(heap, sb, true);
+    else
+        supply_schedule_purge(heap);
+}
+
+/* After units were taken: give back free memory that would raise the peak.  What
+ * was in use at the highest point may stay, in use or dirty, since giving it
+ * back would not make the peak lower but cost faults. */
+static void hold_peak(struct heap *heap) {
+    if (heap->n_units > heap->n_units_peak)
+        heap->n_units_peak = heap->n_units;
+    size_t most = heap->n_units_peak + heap->n_units_peak * options.dirty_percent / 100;
+    if (heap->n_units + heap->n_dirty <= most || heap->n_dirty * UNIT_BYTES <= options.dirty_min)
         return;
+    struct superblock *sb = heap->shed_next;
+    for (size_t i = 0; i < N_SHED_LOOKS; i++) {
+        if (sb == NULL)
+            sb = heap->superblocks;
+        if (sb->n_dirty > 0)
+            break;
+        sb = sb->next;
     }
-    supply_schedule_purge(heap);
-    if (heap->n_dirty * UNIT_BYTES > options.dirty_min &&
-        heap->n_dirty * 100 > heap->n_units * options.dirty_percent)
-        for (struct superblock *s = heap->superblocks; s != NULL; s = s->next)
-            purge(heap, s, true);
+    if (sb != NULL) {
+        purge(heap, sb, true);
+        sb = sb->next;
+    }
+    heap->shed_next = sb;
 }
 
 static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n, bool anywhere) {
@@ -111,6 +140,7 @@ static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n
     heap->n_dirty += sb->n_dirty;
     heap->n_units += n;
     bucket_update(heap, sb);
+    hold_peak(heap);
     return slab;
 }
 
@@ -197,14 +227,27 @@ bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units) {
     return true;
 }
 
-void supply_purge(struct heap *heap, uint64_t now_ms) {
-    bool again = false;
-    for (struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next) {
-        if (sb->n_dirty > 0)
-            purge(heap, sb, false);
-        again = again || sb->n_dirty > 0;
+void supply_purge_begin(struct heap *heap, uint64_t now_ms) {
+    heap->purge_next = heap->superblocks;
+    heap->purge_ms = heap->n_dirty > 0 ? now_ms + options.purge_delay : 0;
+}
+
+void supply_purge_step(struct heap *heap) {
+    struct superblock *sb = heap->purge_next;
+    for (size_t i = 0; sb != NULL && sb->n_dirty == 0 && i < N_PURGE_LOOKS; i++)
+        sb = sb->next;
+    if (sb != NULL && sb->n_dirty > 0) {
+        purge(heap, sb, false);
+        sb = sb->next;
     }
-    heap->purge_ms = again ? now_ms + options.purge_delay : 0;
+    heap->purge_next = sb;
+}
+
+void supply_purge(struct heap *heap, uint64_t now_ms) {
+    supply_purge_begin(heap, now_ms);
+    while (heap->purge_next != NULL)
+        supply_purge_step(heap);
+    heap->purge_ms = heap->n_dirty > 0 ? now_ms + options.purge_delay : 0;
 }
 
 void supply_purge_all(struct heap *heap) {

@@ -17,8 +17,11 @@ bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units);
 /* Make heap_tick look for memory to give back after purge_delay. */
 void supply_schedule_purge(struct heap *heap);
 
-/* Give memory of this heap back to the system that was free since the last look;
- * purge_ms is then the time of the next look, or 0. */
+/* A look at all superblocks: free memory that was so at the last look goes back to
+ * the system.  In steps of one superblock, while purge_next is not NULL, so that
+ * no malloc takes long, or as a whole.  Sets the time of the next look. */
+void supply_purge_begin(struct heap *heap, uint64_t now_ms);
+void supply_purge_step(struct heap *heap);
 void supply_purge(struct heap *heap, uint64_t now_ms);
 
 /* Give all free memory of the heap back at once. */

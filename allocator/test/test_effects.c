@@ -67,8 +67,16 @@ static uint64_t usable_of_513(void) {
     return usable(513);
 }
 
-static uint64_t usable_of_1025(void) {
-    return usable(1025);
+static uint64_t usable_of_1500(void) {
+    return usable(1500);
+}
+
+static uint64_t usable_of_1030(void) {
+    return usable(1030);
+}
+
+static uint64_t usable_of_4368(void) {
+    return usable(4368);
 }
 
 static uint64_t usable_of_8000(void) {
@@ -151,6 +159,8 @@ static uint64_t purges_of_many_runs(void) {
     allocate_many(100, 100000);
     for (size_t i = 0; i < 100; i += 2)
         exgen_free(blocks[i]);
+    /* Too large for the holes, so the peak would rise. */
+    allocate_many(50, 200000);
     return stats().n_purges;
 }
 
@@ -175,8 +185,21 @@ static uint64_t maps_of_2_mib_again(void) {
     return maps_of_large_again(2000000, 2000000);
 }
 
-static uint64_t maps_of_half_again(void) {
-    return maps_of_large_again(2000000, 1000000);
+static uint64_t usable_of_half_again(void) {
+    exgen_free(exgen_malloc(2000000));
+    return usable(1000000);
+}
+
+/* A kept block becomes one of 3 MB; whether the other one is still there. */
+static uint64_t maps_of_2_mib_after_3(void) {
+    void *first = exgen_malloc(2000000);
+    void *second = exgen_malloc(2000000);
+    exgen_free(first);
+    exgen_free(second);
+    exgen_malloc(3000000);
+    size_t before = stats().n_maps;
+    exgen_malloc(2000000);
+    return stats().n_maps - before;
 }
 
 static uint64_t usable_after_realloc(void) {
@@ -326,10 +349,12 @@ static const struct effect {
      MORE},
     {"quantum", usable_of_17, "quantum:16", "quantum:128", LESS},
     {"class_steps", usable_of_513, "class_steps:1", "class_steps:8", MORE},
-    {"coarse_steps", usable_of_1025, "coarse_steps:1", "coarse_steps:16", MORE},
+    {"coarse_steps", usable_of_1500, "coarse_steps:1", "coarse_steps:16", MORE},
+    {"class_over", usable_of_1030, "class_over:0", "class_over:1", MORE},
+    {"class_over", usable_of_4368, "class_over:1", "class_over:2", MORE},
     {"small_max", usable_of_8000, "small_max:1024", "small_max:32768", MORE},
-    {"classes", usable_of_40, "classes:16+48+1024", "classes:16+32+512+1024", LESS},
-    {"classes", usable_of_8000, "classes:1024+2048", "classes:1024+2048+8192", MORE},
+    {"classes", usable_of_40, "classes:16+48+2048", "classes:16+32+512+2048", LESS},
+    {"classes", usable_of_8000, "classes:2048+4096", "classes:2048+4096+8192", MORE},
     {"classes", units_of_a_2_kib_slab, "classes:1024+2048@1+4096", "classes:1024+2048@7+4096",
      LESS},
     {"slab_blocks", units_of_a_4_kib_slab, "slab_blocks:1", "slab_blocks:16", LESS},
@@ -355,11 +380,11 @@ static const struct effect {
      "purge_delay:0,purge_how:free", LESS},
     {"purge_how", purges_of_one_run, "purge_delay:0,purge_how:never",
      "purge_delay:0,purge_how:free", LESS},
-    {"large_cache_bytes", maps_of_2_mib_again, "large_cache_bytes:1000000",
+    {"large_cache_bytes", maps_of_2_mib_after_3, "large_cache_bytes:1000000",
      "large_cache_bytes:4000000", MORE},
     {"large_cache_count", maps_of_2_mib_again, "large_cache_count:0", "large_cache_count:1", MORE},
-    {"large_cache_slack", maps_of_half_again, "large_cache_slack:50", "large_cache_slack:150",
-     MORE},
+    {"large_cache_slack", usable_of_half_again, "large_cache_slack:50", "large_cache_slack:150",
+     LESS},
     {"realloc_slack", usable_after_realloc, "realloc_slack:0", "realloc_slack:50", LESS},
     {"huge_pages", refuses_huge_pages, "huge_pages:system", "huge_pages:never", LESS},
     {"huge_pages", wants_huge_pages, "huge_pages:system", "huge_pages:always", LESS},

@@ -60,13 +60,13 @@ static void bad_entries_leave_the_others(void) {
 }
 
 static void sizes_are_listed(void) {
-    static const char *const good[] = {"classes:", "classes:1024", "classes:16+1024+1088+32768",
-                                       "classes:48@2+1024@32"};
+    static const char *const good[] = {"classes:", "classes:2048", "classes:16+2048+2112+32768",
+                                       "classes:48@2+2048@32"};
     static const char *const bad[] = {
-        "classes:16",         "classes:16+16+1024", "classes:24+1024",    "classes:1024+1040",
-        "classes:1024+65536", "classes:1024+",      "classes:+1024",      "classes:1024@0",
-        "classes:1024@33",    "classes:1024@",      "classes:@2+1024",    "classes:16+1024@1@2",
-        "classes:0+1024",     "classes:1024 ",      "classes:2048+1024+", "classes:512+2048"};
+        "classes:16",         "classes:16+16+2048", "classes:24+2048",    "classes:2048+2064",
+        "classes:2048+65536", "classes:2048+",      "classes:+2048",      "classes:2048@0",
+        "classes:2048@33",    "classes:2048@",      "classes:@2+2048",    "classes:16+2048@1@2",
+        "classes:0+2048",     "classes:2048 ",      "classes:4096+2048+", "classes:512+4096"};
     struct options o;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char json[4096];
@@ -79,7 +79,7 @@ static void sizes_are_listed(void) {
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         EXPECT(parse(&o, bad[i]) == 1 && o.classes == 0);
-    EXPECT(strstr(lines, "exgen: EXGEN_CONF: classes:512+2048: allowed is a list of sizes") ==
+    EXPECT(strstr(lines, "exgen: EXGEN_CONF: classes:512+4096: allowed is a list of sizes") ==
            lines);
 }
 

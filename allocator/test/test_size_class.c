@@ -32,7 +32,8 @@ int main(void) {
                         o.coarse_steps = coarse;
                         o.small_max = small;
                         o.superblock_size = superblock;
-                        check_spacing(&o);
+                        for (o.class_over = 0; o.class_over <= 2; o.class_over++)
+                            check_spacing(&o);
                     }
     return test_passed();
 }
