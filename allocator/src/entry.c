@@ -75,11 +75,10 @@ void free_slowly(void *block) {
             supply_schedule_purge(heap);
         return;
     }
-    struct slab *slab = slab_of((uintptr_t)block);
     if (options.check)
-        misuse_check_free(slab, block);
+        misuse_check_free(slab_of((uintptr_t)block), block);
     if (superblock_owner(superblock_of((uintptr_t)block)) == heap)
-        heap_free(heap, slab, block);
+        heap_free(heap, slab_of((uintptr_t)block), block);
     else if (THREADS)
         remote_free(heap, block);
     else

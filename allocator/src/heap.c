@@ -66,8 +66,8 @@ static void fall_asleep(struct bin *bin) {
         return;
     ASSERT(slab->free == NULL && slab_used(slab) > 0);
     uint32_t used = slab_used(slab);
-    uint32_t wake = (uint32_t)(slab->capacity * options.merge_percent / 100);
-    wake = wake < 1 ? 1 : wake > used ? used : wake;
+    uint32_t wake = classes.of[slab->class].wake_blocks;
+    wake = wake > used ? used : wake;
     slab_set_used(slab, used, wake);
     slab->state = SLAB_ASLEEP;
     bin->active = &no_slab;
@@ -156,6 +156,15 @@ void heap_free(struct heap *heap, struct slab *slab, void *block) {
     }
     link_set(block, slab->free);
     slab->free = block;
+}
+
+bool heap_free_chain(struct slab *slab, void *first, void *last, size_t n) {
+    if (slab->countdown < (int32_t)n)
+        return false;
+    slab->countdown -= (int32_t)n;
+    link_set(last, slab->free);
+    slab->free = first;
+    return true;
 }
 
 /* --- malloc --- */

@@ -40,6 +40,7 @@ struct outbox {
     void *first;     /* linked through their first words */
     void *last;
     size_t n_blocks;
+    size_t n_most; /* send it when it has this many */
 };
 
 struct heap {
@@ -95,6 +96,10 @@ size_t heap_largest_run(void);
 
 /* Give back a block of the calling thread's heap. */
 void heap_free(struct heap *heap, struct slab *slab, void *block);
+
+/* Give back `n` linked blocks of one slab at once; false (and nothing done) if an
+ * event is among them. */
+bool heap_free_chain(struct slab *slab, void *first, void *last, size_t n);
 
 /* The rest of heap_free when the countdown went below 0. */
 void heap_free_event(struct heap *heap, struct slab *slab, void *block);

@@ -252,6 +252,7 @@ void *large_resize(void *start, size_t bytes) {
     if (moved != NULL && old.bytes != bytes) {
         erase(find(start));
         insert(moved, bytes); /* fits: one was just erased */
+        hold_limits();
     }
     lock_release(&large.lock);
     return moved;
@@ -265,8 +266,10 @@ void *large_move_in(void *start, size_t old_bytes, size_t bytes) {
     lock_take(&large.lock);
     if (has_room())
         moved = os_move_out(start, old_bytes, bytes);
-    if (moved != NULL)
+    if (moved != NULL) {
         insert(moved, bytes);
+        hold_limits();
+    }
     lock_release(&large.lock);
     return moved;
 }

@@ -146,7 +146,7 @@ static void write_allowed(struct text *t, const struct option *row) {
         text_string(t, row->choices);
     } else if (row->kind == OPTION_list) {
         text_string(
-            t, "a list of sizes as in 16+32+48@2+64: rising, multiples of 16 up to 1024 and of 64 "
+            t, "a list of sizes as in 16+32+48@2+64: rising, multiples of 16 up to 2048 and of 64 "
                "up to 32768, 2048 among them, at most 50 up to there and 112 in all; "
                "@ and 1 to 32 units for a slab");
     } else {

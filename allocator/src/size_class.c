@@ -50,10 +50,13 @@ static size_t slab_units(size_t bytes, const struct options *o, size_t superbloc
 }
 
 static struct size_class describe(size_t bytes, const struct options *o, size_t superblock_units) {
+    size_t n_units = slab_units(bytes, o, superblock_units);
+    size_t wake = n_units * UNIT_BYTES / bytes * o->merge_percent / 100;
     struct size_class c = {
         .block_bytes = (uint32_t)bytes,
         .carve_blocks = (uint32_t)larger(1, o->commit_step / bytes),
-        .n_units = (uint32_t)slab_units(bytes, o, superblock_units),
+        .n_units = (uint32_t)n_units,
+        .wake_blocks = (uint32_t)larger(1, wake),
         .alignment = (uint32_t)smaller(bytes & (~bytes + 1), SLAB_ALIGNMENT_MAX),
     };
     return c;

@@ -34,6 +34,7 @@ struct size_class {
     uint32_t block_bytes;  /* multiple of 16 */
     uint32_t carve_blocks; /* blocks cut from untouched memory at a time, at least 1 */
     uint32_t n_units;      /* units of a slab of this class */
+    uint32_t wake_blocks;  /* frees that wake a full slab, at least 1 */
     uint32_t alignment;    /* power of two that divides every block address, 16 to 4096 */
 };
 

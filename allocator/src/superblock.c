@@ -100,8 +100,10 @@ static size_t set_remove(struct unit_set *s, size_t at, size_t n) {
     size_t n_removed = 0;
     while (n > 0) {
         size_t part = 64 - at % 64 < n ? 64 - at % 64 : n;
-        uint64_t b = s->word[at / 64] & bits(at % 64, part);
-        n_removed += (size_t)__builtin_popcountll(b);
+        uint64_t all = bits(at % 64, part);
+        uint64_t b = s->word[at / 64] & all;
+        /* All or none is what mostly happens, and counting bits is slow on old processors. */
+        n_removed += b == all ? part : b == 0 ? 0 : (size_t)__builtin_popcountll(b);
         s->word[at / 64] ^= b;
         at += part;
         n -= part;
@@ -128,6 +130,18 @@ static size_t set_next(const struct unit_set *s, size_t at, size_t end, bool ins
         at = (at / 64 + 1) * 64;
     }
     return end;
+}
+
+/* First unit of the run inside the set that ends before `at`; `at` if there is none. */
+static size_t set_run_start(const struct unit_set *s, size_t at) {
+    while (at > 0) {
+        size_t last = at - 1;
+        uint64_t w = ~s->word[last / 64] << (63 - last % 64);
+        if (w != 0)
+            return at - (size_t)__builtin_clzll(w);
+        at = last / 64 * 64;
+    }
+    return 0;
 }
 
 /* --- life of a superblock --- */
@@ -184,7 +198,21 @@ struct heap *superblock_owner(const struct superblock *sb) {
 
 /* --- slabs --- */
 
+/* superblock_find for superblocks of up to 64 units: after the shifts, a bit stands
+ * where a run of n begins. */
+static size_t find_in_word(const struct superblock *sb, size_t n, size_t from) {
+    uint64_t starts = sb->free.word[0] >> from << from;
+    for (size_t left = n - 1, step = 1; left > 0 && starts != 0; left -= step, step *= 2) {
+        if (step > left)
+            step = left;
+        starts &= starts >> step;
+    }
+    return starts != 0 ? (size_t)__builtin_ctzll(starts) : sb->n_units;
+}
+
 size_t superblock_find(const struct superblock *sb, size_t n, size_t from) {
+    if (sb->n_units <= 64)
+        return from < 64 && n <= 64 ? find_in_word(sb, n, from) : sb->n_units;
     size_t at =
         set_next(&sb->free, from > sb->first_unit ? from : sb->first_unit, sb->n_units, true);
     while (at < sb->n_units) {
@@ -205,12 +233,14 @@ char *superblock_unit_start(struct superblock *sb, size_t at) {
  * MADV_FREE does is not known, so those are not trusted. */
 static bool take_units(struct superblock *sb, size_t at, size_t n) {
     ASSERT(set_count(&sb->free, at, n) == n);
+    size_t run = set_next(&sb->free, at + n, sb->n_units, false) - set_run_start(&sb->free, at);
     set_remove(&sb->free, at, n);
     set_remove(&sb->aged, at, n);
     size_t n_dirty = set_remove(&sb->dirty, at, n);
     sb->n_dirty = (uint16_t)(sb->n_dirty - n_dirty);
     sb->n_free = (uint16_t)(sb->n_free - n);
-    measure_largest_run(sb);
+    if (run == sb->largest_run)
+        measure_largest_run(sb);
     return n_dirty == 0 && at > sb->first_unit && options.purge_how != PURGE_FREE;
 }
 
@@ -220,7 +250,9 @@ static void give_units(struct superblock *sb, size_t at, size_t n, size_t n_dirt
     set_add(&sb->dirty, at, n_dirty);
     sb->n_free = (uint16_t)(sb->n_free + n);
     sb->n_dirty = (uint16_t)(sb->n_dirty + n_dirty);
-    measure_largest_run(sb);
+    size_t run = set_next(&sb->free, at + n, sb->n_units, false) - set_run_start(&sb->free, at);
+    if (run > sb->largest_run)
+        sb->largest_run = (uint16_t)run;
 }
 
 struct slab *superblock_take(struct superblock *sb, size_t at, size_t n) {
@@ -339,6 +371,11 @@ bool superblock_is_valid(const struct superblock *sb) {
         n_free += is_free;
         i += is_free ? 1 : sb->slab[i].n_units;
     }
+    struct superblock measured = {.n_units = sb->n_units, .first_unit = sb->first_unit};
+    measured.free = sb->free;
+    measure_largest_run(&measured);
+    if (measured.largest_run != sb->largest_run)
+        return false;
     for (size_t i = 0; i < N_UNIT_WORDS; i++)
         if ((sb->aged.word[i] & ~sb->dirty.word[i]) != 0 ||
             (sb->dirty.word[i] & ~sb->free.word[i]) != 0)

@@ -352,7 +352,7 @@ static const struct effect {
     {"coarse_steps", usable_of_1500, "coarse_steps:1", "coarse_steps:16", MORE},
     {"class_over", usable_of_1030, "class_over:0", "class_over:1", MORE},
     {"class_over", usable_of_4368, "class_over:1", "class_over:2", MORE},
-    {"small_max", usable_of_8000, "small_max:1024", "small_max:32768", MORE},
+    {"small_max", usable_of_8000, "small_max:2048", "small_max:32768", MORE},
     {"classes", usable_of_40, "classes:16+48+2048", "classes:16+32+512+2048", LESS},
     {"classes", usable_of_8000, "classes:2048+4096", "classes:2048+4096+8192", MORE},
     {"classes", units_of_a_2_kib_slab, "classes:1024+2048@1+4096", "classes:1024+2048@7+4096",

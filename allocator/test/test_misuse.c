@@ -112,6 +112,7 @@ static uint64_t use_overwritten_link(uintptr_t wrong, size_t n_bytes) {
     void *volatile keep = exgen_malloc(40);
     char *p = exgen_malloc(40);
     char *volatile q = exgen_malloc(40);
+    memset(keep, 1, 40); /* used, so that it does not look like the overwritten one */
     exgen_free(p);
     exgen_free(q);
     memcpy(q, &wrong, n_bytes);

@@ -24,7 +24,7 @@ int main(void) {
     for (uint64_t quantum = 16; quantum <= 128; quantum *= 2)
         for (uint64_t steps = 1; steps <= 8; steps *= 2)
             for (uint64_t coarse = 1; coarse <= 16; coarse *= 2)
-                for (uint64_t small = 1024; small <= 32768; small *= 2)
+                for (uint64_t small = 2048; small <= 32768; small *= 2)
                     for (uint64_t superblock = 16384; superblock <= 8388608; superblock *= 8) {
                         options_parse(&o, "", &ignored);
                         o.quantum = quantum;
