@@ -50,7 +50,7 @@ Make = Callable[[Path, bool], Command]
 def _cc1(folder: Path, smoke: bool) -> Command:  # noqa: FBT001 - see Make
     """Return the C compiler proper on many functions."""
     lines = ["typedef struct { long a[4]; int n; } record;"]
-    lines += [_function(n) for n in range(20 if smoke else 500)]
+    lines += [_function(n) for n in range(20 if smoke else 250)]
     source = folder / "functions.i"
     source.write_text("\n".join(lines) + "\n")
     return Command(

@@ -27,7 +27,7 @@ from tuner.bench.summary import (
 from tuner.stats import Estimate, median_estimate
 
 OURS: Final = ("exgen", "exgen-st")
-SHORT_S: Final = 0.05
+SHORT_S: Final = 0.015
 """Programs below this median CPU time have no time worth comparing; their memory has."""
 TIME_TARGET: Final = 0.97
 """Geometric mean of time, relative to the best peer's."""

@@ -106,6 +106,7 @@ class Session:
     inputs: Path
     """Where inputs of programs are made."""
     rounds: int
+    thread_rounds: int
     seconds: float
     """Counting phase of a threaded workload."""
     churn_s: float
@@ -132,7 +133,7 @@ def main() -> int:
         sys.exit(f"allocators.py: {error.filename}: no results yet; run without --print")
     if options.figures and "threads" in kept["parts"]:
         comparison = threads_comparison(kept["parts"]["threads"])
-        for path in write_bench_figures(comparison, options.figures):
+        for path in write_bench_figures(comparison, options.figures, ("png",)):
             print(f"drawn: {path}", file=sys.stderr)
     return _print(kept, is_judged=not options.smoke)
 
@@ -146,7 +147,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--exgen-st", metavar="PATH", help="libexgen-st.so to use; default: ours")
     parser.add_argument("--programs", type=Path, metavar="FILE", help="further programs")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.25, help="of a threaded run")
+    parser.add_argument("--thread-rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=0.2, help="of a threaded run")
     parser.add_argument("--churn-minutes", type=float, default=0.2)
     parser.add_argument("--fresh", action="store_true", help="drop samples of a killed run")
     parser.add_argument("--output", type=Path, help="where the results go")
@@ -172,6 +174,7 @@ def _measure(options: argparse.Namespace) -> None:
             folder=folder,
             inputs=scratch,
             rounds=1 if options.smoke else options.rounds,
+            thread_rounds=1 if options.smoke else options.thread_rounds,
             seconds=0.02 if options.smoke else options.seconds,
             churn_s=0.2 if options.smoke else options.churn_minutes * 60,
             extra=tuple(read_programs(options.programs)) if options.programs else (),
@@ -440,7 +443,7 @@ def misses(text: str) -> dict[str, float]:
 
 def _threads(session: Session) -> dict[str, Any]:
     tasks = make_tasks(THREADED, (2,) if session.smoke else THREADS)
-    plan = Plan(tasks, session.seconds, session.rounds)
+    plan = Plan(tasks, session.seconds, session.thread_rounds)
     return _bench("threads", plan, session)
 
 

@@ -6,7 +6,7 @@ its median.  Panels that nobody has values for are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +24,7 @@ from tuner.bench.summary import (
     estimates,
     tasks_of,
 )
-from tuner.report.figure_base import STYLE, WIDTH_IN, save_figure
+from tuner.report.figure_base import FORMATS, STYLE, WIDTH_IN, save_figure
 from tuner.report.style import LIVE, Look, look
 from tuner.stats import Estimate
 from tuner.units import show_size
@@ -54,8 +54,15 @@ Panel = tuple[str, Callable[["Axes"], None]]
 """Title and how to draw it."""
 
 
-def write_bench_figures(comparison: Comparison, folder: Path) -> Iterator[Path]:
+def write_bench_figures(
+    comparison: Comparison, folder: Path, suffixes: Collection[str] = FORMATS
+) -> Iterator[Path]:
     """Draw every figure that has something to show and yield each file when it is written.
+
+    Args:
+        comparison: the samples.
+        folder: where the files go.
+        suffixes: formats, out of `FORMATS`.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -65,7 +72,7 @@ def write_bench_figures(comparison: Comparison, folder: Path) -> Iterator[Path]:
     with mpl.rc_context(STYLE):
         for name, panels in _figures(comparison):
             if panels:
-                yield from save_figure(_drawn(panels), folder, name)
+                yield from save_figure(_drawn(panels), folder, name, suffixes)
 
 
 def looks(labels: Sequence[str]) -> dict[str, Look]:

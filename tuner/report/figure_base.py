@@ -7,7 +7,7 @@ same input gives the same bytes: no dates, no random identifiers.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,19 +47,24 @@ _METADATA: Final[Mapping[str, dict[str, str | None]]] = {
 }
 """What would change from run to run."""
 
+FORMATS: Final = tuple(_METADATA)
+"""png, svg, pdf."""
+
 WIDTH_IN = 6.3
 """Width of a figure in inches: the text width of a one-column page."""
 
 
-def save_figure(figure: Figure, folder: Path, name: str) -> Iterator[Path]:
-    """Write a figure as PNG, SVG and PDF and yield each file when it is written.
+def save_figure(
+    figure: Figure, folder: Path, name: str, suffixes: Collection[str] = FORMATS
+) -> Iterator[Path]:
+    """Write a figure in some formats and yield each file when it is written.
 
     Raises:
         OutputError: the folder cannot be written.
     """
-    for suffix, metadata in _METADATA.items():
+    for suffix in suffixes:
         content = io.BytesIO()
-        figure.savefig(content, format=suffix, dpi=_PNG_DPI, metadata=metadata)
+        figure.savefig(content, format=suffix, dpi=_PNG_DPI, metadata=_METADATA[suffix])
         path = folder / f"{name}.{suffix}"
         write_bytes(path, content.getvalue())
         yield path
