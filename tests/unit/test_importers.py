@@ -119,14 +119,15 @@ def test_alignment_and_function_are_kept(tmp_path: Path) -> None:
     log = (
         b"--7-- _Znwm(4) = 0x100\n--7-- _ZnamSt11align_val_t(size 64, al 32) = 0x200\n"
         b"--7-- _ZdlPvm(0x100)\n--7-- _ZdaPvSt11align_val_t(0x200)\n"
-        b"--7-- memalign(al 4096, size 10) = 0x300\n"
+        b"--7-- memalign(al 4096, size 10) = 0x300\n--7-- calloc(3,7) = 0x400\n"
     )
     _, events = import_bytes(tmp_path, log)
 
     assert [Api(a) for a in events["api"]] == [
-        Api.NEW, Api.NEW_ARRAY, Api.DELETE, Api.DELETE_ARRAY, Api.MEMALIGN,
+        Api.NEW, Api.NEW_ARRAY, Api.DELETE, Api.DELETE_ARRAY, Api.MEMALIGN, Api.CALLOC,
     ]  # fmt: skip
-    assert events["align_log2"].tolist() == [0, 5, 0, 0, 12]
+    assert events["align_log2"].tolist() == [0, 5, 0, 0, 12, 0]
+    assert events["size"].tolist() == [4, 64, 0, 0, 10, 3 * 7]
 
 
 def test_times_are_kept_where_there_are_any(tmp_path: Path) -> None:

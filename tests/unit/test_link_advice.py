@@ -297,9 +297,12 @@ def loaded_by_ldd(program: Path, **environment: str) -> set[Path]:
 
 
 @needs_cc
-@pytest.mark.parametrize("how", ["rpath", "runpath", "origin", "variable", "slash"])
+@pytest.mark.parametrize("how", ["rpath", "runpath", "hidden", "origin", "variable", "slash"])
 def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, how: str) -> None:
-    """The upper library names no folder itself: only DT_RPATH and the variable reach its own."""
+    """The upper library names no folder itself: only DT_RPATH and the variable reach its own.
+
+    In ``hidden`` it names one, with DT_RUNPATH, and so does not inherit DT_RPATH.
+    """
     lower_folder, upper_folder = tmp_path / "lower", tmp_path / "upper"
     lower_folder.mkdir()
     upper_folder.mkdir()
@@ -307,10 +310,12 @@ def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, how: st
         lower_folder, THREAD.replace("NAME", "threads"), "lower", "-Wl,-soname,liblower.so"
     )
     name = [] if how == "slash" else ["-Wl,-soname,libupper.so"]
+    name += ["-Wl,--enable-new-dtags", f"-Wl,-rpath,{tmp_path}"] if how == "hidden" else []
     upper = library(upper_folder, CALL.replace("NAME", "upper"), "upper", str(lower), *name)
     folders = f"{lower_folder}:{upper_folder}"
     options = {
         "rpath": ["-Wl,--disable-new-dtags", f"-Wl,-rpath,{folders}"],
+        "hidden": ["-Wl,--disable-new-dtags", f"-Wl,-rpath,{folders}"],
         "runpath": ["-Wl,--enable-new-dtags", f"-Wl,-rpath,{folders}"],
         "origin": ["-Wl,--disable-new-dtags", "-Wl,-rpath,$ORIGIN/lower:${ORIGIN}/upper"],
         "variable": [],
@@ -326,7 +331,7 @@ def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, how: st
 
     expected = loaded_by_ldd(program, **environment)
     assert {path.resolve() for path in advice.objects[1:]} == expected
-    finds_lower = how not in ("runpath", "slash")
+    finds_lower = how not in ("runpath", "hidden", "slash")
     assert (advice.verdict is Verdict.THREADED) == finds_lower
     assert (lower.resolve() in expected) == finds_lower
 
