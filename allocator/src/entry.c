@@ -9,6 +9,7 @@
 
 #include "exgen.h"
 #include "fast.h"
+#include "harden.h"
 #include "heap.h"
 #include "large.h"
 #include "misuse.h"
@@ -54,6 +55,8 @@ void *allocate_slowly(size_t size) {
     void *block = pop(ready_list(local.heap, &local, class));
     if (block == NULL)
         block = heap_refill(class);
+    if (unlikely(options.junk) && block != NULL)
+        harden_hand_out(block, classes.of[class].block_bytes);
     return block != NULL ? block : out_of_memory();
 }
 
@@ -62,6 +65,15 @@ EXPORT void *exgen_malloc(size_t size) {
 }
 
 /* --- free --- */
+
+/* The block to be freed now, of those freed so far; NULL if none is. */
+static void *hold_back(struct heap *heap, struct slab *slab, void *block) {
+    if (slab->class == CLASS_UNIT_RUN)
+        return block;
+    if (options.junk)
+        harden_fill(block, slab->block_bytes);
+    return options.quarantine > 0 && heap != NULL ? quarantine_exchange(heap, block) : block;
+}
 
 /* Blocks of other threads, large blocks, what is no block, and all with check:true. */
 void free_slowly(void *block) {
@@ -75,8 +87,13 @@ void free_slowly(void *block) {
             supply_schedule_purge(heap);
         return;
     }
-    if (options.check)
-        misuse_check_free(slab_of((uintptr_t)block), block);
+    if (options.check) {
+        struct slab *slab = slab_of((uintptr_t)block);
+        misuse_check_free(slab, block);
+        block = hold_back(heap, slab, block);
+        if (block == NULL)
+            return;
+    }
     if (superblock_owner(superblock_of((uintptr_t)block)) == heap)
         heap_free(heap, slab_of((uintptr_t)block), block);
     else if (THREADS)

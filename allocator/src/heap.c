@@ -16,6 +16,7 @@
  */
 #include "heap.h"
 
+#include "harden.h"
 #include "large.h"
 #include "link.h"
 #include "options.h"
@@ -102,6 +103,9 @@ static struct slab *pop_partial(struct bin *bin) {
 /* Give the units of an empty slab, which is in no list, back to the supply. */
 static void release(struct heap *heap, struct slab *slab) {
     ASSERT(slab_used(slab) == 0);
+    if (unlikely(options.secure) && slab->class != CLASS_UNIT_RUN)
+        harden_unguard((char *)round_down((uintptr_t)slab->start, UNIT_BYTES) +
+                       (size_t)slab->n_units * UNIT_BYTES);
     if (slab->class != CLASS_UNIT_RUN && heap->bins[slab->class].fresh == slab)
         heap->bins[slab->class].fresh = NULL;
     supply_give(heap, slab);
@@ -179,6 +183,22 @@ static void *take_list(struct heap *heap, struct slab *slab, size_t class) {
     return block;
 }
 
+/* With junk, new blocks look like freed ones; with secure, their order is random. */
+static COLD char *link_hardened(struct heap *heap, char *start, size_t n, size_t block_bytes) {
+    char *first = start;
+    if (options.secure)
+        first = harden_shuffle(heap, start, n, block_bytes);
+    for (size_t i = 0; i < n; i++) {
+        char *block = start + i * block_bytes;
+        void *next = i + 1 < n ? block + block_bytes : NULL;
+        if (options.secure)
+            next = link_next(block);
+        harden_fill(block, block_bytes);
+        link_set(block, next);
+    }
+    return first;
+}
+
 /* Cut the next blocks from the active slab's untouched memory, in address order. */
 static void *carve(struct heap *heap, struct slab *slab, size_t class) {
     struct bin *bin = &heap->bins[class];
@@ -189,16 +209,23 @@ static void *carve(struct heap *heap, struct slab *slab, size_t class) {
     /* The first is the caller's and stays untouched, so that it is he who takes the page fault. */
     char *second = first + slab->block_bytes;
     char *last = first + (size_t)(n - 1) * slab->block_bytes;
-    for (char *block = second; block < last; block += slab->block_bytes)
-        link_set(block, block + slab->block_bytes);
-    if (n > 1)
-        link_set(last, NULL);
+    if (unlikely(options.junk)) {
+        first = link_hardened(heap, first, n, slab->block_bytes);
+        second = link_next(first);
+    } else {
+        for (char *block = second; block < last; block += slab->block_bytes)
+            link_set(block, block + slab->block_bytes);
+        if (n > 1)
+            link_set(last, NULL);
+        else
+            second = NULL;
+    }
     slab->carved += n;
     slab->countdown += (int32_t)n;
-    slab->zeroed = slab->clean;
+    slab->zeroed = slab->clean && !options.junk;
     if (slab->carved == slab->capacity)
         bin->fresh = NULL;
-    *ready_list(heap, &local, class) = n > 1 ? second : NULL;
+    *ready_list(heap, &local, class) = second;
     return first;
 }
 
@@ -209,6 +236,10 @@ static struct slab *new_slab(struct heap *heap, size_t class) {
         return NULL;
     char *end =
         (char *)round_down((uintptr_t)slab->start, UNIT_BYTES) + (size_t)c->n_units * UNIT_BYTES;
+    if (unlikely(options.secure)) {
+        harden_guard(end);
+        end -= harden_guard_bytes();
+    }
     slab->start = (char *)round_up((uintptr_t)slab->start, c->alignment);
     slab->block_bytes = c->block_bytes;
     slab->capacity = (uint32_t)((size_t)(end - slab->start) / c->block_bytes);
@@ -279,6 +310,8 @@ void *heap_refill(size_t class) {
 }
 
 size_t heap_largest_run(void) {
+    if (options.secure) /* blocks above the classes have guard pages, so mappings */
+        return 0;
     size_t n_head = sizeof(struct superblock) / sizeof(struct slab) + layout.n_units;
     size_t first = n_head * sizeof(struct slab) >> UNIT_SHIFT;
     size_t half = layout.bytes / 2;

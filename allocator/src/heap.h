@@ -13,6 +13,7 @@
 #ifndef EXGEN_HEAP_H
 #define EXGEN_HEAP_H
 
+#include "options.h"
 #include "platform.h"
 #include "size_class.h"
 #include "superblock.h"
@@ -61,6 +62,9 @@ struct heap {
     struct heap *next;             /* orphaned or idle heaps, under the lock of thread.c */
     void *pending;                 /* blocks taken from the inbox, not yet freed */
     struct outbox outboxes[N_OUTBOXES];
+    void **quarantine;              /* freed blocks held back, options.quarantine places or NULL */
+    uint64_t random;                /* state of the generator of harden.c, 0 before its first use */
+    void *slow[N_FINE_CLASSES_MAX]; /* in place of local.free, with junk */
     _Alignas(CACHE_LINE) void *inbox; /* atomic: LIFO of blocks freed by other threads */
 };
 
@@ -77,7 +81,9 @@ extern _Thread_local struct local local
 
 /* Where the blocks of `class` that are ready for malloc hang. */
 ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class) {
-    return class < N_FINE_CLASSES_MAX ? &l->free[class] : &heap->free[class - N_FINE_CLASSES_MAX];
+    if (class >= N_FINE_CLASSES_MAX)
+        return &heap->free[class - N_FINE_CLASSES_MAX];
+    return unlikely(options.junk) ? &heap->slow[class] : &l->free[class];
 }
 
 /* A slab without blocks, the active slab of bins that have none. */

@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "harden.h"
 #include "lock.h"
 #include "options.h"
 #include "os.h"
@@ -119,6 +120,11 @@ static void erase(struct entry *gap) {
     large.entries[hole] = (struct entry){NULL, 0};
 }
 
+/* Unmap a block, with its guard page if blocks have one. */
+static void unmap_block(void *start, size_t bytes) {
+    os_unmap(start, bytes + harden_guard_bytes());
+}
+
 /* --- kept blocks --- */
 
 static struct kept drop_kept(size_t i) {
@@ -177,7 +183,7 @@ static void hold_limits(void) {
 static void keep(void *start, size_t bytes) {
     if (options.large_cache_count == 0 || options.large_cache_bytes == 0 ||
         options.purge_delay == 0) {
-        os_unmap(start, bytes);
+        unmap_block(start, bytes);
         return;
     }
     if (large.n_kept == N_KEPT_MAX) {
@@ -192,7 +198,10 @@ static void keep(void *start, size_t bytes) {
 /* --- blocks --- */
 
 static void *map_block(size_t bytes, size_t alignment) {
-    void *start = alignment <= os_page_bytes() ? os_map(bytes) : os_map_aligned(bytes, alignment);
+    size_t all = bytes + harden_guard_bytes();
+    char *start = alignment <= os_page_bytes() ? os_map(all) : os_map_aligned(all, alignment);
+    if (start != NULL && options.secure)
+        harden_guard(start + all);
     if (start != NULL && options.huge_pages != HUGE_SYSTEM && bytes >= HUGE_BYTES)
         os_advise_huge(start, bytes, options.huge_pages == HUGE_ALWAYS);
     return start;
@@ -206,7 +215,7 @@ static void *allocate_locked(size_t bytes, size_t alignment, bool *is_zero) {
     if (k.start == NULL)
         k = (struct kept){.start = map_block(bytes, alignment), .bytes = bytes};
     if (k.start != NULL && !insert(k.start, k.bytes)) {
-        os_unmap(k.start, k.bytes);
+        unmap_block(k.start, k.bytes);
         return NULL;
     }
     hold_limits();
@@ -248,7 +257,9 @@ void *large_resize(void *start, size_t bytes) {
     bytes = round_up(bytes, os_page_bytes());
     lock_take(&large.lock);
     struct entry old = *find(start);
-    void *moved = old.bytes == bytes ? start : os_remap(start, old.bytes, bytes);
+    void *moved = start;
+    if (old.bytes != bytes) /* two mappings, block and guard, cannot be resized as one */
+        moved = options.secure ? NULL : os_remap(start, old.bytes, bytes);
     if (moved != NULL && old.bytes != bytes) {
         erase(find(start));
         insert(moved, bytes); /* fits: one was just erased */

@@ -3,19 +3,15 @@
  * Interior and foreign pointers are found for certain, from the slab's
  * geometry.  A double free is suspected from a mark in the second word
  * of a freed block and made certain by a walk through the lists, so there are no
- * false alarms.  Not seen: a double free of a block whose second word the
- * program overwrote in between, and one where another thread owns the block.
+ * false alarms.  With junk the mark alone is certain.  Not seen: a double free of a block whose
+ * second word the program overwrote in between, and one where another thread owns the block.
  */
 #include "misuse.h"
 
 #include "exgen.h"
+#include "harden.h"
 #include "heap.h"
 #include "link.h"
-
-/* Unlikely in data, and different for every block. */
-static uintptr_t mark_of(const void *block) {
-    return (uintptr_t)block ^ (uintptr_t)0x5bd1e9955bd1e995u;
-}
 
 static bool is_listed(const void *list, const void *block) {
     for (; list != NULL; list = link_follow(list))
@@ -25,7 +21,7 @@ static bool is_listed(const void *list, const void *block) {
 }
 
 static bool is_free_here(const struct slab *slab, const void *block) {
-    return is_listed(slab->free, block) ||
+    return is_listed(slab->free, block) || quarantine_has(local.heap, block) ||
            (slab->state == SLAB_ACTIVE &&
             is_listed(*ready_list(local.heap, &local, slab->class), block));
 }
@@ -52,10 +48,11 @@ void misuse_check_free(struct slab *slab, void *block) {
     if (offset % slab->block_bytes != 0)
         fatal("invalid free, inside a block", block);
     uintptr_t *words = block;
-    if (own && words[1] == mark_of(block) && is_free_here(slab, block))
+    if (words[1] == harden_mark(block) && slab->class != CLASS_UNIT_RUN &&
+        (options.junk || (own && is_free_here(slab, block))))
         fatal("double free", block);
-    if (own)
-        words[1] = mark_of(block);
+    if (own || options.junk)
+        words[1] = harden_mark(block);
 }
 
 void misuse_check_size(void *block, size_t size) {

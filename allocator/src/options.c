@@ -250,6 +250,20 @@ static const char *conf_from_kernel(char *buffer, size_t capacity) {
     return NULL;
 }
 
+void options_complete(struct options *o) {
+    enum {
+        N_SECURE_QUARANTINE = 256
+    };
+    if (o->secure) {
+        o->junk = 1;
+        o->large_cache_count = 0;
+        if (o->quarantine < N_SECURE_QUARANTINE)
+            o->quarantine = N_SECURE_QUARANTINE;
+    }
+    if (o->junk || o->quarantine > 0)
+        o->check = 1;
+}
+
 void options_load(void) {
     char environment[16384];
     char lines[4096];
@@ -258,7 +272,9 @@ void options_load(void) {
         return;
     const char *conf =
         environ != NULL ? getenv("EXGEN_CONF") : conf_from_kernel(environment, sizeof environment);
-    if (conf == NULL || options_parse(&options, conf, &report) == 0)
+    size_t n_bad = conf != NULL ? options_parse(&options, conf, &report) : 0;
+    options_complete(&options);
+    if (n_bad == 0)
         return;
     text_to_stderr(&report);
     if (options.abort_conf)

@@ -95,6 +95,9 @@ extern struct options options;
  * `report` as one line.  Returns the number of problems. */
 size_t options_parse(struct options *o, const char *text, struct text *report);
 
+/* Turn on what other settings need: see secure, junk and quarantine in options.def. */
+void options_complete(struct options *o);
+
 /* Read EXGEN_CONF into `options`; reports or aborts as the header above says.
  * The environment of setuid programs is not read. */
 void options_load(void);

@@ -173,6 +173,13 @@ void *os_move_out(void *start, size_t old_bytes, size_t new_bytes) {
     return grown;
 }
 
+bool os_protect(void *start, size_t bytes, bool forbid) {
+    int saved = errno;
+    bool done = mprotect(start, bytes, forbid ? PROT_NONE : PROT_READ | PROT_WRITE) == 0;
+    errno = saved;
+    return done;
+}
+
 void os_advise_huge(void *start, size_t bytes, bool want) {
     int saved = errno;
     madvise(start, bytes, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

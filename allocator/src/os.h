@@ -53,6 +53,9 @@ void *os_remap(void *start, size_t old_bytes, size_t new_bytes);
  * (kernels before 5.7 do). */
 void *os_move_out(void *start, size_t old_bytes, size_t new_bytes);
 
+/* Forbid all access to pages, or allow reading and writing.  False if refused. */
+bool os_protect(void *start, size_t bytes, bool forbid);
+
 /* Ask for huge pages (true) or against them (false). */
 void os_advise_huge(void *start, size_t bytes, bool want);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exgen.h"
+#include "harden.h"
 #include "heap.h"
 #include "large.h"
 #include "options.h"
@@ -77,6 +78,8 @@ EXPORT size_t exgen_check_leaks(int report) {
     size_t n_large = 0;
     size_t large_bytes = 0;
     if (local.heap != NULL) {
+        quarantine_flush(local.heap);
+        remote_flush(local.heap);
         thread_collect(os_clock_ms());
         remote_drain_slowly(local.heap, SIZE_MAX);
         heap_count(local.heap, &local, &n_small, &small_bytes);
@@ -91,6 +94,7 @@ EXPORT size_t exgen_check_leaks(int report) {
 
 EXPORT void exgen_purge(void) {
     if (local.heap != NULL) {
+        quarantine_flush(local.heap);
         remote_flush(local.heap);
         thread_collect(UINT64_MAX);
         remote_drain_slowly(local.heap, SIZE_MAX);

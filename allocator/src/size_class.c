@@ -40,8 +40,14 @@ static size_t next_size(size_t bytes, const struct options *o) {
     return next;
 }
 
+/* Units for one block, and its guard page. */
+static size_t least_units(size_t bytes, const struct options *o) {
+    size_t guard = o->secure ? UNIT_BYTES / 4 : 0;
+    return (bytes + guard + UNIT_BYTES - 1) / UNIT_BYTES;
+}
+
 static size_t slab_units(size_t bytes, const struct options *o, size_t superblock_units) {
-    size_t least = (bytes + UNIT_BYTES - 1) / UNIT_BYTES;
+    size_t least = least_units(bytes, o);
     size_t most = larger(least, smaller(o->slab_units_max, superblock_units / 4));
     size_t n = least;
     while (n < most && n * UNIT_BYTES / bytes < o->slab_blocks)
@@ -69,7 +75,7 @@ static size_t describe_listed(struct size_class *of, const struct options *o, si
     for (; n < o->classes && o->listed[n].bytes <= largest; n++) {
         size_t bytes = o->listed[n].bytes;
         of[n] = describe(bytes, o, superblock_units);
-        size_t least = (bytes + UNIT_BYTES - 1) / UNIT_BYTES;
+        size_t least = least_units(bytes, o);
         size_t most = larger(least, superblock_units / 4);
         if (o->listed[n].n_units != 0)
             of[n].n_units = (uint32_t)smaller(larger(o->listed[n].n_units, least), most);

@@ -10,6 +10,7 @@
  */
 #include "superblock.h"
 
+#include "harden.h"
 #include "link.h"
 #include "options.h"
 #include "os.h"
@@ -158,6 +159,22 @@ static void measure_largest_run(struct superblock *sb) {
     sb->largest_run = (uint16_t)longest;
 }
 
+/* A guard behind the head, and one for the last unit, before the next superblock's head. */
+static void add_guards(struct superblock *sb) {
+    enum {
+        N_UNITS_WORTH_IT = 16 /* a smaller superblock has no room to give up two units */
+    };
+    size_t guard = harden_guard_bytes();
+    if (guard == 0)
+        return;
+    bool is_roomy = sb->n_units >= N_UNITS_WORTH_IT;
+    sb->head_bytes =
+        (uint32_t)round_up(sb->head_bytes + guard, is_roomy ? UNIT_BYTES : os_page_bytes());
+    harden_guard((char *)sb + sb->head_bytes);
+    if (is_roomy && os_protect((char *)sb + layout.bytes - UNIT_BYTES, UNIT_BYTES, true))
+        sb->n_units--;
+}
+
 struct superblock *superblock_create(void) {
     size_t bytes = layout.bytes;
     struct superblock *sb = os_map_aligned(bytes, bytes);
@@ -174,6 +191,8 @@ struct superblock *superblock_create(void) {
         os_populate(sb, bytes);
     sb->n_units = (uint16_t)layout.n_units;
     sb->head_bytes = (uint32_t)(sizeof *sb + layout.n_units * sizeof(struct slab));
+    if (options.secure)
+        add_guards(sb);
     sb->first_unit = (uint16_t)(sb->head_bytes >> UNIT_SHIFT);
     sb->n_free = (uint16_t)(sb->n_units - sb->first_unit);
     set_add(&sb->free, sb->first_unit, sb->n_free);

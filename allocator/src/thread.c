@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include "fork.h"
+#include "harden.h"
 #include "large.h"
 #include "lock.h"
 #include "options.h"
@@ -161,6 +162,7 @@ static void detach(void *value) {
     struct heap *heap = value;
     if (heap != local.heap)
         return;
+    quarantine_flush(heap);
     remote_flush(heap);
     heap_return_lists(heap, &local);
     clean_up(heap);

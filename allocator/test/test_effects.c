@@ -323,6 +323,33 @@ static uint64_t blocks_under_bound(void) {
 
 /* --- safety and reports --- */
 
+static uint64_t byte_of_freed_block(void) {
+    char *p = exgen_malloc(100);
+    memset(p, 7, 100);
+    exgen_free(p);
+    return ((volatile unsigned char *)p)[50];
+}
+
+static uint64_t mallocs_until_reuse(void) {
+    char *p = exgen_malloc(48);
+    uint64_t n = 0;
+    void *q = NULL;
+    exgen_free(p);
+    for (; n < 1000 && q != p; n++) {
+        q = exgen_malloc(48);
+        exgen_free(q);
+    }
+    return n;
+}
+
+static uint64_t blocks_in_ascending_order(void) {
+    uint64_t n = 0;
+    allocate_many(50, 48);
+    for (size_t i = 1; i < 50; i++)
+        n += blocks[i] > blocks[i - 1];
+    return n;
+}
+
 static uint64_t takes_slow_path(void) {
     exgen_malloc(1);
     return local.number == OWNER_NOBODY;
@@ -394,6 +421,9 @@ static const struct effect {
     {"adopt", orphans_left_when_memory_is_needed, "adopt:thread", "adopt:any", MORE},
     {"thread_max", blocks_under_bound, "thread_max:4194304", "thread_max:8388608", LESS},
     {"thread_max", blocks_under_bound, "thread_max:8388608", "thread_max:0", LESS},
+    {"junk", byte_of_freed_block, "junk:false", "junk:true", LESS},
+    {"quarantine", mallocs_until_reuse, "quarantine:0", "quarantine:60000", LESS},
+    {"secure", blocks_in_ascending_order, "secure:false", "secure:true", MORE},
     {"check", takes_slow_path, "check:false", "check:true", LESS},
 };
 

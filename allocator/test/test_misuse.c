@@ -155,36 +155,146 @@ static uint64_t overwritten_link_of_sent_block(void) {
     return 0;
 }
 
+/* --- writes into free blocks, with junk --- */
+
+static uint64_t write_after_free(void) {
+    char *p = exgen_malloc(100);
+    exgen_free(p);
+    p[83] = 'x';
+    expect_message("write after free", p + 80);
+    for (size_t i = 0; i < 1000; i++)
+        exgen_malloc(100);
+    exgen_purge();
+    return 0;
+}
+
+/* The second word is the mark of a free block. */
+static uint64_t write_after_free_into_mark(void) {
+    char *p = exgen_malloc(16);
+    exgen_free(p);
+    p[8] = (char)(p[8] + 1);
+    expect_message("write after free", p + 8);
+    for (size_t i = 0; i < 2000; i++)
+        exgen_malloc(16);
+    return 0;
+}
+
+static uint64_t write_into_quarantine(void) {
+    char *p = exgen_malloc(100);
+    exgen_free(p);
+    p[0] = 'x';
+    expect_message("write after free", p);
+    exgen_purge();
+    return 0;
+}
+
+static uint64_t double_free_in_quarantine(void) {
+    char *p = exgen_malloc(100);
+    exgen_free(p);
+    exgen_free(exgen_malloc(100));
+    expect_message("double free", p);
+    exgen_free(p);
+    return 0;
+}
+
+static void *free_it(void *block) {
+    exgen_free(block);
+    exgen_malloc(1);
+    exgen_free(block);
+    return NULL;
+}
+
+static uint64_t double_free_of_another_threads_block(void) {
+    pthread_t thread;
+    char *p = exgen_malloc(100);
+    expect_message("double free", p);
+    pthread_create(&thread, NULL, free_it, p);
+    pthread_join(thread, NULL);
+    return 0;
+}
+
+/* --- accesses that guard pages catch --- */
+
+static uint64_t write_at(volatile char *start, size_t first, size_t last) {
+    signal(SIGSEGV, SIG_DFL);
+    for (size_t i = first; i <= last; i++)
+        start[i] = 0;
+    return 0;
+}
+
+static uint64_t write_behind_large(void) {
+    return write_at(exgen_malloc(4096 * 100), 4096 * 100, 4096 * 100);
+}
+
+static uint64_t write_into_freed_large(void) {
+    char *p = exgen_malloc(1000000);
+    exgen_free(p);
+    return write_at(p, 5000, 5000);
+}
+
+/* From any block to the end of its slab at the latest. */
+static uint64_t write_behind_slab(void) {
+    return write_at(exgen_malloc(3000), 3000, 8 * 16384);
+}
+
+static uint64_t write_before_blocks(void) {
+    char *p = exgen_malloc(48);
+    signal(SIGSEGV, SIG_DFL);
+    for (size_t i = 1; i < 1048576; i++)
+        *(volatile char *)(p - i) = 0;
+    return 0;
+}
+
 static const struct {
     const char *conf;
     scenario run;
+    int signal; /* SIGABRT with a message, or SIGSEGV without */
 } cases[] = {
-    {"", double_free_at_once},
-    {"check:true", double_free_at_once},
-    {"check:true", double_free_later},
-    {"", double_free_of_last_block},
-    {"check:true", double_free_of_last_block},
-    {"", double_free_of_run},
-    {"check:true", double_free_of_run},
-    {"", double_free_of_large},
-    {"", free_of_static_memory},
-    {"", free_of_stack},
-    {"check:true", free_of_interior},
-    {"check:true", free_of_interior_of_run},
-    {"check:true", free_of_untouched},
-    {"check:true", free_of_wrong_size},
-    {"", realloc_of_foreign},
-    {"", overwritten_link_text},
-    {"", overwritten_link_zero},
-    {"", overwritten_link_pointer},
-    {"", overwritten_link_of_sent_block},
+    {"", double_free_at_once, SIGABRT},
+    {"check:true", double_free_at_once, SIGABRT},
+    {"check:true", double_free_later, SIGABRT},
+    {"", double_free_of_last_block, SIGABRT},
+    {"check:true", double_free_of_last_block, SIGABRT},
+    {"", double_free_of_run, SIGABRT},
+    {"check:true", double_free_of_run, SIGABRT},
+    {"", double_free_of_large, SIGABRT},
+    {"", free_of_static_memory, SIGABRT},
+    {"", free_of_stack, SIGABRT},
+    {"check:true", free_of_interior, SIGABRT},
+    {"check:true", free_of_interior_of_run, SIGABRT},
+    {"check:true", free_of_untouched, SIGABRT},
+    {"check:true", free_of_wrong_size, SIGABRT},
+    {"", realloc_of_foreign, SIGABRT},
+    {"", overwritten_link_text, SIGABRT},
+    {"", overwritten_link_zero, SIGABRT},
+    {"", overwritten_link_pointer, SIGABRT},
+    {"", overwritten_link_of_sent_block, SIGABRT},
+    {"check:true", overwritten_link_text, SIGABRT},
+    {"junk:true", double_free_later, SIGABRT},
+    {"quarantine:100", double_free_later, SIGABRT},
+    {"secure:true", double_free_at_once, SIGABRT},
+    {"secure:true", free_of_static_memory, SIGABRT},
+    {"secure:true", free_of_interior, SIGABRT},
+    {"secure:true", free_of_wrong_size, SIGABRT},
+    {"junk:true", write_after_free, SIGABRT},
+    {"secure:true", write_after_free, SIGABRT},
+    {"junk:true", write_after_free_into_mark, SIGABRT},
+    {"secure:true", write_into_quarantine, SIGABRT},
+    {"secure:true", double_free_in_quarantine, SIGABRT},
+    {"quarantine:100", double_free_in_quarantine, SIGABRT},
+    {"junk:true", double_free_of_another_threads_block, SIGABRT},
+    {"secure:true", write_behind_large, SIGSEGV},
+    {"secure:true", write_into_freed_large, SIGSEGV},
+    {"secure:true", write_behind_slab, SIGSEGV},
+    {"secure:true", write_before_blocks, SIGSEGV},
 };
 
 int main(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct outcome o = run_in_child(cases[i].run, cases[i].conf);
         fprintf(stderr, "case %zu: %s", i, o.output);
-        EXPECT(WIFSIGNALED(o.status) && WTERMSIG(o.status) == SIGABRT);
+        int expected = cases[i].signal;
+        EXPECT(WIFSIGNALED(o.status) && WTERMSIG(o.status) == expected);
         EXPECT(strcmp(o.output, o.expected) == 0);
     }
     return test_passed();
