@@ -162,8 +162,8 @@ static int schedule_step(struct generator *generator, uint32_t number) {
     if (slot->step == kind->n_steps)
         return 1;
     int32_t code = profile->codes[slot->next_code++];
-    uint64_t key = slot->is_fixed || code <= 0 ? due_after(generator, slot, code)
-                                               : due_within(generator, slot, code);
+    int32_t part = slot->is_fixed ? -code : code;
+    uint64_t key = part > 0 ? due_within(generator, slot, part) : due_after(generator, slot, code);
     uint32_t thread = profile->steps[kind->first_step + slot->step].thread;
     return pending_push(&generator->pending, keep_alive(generator, key, thread), number);
 }

@@ -128,11 +128,11 @@ static void take_fixed(struct parser *parser, struct profile_window *window) {
     fixed.offset = take_count(parser, low, PROFILE_MAX_EVENTS);
     fixed.kind = take_kind_number(parser);
     if (n != 2 + steps_of(parser, fixed.kind)) {
-        complain(parser, "a fixed life is [offset, kind, elapsed allocations of each step]");
+        complain(parser, "a fixed life is [offset, kind, a code per step]");
         return;
     }
     for (uint32_t i = 2; i < n; i++)
-        take_code(parser, 0);
+        take_code(parser, -INT32_MAX);
     profile->fixed[profile->n_fixed++] = fixed;
     window->n_fixed++;
     parser->n_allocations++;

@@ -51,7 +51,8 @@ struct profile_life {
 struct profile_fixed {
     uint32_t offset; /* allocations of the window before it */
     uint32_t kind;
-    uint32_t first_code; /* in codes: allocations since the step before, exactly */
+    uint32_t first_code; /* in codes: allocations since the step before, exactly; negated,
+                          * a part of a window as in lives */
 };
 
 struct profile_thread_event {

@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runs",),
     ("selection",),
     ("picks",),
-    ("campaign", "validate", "bench", "doctor", "link"),
+    ("campaign", "validate", "fidelity", "bench", "doctor", "link"),
     ("report", "export"),
     ("cli",),
 )

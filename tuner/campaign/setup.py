@@ -18,7 +18,7 @@ import tuner
 from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts, get_allocator
 from tuner.allocators.facts import LARGE_FREED_BYTES
 from tuner.campaign.identity import check_same
-from tuner.errors import TraceError
+from tuner.errors import SpecError, TraceError
 from tuner.machine import read_machine
 from tuner.measure.calibration import Calibration, load_calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator, options_record
@@ -32,7 +32,9 @@ from tuner.spec import AllocatorFile, CampaignSpec, dump_campaign
 from tuner.spec.campaign import COUNTED, LATENCY, allocator_files
 from tuner.store import AllocatorRecord, CampaignRecord, Store
 from tuner.workload.info import describe
+from tuner.workload.profile import is_profile, read_profile
 from tuner.workload.trace import Trace
+from tuner.workload.trust import LEAST_TAU, summary, weak_families
 
 CAMPAIGN_FILE = "campaign.toml"
 """The effective campaign file in a run folder, with absolute paths."""
@@ -89,6 +91,31 @@ def open_campaign(spec: CampaignSpec, run: Path) -> Campaign:
     prices = Calibration.from_record(store.campaign().calibration)
     emulation = Emulation(spec.trace, located, prices, options)
     return Campaign(store, spaces, EmulatorEvaluator(emulation))
+
+
+def check_trust(spec: CampaignSpec) -> str | None:
+    """Refuse to tune peak heap on a profile that does not rank it.
+
+    Returns:
+        A line on the profile's fidelity; None when the campaign has a trace.
+
+    Raises:
+        SpecError: `peak_heap` is an objective and the profile's own verdict says that it
+            ranks an allocator of the campaign too badly.
+        TraceError: the profile cannot be read.
+    """
+    if not is_profile(spec.trace):
+        return None
+    profile = read_profile(spec.trace)
+    weak = weak_families(profile, [choice.name for choice in spec.choices])
+    if weak and "peak_heap" in spec.objectives:
+        found = ", ".join(f"{name} {tau:.2f}" for name, tau in weak.items())
+        message = (
+            f"{spec.trace}: this profile does not rank peak_heap (tau of {found}; {LEAST_TAU:g} is "
+            "needed); tune on the trace, leave peak_heap or these allocators out, or add --force"
+        )
+        raise SpecError(message)
+    return summary(profile)
 
 
 def locate(spec: CampaignSpec) -> Located:

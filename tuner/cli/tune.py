@@ -116,6 +116,9 @@ def tune(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Evaluations at a time; default: one per core.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Tune peak heap on a profile that does not rank it.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Read what is wanted, run it, print what was found."""
@@ -132,6 +135,7 @@ def tune(
         "trace": str(trace) if trace else None,
     }
     spec, run = read_spec(campaign, output, options)
+    tell_trust(spec, is_forced=force)
     record, summary = _run(spec, run, workers, quiet=quiet)
     print_outcome(record, summary, run)
 
@@ -164,6 +168,24 @@ def read_spec(
         message = "give a campaign file, or a trace with --trace; see `malloc-tuner tune --help`"
         raise SpecError(message)
     return spec, run or RUNS / spec.name
+
+
+def tell_trust(spec: CampaignSpec, *, is_forced: bool) -> None:
+    """Say on standard error how far a campaign's profile can be trusted, if it has one.
+
+    Raises:
+        SpecError: not far enough, and it is not forced.
+    """
+    from tuner.campaign.setup import check_trust
+
+    try:
+        line = check_trust(spec)
+    except SpecError as error:
+        if not is_forced:
+            raise
+        line = f"forced: {error}"
+    if line is not None:
+        print(f"malloc-tuner: workload profile: {line}", file=sys.stderr)
 
 
 def _strategies() -> list[str]:

@@ -198,13 +198,11 @@ class _Fit:
         ticks = np.concatenate([lives[:, None] + 1, self.lives.tick[steps]], axis=1)
         return np.diff(ticks, axis=1)
 
-    def _codes(self, lives: Ints, steps: Ints) -> Ints:
-        """Return when each step comes: a negated age bin, or a later part of a window."""
-        elapsed = self._elapsed(lives, steps)
+    def _parts(self, lives: Ints, steps: Ints) -> Ints:
+        """Return the part of a window in which each step falls, counted from the birth's."""
         born = self.window[self.lives.births[lives]][:, None]
         window = self.window[steps]
         length = np.diff(self.ticks)
-        is_soon = (window == born) | ((elapsed < length[born]) & (length[window] > 0))
         # A window without allocations is a burst: its events tell its parts apart.
         begin, width = self.ticks[window], length[window] + 1
         at = np.where(length[window] > 0, self.lives.tick[steps] - begin, 0)
@@ -212,8 +210,28 @@ class _Fit:
         at = np.where(burst, steps - self.cuts[window], at)
         width = np.where(burst, self.cuts[window + 1] - self.cuts[window], width)
         part = at * self.options.parts // width
-        late = 1 + (window - born) * self.options.parts + part
-        codes: Ints = np.where(is_soon, -age_bins(elapsed, self.options.age_bins_log2), late)
+        parts: Ints = 1 + (window - born) * self.options.parts + part
+        return parts
+
+    def _codes(self, lives: Ints, steps: Ints) -> Ints:
+        """Return when each step comes: a negated age bin, or a later part of a window."""
+        elapsed = self._elapsed(lives, steps)
+        born = self.window[self.lives.births[lives]][:, None]
+        window = self.window[steps]
+        length = np.diff(self.ticks)
+        is_soon = (window == born) | ((elapsed < length[born]) & (length[window] > 0))
+        bins = -age_bins(elapsed, self.options.age_bins_log2)
+        codes: Ints = np.where(is_soon, bins, self._parts(lives, steps))
+        return codes
+
+    def _fixed_codes(self, lives: Ints, steps: Ints) -> Ints:
+        """Return when each step comes, exactly; within a burst, by its part of it."""
+        window = self.window[steps]
+        is_burst = (np.diff(self.ticks)[window] == 0) & (
+            window > self.window[self.lives.births[lives]][:, None]
+        )
+        elapsed = self._elapsed(lives, steps)
+        codes: Ints = np.where(is_burst, -self._parts(lives, steps), elapsed)
         return codes
 
     def _add_lives(self, lives: Ints, count: int, windows: list[list[list[int]]]) -> None:
@@ -232,7 +250,7 @@ class _Fit:
         steps = self._steps(lives, count)
         window = self.window[self.lives.births[lives]]
         offset = lives - self.ticks[window]
-        columns = [offset, self._kind_of(lives, steps), *self._elapsed(lives, steps).T]
+        columns = [offset, self._kind_of(lives, steps), *self._fixed_codes(lives, steps).T]
         rows = np.stack(columns, axis=1).tolist()
         for number, row in zip(window.tolist(), rows, strict=True):
             windows[number].append(row)

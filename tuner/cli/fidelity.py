@@ -1,0 +1,135 @@
+"""`malloc-tuner fidelity`: how well a profile stands for its trace."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuner.cli.emulate import InstrumentName
+from tuner.cli.epilog import epilog
+from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError, TraceError
+
+if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
+    from rich.table import Table
+
+_DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        "fidelity",
+        help="Measure how well a profile stands for its trace.",
+        epilog=epilog(
+            "malloc-tuner fidelity app.profile.json --trace app.trace",
+            "malloc-tuner fidelity app.profile.json --trace app.trace --seeds 5 --json",
+            errors=(SpecError, MissingToolError, TraceError, ProgramError, OutputError),
+        ),
+    )(fidelity)
+
+
+def fidelity(
+    *,
+    profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="The verdict goes into it.")],
+    trace: Annotated[Path, typer.Option(help="The trace it was fitted to.")],
+    allocators: Annotated[
+        str, typer.Option(metavar="NAME[:PATH],...", help="Allocators of the panel.")
+    ] = _DEFAULT_ALLOCATORS,
+    configurations: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Configurations in all, of all allocators.")
+    ] = 30,
+    seeds: Annotated[int, typer.Option(min=1, help="Workloads generated from the profile.")] = 3,
+    instrument: Annotated[
+        InstrumentName, typer.Option(help="What counts instructions; none: memory and faults only.")
+    ] = InstrumentName.AUTO,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Measure the panel on both, judge, store the verdict in the profile."""
+    from tuner.allocators import get_allocator
+    from tuner.fidelity import Panel, draw_panel, judge, measure_panel
+    from tuner.measure.calibration import load_calibration
+    from tuner.measure.emulator import EmulationOptions
+    from tuner.workload.info import describe
+    from tuner.workload.profile import is_profile, read_profile, write_profile
+    from tuner.workload.trace import Trace
+
+    members = read_profile(profile)
+    if is_profile(trace):
+        message = f"--trace {trace}: a profile; its fidelity is judged against the trace itself"
+        raise SpecError(message)
+    adapters = [get_allocator(name.strip()) for name in allocators.split(",")]
+    located = {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
+    panel = draw_panel(trace, located, configurations)
+    prices = load_calibration()
+    runs = []
+    for number in range(seeds + 1):
+        which = f"seed {number}" if number else "the trace"
+        print(f"{len(panel)} configurations on {which}", file=sys.stderr)
+        options = EmulationOptions(instrument=instrument.value, seed=max(1, number))
+        path = profile if number else trace
+        runs.append(measure_panel(path, panel, located, prices, options))
+    with Trace(trace) as opened, Trace(profile) as generated:
+        measured = Panel(panel, runs[0], dict(enumerate(runs[1:], start=1)))
+        verdict = judge(measured, describe(opened), describe(generated))
+    verdict["allocators"] = {name: found.version for name, (_, found) in located.items()}
+    verdict["trace_events"] = members["source"]["events"]
+    write_profile(profile, {**members, "fidelity": verdict})
+    if as_json:
+        print(json.dumps(verdict, indent=2))
+    else:
+        _print(verdict)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f} %"
+
+
+def _rank(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _print(verdict: dict[str, Any]) -> None:
+    from tuner.cli.console import stdout_console
+
+    for table in (_error_table(verdict), _rank_table(verdict)):
+        stdout_console(table).print(table, "")
+    print(
+        f"{verdict['configurations']} configurations, {len(verdict['seeds'])} seeds; distance of "
+        f"live curves {_percent(verdict['live_curve_distance'])}, of heap curves "
+        f"{_percent(verdict['heap_curve_distance'])}, of sizes {_percent(verdict['size_distance'])}"
+    )
+    for name in verdict["left_out"]:
+        print(f"left out, it did not run: {name}")
+
+
+def _error_table(verdict: dict[str, Any]) -> Table:
+    from rich.table import Table
+
+    table = Table(title="errors", title_justify="left", box=None, pad_edge=False)
+    columns = ("median_error", "p90_error", "worst_error", "bias", "seed_spread", "regret")
+    for name in ("metric", "median", "p90", "worst", "bias", "seeds", "regret", "tau"):
+        table.add_column(name, justify="left" if name == "metric" else "right")
+    for name, found in verdict["metrics"].items():
+        if found is not None:
+            cells = [_percent(found[column]) for column in columns]
+            table.add_row(name, *cells, _rank(found["tau"]))
+    return table
+
+
+def _rank_table(verdict: dict[str, Any]) -> Table:
+    from rich.table import Table
+
+    table = Table(title="ranks within an allocator", title_justify="left", box=None, pad_edge=False)
+    for name in ("metric", "allocator", "true spread", "tau", "tau > 1 %", "pairs", "regret"):
+        table.add_column(name, justify="left" if name in ("metric", "allocator") else "right")
+    for metric, found in verdict["metrics"].items():
+        for name, family in (found or {"families": {}})["families"].items():
+            table.add_row(
+                metric, name, _percent(family["true_spread"]), _rank(family["tau"]),
+                _rank(family["tau_differing"]), str(family["pairs"]), _percent(family["regret"]),
+            )  # fmt: skip
+    return table

@@ -1,0 +1,97 @@
+"""The panel: configurations of every allocator, measured on a trace and on its profile.
+
+Configurations are drawn from the search spaces themselves, since these are what a tuner
+will have to rank; each allocator's default is among them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts
+from tuner.errors import ProgramError
+from tuner.measure.calibration import Calibration
+from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
+from tuner.measure.executor import LocalExecutor, measuring_cpus
+from tuner.records import Configuration, Measurement
+from tuner.space import joint_space
+from tuner.workload.info import describe
+from tuner.workload.trace import Trace
+
+_SEED = 1
+_DRAWS = 40
+"""Random genomes per configuration wanted, after which a small space counts as exhausted."""
+
+Located = Mapping[str, tuple[Allocator, Installation]]
+"""Adapter and installation of each allocator."""
+
+
+def draw_panel(trace: Path, located: Located, n_least: int) -> list[Configuration]:
+    """Choose configurations, equally many of each allocator.
+
+    Args:
+        trace: decides which settings can act at all.
+        located: the allocators of the panel.
+        n_least: configurations in all; an allocator with few settings may give fewer.
+
+    Raises:
+        TraceError: the trace cannot be read.
+    """
+    with Trace(trace) as opened:
+        info = describe(opened)
+    workload = WorkloadFacts(
+        info.totals.n_threads,
+        info.totals.duration_ns,
+        info.allocated_bytes - info.never_freed_bytes,
+    )
+    host = replace(HostFacts.detect(), thp_mode="never")
+    n_each = math.ceil(n_least / len(located))
+    rng = np.random.default_rng(_SEED)
+    panel: list[Configuration] = []
+    for name, (adapter, installation) in located.items():
+        space = joint_space({name: adapter.parameters(installation, host, workload, None)})
+        drawn = dict.fromkeys(map(space.decode, space.defaults()))
+        for _ in range(_DRAWS * n_each):
+            if len(drawn) >= n_each:
+                break
+            drawn[space.decode(space.random(rng))] = None
+        panel.extend(drawn)
+    return panel
+
+
+def measure_panel(
+    workload: Path,
+    panel: Sequence[Configuration],
+    located: Located,
+    calibration: Calibration,
+    options: EmulationOptions,
+) -> list[Measurement | None]:
+    """Measure every configuration on a trace or profile.
+
+    Args:
+        workload: the trace or profile.
+        panel: what to measure.
+        located: the allocators of the panel.
+        calibration: prices of this machine.
+        options: how; the seed is also that of a profile.
+
+    Returns:
+        One measurement for each configuration; None where it failed or was refused.
+
+    Raises:
+        TunerError: the set-up is broken, so that nothing can be measured.
+    """
+    emulation = Emulation(workload, located, calibration, options)
+    found: list[Measurement | None] = [None] * len(panel)
+    with LocalExecutor(EmulatorEvaluator(emulation), measuring_cpus()) as executor:
+        for outcome in executor.run(panel):
+            if outcome.evaluation is None:
+                message = f"{outcome.configuration}: {'; '.join(outcome.failures)}"
+                raise outcome.error or ProgramError(message)
+            found[outcome.index] = outcome.evaluation.measurement
+    return found

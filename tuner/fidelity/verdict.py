@@ -1,0 +1,173 @@
+"""The verdict on a profile: errors, ranks, regret and noise, from measurements alone.
+
+Errors are relative to the trace's value.  A family is the configurations of one
+allocator.  Ranks within a family are judged by Kendall's tau-b with differences below
+0.5 % as ties, and by tau over the pairs alone that truly differ by more than 1 %, where
+a pair the model leaves equal counts against it; regret is what the model's pick loses on
+the trace.  The model's value is the median over seeds; what the seeds differ by is its
+noise.
+
+Source of the measures: Kendall (see `tuner.stats`); the choice of them follows
+Zorn and Grunwald, TOMACS 4(1), 1994, who judged models by what an allocator makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.records import Configuration, Measurement
+from tuner.stats import concordance, kendall_tau
+from tuner.workload.info import LiveCurve, TraceInfo
+
+SCHEMA: Final = "malloc-tuner.fidelity"
+VERSION: Final = 1
+"""Schema and version of a verdict."""
+
+METRICS: Final = {
+    "peak_heap": "peak_heap_bytes",
+    "mean_heap": "mean_heap_bytes",
+    "faults": "faults",
+    "instructions": "instructions",
+}
+"""Objective -> field of `Measurement`."""
+
+_CURVE_POINTS = 400
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The same configurations on the trace, and on the profile with several seeds."""
+
+    configurations: Sequence[Configuration]
+    trace: Sequence[Measurement | None]
+    """One for each configuration; None where it failed."""
+    profile: Mapping[int, Sequence[Measurement | None]]
+    """Seed -> one for each configuration."""
+
+
+def judge(panel: Panel, trace: TraceInfo, profile: TraceInfo) -> dict[str, Any]:
+    """Return the verdict, as docs/formats.md describes it.
+
+    Args:
+        panel: what was measured; configurations that failed anywhere are left out.
+        trace: description of the trace.
+        profile: the same of the profile, with the first seed.
+    """
+    good = [
+        index
+        for index in range(len(panel.configurations))
+        if panel.trace[index] is not None
+        and all(measured[index] is not None for measured in panel.profile.values())
+    ]
+    families: dict[str, list[int]] = {}
+    for place, index in enumerate(good):
+        families.setdefault(panel.configurations[index].allocator, []).append(place)
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "configurations": len(good),
+        "left_out": [str(c) for i, c in enumerate(panel.configurations) if i not in set(good)],
+        "seeds": list(panel.profile),
+        "live_curve_distance": curve_distance(trace.curve, profile.curve),
+        "size_distance": size_distance(trace, profile),
+        "heap_curve_distance": _heap_curve_distance(panel, good),
+        "metrics": {
+            name: _judge_metric(panel, good, families, field) for name, field in METRICS.items()
+        },
+    }
+
+
+def curve_distance(first: LiveCurve, second: LiveCurve) -> float | None:
+    """Return the mean distance of two live curves over their events, by the first's mean."""
+    one = _resample(first.event, first.live_bytes)
+    other = _resample(second.event, second.live_bytes)
+    return _relative(np.abs(one - other).mean(), one.mean())
+
+
+def size_distance(first: TraceInfo, second: TraceInfo) -> float | None:
+    """Return half the sum of differences of two histograms of sizes: 0 equal, 1 disjoint."""
+    n_first, n_second = int(first.size.blocks.sum()), int(second.size.blocks.sum())
+    if n_first == 0 or n_second == 0:
+        return None
+    difference = first.size.blocks / n_first - second.size.blocks / n_second
+    return float(np.abs(difference).sum() / 2)
+
+
+def _resample(at: Sequence[int] | npt.NDArray[Any], values: Any) -> Floats:  # noqa: ANN401
+    """Return the values at even places of the range, shape (_CURVE_POINTS,)."""
+    places = np.asarray(at, np.float64)
+    even = np.linspace(places[0], places[-1], _CURVE_POINTS)
+    return np.interp(even, places, np.asarray(values, np.float64))
+
+
+def _relative(difference: float, reference: float) -> float | None:
+    return float(difference / reference) if reference > 0 else None
+
+
+def _heap_curve_distance(panel: Panel, good: Sequence[int]) -> float | None:
+    """Return the median over configurations of the distance of their heap curves."""
+    measured = next(iter(panel.profile.values()))
+    distances = []
+    for index in good:
+        truth, model = panel.trace[index], measured[index]
+        if truth is None or model is None or not truth.curve or not model.curve:
+            continue
+        one = _resample([p.event for p in truth.curve], [p.heap_bytes for p in truth.curve])
+        other = _resample([p.event for p in model.curve], [p.heap_bytes for p in model.curve])
+        distance = _relative(np.abs(one - other).mean(), one.mean())
+        if distance is not None:
+            distances.append(distance)
+    return float(np.median(distances)) if distances else None
+
+
+def _judge_metric(
+    panel: Panel, good: Sequence[int], families: Mapping[str, Sequence[int]], field: str
+) -> dict[str, Any] | None:
+    """Return the figures of one metric; None if it was not measured or is 0 on the trace."""
+    rows = (panel.trace, *panel.profile.values())
+    values = [[getattr(row[i], field) for i in good] for row in rows]
+    if not good or any(value is None for row in values for value in row):
+        return None
+    truth, seeds = np.array(values[0], np.float64), np.array(values[1:], np.float64)
+    if (truth <= 0).any():
+        return None
+    model = np.median(seeds, axis=0)
+    errors = (model - truth) / truth
+    spread = (seeds.max(axis=0) - seeds.min(axis=0)) / truth
+    return {
+        "median_error": float(np.median(np.abs(errors))),
+        "p90_error": float(np.percentile(np.abs(errors), 90)),
+        "worst_error": float(np.abs(errors).max()),
+        "bias": float(errors.mean()),
+        "seed_spread": float(np.median(spread)),
+        "worst_seed_spread": float(spread.max()),
+        "tau": kendall_tau(model.tolist(), truth.tolist()),
+        "regret": _regret(truth, model),
+        "families": {
+            name: _judge_family(truth[list(places)], model[list(places)])
+            for name, places in families.items()
+        },
+    }
+
+
+def _judge_family(truth: Floats, model: Floats) -> dict[str, Any]:
+    ordered = concordance(model.tolist(), truth.tolist())
+    return {
+        "configurations": len(truth),
+        "true_spread": float(truth.max() / truth.min() - 1),
+        "tau": kendall_tau(model.tolist(), truth.tolist()),
+        "tau_differing": 2 * ordered.share - 1 if ordered else None,
+        "pairs": ordered.n_pairs if ordered else 0,
+        "regret": _regret(truth, model),
+    }
+
+
+def _regret(truth: Floats, model: Floats) -> float:
+    return float(truth[int(model.argmin())] / truth.min() - 1)
