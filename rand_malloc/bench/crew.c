@@ -14,6 +14,8 @@
 
 static const double WARM_SHARE = 0.2; /* of the counting phase */
 static const double TIME_SHARE = 0.5;
+static const double MOST_SHARE = 20;        /* a phase that saw too little lasts up to so long */
+static const uint64_t LEAST_OPERATIONS = 4; /* of each worker, on average */
 
 struct seat {
     struct worker *worker;
@@ -97,6 +99,15 @@ static void enter(struct bench *bench, enum phase phase) {
     atomic_store_explicit(&bench->phase, (int)phase, memory_order_relaxed);
 }
 
+/* On a busy machine, or where one operation takes long, a rate needs more time. */
+static void wait_for_some(const struct bench *bench, const struct moment *start) {
+    const struct settings *settings = bench->settings;
+    uint64_t enough = start->operations + LEAST_OPERATIONS * settings->threads;
+    uint64_t limit_ns = start->wall_ns + (uint64_t)(MOST_SHARE * settings->seconds * 1e9);
+    while (operations_of(bench) < enough && meter_clock_ns() < limit_ns)
+        sleep_s(settings->seconds / 4);
+}
+
 /* By the clock: warm up, count, time, stop. */
 static struct moment lead_by_time(struct bench *bench, struct moment *end) {
     double seconds = bench->settings->seconds;
@@ -104,6 +115,7 @@ static struct moment lead_by_time(struct bench *bench, struct moment *end) {
     struct moment start = now(bench);
     enter(bench, PHASE_COUNT);
     sleep_and_sample(bench, seconds);
+    wait_for_some(bench, &start);
     *end = now(bench);
     enter(bench, PHASE_TIME);
     sleep_s(seconds * TIME_SHARE);

@@ -49,8 +49,16 @@ static void *larson_life(void *argument) {
     return NULL;
 }
 
+/* All are full from the start, or a fast allocator would be seen with more memory than a slow one.
+ */
+void fill_larson(struct worker *worker) {
+    worker->slots = own_memory(LARSON_SLOTS * sizeof(void *));
+    for (size_t i = 0; i < LARSON_SLOTS; i++)
+        worker->slots[i] = take_marked(worker, draw_between(worker, 16, 1000));
+}
+
 void run_larson(struct worker *worker) {
-    struct chair chair = {worker, own_memory(LARSON_SLOTS * sizeof(void *)), larson_life};
+    struct chair chair = {worker, worker->slots, larson_life};
     while (goes_on(worker))
         sit(&chair);
     for (size_t i = 0; i < LARSON_SLOTS; i++)
@@ -182,6 +190,16 @@ static size_t churn_size(struct worker *worker, uint64_t n_done) {
 static void add_live(struct worker *worker, int64_t change) {
     int64_t before = atomic_load_explicit(&worker->live_bytes, memory_order_relaxed);
     atomic_store_explicit(&worker->live_bytes, before + change, memory_order_relaxed);
+}
+
+/* Each worker fills its share of the slots, as fill_larson does and for the same reason. */
+void fill_churn(struct worker *worker) {
+    _Atomic(void *) *slots = worker->bench->shared;
+    for (size_t i = worker->index; i < CHURN_SLOTS; i += worker->bench->settings->threads) {
+        size_t size = churn_size(worker, 0);
+        atomic_store_explicit(&slots[i], take_marked(worker, size), memory_order_release);
+        add_live(worker, (int64_t)size);
+    }
 }
 
 static void *churn_life(void *argument) {

@@ -16,11 +16,13 @@ void fill_ring(struct worker *worker);
 void run_ring(struct worker *worker);
 
 /* Blocks that wander between threads: wander.c */
+void fill_larson(struct worker *worker);
 void run_larson(struct worker *worker);
 void prepare_xmalloc(struct bench *bench);
 void run_xmalloc(struct worker *worker);
 void run_thread_churn(struct worker *worker);
 void prepare_churn(struct bench *bench);
+void fill_churn(struct worker *worker);
 void run_churn(struct worker *worker);
 
 /* One thread and no clock: alone.c */

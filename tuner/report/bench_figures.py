@@ -121,7 +121,7 @@ def _over_threads(
         rows = estimates(comparison, metric, tasks_of(comparison, workload))
         points = _lines(rows, comparison.labels, lambda task: task.threads)
         if points:
-            panels.append((workload, _log_lines(points, divisor, "threads", title, base=2)))
+            panels.append((workload, _log_lines(points, divisor, "threads", title)))
     return panels
 
 
@@ -134,7 +134,7 @@ def _over_sizes(comparison: Comparison) -> list[Panel]:
             estimates(comparison, THROUGHPUT, mine), comparison.labels, lambda task: task.size or 0
         )
         title = f"{threads} thread{'s' if threads > 1 else ''}"
-        panels.append((title, _log_lines(points, _MEGA, "block size", "M operations/s", base=2)))
+        panels.append((title, _log_lines(points, _MEGA, "block size", "M operations/s")))
     return panels
 
 
@@ -155,7 +155,8 @@ def _log_lines(
     divisor: float,
     x_title: str,
     y_title: str,
-    base: int,
+    *,
+    is_linear: bool = False,
 ) -> Callable[[Axes], None]:
     def draw(axes: Axes) -> None:
         styles = looks(list(lines))
@@ -171,21 +172,33 @@ def _log_lines(
                 elinewidth=0.7,
                 label=label,
             )
-        axes.set_xscale("log", base=base)
-        axes.set_yscale("log")
+        axes.set_xscale("log", base=2)
         xs = sorted({x for points in lines.values() for x, _ in points})
         axes.set_xticks(*_ticks(xs, is_size=x_title == "block size"))
-        axes.minorticks_off()
         axes.set_xlabel(x_title)
         axes.set_ylabel(y_title)
-        axes.yaxis.set_major_formatter("{x:g}")
+        if not is_linear:
+            _make_log(axes)
+        axes.minorticks_off()
 
     return draw
 
 
 def _ticks(xs: Sequence[int], *, is_size: bool) -> tuple[list[int], list[str]]:
-    shown = list(xs) if len(xs) <= 8 else list(xs[:: -(-len(xs) // 7)])  # noqa: PLR2004
-    return shown, [_short_size(x) if is_size else str(x) for x in shown]
+    if is_size:
+        xs = [4**power for power in range(2, 16, 2) if xs[0] <= 4**power <= xs[-1]] or xs
+    return list(xs), [_short_size(x) if is_size else str(x) for x in xs]
+
+
+def _make_log(axes: Axes) -> None:
+    """Make the y axis logarithmic, with numbers within a decade where it spans few."""
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415 - see write_bench_figures
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    few = 100
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < few * low else (1.0,)))
+    axes.yaxis.set_major_formatter("{x:g}")
 
 
 def _short_size(n_bytes: int) -> str:
@@ -253,7 +266,7 @@ def _overhead(comparison: Comparison) -> list[Panel]:
             estimates(comparison, metric, tasks), comparison.labels, lambda task: task.size or 0
         )
         if lines:
-            draw = _log_lines(lines, 1.0, "block size", metric.name, base=2)
+            draw = _log_lines(lines, 1.0, "block size", metric.name, is_linear=True)
             panels.append((metric.name, draw))
     return panels
 
