@@ -193,6 +193,8 @@ class _Log:
     def _result(self, number: int, address: int) -> None:
         if not self.waiting:
             raise self.source.error(number, "a result without a call")
+        if len(self.waiting) > 1:
+            self.heap.lose("calls of two threads within each other, whose results may be swapped")
         call = self.waiting.pop()
         if not address:
             if not (call.api is Api.REALLOC and call.size == 0):
