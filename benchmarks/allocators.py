@@ -22,7 +22,7 @@ figures are medians with 95 % intervals.  Parts:
     benchmarks/allocators.py --smoke                           tiny runs, no judgement
 
 Samples are written to ``runs/allocators`` as they come: a run that was killed goes on where it
-stopped, ``--fresh`` begins anew.  When all is done they go to
+stopped, if no library has changed; ``--fresh`` begins anew.  When all is done they go to
 ``benchmarks/results/allocators.json``, where parts that were not run keep their last
 ones.  Exit status 1 when a target is missed.
 """
@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import itertools
 import json
 import os
@@ -165,12 +166,14 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 def _measure(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="allocators-") as name:
         scratch = Path(name)
-        folder = scratch / "samples" if options.smoke else ROOT / "runs" / "allocators"
+        subjects = _subjects(options)
+        place = scratch if options.smoke else ROOT / "runs" / "allocators"
+        folder = place / _digest(subjects, options)
         if options.fresh:
             shutil.rmtree(folder, ignore_errors=True)
         options.output = options.output or (scratch / "results.json" if options.smoke else RESULTS)
         session = Session(
-            subjects=_subjects(options),
+            subjects=subjects,
             folder=folder,
             inputs=scratch,
             rounds=1 if options.smoke else options.rounds,
@@ -206,6 +209,12 @@ def _subjects(options: argparse.Namespace) -> tuple[Subject, ...]:
     if unknown := set(wanted) - {subject.label for subject in subjects}:
         sys.exit(f"allocators.py: --only {unknown.pop()}: is not among the subjects")
     return tuple(subject for subject in subjects if subject.label in wanted)
+
+
+def _digest(subjects: Sequence[Subject], options: argparse.Namespace) -> str:
+    """Return a name that changes with everything that samples of one session share."""
+    shared = [[subject.identity() for subject in subjects], options.seconds, options.churn_minutes]
+    return hashlib.sha256(json.dumps(shared).encode()).hexdigest()[:12]
 
 
 def _keep(parts: dict[str, Any], session: Session, output: Path) -> None:

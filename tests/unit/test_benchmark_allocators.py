@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.allocator_programs import Command, read_programs
 from benchmarks.allocator_tables import (
     Judgement,
     common,
@@ -153,6 +155,34 @@ def test_misses_are_per_thousand_instructions() -> None:
         "l1_data_mpki": 5.0,
         "l2_mpki": 2.0,
     }
+
+
+def test_programs_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "more.toml"
+    file.write_text('[[program]]\nname = "a"\ncommand = ["/bin/a", "1"]\nrounds = 2\n')
+
+    (found,) = read_programs(file)
+
+    assert found == Command("a", ("/bin/a", "1"), rounds=2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[[program]]\nname = 'a'\n",
+        "[[program]]\nname = 'a'\ncommand = 'a b'\n",
+        "[[program]]\nname = 'a'\ncommand = ['a']\ntypo = 1\n",
+        "[[program]]\nname = 'a'\ncommand = ['a']\nrounds = '2'\n",
+        "not toml",
+    ],
+)
+def test_a_wrong_file_of_programs_is_told(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "more.toml"
+    file.write_text(text)
+
+    with pytest.raises(SystemExit, match=r"more\.toml.*needs name and command"):
+        read_programs(file)
 
 
 def test_a_file_without_summary_is_told() -> None:
