@@ -237,10 +237,11 @@ def test_a_realloc_of_an_unknown_block_is_an_allocation(tmp_path: Path) -> None:
         ("malloc(9) = 0x2\n--8-- malloc(9) = 0x3", [Op.MALLOC], "1 calls of other processes"),
         ("malloc(9)free(0x0)\n--7--  = 0x2", [Op.MALLOC], None),
         (
-            "malloc(9)calloc(1,5) = 0x20\n--7--  = 0x30",
+            "malloc(9)calloc(1,5)\n--7--  = 0x20\n--7--  = 0x30",
             [Op.CALLOC, Op.MALLOC],
             "1 calls of two threads within each other, whose results may be swapped",
         ),
+        ("malloc(9)calloc(1,5) = 0x20\n--7--  = 0x30", [Op.CALLOC, Op.MALLOC], None),
         ("malloc(9) = 0x2\n--7-- Reading syms (0x12) from = 0x1", [Op.MALLOC], None),
         ("malloc(9) = 0x2\n--7-- malloc_usable_size(0x2) = 9", [Op.MALLOC], None),
         ("malloc(9) = 0x2\nprogram output: malloc(", [Op.MALLOC], None),

@@ -131,7 +131,8 @@ class _Log:
             self.heap.at(_time_ns(match))
         for token in tokens:
             if token["result"]:
-                self._result(number, int(token["result"], 16))
+                is_apart = token.start() == 0
+                self._result(number, int(token["result"], 16), is_apart=is_apart)
             else:
                 self._call(number, token["name"], token["arguments"])
 
@@ -190,10 +191,11 @@ class _Log:
             raise self.source.error(number, f"not the arguments of a call: {arguments[:80]!r}")
         return _Call(number, api, numbers[0], 0, 0)
 
-    def _result(self, number: int, address: int) -> None:
+    def _result(self, number: int, address: int, *, is_apart: bool) -> None:
+        """Take a result; one that stands apart from its call may be that of another."""
         if not self.waiting:
             raise self.source.error(number, "a result without a call")
-        if len(self.waiting) > 1:
+        if is_apart and len(self.waiting) > 1:
             self.heap.lose("calls of two threads within each other, whose results may be swapped")
         call = self.waiting.pop()
         if not address:
