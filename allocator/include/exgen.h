@@ -31,7 +31,10 @@ size_t exgen_malloc_usable_size(void *block);
 void exgen_free_sized(void *block, size_t size);
 void exgen_free_aligned_sized(void *block, size_t alignment, size_t size);
 
-/* A snapshot.  What is marked "thread" is of the calling thread's heap only. */
+/* A snapshot.  What is marked "thread" is of the calling thread's heap only, and exact.
+ * What is marked "all" is of all heaps: exact for heaps of ended threads and the
+ * caller's, while other threads' heaps are read as they run, and blocks in those
+ * threads' lists, or freed for them and not yet received, count as in use. */
 struct exgen_stats {
     size_t mapped_bytes;      /* now mapped from the system, mostly untouched */
     size_t mapped_peak_bytes; /* most that was ever mapped */
@@ -45,6 +48,9 @@ struct exgen_stats {
     size_t large_bytes;       /* their mapped size */
     size_t n_pooled;          /* empty superblocks in the pool */
     size_t n_orphans;         /* heaps of ended threads that still hold blocks */
+    size_t all_superblocks;   /* all */
+    size_t all_blocks;        /* all: blocks in use, large ones not included */
+    size_t all_block_bytes;   /* all: their usable size */
 };
 
 /* Fill *stats; `size` is sizeof *stats of the caller's header, so that fields
@@ -55,11 +61,12 @@ void exgen_get_stats(struct exgen_stats *stats, size_t size);
  * values in use and return its length, as snprintf does. */
 size_t exgen_config_json(char *buffer, size_t capacity);
 
-/* 1 if all data structures the calling thread may look at are consistent. */
+/* 1 if all data structures are consistent: the calling thread's heap, those of ended
+ * threads, large blocks; of other threads' heaps the heads of superblocks. */
 int exgen_validate_heap(void);
 
-/* Number of blocks still in use: the calling thread's heap and large blocks.
- * With `report` one line for each size goes to stderr. */
+/* Number of blocks still in use in the whole process; of running threads' heaps an
+ * upper bound, see exgen_stats.  With `report` one line for each size goes to stderr. */
 size_t exgen_check_leaks(int report);
 
 /* Give all free memory that the calling thread can reach back to the system. */

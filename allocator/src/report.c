@@ -34,6 +34,10 @@ EXPORT void exgen_get_stats(struct exgen_stats *stats, size_t size) {
     };
     if (local.heap != NULL)
         heap_count(local.heap, &local, &s.n_blocks, &s.block_bytes);
+    struct superblock_counts others = superblock_count_others(local.heap);
+    s.all_superblocks = s.n_superblocks + others.n_superblocks;
+    s.all_blocks = s.n_blocks + others.n_blocks;
+    s.all_block_bytes = s.block_bytes + others.block_bytes;
     large_count(&s.n_large, &s.large_bytes);
     memcpy(stats, &s, size < sizeof s ? size : sizeof s);
 }
@@ -56,7 +60,8 @@ EXPORT size_t exgen_config_json(char *buffer, size_t capacity) {
 }
 
 EXPORT int exgen_validate_heap(void) {
-    return (local.heap == NULL || heap_is_valid(local.heap)) && large_is_valid();
+    return (local.heap == NULL || heap_is_valid(local.heap)) && thread_orphans_are_valid() &&
+           superblock_count_others(local.heap).plausible && large_is_valid();
 }
 
 static void report_leak(const char *what, size_t n, size_t bytes) {
@@ -85,11 +90,13 @@ EXPORT size_t exgen_check_leaks(int report) {
         heap_count(local.heap, &local, &n_small, &small_bytes);
     }
     large_count(&n_large, &large_bytes);
+    struct superblock_counts others = superblock_count_others(local.heap);
     if (report) {
         report_leak(" blocks of this thread's heap, ", n_small, small_bytes);
+        report_leak(" blocks of other heaps, ", others.n_blocks, others.block_bytes);
         report_leak(" large blocks, ", n_large, large_bytes);
     }
-    return n_small + n_large;
+    return n_small + others.n_blocks + n_large;
 }
 
 EXPORT void exgen_purge(void) {

@@ -12,6 +12,7 @@
 
 #include "harden.h"
 #include "link.h"
+#include "lock.h"
 #include "options.h"
 #include "os.h"
 #include "size_class.h"
@@ -31,7 +32,10 @@ static struct {
     uintptr_t first; /* piece of the address space */
     uintptr_t n;     /* pieces; 0 before the start */
     unsigned shift;  /* log2(superblock_size) */
-} owners;
+    uintptr_t low;   /* pieces that ever had an owner lie in [low, high] */
+    uintptr_t high;
+    struct lock lock; /* while it is held, no superblock is unmapped; guards low and high */
+} owners = {.low = UINTPTR_MAX};
 
 /* A map of the whole address space, or, where address space is limited, of the
  * pieces around it: the system maps what is asked for side by side.  With the
@@ -159,6 +163,13 @@ static void measure_largest_run(struct superblock *sb) {
     sb->largest_run = (uint16_t)longest;
 }
 
+static void note_piece(uintptr_t piece) {
+    lock_take(&owners.lock);
+    owners.low = piece < owners.low ? piece : owners.low;
+    owners.high = piece > owners.high ? piece : owners.high;
+    lock_release(&owners.lock);
+}
+
 /* A guard behind the head, and one for the last unit, before the next superblock's head. */
 static void add_guards(struct superblock *sb) {
     enum {
@@ -185,6 +196,7 @@ struct superblock *superblock_create(void) {
         return NULL;
     }
     ASSERT(owner_of_any((uintptr_t)sb) == OWNER_NONE);
+    note_piece((uintptr_t)sb >> owners.shift);
     if (options.huge_pages != HUGE_SYSTEM)
         os_advise_huge(sb, bytes, options.huge_pages == HUGE_ALWAYS);
     if (options.prefault)
@@ -202,7 +214,9 @@ struct superblock *superblock_create(void) {
 
 void superblock_destroy(struct superblock *sb) {
     ASSERT(superblock_is_empty(sb));
+    lock_take(&owners.lock);
     superblock_set_owner(sb, NULL, OWNER_NONE);
+    lock_release(&owners.lock);
     os_unmap(sb, layout.bytes);
 }
 
@@ -213,6 +227,53 @@ void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t num
 
 struct heap *superblock_owner(const struct superblock *sb) {
     return __atomic_load_n(&sb->owner, __ATOMIC_RELAXED);
+}
+
+/* --- a look at superblocks whose owners run --- */
+
+/* Read what an owner may be writing: each value is one that was there, not all of
+ * them at the same time, hence no more than plausible. */
+__attribute__((no_sanitize("thread"))) static void count_slabs(const struct superblock *sb,
+                                                               struct superblock_counts *c) {
+    for (size_t i = 0; i < layout.n_units; i++) {
+        const volatile struct slab *slab = &sb->slab[i];
+        uint32_t carved = slab->carved;
+        uint32_t used = (uint32_t)(slab->countdown + 1) + slab->asleep;
+        if (slab->n_units == 0)
+            continue;
+        used = used <= carved ? used : carved;
+        c->n_blocks += used;
+        c->block_bytes += (size_t)used * slab->block_bytes;
+    }
+}
+
+__attribute__((no_sanitize("thread"))) static bool head_is_plausible(const struct superblock *sb) {
+    size_t least = sizeof *sb + layout.n_units * sizeof(struct slab);
+    return sb->n_units <= layout.n_units && sb->n_units + 1u >= layout.n_units &&
+           sb->head_bytes >= least && sb->first_unit == sb->head_bytes >> UNIT_SHIFT;
+}
+
+struct superblock_counts superblock_count_others(const struct heap *except) {
+    struct superblock_counts c = {.plausible = true};
+    lock_take(&owners.lock);
+    for (uintptr_t piece = owners.low; piece <= owners.high; piece++) {
+        const struct superblock *sb = (const struct superblock *)(piece << owners.shift);
+        if (owner_of_any((uintptr_t)sb) == OWNER_NONE || superblock_owner(sb) == except)
+            continue;
+        c.n_superblocks++;
+        c.plausible = c.plausible && head_is_plausible(sb);
+        count_slabs(sb, &c);
+    }
+    lock_release(&owners.lock);
+    return c;
+}
+
+void superblock_lock(void) {
+    lock_take(&owners.lock);
+}
+
+void superblock_unlock(void) {
+    lock_release(&owners.lock);
 }
 
 /* --- slabs --- */

@@ -188,6 +188,19 @@ ALWAYS_INLINE bool superblock_is_empty(const struct superblock *sb) {
 /* Give free memory back: that which has aged, or all. */
 void superblock_purge(struct superblock *sb, bool all);
 
+/* What all heaps but `except` hold, as far as it can be read while their threads run. */
+struct superblock_counts {
+    size_t n_superblocks;
+    size_t n_blocks; /* blocks in use, in their threads' lists, or on their way home */
+    size_t block_bytes;
+    bool plausible; /* every head says what it must */
+};
+struct superblock_counts superblock_count_others(const struct heap *except);
+
+/* For the moment of a fork. */
+void superblock_lock(void);
+void superblock_unlock(void);
+
 bool superblock_is_valid(const struct superblock *sb);
 bool slab_is_valid(const struct slab *slab);
 

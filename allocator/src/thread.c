@@ -228,12 +228,23 @@ void thread_lock_all(void) {
     lock_take(&threads.lock);
     pool_lock();
     large_lock();
+    superblock_lock();
 }
 
 void thread_unlock_all(void) {
+    superblock_unlock();
     large_unlock();
     pool_unlock();
     lock_release(&threads.lock);
+}
+
+bool thread_orphans_are_valid(void) {
+    bool valid = true;
+    lock_take(&threads.lock);
+    for (struct heap *heap = threads.orphans; heap != NULL; heap = heap->next)
+        valid = valid && heap_is_valid(heap);
+    lock_release(&threads.lock);
+    return valid;
 }
 
 size_t thread_count_orphans(void) {

@@ -26,6 +26,9 @@ void thread_collect(uint64_t now_ms);
 void thread_lock_all(void);
 void thread_unlock_all(void);
 
+/* The walkers over all heaps without a thread. */
+bool thread_orphans_are_valid(void);
+
 /* Number of heaps without a thread that still have superblocks. */
 size_t thread_count_orphans(void);
 

@@ -18,6 +18,8 @@ static struct exgen_stats stats(void) {
     return s;
 }
 
+static void *taken_by_others[7];
+
 static void run_thread(void *(*function)(void *), void *argument) {
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, function, argument) == 0);
@@ -119,6 +121,46 @@ static void memory_of_the_dead_is_used_again(void) {
         exgen_free(taken[i]);
 }
 
+/* --- statistics and leaks of all heaps --- */
+
+static void *leave_seven(void *unused) {
+    for (size_t i = 0; i < 7; i++)
+        taken_by_others[i] = exgen_malloc(200);
+    return unused;
+}
+
+static pthread_barrier_t counted;
+
+static void *hold_seven(void *unused) {
+    leave_seven(unused);
+    pthread_barrier_wait(&counted);
+    pthread_barrier_wait(&counted);
+    return unused;
+}
+
+static void all_heaps_are_counted(void) {
+    size_t before = stats().all_blocks;
+    EXPECT(exgen_check_leaks(0) == before + stats().n_large);
+    run_thread(leave_seven, NULL);
+    EXPECT(stats().all_blocks == before + 7);
+    EXPECT(exgen_check_leaks(0) == before + 7 + stats().n_large);
+    for (size_t i = 0; i < 7; i++)
+        exgen_free(taken_by_others[i]);
+    exgen_purge();
+    EXPECT(stats().all_blocks == before);
+    /* Of a running thread's heap at least what is in use. */
+    pthread_t thread;
+    pthread_barrier_init(&counted, NULL, 2);
+    EXPECT(pthread_create(&thread, NULL, hold_seven, NULL) == 0);
+    pthread_barrier_wait(&counted);
+    EXPECT(stats().all_blocks >= before + 7 && stats().all_superblocks >= stats().n_superblocks);
+    EXPECT(exgen_validate_heap());
+    pthread_barrier_wait(&counted);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    for (size_t i = 0; i < 7; i++)
+        exgen_free(taken_by_others[i]);
+}
+
 /* --- a thread-specific destructor that allocates after ours ran --- */
 
 static pthread_key_t late_key;
@@ -173,6 +215,7 @@ int main(void) {
     producer_gets_its_memory_back();
     thread_churn_does_not_grow();
     memory_of_the_dead_is_used_again();
+    all_heaps_are_counted();
     late_destructors_may_allocate();
     more_threads_than_numbers();
     exgen_purge();
