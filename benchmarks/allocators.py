@@ -30,13 +30,10 @@ ones.  Exit status 1 when a target is missed.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import itertools
 import json
-import os
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +54,7 @@ from benchmarks.allocator_programs import (
     python_command,
     read_programs,
 )
+from benchmarks.allocator_runs import REPLAY, run_cachegrind, run_program
 from benchmarks.allocator_tables import (
     Medians,
     common,
@@ -76,10 +74,9 @@ from tuner.cli.console import stdout_console
 from tuner.errors import MissingToolError, TunerError
 from tuner.machine import read_machine
 from tuner.measure.driver import BenchDriver
-from tuner.measure.process import Processes, tool_environment
-from tuner.measure.program import ProgramRunner, Surroundings, padded
+from tuner.measure.program import padded
 from tuner.report.bench_figures import write_bench_figures
-from tuner.resources import configs_dir, native_file
+from tuner.resources import configs_dir
 
 RESULTS: Final = ROOT / "benchmarks" / "results" / "allocators.json"
 SCHEMA: Final = "malloc-tuner.benchmark.allocators"
@@ -88,10 +85,6 @@ PEERS: Final = ("glibc", "mimalloc", "jemalloc", "tcmalloc")
 OURS: Final = ("exgen", "exgen-st")
 _SINGLE_THREADED: Final = frozenset({"exgen-st", "dlmalloc"})
 THREADS: Final = (2, 4, 16, 64, 128)
-_LIMIT_S: Final = 300.0
-_CACHE_LIMIT_S: Final = 900.0
-_SAMPLE_MS: Final = 20
-_NS: Final = 1e9
 
 Run = Callable[[Command, Subject, dict[str, str]], dict[str, Any]]
 """Runs a command on a subject in an environment and returns what is kept of it."""
@@ -245,7 +238,7 @@ def _commit() -> str | None:
 
 def _programs(session: Session) -> dict[str, Any]:
     commands = [*make_programs(session.inputs, smoke=session.smoke), *session.extra, *_traces()]
-    return {"samples": _rounds("programs", commands, session.subjects, session, _run_program)}
+    return {"samples": _rounds("programs", commands, session.subjects, session, run_program)}
 
 
 def _gem5(session: Session) -> dict[str, Any] | None:
@@ -255,16 +248,13 @@ def _gem5(session: Session) -> dict[str, Any] | None:
     if command is None:
         print("allocators.py: gem5 left out: GEM5 does not name gem5.opt", file=sys.stderr)
         return None
-    return {"samples": _rounds("gem5", [command], session.subjects, session, _run_program)}
-
-
-_REPLAY: Final = "replay "
+    return {"samples": _rounds("gem5", [command], session.subjects, session, run_program)}
 
 
 def _traces() -> list[Command]:
     """Return the replays of all shipped traces of one thread."""
     files = sorted((configs_dir() / "workloads").glob("*/*.trace"))
-    return [Command(f"{_REPLAY}{file.stem}", (str(file),)) for file in files if _is_single(file)]
+    return [Command(f"{REPLAY}{file.stem}", (str(file),)) for file in files if _is_single(file)]
 
 
 def _is_single(file: Path) -> bool:
@@ -323,72 +313,6 @@ def _tell(part: str, sample: dict[str, Any]) -> None:
           file=sys.stderr)  # fmt: skip
 
 
-def _run_program(command: Command, subject: Subject, environment: dict[str, str]) -> dict[str, Any]:
-    """Run a program once under supervise, on one core."""
-    if command.name.startswith(_REPLAY):
-        return _replay(command, subject)
-    surroundings = Surroundings(
-        cpu=max(os.sched_getaffinity(0)), timeout_s=_LIMIT_S, sample_ms=_SAMPLE_MS
-    )
-    variables = {**tool_environment(os.environ), **command.variables, **environment}
-    with contextlib.chdir(command.folder or Path.cwd()):
-        run = ProgramRunner().run(command.words, variables, surroundings)
-    if run.exit_status != 0 or run.preload_mapped is False:
-        reason = run.ending if run.exit_status != 0 else "the library was not loaded"
-        last = (run.stderr_tail.strip().splitlines() or [""])[-1]
-        return {"status": "failed", "reason": f"{reason}: {last}" if last else reason}
-    return {
-        "status": "ok",
-        "reason": None,
-        "cpu_s": run.cpu_ns / _NS,
-        "user_s": run.user_ns / _NS,
-        "wall_s": run.wall_ns / _NS,
-        "peak_rss_bytes": run.peak_rss_bytes,
-        "mean_anon_bytes": run.mean_anon_bytes,
-        "faults": run.faults,
-        "output_sha256": run.output_sha256,
-    }
-
-
-def _replay(command: Command, subject: Subject) -> dict[str, Any]:
-    """Replay a trace natively; memory is the heap at its peak and what was there before."""
-    words: list[str | Path] = [
-        native_file("rand_malloc"),
-        "--runs",
-        "memory",
-        "--curve-points",
-        "0",
-    ]
-    words += ["--cpu", str(max(os.sched_getaffinity(0)))]
-    words += itertools.chain.from_iterable(["--env", f"{n}={v}"] for n, v in subject.variables)
-    words += ["--preload", str(subject.library)] if subject.library else []
-    ended = Processes().run(
-        [*words, *command.words], environment=tool_environment(os.environ), timeout_s=_LIMIT_S
-    )
-    if ended.exit_status != 0:
-        last = (ended.stderr.strip().splitlines() or [f"exit status {ended.exit_status}"])[-1]
-        return {"status": "failed", "reason": last}
-    result = json.loads(ended.stdout)
-    return {
-        "status": "ok",
-        "reason": None,
-        "cpu_s": result["cpu_ns"] / _NS,
-        "wall_s": result["wall_ns"] / _NS,
-        "peak_rss_bytes": result["peak_heap_bytes"] + result["baseline_bytes"],
-        "mean_anon_bytes": result["mean_heap_bytes"],
-        "faults": result["faults"],
-    }
-
-
-# Cache misses
-
-
-_CACHES: Final = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
-"""Size, ways, bytes a line: the first two levels of a common processor, on every machine alike."""
-_EVENTS: Final = re.compile(r"^events: (.*)$", re.MULTILINE)
-_SUMMARY: Final = re.compile(r"^summary: (.*)$", re.MULTILINE)
-
-
 def _cache(session: Session) -> dict[str, Any] | None:
     if shutil.which("valgrind") is None:
         print("allocators.py: cache left out: valgrind is not installed", file=sys.stderr)
@@ -396,55 +320,7 @@ def _cache(session: Session) -> dict[str, Any] | None:
     commands = [python_command(session.inputs, 200 if session.smoke else 5000)]
     if not session.smoke:
         commands.append(perl_command())
-    return {"samples": _rounds("cache", commands, session.subjects, session, _run_cachegrind)}
-
-
-def _run_cachegrind(
-    command: Command, subject: Subject, environment: dict[str, str]
-) -> dict[str, Any]:
-    del subject
-    with tempfile.TemporaryDirectory(prefix="allocators-") as folder:
-        result = Path(folder) / "cachegrind"
-        words = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", *_CACHES, "--quiet"]
-        words += [f"--cachegrind-out-file={result}", *command.words]
-        variables = {**tool_environment(os.environ), **command.variables, **environment}
-        ended = Processes().run(words, environment=variables, timeout_s=_CACHE_LIMIT_S)
-        if ended.exit_status != 0 or not result.exists():
-            last = (ended.stderr.strip().splitlines() or [""])[-1]
-            return {"status": "failed", "reason": f"exit status {ended.exit_status}: {last}"}
-        return {"status": "ok", "reason": None, **misses(result.read_text())}
-
-
-def misses(text: str) -> dict[str, float]:
-    """Return instructions and misses of a file of cachegrind.
-
-    Args:
-        text: with the lines "events:" and "summary:".
-
-    Returns:
-        instructions; l1_misses and l2_misses; l1_mpki, l1_data_mpki and l2_mpki, which are
-        misses per thousand instructions.
-
-    Raises:
-        ValueError: it is no such file.
-    """
-    names, numbers = _EVENTS.search(text), _SUMMARY.search(text)
-    if names is None or numbers is None:
-        message = "cachegrind left no summary"
-        raise ValueError(message)
-    counts = dict(zip(names[1].split(), map(int, numbers[1].split()), strict=True))
-    per = 1000 / counts["Ir"]
-    data = counts["D1mr"] + counts["D1mw"]
-    first = counts["I1mr"] + data
-    second = counts["ILmr"] + counts["DLmr"] + counts["DLmw"]
-    return {
-        "instructions": counts["Ir"],
-        "l1_misses": first,
-        "l2_misses": second,
-        "l1_mpki": first * per,
-        "l1_data_mpki": data * per,
-        "l2_mpki": second * per,
-    }
+    return {"samples": _rounds("cache", commands, session.subjects, session, run_cachegrind)}
 
 
 # Threads and churn

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.allocator_programs import Command, read_programs
+from benchmarks.allocator_runs import misses
 from benchmarks.allocator_tables import (
     Judgement,
     common,
@@ -21,7 +22,6 @@ from benchmarks.allocator_tables import (
     medians,
     table_lines,
 )
-from benchmarks.allocators import misses
 
 SUBJECTS = ("glibc", "mimalloc", "exgen")
 

@@ -1,0 +1,135 @@
+"""How allocators.py runs one program on one allocator: plainly, as a replay, under cachegrind."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.allocator_programs import Command
+from tuner.bench.subjects import Subject
+from tuner.measure.process import Processes, tool_environment
+from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.resources import native_file
+
+REPLAY: Final = "replay "
+"""Begin of the name of a command that is a trace to be replayed."""
+_NS: Final = 1e9
+_SAMPLE_MS: Final = 20
+_CACHE_LIMIT_S: Final = 900.0
+_LIMIT_S: Final = 300.0
+_CACHES: Final = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
+"""Size, ways, bytes a line: the first two levels of a common processor, on every machine alike."""
+_EVENTS: Final = re.compile(r"^events: (.*)$", re.MULTILINE)
+_SUMMARY: Final = re.compile(r"^summary: (.*)$", re.MULTILINE)
+
+
+def run_program(command: Command, subject: Subject, environment: dict[str, str]) -> dict[str, Any]:
+    """Run a program once under supervise, on one core; figures, or why there are none."""
+    if command.name.startswith(REPLAY):
+        return _replay(command, subject)
+    surroundings = Surroundings(
+        cpu=max(os.sched_getaffinity(0)), timeout_s=_LIMIT_S, sample_ms=_SAMPLE_MS
+    )
+    variables = {**tool_environment(os.environ), **command.variables, **environment}
+    with contextlib.chdir(command.folder or Path.cwd()):
+        run = ProgramRunner().run(command.words, variables, surroundings)
+    if run.exit_status != 0 or run.preload_mapped is False:
+        reason = run.ending if run.exit_status != 0 else "the library was not loaded"
+        last = (run.stderr_tail.strip().splitlines() or [""])[-1]
+        return {"status": "failed", "reason": f"{reason}: {last}" if last else reason}
+    return {
+        "status": "ok",
+        "reason": None,
+        "cpu_s": run.cpu_ns / _NS,
+        "user_s": run.user_ns / _NS,
+        "wall_s": run.wall_ns / _NS,
+        "peak_rss_bytes": run.peak_rss_bytes,
+        "mean_anon_bytes": run.mean_anon_bytes,
+        "faults": run.faults,
+        "output_sha256": run.output_sha256,
+    }
+
+
+def _replay(command: Command, subject: Subject) -> dict[str, Any]:
+    """Replay a trace natively; memory is the heap at its peak and what was there before."""
+    words: list[str | Path] = [
+        native_file("rand_malloc"),
+        "--runs",
+        "memory",
+        "--curve-points",
+        "0",
+    ]
+    words += ["--cpu", str(max(os.sched_getaffinity(0)))]
+    words += itertools.chain.from_iterable(["--env", f"{n}={v}"] for n, v in subject.variables)
+    words += ["--preload", str(subject.library)] if subject.library else []
+    ended = Processes().run(
+        [*words, *command.words], environment=tool_environment(os.environ), timeout_s=_LIMIT_S
+    )
+    if ended.exit_status != 0:
+        last = (ended.stderr.strip().splitlines() or [f"exit status {ended.exit_status}"])[-1]
+        return {"status": "failed", "reason": last}
+    result = json.loads(ended.stdout)
+    return {
+        "status": "ok",
+        "reason": None,
+        "cpu_s": result["cpu_ns"] / _NS,
+        "wall_s": result["wall_ns"] / _NS,
+        "peak_rss_bytes": result["peak_heap_bytes"] + result["baseline_bytes"],
+        "mean_anon_bytes": result["mean_heap_bytes"],
+        "faults": result["faults"],
+    }
+
+
+def run_cachegrind(
+    command: Command, subject: Subject, environment: dict[str, str]
+) -> dict[str, Any]:
+    """Run a program once under cachegrind; instructions and misses, or why there are none."""
+    del subject
+    with tempfile.TemporaryDirectory(prefix="allocators-") as folder:
+        result = Path(folder) / "cachegrind"
+        words = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", *_CACHES, "--quiet"]
+        words += [f"--cachegrind-out-file={result}", *command.words]
+        variables = {**tool_environment(os.environ), **command.variables, **environment}
+        ended = Processes().run(words, environment=variables, timeout_s=_CACHE_LIMIT_S)
+        if ended.exit_status != 0 or not result.exists():
+            last = (ended.stderr.strip().splitlines() or [""])[-1]
+            return {"status": "failed", "reason": f"exit status {ended.exit_status}: {last}"}
+        return {"status": "ok", "reason": None, **misses(result.read_text())}
+
+
+def misses(text: str) -> dict[str, float]:
+    """Return instructions and misses of a file of cachegrind.
+
+    Args:
+        text: with the lines "events:" and "summary:".
+
+    Returns:
+        instructions; l1_misses and l2_misses; l1_mpki, l1_data_mpki and l2_mpki, which are
+        misses per thousand instructions.
+
+    Raises:
+        ValueError: it is no such file.
+    """
+    names, numbers = _EVENTS.search(text), _SUMMARY.search(text)
+    if names is None or numbers is None:
+        message = "cachegrind left no summary"
+        raise ValueError(message)
+    counts = dict(zip(names[1].split(), map(int, numbers[1].split()), strict=True))
+    per = 1000 / counts["Ir"]
+    data = counts["D1mr"] + counts["D1mw"]
+    first = counts["I1mr"] + data
+    second = counts["ILmr"] + counts["DLmr"] + counts["DLmw"]
+    return {
+        "instructions": counts["Ir"],
+        "l1_misses": first,
+        "l2_misses": second,
+        "l1_mpki": first * per,
+        "l1_data_mpki": data * per,
+        "l2_mpki": second * per,
+    }
