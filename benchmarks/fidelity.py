@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tuner.allocators import all_allocators
+from tuner.allocators import get_allocator
 from tuner.fidelity import Panel, draw_panel, judge, measure_panel
 from tuner.machine import read_machine
 from tuner.measure.calibration import load_calibration
@@ -45,6 +45,8 @@ MODELS: Final = {
     "no windows, nothing fixed": FitOptions(even_windows=1, most_windows=1, most_fixed=0),
 }
 N_CONFIGURATIONS: Final = 30
+ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
+"""Those that serve any program; exgen-st refuses threads."""
 
 
 def judge_model(
@@ -85,7 +87,8 @@ def peak_errors(
 def measure(*, instrument: str, n_seeds: int, is_smoke: bool) -> dict[str, Any]:
     """Judge every model on every trace."""
     traces = sorted((configs_dir() / "workloads").glob("*/*.trace"))
-    located = {adapter.name: (adapter, adapter.locate()) for adapter in all_allocators()}
+    adapters = map(get_allocator, ALLOCATORS)
+    located = {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
     if is_smoke:
         traces = [trace for trace in traces if trace.stem.startswith("ghostscript")]
         located = {"glibc": located["glibc"]}
