@@ -23,9 +23,8 @@
 #include "os.h"
 
 enum {
-    N_KEPT_MAX = 64,      /* high end of large_cache_count */
-    N_FIRST_ENTRIES = 64, /* before the table has to be mapped */
-    HUGE_BYTES = 2097152  /* below this a huge page cannot help */
+    N_KEPT_MAX = 64,     /* high end of large_cache_count */
+    N_FIRST_ENTRIES = 64 /* before the table has to be mapped */
 };
 
 struct entry {
@@ -202,7 +201,8 @@ static void *map_block(size_t bytes, size_t alignment) {
     char *start = alignment <= os_page_bytes() ? os_map(all) : os_map_aligned(all, alignment);
     if (start != NULL && options.secure)
         harden_guard(start + all);
-    if (start != NULL && options.huge_pages != HUGE_SYSTEM && bytes >= HUGE_BYTES)
+    bool is_advised = options.huge_pages == HUGE_ALWAYS || options.huge_pages == HUGE_NEVER;
+    if (start != NULL && is_advised && bytes >= HUGE_BYTES)
         os_advise_huge(start, bytes, options.huge_pages == HUGE_ALWAYS);
     return start;
 }

@@ -57,7 +57,8 @@ enum {
 enum {
     HUGE_SYSTEM,
     HUGE_NEVER,
-    HUGE_ALWAYS
+    HUGE_ALWAYS,
+    HUGE_GROWN
 };
 enum {
     ADOPT_NEVER,

@@ -56,6 +56,10 @@ void *os_move_out(void *start, size_t old_bytes, size_t new_bytes);
 /* Forbid all access to pages, or allow reading and writing.  False if refused. */
 bool os_protect(void *start, size_t bytes, bool forbid);
 
+enum {
+    HUGE_BYTES = 2097152 /* of a huge page, with pages of 4 KiB */
+};
+
 /* Ask for huge pages (true) or against them (false). */
 void os_advise_huge(void *start, size_t bytes, bool want);
 

@@ -186,21 +186,13 @@ static void add_guards(struct superblock *sb) {
         sb->n_units--;
 }
 
-struct superblock *superblock_create(void) {
-    size_t bytes = layout.bytes;
-    struct superblock *sb = os_map_aligned(bytes, bytes);
-    if (sb == NULL)
-        return NULL;
-    if (owner_byte((uintptr_t)sb) == NULL) {
-        os_unmap(sb, bytes);
-        return NULL;
-    }
+/* Make mapped memory an empty superblock. */
+static struct superblock *set_up(char *start) {
+    struct superblock *sb = (struct superblock *)start;
     ASSERT(owner_of_any((uintptr_t)sb) == OWNER_NONE);
     note_piece((uintptr_t)sb >> owners.shift);
-    if (options.huge_pages != HUGE_SYSTEM)
-        os_advise_huge(sb, bytes, options.huge_pages == HUGE_ALWAYS);
     if (options.prefault)
-        os_populate(sb, bytes);
+        os_populate(sb, layout.bytes);
     sb->n_units = (uint16_t)layout.n_units;
     sb->head_bytes = (uint32_t)(sizeof *sb + layout.n_units * sizeof(struct slab));
     if (options.secure)
@@ -210,6 +202,44 @@ struct superblock *superblock_create(void) {
     set_add(&sb->free, sb->first_unit, sb->n_free);
     sb->largest_run = sb->n_free;
     return sb;
+}
+
+/* Memory for superblocks, `bytes` of it and aligned to that; NULL also where the
+ * owner map does not reach. */
+static char *map_group(size_t bytes) {
+    char *start = os_map_aligned(bytes, bytes);
+    if (start == NULL)
+        return NULL;
+    if (owner_byte((uintptr_t)start) != NULL && owner_byte((uintptr_t)start + bytes - 1) != NULL)
+        return start;
+    os_unmap(start, bytes);
+    return NULL;
+}
+
+struct superblock *superblock_create(void) {
+    char *start = map_group(layout.bytes);
+    if (start == NULL)
+        return NULL;
+    if (options.huge_pages == HUGE_NEVER)
+        os_advise_huge(start, layout.bytes, false);
+    return set_up(start);
+}
+
+struct superblock *superblock_create_huge(void) {
+    size_t bytes = layout.bytes > HUGE_BYTES ? layout.bytes : HUGE_BYTES;
+    char *start = map_group(bytes);
+    if (start == NULL)
+        return superblock_create();
+    os_advise_huge(start, bytes, true);
+    struct superblock *first = NULL;
+    for (size_t at = bytes; at > 0; at -= layout.bytes) {
+        struct superblock *sb = set_up(start + at - layout.bytes);
+        sb->dirty = sb->free; /* one touched byte makes all of them resident */
+        sb->n_dirty = sb->n_free;
+        sb->next = first;
+        first = sb;
+    }
+    return first;
 }
 
 void superblock_destroy(struct superblock *sb) {

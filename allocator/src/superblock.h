@@ -161,6 +161,9 @@ ALWAYS_INLINE struct slab *slab_of(uintptr_t address) {
 
 /* Map and set up an empty superblock; NULL if the system refuses. */
 struct superblock *superblock_create(void);
+
+/* The same for as many as one huge page holds, linked through `next`. */
+struct superblock *superblock_create_huge(void);
 void superblock_destroy(struct superblock *sb);
 
 /* Write the owner into head and map; `number` is the heap's. */

@@ -172,6 +172,20 @@ static bool may_adopt(const struct heap *heap) {
            heap->n_units + layout.n_units <= options.thread_max >> UNIT_SHIFT;
 }
 
+/* A new superblock from the system; those that came with it go to the heap. */
+static struct superblock *create_superblock(struct heap *heap) {
+    bool is_grown =
+        options.huge_pages == HUGE_GROWN && heap->n_units << UNIT_SHIFT >= options.huge_min;
+    if (!is_grown && options.huge_pages != HUGE_ALWAYS)
+        return superblock_create();
+    struct superblock *first = superblock_create_huge();
+    for (struct superblock *sb = first != NULL ? first->next : NULL, *next; sb != NULL; sb = next) {
+        next = sb->next;
+        supply_link(heap, sb);
+    }
+    return first;
+}
+
 struct slab *supply_take(struct heap *heap, size_t n, bool anywhere) {
     if (!may_grow(heap, n))
         return NULL;
@@ -185,7 +199,7 @@ struct slab *supply_take(struct heap *heap, size_t n, bool anywhere) {
             return slab;
     }
     if (sb == NULL)
-        sb = superblock_create();
+        sb = create_superblock(heap);
     if (sb == NULL)
         return NULL;
     supply_link(heap, sb);

@@ -234,6 +234,12 @@ static uint64_t wants_huge_pages(void) {
     return has_map_flag(" hg");
 }
 
+static uint64_t wants_huge_pages_later(void) {
+    for (size_t i = 0; i < 100; i++)
+        EXPECT(exgen_malloc(100000) != NULL);
+    return has_map_flag(" hg");
+}
+
 static uint64_t resident_pages_of_first_superblock(void) {
     static unsigned char resident[4096];
     char *superblock = (char *)superblock_of((uintptr_t)exgen_malloc(10));
@@ -415,6 +421,9 @@ static const struct effect {
     {"realloc_slack", usable_after_realloc, "realloc_slack:0", "realloc_slack:50", LESS},
     {"huge_pages", refuses_huge_pages, "huge_pages:system", "huge_pages:never", LESS},
     {"huge_pages", wants_huge_pages, "huge_pages:system", "huge_pages:always", LESS},
+    {"huge_pages", wants_huge_pages_later, "huge_pages:system", "huge_pages:grown,huge_min:4194304",
+     LESS},
+    {"huge_min", wants_huge_pages_later, "huge_min:134217728", "huge_min:4194304", LESS},
     {"prefault", resident_pages_of_first_superblock, "prefault:false", "prefault:true", LESS},
     {"remote_batch", remote_frees_arrived, "remote_batch:1", "remote_batch:100", MORE},
     {"adopt", second_thread_gets_first_heap, "adopt:never", "adopt:thread", LESS},
@@ -468,7 +477,7 @@ static void every_setting_has_a_row(void) {
 
 /* What QEMU's user emulation keeps from the kernel has no effect to be seen. */
 static int is_lost_in_emulation(const char *setting) {
-    return strcmp(setting, "huge_pages") == 0;
+    return strncmp(setting, "huge_", 5) == 0;
 }
 
 int main(int count, char **arguments) {
