@@ -16,6 +16,8 @@ Settings that emulation cannot judge are left alone.  Gains are ratios to glibc'
 
     benchmarks/presets.py            search and print; results go to benchmarks/results
     benchmarks/presets.py --write    also write configs/presets
+    benchmarks/presets.py --more     go on from the last results, without campaigns
+    benchmarks/presets.py --judge    measure today's default against the last results
     benchmarks/presets.py --print    print the last results
     benchmarks/presets.py --smoke    a quick look that it still runs
 
@@ -40,7 +42,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.preset_table import ALLOCATOR, BASELINE, Aim, Table
+from benchmarks.preset_table import ALLOCATOR, BASELINE, Aim, Numbers, Table
 from tuner import selection
 from tuner.allocators import HostFacts, WorkloadFacts, get_allocator
 from tuner.machine import read_machine
@@ -188,26 +190,66 @@ def search(
         trials, front = own_campaign(workload, trace, folder, evaluations)
         table.take(workload, trials)
         candidates |= dict.fromkeys(front)
+    return improve(table, list(candidates), budget)
+
+
+def improve(
+    table: Table, candidates: Sequence[Configuration], budget: int
+) -> dict[str, Configuration]:
+    """Descend to every aim from the best of some candidates; return what was found.
+
+    What one aim finds is a candidate for the others, before and after their own descent.
+    """
     space = search_space()
-    chosen: dict[str, Configuration] = {}
+    found: list[Configuration] = []
     for aim in AIMS:
-        best, least = Configuration(ALLOCATOR), math.inf
-        for candidate in (*candidates, *chosen.values()):
-            score = table.score(candidate, aim, least)
-            if score < least:
-                best, least = candidate, score
-        chosen[aim.name] = descend(table, space, aim, best, budget)
-        print(f"{aim.name}: {chosen[aim.name]}", file=sys.stderr)
-    return chosen
+        start = _best(table, aim, [*candidates, *found])
+        found.append(descend(table, space, aim, start, budget))
+        print(f"{aim.name}: {found[-1]}", file=sys.stderr)
+    return {aim.name: _best(table, aim, [Configuration(ALLOCATOR), *found]) for aim in AIMS}
+
+
+def _best(table: Table, aim: Aim, candidates: Sequence[Configuration]) -> Configuration:
+    best, least = candidates[0], math.inf
+    for candidate in candidates:
+        score = table.score(candidate, aim, least)
+        if score < least:
+            best, least = candidate, score
+    return best
 
 
 # Results
 
 
+def remembered(document: Mapping[str, Any], table: Table) -> dict[str, Configuration]:
+    """Fill a table with what a search measured, and return what it chose.
+
+    A setting that was unset then had the default of then; where that has changed, it is named.
+    """
+    then, now = document["exgen"]["defaults"], _defaults()
+    changed = {name: value for name, value in then.items() if now.get(name, value) != value}
+    for workload, rows in document["measured"].items():
+        for allocator, settings, numbers in rows:
+            known = changed if allocator == ALLOCATOR else {}
+            found = Configuration.of(allocator, {**known, **settings})
+            table.rows[workload][found] = None if numbers is None else Numbers(*numbers)
+    last = {row["aim"]: {**changed, **row["settings"]} for row in document["aims"]}
+    return {aim: Configuration.of(ALLOCATOR, _without_defaults(s)) for aim, s in last.items()}
+
+
+def _without_defaults(settings: Mapping[str, Value]) -> dict[str, Value]:
+    now = _defaults()
+    return {name: value for name, value in settings.items() if now[name] != value}
+
+
+def _defaults() -> dict[str, Value]:
+    listed = json.loads(native_file("exgen-options.json").read_text())["options"]
+    return {option["name"]: option["default"] for option in listed}
+
+
 def results(table: Table, chosen: Mapping[str, Configuration], command: str) -> dict[str, Any]:
     """Return everything that is kept of a search."""
     default = Configuration(ALLOCATOR)
-    listed = json.loads(native_file("exgen-options.json").read_text())["options"]
     return {
         "command": command,
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
@@ -216,7 +258,7 @@ def results(table: Table, chosen: Mapping[str, Configuration], command: str) -> 
         "exgen": {
             "version": get_allocator(ALLOCATOR).locate().version,
             "sha256": library_digest(),
-            "defaults": {option["name"]: option["default"] for option in listed},
+            "defaults": _defaults(),
         },
         "aims": [
             _aim_row(table, aim, configuration)
@@ -329,6 +371,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--evaluations", type=int, default=60, help="of each campaign")
     parser.add_argument("--steps", type=int, default=250, help="measurements for each aim")
     parser.add_argument("--write", action="store_true", help="write configs/presets too")
+    parser.add_argument("--more", action="store_true", help="go on from the last results")
+    parser.add_argument("--judge", action="store_true", help="measure today's default only")
     parser.add_argument("--print", action="store_true", help="print the last results only")
     parser.add_argument("--smoke", action="store_true", help="a quick look that it still runs")
     return parser.parse_args(arguments)
@@ -339,6 +383,13 @@ def main() -> int:
     options = _parse(sys.argv[1:])
     if options.print:
         document = json.loads(RESULTS.read_text())
+    elif options.judge or options.more:
+        document = json.loads(RESULTS.read_text())
+        table = Table(_traces([]))
+        chosen = remembered(document, table)
+        if options.more:
+            chosen = improve(table, list(chosen.values()), options.steps)
+        document = _kept(table, chosen, document["command"], is_preset=options.write)
     elif options.smoke:
         with tempfile.TemporaryDirectory() as name:
             traces = _traces(["document", "server"])
@@ -351,15 +402,23 @@ def main() -> int:
         folder = ROOT / "runs" / "presets" / library_digest()[:12]
         chosen = search(table, traces, folder, options.evaluations, options.steps)
         command = " ".join(["benchmarks/presets.py", *sys.argv[1:]])
-        document = results(table, chosen, command)
-        write_text(RESULTS, _as_json(document))
-        if options.write:
-            write_presets(document, configs_dir() / "presets")
+        document = _kept(table, chosen, command, is_preset=options.write)
     print_results(document)
     shipped = next(row for row in document["aims"] if not row["settings"])
     worst = math.expm1(max(shipped["distances"].values()))
     print(f"\nthe default is at most {worst:.1%} from a workload's own best; target: {TARGET:.0%}")
     return 0 if options.smoke or worst <= TARGET else 1
+
+
+def _kept(
+    table: Table, chosen: Mapping[str, Configuration], command: str, *, is_preset: bool
+) -> dict[str, Any]:
+    """Write the results, and the presets if they are wanted; return the results."""
+    document = results(table, chosen, command)
+    write_text(RESULTS, _as_json(document))
+    if is_preset:
+        write_presets(document, configs_dir() / "presets")
+    return document
 
 
 if __name__ == "__main__":

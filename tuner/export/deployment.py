@@ -178,7 +178,10 @@ def preset_deployment(preset: Preset, library: Path | None = None) -> Deployment
             for name in ("mean_heap", "peak_heap", "cost")
         ),
         None,
-        {adapter.name: f"{here.version}, {where or 'the C library itself'}"},
+        {
+            adapter.name: f"{here.version}, {where or 'the C library itself'}",
+            "transparent huge pages in emulation": "never",
+        },
         f"malloc-tuner {tuner.__version__}",
     )
 
