@@ -26,6 +26,7 @@ import sys
 from pathlib import Path
 
 import m5
+from _m5 import core
 from gem5.resources.resource import BinaryResource
 from gem5.simulate.simulator import Simulator
 from machine import Machine, MachineError, read_machine
@@ -133,12 +134,12 @@ def unlink_when_mapped(board: object, store: Path) -> None:
 
 def report(options: argparse.Namespace, simulator: Simulator, store: Path | None) -> int:
     """Write result.json and return the exit code."""
-    cause = simulator.get_last_exit_event_cause()
+    cause = simulator.get_last_exit_event_cause().strip()
     status = simulator.get_last_exit_event_code()
     result = {
         "schema": SCHEMA,
         "version": VERSION,
-        "gem5": m5.defines.gem5Version,
+        "gem5": core.gem5Version,
         "machine": options.machine.stem,
         "guest": options.guest.name if options.guest else None,
         "arguments": options.arguments,

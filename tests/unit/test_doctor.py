@@ -172,7 +172,7 @@ def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int) -> N
 @pytest.mark.parametrize(
     ("script", "works"),
     [
-        ("test $1 = --build-info && echo 'gem5 version 24.0.0.1' && echo USE_X86_ISA = True", True),
+        ("test $4 = -c && echo 'gem5 version 24.0.0.1' && echo USE_X86_ISA = True", True),
         ("echo 'gem5 version 24.0.0.1'; echo '    USE_X86_ISA = False'", False),
         ("echo something else", False),
         ("exit 1", False),

@@ -24,7 +24,7 @@ from typing import Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.errors import MissingToolError, OutputError, ProgramError
-from tuner.measure.offers import ANSWER_SECONDS, try_gem5
+from tuner.measure.offers import ANSWER_SECONDS, gem5_question, try_gem5
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.resources import gem5_dir
@@ -37,6 +37,9 @@ STATISTICS = "stats.txt"
 RESULT = "result.json"
 GUEST_OUTPUT = "guest.out"
 """Files of a run in its folder."""
+
+_QUESTION = "version"
+"""Folder of a run that simulates nothing."""
 
 _BUILD_SECONDS = 300.0
 
@@ -154,7 +157,7 @@ class Gem5:
 
     def ask(self, environment: Mapping[str, str]) -> ProgramRun:
         """Run gem5 without a simulation: is it one, and what malloc does it have."""
-        command = [str(self.program), "--build-info"]
+        command = gem5_question(str(self.program), str(self.outputs / _QUESTION))
         return self.runner.run(command, environment, Surroundings(timeout_s=ANSWER_SECONDS))
 
     def simulate(

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,12 @@ from tuner.resources import native_file
 
 ANSWER_SECONDS = 60.0
 """Time limit of one question; gem5 takes seconds to print its help."""
+
+_GEM5_QUESTION = """\
+import _m5.core, m5.defines
+print("gem5 version", _m5.core.gem5Version)
+print("USE_X86_ISA =", m5.defines.buildEnv.get("USE_X86_ISA", False))
+"""
 
 
 @dataclass(frozen=True)
@@ -76,23 +83,35 @@ def try_native_part(name: str, *question: str) -> Offer:
     return ask([str(path), *question]) if question else Offer(works=True, detail=str(path))
 
 
-def try_gem5(program: str) -> Offer:
-    """Ask gem5 how it was built; it must have X86, which all simulations of ours need.
+def gem5_question(program: str, folder: str) -> list[str]:
+    """Return the command by which gem5 tells its version and whether it has X86.
 
-    Source: gem5, src/python/m5/main.py, option ``--build-info``.
+    Its own option for that, ``--build-info``, ends with an error in gem5 24.
+
+    Args:
+        program: gem5.
+        folder: which gem5 creates and leaves its files in.
+
+    Source: gem5, src/python/m5/main.py, option ``-c``; src/python/pybind11/core.cc.
     """
+    return [program, "-q", "-d", folder, "-c", _GEM5_QUESTION]
+
+
+def try_gem5(program: str) -> Offer:
+    """Ask gem5 how it was built; it must have X86, which all simulations of ours need."""
     path = shutil.which(program)
     if path is None:
         return Offer(works=False, detail=f"{program}: not found")
     try:
-        ended = Processes().run(
-            [path, "--build-info"], environment=os.environ, timeout_s=ANSWER_SECONDS
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            ended = Processes().run(
+                gem5_question(path, folder), environment=os.environ, timeout_s=ANSWER_SECONDS
+            )
     except OSError as error:
         return Offer(works=False, detail=f"{path}: {error.strerror}")
     version = re.search(r"^gem5 version (.+)$", ended.stdout, re.MULTILINE)
     if ended.exit_status != 0 or ended.timed_out or version is None:
-        return Offer(works=False, detail=f"{path}: is no gem5, it does not answer to --build-info")
+        return Offer(works=False, detail=f"{path}: is no gem5, it does not tell its version")
     if re.search(r"USE_X86_ISA = False", ended.stdout):
         message = f"{path}: version {version[1]}, built without X86; build it as build/X86/gem5.opt"
         return Offer(works=False, detail=message)

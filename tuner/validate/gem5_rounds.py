@@ -226,7 +226,7 @@ def _with_known_malloc(
     """
     run = gem5.ask(prepared[0].environment)
     if run.exit_status != 0:
-        message = f"gem5 does not answer to --build-info: {run.ending}"
+        message = f"gem5 does not tell its version: {run.ending}"
         raise ProgramError(message)
     preloaded = Path(prepared[0].environment.get(PRELOAD, "/")).resolve()
     paths = (Path(library) for library in run.malloc_libraries)
