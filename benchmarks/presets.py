@@ -2,7 +2,7 @@
 
 1. A campaign on each workload of ``configs/campaigns`` searches exgen's settings for mean
    heap and cost.
-2. The points of all fronts, and the default, are measured on every workload.
+2. The points of all fronts, the presets that ship, and the default are measured on every workload.
 3. From the best of them a descent changes one setting at a time, on all workloads at once,
    for each aim; settings that gain nothing are dropped in the end.
 
@@ -52,6 +52,7 @@ from tuner.resources import configs_dir, native_file
 from tuner.runs import load_run
 from tuner.space import Genome, Space, joint_space
 from tuner.spec import Narrowing, campaign_from_options, dump_campaign, load_campaign
+from tuner.spec.preset import shipped_presets
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "presets.json"
@@ -201,12 +202,22 @@ def improve(
     What one aim finds is a candidate for the others, before and after their own descent.
     """
     space = search_space()
+    shipped = [preset.configuration for preset in shipped_presets()]
+    candidates = [*candidates, *(c for c in shipped if _is_in(space, c))]
     found: list[Configuration] = []
     for aim in AIMS:
         start = _best(table, aim, [*candidates, *found])
         found.append(descend(table, space, aim, start, budget))
         print(f"{aim.name}: {found[-1]}", file=sys.stderr)
     return {aim.name: _best(table, aim, [Configuration(ALLOCATOR), *found]) for aim in AIMS}
+
+
+def _is_in(space: Space, configuration: Configuration) -> bool:
+    try:
+        space.encode(configuration)
+    except ValueError:
+        return False
+    return True
 
 
 def _best(table: Table, aim: Aim, candidates: Sequence[Configuration]) -> Configuration:
