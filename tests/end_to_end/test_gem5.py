@@ -69,10 +69,10 @@ def test_simulated_results_do_not_depend_on_the_allocator(gem5: Gem5) -> None:
 
 def test_heap_is_apart_from_simulated_memory_and_program(gem5: Gem5) -> None:
     (simulation,) = SUITE.choose(["chase-timing-uncached"])
-    found = simulate(gem5, simulation.model_copy(update={"arguments": ("40000",)}))
+    found = simulate(gem5, simulation.model_copy(update={"arguments": ("4000",)}))
     assert found.result is not None
     kinds = found.result.memory_bytes
-    assert kinds.simulated > 40000 * 4 * 64
+    assert kinds.simulated > 4000 * 4 * 64
     assert kinds.program > 0
     assert kinds.heap < found.run.peak_rss_bytes - kinds.simulated
     assert found.heap.peak_anon_bytes == found.run.peak_anon_bytes - kinds.program
