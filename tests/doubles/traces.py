@@ -98,17 +98,19 @@ def write_mixed_trace(path: Path, n_threads: int, n_steps: int, seed: int = 1) -
     maker = TraceMaker()
     live: list[list[int]] = [[] for _ in range(n_threads)]
     running = [True] + [False] * (n_threads - 1)
+    n_started = 1
     for step in range(n_steps):
         thread = (step // 7 + rng.randrange(2)) % n_threads
         is_gap = 0.3 <= step / n_steps < 0.6 and thread % 2 == 1
         if running[thread] and is_gap:
             maker.exit(thread)
             running[thread] = False
-        if is_gap or (thread > 0 and not all(running[:thread:2])):
+        if is_gap or thread > n_started or not all(running[:thread:2]):
             continue
         if not running[thread]:
             maker.start(thread)
             running[thread] = True
+            n_started = max(n_started, thread + 1)
         _step(maker, live, thread, rng)
     return maker.write(path)
 

@@ -38,7 +38,10 @@ PTHREAD = THREAD.replace("NAME", "main")
 C11 = """
 #include <threads.h>
 static int run(void *p) { return p != 0; }
-int main(void) { thrd_t t; return thrd_create(&t, run, 0) != thrd_success; }
+int main(void) {
+    thrd_t t;
+    return thrd_create(&t, run, 0) != thrd_success || thrd_join(t, 0) != thrd_success;
+}
 """
 OPENMP = """
 int main(void) { int n = 0;
