@@ -1,10 +1,9 @@
-"""How well workload profiles stand for the shipped traces, beside a model without windows.
+"""How well workload profiles stand for the shipped traces, beside models that know less.
 
 Each trace of ``configs/workloads`` is fitted twice: as `malloc-tuner fit` does, and with
-nothing fixed and windows only where threads, bursts and pauses ask for them, which is about
-the naive model of whole objects drawn at random.  Both are judged on one panel of
-configurations of all allocators (see `tuner.fidelity`), without counting instructions
-unless asked.
+nothing fixed and windows only where threads, bursts and pauses ask for them.  Beside them
+stand the naive models of `naive_models`.  All are judged on one panel of configurations of
+all allocators (see `tuner.fidelity`), without counting instructions unless asked.
 
     benchmarks/fidelity.py                  measure, print, write benchmarks/results
     benchmarks/fidelity.py --instructions   count instructions too; takes several times as long
@@ -19,12 +18,14 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from benchmarks import naive_models
 from tuner.allocators import get_allocator
 from tuner.fidelity import Panel, draw_panel, judge, measure_panel
 from tuner.machine import read_machine
@@ -40,33 +41,46 @@ from tuner.workload.trace import Trace
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "fidelity.json"
-MODELS: Final = {
+FITTED: Final = {
     "windowed hybrid": FitOptions(),
     "no windows, nothing fixed": FitOptions(even_windows=1, most_windows=1, most_fixed=0),
 }
+MODELS: Final = (*FITTED, *naive_models.MODELS)
 N_CONFIGURATIONS: Final = 30
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 """Those that serve any program; exgen-st refuses threads."""
 
 
+def make_workloads(trace: Path, model: str, seeds: Iterable[int], folder: Path) -> dict[int, Path]:
+    """Return a workload for each seed: one profile for all, or a naive model's trace each."""
+    if model in FITTED:
+        path = folder / "model.profile.json"
+        with Trace(trace) as opened:
+            write_profile(path, fit(opened, FITTED[model]))
+        return dict.fromkeys(seeds, path)
+    paths = {seed: folder / f"{seed}.trace" for seed in seeds}
+    for seed, path in paths.items():
+        naive_models.write_naive(model, trace, path, seed)
+    return paths
+
+
 def judge_model(
-    trace: Path, model: FitOptions, setup: tuple[Any, ...], truth: list[Measurement | None]
+    trace: Path, model: str, setup: tuple[Any, ...], truth: list[Measurement | None]
 ) -> dict[str, Any]:
-    """Fit, measure and judge one model of one trace."""
+    """Make, measure and judge one model of one trace."""
     panel, located, prices, instrument, seeds = setup
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.profile.json"
-        with Trace(trace) as opened:
-            write_profile(path, fit(opened, model))
+        paths = make_workloads(trace, model, seeds, Path(folder))
         measured = {
             seed: measure_panel(
                 path, panel, located, prices, EmulationOptions(instrument=instrument, seed=seed)
             )
-            for seed in seeds
+            for seed, path in paths.items()
         }
-        with Trace(trace) as opened, Trace(path) as generated:
+        first = paths[min(paths)]
+        with Trace(trace) as opened, Trace(first) as generated:
             verdict = judge(Panel(panel, truth, measured), describe(opened), describe(generated))
-        sizes = {"profile_bytes": path.stat().st_size, "trace_bytes": trace.stat().st_size}
+        sizes = {"profile_bytes": first.stat().st_size, "trace_bytes": trace.stat().st_size}
     peaks = peak_errors(truth, measured)
     return {**sizes, "peak_errors": peaks, "verdict": verdict}
 
@@ -96,13 +110,14 @@ def measure(*, instrument: str, n_seeds: int, is_smoke: bool) -> dict[str, Any]:
     rows = []
     for trace in traces:
         panel = draw_panel(trace, located, 3 if is_smoke else N_CONFIGURATIONS)
-        options = EmulationOptions(instrument=instrument)
-        truth = measure_panel(trace, panel, located, prices, options)
+        emulation = EmulationOptions(instrument=instrument)
+        truth = measure_panel(trace, panel, located, prices, emulation)
         setup = (panel, located, prices, instrument, range(1, n_seeds + 1))
-        for name, model in MODELS.items():
+        for name in MODELS:
             print(f"{trace.stem}: {name}", file=sys.stderr)
-            found = judge_model(trace, model, setup, truth)
-            rows.append({"workload": trace.stem, "model": name, "fit": asdict(model), **found})
+            options = asdict(FITTED[name]) if name in FITTED else None
+            found = judge_model(trace, name, setup, truth)
+            rows.append({"workload": trace.stem, "model": name, "fit": options, **found})
     return {
         "seeds": n_seeds,
         "machine": asdict(read_machine()),
@@ -130,6 +145,8 @@ def show(results: dict[str, Any]) -> None:
         print(f"{row['workload']:<18} {row['model']:<26}" + "".join(cells))
     for name in MODELS:
         rows = [row for row in results["rows"] if row["model"] == name]
+        if not rows:
+            continue
         errors = [error for row in rows for error in row["peak_errors"]]
         taus = [
             family["tau_differing"]
