@@ -2,7 +2,7 @@
  *
  * The invocation a user makes is the supervisor: it decodes the trace, starts this
  * executable again as the replayer (replayer.c) for each run, and prints one JSON object.
- * With the hidden argument it is the replayer.
+ * With REPLAYER_ARGUMENT it is the replayer.
  */
 #include "calibrate.h"
 #include "instruments/instrument.h"
@@ -78,8 +78,10 @@ static int replay(const struct options *options) {
     int code = check_preload_path(options);
     if (code != EXIT_OK)
         return code;
-    code = workload_load(options->trace, options->seed, &workload);
-    if (code == EXIT_OK)
+    code = workload_load(options->trace, options->seed, options->most_events, &workload);
+    if (code == EXIT_OK && options->plan_file != NULL)
+        code = workload_save_plan(&workload, options->plan_file);
+    else if (code == EXIT_OK)
         code = measure(options, &workload, &memory, &heap);
     if (memory.outcome != NULL)
         run_close(&memory);
@@ -87,10 +89,19 @@ static int replay(const struct options *options) {
     return code;
 }
 
+static int replay_inside(int n_words, char **words) {
+    bool is_empty = n_words == 2 && strcmp(words[1], "empty") == 0;
+    if (n_words > 1 && !is_empty)
+        return complain(EXIT_USAGE, "usage", "%s FILE [empty]", REPLAYER_ARGUMENT);
+    return replayer_inside(words[0], is_empty);
+}
+
 int main(int argc, char **argv) {
     struct options options;
     if (argc == 2 && strcmp(argv[1], REPLAYER_ARGUMENT) == 0)
         return replayer_main();
+    if (argc > 2 && strcmp(argv[1], REPLAYER_ARGUMENT) == 0)
+        return replay_inside(argc - 2, argv + 2);
     int code = options_parse(argc, argv, &options);
     if (code != EXIT_OK)
         return code;

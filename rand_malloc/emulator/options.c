@@ -29,6 +29,10 @@ static const char HELP[] =
     "1)\n"
     "  --curve-points N      points of the heap curve, 0 to 100000 (default 200)\n"
     "  --timeout SECONDS     limit for each child process (default 600, 0 = none)\n"
+    "  --first N             take only the first N events\n"
+    "  --save-plan FILE      replay nothing: write what would be replayed\n"
+    "  --replay-plan FILE [empty]  replay such a file in this process and measure nothing, for\n"
+    "                        simulated machines; takes no other option; empty: only the start\n"
     "  --instruments         print which instruments work here, as JSON\n"
     "  --calibrate           print the cost of faults and system calls here, as JSON\n"
     "  --version, --help\n\n"
@@ -50,6 +54,8 @@ enum option_key {
     KEY_SEED,
     KEY_CURVE,
     KEY_TIMEOUT,
+    KEY_FIRST,
+    KEY_SAVE_PLAN,
     KEY_INSTRUMENTS,
     KEY_CALIBRATE,
     KEY_VERSION,
@@ -69,6 +75,8 @@ static const struct option LONG_OPTIONS[] = {
     {"seed", required_argument, NULL, KEY_SEED},
     {"curve-points", required_argument, NULL, KEY_CURVE},
     {"timeout", required_argument, NULL, KEY_TIMEOUT},
+    {"first", required_argument, NULL, KEY_FIRST},
+    {"save-plan", required_argument, NULL, KEY_SAVE_PLAN},
     {"instruments", no_argument, NULL, KEY_INSTRUMENTS},
     {"calibrate", no_argument, NULL, KEY_CALIBRATE},
     {"version", no_argument, NULL, KEY_VERSION},
@@ -167,6 +175,8 @@ static bool parse_number(int key, const char *text, struct options *options) {
         options->seed = value;
     if (key == KEY_CURVE && (is_good = parse_count("--curve-points", text, 100000, &value)))
         options->curve_points = (uint32_t)value;
+    if (key == KEY_FIRST && (is_good = parse_count("--first", text, UINT32_MAX, &value)))
+        options->most_events = value;
     return is_good;
 }
 
@@ -179,6 +189,9 @@ static bool parse_option(int key, const char *text, struct options *options) {
         return add_variable(options, text);
     case KEY_TIMEOUT:
         return parse_seconds(text, &options->timeout_s);
+    case KEY_SAVE_PLAN:
+        options->plan_file = text;
+        return true;
     case KEY_INSTRUMENTS:
         options->action = ACTION_INSTRUMENTS;
         return true;
@@ -195,6 +208,7 @@ static bool parse_option(int key, const char *text, struct options *options) {
     case KEY_CPUS:
     case KEY_SEED:
     case KEY_CURVE:
+    case KEY_FIRST:
         return parse_number(key, text, options);
     case '?':
     case ':':
@@ -226,7 +240,8 @@ int options_parse(int argc, char **argv, struct options *options) {
                                 .cpu = -1,
                                 .seed = 1,
                                 .curve_points = 200,
-                                .timeout_s = 600};
+                                .timeout_s = 600,
+                                .most_events = UINT64_MAX};
     optind = 0; /* GNU: start anew, so that tests may call this twice */
     for (int key; (key = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1;) {
         if (!parse_option(key, optarg, options))

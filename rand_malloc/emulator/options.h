@@ -50,7 +50,9 @@ struct options {
     uint32_t touch; /* enum touch */
     uint64_t seed;
     uint32_t curve_points;
-    double timeout_s; /* of one child; 0: none */
+    double timeout_s;      /* of one child; 0: none */
+    uint64_t most_events;  /* of the trace that are taken */
+    const char *plan_file; /* write the plan there and replay nothing; NULL: replay */
 };
 
 /* Reads the command line; EXIT_OK or EXIT_USAGE with a message on stderr. */

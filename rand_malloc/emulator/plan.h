@@ -65,8 +65,12 @@ struct lane {
     uint32_t reserved;
 };
 
+/* Changes with every change of the layout: a saved plan is for the rand_malloc that saved it. */
+#define PLAN_MAGIC UINT64_C(0x316e616c70746d00)
+
 /* Header of the plan; the arrays follow at their offsets. */
 struct plan {
+    uint64_t magic; /* PLAN_MAGIC */
     uint64_t file_bytes;
     uint64_t n_ops;
     uint64_t n_turns;
@@ -97,6 +101,7 @@ enum run_kind {
     RUN_COUNT = 1,  /* under an instrument: instructions */
     RUN_EMPTY = 2,  /* as RUN_COUNT, but no operation is replayed: what start-up costs */
     RUN_TIME = 3,   /* native, and nothing but time and faults is read */
+    RUN_INSIDE = 4, /* in a simulated machine, which knows no marks: nothing is read */
 };
 
 enum touch {

@@ -9,13 +9,18 @@
 #include "filter.h"
 #include "harness.h"
 #include "lanes.h"
+#include "message.h"
 #include "meter.h"
+#include "options.h"
 #include "perf.h"
 #include "rawsys.h"
 #include "replay.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -51,12 +56,7 @@ static void prefault_own_data(void) {
     }
 }
 
-static bool attach(struct replay *replay) {
-    struct outcome *outcome = map_descriptor(OUTCOME_FD, PROT_READ | PROT_WRITE, MAP_SHARED);
-    const struct plan *plan = map_descriptor(PLAN_FD, PROT_READ, MAP_PRIVATE);
-    if (outcome == NULL || plan == NULL)
-        return false;
-    prefault_outcome(outcome);
+static void adopt(struct replay *replay, const struct plan *plan, struct outcome *outcome) {
     *replay = (struct replay){
         .plan = plan,
         .ops = plan_at(plan, plan->ops_offset),
@@ -74,6 +74,15 @@ static bool attach(struct replay *replay) {
     if (outcome->histograms_offset != 0)
         replay->histograms =
             (struct histogram *)(void *)((char *)outcome + outcome->histograms_offset);
+}
+
+static bool attach(struct replay *replay) {
+    struct outcome *outcome = map_descriptor(OUTCOME_FD, PROT_READ | PROT_WRITE, MAP_SHARED);
+    const struct plan *plan = map_descriptor(PLAN_FD, PROT_READ, MAP_PRIVATE);
+    if (outcome == NULL || plan == NULL)
+        return false;
+    prefault_outcome(outcome);
+    adopt(replay, plan, outcome);
     return true;
 }
 
@@ -108,7 +117,8 @@ static void begin_region(struct replay *replay) {
     atomic_store(&replay->outcome->stage, STAGE_RUNNING);
     if (is_native)
         meter_begin_heap(replay);
-    raw_syscall3(MARK_BEGIN, 0, 0, 0);
+    if (orders->kind != RUN_INSIDE)
+        raw_syscall3(MARK_BEGIN, 0, 0, 0);
     if (is_native)
         meter_begin_time();
     if (orders->use_perf)
@@ -122,30 +132,57 @@ static void end_region(struct replay *replay) {
         perf_end(replay->outcome);
     if (is_native)
         meter_end_time(replay->outcome);
-    raw_syscall3(MARK_END, 0, 0, 0);
+    if (orders->kind != RUN_INSIDE)
+        raw_syscall3(MARK_END, 0, 0, 0);
     if (is_native)
         meter_end_heap(replay);
 }
 
+/* Replays between the marks; the outcome is then complete but for its stage. */
+static void perform(struct replay *replay) {
+    struct tally total = {0, 0};
+    clock_set_cpus(replay->outcome->orders.cpus);
+    note_allocator(replay->outcome);
+    atomic_store(&replay->outcome->stage, STAGE_READY);
+    prepare(replay);
+    begin_region(replay);
+    if (!replay->is_empty)
+        lanes_run(replay);
+    end_region(replay);
+    lanes_total(replay, &total);
+    if (replay->outcome->orders.kind == RUN_MEMORY) /* some instruments count what comes after */
+        replay_verify_rest(replay);
+    replay->outcome->checksum = total.checksum;
+    replay->outcome->verified_blocks = total.verified_blocks;
+}
+
 int replayer_main(void) {
     static struct replay replay;
-    struct tally total = {0, 0};
     if (!attach(&replay))
         return 1;
-    clock_set_cpus(replay.outcome->orders.cpus);
-    note_allocator(replay.outcome);
-    atomic_store(&replay.outcome->stage, STAGE_READY);
-    prepare(&replay);
-    begin_region(&replay);
-    if (!replay.is_empty)
-        lanes_run(&replay);
-    end_region(&replay);
-    lanes_total(&replay, &total);
-    if (replay.outcome->orders.kind == RUN_MEMORY) /* some instruments count what comes after */
-        replay_verify_rest(&replay);
-    replay.outcome->checksum = total.checksum;
-    replay.outcome->verified_blocks = total.verified_blocks;
+    perform(&replay);
     atomic_store(&replay.outcome->stage, STAGE_DONE);
     raw_syscall3(SYS_exit_group, 0, 0, 0);
     return 0;
+}
+
+int replayer_inside(const char *path, bool is_empty) {
+    static struct replay replay;
+    static struct outcome outcome;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    const struct plan *plan =
+        descriptor < 0 ? NULL : map_descriptor(descriptor, PROT_READ, MAP_PRIVATE);
+    if (plan == NULL)
+        return complain(EXIT_TRACE, path, "%m");
+    bool is_whole = lseek(descriptor, 0, SEEK_END) >= (off_t)sizeof *plan &&
+                    lseek(descriptor, 0, SEEK_END) == (off_t)plan->file_bytes;
+    if (plan->magic != PLAN_MAGIC || !is_whole)
+        return complain(EXIT_TRACE, path, "is no plan of this rand_malloc; see --save-plan");
+    outcome.orders = (struct orders){.kind = RUN_INSIDE, .cpus = 1, .seed = 1};
+    adopt(&replay, plan, &outcome);
+    replay.is_empty = is_empty;
+    perform(&replay);
+    dprintf(STDOUT_FILENO, "replay %016" PRIx64 " %" PRIu64 "\n", outcome.checksum,
+            outcome.verified_blocks);
+    return EXIT_OK;
 }

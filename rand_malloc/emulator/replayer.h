@@ -15,9 +15,18 @@
 
 #include "own_text.h"
 
-/* The hidden argument that makes rand_malloc a replayer. */
+#include <stdbool.h>
+
+/* The argument that makes rand_malloc a replayer: alone, of the plan its supervisor handed
+ * over; with a file, of a saved plan. */
 #define REPLAYER_ARGUMENT "--replay-plan"
 
 int replayer_main(void);
+
+/* Replays a saved plan in this very process and prints what was verified, for simulated
+ * machines: no child, no tracer, no instrument, no system call that a simulator lacks.
+ * is_empty: replays nothing; the difference is the replay's.  Returns an exit code; a failed
+ * replay ends the process with status 1. */
+int replayer_inside(const char *path, bool is_empty);
 
 #endif

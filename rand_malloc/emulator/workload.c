@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,7 +46,8 @@ static bool is_heap_event(const struct trace_event *event) {
 
 static struct plan layout(const struct trace_event *events, const struct trace_info *info,
                           const struct schedule *schedule) {
-    struct plan plan = {.n_events = info->n_events,
+    struct plan plan = {.magic = PLAN_MAGIC,
+                        .n_events = info->n_events,
                         .n_lanes = schedule->n_lanes,
                         .n_slots = info->n_slots,
                         .n_stacks = schedule->n_stacks,
@@ -252,7 +254,8 @@ static int read_events(struct source *source, const char *path, struct trace_inf
     return 0;
 }
 
-int workload_load(const char *path, uint64_t seed, struct workload *workload) {
+int workload_load(const char *path, uint64_t seed, uint64_t most_events,
+                  struct workload *workload) {
     struct source *source = NULL;
     char message[512] = "";
     *workload = (struct workload){.plan_fd = -1};
@@ -260,6 +263,8 @@ int workload_load(const char *path, uint64_t seed, struct workload *workload) {
         return complain_as_is(EXIT_TRACE, message);
     struct trace_info info;
     source_get_info(source, &info);
+    if (info.n_events > most_events)
+        info.n_events = most_events;
     struct trace_event *events = large_alloc(info.n_events + 1, sizeof *events);
     if (events == NULL) {
         source_close(source);
@@ -272,6 +277,15 @@ int workload_load(const char *path, uint64_t seed, struct workload *workload) {
         code = workload_from_events(events, &info, workload);
     free(events);
     return code;
+}
+
+int workload_save_plan(const struct workload *workload, const char *path) {
+    FILE *file = fopen(path, "we");
+    size_t n_bytes = (size_t)workload->plan->file_bytes;
+    bool is_written = file != NULL && fwrite(workload->plan, 1, n_bytes, file) == n_bytes;
+    if (file != NULL && fclose(file) != 0)
+        is_written = false;
+    return is_written ? 0 : complain(EXIT_REPLAY, path, "%m");
 }
 
 void workload_release(struct workload *workload) {
