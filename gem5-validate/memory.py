@@ -1,12 +1,13 @@
 """What the resident memory of this process is made of, from the kernel's own tables.
 
-    heap        anonymous memory that is none of the others: malloc's, and Python's arenas
+    heap        anonymous memory that is none of the others: malloc's
+    python      arenas of Python's objects, which it maps by itself and not through malloc
     program     variables of the executable and its libraries, and the stack
     preloaded   variables of libraries that LD_PRELOAD brought: an allocator's own data
     simulated   pages of the shared memory object that backs simulated memory
     files       pages of files as they are on the disk: code, constants
 
-heap + program + preloaded is the RssAnon of /proc/self/status.
+heap + python + program + preloaded is the RssAnon of /proc/self/status.
 
 Variables are the written pages of a file's mapping, which /proc/self/smaps tells, and those
 without a value in the file (bss), which are plain anonymous memory behind it: the kernel joins
@@ -19,7 +20,10 @@ Source: proc(5); elf(5), Elf64_Phdr; Linux, Documentation/admin-guide/mm/pagemap
 from __future__ import annotations
 
 import os
+import re
 import struct
+import sys
+import tempfile
 from pathlib import Path
 
 PROC = Path("/proc/self")
@@ -32,6 +36,10 @@ _ELF_MAGIC = b"\x7fELF\x02\x01"
 """Of a 64-bit little-endian file."""
 _PT_LOAD = 1
 
+_ARENAS = re.compile(rb"^(\d+) arenas \* (\d+) bytes/arena", re.MULTILINE)
+_UNUSED_POOLS = re.compile(rb"^(\d+) unused pools \* (\d+) bytes", re.MULTILINE)
+"""Lines of Python's report on its arenas."""
+
 
 def kinds_of_memory(store: str | None) -> dict[str, int]:
     """Return resident bytes by kind.
@@ -41,7 +49,9 @@ def kinds_of_memory(store: str | None) -> dict[str, int]:
 
     Lines are read one by one: a report must not enlarge what it reports.
     """
-    kinds = dict.fromkeys(("heap", "program", "preloaded", "simulated", "files"), 0)
+    kinds = dict.fromkeys(("heap", "python", "program", "preloaded", "simulated", "files"), 0)
+    kinds["python"] = arena_bytes()
+    kinds["heap"] -= kinds["python"]
     preloads = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
     preloaded = {os.path.realpath(path) for path in preloads}
     starts: dict[str, int] = {}  # where the first byte of each file is mapped
@@ -68,6 +78,26 @@ def kinds_of_memory(store: str | None) -> dict[str, int]:
         kinds["heap"] -= n_bytes
         kinds[kind_of(file, preloaded)] += n_bytes
     return kinds
+
+
+def arena_bytes() -> int:
+    """Return the bytes of Python's arenas that it has used."""
+    with tempfile.TemporaryFile() as report:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(report.fileno(), 2)  # it writes to the file of that number and nowhere else
+        try:
+            sys._debugmallocstats()  # noqa: SLF001 - a function for everybody, despite its name
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+        report.seek(0)
+        text = report.read()
+    arenas, unused = _ARENAS.search(text), _UNUSED_POOLS.search(text)
+    if not arenas:
+        return 0
+    free = int(unused[1]) * int(unused[2]) if unused else 0
+    return int(arenas[1]) * int(arenas[2]) - free
 
 
 def kind_of(path: str, preloaded: set[str]) -> str:

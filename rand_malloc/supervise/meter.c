@@ -31,12 +31,17 @@ static void walk_lazy_free(struct meter *meter, uint64_t now) {
 
 static void add(struct meter *meter, uint64_t now, const struct proc_memory *memory) {
     uint64_t kept = memory->anon > meter->lazy ? memory->anon - meter->lazy : 0;
-    if (meter->n_samples == 0)
+    uint64_t cpu_ns = max_u64(proc_cpu_ns(meter->pid), meter->last_cpu_ns);
+    double mean = 0.5 * ((double)meter->last_kept + (double)kept);
+    if (meter->n_samples == 0) {
         meter->first_ns = now;
-    else
-        meter->area +=
-            0.5 * ((double)meter->last_kept + (double)kept) * (double)(now - meter->last_ns);
+        meter->first_cpu_ns = cpu_ns;
+    } else {
+        meter->area += mean * (double)(now - meter->last_ns);
+        meter->cpu_area += mean * (double)(cpu_ns - meter->last_cpu_ns);
+    }
     meter->last_ns = now;
+    meter->last_cpu_ns = cpu_ns;
     meter->last_kept = kept;
     meter->n_samples++;
     meter->peak_rss = max_u64(meter->peak_rss, memory->high_water);
@@ -74,4 +79,9 @@ uint64_t meter_peak_anon(const struct meter *meter) {
 double meter_mean_anon(const struct meter *meter) {
     uint64_t span = meter->last_ns - meter->first_ns;
     return span == 0 ? (double)meter->last_kept : meter->area / (double)span;
+}
+
+double meter_mean_anon_cpu(const struct meter *meter) {
+    uint64_t span = meter->last_cpu_ns - meter->first_cpu_ns;
+    return span == 0 ? (double)meter->last_kept : meter->cpu_area / (double)span;
 }

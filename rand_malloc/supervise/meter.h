@@ -7,6 +7,8 @@
  *            short peaks.  Pages given back by MADV_FREE count until taken.
  * mean_anon  integral of (RssAnon - LazyFree) over time, trapezoids, divided by
  *            the time between the first and the last sample.
+ * mean_anon_cpu  the same over the CPU time of the process, all its threads: a machine that
+ *            lets the program wait does not move it.
  *
  * LazyFree costs a walk over the page tables under the program's memory lock,
  * so it is read at most so often that walks take 1/WALK_SHARE of the time, and
@@ -38,6 +40,9 @@ struct meter {
     uint64_t last_ns;      /* of the last sample */
     uint64_t last_kept;    /* RssAnon - LazyFree of the last sample, bytes */
     double area;           /* integral of that, byte nanoseconds */
+    uint64_t first_cpu_ns; /* CPU time of the process at the first sample */
+    uint64_t last_cpu_ns;  /* at the last sample */
+    double cpu_area;       /* integral over CPU time, byte nanoseconds */
     uint64_t peak_rss;     /* bytes */
     uint64_t peak_anon;    /* greatest sampled RssAnon, bytes */
     uint64_t peak_file;    /* greatest sampled RssFile + RssShmem, bytes */
@@ -66,5 +71,8 @@ void meter_exit(struct meter *meter, const struct stat *preload);
 
 uint64_t meter_peak_anon(const struct meter *meter);
 double meter_mean_anon(const struct meter *meter);
+
+/* As long as no CPU time was seen it is that of the last sample. */
+double meter_mean_anon_cpu(const struct meter *meter);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -99,6 +100,14 @@ bool proc_counts(pid_t pid, struct proc_counts *counts) {
     uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
     *counts = (struct proc_counts){minor, major, (uint64_t)(user_ticks + system_ticks) * tick_ns};
     return true;
+}
+
+uint64_t proc_cpu_ns(pid_t pid) {
+    clockid_t clock = 0;
+    struct timespec used;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        return 0;
+    return (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
 }
 
 bool proc_lazy_free(pid_t pid, uint64_t *bytes) {

@@ -29,6 +29,9 @@ struct proc_counts {
 bool proc_memory(pid_t pid, struct proc_memory *memory);
 bool proc_counts(pid_t pid, struct proc_counts *counts);
 
+/* CPU time of all its threads so far, in ns; 0 when it cannot be read. */
+uint64_t proc_cpu_ns(pid_t pid);
+
 /* Bytes given back by MADV_FREE which the kernel has not taken yet.
  * Walks the page tables: time grows with the resident memory. */
 bool proc_lazy_free(pid_t pid, uint64_t *bytes);

@@ -28,6 +28,7 @@ static void write_memory(FILE *out, const struct meter *meter) {
             meter->is_final ? "exit" : "samples");
     fprintf(out, "\"peak_anon_bytes\":%" PRIu64 ",\"mean_anon_bytes\":%.1f,",
             meter_peak_anon(meter), meter_mean_anon(meter));
+    fprintf(out, "\"mean_anon_cpu_bytes\":%.1f,", meter_mean_anon_cpu(meter));
     fprintf(out, "\"lazy_free_bytes\":%" PRIu64 ",\"n_samples\":%" PRIu64 ",", meter->peak_lazy,
             meter->n_samples);
 }

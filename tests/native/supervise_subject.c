@@ -39,6 +39,12 @@ static void *spike_later(void *unused) {
     return unused;
 }
 
+static void burn(void) {
+    volatile unsigned long n = 0;
+    while (n < 300000000UL)
+        n++;
+}
+
 static void lazy_free(void) {
     char *memory = touched((size_t)32 * MIB);
     (void)madvise(memory, (size_t)32 * MIB, MADV_FREE);
@@ -65,9 +71,7 @@ static void spike_in_a_child(void) {
 
 static void burn_in_a_child(void) {
     if (fork() == 0) {
-        volatile unsigned long n = 0;
-        while (n < 300000000UL)
-            n++;
+        burn();
         _exit(0);
     }
     wait(NULL);
@@ -82,6 +86,10 @@ int main(int argc, char **argv) {
     else if (strcmp(what, "hold") == 0) {
         touched((size_t)16 * MIB);
         rest(300);
+    } else if (strcmp(what, "burn-then-hold") == 0) {
+        burn();
+        touched((size_t)32 * MIB);
+        rest(3000);
     } else if (strcmp(what, "lazy") == 0)
         lazy_free();
     else if (strcmp(what, "crash") == 0)

@@ -114,6 +114,12 @@ static bool steady_memory_is_the_mean(void) {
            between(number("n_samples"), 5, 400) && between(number("wall_ns"), 0.3e9, 5e9);
 }
 
+static bool memory_held_while_waiting_is_not_in_the_mean_over_cpu_time(void) {
+    return run("-- $S burn-then-hold") == 0 &&
+           between(number("mean_anon_cpu_bytes"), 0, 8.0 * MIB) &&
+           between(number("mean_anon_bytes"), 16.0 * MIB, 33.0 * MIB);
+}
+
 static bool lazily_freed_pages_are_not_in_the_mean(void) {
     return run("-- $S lazy") == 0 && between(number("mean_anon_bytes"), 0, 20.0 * MIB) &&
            between(number("lazy_free_bytes"), 30.0 * MIB, 33.0 * MIB);
@@ -205,6 +211,8 @@ static const struct {
     {"fatal signal is reported", fatal_signal_is_reported},
     {"short spike is in the peak", short_spike_is_in_the_peak},
     {"steady memory is the mean", steady_memory_is_the_mean},
+    {"memory held while waiting is not in the mean over CPU time",
+     memory_held_while_waiting_is_not_in_the_mean_over_cpu_time},
     {"lazily freed pages are not in the mean", lazily_freed_pages_are_not_in_the_mean},
     {"memory before an exec is forgotten", memory_before_an_exec_is_forgotten},
     {"memory after the first thread ended is seen", memory_after_the_first_thread_ended_is_seen},

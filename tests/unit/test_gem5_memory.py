@@ -21,6 +21,7 @@ os.ftruncate(descriptor, 64 << 20)
 shared = mmap.mmap(descriptor, 64 << 20)
 os.unlink(path)
 before = kinds_of_memory(os.path.basename(path))
+objects = [bytes(400) for _ in range(20_000)]
 shared[: 8 << 20] = bytes(8 << 20)
 private = mmap.mmap(-1, 32 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 private[: 16 << 20] = bytes(16 << 20)
@@ -52,10 +53,11 @@ def check(found: dict[str, Any]) -> None:
     assert after["simulated"] - before["simulated"] == 8 * MIB
     grown = after["heap"] - before["heap"]
     assert 20 * MIB <= grown <= 21 * MIB
+    assert 8_000_000 <= after["python"] - before["python"] <= 11_000_000
     assert abs(after["program"] - before["program"]) <= MIB // 8
     assert 0 < after["program"] < 16 * MIB
     assert after["preloaded"] == 0
-    total = after["heap"] + after["program"]
+    total = after["heap"] + after["program"] + after["python"]
     assert abs(total - found["anonymous"]) <= MIB
     assert found["brk_pages"] in (1023, 1024)
     assert before["simulated"] == 0
@@ -69,3 +71,9 @@ def test_parts_are_told_apart() -> None:
 def test_parts_are_told_apart_without_address_randomisation() -> None:
     """The heap of brk then follows the program's variables in one mapping."""
     check(kinds("setarch", "-R"))
+
+
+def test_without_arenas_of_its_own_python_is_part_of_the_heap() -> None:
+    found = kinds("env", "PYTHONMALLOC=malloc")
+    assert found["after"]["python"] == 0
+    assert found["after"]["heap"] - found["before"]["heap"] >= 28 * MIB

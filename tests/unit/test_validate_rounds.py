@@ -34,6 +34,7 @@ _GOOD = ProgramRun(
     peak_rss_bytes=3000,
     peak_anon_bytes=2000,
     mean_anon_bytes=1500.5,
+    mean_anon_cpu_bytes=1500.5,
     lazy_free_bytes=0,
     n_samples=9,
     faults=10,

@@ -2,9 +2,12 @@
 
 gem5 keeps simulated memory in shared pages and tells at its end what its anonymous
 memory is made of (``gem5-validate/memory.py``).  The heap is resident anonymous memory
-less what belongs to the program itself: written pages of its executable and libraries, and
-the stack.  That part is the same for every allocator and is there from the start, so it
-is taken from peak and mean alike.
+less what no allocator has a say in: written pages of the executable and libraries, the
+stack, and the arenas that Python maps for its objects.  That part is the same for every
+allocator and is there soon after the start, so it is taken from peak and mean alike.
+
+The mean is over gem5's CPU time.  A simulation never waits, so on a quiet machine that is
+the elapsed time; on a busy one the elapsed time would tell when gem5 was kept waiting.
 
 A run of gem5 leaves its files in a folder that is used again by the next run of the same
 simulation: the same command line, so the same stack, for every subject.
@@ -48,6 +51,7 @@ class _MemoryKinds(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
     heap: int
+    python: int
     program: int
     preloaded: int
     simulated: int
@@ -89,17 +93,18 @@ class Gem5Run:
 
     @property
     def heap(self) -> ProgramRun:
-        """The run with the program's own part taken from its memory.
+        """The run with what is not malloc's taken from its memory, and the mean over CPU time.
 
-        Without a result it is the run as it is.
+        Without a result its memory is as it is.
         """
+        mean = self.run.mean_anon_cpu_bytes
         if self.result is None:
-            return self.run
-        own = self.result.memory_bytes.program
+            return replace(self.run, mean_anon_bytes=mean)
+        own = self.result.memory_bytes.program + self.result.memory_bytes.python
         return replace(
             self.run,
             peak_anon_bytes=max(0, self.run.peak_anon_bytes - own),
-            mean_anon_bytes=max(0.0, self.run.mean_anon_bytes - own),
+            mean_anon_bytes=max(0.0, mean - own),
             curve=tuple(
                 replace(point, heap_bytes=max(0, point.heap_bytes - own))
                 for point in self.run.curve

@@ -60,7 +60,9 @@ class ProgramRun:
     """Greatest resident anonymous memory, lazily freed pages included: the greater
     of the samples and of VmHWM less the greatest file-backed part."""
     mean_anon_bytes: float
-    """Mean over time of resident anonymous memory less lazily freed pages."""
+    """Mean over elapsed time of resident anonymous memory less lazily freed pages."""
+    mean_anon_cpu_bytes: float
+    """The same over the CPU time of the process: waiting does not count."""
     lazy_free_bytes: int
     """Greatest amount of lazily freed pages seen."""
     n_samples: int
@@ -139,6 +141,7 @@ class _Report(BaseModel):
     peak_from: Literal["exit", "samples"]
     peak_anon_bytes: int
     mean_anon_bytes: float
+    mean_anon_cpu_bytes: float
     lazy_free_bytes: int
     n_samples: int
     faults: int
