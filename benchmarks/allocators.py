@@ -10,6 +10,7 @@ figures are medians with 95 % intervals.  Parts:
     threads    the workloads of `malloc-tuner bench` at 2, 4, 16, 64, 128 threads: throughput,
                percentiles of malloc, peak resident memory
     churn      resident memory over live bytes, while threads come and go and sizes drift
+    safety     what the safety settings of exgen cost the same programs
     gem5       a simulator as the program, when the variable GEM5 names gem5.opt
 
     benchmarks/allocators.py                                   all parts
@@ -40,7 +41,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,7 +69,7 @@ from benchmarks.allocator_tables import (
 from tuner.bench.journal import Journal, Sample, make_header, sample_record
 from tuner.bench.plan import THREADED, Plan, Task, make_tasks
 from tuner.bench.rounds import run_missing
-from tuner.bench.subjects import Subject, library_subject, named_subject
+from tuner.bench.subjects import Subject, library_subject, named_subject, with_variables
 from tuner.cli.bench_tables import bench_tables
 from tuner.cli.console import stdout_console
 from tuner.errors import MissingToolError, TunerError
@@ -80,9 +81,11 @@ from tuner.resources import configs_dir
 
 RESULTS: Final = ROOT / "benchmarks" / "results" / "allocators.json"
 SCHEMA: Final = "malloc-tuner.benchmark.allocators"
-PARTS: Final = ("programs", "cache", "threads", "churn", "gem5")
+PARTS: Final = ("programs", "cache", "threads", "churn", "safety", "gem5")
 PEERS: Final = ("glibc", "mimalloc", "jemalloc", "tcmalloc")
 OURS: Final = ("exgen", "exgen-st")
+SAFETY: Final = ("check", "junk", "secure")
+"""Settings that find mistakes of programs, each with the milder ones in it."""
 _SINGLE_THREADED: Final = frozenset({"exgen-st", "dlmalloc"})
 THREADS: Final = (2, 4, 16, 64, 128)
 
@@ -241,6 +244,22 @@ def _programs(session: Session) -> dict[str, Any]:
     return {"samples": _rounds("programs", commands, session.subjects, session, run_program)}
 
 
+def _safety(session: Session) -> dict[str, Any]:
+    subjects = _safe_subjects(session)
+    commands = make_programs(session.inputs, smoke=session.smoke)
+    samples = _rounds("safety", commands, subjects, session, run_program)
+    return {"samples": samples, "subjects": [subject.identity() for subject in subjects]}
+
+
+def _safe_subjects(session: Session) -> list[Subject]:
+    """Return glibc, exgen, and exgen with each safety setting."""
+    plain = [subject for subject in session.subjects if subject.label in {"glibc", "exgen"}]
+    ours = next(subject for subject in plain if subject.label == "exgen")
+    safe = [replace(ours, label=f"exgen-{name}") for name in SAFETY]
+    conf = [f"exgen-{name}:EXGEN_CONF={name}:true" for name in SAFETY]
+    return [*plain, *with_variables(safe, conf)]
+
+
 def _gem5(session: Session) -> dict[str, Any] | None:
     folder = session.inputs / "gem5"
     folder.mkdir()
@@ -361,6 +380,7 @@ _MEASURE: Final[dict[str, Callable[[Session], dict[str, Any] | None]]] = {
     "cache": _cache,
     "threads": _threads,
     "churn": _churn,
+    "safety": _safety,
     "gem5": _gem5,
 }
 
@@ -382,6 +402,10 @@ _COLUMNS: Final = {
         ("L2 misses, thousands", "l2_misses", 1000.0, 1),
         ("instructions, millions", "instructions", 1e6, 1),
     ),
+    "safety": (
+        ("CPU time, s", "cpu_s", 1.0, 3),
+        ("peak RSS, MiB", "peak_rss_bytes", float(1 << 20), 2),
+    ),
     "gem5": (
         ("CPU time, s", "cpu_s", 1.0, 2),
         ("mean heap, MiB", "mean_anon_bytes", float(1 << 20), 1),
@@ -395,7 +419,7 @@ def _print(kept: dict[str, Any], *, is_judged: bool) -> int:
     """Print tables and judgements; return the exit status."""
     parts = kept["parts"]
     subjects: list[str] = []
-    for part in parts.values():
+    for part in (part for name, part in parts.items() if name != "safety"):
         subjects += [s["label"] for s in part["subjects"] if s["label"] not in subjects]
     for name, tables in _COLUMNS.items():
         if name in parts:
