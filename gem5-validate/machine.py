@@ -2,8 +2,9 @@
 
     description, source   what it stands for, and where its parameters are published
     clock                 of the board: "3GHz"
-    cpu                   model (atomic, timing, minor, o3), cores, branch_predictor,
-                          parameters (names and values of gem5's CPU model)
+    cpu                   model (atomic, timing, minor, o3), cores, branch_predictor, tlb
+                          (entries: instruction, data), parameters (names and values of gem5's
+                          CPU model)
     traffic               instead of a cpu: pattern (linear, random, strided), cores,
                           duration, rate, range, read_percent
     caches                null, or l1i and l1d, then l2, then l3 (shared): size, assoc,
@@ -124,6 +125,9 @@ class Machine:
             cpu = core.get_simobject()
             for name, value in self.cpu["parameters"].items():
                 set_parameter(cpu, name, value, self.where)
+            if self.cpu["tlb"]:
+                cpu.mmu.itb.size = self.cpu["tlb"]["instruction"]
+                cpu.mmu.dtb.size = self.cpu["tlb"]["data"]
             if self.cpu["branch_predictor"]:
                 set_predictor(cpu, self.cpu["branch_predictor"], self.where)
         return processor
@@ -152,8 +156,12 @@ class Machine:
         return getattr(memories, model)(size=size)
 
 
-def read_machine(path: Path) -> Machine:
+def read_machine(path: Path, n_cores: int | None = None) -> Machine:
     """Read a description.
+
+    Args:
+        path: its file.
+        n_cores: cores instead of those described.
 
     Raises:
         MachineError: it cannot be read, or says something wrong.
@@ -175,6 +183,8 @@ def read_machine(path: Path) -> Machine:
     top.end()
     if (machine.cpu is None) == (machine.traffic is None):
         raise MachineError(f"{path}: must have either cpu or traffic")
+    if n_cores is not None and machine.cpu is not None:
+        machine.cpu["cores"] = n_cores
     return machine
 
 
@@ -186,10 +196,20 @@ def read_cpu(table: Table | None) -> dict | None:
         "model": table.take("model", str),
         "cores": table.take("cores", int, 1),
         "branch_predictor": table.take("branch_predictor", str, ""),
+        "tlb": read_tlb(table.table("tlb")),
         "parameters": table.take("parameters", dict, {}),
     }
     table.end()
     return cpu
+
+
+def read_tlb(table: Table | None) -> dict | None:
+    """Read the key ``tlb``."""
+    if table is None:
+        return None
+    tlb = {kind: table.take(kind, int) for kind in ("instruction", "data")}
+    table.end()
+    return tlb
 
 
 def read_traffic(table: Table | None) -> dict | None:

@@ -6,7 +6,8 @@ gem5's own Python executes this file.  It builds the machine with gem5's standar
 library, runs the guest in system-call emulation until it exits, and leaves in OUT
 beside gem5's own files:
 
-    result.json   how the simulation ended, and the memory gem5 holds, by kind
+    result.json   how the simulation ended, the memory gem5 holds, by kind, and the files
+                  that the guest had mapped when it ended
     guest.out     what the guest printed
 
 Simulated memory lies in a shared memory object of its own, whose name is removed
@@ -30,6 +31,7 @@ from _m5 import core
 from gem5.resources.resource import BinaryResource
 from gem5.simulate.simulator import Simulator
 from machine import Machine, MachineError, read_machine
+from mappings import mapped_files
 from memory import kinds_of_memory
 
 SCHEMA = "gem5-validate.result"
@@ -44,7 +46,7 @@ def main() -> int:
     """Run what the command line asks for and return the exit code."""
     options = parse_options()
     try:
-        machine = read_machine(options.machine)
+        machine = read_machine(options.machine, options.cores)
         check_guest(options, machine)
         store = None if options.private_memory else shared_store(machine.memory_bytes)
         board = machine.board()
@@ -65,8 +67,9 @@ def main() -> int:
     simulator = Simulator(board=board)
     if options.max_instructions:
         simulator.schedule_max_insts(options.max_instructions)
+    before = mapped_files()
     simulator.run()
-    return report(options, simulator, store)
+    return report(options, simulator, store, sorted(mapped_files() - before))
 
 
 def parse_options() -> argparse.Namespace:
@@ -74,6 +77,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run.py", description="Run one simulation in gem5.")
     parser.add_argument("--machine", type=Path, required=True, help="the machine's JSON file")
     parser.add_argument("--guest", type=Path, help="program to run in system-call emulation")
+    parser.add_argument("--cores", type=int, help="instead of the machine's: one per guest thread")
     parser.add_argument("--max-instructions", type=int, help="end after so many guest instructions")
     parser.add_argument(
         "--environment", action="append", default=[], metavar="NAME=VALUE", help="for the guest"
@@ -132,7 +136,9 @@ def unlink_when_mapped(board: object, store: Path) -> None:
     board._post_instantiate = unlink_and_proceed  # noqa: SLF001 - as above
 
 
-def report(options: argparse.Namespace, simulator: Simulator, store: Path | None) -> int:
+def report(
+    options: argparse.Namespace, simulator: Simulator, store: Path | None, guest_files: list[str]
+) -> int:
     """Write result.json and return the exit code."""
     cause = simulator.get_last_exit_event_cause().strip()
     status = simulator.get_last_exit_event_code()
@@ -146,6 +152,7 @@ def report(options: argparse.Namespace, simulator: Simulator, store: Path | None
         "cause": cause,
         "guest_status": status,
         "ticks": simulator.get_current_tick(),
+        "guest_files": guest_files,
         "memory_bytes": kinds_of_memory(store.name if store else None),
     }
     Path(m5.options.outdir, "result.json").write_text(json.dumps(result, indent=2) + "\n")
