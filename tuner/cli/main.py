@@ -35,6 +35,7 @@ from tuner.cli import (
     trace,
     tune,
     validate,
+    vary,
 )
 from tuner.cli.epilog import exit_code_table, exit_codes
 from tuner.errors import TunerError
@@ -44,6 +45,7 @@ MODULES = (
     import_,
     trace,
     fit,
+    vary,
     fidelity,
     emulate,
     tune,

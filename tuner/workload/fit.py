@@ -12,19 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import TraceError
 from tuner.workload.lives import Ints, Lives, find_lives
+from tuner.workload.model import FREED
 from tuner.workload.profile import SCHEMA, VERSION
 from tuner.workload.trace import Events, Op, Trace
 from tuner.workload.windows import cut_windows
-
-FREED: Final = -1
-"""Stands for the size of a step that is a free."""
 
 _MOST_BIN = np.iinfo(np.int32).max
 

@@ -1,0 +1,81 @@
+"""`malloc-tuner vary`: a longer, busier or otherwise changed profile."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.errors import OutputError, SpecError, TraceError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        "vary",
+        help="Make a longer, busier or otherwise changed profile of one.",
+        epilog=epilog(
+            "malloc-tuner vary app.profile.json -o long.profile.json --length 3",
+            "malloc-tuner vary app.profile.json -o busy.profile.json --intensity 2 --threads 8",
+            "malloc-tuner vary app.profile.json -o aged.profile.json --aged 64MiB",
+            errors=(SpecError, TraceError, OutputError),
+        ),
+    )(vary)
+
+
+def vary(
+    *,
+    profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Made by `fit`.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The profile to write.")
+    ],
+    length: Annotated[
+        float,
+        typer.Option(
+            metavar="FACTOR", help="Times as many allocations, while the live heap is level."
+        ),
+    ] = 1.0,
+    intensity: Annotated[
+        float, typer.Option(metavar="FACTOR", help="Times as many blocks in the same time.")
+    ] = 1.0,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="Threads in all; added ones repeat others.")
+    ] = None,
+    size: Annotated[
+        float, typer.Option(metavar="FACTOR", help="Times the size of every block.")
+    ] = 1.0,
+    aged: Annotated[
+        str, typer.Option(metavar="SIZE", help="Allocate so much before, and leave holes in it.")
+    ] = "0",
+    aged_share: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of it that is never freed.")
+    ] = 0.5,
+) -> None:
+    """Vary, write, and tell what became of the workload."""
+    from tuner.units import parse_size, show_size
+    from tuner.workload.profile import write_profile
+    from tuner.workload.trace import Trace
+    from tuner.workload.variation import Variation
+    from tuner.workload.variation import vary as vary_profile
+
+    try:
+        aged_bytes = parse_size(aged)
+    except ValueError as error:
+        message = f"--aged {aged!r}: {error}"
+        raise SpecError(message) from error
+    variation = Variation(length, intensity, threads, size, aged_bytes, aged_share)
+    if not variation.changes:
+        message = "nothing to change: give --length, --intensity, --threads, --size or --aged"
+        raise SpecError(message)
+    write_profile(output, vary_profile(profile, variation))
+    with Trace(profile) as before, Trace(output) as after:
+        old, new = before.totals, after.totals
+    print(
+        f"{output}: {new.n_events:,} events instead of {old.n_events:,}, peak live "
+        f"{show_size(new.peak_live_bytes)} instead of {show_size(old.peak_live_bytes)}, "
+        f"{new.n_threads} threads instead of {old.n_threads}",
+        file=sys.stderr,
+    )
