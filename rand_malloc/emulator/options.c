@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const char HELP[] =
-    "Usage: rand_malloc [options] TRACE|PROFILE\n"
+    "Usage: rand_malloc [options] TRACE|PROFILE|RECORDS\n"
     "Replays a recorded allocation trace, or what it generates from a profile, and prints one JSON "
     "object about it.\n\n"
     "  --preload PATH        allocator library for the replayer (default: libc's malloc)\n"
@@ -27,6 +27,9 @@ static const char HELP[] =
     "  --touch all|ends|none what is written of each block (default all pages)\n"
     "  --seed N              seed of the block contents and of what a profile generates (default "
     "1)\n"
+    "  --classic             the file holds records of Langdon's rand_malloc (order.c); touch "
+    "none\n"
+    "                        of the blocks unless told, and report what his program reports\n"
     "  --curve-points N      points of the heap curve, 0 to 100000 (default 200)\n"
     "  --timeout SECONDS     limit for each child process (default 600, 0 = none)\n"
     "  --first N             take only the first N events\n"
@@ -52,6 +55,7 @@ enum option_key {
     KEY_THP,
     KEY_TOUCH,
     KEY_SEED,
+    KEY_CLASSIC,
     KEY_CURVE,
     KEY_TIMEOUT,
     KEY_FIRST,
@@ -73,6 +77,7 @@ static const struct option LONG_OPTIONS[] = {
     {"thp", required_argument, NULL, KEY_THP},
     {"touch", required_argument, NULL, KEY_TOUCH},
     {"seed", required_argument, NULL, KEY_SEED},
+    {"classic", no_argument, NULL, KEY_CLASSIC},
     {"curve-points", required_argument, NULL, KEY_CURVE},
     {"timeout", required_argument, NULL, KEY_TIMEOUT},
     {"first", required_argument, NULL, KEY_FIRST},
@@ -189,6 +194,9 @@ static bool parse_option(int key, const char *text, struct options *options) {
         return add_variable(options, text);
     case KEY_TIMEOUT:
         return parse_seconds(text, &options->timeout_s);
+    case KEY_CLASSIC:
+        options->wants_classic = true;
+        return true;
     case KEY_SAVE_PLAN:
         options->plan_file = text;
         return true;
@@ -235,6 +243,7 @@ static bool is_consistent(const struct options *options, bool names_runs, int n_
 
 int options_parse(int argc, char **argv, struct options *options) {
     bool names_runs = false;
+    bool names_touch = false;
     *options = (struct options){.wants_memory = true,
                                 .wants_count = true,
                                 .cpu = -1,
@@ -247,12 +256,15 @@ int options_parse(int argc, char **argv, struct options *options) {
         if (!parse_option(key, optarg, options))
             return EXIT_USAGE;
         names_runs = names_runs || key == KEY_RUNS;
+        names_touch = names_touch || key == KEY_TOUCH;
     }
     if (!is_consistent(options, names_runs, argc - optind))
         return EXIT_USAGE;
     options->trace = options->action == ACTION_REPLAY ? argv[optind] : NULL;
     if (options->is_free_running)
         options->wants_count = false;
+    if (options->wants_classic && !names_touch)
+        options->touch = TOUCH_NONE;
     return EXIT_OK;
 }
 

@@ -254,6 +254,17 @@ static int read_events(struct source *source, const char *path, struct trace_inf
     return 0;
 }
 
+static struct workload_model model_of(const struct source *source) {
+    struct workload_model model = {.is_low_fidelity = source_is_low_fidelity(source)};
+    const struct classic_figures *classic = source_classic(source);
+    snprintf(model.level, sizeof model.level, "%s", source_level(source));
+    if (classic != NULL) {
+        model.is_classic = true;
+        model.classic = *classic;
+    }
+    return model;
+}
+
 int workload_load(const char *path, uint64_t seed, uint64_t most_events,
                   struct workload *workload) {
     struct source *source = NULL;
@@ -272,9 +283,11 @@ int workload_load(const char *path, uint64_t seed, uint64_t most_events,
                         info.n_events);
     }
     int code = read_events(source, path, &info, events);
+    struct workload_model model = model_of(source);
     source_close(source);
     if (code == 0)
         code = workload_from_events(events, &info, workload);
+    workload->model = model;
     free(events);
     return code;
 }

@@ -1,16 +1,28 @@
-/* workload.h - a trace or profile, decoded: the plan for the replayer and what the supervisor
- * keeps. */
+/* workload.h - a trace, profile or classic records, decoded: the plan for the replayer and what the
+ * supervisor keeps. */
 #ifndef RAND_MALLOC_WORKLOAD_H
 #define RAND_MALLOC_WORKLOAD_H
 
+#include "classic.h"
 #include "plan.h"
 #include "trace.h"
+
+#include <stdbool.h>
 
 /* Heap readings per run: about this many, more where the clock jumps. */
 #define WORKLOAD_SAMPLES UINT64_C(10000)
 
+/* What the events are; see source.h. */
+struct workload_model {
+    char level[32];
+    bool is_low_fidelity;
+    bool is_classic; /* the figures are valid */
+    struct classic_figures classic;
+};
+
 struct workload {
     struct trace_info info;
+    struct workload_model model;
     int plan_fd;             /* sealed memfd */
     const struct plan *plan; /* the same, mapped */
     uint32_t *event_of_op;   /* [n_ops] index in the trace, for messages */

@@ -343,9 +343,21 @@ static void take_metadata(struct parser *parser, char *copy) {
     }
 }
 
+/* A text without escapes; what does not fit is cut off. */
+static void take_level(struct parser *parser) {
+    char *level = parser->profile->level;
+    size_t begin;
+    size_t end;
+    walk_skip(&parser->walk, &begin, &end);
+    size_t length = end - begin < sizeof parser->profile->level ? end - begin
+                                                                : sizeof parser->profile->level - 1;
+    memcpy(level, parser->walk.text + begin, length);
+    level[length] = '\0';
+}
+
 /* Members that describe and are not generated from. */
 static int take_description(struct walk *walk) {
-    static const char *const NAMES[] = {"level", "source", "fidelity"};
+    static const char *const NAMES[] = {"source", "fidelity"};
     size_t begin;
     size_t end;
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
@@ -363,6 +375,8 @@ static void take_member_of_profile(struct parser *parser, char *metadata) {
         take_schema(parser);
     else if (walk_take_text(walk, "version"))
         take_version(parser);
+    else if (walk_take_text(walk, "level"))
+        take_level(parser);
     else if (walk_take_text(walk, "metadata"))
         take_metadata(parser, metadata);
     else if (walk_take_text(walk, "page_bytes"))
@@ -432,7 +446,7 @@ int profile_parse(const char *text, size_t n_bytes, struct profile *profile, cha
                   size_t message_bytes) {
     struct parser parser = {.profile = profile};
     char *metadata = NULL;
-    *profile = (struct profile){.page_bytes = 4096};
+    *profile = (struct profile){.page_bytes = 4096, .level = "profile"};
     int is_open = walk_open(&parser.walk, text, n_bytes);
     if (is_open) {
         profile->memory_bytes = lay_out(profile, parser.walk.n_tokens, n_bytes, &metadata, 0);

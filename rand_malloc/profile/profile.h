@@ -18,6 +18,9 @@
 
 #define PROFILE_VERSION 1
 
+/* The level of profiles made of call sites, whose times are guesses; others are fitted. */
+#define LEVEL_SITES "call sites"
+
 /* Limits that keep every table small and every product inside 64 bits. */
 #define PROFILE_MAX_BYTES   (256u << 20)
 #define PROFILE_MAX_WINDOWS 65535u /* fits the 16 bits of a due moment */
@@ -94,6 +97,7 @@ struct profile {
     uint32_t bins_log2; /* age bins per octave, base-2 logarithm */
     uint32_t parts;     /* parts of a window in codes */
     uint64_t duration_ns;
+    char level[32];       /* what kind of model it is, in words */
     const char *metadata; /* JSON object; NUL-terminated */
     void *memory;         /* of all the tables */
     size_t memory_bytes;

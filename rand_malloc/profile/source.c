@@ -1,6 +1,8 @@
-/* source.c - see source.h.  A file whose first byte that is no blank is `{` is a profile. */
+/* source.c - see source.h.  A file whose first byte that is no blank is `{` is a profile;
+ * classic records start with a comment or their number. */
 #include "source.h"
 
+#include "classic.h"
 #include "generator.h"
 #include "ledger.h"
 #include "memory.h"
@@ -11,13 +13,24 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum kind {
+    KIND_TRACE,
+    KIND_PROFILE,
+    KIND_CLASSIC
+};
+
 struct source {
-    struct trace_reader *reader; /* of a trace; NULL for a profile, which the rest is for */
+    enum kind kind;
+    struct trace_reader *reader; /* of a trace; the rest is for the other kinds */
     struct profile profile;
     struct generator *generator;
+    struct classic_records records;
+    struct classic *classic;
+    struct classic_figures figures;
     struct ledger ledger;
     struct trace_info info;
     uint64_t seed;
@@ -32,21 +45,35 @@ static int fail(struct source *source, int status, const char *why) {
     return status;
 }
 
-/* ---- profiles ---- */
+/* ---- what is generated ---- */
 
-static int rewind_profile(struct source *source) {
+static void close_generators(struct source *source) {
     generator_close(source->generator);
+    classic_close(source->classic);
     ledger_close(&source->ledger);
-    source->generator = generator_open(&source->profile, source->seed);
-    if (source->generator == NULL || !ledger_open(&source->ledger))
-        return fail(source, TRACE_ERROR_MEMORY, "no memory to generate from the profile");
+    source->generator = NULL;
+    source->classic = NULL;
+}
+
+/* Begins at the first event. */
+static int start_generating(struct source *source) {
+    int is_open;
+    close_generators(source);
+    if (source->kind == KIND_CLASSIC)
+        is_open =
+            (source->classic = classic_open(&source->records, (uint32_t)source->seed)) != NULL;
+    else
+        is_open = (source->generator = generator_open(&source->profile, source->seed)) != NULL;
+    if (!is_open || !ledger_open(&source->ledger))
+        return fail(source, TRACE_ERROR_MEMORY, "no memory to generate from it");
     source->status = TRACE_OK;
     return TRACE_OK;
 }
 
 /* The next event, checked like one of a trace. */
 static int next_event(struct source *source, struct trace_event *event) {
-    int status = generator_next(source->generator, event);
+    int status = source->kind == KIND_CLASSIC ? classic_next(source->classic, event)
+                                              : generator_next(source->generator, event);
     if (status == TRACE_ERROR_MEMORY)
         return fail(source, status, "no memory for the lives in progress");
     if (status != TRACE_OK)
@@ -65,27 +92,34 @@ static int count_events(struct source *source) {
     if (status != TRACE_END)
         return status;
     source->info = (struct trace_info){
-        .version = PROFILE_VERSION,
+        .version = source->kind == KIND_CLASSIC ? 1 : PROFILE_VERSION,
         .n_threads = ledger->n_threads,
         .n_slots = ledger->n_slots,
-        .page_bytes = source->profile.page_bytes,
+        .page_bytes = source->kind == KIND_CLASSIC ? 4096 : source->profile.page_bytes,
         .n_events = ledger->n_events,
         .duration_ns = ledger->time_ns,
         .peak_live_bytes = ledger->peak_live_bytes,
         .peak_live_blocks = ledger->peak_live_blocks,
         .is_complete = 1,
     };
-    return rewind_profile(source);
+    if (source->kind == KIND_CLASSIC)
+        classic_get_figures(source->classic, &source->figures);
+    return start_generating(source);
 }
+
+/* Reads the totals, then begins again. */
+static int open_generated(struct source *source) {
+    return start_generating(source) == TRACE_OK ? count_events(source) : source->status;
+}
+
+/* ---- profiles ---- */
 
 static int parse_text(struct source *source, const char *text, size_t n_bytes) {
     char why[256];
     int status = profile_parse(text, n_bytes, &source->profile, why, sizeof why);
     if (status != TRACE_OK)
         return fail(source, status, why);
-    if (rewind_profile(source) != TRACE_OK)
-        return source->status;
-    return count_events(source);
+    return open_generated(source);
 }
 
 static int read_whole(int fd, char *text, size_t n_bytes) {
@@ -113,19 +147,49 @@ static int open_profile(struct source *source, int fd, size_t n_bytes) {
     return status;
 }
 
-/* ---- either ---- */
+/* ---- classic records ---- */
 
-/* Size of the file if it looks like a profile, else 0. */
-static size_t profile_bytes(int fd) {
+static int parse_records(struct source *source, const char *text, size_t n_bytes) {
+    char why[256];
+    int status = records_parse(text, n_bytes, &source->records, why, sizeof why);
+    return status == TRACE_OK ? open_generated(source) : fail(source, status, why);
+}
+
+static int open_classic(struct source *source, int fd, size_t n_bytes) {
+    if (source->seed > CLASSIC_MAX_SEED)
+        return fail(source, TRACE_ERROR_FORMAT, "a seed of classic records is 0 to 2147483647");
+    void *text = mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (text == MAP_FAILED)
+        return fail(source, TRACE_ERROR_OPEN, "cannot map the records");
+    int status = parse_records(source, text, n_bytes);
+    munmap(text, n_bytes);
+    return status;
+}
+
+/* ---- any ---- */
+
+/* What the file looks like, and its size; a trace unless it is a regular file of text. */
+static enum kind recognise(int fd, size_t *n_bytes) {
     struct stat status;
     char start[256];
     if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
-        return 0;
+        return KIND_TRACE;
     ssize_t n = pread(fd, start, sizeof start, 0);
+    *n_bytes = (size_t)status.st_size;
     for (ssize_t i = 0; i < n; i++)
         if (!isspace((unsigned char)start[i]))
-            return start[i] == '{' ? (size_t)status.st_size : 0;
-    return 0;
+            return start[i] == '{'                                 ? KIND_PROFILE
+                   : records_recognise(start + i, (size_t)(n - i)) ? KIND_CLASSIC
+                                                                   : KIND_TRACE;
+    return KIND_TRACE;
+}
+
+static int open_kind(struct source *source, const char *path, int fd, size_t n_bytes) {
+    if (source->kind == KIND_PROFILE)
+        return open_profile(source, fd, n_bytes);
+    if (source->kind == KIND_CLASSIC)
+        return open_classic(source, fd, n_bytes);
+    return trace_open(path, &source->reader, source->message, sizeof source->message);
 }
 
 int source_open(const char *path, uint64_t seed, struct source **source, char *message,
@@ -139,14 +203,10 @@ int source_open(const char *path, uint64_t seed, struct source **source, char *m
     new_source->seed = seed;
     snprintf(new_source->path, sizeof new_source->path, "%s", path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t n_bytes = profile_bytes(fd);
-    int status;
-    if (n_bytes > 0) {
-        status = open_profile(new_source, fd, n_bytes);
-        snprintf(message, message_bytes, "%s", new_source->message);
-    } else {
-        status = trace_open(path, &new_source->reader, message, message_bytes);
-    }
+    size_t n_bytes = 0;
+    new_source->kind = recognise(fd, &n_bytes);
+    int status = open_kind(new_source, path, fd, n_bytes);
+    snprintf(message, message_bytes, "%s", new_source->message);
     if (fd >= 0)
         close(fd);
     if (status != TRACE_OK) {
@@ -157,8 +217,19 @@ int source_open(const char *path, uint64_t seed, struct source **source, char *m
     return TRACE_OK;
 }
 
-int source_is_profile(const struct source *source) {
-    return source->reader == NULL;
+const char *source_level(const struct source *source) {
+    if (source->kind == KIND_PROFILE)
+        return source->profile.level;
+    return source->kind == KIND_CLASSIC ? "classic" : "trace";
+}
+
+int source_is_low_fidelity(const struct source *source) {
+    return source->kind == KIND_CLASSIC ||
+           (source->kind == KIND_PROFILE && strcmp(source->profile.level, LEVEL_SITES) == 0);
+}
+
+const struct classic_figures *source_classic(const struct source *source) {
+    return source->kind == KIND_CLASSIC ? &source->figures : NULL;
 }
 
 void source_get_info(const struct source *source, struct trace_info *info) {
@@ -169,6 +240,8 @@ void source_get_info(const struct source *source, struct trace_info *info) {
 }
 
 const char *source_metadata(const struct source *source) {
+    if (source->kind == KIND_CLASSIC)
+        return "{}";
     return source->reader != NULL ? trace_metadata(source->reader) : source->profile.metadata;
 }
 
@@ -191,8 +264,8 @@ void source_close(struct source *source) {
     if (source == NULL)
         return;
     trace_close(source->reader);
-    generator_close(source->generator);
-    ledger_close(&source->ledger);
+    close_generators(source);
     profile_release(&source->profile);
+    records_release(&source->records);
     memory_unmap(source, sizeof *source);
 }

@@ -1,8 +1,8 @@
-/* source.h - events of a file, whatever it is: a recorded trace, or a profile that is
- * generated from.
+/* source.h - events of a file, whatever it is: a recorded trace, or a profile or classic
+ * records (../classic) that are generated from.
  *
  * The functions are those of trace.h, and so are their guarantees: events obey its rules,
- * totals are exact from the start.  A profile is generated twice: once to learn its
+ * totals are exact from the start.  What is generated is so twice: once to learn its
  * totals, then as it is read.
  */
 #ifndef RAND_MALLOC_PROFILE_SOURCE_H
@@ -12,13 +12,21 @@
 
 struct source;
 
-/* Opens a trace or a profile; the seed is for profiles, and the same seed gives the same
- * events. */
+/* Opens a file of any kind; the seed is for what is generated, and the same seed gives the
+ * same events. */
 TRACE_EXPORT int source_open(const char *path, uint64_t seed, struct source **source, char *message,
                              size_t message_bytes);
 
-/* 1 for a profile, 0 for a trace. */
-TRACE_EXPORT int source_is_profile(const struct source *source);
+/* What the events are: "trace", "classic", or the level a profile says it is of. */
+TRACE_EXPORT const char *source_level(const struct source *source);
+
+/* 1 for classic records and call-site profiles: models that know nothing of the order in
+ * which the program worked, so that peaks are guesses. */
+TRACE_EXPORT int source_is_low_fidelity(const struct source *source);
+
+/* What the original would print of classic records; NULL for anything else. */
+struct classic_figures;
+const struct classic_figures *source_classic(const struct source *source);
 
 TRACE_EXPORT void source_get_info(const struct source *source, struct trace_info *info);
 TRACE_EXPORT const char *source_metadata(const struct source *source);

@@ -30,11 +30,11 @@ from tuner.search import population_for
 from tuner.space import Parameter, Space, joint_space
 from tuner.spec import AllocatorFile, CampaignSpec, dump_campaign
 from tuner.spec.campaign import COUNTED, LATENCY, allocator_files
-from tuner.store import AllocatorRecord, CampaignRecord, Store
+from tuner.store import WORKLOAD, AllocatorRecord, CampaignRecord, Store
 from tuner.workload.info import describe
 from tuner.workload.profile import is_profile, read_profile
 from tuner.workload.trace import Trace
-from tuner.workload.trust import LEAST_TAU, summary, weak_families
+from tuner.workload.trust import LEAST_TAU, caveat, summary, weak_families
 
 CAMPAIGN_FILE = "campaign.toml"
 """The effective campaign file in a run folder, with absolute paths."""
@@ -204,7 +204,7 @@ def make_record(
         recheck_share=spec.recheck.share,
         space=tuple(_gene(parameter) for space in spaces for parameter in space.parameters),
         seed_configurations=spec.seeds,
-        emulation=options_record(options),
+        emulation={**options_record(options), **_limits(spec)},
         allocators={
             name: AllocatorRecord(str(found.library) if found.library else None, found.version)
             for name, (_, found) in located.items()
@@ -213,6 +213,13 @@ def make_record(
         machine=_plain(asdict(read_machine())),
         calibration=load_calibration().as_record(),
     )
+
+
+def _limits(spec: CampaignSpec) -> dict[str, str]:
+    """Return what every output of the campaign has to say of its workload."""
+    with Trace(spec.trace) as workload:
+        said = caveat(workload)
+    return {WORKLOAD: said} if said else {}
 
 
 def versions() -> dict[str, str]:

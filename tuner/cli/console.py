@@ -23,15 +23,19 @@ def stdout_console(table: Table | None = None) -> Console:
     return Console(width=width_for(table), highlight=False)
 
 
-def tell_if_cut_off(trace: Path) -> None:
-    """Say on standard error that a trace lacks the end of its program's run, if it does.
+def tell_limits(trace: Path) -> None:
+    """Say on standard error what a trace or model of one lacks: its end, or fidelity.
 
     Raises:
         TraceError: the trace cannot be read.
     """
     from tuner.workload.trace import Trace
+    from tuner.workload.trust import caveat
 
     with Trace(trace) as opened:
+        said = caveat(opened)
+        if said:
+            print(f"malloc-tuner: {trace}: {said}", file=sys.stderr)
         if not opened.totals.is_complete:
             print(
                 f"malloc-tuner: {trace}: the file was cut off; "

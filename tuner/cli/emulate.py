@@ -80,7 +80,7 @@ def emulate(
     *,
     trace: Annotated[
         Path,
-        typer.Argument(metavar="TRACE", help="Trace made by `record`, or profile made by `fit`."),
+        typer.Argument(metavar="TRACE", help="Trace, profile, or classic records."),
     ],
     allocator: Annotated[
         str,
@@ -113,7 +113,7 @@ def emulate(
 ) -> None:
     """Evaluate a configuration, the allocator's default and glibc's default."""
     from tuner.allocators import get_allocator
-    from tuner.cli.console import tell_if_cut_off
+    from tuner.cli.console import tell_limits
     from tuner.measure.calibration import load_calibration
     from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
     from tuner.records import Configuration, Status, unique_configurations
@@ -138,7 +138,7 @@ def emulate(
         baseline = get_allocator(_BASELINE)
         allocators[_BASELINE] = (baseline, baseline.locate())
     emulation = Emulation(trace, allocators, load_calibration(), options)
-    tell_if_cut_off(trace)
+    tell_limits(trace)
     evaluator = EmulatorEvaluator(emulation)
     columns = []
     wanted = [asked, Configuration(adapter.name), Configuration(_BASELINE)]
@@ -194,10 +194,15 @@ def _print(emulation: Emulation, columns: list[_Column], *, as_json: bool) -> No
 
 
 def _document(emulation: Emulation, columns: list[_Column]) -> dict[str, Any]:
+    from tuner.workload.trace import Trace
+
+    with Trace(emulation.trace) as trace:
+        workload = {"level": trace.level, "low_fidelity": trace.is_low_fidelity}
     return {
         "schema": SCHEMA,
         "version": VERSION,
         "trace": str(emulation.trace),
+        "workload": workload,
         "options": asdict(emulation.options),
         "calibration": emulation.calibration.as_record(),
         "allocators": {

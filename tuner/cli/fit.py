@@ -38,7 +38,7 @@ def fit(
     ] = 4000,
 ) -> None:
     """Fit, write, and tell how the generated workload compares."""
-    from tuner.cli.console import tell_if_cut_off
+    from tuner.cli.console import tell_limits
     from tuner.units import show_size
     from tuner.workload.fit import FitOptions
     from tuner.workload.fit import fit as fit_profile
@@ -48,7 +48,7 @@ def fit(
     if is_profile(trace):
         message = f"{trace}: this is a profile already; fit takes a trace made by `record`"
         raise TraceError(message)
-    tell_if_cut_off(trace)
+    tell_limits(trace)
     options = FitOptions(even_windows=max(1, windows // 4), most_windows=windows, most_fixed=fixed)
     with Trace(trace) as opened:
         totals = opened.totals

@@ -204,14 +204,14 @@ def _run(
     from tuner.campaign.runner import Runner
     from tuner.campaign.setup import open_campaign
     from tuner.campaign.summary import summarise
-    from tuner.cli.console import tell_if_cut_off
+    from tuner.cli.console import tell_limits
     from tuner.measure.executor import LocalExecutor, measuring_cpus
 
     # Latency is that of a machine with nothing else to do: one evaluation at a time.
     n_workers = workers or (1 if spec.measures_time else None)
     cpus = measuring_cpus(n_workers)
     ready = open_campaign(spec, run)
-    tell_if_cut_off(spec.trace)
+    tell_limits(spec.trace)
     with ready.store, LocalExecutor(ready.evaluator, cpus) as executor:
         with _listener(quiet=quiet) as listener:
             trials = Runner(ready.store, ready.spaces, executor, listener).run()

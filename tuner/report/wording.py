@@ -21,6 +21,7 @@ from tuner.report.columns import (
 from tuner.report.parallel import show_value
 from tuner.runs import Run
 from tuner.selection import NO_REGRET, Pick
+from tuner.store import WORKLOAD
 from tuner.units import show_size
 from tuner.validate.metrics import METRICS
 from tuner.validate.summary import Claim, SubjectSummary, ValidationSummary
@@ -58,7 +59,13 @@ class PickCard:
 
 
 def headline(run: Run, picks: Sequence[Pick]) -> str:
-    """Say in one sentence what the campaign found."""
+    """Say what the campaign found, and how little its workload can tell if that is so."""
+    found = _headline(run, picks)
+    said = run.campaign.emulation.get(WORKLOAD)
+    return f"{found} The workload is of {said}." if said else found
+
+
+def _headline(run: Run, picks: Sequence[Pick]) -> str:
     baseline = selection.default_trials(run.trials).get(run.campaign.baseline)
     chosen = {pick.name: pick for pick in picks}
     if not picks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tuner.records import Configuration, CurvePoint, Measurement, Status
 
@@ -26,6 +26,10 @@ class AllocatorRecord:
     """Absolute path of the preloaded library; None for the C library's own malloc."""
     version: str
     """Version as the adapter found it."""
+
+
+WORKLOAD: Final = "workload"
+"""Key in `CampaignRecord.emulation` of what has to be said of a low-fidelity workload."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class CampaignRecord:
     seed_configurations: tuple[Configuration, ...] = ()
     """The user's own configurations, evaluated right after the defaults."""
     emulation: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the emulator: instrument, threads, timeout, ..."""
+    """Settings of the emulator: instrument, threads, timeout, ...; `WORKLOAD` if need be."""
     allocators: Mapping[str, AllocatorRecord] = field(default_factory=dict)
     """Library and version of each allocator; the first one is the baseline."""
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -140,6 +140,8 @@ def _library() -> ctypes.CDLL:
         "source_open": (ctypes.c_int, [text, ctypes.c_uint64, pointer, text, size]),
         "source_get_info": (None, [pointer, pointer]),
         "source_metadata": (text, [pointer]),
+        "source_level": (text, [pointer]),
+        "source_is_low_fidelity": (ctypes.c_int, [pointer]),
         "source_read": (ctypes.c_int, [pointer, pointer, size, pointer]),
         "source_message": (text, [pointer]),
         "source_close": (None, [pointer]),
@@ -164,7 +166,7 @@ def _text(raw: bytes | None) -> str:
 class Trace:
     """An open trace: totals, metadata and, once, its events in order.
 
-    A workload profile opens like a trace: its events are generated.
+    A workload profile opens like a trace, and so do classic records: their events are generated.
 
     Example:
         >>> import tempfile
@@ -176,10 +178,10 @@ class Trace:
     """
 
     def __init__(self, path: str | os.PathLike[str], seed: int = DEFAULT_SEED) -> None:
-        """Open the trace at `path`, or generate one from the profile there.
+        """Open the trace at `path`, or generate one from the profile or records there.
 
         Args:
-            path: a trace or a profile.
+            path: a trace, a profile, or classic records.
             seed: of what is generated, 0..2**64-1; a trace has no use for it.
 
         Raises:
@@ -195,6 +197,10 @@ class Trace:
         if status != _Status.OK:
             raise TraceError(_text(message.value))
         self.totals = self._read_totals()
+        self.level = _text(_library().source_level(self._reader))
+        """What the events are: ``trace``, ``classic``, or the level of a profile."""
+        self.is_low_fidelity = bool(_library().source_is_low_fidelity(self._reader))
+        """True for models that guess when the program did what; see `tuner.workload.trust`."""
         try:
             self.metadata = self._read_metadata()
         except TraceError:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from tuner.workload.trace import Trace
+
 LEAST_TAU: Final = 0.8
 """Rank correlation of the peak heap within an allocator below which it is not tuned for.
 
@@ -31,6 +33,16 @@ def weak_families(profile: Mapping[str, Any], allocators: Sequence[str]) -> dict
         and family["tau_differing"] is not None
         and family["tau_differing"] < LEAST_TAU
     }
+
+
+def caveat(workload: Trace) -> str | None:
+    """Return the sentence that every output about a low-fidelity workload carries, else None."""
+    if not workload.is_low_fidelity:
+        return None
+    return (
+        f"low fidelity ({workload.level}): when the program allocated and freed is guessed, so "
+        "peaks, means and ranks of memory may be far off; validate on the program"
+    )
 
 
 def summary(profile: Mapping[str, Any]) -> str:
