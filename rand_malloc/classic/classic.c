@@ -90,12 +90,22 @@ static void emit_free(struct classic *classic, struct trace_event *event) {
     *event = (struct trace_event){.op = TRACE_FREE, .api = TRACE_API_FREE, .slot = slot};
 }
 
-/* True when another tick follows. */
+/* Ticks of the whole run. */
+static uint64_t count_ticks(const struct classic *classic) {
+    uint64_t n = classic->figures.last_due + 1;
+    n = n > classic->records->n ? n : classic->records->n;
+    return n < CLASSIC_HORIZON ? n : CLASSIC_HORIZON;
+}
+
+/* True when another tick follows; those at which nothing happens are passed over. */
 static int advance(struct classic *classic) {
-    classic->tick++;
+    uint64_t n_ticks = count_ticks(classic);
+    uint64_t next = classic->tick + 1;
+    if (classic->next_record == classic->records->n)
+        next = classic->pending.n > 0 ? classic->pending.entries[0].key : n_ticks;
+    classic->tick = next;
     classic->freed_at_tick = 0;
-    return (classic->tick < classic->records->n || classic->tick <= classic->figures.last_due) &&
-           classic->tick < CLASSIC_HORIZON;
+    return next < n_ticks;
 }
 
 static void end(struct classic *classic) {
