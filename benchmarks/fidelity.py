@@ -1,62 +1,108 @@
-"""How well workload profiles stand for the shipped traces, beside models that know less.
+"""How well workload profiles stand for the traces of real programs, beside models that know less.
 
-Each trace of ``configs/workloads`` is fitted twice: as `malloc-tuner fit` does, and with
-nothing fixed and windows only where threads, bursts and pauses ask for them.  Beside them
-stand the naive models of `naive_models`.  All are judged on one panel of configurations of
-all allocators (see `tuner.fidelity`), without counting instructions unless asked.
+Each trace is fitted as `malloc-tuner fit` does it; beside the profile stand the naive models
+of `naive_models`.  All are judged on one panel of configurations of all allocators (see
+`tuner.fidelity`): the figures of every model are those of the same program on the same
+configurations.  Instructions are not counted; memory is what models get wrong.
 
-    benchmarks/fidelity.py                  measure, print, write benchmarks/results
-    benchmarks/fidelity.py --instructions   count instructions too; takes several times as long
-    benchmarks/fidelity.py --seeds 5        workloads generated from each profile; 3 if not given
-    benchmarks/fidelity.py --print          print the last results
-    benchmarks/fidelity.py --smoke          a quick look that it still runs
+    benchmarks/fidelity.py                    the traces of configs/workloads and of runs/traces,
+                                              where benchmarks/workload_profiles.py puts them
+    benchmarks/fidelity.py --traces FOLDER    those of a folder too
+    benchmarks/fidelity.py --only NAME,...    only these traces
+    benchmarks/fidelity.py --seeds 5          workloads generated from a profile; 3 if not given
+    benchmarks/fidelity.py --print            print the last results
+    benchmarks/fidelity.py --write-docs       write their tables into docs/profiles.md
+    benchmarks/fidelity.py --smoke            a quick look that it still runs
+
+Every model of a trace is written to benchmarks/results/fidelity.json when it was measured,
+with all its samples; what is there already is not measured again, unless the trace changed.
+Where a shipped profile stands for the trace, its verdict is written into it.
+
+Targets, over the traces of real programs: error of the peak heap at most 1 % in the median and
+5 % at p90; of the mean heap at most 1 % in the median; rank correlation within an allocator at
+least 0.9 in 90 % of the cases that truly spread by more than 1 %; regret at most 2 %, or the
+profile is refused for that allocator.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from benchmarks import naive_models
+from benchmarks import fidelity_tables, naive_models
 from tuner.allocators import get_allocator
 from tuner.fidelity import Panel, draw_panel, judge, measure_panel
+from tuner.fidelity.panel import Located
 from tuner.machine import read_machine
-from tuner.measure.calibration import load_calibration
+from tuner.measure.calibration import Calibration, load_calibration
 from tuner.measure.emulator import EmulationOptions
 from tuner.output import write_text
-from tuner.records import Measurement
+from tuner.records import Configuration, Measurement
 from tuner.resources import configs_dir
-from tuner.workload.fit import FitOptions, fit
+from tuner.workload.fit import fit
 from tuner.workload.info import describe
-from tuner.workload.profile import write_profile
+from tuner.workload.profile import read_profile, write_profile
 from tuner.workload.trace import Trace
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+TRACES: Final = ROOT / "runs" / "traces"
 RESULTS: Final = ROOT / "benchmarks" / "results" / "fidelity.json"
-FITTED: Final = {
-    "windowed hybrid": FitOptions(),
-    "no windows, nothing fixed": FitOptions(even_windows=1, most_windows=1, most_fixed=0),
-}
-MODELS: Final = (*FITTED, *naive_models.MODELS)
-N_CONFIGURATIONS: Final = 30
+FITTED: Final = "windowed hybrid"
+MODELS: Final = (FITTED, *naive_models.MODELS)
+N_CONFIGURATIONS: Final = 25
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 """Those that serve any program; exgen-st refuses threads."""
+FIELDS: Final = ("peak_heap_bytes", "mean_heap_bytes", "faults")
+TIMEOUT_S: Final = 600.0
+"""Limit of one replay: the greatest trace, on a machine that is busy."""
+
+Row = list[Measurement | None]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all traces are measured with."""
+
+    located: Located
+    prices: Calibration
+    seeds: Sequence[int]
+    """Of the workloads made from a profile; naive models get the first."""
+    n_configurations: int
+
+    def measure(self, workload: Path, panel: Sequence[Configuration], seed: int | None) -> Row:
+        """Measure the panel on a trace, seed None, or on what a model made of it."""
+        options = EmulationOptions(instrument="none", seed=seed or 1, timeout_s=TIMEOUT_S)
+        return measure_panel(
+            workload, panel, self.located, self.prices, options, reads_back=seed is None
+        )
+
+
+def digest(path: Path) -> str:
+    """Return what tells one trace from another."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def samples(row: Row) -> dict[str, list[int | None]]:
+    """Return the raw figures of one run of the panel, whole numbers."""
+    return {
+        field: [None if one is None else round(getattr(one, field)) for one in row]
+        for field in FIELDS
+    }
 
 
 def make_workloads(trace: Path, model: str, seeds: Iterable[int], folder: Path) -> dict[int, Path]:
     """Return a workload for each seed: one profile for all, or a naive model's trace each."""
-    if model in FITTED:
+    if model == FITTED:
         path = folder / "model.profile.json"
         with Trace(trace) as opened:
-            write_profile(path, fit(opened, FITTED[model]))
+            write_profile(path, fit(opened))
         return dict.fromkeys(seeds, path)
     paths = {seed: folder / f"{seed}.trace" for seed in seeds}
     for seed, path in paths.items():
@@ -65,122 +111,162 @@ def make_workloads(trace: Path, model: str, seeds: Iterable[int], folder: Path) 
 
 
 def judge_model(
-    trace: Path, model: str, setup: tuple[Any, ...], truth: list[Measurement | None]
+    trace: Path, model: str, panel: Sequence[Configuration], truth: Row, setup: Setup
 ) -> dict[str, Any]:
     """Make, measure and judge one model of one trace."""
-    panel, located, prices, instrument, seeds = setup
-    with tempfile.TemporaryDirectory() as folder:
+    seeds = setup.seeds if model == FITTED else setup.seeds[:1]
+    with tempfile.TemporaryDirectory(prefix="fidelity-") as folder:
         paths = make_workloads(trace, model, seeds, Path(folder))
-        measured = {
-            seed: measure_panel(
-                path, panel, located, prices, EmulationOptions(instrument=instrument, seed=seed)
-            )
-            for seed, path in paths.items()
-        }
+        measured = {seed: setup.measure(path, panel, seed) for seed, path in paths.items()}
         first = paths[min(paths)]
         with Trace(trace) as opened, Trace(first) as generated:
             verdict = judge(Panel(panel, truth, measured), describe(opened), describe(generated))
-        sizes = {"profile_bytes": first.stat().st_size, "trace_bytes": trace.stat().st_size}
-    peaks = peak_errors(truth, measured)
-    return {**sizes, "peak_errors": peaks, "verdict": verdict}
-
-
-def peak_errors(
-    truth: list[Measurement | None], measured: dict[int, list[Measurement | None]]
-) -> list[float]:
-    """Return the absolute relative error of each configuration's peak heap."""
-    errors = []
-    for index, true in enumerate(truth):
-        models = [row[index] for row in measured.values()]
-        peaks = [model.peak_heap_bytes for model in models if model is not None]
-        if true is not None and len(peaks) == len(models):
-            errors.append(abs(float(np.median(peaks)) / true.peak_heap_bytes - 1))
-    return errors
-
-
-def measure(*, instrument: str, n_seeds: int, is_smoke: bool) -> dict[str, Any]:
-    """Judge every model on every trace."""
-    traces = sorted((configs_dir() / "workloads").glob("*/*.trace"))
-    adapters = map(get_allocator, ALLOCATORS)
-    located = {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
-    if is_smoke:
-        traces = [trace for trace in traces if trace.stem.startswith("ghostscript")]
-        located = {"glibc": located["glibc"]}
-    prices = load_calibration()
-    rows = []
-    for trace in traces:
-        panel = draw_panel(trace, located, 3 if is_smoke else N_CONFIGURATIONS)
-        emulation = EmulationOptions(instrument=instrument)
-        truth = measure_panel(trace, panel, located, prices, emulation)
-        setup = (panel, located, prices, instrument, range(1, n_seeds + 1))
-        for name in MODELS:
-            print(f"{trace.stem}: {name}", file=sys.stderr)
-            options = asdict(FITTED[name]) if name in FITTED else None
-            found = judge_model(trace, name, setup, truth)
-            rows.append({"workload": trace.stem, "model": name, "fit": options, **found})
+        if model == FITTED:
+            write_verdict(trace, first, verdict, setup.located)
+        n_bytes = first.stat().st_size
     return {
-        "seeds": n_seeds,
-        "machine": asdict(read_machine()),
-        "allocators": {name: found.version for name, (_, found) in located.items()},
-        "rows": rows,
+        "model": model,
+        "bytes": n_bytes,
+        **{name: verdict[name] for name in fidelity_tables.DISTANCES},
+        "seeds": {str(seed): samples(row) for seed, row in measured.items()},
     }
 
 
-def show(results: dict[str, Any]) -> None:
-    """Print one line for each model and workload, and the pooled errors."""
-    print(f"{results['seeds']} seeds")
-    head = ("peak med", "p90", "worst", "mean med", "p90", "faults med", "seeds", "regret", "tau")
-    print(f"{'workload':<18} {'model':<26}" + "".join(f"{name:>11}" for name in head))
-    for row in results["rows"]:
-        metrics = row["verdict"]["metrics"]
-        peak, mean, faults = (metrics[name] for name in ("peak_heap", "mean_heap", "faults"))
-        shares = (
-            peak["median_error"], peak["p90_error"], peak["worst_error"], mean["median_error"],
-            mean["p90_error"], faults["median_error"], peak["seed_spread"],
-            max(family["regret"] for family in peak["families"].values()),
-        )  # fmt: skip
-        tau = peak["tau"]
-        cells = [f"{100 * share:>9.2f} %" for share in shares]
-        cells.append(f"{tau:>11.2f}" if tau is not None else f"{'-':>11}")
-        print(f"{row['workload']:<18} {row['model']:<26}" + "".join(cells))
-    for name in MODELS:
-        rows = [row for row in results["rows"] if row["model"] == name]
-        if not rows:
-            continue
-        errors = [error for row in rows for error in row["peak_errors"]]
-        taus = [
-            family["tau_differing"]
-            for row in rows
-            for family in row["verdict"]["metrics"]["peak_heap"]["families"].values()
-            if family["tau_differing"] is not None and family["true_spread"] > 0.01
-        ]
-        good = sum(tau >= 0.9 for tau in taus)
-        print(
-            f"{name}: peak heap off by {100 * np.median(errors):.2f} % in the median, "
-            f"{100 * np.percentile(errors, 90):.2f} % at p90; tau over differing pairs at least "
-            f"0.9 in {good} of {len(taus)} families"
-        )
+def shipped_profile(trace: Path) -> Path | None:
+    """Return the shipped profile of a trace, if there is one."""
+    found = sorted((configs_dir() / "workloads").glob(f"*/{trace.stem}.profile.json"))
+    return found[0] if found else None
+
+
+def write_verdict(trace: Path, fitted: Path, verdict: dict[str, Any], located: Located) -> None:
+    """Write the verdict, and the model it is about, into the shipped profile."""
+    path = shipped_profile(trace)
+    if path is None:
+        return
+    members = read_profile(fitted)
+    members["metadata"] = read_profile(path)["metadata"]
+    verdict["allocators"] = {name: found.version for name, (_, found) in located.items()}
+    verdict["trace_events"] = members["source"]["events"]
+    write_profile(path, {**members, "fidelity": verdict})
+
+
+def measure_trace(
+    trace: Path, results: dict[str, Any], setup: Setup, models: Sequence[str]
+) -> None:
+    """Measure what is missing of one trace, and keep every model when it is done."""
+    name, marked = trace.stem, digest(trace)
+    panel = draw_panel(trace, setup.located, setup.n_configurations)
+    known = results["traces"].get(name)
+    if known is None or known["digest"] != marked or known["panel"] != [str(c) for c in panel]:
+        known = {"digest": marked, "panel": [str(c) for c in panel], "models": []}
+    done = {row["model"] for row in known["models"]}
+    missing = [model for model in models if model not in done]
+    if not missing:
+        return
+    print(f"{name}: the trace", file=sys.stderr, flush=True)
+    truth = setup.measure(trace, panel, None)
+    with Trace(trace) as opened:
+        known |= {
+            "kind": "shipped" if is_shipped(trace) else "other",
+            "allocators": [c.allocator for c in panel],
+            "events": opened.totals.n_events,
+            "threads": opened.totals.n_threads,
+            "peak_live_bytes": opened.totals.peak_live_bytes,
+            "bytes": trace.stat().st_size,
+            "trace": samples(truth),
+        }
+    results["traces"][name] = known
+    for model in missing:
+        print(f"{name}: {model}", file=sys.stderr, flush=True)
+        known["models"].append(judge_model(trace, model, panel, truth, setup))
+        save(results)
+
+
+def is_shipped(trace: Path) -> bool:
+    """Tell whether the trace is of a program in configs/workloads."""
+    return shipped_profile(trace) is not None or trace.is_relative_to(configs_dir())
+
+
+def save(results: dict[str, Any]) -> None:
+    """Write the results, a line for each model."""
+    head = {name: value for name, value in results.items() if name != "traces"}
+    traces = []
+    for name, known in sorted(results["traces"].items()):
+        rest = {key: value for key, value in known.items() if key != "models"}
+        models = ",\n".join("   " + json.dumps(model) for model in known["models"])
+        begin = json.dumps(rest)[:-1]
+        traces.append(f'  {json.dumps(name)}: {begin}, "models": [\n{models}\n  ]}}')
+    body = ",\n".join(traces)
+    write_text(RESULTS, f'{json.dumps(head)[:-1]}, "traces": {{\n{body}\n}}}}\n')
+
+
+def load(setup: Setup) -> dict[str, Any]:
+    """Return the results so far, or empty ones."""
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"traces": {}}
+    return {
+        "machine": asdict(read_machine()),
+        "allocators": {name: found.version for name, (_, found) in setup.located.items()},
+        "traces": found["traces"],
+    }
+
+
+def find_traces(folders: Sequence[Path], only: Sequence[str]) -> list[Path]:
+    """Return the traces, the smallest first: most of them are done early."""
+    found = {path.stem: path for path in (configs_dir() / "workloads").glob("*/*.trace")}
+    for folder in (TRACES, *folders):
+        found |= {path.stem: path for path in folder.rglob("*.trace")}
+    unknown = sorted(set(only) - set(found))
+    if unknown:
+        sys.exit(f"no trace of {', '.join(unknown)}; benchmarks/workload_profiles.py records them")
+    chosen = [path for name, path in found.items() if not only or name in only]
+    return sorted(chosen, key=lambda path: path.stat().st_size)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--traces", type=Path, action="append", default=[], metavar="FOLDER")
+    parser.add_argument("--only", default="", metavar="NAME,...")
+    parser.add_argument("--models", default=",".join(MODELS), metavar="NAME,...")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N")
+    parser.add_argument("--print", action="store_true", dest="only_prints")
+    parser.add_argument("--write-docs", action="store_true")
+    parser.add_argument("--smoke", action="store_true")
+    return parser.parse_args()
+
+
+def _smoke(setup: Setup) -> None:
+    trace = next((configs_dir() / "workloads").glob("ghostscript*/*.trace"))
+    panel = draw_panel(trace, setup.located, setup.n_configurations)
+    truth = setup.measure(trace, panel, None)
+    known: dict[str, Any] = {
+        "allocators": [c.allocator for c in panel], "kind": "shipped", "trace": samples(truth),
+        "models": [judge_model(trace, "joint", panel, truth, setup)],
+    }  # fmt: skip
+    print("\n".join(fidelity_tables.table({"traces": {trace.stem: known}}, "joint")))
 
 
 def main() -> None:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--instructions", action="store_true", help="count instructions too")
-    parser.add_argument("--seeds", type=int, default=3, metavar="N")
-    parser.add_argument("--print", action="store_true", dest="only_prints")
-    parser.add_argument("--smoke", action="store_true")
-    options = parser.parse_args()
-    if options.only_prints and not RESULTS.exists():
-        sys.exit(f"{RESULTS}: no results yet; run benchmarks/fidelity.py first")
-    if options.only_prints:
-        show(json.loads(RESULTS.read_text()))
-        return
-    instrument = "auto" if options.instructions else "none"
-    n_seeds = 1 if options.smoke else options.seeds
-    results = measure(instrument=instrument, n_seeds=n_seeds, is_smoke=options.smoke)
-    if not options.smoke:
-        write_text(RESULTS, json.dumps(results, indent=1) + "\n")
-    show(results)
+    options = _parse()
+    if options.only_prints or options.write_docs:
+        if not RESULTS.exists():
+            sys.exit(f"{RESULTS}: no results yet; run benchmarks/fidelity.py first")
+        results = json.loads(RESULTS.read_text())
+    else:
+        names = ("glibc",) if options.smoke else ALLOCATORS
+        located = {name: (get_allocator(name), get_allocator(name).locate()) for name in names}
+        n_configurations = 3 if options.smoke else N_CONFIGURATIONS
+        setup = Setup(located, load_calibration(), range(1, options.seeds + 1), n_configurations)
+        if options.smoke:
+            _smoke(setup)
+            return
+        results = load(setup)
+        only = [name for name in options.only.split(",") if name]
+        for trace in find_traces(options.traces, only):
+            measure_trace(trace, results, setup, options.models.split(","))
+    fidelity_tables.show(results, MODELS)
+    if options.write_docs:
+        fidelity_tables.write_docs(results, MODELS, ROOT / "docs" / "profiles.md")
 
 
 if __name__ == "__main__":

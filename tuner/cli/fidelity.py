@@ -71,7 +71,8 @@ def fidelity(
         print(f"{len(panel)} configurations on {which}", file=sys.stderr)
         options = EmulationOptions(instrument=instrument.value, seed=max(1, number))
         path = profile if number else trace
-        runs.append(measure_panel(path, panel, located, prices, options))
+        reads_back = number == 0
+        runs.append(measure_panel(path, panel, located, prices, options, reads_back=reads_back))
     with Trace(trace) as opened, Trace(profile) as generated:
         measured = Panel(panel, runs[0], dict(enumerate(runs[1:], start=1)))
         verdict = judge(measured, describe(opened), describe(generated))

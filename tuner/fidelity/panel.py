@@ -70,6 +70,8 @@ def measure_panel(
     located: Located,
     calibration: Calibration,
     options: EmulationOptions,
+    *,
+    reads_back: bool = True,
 ) -> list[Measurement | None]:
     """Measure every configuration on a trace or profile.
 
@@ -79,6 +81,7 @@ def measure_panel(
         located: the allocators of the panel.
         calibration: prices of this machine.
         options: how; the seed is also that of a profile.
+        reads_back: False only if the same panel was measured before, here and now.
 
     Returns:
         One measurement for each configuration; None where it failed or was refused.
@@ -86,7 +89,7 @@ def measure_panel(
     Raises:
         TunerError: the set-up is broken, so that nothing can be measured.
     """
-    emulation = Emulation(workload, located, calibration, options)
+    emulation = Emulation(workload, located, calibration, options, reads_back=reads_back)
     found: list[Measurement | None] = [None] * len(panel)
     with LocalExecutor(EmulatorEvaluator(emulation), measuring_cpus()) as executor:
         for outcome in executor.run(panel):

@@ -136,8 +136,19 @@ def _judge_metric(
     if not good or any(value is None for row in values for value in row):
         return None
     truth, seeds = np.array(values[0], np.float64), np.array(values[1:], np.float64)
-    if (truth <= 0).any():
-        return None
+    return judge_values(truth, seeds, families) if (truth > 0).all() else None
+
+
+def judge_values(
+    truth: Floats, seeds: Floats, families: Mapping[str, Sequence[int]]
+) -> dict[str, Any]:
+    """Return the figures of one metric, as docs/formats.md describes them.
+
+    Args:
+        truth: the metric on the trace, above 0; shape (n_configurations,).
+        seeds: the same on the profile; shape (n_seeds, n_configurations).
+        families: allocator -> its places among the configurations.
+    """
     model = np.median(seeds, axis=0)
     errors = (model - truth) / truth
     spread = (seeds.max(axis=0) - seeds.min(axis=0)) / truth

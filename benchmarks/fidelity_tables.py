@@ -1,0 +1,230 @@
+"""What benchmarks/fidelity.py measured, as tables, and whether it reaches the targets.
+
+All figures are worked out from the samples here, by `tuner.fidelity.verdict`.  A case is one
+allocator on one trace; errors are pooled over all configurations of all traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.fidelity.verdict import judge_values
+from tuner.output import write_text
+from tuner.workload.trust import weak_families
+
+DISTANCES: Final = ("live_curve_distance", "size_distance", "heap_curve_distance")
+METRICS: Final = {"peak": "peak_heap_bytes", "mean": "mean_heap_bytes", "faults": "faults"}
+GOOD_TAU: Final = 0.9
+GOOD_SHARE: Final = 0.9
+MOST_REGRET: Final = 0.02
+LEAST_SPREAD: Final = 0.01
+"""An allocator whose configurations spread less than this gives nothing to rank."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One model of one trace."""
+
+    name: str
+    known: Mapping[str, Any]
+    """The trace's entry in the results."""
+    row: Mapping[str, Any]
+    """The model's entry there."""
+    figures: Mapping[str, dict[str, Any]]
+    """Of each metric; see docs/formats.md."""
+    errors: Mapping[str, Floats]
+    """Signed relative errors of each metric; shape (n_configurations,)."""
+
+    def families(self, metric: str) -> dict[str, dict[str, Any]]:
+        """Return the figures of each allocator."""
+        found: dict[str, dict[str, Any]] = self.figures[metric]["families"]
+        return found
+
+    def regrets(self) -> list[float]:
+        """Return what the model's pick loses, of every allocator that is not refused."""
+        verdict = {"metrics": {"peak_heap": self.figures["peak"]}}
+        refused = weak_families({"fidelity": verdict}, list(self.families("peak")))
+        return [
+            family["regret"]
+            for name, family in self.families("peak").items()
+            if name not in refused
+        ] + [family["regret"] for family in self.families("mean").values()]
+
+
+def judged(results: Mapping[str, Any], model: str) -> Iterator[Judged]:
+    """Yield the traces that a model was measured on."""
+    for name, known in results["traces"].items():
+        for row in known["models"]:
+            if row["model"] == model:
+                yield _judge(name, known, row)
+
+
+def _judge(name: str, known: Mapping[str, Any], row: Mapping[str, Any]) -> Judged:
+    runs = [known["trace"], *row["seeds"].values()]
+    good = [
+        place
+        for place in range(len(known["allocators"]))
+        if all(run[field][place] is not None for run in runs for field in METRICS.values())
+    ]
+    families: dict[str, list[int]] = {}
+    for place, index in enumerate(good):
+        families.setdefault(known["allocators"][index], []).append(place)
+    figures, errors = {}, {}
+    for metric, field in METRICS.items():
+        values = np.array([[run[field][i] for i in good] for run in runs], np.float64)
+        figures[metric] = judge_values(values[0], values[1:], families)
+        errors[metric] = np.median(values[1:], axis=0) / values[0] - 1
+    return Judged(name, known, row, figures, errors)
+
+
+def _cells(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a Markdown table with columns of even width."""
+    widths = [max(len(row[i]) for row in [titles, *rows]) for i in range(len(titles))]
+    lines = [
+        "| " + " | ".join(cell.ljust(w) if i == 0 else cell.rjust(w)
+                          for i, (cell, w) in enumerate(zip(row, widths, strict=True))) + " |"
+        for row in [titles, *rows]
+    ]  # fmt: skip
+    rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":"
+                          for i, w in enumerate(widths)) + "|"  # fmt: skip
+    return [lines[0], rule, *lines[1:]]
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f} %"
+
+
+def table(results: Mapping[str, Any], model: str) -> list[str]:
+    """Return a line for each trace that a model was measured on."""
+    titles = (
+        "trace", "events", "threads", "size", "peak: median", "p90", "worst", "bias", "seeds",
+        "mean: median", "p90", "least tau", "regret", "live curve", "sizes",
+    )  # fmt: skip
+    rows = []
+    for one in judged(results, model):
+        peak, mean = one.figures["peak"], one.figures["mean"]
+        taus = [tau for _, tau in _cases([one])]
+        rows.append((
+            one.name, f"{one.known.get('events', 0):,}", str(one.known.get("threads", "-")),
+            f"{one.row['bytes'] / 1024:,.0f} KiB",
+            *(_percent(peak[key]) for key in ("median_error", "p90_error", "worst_error", "bias",
+                                              "seed_spread")),
+            _percent(mean["median_error"]), _percent(mean["p90_error"]),
+            f"{min(taus):.2f}" if taus else "-", _percent(max(one.regrets(), default=0.0)),
+            _percent(one.row["live_curve_distance"]), _percent(one.row["size_distance"]),
+        ))  # fmt: skip
+    return _cells(titles, rows)
+
+
+def _cases(found: Sequence[Judged]) -> list[tuple[str, float]]:
+    """Return name and rank correlation of every case that is spread enough to rank."""
+    return [
+        (f"{one.name}/{name}", family["tau_differing"])
+        for one in found
+        for name, family in one.families("peak").items()
+        if family["tau_differing"] is not None and family["true_spread"] > LEAST_SPREAD
+    ]
+
+
+def _errors(found: Sequence[Judged], metric: str) -> Floats:
+    return np.concatenate([one.errors[metric] for one in found])
+
+
+def comparison(results: Mapping[str, Any], models: Sequence[str]) -> list[str]:
+    """Return a line for each model, over the traces that all were measured on."""
+    by_model = {model: {one.name: one for one in judged(results, model)} for model in models}
+    shared = set.intersection(*(set(found) for found in by_model.values()))
+    titles = (
+        "model", "peak: median", "p90", "worst", "bias", "mean: median", "p90",
+        f"tau >= {GOOD_TAU}", "tau: median", "worst regret", "live curve", "sizes",
+    )  # fmt: skip
+    rows = []
+    for model, named in by_model.items():
+        found = [one for name, one in named.items() if name in shared]
+        if not found:
+            continue
+        peak, mean = _errors(found, "peak"), np.abs(_errors(found, "mean"))
+        taus = np.array([tau for _, tau in _cases(found)])
+        rows.append((
+            model, *map(_percent, (np.median(np.abs(peak)), np.percentile(np.abs(peak), 90),
+                                   np.abs(peak).max(), peak.mean(), np.median(mean),
+                                   np.percentile(mean, 90))),
+            f"{(taus >= GOOD_TAU).sum()} of {len(taus)}", f"{np.median(taus):.2f}",
+            _percent(max(f["regret"] for one in found for f in one.families("peak").values())),
+            _percent(float(np.median([one.row["live_curve_distance"] for one in found]))),
+            _percent(float(np.median([one.row["size_distance"] for one in found]))),
+        ))  # fmt: skip
+    return [f"{len(shared)} traces", "", *_cells(titles, rows)]
+
+
+def targets(found: Sequence[Judged]) -> list[str]:
+    """Return a line for each target: what was reached, and whether that is enough."""
+    peak, mean = np.abs(_errors(found, "peak")), np.abs(_errors(found, "mean"))
+    cases = _cases(found)
+    share = sum(tau >= GOOD_TAU for _, tau in cases) / max(1, len(cases))
+    regret = max(max(one.regrets(), default=0.0) for one in found)
+    judged_by = (
+        ("peak heap, median error", float(np.median(peak)), 0.01, False),
+        ("peak heap, error at p90", float(np.percentile(peak, 90)), 0.05, False),
+        ("mean heap, median error", float(np.median(mean)), 0.01, False),
+        (f"cases with tau >= {GOOD_TAU}, of {len(cases)}", share, GOOD_SHARE, True),
+        ("worst regret where it is not refused", regret, MOST_REGRET, False),
+    )
+    return [
+        f"- {what}: {_percent(value)}, target {'at least' if is_least else 'at most'} "
+        f"{100 * limit:.0f} %: "
+        f"{'ok' if (value >= limit if is_least else value <= limit) else 'MISSED'}"
+        for what, value, limit, is_least in judged_by
+    ]
+
+
+def _weak(found: Sequence[Judged]) -> list[str]:
+    weak = [f"{case} ({tau:.2f})" for case, tau in _cases(found) if tau < GOOD_TAU]
+    return [f"Tau below {GOOD_TAU}: {', '.join(weak)}."] if weak else []
+
+
+def page(results: Mapping[str, Any], models: Sequence[str]) -> list[str]:
+    """Return all tables, as lines of Markdown."""
+    lines = []
+    for kind, title in (
+        ("shipped", "the programs of configs/workloads"),
+        ("other", "other traces"),
+    ):
+        chosen = {n: k for n, k in results["traces"].items() if k["kind"] == kind}
+        part = {"traces": chosen}
+        found = list(judged(part, models[0]))
+        if not found:
+            continue
+        lines += [f"**The profiles of {title}: {len(found)}**", "", *table(part, models[0]), ""]
+        lines += [*targets(found), "", *_weak(found), ""]
+    lines += ["**Beside naive models**, over", ""]
+    lines += comparison(results, models)
+    return lines
+
+
+def show(results: Mapping[str, Any], models: Sequence[str]) -> None:
+    """Print all tables."""
+    print("\n".join(page(results, models)))
+
+
+def write_docs(results: Mapping[str, Any], models: Sequence[str], path: Path) -> None:
+    """Put the tables between the markers of a page.
+
+    Raises:
+        ValueError: the page has no markers.
+    """
+    begin, end = "<!-- fidelity: begin -->\n", "<!-- fidelity: end -->"
+    head, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, found, tail = rest.partition(end)
+    if not found:
+        message = f"{path}: no {begin.strip()} and {end} after it"
+        raise ValueError(message)
+    write_text(path, head + begin + "\n".join(page(results, models)) + "\n" + end + tail)

@@ -1,0 +1,172 @@
+"""Record the programs of configs/workloads and fit the profiles that ship.
+
+Every folder there has a ``run.sh``; `malloc-tuner record` runs it, `malloc-tuner fit` makes
+``NAME.profile.json`` of the trace, and what is known of the program is added: its version,
+and how it was run.  Traces that ship are taken as they are.  All others are kept in
+``runs/traces``, for benchmarks/fidelity.py, which measures how well each profile stands for
+its trace and writes the verdict into it; a trace that is there is not recorded again.
+
+    benchmarks/workload_profiles.py                         all of them
+    benchmarks/workload_profiles.py NAME...                 only these
+    GEM5=PROGRAM benchmarks/workload_profiles.py gem5-o3-tree
+    benchmarks/workload_profiles.py --traces FOLDER         keep the traces elsewhere
+    benchmarks/workload_profiles.py --print                 size and fidelity of each
+    benchmarks/workload_profiles.py --smoke                 a quick look that it still runs
+
+Without GEM5, the simulations of gem5 are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tuner.measure.offers import try_gem5
+from tuner.resources import configs_dir
+from tuner.units import show_size
+from tuner.workload.fit import fit
+from tuner.workload.profile import read_profile, write_profile
+from tuner.workload.recording import record
+from tuner.workload.trace import Trace
+from tuner.workload.trust import summary
+
+TRACES: Final = Path(__file__).resolve().parent.parent / "runs" / "traces"
+GEM5: Final = "gem5-simulations"
+SIMULATIONS: Final = ("o3-tree", "minor-text", "timing-sort", "atomic-blocks", "server-hash")
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program as it is run."""
+
+    name: str
+    folder: Path
+    arguments: tuple[str, ...] = ()
+    """Of its run.sh."""
+
+    @property
+    def profile(self) -> Path:
+        """Return where its profile ships."""
+        return self.folder / f"{self.name}.profile.json"
+
+    def trace(self, folder: Path | None) -> Path | None:
+        """Return its trace: the one that ships, else that in a folder."""
+        shipped = self.folder / f"{self.name}.trace"
+        if shipped.exists():
+            return shipped
+        return folder / f"{self.name}.trace" if folder else None
+
+
+def find_programs() -> dict[str, Program]:
+    """Return every program by name; gem5 is one for each simulation."""
+    found = {}
+    for script in sorted((configs_dir() / "workloads").glob("*/run.sh")):
+        folder = script.parent
+        if folder.name == GEM5:
+            each = [Program(f"gem5-{which}", folder, (which,)) for which in SIMULATIONS]
+        else:
+            each = [Program(folder.name, folder)]
+        found.update({program.name: program for program in each})
+    return found
+
+
+def version(program: Program, argv: Sequence[str]) -> str | None:
+    """Return the Debian package of a program and its version; None: not known.
+
+    Of gem5 it is gem5's own, and of a program that run.sh compiles, the compiler's.
+    """
+    if any(program.folder.glob("*.c")):
+        return "gcc " + _output("gcc", "-dumpfullversion")
+    path = shutil.which(argv[0])
+    if path is None:
+        return None
+    if program.folder.name == GEM5:
+        return "gem5 " + try_gem5(path).detail.rpartition(" version ")[2]
+    owner = _output("dpkg-query", "--search", str(Path(path).resolve())).partition(":")[0]
+    return " ".join(_output("dpkg-query", "--show", owner).split()) or None if owner else None
+
+
+def _output(*command: str) -> str:
+    """Return what a command printed, nothing if it failed."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def make_profile(program: Program, trace: Path, profile: Path) -> None:
+    """Fit the profile of a program's trace and write it, without a verdict.
+
+    Raises:
+        TraceError: the trace cannot be read.
+        OutputError: the profile cannot be written.
+    """
+    with Trace(trace) as opened:
+        members = fit(opened)
+    metadata: dict[str, Any] = members["metadata"]
+    run = " ".join(["run.sh", *program.arguments])
+    found = version(program, metadata["argv"])
+    members["metadata"] = {**metadata, "program_version": found, "run": run}
+    write_profile(profile, members)
+
+
+def _make(program: Program, folder: Path) -> None:
+    trace = program.trace(folder)
+    if trace is None or not trace.exists():
+        print(f"{program.name}: recording", file=sys.stderr, flush=True)
+        trace = folder / f"{program.name}.trace"
+        record([str(program.folder / "run.sh"), *program.arguments], trace)
+    make_profile(program, trace, program.profile)
+
+
+def _show(programs: Mapping[str, Program]) -> None:
+    sizes = []
+    for program in programs.values():
+        if not program.profile.exists():
+            print(f"{program.name:<22} no profile")
+            continue
+        members = read_profile(program.profile)
+        sizes.append(program.profile.stat().st_size)
+        print(f"{program.name:<22} {show_size(sizes[-1]):>10}  "
+              f"{members['metadata'].get('program_version')}; {summary(members)}")  # fmt: skip
+    print(f"{len(sizes)} profiles, {show_size(sum(sizes))}")
+
+
+def main() -> None:
+    """Record and fit what the command line asks for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--traces", type=Path, default=TRACES, metavar="FOLDER")
+    parser.add_argument("--print", action="store_true", dest="only_prints")
+    parser.add_argument("--smoke", action="store_true")
+    options = parser.parse_args()
+    programs = find_programs()
+    unknown = sorted(set(options.names) - set(programs))
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(programs)}")
+    if options.only_prints:
+        _show(programs)
+        return
+    if options.smoke:
+        shipped = programs["ghostscript-pages"]
+        with tempfile.TemporaryDirectory() as folder:
+            trace = shipped.trace(None)
+            if trace is not None:
+                make_profile(shipped, trace, Path(folder) / "smoke.profile.json")
+        return
+    options.traces.mkdir(parents=True, exist_ok=True)
+    for name, program in programs.items():
+        has_gem5 = program.folder.name != GEM5 or bool(os.environ.get("GEM5"))
+        if name in options.names or (not options.names and has_gem5):
+            _make(program, options.traces)
+    _show(programs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Every shipped profile can be generated, names its program, and is small enough to ship."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tuner.resources import configs_dir, native_file
+from tuner.workload.profile import read_profile
+from tuner.workload.trace import Op, Trace
+
+FOLDER = configs_dir() / "workloads"
+PROFILES = sorted(FOLDER.glob("*/*.profile.json"))
+N_EVENTS = 3000
+MOST_BYTES = 20 * 2**20
+
+
+def name(path: Path) -> str:
+    return path.name.removesuffix(".profile.json")
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=name)
+def test_it_generates_events_of_its_program(path: Path) -> None:
+    with Trace(path) as profile:
+        events = next(profile.batches(N_EVENTS))
+    assert (events["op"] <= Op.ALIGNED).any()
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=name)
+def test_rand_malloc_runs_its_beginning(path: Path) -> None:
+    first = ["--runs", "memory", "--first", str(N_EVENTS)]
+    command = [str(native_file("rand_malloc")), *first, str(path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=name)
+def test_it_says_what_was_run(path: Path) -> None:
+    metadata = read_profile(path)["metadata"]
+    assert metadata["argv"]
+    assert metadata["run"].startswith("run.sh")
+    assert metadata["program_version"]
+
+
+def test_every_folder_can_be_recorded_again() -> None:
+    scripts = sorted(FOLDER.glob("*/run.sh"))
+    assert {path.parent for path in PROFILES} <= {script.parent for script in scripts}
+    assert all(os.access(script, os.X_OK) for script in scripts)
+
+
+def test_all_profiles_together_stay_small() -> None:
+    assert 0 < sum(path.stat().st_size for path in PROFILES) < MOST_BYTES
+
+
+def test_the_list_of_workloads_names_every_folder() -> None:
+    text = (FOLDER / "README.md").read_text()
+    missing = [s.parent.name for s in FOLDER.glob("*/run.sh") if f"`{s.parent.name}`" not in text]
+    assert not missing
