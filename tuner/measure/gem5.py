@@ -74,6 +74,8 @@ class Gem5Result(BaseModel):
     """Why the simulation ended, in gem5's words."""
     guest_status: int
     ticks: int
+    guest_files: tuple[str, ...] = ()
+    """What the guest had mapped when it ended."""
     memory_bytes: _MemoryKinds
     """Resident at the end, by kind; see ``gem5-validate/memory.py``."""
 
@@ -158,7 +160,7 @@ class Gem5:
         files |= {path.name: path for path in sorted(script(self.suite).parent.glob("*.py"))}
         if simulation.guest:
             files["guest"] = self.guests / simulation.guest
-        return {name: _digest(path) for name, path in files.items()}
+        return {name: file_digest(path) for name, path in files.items()}
 
     def ask(self, environment: Mapping[str, str]) -> ProgramRun:
         """Run gem5 without a simulation: is it one, and what malloc does it have."""
@@ -184,7 +186,7 @@ class Gem5:
         run = self.runner.run(self.command(simulation), environment, surroundings)
         return Gem5Run(
             run,
-            _read_result(folder / RESULT),
+            read_result(folder / RESULT),
             _read(folder / STATISTICS),
             (_read(folder / GUEST_OUTPUT) or "").encode(),
         )
@@ -224,11 +226,26 @@ def build_guests(suite: Suite, folder: Path) -> None:
         MissingToolError: make is not installed.
         ProgramError: the compiler does not like them, or there is none.
     """
+    make_guests(suite.folder / "guests", folder)
+
+
+def make_guests(source: Path, folder: Path, *variables: str) -> None:
+    """Build the guest programs of a folder that are missing or older than their source.
+
+    Args:
+        source: folder of the sources and their Makefile.
+        folder: where the programs go.
+        variables: for make: ``LINK=`` links them dynamically.
+
+    Raises:
+        MissingToolError: make is not installed.
+        ProgramError: the compiler does not like them, or there is none.
+    """
     make = shutil.which("make")
     if make is None:
         message = "make: not installed; install the packages make and gcc to build the guests"
         raise MissingToolError(message)
-    command = [make, "-s", "-C", str(suite.folder / "guests"), f"OUT={folder.resolve()}"]
+    command = [make, "-s", "-C", str(source), f"OUT={folder.resolve()}", *variables]
     ended = Processes().run(command, environment=tool_environment({}), timeout_s=_BUILD_SECONDS)
     if ended.exit_status != 0:
         lines = ended.stderr.strip().splitlines() or ["no message"]
@@ -236,7 +253,12 @@ def build_guests(suite: Suite, folder: Path) -> None:
         raise ProgramError(message)
 
 
-def _digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file.
+
+    Raises:
+        ProgramError: it cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -251,7 +273,12 @@ def _read(path: Path) -> str | None:
     return None
 
 
-def _read_result(path: Path) -> Gem5Result | None:
+def read_result(path: Path) -> Gem5Result | None:
+    """Return what ``run.py`` told; None when it told nothing.
+
+    Raises:
+        ProgramError: it is of another version.
+    """
     text = _read(path)
     if text is None:
         return None

@@ -1,0 +1,266 @@
+"""Cache misses of allocators inside simulated machines: gem5 as the instrument.
+
+An allocation-heavy guest and the emulator on a trace run in gem5's system-call emulation on a
+desktop-like and a server-like machine, under every allocator as shipped: misses per thousand
+instructions in each cache and TLB, DRAM traffic, instructions per cycle.  Starts are subtracted.
+A simulation repeats itself to the last count, so each is run once, and the load of this
+computer does not matter.
+
+    benchmarks/gem5_inside.py                                   needs GEM5, or --gem5
+    benchmarks/gem5_inside.py --peer snmalloc=/opt/snmalloc.so  with a further peer; repeatable
+    benchmarks/gem5_inside.py --programs perl,server            others of gem5-validate/inside.toml
+    benchmarks/gem5_inside.py --workers 2                       simulations at once
+    benchmarks/gem5_inside.py --print                           tables of the last results
+    benchmarks/gem5_inside.py --write                           put them into docs/gem5-inside.md
+    benchmarks/gem5_inside.py --smoke                           tiny runs, no judgement
+
+Raw counts go to ``benchmarks/results/gem5_inside.jsonl`` as each run ends; a run is repeated
+only when gem5, machine, program, library or settings have changed.  Exit status 1 when a
+target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import tuner
+from benchmarks.allocator_programs import ROOT
+from benchmarks.allocator_tables import OURS, Judgement
+from tuner.bench.subjects import Subject, library_subject, named_subject
+from tuner.errors import MissingToolError, TunerError
+from tuner.machine import read_machine
+from tuner.measure.gem5 import find_gem5
+from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
+from tuner.measure.process import Processes
+from tuner.resources import gem5_dir
+from tuner.spec.gem5_inside import load_inside
+from tuner.validate.inside_counts import INSIDE_OBJECTIVES
+from tuner.validate.inside_journal import InsideJournal, InsideRecord
+from tuner.validate.inside_rounds import Guest, InsideObserver, run_inside
+from tuner.validate.inside_summary import InsideSummary, InsideTable, failures, summarize_inside
+
+RESULTS: Final = ROOT / "benchmarks" / "results" / "gem5_inside.jsonl"
+PAGE: Final = ROOT / "docs" / "gem5-inside.md"
+ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", *OURS)
+HEAVY: Final = "lists"
+"""The allocation-heavy program, which is judged."""
+JUDGED: Final = ("l1d_mpki", "l2_mpki")
+_MARKS: Final = ("<!-- tables: begin -->", "<!-- tables: end -->")
+_SMOKE_SCALE: Final = ("50",)
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where things go."""
+
+    journal: Path
+    work: Path
+    """Guests, plans and outputs of gem5."""
+
+
+def main() -> int:
+    """Run what is missing, print tables and judgements, return the exit status."""
+    options = _parse()
+    try:
+        if options.smoke:
+            with tempfile.TemporaryDirectory(prefix="gem5-inside-") as name:
+                folders = Folders(Path(name) / "runs.jsonl", Path(name))
+                return _measure(options, folders) and _show(folders.journal, is_judged=False)
+        if not options.print and not options.write:
+            _measure(options, Folders(RESULTS, ROOT / "runs" / "gem5-inside"))
+        return _write() if options.write else _show(RESULTS, is_judged=True)
+    except TunerError as error:
+        sys.exit(f"gem5_inside.py: {error}")
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--gem5", type=Path, default=os.environ.get("GEM5"), metavar="PROGRAM")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--only", metavar="NAME,...", help="only these allocators")
+    parser.add_argument("--programs", default=f"{HEAVY},replay", metavar="NAME,...")
+    parser.add_argument("--workers", type=int, default=1, metavar="N")
+    parser.add_argument("--print", action="store_true", help="print the last results only")
+    parser.add_argument("--write", action="store_true", help="write them into the documentation")
+    parser.add_argument("--smoke", action="store_true", help="a quick look that it still runs")
+    return parser.parse_args()
+
+
+def _measure(options: argparse.Namespace, folders: Folders) -> int:
+    """Run what is missing; 0 when there is no gem5, else 1."""
+    if options.gem5 is None:
+        print("gem5_inside.py: left out: GEM5 does not name gem5.opt", file=sys.stderr)
+        return 0
+    program = find_gem5(Path(options.gem5))
+    inside = load_inside(gem5_dir() / "inside.toml")
+    chosen = inside.choose(options.programs.split(","))
+    if options.smoke:
+        brief = {"arguments": _SMOKE_SCALE}
+        chosen = [(p.model_copy(update=brief), m) for p, m in chosen if p.name == HEAVY][-1:]
+    subjects = _subjects(options)
+    processes = Processes()
+    started = time.monotonic()
+
+    def on_run(run: InsideRecord) -> None:
+        seconds = time.monotonic() - started
+        told = run.reason or (f"{run.counts.instructions} instructions" if run.counts else "")
+        print(f"{seconds:6.0f} s  {run.task}, {run.label}: {told}", file=sys.stderr)
+
+    run_inside(
+        InsideJournal(folders.journal),
+        prepare_tasks(inside, chosen, folders.work),
+        _guests(subjects),
+        gem5=Gem5Inside(program, gem5_dir(), folders.work / "outputs", processes),
+        facts=_facts(options),
+        timeout_s=3600.0,
+        n_workers=options.workers,
+        stop=processes.stop,
+        observer=InsideObserver(lambda n: print(f"{n} runs are missing", file=sys.stderr), on_run),
+    )
+    return 1
+
+
+def _subjects(options: argparse.Namespace) -> list[Subject]:
+    """Return the allocators of this machine and those by path, glibc's first."""
+    subjects = []
+    for name in ("glibc", "exgen") if options.smoke else ALLOCATORS:
+        try:
+            subjects.append(named_subject(name))
+        except MissingToolError as error:
+            print(f"gem5_inside.py: left out: {error}", file=sys.stderr)
+    subjects += [library_subject(text) for text in options.peer]
+    wanted = options.only.split(",") if options.only else [s.label for s in subjects]
+    if unknown := set(wanted) - {subject.label for subject in subjects}:
+        sys.exit(f"gem5_inside.py: --only {unknown.pop()}: is not among the allocators")
+    return [s for s in subjects if s.label in wanted or s.label == ALLOCATORS[0]]
+
+
+def _guests(subjects: list[Subject]) -> list[Guest]:
+    environments = guest_environments([subject.environment for subject in subjects])
+    return [
+        Guest(
+            subject.label,
+            environment,
+            None,
+            {**subject.identity(), "configuration": None, "roles": ["default"]},
+        )
+        for subject, environment in zip(subjects, environments, strict=True)
+    ]
+
+
+def _facts(options: argparse.Namespace) -> dict[str, object]:
+    asked = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return {
+        "malloc_tuner": tuner.__version__,
+        "commit": commit or None,
+        "machine": asdict(read_machine()),
+        "programs": options.programs,
+    }
+
+
+# Printing
+
+
+def _show(journal: Path, *, is_judged: bool) -> int:
+    summary = summarize_inside(InsideJournal(journal), JUDGED)
+    if summary is None:
+        sys.exit(f"gem5_inside.py: {journal}: no results yet; run without --print")
+    for line in page_lines(summary):
+        print(line)
+    if not is_judged:
+        return 0
+    print("\nfigures against their targets")
+    judgements = list(judge(summary))
+    for judgement in judgements:
+        print(judgement)
+    n_met = sum(judgement.is_met for judgement in judgements)
+    print(f"{n_met} of {len(judgements)} reached")
+    return 0 if n_met == len(judgements) else 1
+
+
+def _write() -> int:
+    """Put the tables between their marks in the page."""
+    summary = summarize_inside(InsideJournal(RESULTS), JUDGED)
+    if summary is None:
+        sys.exit(f"gem5_inside.py: {RESULTS}: no results yet")
+    judged = [f"    {judgement}" for judgement in judge(summary)]
+    lines = [_MARKS[0], "", *page_lines(summary), "", *judged, "", _MARKS[1]]
+    pattern = re.compile(f"{re.escape(_MARKS[0])}.*{re.escape(_MARKS[1])}", re.DOTALL)
+    text, n_found = pattern.subn(lambda _: "\n".join(lines), PAGE.read_text())
+    if n_found != 1:
+        sys.exit(f"gem5_inside.py: {PAGE}: lacks the line {_MARKS[0]} or {_MARKS[1]}")
+    PAGE.write_text(text)
+    return 0
+
+
+def page_lines(summary: InsideSummary) -> Iterator[str]:
+    """Yield the tables as Markdown: one per program and machine, then the means."""
+    for table in summary.tables:
+        yield f"**{table.title}**"
+        yield ""
+        yield from _table_lines(table)
+        yield ""
+    base = summary.means[0].label
+    yield f"**Geometric means over all {len(summary.tables)}, relative to {base}**"
+    yield ""
+    heads = (objective.label.removeprefix("k ") for objective in INSIDE_OBJECTIVES.values())
+    yield from _head_lines("", *heads)
+    for mean in summary.means:
+        cells = (mean.ratios[name] for name in INSIDE_OBJECTIVES)
+        yield _line(mean.label, *("-" if cell is None else f"{cell:.3f}" for cell in cells))
+    missing = list(failures(summary))
+    if missing:
+        yield ""
+    for line in missing:
+        yield f"- no result: {line}"
+
+
+def _table_lines(table: InsideTable) -> Iterator[str]:
+    """Yield one program on one machine; columns that no cell has are left out."""
+    known = [cell.counts for cell in table.cells if cell.counts is not None]
+    shown = [o for o in INSIDE_OBJECTIVES.values() if any(o.extract(c) is not None for c in known)]
+    yield from _head_lines("", *(objective.label for objective in shown))
+    for cell in table.cells:
+        values = (objective.show(cell.counts) if cell.counts else "-" for objective in shown)
+        yield _line(cell.label, *values)
+
+
+def _head_lines(*cells: str) -> Iterator[str]:
+    yield _line(*cells)
+    yield _line("---", *("--:" for _ in cells[1:]))
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def judge(summary: InsideSummary) -> Iterator[Judgement]:
+    """Yield the misses of the allocation-heavy program relative to the best peer's."""
+    for table in summary.tables:
+        if table.program != HEAVY:
+            continue
+        for name in JUDGED:
+            objective = INSIDE_OBJECTIVES[name]
+            values = {c.label: objective.extract(c.counts) for c in table.cells if c.counts}
+            others = {label: v for label, v in values.items() if label not in OURS and v}
+            for ours in OURS:
+                mine = values.get(ours)
+                if mine is not None and others:
+                    best = min(others, key=lambda label: others[label])
+                    what = f"{ours}: {table.title}: {objective.label} / best peer's"
+                    yield Judgement(what, mine / others[best], 1.0, note=f"best is {best}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+"""Programs inside simulated machines: prepared, run with an allocator preloaded, proven.
+
+gem5 runs the program in system-call emulation, with the environment of a subject and nothing
+else of this computer's.  A library that the guest's loader does not find is ignored by it in
+silence; so the files that the guest had mapped at its end must hold it.
+
+Every program has a start that is subtracted: the guest ``empty``, or for the emulator a replay
+of nothing.  Allocators spend up to millions of instructions before a program begins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tuner.errors import MissingToolError, OutputError, ProgramError
+from tuner.measure.gem5 import (
+    GUEST_OUTPUT,
+    RESULT,
+    SCRIPT,
+    STATISTICS,
+    Gem5Result,
+    file_digest,
+    make_guests,
+    read_result,
+)
+from tuner.measure.process import Processes, tool_environment
+from tuner.measure.program import PRELOAD, padded
+from tuner.resources import native_file
+from tuner.spec.gem5_inside import Inside, Program
+
+EMPTY = "empty"
+"""Guest that does nothing; word that makes the emulator replay nothing."""
+
+_REPLAY = "--replay-plan"
+_ROOM = {f"_{index}": "x" * 100 for index in range(40)}
+"""Room that every guest's environment takes at least, so that the stack lies equally deep in
+sessions with other subjects."""
+
+_PLAN_SECONDS = 600.0
+_LOG_LINES = 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """One program on one machine."""
+
+    program: str
+    """Name of the program, or of a start: ``start``, ``start-2`` on two cores, ``replay-start``."""
+    machine: Path
+    """Description."""
+    cores: int
+    command: tuple[str, ...]
+    """Absolute path of the guest and its arguments."""
+    start: Task | None
+    """What is subtracted; None for a start itself."""
+
+    @property
+    def name(self) -> str:
+        """Name for people and folders: ``lists on desktop``."""
+        return f"{self.program} on {self.machine.stem}"
+
+
+@dataclass(frozen=True)
+class InsideRun:
+    """How one simulation ended."""
+
+    failure: str | None
+    """Why it failed, in words; None when the guest ended with status 0."""
+    timed_out: bool
+    result: Gem5Result | None
+    statistics: str | None
+    """Content of ``stats.txt``."""
+    output: bytes
+    """What the guest printed."""
+
+    def has_mapped(self, library: str) -> bool:
+        """Tell whether the guest had a library mapped."""
+        wanted = Path(library).resolve()
+        return any(Path(path).resolve() == wanted for path in self.guest_files)
+
+    @property
+    def guest_files(self) -> tuple[str, ...]:
+        """Files the guest had mapped at its end."""
+        return self.result.guest_files if self.result else ()
+
+
+class RunsInside(Protocol):
+    """Runs programs inside machines; `Gem5Inside`, or a double."""
+
+    def identity(self, task: Task, environment: Mapping[str, str]) -> str:
+        """Return a digest of all that decides what is simulated."""
+        ...
+
+    def run(
+        self, task: Task, label: str, environment: Mapping[str, str], timeout_s: float | None
+    ) -> InsideRun:
+        """Run a program to its end; one that fails is no error here."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gem5Inside:
+    """gem5 with prepared programs."""
+
+    program: Path
+    """gem5."""
+    scripts: Path
+    """Folder of ``run.py``."""
+    outputs: Path
+    """Folder of the files of runs."""
+    processes: Processes
+    known: dict[Path, str] = field(default_factory=dict)
+    """Digests of files that were read already; they do not change during a session."""
+
+    def identity(self, task: Task, environment: Mapping[str, str]) -> str:
+        """Return a digest of gem5, scripts, machine, program, its files and the environment.
+
+        Raises:
+            ProgramError: a file cannot be read.
+        """
+        files = [self.program, task.machine, *sorted(self.scripts.glob("*.py"))]
+        files += [Path(word) for word in task.command if word.startswith("/")]
+        if environment.get(PRELOAD):
+            files.append(Path(environment[PRELOAD]))
+        for path in files:
+            if path not in self.known and path.is_file():
+                self.known[path] = file_digest(path)
+        digests = [self.known[path] for path in files if path in self.known]
+        told = [digests, task.command, task.cores, sorted(environment.items())]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+
+    def command(self, task: Task, environment: Mapping[str, str], folder: Path) -> list[str | Path]:
+        """Return the command line of a run."""
+        words: list[str | Path] = [self.program, "-q", "-d", folder, self.scripts / SCRIPT]
+        words += ["--machine", task.machine, "--cores", str(task.cores)]
+        words += ["--guest", task.command[0]]
+        for name in sorted(environment):
+            words += ["--environment", f"{name}={environment[name]}"]
+        return [*words, "--", *task.command[1:]]
+
+    def run(
+        self, task: Task, label: str, environment: Mapping[str, str], timeout_s: float | None
+    ) -> InsideRun:
+        """Run a program to its end; one that fails is no error here.
+
+        Args:
+            task: what to run where.
+            label: of the subject; names the folder of the run's files.
+            environment: of the guest.
+            timeout_s: limit in seconds; None for none.
+
+        Raises:
+            OutputError: the folder of its files cannot be written.
+            ProgramError: gem5 cannot be started, or its result is of another version.
+        """
+        folder = self.outputs / task.machine.stem / task.program / label
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        except OSError as error:
+            message = f"{folder}: cannot be created ({error.strerror})"
+            raise OutputError(message) from error
+        try:
+            ended = self.processes.run(
+                self.command(task, environment, folder),
+                environment=tool_environment(os.environ),
+                timeout_s=timeout_s,
+                cwd=folder,
+            )
+        except OSError as error:
+            message = f"{self.program}: cannot be started: {error.strerror}"
+            raise ProgramError(message) from error
+        failure = None
+        if ended.timed_out:
+            failure = f"still running after {timeout_s:g} s"
+        elif ended.exit_status != 0:
+            lines = [line for line in ended.stderr.strip().splitlines() if "warn:" not in line]
+            told = "; ".join(lines[-_LOG_LINES:])
+            failure = f"gem5 ended with {_ending(ended.exit_status)}: {told}"
+        return InsideRun(
+            failure,
+            ended.timed_out,
+            read_result(folder / RESULT),
+            _text(folder / STATISTICS),
+            (_text(folder / GUEST_OUTPUT) or "").encode(),
+        )
+
+
+def prepare_tasks(
+    inside: Inside, chosen: Sequence[tuple[Program, Path]], folder: Path
+) -> list[Task]:
+    """Build guests and plans and return what is to run.
+
+    Args:
+        inside: the suite.
+        chosen: programs with machines.
+        folder: where guests and plans are built.
+
+    Raises:
+        MissingToolError: make, the emulator or a command is not installed.
+        ProgramError: a guest does not compile, or a trace cannot be read.
+    """
+    guests = (folder / "guests-dynamic").resolve()
+    if any(program.trace is None for program, _ in chosen):
+        make_guests(inside.folder / "guests", guests, "LINK=")
+    commands = {
+        program.name: _command(inside, program, guests, folder.resolve())
+        for program in dict.fromkeys(program for program, _ in chosen)
+    }
+    tasks = []
+    for program, machine in chosen:
+        command = commands[program.name]
+        name = "start" if program.cores == 1 else f"start-{program.cores}"
+        start = Task(name, machine, program.cores, (str(guests / EMPTY),), None)
+        if program.trace is not None:
+            words = (*command, EMPTY)
+            start = Task(f"{program.name}-start", machine, program.cores, words, None)
+        tasks.append(Task(program.name, machine, program.cores, command, start))
+    return tasks
+
+
+def guest_environments(environments: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return the environments of guests, padded to equal length.
+
+    Args:
+        environments: what each allocator is told, ``LD_PRELOAD`` included.
+    """
+    return padded([*environments, _ROOM])[:-1]
+
+
+def _command(inside: Inside, program: Program, guests: Path, folder: Path) -> tuple[str, ...]:
+    if program.guest is not None:
+        return (str(guests / program.guest), *program.arguments)
+    if program.trace is not None:
+        plan = _save_plan(inside.folder / program.trace, program.first, folder / program.name)
+        return (str(native_file("rand_malloc")), _REPLAY, str(plan))
+    word, *arguments = program.command or ()
+    path = shutil.which(word)
+    if path is None:
+        message = f"{word}: not installed; {inside.path} wants it for {program.name}"
+        raise MissingToolError(message)
+    return (str(Path(path).resolve()), *arguments)
+
+
+def _save_plan(trace: Path, first: int | None, stem: Path) -> Path:
+    """Write what is replayed of a trace to a file."""
+    plan = stem.with_suffix(".plan")
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    words: list[str | Path] = [native_file("rand_malloc"), "--save-plan", plan]
+    words += ["--first", str(first)] if first is not None else []
+    ended = Processes().run(
+        [*words, trace], environment=tool_environment({}), timeout_s=_PLAN_SECONDS
+    )
+    if ended.exit_status != 0:
+        raise ProgramError(ended.stderr.strip() or f"{trace}: rand_malloc failed")
+    return plan
+
+
+def _ending(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"status {status}"
+
+
+def _text(path: Path) -> str | None:
+    with contextlib.suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace")
+    return None
