@@ -40,7 +40,7 @@ EMPTY = "empty"
 """Guest that does nothing; word that makes the emulator replay nothing."""
 
 _REPLAY = "--replay-plan"
-_ROOM = {f"_{index}": "x" * 100 for index in range(40)}
+_ROOM = {f"_{index}": "x" * 250 for index in range(16)}
 """Room that every guest's environment takes at least, so that the stack lies equally deep in
 sessions with other subjects."""
 
@@ -185,6 +185,8 @@ class Gem5Inside:
             lines = [line for line in ended.stderr.strip().splitlines() if "warn:" not in line]
             told = "; ".join(lines[-_LOG_LINES:])
             failure = f"gem5 ended with {_ending(ended.exit_status)}: {told}"
+        elif self._has_changed(Path(environment.get(PRELOAD, "/"))):
+            failure = f"{environment[PRELOAD]} was replaced while it was measured"
         return InsideRun(
             failure,
             ended.timed_out,
@@ -192,6 +194,10 @@ class Gem5Inside:
             _text(folder / STATISTICS),
             (_text(folder / GUEST_OUTPUT) or "").encode(),
         )
+
+    def _has_changed(self, library: Path) -> bool:
+        """Tell whether a library is not what its digest in the identity says."""
+        return library in self.known and file_digest(library) != self.known[library]
 
 
 def prepare_tasks(
