@@ -262,7 +262,38 @@ def test_same_command_continues_where_it_stopped(store: Store) -> None:
     notices = run_all(store, again)
     assert len(stop.calls) - 1 + len(again.calls) == 18
     assert len(store.validations()) == 2
-    assert notices == ["tree: continuing validation 1", "hash: continuing validation 2"]
+    assert notices == ["tree: continuing: validation 1", "hash: continuing: validation 2"]
+
+
+def test_simulations_that_are_complete_are_not_begun_again(store: Store) -> None:
+    """The last simulation of the last round is interrupted: all others have nothing to do."""
+    stop = Simulator(
+        lambda s, n, call: KeyboardInterrupt() if (s, n, call) == ("hash", "good", 3) else _GOOD
+    )
+    with pytest.raises(InterruptedCampaign):
+        run_all(store, stop)
+    again = Simulator(always(_GOOD))
+    notices = run_all(store, again)
+    assert {name for name, _ in again.calls} == {"hash"}
+    assert len(store.validations()) == 2
+    assert notices == ["tree: is complete: validation 1", "hash: continuing: validation 2"]
+
+
+def test_when_all_are_complete_all_begin_anew(store: Store) -> None:
+    options = Gem5Options(rounds=1)
+    run_all(store, Simulator(always(_GOOD)), options=options)
+    again = Simulator(always(_GOOD))
+    run_all(store, again, options=options)
+    assert len(again.calls) == 6
+    assert len(store.validations()) == 4
+
+
+def test_a_further_simulation_leaves_complete_ones_as_they_are(store: Store) -> None:
+    options = Gem5Options(rounds=1)
+    run_all(store, Simulator(always(_GOOD)), options=options, simulations=SIMULATIONS[:1])
+    more = Simulator(always(_GOOD))
+    run_all(store, more, options=options)
+    assert {name for name, _ in more.calls} == {"hash"}
 
 
 def test_continued_rounds_compare_with_the_first_ones(store: Store) -> None:

@@ -172,6 +172,14 @@ def test_only_comparable_validations_are_summed_up() -> None:
     assert [r.identifier for r in gem5_records(run)] == [3]
 
 
+def test_an_interrupted_validation_does_not_hide_a_complete_one() -> None:
+    whole = record("a", "tune", [_HEAPS, _HEAPS], identifier=1)
+    begun = record("a", "tune", [_HEAPS, _HEAPS], identifier=2)
+    begun = replace(begun, samples=begun.samples[:4])
+    assert [r.identifier for r in gem5_records(run_with(whole, begun))] == [1]
+    assert [r.identifier for r in gem5_records(run_with(begun))] == [2]
+
+
 def test_validations_of_other_programs_are_none_of_gem5() -> None:
     plain = replace(record("a", "tune", [_HEAPS]), settings={"subjects": [], "options": {}})
     assert gem5_records(run_with(plain)) == []

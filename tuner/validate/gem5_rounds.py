@@ -27,7 +27,14 @@ from tuner.records import Status
 from tuner.spec.gem5_suite import Simulation
 from tuner.store import Store, ValidationRecord, ValidationSample
 from tuner.validate.gem5_stats import Statistics, differences, parse_statistics
-from tuner.validate.rounds import CACHEGRIND, HARDWARE, CountsInstructions, find_unfinished, order
+from tuner.validate.rounds import (
+    CACHEGRIND,
+    HARDWARE,
+    CountsInstructions,
+    find_same,
+    is_over,
+    order,
+)
 from tuner.validate.setup import Prepared, with_libc_malloc
 
 SETTINGS = "gem5"
@@ -164,8 +171,12 @@ def validate_on_gem5(
         for notice in notices:
             observer.on_notice(notice)
         session = _Session(store, gem5, prepared, options, counter, observer)
-        begun = [_begin(session, s, machine, notices) for s in simulations]
-        courses = [_course(session, *entry, folder) for entry in begun]
+        wanted = [_record(session, s, machine, notices) for s in simulations]
+        identifiers = _begin(session, simulations, wanted)
+        courses = [
+            _course(session, simulation, identifier, folder)
+            for simulation, identifier in zip(simulations, identifiers, strict=True)
+        ]
         for number in range(options.rounds):
             for course in courses:
                 _run_round(session, course, number)
@@ -241,12 +252,35 @@ def _with_known_malloc(
 
 
 def _begin(
+    session: _Session, simulations: Sequence[Simulation], wanted: Sequence[ValidationRecord]
+) -> list[int]:
+    """Return the validation of each simulation: one to continue, or a new one.
+
+    As long as one simulation is not over, those that are over stay as they are; when all
+    of them are, all begin anew.
+    """
+    known = session.store.validations()
+    found = [find_same(known, record) for record in wanted]
+    if all(record is not None and is_over(record) for record in found):
+        found = [None] * len(wanted)
+    identifiers = []
+    for simulation, record, asked in zip(simulations, found, wanted, strict=True):
+        if record is None or record.identifier is None:
+            identifiers.append(session.store.begin_validation(asked))
+            continue
+        identifiers.append(record.identifier)
+        what = "is complete" if is_over(record) else "continuing"
+        session.observer.on_notice(f"{simulation.name}: {what}: validation {record.identifier}")
+    return identifiers
+
+
+def _record(
     session: _Session,
     simulation: Simulation,
     machine: Mapping[str, Any],
     notices: Sequence[str],
-) -> tuple[Simulation, int]:
-    """Return a simulation with the validation to continue, or with a new one."""
+) -> ValidationRecord:
+    """Return the validation of a simulation, without any run."""
     options = asdict(session.options)
     del options["rounds"], options["surroundings"]["timeout_s"]
     # What decides the simulated results stands among the options: another gem5 or guest
@@ -256,7 +290,7 @@ def _begin(
         "role": simulation.role.value,
         "identity": session.gem5.identity(simulation),
     }
-    record = ValidationRecord(
+    return ValidationRecord(
         command=tuple(session.gem5.command(simulation)),
         rounds=session.options.rounds,
         baseline=session.baseline,
@@ -267,11 +301,6 @@ def _begin(
         },
         machine=json.loads(json.dumps(machine)),  # as it comes back from the store
     )
-    unfinished = find_unfinished(session.store.validations(), record)
-    if unfinished is None:
-        return simulation, session.store.begin_validation(record)
-    session.observer.on_notice(f"{simulation.name}: continuing validation {unfinished}")
-    return simulation, unfinished
 
 
 def _course(session: _Session, simulation: Simulation, identifier: int, folder: Path) -> _Course:

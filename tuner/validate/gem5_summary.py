@@ -23,6 +23,7 @@ from tuner.stats import Estimate
 from tuner.store import ValidationRecord, ValidationSample
 from tuner.validate.gem5_rounds import SETTINGS
 from tuner.validate.metrics import METRICS, Metric, counterpart
+from tuner.validate.rounds import is_over
 from tuner.validate.subjects import DEFAULT, Subject
 from tuner.validate.summary import RankingSummary
 
@@ -104,18 +105,18 @@ class Gem5Summary:
 def gem5_records(run: Run) -> list[ValidationRecord]:
     """Return the validations on gem5 that were made last, one per simulation.
 
-    Those of other subjects, rounds or options than the very last one are left out: they
-    cannot be compared with it.
+    Of each simulation it is the last that is complete, or else the last.  Those of other
+    subjects, rounds or options than the last complete one are left out: they cannot be
+    compared with it.
     """
+    known = [r for r in reversed(run.validations) if simulation_of(r) is not None]
+    known.sort(key=is_over, reverse=True)  # a stable order: the newest stays first
     found: dict[str, ValidationRecord] = {}
-    for record in reversed(run.validations):
-        name = simulation_of(record)
-        if name is None:
-            continue
-        last = next(iter(found.values()), record)
-        if name not in found and _comparable(record, last):
+    for record in known:
+        name = simulation_of(record) or ""
+        if name not in found and _comparable(record, known[0]):
             found[name] = record
-    return list(reversed(found.values()))
+    return sorted(found.values(), key=run.validations.index)
 
 
 def simulation_of(record: ValidationRecord) -> str | None:

@@ -94,7 +94,7 @@ class InsideSession:
     else tells who it is."""
     shown: tuple[ShownRun, ...]
     facts: Mapping[str, Any]
-    """Versions and commands, for readers."""
+    """``objectives``, the names of those that decide; versions and commands, for readers."""
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -73,7 +73,8 @@ def run_inside(
         tasks: programs on machines, with their starts.
         guests: the subjects, the baseline first.
         gem5: runs programs.
-        facts: versions and commands, for readers.
+        facts: ``objectives``, the names of those that decide; versions and commands, for
+            readers.
         timeout_s: limit of one run; None for none.
         n_workers: simulations at once, at least 1.
         stop: ends all that run; called when one of them cannot be kept, and on Ctrl-C.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -22,8 +23,8 @@ from tuner.stats import Concordance
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES, Counts, find_inside_objective
 from tuner.validate.inside_journal import InsideJournal, InsideSession, ShownRun
 
-JOURNAL = "inside.jsonl"
-"""File of the journal beside the other files of gem5 in a run folder."""
+_JOURNAL = "gem5/inside.jsonl"
+"""File of the journal in a run folder."""
 
 _LEAST_RANKED = 3
 """Fewer subjects rank nothing."""
@@ -92,21 +93,23 @@ class InsideSummary:
 
     session: InsideSession
     chosen: tuple[str, ...]
-    """Objectives that decide."""
+    """Objectives that decide, as the session names them."""
     tables: tuple[InsideTable, ...]
     means: tuple[InsideMeans, ...]
     """The baseline first."""
     rankings: tuple[InsideRanking, ...] = ()
 
 
-def summarize_inside(
-    journal: InsideJournal, chosen: Sequence[str], run: Run | None = None
-) -> InsideSummary | None:
+def journal_path(run: Run) -> Path:
+    """Return the journal of a run, which need not exist."""
+    return run.folder / _JOURNAL
+
+
+def summarize_inside(journal: InsideJournal, run: Run | None = None) -> InsideSummary | None:
     """Compute the summary of the last session; None when there is none.
 
     Args:
         journal: with its runs, complete or not.
-        chosen: names of objectives that decide.
         run: campaign whose emulated values are ranked; None for no ranking.
 
     Raises:
@@ -115,6 +118,7 @@ def summarize_inside(
     session = journal.session
     if session is None:
         return None
+    chosen = tuple(session.facts["objectives"])
     for name in chosen:
         find_inside_objective(name)
     tables = tuple(_tables(journal, session))
@@ -122,7 +126,7 @@ def summarize_inside(
     front = _front(ratios, chosen)
     means = tuple(InsideMeans(label, ratios[label], label in front) for label in session.labels)
     rankings = tuple(_rankings(run, session, ratios, chosen)) if run else ()
-    return InsideSummary(session, tuple(chosen), tables, means, rankings)
+    return InsideSummary(session, chosen, tables, means, rankings)
 
 
 def failures(summary: InsideSummary) -> Iterator[str]:

@@ -264,6 +264,14 @@ def find_unfinished(
     validations: Sequence[ValidationRecord], wanted: ValidationRecord
 ) -> int | None:
     """Return the latest validation that the wanted one would continue; None for none."""
+    found = find_same(validations, wanted)
+    return None if found is None or is_over(found) else found.identifier
+
+
+def find_same(
+    validations: Sequence[ValidationRecord], wanted: ValidationRecord
+) -> ValidationRecord | None:
+    """Return the latest validation of the same subjects, options and machine; None for none."""
     for found in reversed(validations):
         is_same = (
             (found.command, found.rounds, found.baseline, dict(found.machine))
@@ -272,11 +280,11 @@ def find_unfinished(
             and found.settings["options"] == wanted.settings["options"]
         )
         if is_same:
-            return None if _is_over(found) else found.identifier
+            return found
     return None
 
 
-def _is_over(record: ValidationRecord) -> bool:
+def is_over(record: ValidationRecord) -> bool:
     """Tell whether nothing is left to run: all rounds are done, or the baseline failed."""
     failed = {sample.label for sample in record.samples if sample.status is not Status.OK}
     labels = {entry["label"] for entry in record.settings["subjects"]} - failed
