@@ -162,6 +162,7 @@ def _facts(options: argparse.Namespace) -> dict[str, object]:
     asked = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
     commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     return {
+        "objectives": list(JUDGED),
         "malloc_tuner": tuner.__version__,
         "commit": commit or None,
         "machine": asdict(read_machine()),
@@ -173,7 +174,7 @@ def _facts(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _show(journal: Path, *, is_judged: bool) -> int:
-    summary = summarize_inside(InsideJournal(journal), JUDGED)
+    summary = summarize_inside(InsideJournal(journal))
     if summary is None:
         sys.exit(f"gem5_inside.py: {journal}: no results yet; run without --print")
     for line in page_lines(summary):
@@ -191,7 +192,7 @@ def _show(journal: Path, *, is_judged: bool) -> int:
 
 def _write() -> int:
     """Put the tables between their marks in the page."""
-    summary = summarize_inside(InsideJournal(RESULTS), JUDGED)
+    summary = summarize_inside(InsideJournal(RESULTS))
     if summary is None:
         sys.exit(f"gem5_inside.py: {RESULTS}: no results yet")
     judged = [f"    {judgement}" for judgement in judge(summary)]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
     from tuner.validate.subjects import Subject
 
 _POINTS = "picks,front"
+_OBJECTIVES = "l1d_mpki,l2_mpki,ipc"
 
 
 class CountedBy(StrEnum):
@@ -48,6 +49,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner validate runs/app --points knee,best,17 --rounds 10 -- ./app",
             "malloc-tuner validate runs/app --output-file out.pdf -- ./render in.ps out.pdf",
             "malloc-tuner validate runs/gem5 --gem5 build/X86/gem5.opt --simulations held-out",
+            "malloc-tuner validate runs/app --gem5 build/X86/gem5.opt --inside --simulations perl",
             errors=(
                 SpecError,
                 MissingToolError,
@@ -81,9 +83,24 @@ def validate(
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Names of simulations, or the words tune, held-out and all.",
+            help="Names of simulations, or the words tune, held-out and all; with --inside names "
+            "of programs and machines.",
         ),
     ] = "all",
+    inside: Annotated[
+        bool,
+        typer.Option(
+            "--inside",
+            help="gem5 as the instrument: programs run inside its machines, and caches are told.",
+        ),
+    ] = False,
+    objectives: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...", help="With --inside: what decides, such as l1d_mpki, cycles."
+        ),
+    ] = _OBJECTIVES,
+    workers: Annotated[int, typer.Option(min=1, help="With --inside: simulations at once.")] = 1,
     rounds: Annotated[
         int, typer.Option(min=1, help="Runs of every subject; fewer than 5 decide nothing.")
     ] = 5,
@@ -125,6 +142,7 @@ def validate(
 ) -> None:
     """Run the rounds that are missing, then print what they show."""
     from tuner.cli.validate_gem5 import validate_with_gem5
+    from tuner.cli.validate_inside import InsideOptions, validate_inside
     from tuner.cli.validation_tables import print_summary
     from tuner.measure.counting import InstructionCounter
     from tuner.measure.program import Surroundings
@@ -145,6 +163,20 @@ def validate(
     if not command and gem5 is None:
         message = "no COMMAND to measure, and no gem5"
         raise typer.BadParameter(message, ctx=context, param_hint="COMMAND")
+    if inside and (command or gem5 is None):
+        message = "--inside needs --gem5, or GEM5, and no COMMAND"
+        raise SpecError(message)
+    if inside and gem5 is not None:
+        timeout_s = parse_duration(timeout) / 1e9 if timeout else None
+        validate_inside(
+            run,
+            gem5,
+            suite,
+            _words(simulations),
+            points=(_words(points), front, dominated),
+            options=InsideOptions(_words(objectives), timeout_s, workers),
+        )
+        return
     counter = InstructionCounter() if instrument is CountedBy.CACHEGRIND else None
     surroundings = Surroundings(
         cpu=cpu,

@@ -38,6 +38,7 @@ from tuner.report.effects import Effect, effects_of
 from tuner.report.gem5 import gem5_context
 from tuner.report.heap import HeapPlot, heap_plot
 from tuner.report.history import HypervolumeHistory, hypervolume_history
+from tuner.report.inside import inside_context
 from tuner.report.parallel import ParallelPlot, parallel_plots, show_value
 from tuner.report.pareto import ParetoPlot, pareto_plots
 from tuner.report.style import look
@@ -46,6 +47,8 @@ from tuner.runs import Run
 from tuner.selection import Pick
 from tuner.stats import Concordance, Estimate
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, simulation_of, summarize_gem5
+from tuner.validate.inside_journal import InsideJournal
+from tuner.validate.inside_summary import InsideSummary, journal_path, summarize_inside
 from tuner.validate.metrics import METRICS
 from tuner.validate.summary import SubjectSummary, ValidationSummary, Verdict, summarize
 
@@ -70,13 +73,15 @@ class Report:
     """For each picked trial the measured effects of its settings, if any."""
     gem5: tuple[Gem5Summary, ...] = ()
     """The last validation on gem5, per group of simulations; empty when there is none."""
+    inside: InsideSummary | None = None
+    """The last validation inside simulated machines; None when there is none."""
 
 
 def compute_report(run: Run) -> Report:
     """Compute all parts of a report.
 
     Raises:
-        StoreError: a pick file is damaged.
+        StoreError: a pick file, or the journal of runs inside simulated machines, is damaged.
     """
     picks = tuple(named_picks.all_picks(run))
     names = run.campaign.objectives
@@ -99,6 +104,7 @@ def compute_report(run: Run) -> Report:
         summarize(run, programs[-1]) if programs else None,
         effects,
         tuple(summarize_gem5(run, gem5_records(run))),
+        summarize_inside(InsideJournal(journal_path(run)), run),
     )
 
 
@@ -130,6 +136,7 @@ def render_page(report: Report) -> str:
         claims=_claims_context(report.claims) if report.claims else None,
         effects=_effects_context(report),
         gem5=[gem5_context(summary) for summary in report.gem5],
+        inside=inside_context(report.inside) if report.inside else None,
         chart_json=_script_json({name: chart for name, (_, chart) in charts.items()}),
         plotly_js=get_plotlyjs(),
         look=look,
