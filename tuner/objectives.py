@@ -116,6 +116,52 @@ def objective_values(measurement: Measurement, names: Sequence[str]) -> tuple[fl
     return tuple(objective_value(measurement, name) for name in names)
 
 
+def trial_values(
+    measurement: Measurement, names: Sequence[str], resolution: Iterable[tuple[str, float]]
+) -> tuple[float, ...]:
+    """Return the named objectives, rounded to what the workload can tell apart.
+
+    Args:
+        measurement: of one trial.
+        names: the objectives.
+        resolution: see `Trial.resolution`.
+
+    Raises:
+        SpecError: a name is unknown.
+        MissingToolError: the measurement lacks one.
+    """
+    steps = dict(resolution)
+    values = objective_values(measurement, names)
+    return tuple(
+        at_resolution(value, steps.get(name, 0.0))
+        for name, value in zip(names, values, strict=True)
+    )
+
+
+def at_resolution(value: float, resolution: float) -> float:
+    """Round a value to the nearest power of 1 + resolution, so that what is as good is equal.
+
+    Equality stays transitive, which "less than a step apart" is not; dominance over rounded
+    values is the epsilon-dominance of archives.  Two values within a step may still lie on
+    both sides of an edge; they are then told apart by noise.
+
+    Args:
+        value: any; those not above 0 stay.
+        resolution: relative, from 0 up; 0 keeps every value.
+
+    Source: Laumanns, Thiele, Deb, Zitzler, "Combining convergence and diversity in evolutionary
+        multiobjective optimization", Evolutionary Computation 10(3), 2002.
+
+    Example:
+        >>> at_resolution(1003.0, 0.01) == at_resolution(1001.0, 0.01), at_resolution(7.0, 0.0)
+        (True, 7.0)
+    """
+    if resolution <= 0.0 or value <= 0.0:
+        return value
+    step = math.log1p(resolution)
+    return math.exp(round(math.log(value) / step) * step)
+
+
 def find_objective(name: str) -> Objective:
     """Return the objective of that name.
 

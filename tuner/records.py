@@ -158,6 +158,9 @@ class Trial:
     """Objective values, minimised, in campaign order; None unless `status` is OK."""
     violation: float
     """Sum of relative constraint violations, 0.0 when all hold; 1.0 or more if not OK."""
+    resolution: tuple[tuple[str, float], ...] = ()
+    """Metric and the relative difference below which two of its values are equal; none
+    when every difference counts.  `objectives` are rounded to it, the measurement is not."""
 
     @property
     def is_feasible(self) -> bool:

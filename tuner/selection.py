@@ -208,7 +208,7 @@ def project(trials: Iterable[Trial], names: Sequence[str]) -> list[Trial]:
         MissingToolError: an objective was not measured.
     """
     return [
-        replace(trial, objectives=objectives.objective_values(measured(trial), names))
+        replace(trial, objectives=objectives.trial_values(measured(trial), names, trial.resolution))
         for trial in trials
         if trial.is_feasible
     ]
@@ -285,7 +285,7 @@ def _no_worse(trials: Sequence[Trial], names: Sequence[str], baseline: str) -> l
     default = default_trials(trials).get(baseline)
     if default is None:
         return []
-    limits = objectives.objective_values(measured(default), names)
+    limits = objectives.trial_values(measured(default), names, default.resolution)
     return [
         trial
         for trial in project(trials, names)

@@ -7,19 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.doubles.traces import write_mixed_trace
-from tuner.campaign.setup import check_trust
+from tuner.campaign.setup import with_workload
 from tuner.cli.main import run
 from tuner.errors import SpecError
 from tuner.fidelity import Panel, judge
-from tuner.fidelity.verdict import curve_distance, size_distance
+from tuner.fidelity.verdict import curve_distance, resolution, size_distance
 from tuner.records import Configuration, CurvePoint, Measurement
 from tuner.spec import campaign_from_options
 from tuner.workload.fit import fit
 from tuner.workload.info import TraceInfo, describe
-from tuner.workload.profile import read_profile, write_profile
+from tuner.workload.profile import read_profile, workload_sha256, write_profile
 from tuner.workload.trace import Trace
 from tuner.workload.trust import summary, weak_families
 
@@ -100,7 +101,7 @@ def profile(tmp_path: Path) -> Path:
 
 
 def judged(profile: Path, tau: float | None) -> dict[str, Any]:
-    family = {"tau_differing": tau}
+    family = {"tau_differing": tau, "regret": 0.0}
     figures = {"median_error": 0.01, "p90_error": 0.05, "seed_spread": 0.0}
     metrics = {"peak_heap": {**figures, "families": {"glibc": family}}, "mean_heap": None}
     members = read_profile(profile)
@@ -109,12 +110,93 @@ def judged(profile: Path, tau: float | None) -> dict[str, Any]:
     return members
 
 
+def options(profile: Path, *objectives: str) -> dict[str, Any]:
+    return {"trace": profile, "allocators": ["glibc"], "objectives": list(objectives)}
+
+
+def moved(profile: Path) -> Path:
+    """Move a profile away from its trace."""
+    folder = profile.parent / "elsewhere"
+    folder.mkdir()
+    return profile.rename(folder / profile.name)
+
+
 def test_peak_heap_is_refused_on_a_profile_that_does_not_rank_it(profile: Path) -> None:
     judged(profile, 0.7)
-    options = {"trace": profile, "allocators": ["glibc"]}
-    with pytest.raises(SpecError, match=r"glibc 0\.70"):
-        check_trust(campaign_from_options(**options, objectives=["peak_heap", "cost"]))
-    assert check_trust(campaign_from_options(**options, objectives=["mean_heap", "cost"]))
+    profile = moved(profile)
+    spec = campaign_from_options(**options(profile, "peak_heap", "cost"))
+    with pytest.raises(SpecError, match=r"peak_heap of glibc has tau 0\.70"):
+        with_workload(spec)
+    forced, workload = with_workload(spec, is_forced=True)
+    assert forced.trace == profile
+    assert "forced although" in workload.notes[1]
+    mean, workload = with_workload(campaign_from_options(**options(profile, "mean_heap", "cost")))
+    assert mean.trace == profile
+    assert len(workload.notes) == 1, "the verdict alone: mean heap is not judged weak"
+
+
+def test_a_bad_verdict_falls_back_to_the_trace_beside_the_profile(profile: Path) -> None:
+    judged(profile, 0.7)
+    spec, workload = with_workload(campaign_from_options(**options(profile, "peak_heap")))
+    assert spec.trace == profile.parent / "mixed.trace"
+    (note,) = workload.notes
+    assert "exact replay of mixed.trace instead of the profile app.profile.json" in note
+    assert "tau 0.70 (0.8 is needed)" in note
+    assert workload.resolution is None, "a trace has no noise"
+
+
+def test_a_file_of_that_name_with_other_content_is_not_the_trace(profile: Path) -> None:
+    judged(profile, 0.7)
+    write_mixed_trace(profile.parent / "mixed.trace", 1, 600, seed=9)
+    with pytest.raises(SpecError, match="exact_trace"):
+        with_workload(campaign_from_options(**options(profile, "peak_heap")))
+
+
+def test_the_trace_can_be_named_and_must_be_one(profile: Path) -> None:
+    judged(profile, 0.7)
+    trace = profile.parent / "mixed.trace"
+    there = moved(profile)
+    spec = campaign_from_options(**options(there, "peak_heap"), exact_trace=trace)
+    assert with_workload(spec)[0].trace == trace
+    wrong = campaign_from_options(**options(there, "peak_heap"), exact_trace=there)
+    with pytest.raises(SpecError, match="a profile"):
+        with_workload(wrong)
+
+
+def test_regret_falls_back_too_and_without_a_trace_it_is_said(profile: Path) -> None:
+    members = judged(profile, 1.0)
+    members["fidelity"]["metrics"]["peak_heap"]["families"]["glibc"]["regret"] = 0.021
+    write_profile(profile, members)
+    spec = campaign_from_options(**options(profile, "peak_heap"))
+    assert with_workload(spec)[0].trace.name == "mixed.trace"
+    there = moved(profile)
+    spec, workload = with_workload(campaign_from_options(**options(there, "peak_heap")))
+    assert spec.trace == there
+    assert "regret 2.1% (2% is allowed)" in workload.notes[1]
+
+
+def test_a_verdict_does_not_change_what_the_workload_is(profile: Path) -> None:
+    before = workload_sha256(profile)
+    judged(profile, 0.7)
+    assert workload_sha256(profile) == before
+    members = read_profile(profile)
+    members["windows"][0]["lifo_permille"] += 1
+    write_profile(profile, members)
+    assert workload_sha256(profile) != before
+
+
+def test_noise_that_all_configurations_share_makes_no_difference(info: TraceInfo) -> None:
+    truth = with_peaks(1000, 2000, 4000, 5000)
+    shared = [with_peaks(1000 * k, 2000 * k, 4000 * k, 5000 * k) for k in (1, 2, 3)]
+    found = judge(panel(truth, *shared), info, info)["metrics"]["peak_heap"]
+    assert found["resolution"] == pytest.approx(0.0, abs=1e-9)
+    assert judge(panel(truth, truth), info, info)["metrics"]["peak_heap"]["resolution"] is None
+
+
+def test_the_resolution_is_the_least_difference_that_is_no_noise() -> None:
+    rng = np.random.default_rng(1)
+    values = np.exp(rng.normal(0.0, 0.01, (5, 400)) + np.linspace(5.0, 9.0, 400))
+    assert resolution(values) == pytest.approx(1.96 * 2**0.5 * 0.01, rel=0.1)
 
 
 @pytest.mark.parametrize("tau", [0.8, 1.0, None])
@@ -132,7 +214,7 @@ def test_the_verdict_in_one_line(profile: Path) -> None:
 
 def test_a_trace_needs_no_trust(tmp_path: Path, profile: Path) -> None:
     spec = campaign_from_options(trace=tmp_path / "mixed.trace", allocators=["glibc"])
-    assert check_trust(spec) is None
+    assert with_workload(spec)[1].notes == ()
 
 
 def test_fidelity_measures_and_stores_its_verdict(

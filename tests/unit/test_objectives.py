@@ -17,6 +17,7 @@ from tuner import objectives
 from tuner.errors import MissingToolError, SpecError
 from tuner.objectives import (
     OBJECTIVES,
+    at_resolution,
     best,
     front,
     hypervolume,
@@ -28,6 +29,7 @@ from tuner.objectives import (
     reference_point,
     relative_hypervolume,
     show_value,
+    trial_values,
     violation,
 )
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
@@ -391,3 +393,36 @@ def test_best_breaks_ties_by_the_other_objectives_then_by_number() -> None:
 def test_objectives_need_no_other_indicator_library() -> None:
     """Moocore is imported where it is used, so that --help does not pay for it."""
     assert "moocore" not in vars(objectives)
+
+
+# Resolution
+
+
+@given(st.floats(1.0, 1e12), st.floats(1e-4, 0.2))
+def test_rounding_moves_a_value_by_half_a_step_at_most(value: float, step: float) -> None:
+    rounded = at_resolution(value, step)
+
+    assert abs(math.log(rounded / value)) <= math.log1p(step) / 2 + 1e-9
+    assert at_resolution(rounded, step) == pytest.approx(rounded, rel=1e-9)
+
+
+def test_without_noise_every_difference_counts() -> None:
+    assert at_resolution(1234.5, 0.0) == 1234.5
+    assert at_resolution(0.0, 0.1) == 0.0
+
+
+def test_differences_below_the_resolution_neither_dominate_nor_win() -> None:
+    """A default stands for a setting that gains less than the noise."""
+    names, steps = ("mean_heap", "faults"), (("mean_heap", 0.05),)
+    values = (1000.0, 999.0, 900.0)
+    found = [
+        replace(
+            trial(number, (0.0, 0.0)),
+            objectives=trial_values(measurement(mean_heap_bytes=value, faults=7), names, steps),
+        )
+        for number, value in enumerate(values)
+    ]
+
+    assert [member.number for member in front(found[:2])] == [0]
+    assert best(found[:2], 0) == found[0]
+    assert [member.number for member in front(found)] == [2]

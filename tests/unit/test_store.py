@@ -26,6 +26,7 @@ from tuner.store import (
     STORE_NAME,
     Incident,
     Recheck,
+    Screening,
     Store,
     ValidationRecord,
     ValidationSample,
@@ -266,6 +267,39 @@ def test_another_layout_is_refused_with_both_versions(run: Path, store: Store) -
 
     with pytest.raises(StoreError, match=f"version {SCHEMA_VERSION + 1}.*knows {SCHEMA_VERSION}"):
         Store.open(run)
+
+
+def test_the_first_layout_is_read_and_continued(run: Path, store: Store) -> None:
+    store.add_trial(trial(0))
+    store.close()
+    raw = sqlite3.connect(run / STORE_NAME)
+    raw.execute("ALTER TABLE campaign DROP COLUMN workload")
+    raw.execute("DROP TABLE screening")
+    raw.execute("PRAGMA user_version = 1")
+    raw.commit()
+    raw.close()
+
+    with Store.open(run, writable=True) as old:
+        assert old.campaign().workload == {}
+        assert old.screenings() == []
+        old.add_trial(trial(1, {"a": 2}))
+        assert len(old.trials()) == 2
+
+
+def test_screenings_come_back_with_their_fidelity(store: Store) -> None:
+    found = trial(1)
+    wanted = Screening(found.configuration, 0.25, Status.OK, None, found.measurement)
+    store.add_screening(wanted)
+
+    assert store.screenings() == [wanted]
+    with pytest.raises(StoreError):
+        store.add_screening(wanted)
+
+
+def test_a_screening_is_never_of_the_whole_workload(store: Store) -> None:
+    found = trial(1)
+    with pytest.raises(StoreError):
+        store.add_screening(Screening(found.configuration, 1.0, Status.OK, None, found.measurement))
 
 
 def _fill(store: Store, first: int = 0) -> None:

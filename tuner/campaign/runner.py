@@ -36,9 +36,9 @@ from tuner.errors import (
 from tuner.measure.evaluation import Evaluation
 from tuner.measure.executor import LocalExecutor, Outcome
 from tuner.objectives import (
-    objective_values,
     parse_constraint,
     reference_point,
+    trial_values,
     violation,
 )
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
@@ -257,7 +257,8 @@ class Runner:
         values: tuple[float, ...] | None = None
         excess = FAILED_VIOLATION
         if measurement is not None:
-            values = objective_values(measurement, self._record.objectives)
+            steps = self._record.resolution
+            values = trial_values(measurement, self._record.objectives, steps)
             baseline = self._default_of(self._record.baseline, configuration, measurement)
             own = self._default_of(configuration.allocator, configuration, measurement)
             excess = violation(self._constraints, measurement, baseline, own)
@@ -270,6 +271,7 @@ class Runner:
             measurement=measurement,
             objectives=values,
             violation=excess,
+            resolution=self._record.resolution,
         )
 
     def _default_of(

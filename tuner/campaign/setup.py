@@ -18,7 +18,6 @@ import tuner
 from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts, get_allocator
 from tuner.allocators.facts import LARGE_FREED_BYTES
 from tuner.campaign.identity import check_same
-from tuner.errors import SpecError, TraceError
 from tuner.machine import read_machine
 from tuner.measure.calibration import Calibration, load_calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator, options_record
@@ -32,9 +31,9 @@ from tuner.spec import AllocatorFile, CampaignSpec, dump_campaign
 from tuner.spec.campaign import COUNTED, LATENCY, allocator_files
 from tuner.store import WORKLOAD, AllocatorRecord, CampaignRecord, Store
 from tuner.workload.info import describe
-from tuner.workload.profile import is_profile, read_profile
+from tuner.workload.profile import workload_sha256
 from tuner.workload.trace import Trace
-from tuner.workload.trust import LEAST_TAU, caveat, summary, weak_families
+from tuner.workload.trust import Workload, caveat, choose_workload
 
 CAMPAIGN_FILE = "campaign.toml"
 """The effective campaign file in a run folder, with absolute paths."""
@@ -56,12 +55,13 @@ class Campaign:
     evaluator: EmulatorEvaluator
 
 
-def open_campaign(spec: CampaignSpec, run: Path) -> Campaign:
+def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = None) -> Campaign:
     """Set a campaign up, and create its store or open the one there is.
 
     Args:
         spec: what to do; more evaluations than the store has extend the campaign.
         run: the run folder, made when missing.
+        workload: what is known of the campaign's trace; None: nothing beside it.
 
     Raises:
         MissingToolError: a library, the emulator or an instrument is not here.
@@ -76,7 +76,7 @@ def open_campaign(spec: CampaignSpec, run: Path) -> Campaign:
     parts = _parts(spec, located)
     spaces = make_spaces(parts, spec.search)
     options = emulation_options(spec)
-    wanted = make_record(spec, located, spaces, options)
+    wanted = make_record(spec, located, spaces, options, workload)
     if Store.exists(run):
         store = Store.open(run, writable=True)
         try:
@@ -93,29 +93,20 @@ def open_campaign(spec: CampaignSpec, run: Path) -> Campaign:
     return Campaign(store, spaces, EmulatorEvaluator(emulation))
 
 
-def check_trust(spec: CampaignSpec) -> str | None:
-    """Refuse to tune peak heap on a profile that does not rank it.
+def with_workload(spec: CampaignSpec, *, is_forced: bool = False) -> tuple[CampaignSpec, Workload]:
+    """Return the campaign on the workload it is to use, and what is to be said of that.
 
-    Returns:
-        A line on the profile's fidelity; None when the campaign has a trace.
-
-    Raises:
-        SpecError: `peak_heap` is an objective and the profile's own verdict says that it
-            ranks an allocator of the campaign too badly.
-        TraceError: the profile cannot be read.
+    A profile whose own verdict is bad gives way to the trace it was fitted to, if that is
+    at hand; see `tuner.workload.trust.choose_workload`, whose errors these are.
     """
-    if not is_profile(spec.trace):
-        return None
-    profile = read_profile(spec.trace)
-    weak = weak_families(profile, [choice.name for choice in spec.choices])
-    if weak and "peak_heap" in spec.objectives:
-        found = ", ".join(f"{name} {tau:.2f}" for name, tau in weak.items())
-        message = (
-            f"{spec.trace}: this profile does not rank peak_heap (tau of {found}; {LEAST_TAU:g} is "
-            "needed); tune on the trace, leave peak_heap or these allocators out, or add --force"
-        )
-        raise SpecError(message)
-    return summary(profile)
+    workload = choose_workload(
+        spec.trace,
+        [choice.name for choice in spec.choices],
+        spec.objectives,
+        exact=spec.exact_trace,
+        is_forced=is_forced,
+    )
+    return spec.model_copy(update={"trace": workload.path}), workload
 
 
 def locate(spec: CampaignSpec) -> Located:
@@ -187,13 +178,17 @@ def emulation_options(spec: CampaignSpec) -> EmulationOptions:
 
 
 def make_record(
-    spec: CampaignSpec, located: Located, spaces: Sequence[Space], options: EmulationOptions
+    spec: CampaignSpec,
+    located: Located,
+    spaces: Sequence[Space],
+    options: EmulationOptions,
+    workload: Workload | None = None,
 ) -> CampaignRecord:
     """Return the record the campaign would have if it were created now."""
     return CampaignRecord(
         name=spec.name,
         trace_path=str(spec.trace),
-        trace_sha256=_digest(spec.trace),
+        trace_sha256=workload_sha256(spec.trace),
         objectives=spec.objectives,
         constraints=spec.constraints,
         strategy=spec.strategy,
@@ -212,6 +207,7 @@ def make_record(
         versions=versions(),
         machine=_plain(asdict(read_machine())),
         calibration=load_calibration().as_record(),
+        workload=workload.as_record() if workload else {},
     )
 
 
@@ -264,9 +260,5 @@ def _plain(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror}; make one with `malloc-tuner record`"
-        raise TraceError(message) from error
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -129,11 +129,14 @@ def _as_text(run: Run, chosen: Pick, relative_to: str) -> str:
 
     row = row_of(run, chosen, relative_to)
     names = dict.fromkeys((*run.campaign.objectives, "mean_heap", "peak_heap", "cost", "faults"))
-    return f"{chosen.name}: {chosen.rule}\n{row_text(row, columns(names), relative_to)}"
+    text = row_text(row, columns(names), relative_to)
+    return "\n".join([f"{chosen.name}: {chosen.rule}", text, *run.campaign.workload_notes])
 
 
 def _as_json(run: Run, chosen: Pick, relative_to: str) -> str:
     from tuner.report.table import row_document, row_of
 
     row = row_document(row_of(run, chosen, relative_to))
-    return json.dumps({"name": chosen.name, "rule": chosen.rule, **row}, indent=2)
+    notes = list(run.campaign.workload_notes)
+    head = {"name": chosen.name, "rule": chosen.rule, "workload_notes": notes}
+    return json.dumps({**head, **row}, indent=2)

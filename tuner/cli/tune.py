@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
     from tuner.campaign.summary import Summary
     from tuner.spec import CampaignSpec
     from tuner.store import CampaignRecord
+    from tuner.workload.trust import Workload
 
 DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
 """What is searched when no campaign file says otherwise."""
@@ -116,8 +117,12 @@ def tune(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Evaluations at a time; default: one per core.")
     ] = None,
+    exact_trace: Annotated[
+        Path | None,
+        typer.Option(help="Trace to use instead of a profile whose verdict is bad."),
+    ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Tune peak heap on a profile that does not rank it.")
+        bool, typer.Option("--force", help="Tune on a profile however bad its verdict is.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -133,10 +138,15 @@ def tune(
         "seed": seed,
         "space_files": [str(file) for file in space] if space else None,
         "trace": str(trace) if trace else None,
+        "exact_trace": str(exact_trace) if exact_trace else None,
     }
+    from tuner.campaign.setup import with_workload
+
     spec, run = read_spec(campaign, output, options)
-    tell_trust(spec, is_forced=force)
-    record, summary = _run(spec, run, workers, quiet=quiet)
+    spec, workload = with_workload(spec, is_forced=force)
+    for note in workload.notes:
+        print(f"malloc-tuner: {note}", file=sys.stderr)
+    record, summary = _run(spec, run, workers, workload, quiet=quiet)
     print_outcome(record, summary, run)
 
 
@@ -170,24 +180,6 @@ def read_spec(
     return spec, run or RUNS / spec.name
 
 
-def tell_trust(spec: CampaignSpec, *, is_forced: bool) -> None:
-    """Say on standard error how far a campaign's profile can be trusted, if it has one.
-
-    Raises:
-        SpecError: not far enough, and it is not forced.
-    """
-    from tuner.campaign.setup import check_trust
-
-    try:
-        line = check_trust(spec)
-    except SpecError as error:
-        if not is_forced:
-            raise
-        line = f"forced: {error}"
-    if line is not None:
-        print(f"malloc-tuner: workload profile: {line}", file=sys.stderr)
-
-
 def _strategies() -> list[str]:
     from tuner.spec import STRATEGIES
 
@@ -199,7 +191,7 @@ def _searches() -> list[str]:
 
 
 def _run(
-    spec: CampaignSpec, run: Path, workers: int | None, *, quiet: bool
+    spec: CampaignSpec, run: Path, workers: int | None, workload: Workload, *, quiet: bool
 ) -> tuple[CampaignRecord, Summary]:
     from tuner.campaign.runner import Runner
     from tuner.campaign.setup import open_campaign
@@ -210,7 +202,7 @@ def _run(
     # Latency is that of a machine with nothing else to do: one evaluation at a time.
     n_workers = workers or (1 if spec.measures_time else None)
     cpus = measuring_cpus(n_workers)
-    ready = open_campaign(spec, run)
+    ready = open_campaign(spec, run, workload)
     tell_limits(spec.trace)
     with ready.store, LocalExecutor(ready.evaluator, cpus) as executor:
         with _listener(quiet=quiet) as listener:

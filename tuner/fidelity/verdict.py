@@ -32,11 +32,16 @@ METRICS: Final = {
     "peak_heap": "peak_heap_bytes",
     "mean_heap": "mean_heap_bytes",
     "faults": "faults",
+    "syscalls": "syscalls",
     "instructions": "instructions",
+    "cost": "cost",
 }
 """Objective -> field of `Measurement`."""
 
 _CURVE_POINTS = 400
+
+_CONFIDENT = 1.96
+"""Standard deviations that 95 % of a normal distribution lie within."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -157,6 +162,7 @@ def judge_values(
         "p90_error": float(np.percentile(np.abs(errors), 90)),
         "worst_error": float(np.abs(errors).max()),
         "bias": float(errors.mean()),
+        "resolution": resolution(seeds),
         "seed_spread": float(np.median(spread)),
         "worst_seed_spread": float(spread.max()),
         "tau": kendall_tau(model.tolist(), truth.tolist()),
@@ -166,6 +172,32 @@ def judge_values(
             for name, places in families.items()
         },
     }
+
+
+def resolution(seeds: Floats) -> float | None:
+    """Return the least relative difference of two configurations that is not the model's noise.
+
+    What a seed does to all configurations alike makes no difference between them, so the
+    noise is what is left of the logarithms behind the means of seeds and configurations; two
+    values differ with 95 % confidence when they are 1.96 sqrt(2) of its deviations apart.
+
+    Args:
+        seeds: values of the model, shape (n_seeds, n_configurations).
+
+    Returns:
+        0.0 when every seed orders and spaces the configurations alike; None with one seed or
+        one configuration, which show no noise, and where a value is 0.
+
+    Source: the repeatability limit of ISO 5725-6, with the residual of a two-way table
+        without replication (Tukey, Biometrics 5(3), 1949).
+    """
+    n_seeds, n_configurations = seeds.shape
+    if min(n_seeds, n_configurations) < 2 or (seeds <= 0).any():  # noqa: PLR2004 - it takes two
+        return None
+    logs = np.log(seeds)
+    left = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
+    deviation = np.sqrt((left**2).sum() / ((n_seeds - 1) * (n_configurations - 1)))
+    return float(np.expm1(_CONFIDENT * np.sqrt(2.0) * deviation))
 
 
 def _judge_family(truth: Floats, model: Floats) -> dict[str, Any]:

@@ -59,6 +59,8 @@ class FrontTable:
     compared: Baselines
     rows: tuple[Row, ...]
     """The front by its objectives, then the rest by number, which puts the defaults first."""
+    notes: tuple[str, ...] = ()
+    """What is to be known of the workload; none for a trace."""
 
 
 def front_table(
@@ -106,7 +108,8 @@ def front_table(
         if everything or trial.number in order or trial.configuration.is_default
     ]
     rows.sort(key=lambda row: _place(row.trial, order))
-    return FrontTable(run.campaign.name, tuple(names), compared, tuple(rows))
+    notes = run.campaign.workload_notes
+    return FrontTable(run.campaign.name, tuple(names), compared, tuple(rows), notes)
 
 
 def row_of(run: Run, pick: Pick, relative_to: str) -> Row:
@@ -159,6 +162,7 @@ def table_json(table: FrontTable) -> str:
         "version": VERSION,
         "campaign": table.campaign,
         "objectives": list(table.objectives),
+        "workload_notes": list(table.notes),
         "baseline": {
             "relative_to": table.compared.relative_to,
             "defaults": {name: trial.number for name, trial in table.compared.defaults.items()},

@@ -216,6 +216,10 @@ def _program_facts(run: Run) -> Facts:
         ("trace", PurePath(campaign.trace_path).name),
         ("sha256 of the trace", campaign.trace_sha256[:16] + "\N{HORIZONTAL ELLIPSIS}"),
     ]
+    facts += [
+        ("careful" if number else "workload", note)
+        for number, note in enumerate(campaign.workload_notes)
+    ]
     measured = next((t.measurement for t in run.trials if t.measurement), None)
     if measured:
         facts.append(("peak live bytes", show_size(measured.peak_live_bytes)))

@@ -180,6 +180,9 @@ class CampaignSpec(Model):
 
     name: Name
     trace: Path
+    """A trace, or a profile."""
+    exact_trace: Path | None = None
+    """The trace that takes the place of a profile whose verdict is bad; None: one beside it."""
     allocators: Allocators
     objectives: Objectives = ("mean_heap", "cost")
     constraints: tuple[Annotated[str, AfterValidator(_constraint)], ...] = ()
@@ -294,8 +297,9 @@ def allocator_files(spec: CampaignSpec) -> dict[str, AllocatorFile]:
 
 def _anchor(data: dict[str, Any], folder: Path) -> None:
     """Make the paths of a campaign absolute; values of a wrong type are left to the model."""
-    if isinstance(data.get("trace"), str | Path):
-        data["trace"] = str(folder.absolute() / data["trace"])
+    for key in ("trace", "exact_trace"):
+        if isinstance(data.get(key), str | Path):
+            data[key] = str(folder.absolute() / data[key])
     if isinstance(data.get("space_files"), list | tuple):
         data["space_files"] = [str(folder.absolute() / str(file)) for file in data["space_files"]]
 

@@ -27,7 +27,7 @@ from tuner.errors import OutputError, StoreError
 from tuner.records import Trial
 from tuner.store import rows
 from tuner.store.locking import WriterLock
-from tuner.store.schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
+from tuner.store.schema import APPLICATION_ID, READABLE_VERSIONS, SCHEMA, SCHEMA_VERSION
 from tuner.store.values import (
     FINISHED,
     INTERRUPTED,
@@ -37,6 +37,7 @@ from tuner.store.values import (
     CampaignRecord,
     Incident,
     Recheck,
+    Screening,
     ValidationRecord,
     ValidationSample,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "CampaignRecord",
     "Incident",
     "Recheck",
+    "Screening",
     "Store",
     "ValidationRecord",
     "ValidationSample",
@@ -172,7 +174,15 @@ class Store:
         for row in self._select("SELECT * FROM trial_objective ORDER BY trial, position"):
             objectives[row["trial"]].append(row["value"])
         found = self._select("SELECT * FROM trial ORDER BY number")
-        return [rows.row_trial(row, objectives.get(row["number"])) for row in found]
+        steps = self.campaign().resolution
+        return [rows.row_trial(row, objectives.get(row["number"]), steps) for row in found]
+
+    def screenings(self) -> list[Screening]:
+        """Return what was measured on a shrunk workload, in the order it ended."""
+        if not self._select("SELECT 1 FROM sqlite_schema WHERE name = 'screening'"):
+            return []
+        found = self._select("SELECT * FROM screening ORDER BY ended_at, configuration")
+        return [rows.row_screening(row) for row in found]
 
     def rechecks(self) -> list[Recheck]:
         """Return every re-measurement, by trial and repeat."""
@@ -207,6 +217,11 @@ class Store:
             for position, value in enumerate(objectives):
                 row = {"trial": int(trial.number), "position": position, "value": float(value)}
                 self._insert("trial_objective", row)
+
+    def add_screening(self, screening: Screening) -> None:
+        """Commit a measurement on a shrunk workload."""
+        with self._transaction():
+            self._insert("screening", {**rows.screening_row(screening), "ended_at": _now()})
 
     def add_recheck(self, recheck: Recheck) -> None:
         """Commit a re-measurement."""
@@ -361,7 +376,7 @@ def _check_layout(path: Path, connection: sqlite3.Connection, *, thorough: bool)
         if identifier != APPLICATION_ID:
             message = f"{path}: not a store of malloc-tuner; give the run folder of a campaign"
             raise StoreError(message)
-        if version != SCHEMA_VERSION:
+        if version not in READABLE_VERSIONS:
             message = (
                 f"{path}: has store version {version}, this malloc-tuner knows {SCHEMA_VERSION}; "
                 "use the malloc-tuner that wrote it, or start a new run folder"

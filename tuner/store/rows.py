@@ -21,6 +21,7 @@ from tuner.store.values import (
     CampaignRecord,
     Incident,
     Recheck,
+    Screening,
     ValidationRecord,
     ValidationSample,
 )
@@ -115,7 +116,11 @@ def trial_row(trial: Trial) -> Row:
     }
 
 
-def row_trial(row: sqlite3.Row, objectives: Sequence[float] | None) -> Trial:
+def row_trial(
+    row: sqlite3.Row,
+    objectives: Sequence[float] | None,
+    resolution: tuple[tuple[str, float], ...] = (),
+) -> Trial:
     """Return the trial of a row of table trial."""
     return Trial(
         number=row["number"],
@@ -126,6 +131,29 @@ def row_trial(row: sqlite3.Row, objectives: Sequence[float] | None) -> Trial:
         measurement=row_measurement(row),
         objectives=tuple(objectives) if objectives is not None else None,
         violation=row["violation"],
+        resolution=resolution,
+    )
+
+
+def screening_row(screening: Screening) -> Row:
+    """Return the row of table screening, without ended_at."""
+    return {
+        "configuration": screening.configuration.key,
+        "fidelity": float(screening.fidelity),
+        "status": screening.status.value,
+        "reason": screening.reason,
+        **measurement_row(screening.measurement),
+    }
+
+
+def row_screening(row: sqlite3.Row) -> Screening:
+    """Return the screening of a row."""
+    return Screening(
+        configuration=Configuration.from_key(row["configuration"]),
+        fidelity=row["fidelity"],
+        status=Status(row["status"]),
+        reason=row["reason"],
+        measurement=row_measurement(row),
     )
 
 
@@ -180,6 +208,7 @@ def campaign_row(record: CampaignRecord) -> Row:
         "machine": to_json(dict(record.machine)),
         "calibration": to_json(dict(record.calibration)),
         "reference": to_json(record.reference) if record.reference is not None else None,
+        "workload": to_json(dict(record.workload)),
     }
 
 
@@ -201,6 +230,7 @@ def row_campaign(row: sqlite3.Row) -> CampaignRecord:
         machine=json.loads(row["machine"]),
         calibration=json.loads(row["calibration"]),
         reference=tuple(reference) if reference is not None else None,
+        workload=json.loads(row["workload"]) if "workload" in row.keys() else {},  # noqa: SIM118
     )
 
 

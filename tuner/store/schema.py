@@ -15,8 +15,11 @@ from __future__ import annotations
 APPLICATION_ID = 0x6D547E01
 """Marks an SQLite file as a malloc-tuner store."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Layout of the tables below."""
+
+READABLE_VERSIONS = (1, SCHEMA_VERSION)
+"""Layouts that can be read and continued; 1 has neither `campaign.workload` nor `screening`."""
 
 _MEASUREMENT = """
     peak_heap_bytes INTEGER,
@@ -55,7 +58,8 @@ CREATE TABLE campaign (
     versions TEXT NOT NULL CHECK (json_valid(versions)),
     machine TEXT NOT NULL CHECK (json_valid(machine)),
     calibration TEXT NOT NULL CHECK (json_valid(calibration)),
-    reference TEXT CHECK (reference IS NULL OR json_valid(reference))
+    reference TEXT CHECK (reference IS NULL OR json_valid(reference)),
+    workload TEXT NOT NULL CHECK (json_valid(workload))
 ) STRICT;
 
 CREATE TABLE trial (
@@ -84,6 +88,15 @@ CREATE TABLE recheck (
     reason TEXT,
     ended_at TEXT NOT NULL,{_MEASUREMENT},
     PRIMARY KEY (trial, repeat),
+    CHECK ((status = 'ok') = (peak_heap_bytes IS NOT NULL))
+) STRICT;
+
+CREATE TABLE screening (
+    configuration TEXT PRIMARY KEY CHECK (json_valid(configuration)),
+    fidelity REAL NOT NULL CHECK (fidelity > 0.0 AND fidelity < 1.0),
+    status TEXT NOT NULL CHECK (status IN ('ok', 'refused', 'failed', 'timed_out')),
+    reason TEXT,
+    ended_at TEXT NOT NULL,{_MEASUREMENT},
     CHECK ((status = 'ok') = (peak_heap_bytes IS NOT NULL))
 ) STRICT;
 

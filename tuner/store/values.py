@@ -77,6 +77,9 @@ class CampaignRecord:
     """Processor, cores, kernel, transparent huge pages, page size, ASLR."""
     calibration: Mapping[str, Any] = field(default_factory=dict)
     """Cost constants of this host: c_fault, c_syscall, ..."""
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    """How far the workload can be trusted: `notes` for people, and `resolution`, by metric, the
+    relative difference below which two values are equal; empty for a trace."""
     created_at: str = ""
     """UTC, ISO 8601; set by the store."""
     status: str = RUNNING
@@ -89,6 +92,31 @@ class CampaignRecord:
     def baseline(self) -> str:
         """The allocator whose default everything is compared with: glibc if present."""
         return "glibc" if "glibc" in self.allocators else next(iter(self.allocators))
+
+    @property
+    def resolution(self) -> tuple[tuple[str, float], ...]:
+        """What `Trial.resolution` is in this campaign."""
+        return tuple(self.workload.get("resolution", {}).items())
+
+    @property
+    def workload_notes(self) -> tuple[str, ...]:
+        """What users have to know of the workload, a sentence each."""
+        return tuple(self.workload.get("notes", ()))
+
+
+@dataclass(frozen=True)
+class Screening:
+    """A configuration measured on a shrunk workload, to decide whether it is worth a trial."""
+
+    configuration: Configuration
+    fidelity: float
+    """Allocations of the shrunk workload over those of the whole, above 0 and below 1."""
+    status: Status
+    """How the measurement ended."""
+    reason: str | None
+    """Why it did not succeed; None when it did."""
+    measurement: Measurement | None
+    """None unless `status` is OK; never comparable with that of a trial."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tuner.errors import TraceError
 from tuner.workload.lives import Ints, Lives, find_lives
 from tuner.workload.model import FREED
-from tuner.workload.profile import SCHEMA, VERSION
+from tuner.workload.profile import SCHEMA, VERSION, workload_sha256
 from tuner.workload.trace import Events, Op, Trace
 from tuner.workload.windows import cut_windows
 
@@ -69,6 +69,7 @@ def fit(trace: Trace, options: FitOptions | None = None) -> dict[str, Any]:
             "events": len(events),
             "peak_live_bytes": trace.totals.peak_live_bytes,
             "fit": asdict(options),
+            "trace": {"name": trace.path.name, "sha256": workload_sha256(trace.path)},
         },
         "page_bytes": trace.totals.page_bytes,
         "threads": trace.totals.n_threads,

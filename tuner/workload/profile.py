@@ -6,6 +6,7 @@ reads traces (`tuner.workload.trace.Trace`); this module only handles the text.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -30,6 +31,26 @@ def is_profile(path: str | os.PathLike[str]) -> bool:
             return file.read(256).lstrip().startswith(b"{")
     except OSError:
         return False
+
+
+def workload_sha256(path: Path) -> str:
+    """Return the digest of what a trace or a profile makes a program do.
+
+    That of a trace is of the file.  A profile's leaves out its verdict and how its text is
+    laid out, since neither changes an event.
+
+    Raises:
+        TraceError: the file cannot be read.
+    """
+    try:
+        if not is_profile(path):
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror}; make one with `malloc-tuner record`"
+        raise TraceError(message) from error
+    model = {key: value for key, value in read_profile(path).items() if key != "fidelity"}
+    return hashlib.sha256(json.dumps(model, sort_keys=True).encode()).hexdigest()
 
 
 def profile_text(profile: Mapping[str, Any]) -> str:
