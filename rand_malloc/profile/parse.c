@@ -190,7 +190,8 @@ static void check_window(struct parser *parser, const struct profile_window *win
     if (window->n_fixed > 0 && profile->fixed[profile->n_fixed - 1].offset >= window->n_allocations)
         complain(parser, "a fixed life lies beyond its window");
     if (parser->n_events > PROFILE_MAX_EVENTS)
-        complain(parser, "more than 2^32 - 2 events");
+        walk_fail(&parser->walk, "the lives make more than %u events; fit a part of the trace",
+                  PROFILE_MAX_EVENTS);
     if (profile->n_windows >= PROFILE_MAX_WINDOWS)
         complain(parser, "more than 65535 windows");
 }

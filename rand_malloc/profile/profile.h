@@ -23,8 +23,8 @@
 
 /* Limits that keep every table small and every product inside 64 bits. */
 #define PROFILE_MAX_BYTES   (256u << 20)
-#define PROFILE_MAX_WINDOWS 65535u /* fits the 16 bits of a due moment */
-#define PROFILE_MAX_EVENTS  (UINT32_MAX - 1)
+#define PROFILE_MAX_WINDOWS 65535u              /* fits the 16 bits of a due moment */
+#define PROFILE_MAX_EVENTS  (UINT32_C(1) << 28) /* some seconds of generating */
 
 /* One step of a life after its allocation. */
 struct profile_step {

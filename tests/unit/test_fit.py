@@ -221,6 +221,16 @@ def test_a_wrong_window_is_named(
     assert message in refusal(tmp_path / "bad.json", profile)
 
 
+def test_a_profile_that_claims_too_many_events_is_refused_before_it_generates(
+    tmp_path: Path, profile: dict[str, Any]
+) -> None:
+    window = profile["windows"][0]
+    kind = next(number for number, kind in enumerate(profile["kinds"]) if len(kind) == 4)
+    window["lives"].append([kind, (1 << 28) - window["allocations"]])
+    window["allocations"] = 1 << 28
+    assert "more than 268435456 events" in refusal(tmp_path / "huge.json", profile)
+
+
 @ON_FILES
 @given(data=st.data())
 def test_a_cut_off_profile_is_refused(
