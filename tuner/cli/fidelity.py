@@ -27,6 +27,7 @@ def register(app: typer.Typer) -> None:
         epilog=epilog(
             "malloc-tuner fidelity app.profile.json --trace app.trace",
             "malloc-tuner fidelity app.profile.json --trace app.trace --seeds 5 --json",
+            "malloc-tuner fidelity app.profile.json --trace app.trace -- ./app --its arguments",
             errors=(SpecError, MissingToolError, TraceError, ProgramError, OutputError),
         ),
     )(fidelity)
@@ -36,6 +37,10 @@ def fidelity(
     *,
     profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="The verdict goes into it.")],
     trace: Annotated[Path, typer.Option(help="The trace it was fitted to.")],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMMAND", help="The program itself, to run under the panel too."),
+    ] = None,
     allocators: Annotated[
         str, typer.Option(metavar="NAME[:PATH],...", help="Allocators of the panel.")
     ] = _DEFAULT_ALLOCATORS,
@@ -46,17 +51,33 @@ def fidelity(
     instrument: Annotated[
         InstrumentName, typer.Option(help="What counts instructions; none: memory and faults only.")
     ] = InstrumentName.AUTO,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="With COMMAND: runs of the program per configuration.")
+    ] = 3,
+    timeout: Annotated[
+        str, typer.Option(metavar="DURATION", help="With COMMAND: limit of one run.")
+    ] = "10 min",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure the panel on both, judge, store the verdict in the profile."""
     from tuner.allocators import get_allocator
-    from tuner.fidelity import Panel, draw_panel, judge, measure_panel
+    from tuner.fidelity import (
+        Panel,
+        draw_panel,
+        judge,
+        judge_program,
+        measure_panel,
+        measure_program,
+    )
     from tuner.measure.calibration import load_calibration
     from tuner.measure.emulator import EmulationOptions
+    from tuner.measure.program import ProgramRunner, Surroundings
+    from tuner.units import parse_duration
     from tuner.workload.info import describe
     from tuner.workload.profile import is_profile, read_profile, write_profile
     from tuner.workload.trace import Trace
 
+    limit_s = parse_duration(timeout) / 1e9
     members = read_profile(profile)
     if is_profile(trace):
         message = f"--trace {trace}: a profile; its fidelity is judged against the trace itself"
@@ -68,7 +89,7 @@ def fidelity(
     runs = []
     for number in range(seeds + 1):
         which = f"seed {number}" if number else "the trace"
-        print(f"{len(panel)} configurations on {which}", file=sys.stderr)
+        _tell(f"{len(panel)} configurations on {which}")
         options = EmulationOptions(instrument=instrument.value, seed=max(1, number))
         path = profile if number else trace
         reads_back = number == 0
@@ -76,6 +97,17 @@ def fidelity(
     with Trace(trace) as opened, Trace(profile) as generated:
         measured = Panel(panel, runs[0], dict(enumerate(runs[1:], start=1)))
         verdict = judge(measured, describe(opened), describe(generated))
+    if command:
+        program = measure_program(
+            command,
+            panel,
+            located,
+            rounds=rounds,
+            runner=ProgramRunner(),
+            surroundings=Surroundings(timeout_s=limit_s, sample_ms=1),
+            tell=_tell,
+        )
+        verdict["program"] = judge_program(measured, program)
     verdict["allocators"] = {name: found.version for name, (_, found) in located.items()}
     verdict["trace_events"] = members["source"]["events"]
     write_profile(profile, {**members, "fidelity": verdict})
@@ -83,6 +115,10 @@ def fidelity(
         print(json.dumps(verdict, indent=2))
     else:
         _print(verdict)
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _percent(value: float | None) -> str:
@@ -96,8 +132,16 @@ def _rank(value: float | None) -> str:
 def _print(verdict: dict[str, Any]) -> None:
     from tuner.cli.console import stdout_console
 
-    for table in (_error_table(verdict), _rank_table(verdict)):
+    tables = [_error_table(verdict), _rank_table(verdict)]
+    program = verdict.get("program")
+    if program:
+        tables += [_error_table(program, "against the program: errors")]
+        tables += [_rank_table(program, "against the program: ranks within an allocator")]
+    for table in tables:
         stdout_console(table).print(table, "")
+    if program:
+        shown = ", ".join(f"{name} {_percent(s)}" for name, s in program["spread"].items())
+        print(f"the program's own runs differ, in the median, by: {shown}")
     print(
         f"{verdict['configurations']} configurations, {len(verdict['seeds'])} seeds; distance of "
         f"live curves {_percent(verdict['live_curve_distance'])}, of heap curves "
@@ -107,10 +151,10 @@ def _print(verdict: dict[str, Any]) -> None:
         print(f"left out, it did not run: {name}")
 
 
-def _error_table(verdict: dict[str, Any]) -> Table:
+def _error_table(verdict: dict[str, Any], title: str = "errors") -> Table:
     from rich.table import Table
 
-    table = Table(title="errors", title_justify="left", box=None, pad_edge=False)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     columns = ("median_error", "p90_error", "worst_error", "bias", "seed_spread", "regret")
     for name in ("metric", "median", "p90", "worst", "bias", "seeds", "regret", "tau"):
         table.add_column(name, justify="left" if name == "metric" else "right")
@@ -121,10 +165,10 @@ def _error_table(verdict: dict[str, Any]) -> Table:
     return table
 
 
-def _rank_table(verdict: dict[str, Any]) -> Table:
+def _rank_table(verdict: dict[str, Any], title: str = "ranks within an allocator") -> Table:
     from rich.table import Table
 
-    table = Table(title="ranks within an allocator", title_justify="left", box=None, pad_edge=False)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("metric", "allocator", "true spread", "tau", "tau > 1 %", "pairs", "regret"):
         table.add_column(name, justify="left" if name in ("metric", "allocator") else "right")
     for metric, found in verdict["metrics"].items():

@@ -1,6 +1,16 @@
 """How well a workload profile stands for its trace: a panel of configurations on both."""
 
 from tuner.fidelity.panel import draw_panel, measure_panel
+from tuner.fidelity.program import ProgramPanel, judge_program, measure_program
 from tuner.fidelity.verdict import SCHEMA, Panel, judge
 
-__all__ = ["SCHEMA", "Panel", "draw_panel", "judge", "measure_panel"]
+__all__ = [
+    "SCHEMA",
+    "Panel",
+    "ProgramPanel",
+    "draw_panel",
+    "judge",
+    "judge_program",
+    "measure_panel",
+    "measure_program",
+]

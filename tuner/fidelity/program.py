@@ -1,0 +1,190 @@
+"""The same panel on the program itself: does what emulation says hold where it counts?
+
+Every configuration runs once in every round, good ones and bad, in an order shuffled anew
+for each round, so that a drift of the machine hits all alike.  Emulated and real memory differ
+by what is no heap, and emulated cost and processor time by their units; ranks, and what
+the model's pick loses on the program, are what is judged of those.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from tuner.errors import ProgramError
+from tuner.fidelity.panel import Located
+from tuner.fidelity.verdict import METRICS, Panel, judge_values
+from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, clean_environment, padded
+from tuner.records import Configuration, Measurement
+
+FIGURES: Final = {
+    "peak_heap": "peak_anon_bytes",
+    "mean_heap": "mean_anon_bytes",
+    "faults": "faults",
+    "cost": "cpu_ns",
+}
+"""Metric -> what stands for it in a run of the program."""
+
+_ERRORS = ("median_error", "p90_error", "worst_error", "bias")
+"""Figures of a verdict that need both sides in one unit."""
+
+_OTHER_UNIT = "cost"
+
+
+class RunsPrograms(Protocol):
+    """Runs a program; `tuner.measure.program.ProgramRunner`, or a double."""
+
+    def run(
+        self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
+    ) -> ProgramRun:
+        """Run a program to its end."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProgramPanel:
+    """The panel as the program had it."""
+
+    command: Sequence[str]
+    runs: Sequence[Sequence[ProgramRun] | None]
+    """For each configuration one run for each round; None where any of them failed."""
+
+
+def measure_program(
+    command: Sequence[str],
+    panel: Sequence[Configuration],
+    located: Located,
+    *,
+    rounds: int,
+    runner: RunsPrograms,
+    surroundings: Surroundings,
+    tell: Callable[[str], None],
+) -> ProgramPanel:
+    """Run the program under every configuration, `rounds` times.
+
+    Args:
+        command: program and arguments.
+        panel: what to run; its first configuration decides what a good ending is.
+        located: the allocators of the panel.
+        rounds: runs of each configuration, at least 1.
+        runner: runs the program.
+        surroundings: how every run is made.
+        tell: is told of every round.
+
+    Raises:
+        ProgramError: the program ends with a signal, or not in time, with the first one.
+        MissingToolError: the program cannot be started.
+    """
+    environments = _environments(panel, located)
+    runs: list[list[ProgramRun] | None] = [[] for _ in panel]
+    expected: int | None = None
+    for number in range(rounds):
+        tell(f"{len(panel)} configurations on the program, round {number + 1} of {rounds}")
+        for index in _order(len(panel), number):
+            done = runs[index]
+            if done is None:
+                continue
+            run = runner.run(command, environments[index], surroundings)
+            if number == 0 and index == 0:
+                expected = _good_ending(command, run)
+            is_good = run.exit_status == expected and run.preload_mapped is not False
+            runs[index] = [*done, run] if is_good else None
+    return ProgramPanel(command, runs)
+
+
+def judge_program(panel: Panel, program: ProgramPanel) -> dict[str, Any]:
+    """Return how trace and profile rank the panel beside the program, as docs/formats.md says.
+
+    Args:
+        panel: what was emulated.
+        program: what the program did.
+    """
+    good = [
+        index
+        for index, runs in enumerate(program.runs)
+        if runs and all(row[index] is not None for row in (panel.trace, *panel.profile.values()))
+    ]
+    families: dict[str, list[int]] = {}
+    for place, index in enumerate(good):
+        families.setdefault(panel.configurations[index].allocator, []).append(place)
+    left_out = [str(c) for i, c in enumerate(panel.configurations) if i not in set(good)]
+    return {
+        "command": list(program.command),
+        "rounds": max((len(runs) for runs in program.runs if runs), default=0),
+        "configurations": len(good),
+        "left_out": left_out,
+        "spread": {name: _spread(program, good, field) for name, field in FIGURES.items()},
+        "metrics": {
+            name: _judge(list(panel.profile.values()), program, good, families, name)
+            for name in FIGURES
+        },
+        "trace_metrics": {
+            name: _judge([panel.trace], program, good, families, name) for name in FIGURES
+        },
+    }
+
+
+def _environments(panel: Sequence[Configuration], located: Located) -> list[dict[str, str]]:
+    """Return the program's environment under each configuration, all of one length."""
+    plain = clean_environment(os.environ)
+    libc = str(located["glibc"][0].observe({}).malloc_from) if "glibc" in located else None
+    environments = []
+    for configuration in panel:
+        adapter, installation = located[configuration.allocator]
+        variables = adapter.environment(installation, configuration)
+        # A program may bring a malloc of its own; ld.so(8) takes the preloaded one first.
+        brought = {PRELOAD: libc} if libc and PRELOAD not in variables else {}
+        environments.append({**plain, **brought, **variables})
+    return [dict(environment) for environment in padded(environments)]
+
+
+def _order(n: int, number: int) -> list[int]:
+    places = list(range(n))
+    if number > 0:
+        random.Random(number).shuffle(places)  # noqa: S311 - not cryptography
+    return places
+
+
+def _good_ending(command: Sequence[str], run: ProgramRun) -> int:
+    if run.exit_status is None or run.timed_out:
+        message = (
+            f"{command[0]}: {run.ending} under the first configuration, a default; nothing can be "
+            f"compared: {run.stderr_tail.strip()[-200:]}"
+        )
+        raise ProgramError(message)
+    return run.exit_status
+
+
+def _values(program: ProgramPanel, index: int, field: str) -> list[float]:
+    return [float(getattr(run, field)) for run in program.runs[index] or ()]
+
+
+def _spread(program: ProgramPanel, good: Sequence[int], field: str) -> float | None:
+    """Return the median over configurations of the spread between the program's own runs."""
+    rows = [_values(program, index, field) for index in good]
+    spreads = [(max(row) - min(row)) / np.median(row) for row in rows if np.median(row) > 0]
+    return float(np.median(spreads)) if spreads else None
+
+
+def _judge(
+    emulated: Sequence[Sequence[Measurement | None]],
+    program: ProgramPanel,
+    good: Sequence[int],
+    families: Mapping[str, Sequence[int]],
+    name: str,
+) -> dict[str, Any] | None:
+    values = [[getattr(row[i], METRICS[name]) for i in good] for row in emulated]
+    if not good or any(value is None for row in values for value in row):
+        return None
+    truth = np.array([np.median(_values(program, index, FIGURES[name])) for index in good])
+    if (truth <= 0).any():
+        return None
+    found = judge_values(truth, np.array(values, np.float64), families)
+    if name == _OTHER_UNIT:
+        found |= dict.fromkeys(_ERRORS)
+    return found
