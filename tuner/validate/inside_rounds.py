@@ -129,7 +129,8 @@ def judge_inside(found: InsideRun, guest: Guest) -> tuple[Status, str | None, Co
         reason = f"{preload} was not loaded: is the program statically linked?"
         return Status.REFUSED, reason, None
     wanted = Path(preload).resolve() if preload else None
-    brought = [p for p in found.guest_files if "malloc" in Path(p).name and Path(p) != wanted]
+    files = [Path(path).resolve() for path in found.guest_files]
+    brought = [str(path) for path in files if "malloc" in path.name and path != wanted]
     if brought:
         reason = f"the program brings {', '.join(brought)}; its malloc is not the one to measure"
         return Status.REFUSED, reason, None
@@ -177,7 +178,8 @@ def _run_all(
         try:
             while pending:
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                for future in done:
+                # Whatever ended well is kept before a failure of another is raised.
+                for future in sorted(done, key=lambda one: one.exception() is not None):
                     keep(future.result())
         except BaseException:
             for future in pending:

@@ -1,0 +1,303 @@
+"""Runs inside simulated machines: each once, kept as it ends, judged, summarised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gem5_inside import judge, page_lines
+from tests.doubles.runs import MIB, campaign_record, trial
+from tuner.errors import InterruptedCampaign, OutputError, StoreError
+from tuner.measure.gem5 import Gem5Result
+from tuner.measure.gem5_inside import InsideRun, Task, guest_environments
+from tuner.records import Configuration, Status
+from tuner.report.inside import inside_context
+from tuner.runs import Run
+from tuner.validate.inside_journal import InsideJournal, InsideRecord
+from tuner.validate.inside_rounds import Guest, InsideObserver, judge_inside, run_inside
+from tuner.validate.inside_summary import InsideSummary, failures, summarize_inside
+
+SERVER = Path("/machines/server.json")
+START = Task("start", SERVER, 1, ("/guests/empty",), None)
+LISTS = Task("lists", SERVER, 1, ("/guests/lists", "100"), START)
+LIBRARY = "/lib/libjemalloc.so.2"
+STATISTICS = """
+---------- Begin Simulation Statistics ----------
+simInsts {instructions} # x
+simTicks {ticks} # x
+board.clk_domain.clock 100 # x
+board.cache_hierarchy.l1dcaches.demandMshrMisses::processor.cores.core.data {l1d} # x
+board.cache_hierarchy.l2caches.demandMshrMisses::processor.cores.core.data {l2} # x
+
+---------- End Simulation Statistics   ----------
+"""
+KINDS = ("heap", "python", "program", "preloaded", "simulated", "files")
+Numbers = tuple[int, int, int, int]
+"""Instructions, cycles, L1D misses, L2 misses."""
+COUNTED: Mapping[tuple[str, str], Numbers] = {
+    ("start", "glibc-default"): (1000, 2000, 10, 5),
+    ("lists", "glibc-default"): (11_000, 12_000, 110, 55),
+    ("start", "jemalloc-default"): (50_000, 60_000, 500, 300),
+    ("lists", "jemalloc-default"): (58_000, 68_000, 580, 340),
+    ("start", "knee"): (50_000, 60_000, 500, 300),
+    ("lists", "knee"): (55_000, 64_000, 530, 320),
+}
+
+
+@dataclass
+class FakeInside:
+    """Counts what it is told to, for every task and label."""
+
+    bad: dict[tuple[str, str], InsideRun] = field(default_factory=dict)
+    interrupt_at: int | None = None
+    ran: list[tuple[str, str]] = field(default_factory=list)
+    version: str = "1"
+
+    def identity(self, task: Task, environment: Mapping[str, str]) -> str:
+        return f"{task.name} {sorted(environment.items())} {self.version}"
+
+    def run(
+        self, task: Task, label: str, environment: Mapping[str, str], timeout_s: float | None
+    ) -> InsideRun:
+        del timeout_s
+        if self.interrupt_at == len(self.ran):
+            raise KeyboardInterrupt
+        self.ran.append((task.program, label))
+        if (task.program, label) in self.bad:
+            return self.bad[task.program, label]
+        return good_run(COUNTED[task.program, label], environment.get("LD_PRELOAD"))
+
+
+def good_run(numbers: Numbers, library: str | None) -> InsideRun:
+    instructions, cycles, l1d, l2 = numbers
+    text = STATISTICS.format(instructions=instructions, ticks=cycles * 100, l1d=l1d, l2=l2)
+    result = Gem5Result.model_validate(
+        {
+            "schema": "gem5-validate.result",
+            "version": 1,
+            "gem5": "24.0.0.1",
+            "machine": "server",
+            "guest": "lists",
+            "arguments": (),
+            "cause": "exiting with last active thread context",
+            "guest_status": 0,
+            "ticks": cycles * 100,
+            "guest_files": ("/guests/lists", *([library] if library else [])),
+            "memory_bytes": dict.fromkeys(KINDS, 0),
+        }
+    )
+    return InsideRun(None, False, result, text, b"lists 1\n")
+
+
+def guest(label: str, environment: Mapping[str, str], refusal: str | None = None) -> Guest:
+    allocator = "jemalloc" if environment else "glibc"
+    settings = {"dirty_decay_ms": 0} if label == "knee" else {}
+    key = Configuration.of(allocator, settings).key
+    record = {"label": label, "configuration": key, "trial": None, "roles": ["default"]}
+    return Guest(label, environment, refusal, record)
+
+
+GLIBC = guest("glibc-default", {})
+JEMALLOC = guest("jemalloc-default", {"LD_PRELOAD": LIBRARY})
+KNEE = guest("knee", {"LD_PRELOAD": LIBRARY, "MALLOC_CONF": "dirty_decay_ms:0"})
+
+
+def execute(
+    path: Path,
+    gem5: FakeInside,
+    guests: tuple[Guest, ...] = (GLIBC, JEMALLOC, KNEE),
+    stop: Callable[[], None] = lambda: None,
+) -> list[InsideRecord]:
+    ended: list[InsideRecord] = []
+    run_inside(
+        InsideJournal(path),
+        [LISTS],
+        guests,
+        gem5=gem5,
+        facts={"objectives": ["l1d_mpki", "ipc"]},
+        timeout_s=None,
+        n_workers=1,
+        stop=stop,
+        observer=InsideObserver(lambda _: None, ended.append),
+    )
+    return ended
+
+
+def summary_of(path: Path, run: Run | None = None) -> InsideSummary:
+    found = summarize_inside(InsideJournal(path), run)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "gem5" / "inside.jsonl"
+
+
+def test_every_run_is_made_once_and_kept(path: Path) -> None:
+    gem5 = FakeInside()
+    assert len(execute(path, gem5)) == 6
+    assert execute(path, gem5) == []
+    assert len(gem5.ran) == 6
+
+
+def test_run_is_repeated_when_what_decides_it_changes(path: Path) -> None:
+    execute(path, FakeInside())
+    assert len(execute(path, FakeInside(version="2"))) == 6
+
+
+def test_start_is_subtracted_and_compared_with_the_baseline(path: Path) -> None:
+    execute(path, FakeInside())
+    (table,) = summary_of(path).tables
+    assert table.title == "lists on server"
+    glibc, jemalloc, knee = (cell.counts for cell in table.cells)
+    assert glibc is not None
+    assert jemalloc is not None
+    assert knee is not None
+    assert (glibc.instructions, glibc.cycles, glibc.l1d_misses) == (10_000, 10_000, 100)
+    assert (jemalloc.instructions, jemalloc.cycles, jemalloc.l1d_misses) == (8000, 8000, 80)
+    assert table.ratio("jemalloc-default", "l1d_mpki") == pytest.approx(1.0)
+    assert table.ratio("knee", "l1d_mpki") == pytest.approx(0.6)
+    assert table.ratio("knee", "l2_mpki") == pytest.approx(0.8)
+    assert table.ratio("knee", "ipc") == pytest.approx(1.25)
+    assert table.ratio("knee", "l3_mpki") is None
+
+
+def test_best_in_the_chosen_objectives_is_told(path: Path) -> None:
+    execute(path, FakeInside())
+    summary = summary_of(path)
+    assert [mean.label for mean in summary.means if mean.is_on_front] == ["knee"]
+    assert inside_context(summary)["best"] == ["knee"]
+
+
+def test_emulated_values_are_ranked(path: Path) -> None:
+    execute(path, FakeInside())
+    trials = (
+        trial(0, Configuration("glibc"), 40.0 * MIB, 5e6),
+        trial(1, Configuration("jemalloc"), 42.0 * MIB, 4e6),
+        trial(2, Configuration.of("jemalloc", {"dirty_decay_ms": 0}), 39.0 * MIB, 3e6),
+    )
+    run = Run(path.parent, campaign_record(("glibc", "jemalloc"), ("mean_heap", "cost"), 3), trials)
+    found = {(r.emulated, r.inside): r for r in summary_of(path, run).rankings}
+    assert found["cost", "cycles"].tau == pytest.approx(1.0)
+    assert found["cost", "cycles"].n == 3
+    assert ("mean_heap", "l1d_mpki") in found
+
+
+def test_library_that_was_not_loaded_is_refused(path: Path) -> None:
+    unloaded = good_run(COUNTED["lists", "knee"], None)
+    execute(path, FakeInside(bad={("lists", "knee"): unloaded}))
+    (line,) = failures(summary_of(path))
+    assert (
+        line
+        == f"lists on server: knee: {LIBRARY} was not loaded: is the program statically linked?"
+    )
+
+
+def test_program_with_a_malloc_of_its_own_is_refused() -> None:
+    found = good_run((1, 1, 1, 1), "/lib/libtcmalloc.so.4")
+    status, reason, counts = judge_inside(found, GLIBC)
+    assert (status, counts) == (Status.REFUSED, None)
+    assert "libtcmalloc" in (reason or "")
+
+
+def test_setting_that_was_refused_is_not_run(path: Path) -> None:
+    gem5 = FakeInside()
+    execute(path, gem5, (GLIBC, replace(KNEE, refusal="dirty_decay_ms was clipped")))
+    assert {label for _, label in gem5.ran} == {"glibc-default"}
+    assert list(failures(summary_of(path))) == ["lists on server: knee: dirty_decay_ms was clipped"]
+
+
+def test_failure_is_one_record_and_not_tried_again(path: Path) -> None:
+    broken = InsideRun("gem5 ended with status 1: panic", False, None, None, b"")
+    gem5 = FakeInside(bad={("lists", "knee"): broken})
+    (failed,) = [run for run in execute(path, gem5) if run.status is not Status.OK]
+    assert (failed.status, failed.reason) == (Status.FAILED, "gem5 ended with status 1: panic")
+    assert execute(path, gem5) == []
+    assert list(failures(summary_of(path))) == [
+        "lists on server: knee: gem5 ended with status 1: panic"
+    ]
+
+
+def test_run_that_was_stopped_at_the_limit_is_tried_again(path: Path) -> None:
+    late = InsideRun("still running after 5 s", True, None, None, b"")
+    execute(path, FakeInside(bad={("lists", "knee"): late}))
+    (again,) = execute(path, FakeInside())
+    assert (again.label, again.status) == ("knee", Status.OK)
+
+
+def test_other_output_than_the_baselines_is_told(path: Path) -> None:
+    other = replace(good_run(COUNTED["lists", "knee"], LIBRARY), output=b"lists 2\n")
+    execute(path, FakeInside(bad={("lists", "knee"): other}))
+    (line,) = failures(summary_of(path))
+    assert "printed something else than under the baseline" in line
+
+
+def test_incomplete_statistics_are_a_failure(path: Path) -> None:
+    cut = replace(good_run(COUNTED["lists", "knee"], LIBRARY), statistics="---------- Begin")
+    execute(path, FakeInside(bad={("lists", "knee"): cut}))
+    assert "no complete statistics" in next(iter(failures(summary_of(path))))
+
+
+def test_interrupted_session_goes_on_where_it_stopped(path: Path) -> None:
+    stopped: list[bool] = []
+    with pytest.raises(InterruptedCampaign, match="the same command goes on"):
+        execute(path, FakeInside(interrupt_at=2), stop=lambda: stopped.append(True))
+    assert stopped == [True]
+    assert "not run yet" in next(iter(failures(summary_of(path))))
+    assert len(execute(path, FakeInside())) == 4
+    assert list(failures(summary_of(path))) == []
+
+
+def test_line_that_a_kill_cut_off_is_dropped(path: Path) -> None:
+    execute(path, FakeInside())
+    content = path.read_bytes()
+    path.write_bytes(content[:-20])
+    assert len(execute(path, FakeInside())) == 1
+    assert len(InsideJournal(path).runs) == 6
+
+
+def test_damaged_journal_is_told(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text('{"kind":"run"}\n')
+    with pytest.raises(StoreError, match="is damaged"):
+        InsideJournal(path)
+    path.write_text('{"kind":"header","schema":"malloc-tuner.gem5-inside","version":2}\n')
+    with pytest.raises(StoreError, match="not of version 1"):
+        InsideJournal(path)
+
+
+def test_journal_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "gem5").write_text("a file in the place of the folder")
+    with pytest.raises(OutputError, match="cannot be written"):
+        execute(tmp_path / "gem5" / "inside.jsonl", FakeInside())
+
+
+def test_environments_are_equally_long() -> None:
+    short, long = guest_environments([{}, {"LD_PRELOAD": LIBRARY, "MALLOC_CONF": "x" * 300}])
+    assert len(short) == len(long)
+    assert sum(map(len, (*short, *short.values()))) == sum(map(len, (*long, *long.values())))
+    (alone,) = guest_environments([{}])
+    assert alone == short
+
+
+def test_benchmark_prints_and_judges_tables(path: Path) -> None:
+    ours = replace(KNEE, label="exgen", record={**KNEE.record, "label": "exgen"})
+    numbers = {
+        ("start", "exgen"): COUNTED["start", "knee"],
+        ("lists", "exgen"): (52_000, 63_000, 520, 301),
+    }
+    fake = FakeInside(bad={key: good_run(value, LIBRARY) for key, value in numbers.items()})
+    execute(path, fake, (GLIBC, JEMALLOC, ours))
+    summary = summary_of(path)
+    lines = list(page_lines(summary))
+    assert "**lists on server**" in lines
+    assert next(line for line in lines if line.startswith("| glibc")).startswith(
+        "| glibc-default | 10.00 | "
+    )
+    judged = {j.what: j for j in judge(summary)}
+    assert judged["exgen: lists on server: L1D MPKI / best peer's"].value == pytest.approx(1.0)
+    assert judged["exgen: lists on server: L2 MPKI / best peer's"].is_met
