@@ -75,8 +75,8 @@ static void *hold_back(struct heap *heap, struct slab *slab, void *block) {
     return options.quarantine > 0 && heap != NULL ? quarantine_exchange(heap, block) : block;
 }
 
-/* Blocks of other threads, large blocks, what is no block, and all with check:true. */
-void free_slowly(void *block) {
+/* Large blocks, what is no block, all with check:true, and where the owner map does not tell. */
+static NOINLINE void free_thoroughly(void *block) {
     if (block == NULL)
         return;
     struct heap *heap = local.heap;
@@ -87,6 +87,9 @@ void free_slowly(void *block) {
             supply_schedule_purge(heap);
         return;
     }
+    /* A thread that begins with a free goes on with the heap that another left behind. */
+    if (heap == NULL && !local.has_ended)
+        heap = thread_attach_to(superblock_owner(superblock_of((uintptr_t)block)));
     if (options.check) {
         struct slab *slab = slab_of((uintptr_t)block);
         misuse_check_free(slab, block);
@@ -94,13 +97,24 @@ void free_slowly(void *block) {
         if (block == NULL)
             return;
     }
-    if (superblock_owner(superblock_of((uintptr_t)block)) == heap)
+    const struct heap *owner = superblock_owner(superblock_of((uintptr_t)block));
+    if (owner == heap)
         heap_free(heap, slab_of((uintptr_t)block), block);
+    else if (THREADS && heap == NULL)
+        remote_free_slowly(heap, block);
     else if (THREADS)
         remote_free(heap, block);
     else
         fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
               NULL);
+}
+
+void free_slowly(void *block) {
+    uint8_t owner = owner_at((uintptr_t)block);
+    if (likely(THREADS && owner != OWNER_NONE && local.number != OWNER_NOBODY))
+        remote_free(local.heap, block);
+    else
+        free_thoroughly(block);
 }
 
 void free_sized_slowly(void *block, size_t size) {
@@ -128,9 +142,12 @@ EXPORT void exgen_free_aligned_sized(void *block, size_t alignment, size_t size)
 
 /* --- calloc --- */
 
-/* Clear a new block above FINE_MAX, of which often only the first word is not zero. */
+/* Clear a new block above FINE_MAX, of which often only the first word is not zero.  That
+ * the slab says; of a block from the exchange it would not be true. */
 static void clear_block(void *block, size_t size) {
-    memset(block, 0, slab_of((uintptr_t)block)->zeroed ? sizeof(void *) : size);
+    const struct slab *slab = slab_of((uintptr_t)block);
+    bool is_new = slab == local.heap->bins[slab->class].active && slab->zeroed;
+    memset(block, 0, is_new ? sizeof(void *) : size);
 }
 
 static NOINLINE void *allocate_zeroed_slowly(size_t size) {

@@ -8,8 +8,8 @@
  * count down, until merge_percent of its blocks came back and it wakes into
  * the list of partial slabs.  The order in which a refill looks for blocks is
  * the order of what it costs in memory: blocks freed in the active slab, blocks
- * other threads sent, partial slabs, untouched memory of the fresh slab, a new
- * slab.  At most one slab per bin has untouched memory.
+ * other threads sent home, partial slabs, blocks in the exchange, untouched memory of the
+ * fresh slab, a new slab.  At most one slab per bin has untouched memory.
  *
  * Every path is O(1) but for carving (commit_step bytes) and the drain of the
  * inbox (bounded, see remote.c).
@@ -248,7 +248,7 @@ static struct slab *new_slab(struct heap *heap, size_t class) {
     return slab;
 }
 
-/* Blocks from a partial slab, or from untouched memory. */
+/* Blocks from a partial slab, from other threads, or from untouched memory. */
 static void *refill_from_slabs(struct heap *heap, size_t class) {
     struct bin *bin = &heap->bins[class];
     struct slab *slab = pop_partial(bin);
@@ -256,6 +256,9 @@ static void *refill_from_slabs(struct heap *heap, size_t class) {
         activate(bin, slab);
         return take_list(heap, slab, class);
     }
+    void *block = remote_take_elsewhere(heap, class);
+    if (block != NULL)
+        return block;
     if (bin->fresh == NULL)
         return NULL;
     activate(bin, bin->fresh);
@@ -266,8 +269,11 @@ static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
     struct bin *bin = &heap->bins[class];
     fall_asleep(bin);
     heap_tick(heap);
+    void *block = remote_take(heap, class);
+    if (block != NULL)
+        return block;
     remote_drain(heap);
-    void *block = refill_from_slabs(heap, class);
+    block = refill_from_slabs(heap, class);
     while (block == NULL) {
         /* Getting units may adopt slabs of another heap, of this class too. */
         struct slab *slab = new_slab(heap, class);
@@ -340,18 +346,28 @@ void *heap_allocate_run(size_t bytes) {
 
 /* --- housekeeping --- */
 
-/* Put one list of the thread back on the slab it came from. */
+/* Put one list of the thread back on the slabs it came from, those of other heaps too. */
 static void return_list(struct heap *heap, struct local *from, size_t class) {
     struct bin *bin = &heap->bins[class];
     struct slab *slab = bin->active;
     void **ready = ready_list(heap, from, class);
+    void *of_others = NULL;
     for (void *block = *ready; block != NULL;) {
         void *next = link_follow(block);
-        link_set(block, slab->free);
-        slab->free = block;
-        slab->countdown--;
+        struct slab *home = slab_of((uintptr_t)block);
+        if (home == slab) {
+            link_set(block, slab->free);
+            slab->free = block;
+            slab->countdown--;
+        } else if (superblock_owner(superblock_of((uintptr_t)block)) == heap) {
+            heap_free(heap, home, block);
+        } else {
+            link_set(block, of_others);
+            of_others = block;
+        }
         block = next;
     }
+    remote_flush_list(heap, of_others);
     *ready = NULL;
     if (slab == &no_slab)
         return;
@@ -428,14 +444,14 @@ void heap_tick(struct heap *heap) {
         return;
     }
     uint64_t now = os_clock_ms();
-    if (!look_is_due(heap, now))
+    if (remote_send_idle_home(now) || !look_is_due(heap, now))
         return;
     heap->n_ticks = 0;
     heap_trim(heap);
     supply_purge_begin(heap, now);
     thread_collect(now);
     bool pool_left = pool_purge(now);
-    if (large_purge(now) || pool_left)
+    if (large_purge(now) || pool_left || exchange_has_any())
         supply_schedule_purge(heap);
 }
 

@@ -18,10 +18,6 @@
 #include "size_class.h"
 #include "superblock.h"
 
-enum {
-    N_OUTBOXES = 8
-};
-
 struct slab_list {
     struct slab *first;
     struct slab *last;
@@ -29,19 +25,10 @@ struct slab_list {
 
 /* The slabs of one size class. */
 struct bin {
-    struct slab *active;      /* feeds the ready list; no_slab if there is none */
+    struct slab *active;      /* feeds the ready list, as other threads' blocks may; or no_slab */
     struct slab *fresh;       /* the one slab with uncarved memory, or NULL */
     struct slab_list partial; /* slabs with free blocks, all SLAB_PARTIAL */
     size_t n_empty;           /* slabs in `partial` with no block in use */
-};
-
-/* Blocks freed by this thread that belong to another heap, not yet sent. */
-struct outbox {
-    struct heap *to; /* NULL if empty */
-    void *first;     /* linked through their first words */
-    void *last;
-    size_t n_blocks;
-    size_t n_most; /* send it when it has this many */
 };
 
 struct heap {
@@ -61,7 +48,11 @@ struct heap {
     uint8_t number;                /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
     struct heap *next;             /* orphaned or idle heaps, under the lock of thread.c */
     void *pending;                 /* blocks taken from the inbox, not yet freed */
-    struct outbox outboxes[N_OUTBOXES];
+    void
+        *tiny[CACHE_LINE / BLOCK_ALIGNMENT]; /* other threads' blocks below a cache line, by size */
+    int16_t n_welcome[N_CLASSES_MAX]; /* other threads' blocks that may come before a look at the
+                                         list */
+    bool only_frees[N_CLASSES_MAX];   /* the last look found a long list */
     void **quarantine;              /* freed blocks held back, options.quarantine places or NULL */
     uint64_t random;                /* state of the generator of harden.c, 0 before its first use */
     void *slow[N_FINE_CLASSES_MAX]; /* in place of local.free, with junk */
@@ -74,6 +65,7 @@ struct local {
     void *free[N_FINE_CLASSES_MAX]; /* blocks ready for malloc, by class */
     struct heap *heap;              /* NULL until the first slow path, and after thread exit */
     uint8_t number;                 /* equals owner_at(block) if free may take the fast path */
+    bool has_ended;                 /* the thread: a heap it gets now may never be given back */
 };
 
 extern _Thread_local struct local local
@@ -84,6 +76,14 @@ ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class
     if (class >= N_FINE_CLASSES_MAX)
         return &heap->free[class - N_FINE_CLASSES_MAX];
     return unlikely(options.junk) ? &heap->slow[class] : &l->free[class];
+}
+
+/* The list on which blocks of other heaps are gathered: that of malloc, or for blocks below
+ * a cache line one of their own, or two threads would go on sharing the line. */
+ALWAYS_INLINE void **gathering_list(struct heap *heap, struct local *l, const struct slab *slab) {
+    if (slab->block_bytes < CACHE_LINE)
+        return &heap->tiny[slab->block_bytes / BLOCK_ALIGNMENT];
+    return ready_list(heap, l, slab->class);
 }
 
 /* A slab without blocks, the active slab of bins that have none. */

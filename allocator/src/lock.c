@@ -48,6 +48,18 @@ static void take(struct lock *l) {
         lock_wait(l);
 }
 
+static bool try(struct lock *l) {
+    uint32_t expected = 0;
+    if (alone()) {
+        ASSERT(l->word == 0);
+        __atomic_store_n(&l->word, 1, __ATOMIC_RELAXED);
+        return true;
+    }
+    return __atomic_load_n(&l->word, __ATOMIC_RELAXED) == 0 &&
+           __atomic_compare_exchange_n(&l->word, &expected, 1, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
+}
+
 static void release(struct lock *l) {
     if (alone())
         __atomic_store_n(&l->word, 0, __ATOMIC_RELAXED);
@@ -59,6 +71,15 @@ void lock_take(struct lock *l) {
     n_locks_here++;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     take(l);
+}
+
+bool lock_try(struct lock *l) {
+    n_locks_here++;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    bool taken = try(l);
+    if (!taken)
+        n_locks_here--;
+    return taken;
 }
 
 void lock_release(struct lock *l) {

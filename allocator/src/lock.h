@@ -19,6 +19,9 @@ struct lock {
 void lock_take(struct lock *l);
 void lock_release(struct lock *l);
 
+/* lock_take without waiting; false if somebody holds it. */
+bool lock_try(struct lock *l);
+
 /* Whether the calling thread holds a lock or is about to: true in a signal handler that
  * came between lock_take and lock_release, whose locks would never be released. */
 bool lock_is_interrupted(void);

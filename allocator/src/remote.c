@@ -1,30 +1,38 @@
-/* remote.c - lock-free return of blocks to their owners.
+/* remote.c - what becomes of blocks that a thread frees and does not own.
  *
- * A thread collects the blocks it frees for others in a few outboxes, each for
- * one heap, linked through their first words.  A full outbox (remote_batch), or
- * one that is needed for another heap, is sent: one compare-and-swap
- * puts the whole chain on the receiver's inbox.  The receiver takes the inbox
- * as a whole by one exchange, so there is no ABA problem, and frees what it finds
- * on its own slow path, neighbours of one slab in one step.  Slab data is only ever
- * written by the owner, and read by others for no more than one block of an outbox.
+ * They go onto the thread's own list of the size class: the next malloc gets them.  When
+ * more have come than that needs (remote_batch), a part goes to the exchange, where
+ * their owner and every other thread find them.  Home, into the slabs they are from,
+ * go blocks the exchange has no room for, those nobody wanted for a while, and those
+ * with units of their own: linked through their first words, one compare-and-swap puts
+ * a chain on the owner's inbox.  The owner takes the inbox as a whole by one
+ * exchange, so there is no ABA problem, and frees what it finds on its own slow path,
+ * neighbours of one slab in one step.  Slab data is only ever written by the owner;
+ * others read what does not change while one of its blocks is in use.
  *
  * Ownership may change between the look at it and the arrival (adoption); the
  * receiver then sends the block on.  Heaps are never unmapped, so a late block
  * always arrives somewhere.
  *
- * Bound on memory held back per thread that stops freeing: N_OUTBOXES * remote_batch
- * blocks, none of them with units of its own.
+ * Bound on memory held back per thread that stops freeing: of each class two batches,
+ * each of remote_batch blocks and, but for one block, of BATCH_BYTES at most.
  */
 #include "remote.h"
 
+#include "exchange.h"
 #include "link.h"
 #include "options.h"
+#include "os.h"
 #include "supply.h"
 #include "thread.h"
 
 enum {
-    OUTBOX_BYTES = 65536 /* aim for the size of an outbox, if its first block is typical */
+    BATCH_BYTES = 8192, /* of the blocks that come from or go to the exchange at a time */
+    N_BATCH_MAX = 1024, /* remote_batch */
+    N_HOME = 64         /* blocks sent home, or flushed, at a time */
 };
+
+/* --- home --- */
 
 static void push(struct heap *to, void *first, void *last) {
     void *head = __atomic_load_n(&to->inbox, __ATOMIC_RELAXED);
@@ -34,51 +42,119 @@ static void push(struct heap *to, void *first, void *last) {
                                           __ATOMIC_RELAXED));
 }
 
-static void send(struct heap *sender, struct outbox *box) {
-    if (box->to == NULL)
-        return;
-    push(box->to, box->first, box->last);
-    *box = (struct outbox){0};
-    /* Nobody looks into the inbox of an orphan but the purger. */
-    if (thread_has_orphans())
-        supply_schedule_purge(sender);
-}
-
-/* How many blocks to collect in an outbox of `n` that `block` was put into. */
-static size_t most_blocks(const void *block, size_t n) {
-    const struct slab *slab = slab_of((uintptr_t)block);
-    if (slab->class == CLASS_UNIT_RUN)
-        return n;
-    size_t most = OUTBOX_BYTES / slab->block_bytes;
-    return most < options.remote_batch ? most : options.remote_batch;
-}
-
-void remote_free(struct heap *sender, void *block) {
-    struct heap *to = superblock_owner(superblock_of((uintptr_t)block));
-    if (sender == NULL) {
-        push(to, block, block);
-        return;
+static void send_home(void *const *blocks, size_t n) {
+    for (size_t i = 0; i < n;) {
+        struct heap *to = superblock_owner(superblock_of((uintptr_t)blocks[i]));
+        void *first = blocks[i];
+        void *last = first;
+        for (i++; i < n && superblock_owner(superblock_of((uintptr_t)blocks[i])) == to; i++) {
+            link_set(blocks[i], first);
+            first = blocks[i];
+        }
+        push(to, first, last);
     }
-    struct outbox *box = &sender->outboxes[to->number % N_OUTBOXES];
-    if (box->to != to)
-        send(sender, box);
-    if (box->to == NULL) {
-        box->to = to;
-        box->last = block;
-    }
-    link_set(block, box->first);
-    box->first = block;
-    box->n_blocks++;
-    /* The owner writes slab data all the time; look at it only if it may matter. */
-    if (box->n_blocks == 1 || ((uintptr_t)block & (UNIT_BYTES - 1)) == 0)
-        box->n_most = most_blocks(block, box->n_blocks);
-    if (box->n_blocks >= box->n_most)
-        send(sender, box);
 }
 
-void remote_flush(struct heap *sender) {
-    for (size_t i = 0; i < N_OUTBOXES; i++)
-        send(sender, &sender->outboxes[i]);
+bool remote_send_idle_home(uint64_t now_ms) {
+    void *blocks[N_HOME];
+    size_t n = exchange_take_idle(now_ms, blocks, N_HOME);
+    send_home(blocks, n);
+    return n > 0;
+}
+
+void remote_send_all_home(struct heap *sender) {
+    void *blocks[N_HOME];
+    size_t n;
+    remote_flush(sender);
+    while ((n = exchange_take_any(blocks, N_HOME)) > 0)
+        send_home(blocks, n);
+}
+
+void remote_free_slowly(struct heap *heap, void *block) {
+    send_home(&block, 1);
+    if (heap != NULL && thread_has_orphans())
+        supply_schedule_purge(heap);
+}
+
+/* --- others --- */
+
+/* Blocks of a size class that come from or go to the exchange at a time. */
+static size_t n_batch(size_t class) {
+    size_t n = BATCH_BYTES / classes.of[class].block_bytes;
+    return n == 0 ? 1 : n < options.remote_batch ? n : options.remote_batch;
+}
+
+/* The first blocks of a list, up to `n`; returns how many. */
+static size_t first_blocks(void *block, void **blocks, size_t n) {
+    size_t i = 0;
+    for (; block != NULL && i < n; block = link_follow(block))
+        blocks[i++] = block;
+    return i;
+}
+
+static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
+    size_t stripe = owner_at((uintptr_t)blocks[0]);
+    size_t n_put = exchange_put(class, stripe, blocks, n);
+    send_home(blocks + n_put, n - n_put);
+    /* Somebody must look at the exchange, and into the inboxes of orphans. */
+    supply_schedule_purge(heap);
+}
+
+/* Where there were two batches at the last look, another one that came is too much; a
+ * thread that allocates as well uses it up. */
+void remote_shed(struct heap *heap, const struct slab *slab) {
+    void *blocks[2 * N_BATCH_MAX];
+    size_t class = slab->class;
+    void **list = gathering_list(heap, &local, slab);
+    size_t batch = n_batch(class);
+    size_t n = first_blocks(*list, blocks, heap->only_frees[class] ? batch : 2 * batch);
+    heap->only_frees[class] = n >= batch && (n == 2 * batch || heap->only_frees[class]);
+    if (heap->only_frees[class]) {
+        *list = link_follow(blocks[batch - 1]);
+        let_go(heap, class, blocks, batch);
+        n = batch + 1;
+    }
+    heap->n_welcome[class] = (int16_t)(2 * batch - n);
+}
+
+void remote_flush_list(struct heap *heap, void *block) {
+    void *blocks[N_HOME];
+    size_t n;
+    for (; (n = first_blocks(block, blocks, N_HOME)) > 0;) {
+        block = link_follow(blocks[n - 1]);
+        let_go(heap, slab_of((uintptr_t)blocks[0])->class, blocks, n);
+    }
+}
+
+void remote_flush(struct heap *heap) {
+    for (size_t i = 0; i < CACHE_LINE / BLOCK_ALIGNMENT; i++) {
+        remote_flush_list(heap, heap->tiny[i]);
+        heap->tiny[i] = NULL;
+    }
+}
+
+/* --- back into use --- */
+
+/* Make the blocks the ready list, the first apart, which is returned. */
+static void *make_ready(struct heap *heap, size_t class, void *const *blocks, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        __builtin_prefetch(blocks[i], 1);
+    for (size_t i = 1; i < n; i++)
+        link_set(blocks[i], i + 1 < n ? blocks[i + 1] : NULL);
+    *ready_list(heap, &local, class) = n > 1 ? blocks[1] : NULL;
+    return n > 0 ? blocks[0] : NULL;
+}
+
+void *remote_take_slowly(struct heap *heap, size_t class) {
+    void *blocks[N_BATCH_MAX];
+    return make_ready(heap, class, blocks,
+                      exchange_take(class, heap->number, blocks, n_batch(class)));
+}
+
+void *remote_take_elsewhere_slowly(struct heap *heap, size_t class) {
+    void *blocks[N_BATCH_MAX];
+    return make_ready(heap, class, blocks,
+                      exchange_take_elsewhere(class, heap->number, blocks, n_batch(class)));
 }
 
 /* Free `block` and those that follow it in `pending` and lie in the same unit, at
@@ -114,7 +190,7 @@ void remote_drain_slowly(struct heap *heap, size_t n_most) {
         if (likely(superblock_owner(superblock_of((uintptr_t)block)) == heap)) {
             n += free_neighbours(heap, block, n_most - n);
         } else {
-            remote_free(NULL, block);
+            send_home(&block, 1);
             n++;
         }
     }

@@ -2,20 +2,65 @@
 #ifndef EXGEN_REMOTE_H
 #define EXGEN_REMOTE_H
 
+#include "exchange.h"
 #include "heap.h"
+#include "link.h"
 
-/* Send a block to the heap that owns it; `sender` is NULL or the calling
- * thread's heap.  Never waits. */
-void remote_free(struct heap *sender, void *block);
+/* Free a block of another heap for which the way below is not open; `heap` is NULL or the
+ * calling thread's. */
+void remote_free_slowly(struct heap *heap, void *block);
 
-/* Send everything that `sender` still holds back. */
-void remote_flush(struct heap *sender);
+/* As many blocks of others have come as were welcome: let go of some if the list is long. */
+void remote_shed(struct heap *heap, const struct slab *slab);
+
+/* Free a block of another heap than the calling thread's.  Never waits. */
+ALWAYS_INLINE void remote_free(struct heap *heap, void *block) {
+    const struct slab *slab = slab_of((uintptr_t)block);
+    size_t class = slab->class;
+    if (unlikely(class >= N_CLASSES_MAX)) {
+        remote_free_slowly(heap, block);
+        return;
+    }
+    void **list = gathering_list(heap, &local, slab);
+    if (unlikely(*list == block))
+        fatal("double free", block);
+    link_set(block, *list);
+    *list = block;
+    if (unlikely(--heap->n_welcome[class] < 0))
+        remote_shed(heap, slab);
+}
+
+/* Let go of a list of blocks of one class that are other heaps', or of all that are held
+ * back because they are small. */
+void remote_flush_list(struct heap *heap, void *block);
+void remote_flush(struct heap *heap);
+
+/* The same, and send everything home that is in the exchange. */
+void remote_send_all_home(struct heap *sender);
+
+/* Send home some of what nobody wanted for a while; false if there is no more for now. */
+bool remote_send_idle_home(uint64_t now_ms);
+
+/* A block of `class` that was freed for this heap, or for another one, and further ones
+ * onto the ready list, which is empty.  NULL if there is none. */
+void *remote_take_slowly(struct heap *heap, size_t class);
+void *remote_take_elsewhere_slowly(struct heap *heap, size_t class);
+
+ALWAYS_INLINE void *remote_take(struct heap *heap, size_t class) {
+    bool is_open = THREADS && __atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED);
+    return is_open ? remote_take_slowly(heap, class) : NULL;
+}
+
+ALWAYS_INLINE void *remote_take_elsewhere(struct heap *heap, size_t class) {
+    bool is_open = THREADS && __atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED);
+    return is_open ? remote_take_elsewhere_slowly(heap, class) : NULL;
+}
 
 /* Free blocks that others sent to `heap`: a bounded number, or all. */
 void remote_drain_slowly(struct heap *heap, size_t n_most);
 
 enum {
-    N_DRAINED = 256 /* blocks at a time, so that no malloc takes long */
+    N_DRAINED = 64 /* blocks at a time, so that no malloc takes long */
 };
 
 ALWAYS_INLINE void remote_drain(struct heap *heap) {

@@ -84,7 +84,8 @@ EXPORT size_t exgen_check_leaks(int report) {
     size_t large_bytes = 0;
     if (local.heap != NULL) {
         quarantine_flush(local.heap);
-        remote_flush(local.heap);
+        heap_return_lists(local.heap, &local);
+        remote_send_all_home(local.heap);
         thread_collect(os_clock_ms());
         remote_drain_slowly(local.heap, SIZE_MAX);
         heap_count(local.heap, &local, &n_small, &small_bytes);
@@ -102,10 +103,10 @@ EXPORT size_t exgen_check_leaks(int report) {
 EXPORT void exgen_purge(void) {
     if (local.heap != NULL) {
         quarantine_flush(local.heap);
-        remote_flush(local.heap);
+        heap_return_lists(local.heap, &local);
+        remote_send_all_home(local.heap);
         thread_collect(UINT64_MAX);
         remote_drain_slowly(local.heap, SIZE_MAX);
-        heap_return_lists(local.heap, &local);
         heap_trim(local.heap);
         supply_purge_all(local.heap);
     }

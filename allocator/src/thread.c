@@ -105,13 +105,24 @@ static bool may_inherit(const struct heap *orphan) {
            (options.thread_max == 0 || orphan->n_units <= options.thread_max / 2 >> UNIT_SHIFT);
 }
 
-static struct heap *find_heap_locked(void) {
+/* Take `heap` off the list; NULL if it is not there. */
+static struct heap *pop_this(struct heap **list, const struct heap *heap) {
+    while (*list != NULL && *list != heap)
+        list = &(*list)->next;
+    return pop(list);
+}
+
+static struct heap *find_heap_locked(const struct heap *wanted) {
     if (!start_locked())
         return NULL;
     if (!THREADS && threads.first_heap_taken)
         fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
               NULL);
-    struct heap *heap = may_inherit(threads.orphans) ? pop(&threads.orphans) : NULL;
+    struct heap *heap = NULL;
+    if (wanted != NULL && may_inherit(wanted))
+        heap = pop_this(&threads.orphans, wanted);
+    if (heap == NULL && may_inherit(threads.orphans))
+        heap = pop(&threads.orphans);
     if (heap == NULL)
         heap = pop(&threads.idle);
     return heap != NULL ? heap : make_heap();
@@ -119,9 +130,9 @@ static struct heap *find_heap_locked(void) {
 
 /* --- a thread's time --- */
 
-struct heap *thread_attach(void) {
+struct heap *thread_attach_to(const struct heap *wanted) {
     lock_take(&threads.lock);
-    struct heap *heap = find_heap_locked();
+    struct heap *heap = find_heap_locked(wanted);
     bool watch_fork = heap != NULL && !threads.watches_fork;
     if (watch_fork)
         threads.watches_fork = true;
@@ -137,6 +148,10 @@ struct heap *thread_attach(void) {
     if (watch_fork)
         fork_watch();
     return heap;
+}
+
+struct heap *thread_attach(void) {
+    return thread_attach_to(NULL);
 }
 
 /* The heap's owner is gone or is us: leave nothing behind that could be free. */
@@ -163,11 +178,12 @@ static void detach(void *value) {
     if (heap != local.heap)
         return;
     quarantine_flush(heap);
-    remote_flush(heap);
     heap_return_lists(heap, &local);
+    remote_flush(heap);
     clean_up(heap);
     local.heap = NULL;
     local.number = OWNER_NOBODY;
+    local.has_ended = true;
     shelve(heap);
 }
 
@@ -226,6 +242,7 @@ void thread_collect(uint64_t now_ms) {
 
 void thread_lock_all(void) {
     lock_take(&threads.lock);
+    exchange_lock();
     pool_lock();
     large_lock();
     superblock_lock();
@@ -235,6 +252,7 @@ void thread_unlock_all(void) {
     superblock_unlock();
     large_unlock();
     pool_unlock();
+    exchange_unlock();
     lock_release(&threads.lock);
 }
 

@@ -9,6 +9,9 @@
  * library a second thread ends the program here. */
 struct heap *thread_attach(void);
 
+/* The same; `wanted` if no thread has it. */
+struct heap *thread_attach_to(const struct heap *wanted);
+
 /* Start the allocator without giving the caller a heap.  False if out of memory. */
 bool allocator_start(void);
 

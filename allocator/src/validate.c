@@ -37,6 +37,14 @@ bool heap_is_valid(const struct heap *heap) {
     return no_slab.free == NULL && no_slab.countdown == 0 && supply_is_valid(heap);
 }
 
+/* Blocks of a thread's list that are in use by the heap's own counters. */
+static size_t count_own(const struct heap *heap, const void *block) {
+    size_t n = 0;
+    for (; block != NULL; block = link_follow(block))
+        n += superblock_owner(superblock_of((uintptr_t)block)) == heap;
+    return n;
+}
+
 void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_bytes) {
     *n_blocks = 0;
     *n_bytes = 0;
@@ -48,7 +56,7 @@ void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_
             *n_bytes += used * slab->block_bytes;
         }
     for (size_t class = 0; class < classes.n_classes; class ++) {
-        size_t n = link_count(*ready_list(heap, l, class), SIZE_MAX - 1);
+        size_t n = count_own(heap, *ready_list(heap, l, class));
         *n_blocks -= n;
         *n_bytes -= n * classes.of[class].block_bytes;
     }

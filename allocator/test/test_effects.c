@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "exchange.h"
 #include "exgen.h"
 #include "heap.h"
 #include "options.h"
@@ -270,18 +271,28 @@ static void *free_ten_and_wait(void *unused) {
     return NULL;
 }
 
-/* Whether ten remote frees have arrived while the other thread still runs. */
-static uint64_t remote_frees_arrived(void) {
+/* Where ten blocks that another thread has freed are while it still runs: in the owner's
+ * inbox, or, with `offered`, where any thread may take them. */
+static uint64_t remote_frees_arrived(bool offered) {
     pthread_t thread;
     allocate_many(10, 100);
     pthread_barrier_init(&freed, NULL, 2);
     pthread_barrier_init(&looked, NULL, 2);
     EXPECT(pthread_create(&thread, NULL, free_ten_and_wait, NULL) == 0);
     pthread_barrier_wait(&freed);
-    uint64_t arrived = __atomic_load_n(&local.heap->inbox, __ATOMIC_ACQUIRE) != NULL;
+    uint64_t arrived = offered ? exchange_has_any()
+                               : __atomic_load_n(&local.heap->inbox, __ATOMIC_ACQUIRE) != NULL;
     pthread_barrier_wait(&looked);
     pthread_join(thread, NULL);
     return arrived;
+}
+
+static uint64_t remote_frees_offered(void) {
+    return remote_frees_arrived(true);
+}
+
+static uint64_t remote_frees_sent_home(void) {
+    return remote_frees_arrived(false);
 }
 
 static void *leave_a_block(void *where) {
@@ -425,7 +436,9 @@ static const struct effect {
      LESS},
     {"huge_min", wants_huge_pages_later, "huge_min:134217728", "huge_min:4194304", LESS},
     {"prefault", resident_pages_of_first_superblock, "prefault:false", "prefault:true", LESS},
-    {"remote_batch", remote_frees_arrived, "remote_batch:1", "remote_batch:100", MORE},
+    {"remote_batch", remote_frees_offered, "remote_batch:1", "remote_batch:100", MORE},
+    {"exchange_bytes", remote_frees_sent_home, "exchange_bytes:0,remote_batch:1",
+     "exchange_bytes:65536,remote_batch:1", MORE},
     {"adopt", second_thread_gets_first_heap, "adopt:never", "adopt:thread", LESS},
     {"adopt", orphans_left_when_memory_is_needed, "adopt:thread", "adopt:any", MORE},
     {"thread_max", blocks_under_bound, "thread_max:4194304", "thread_max:8388608", LESS},

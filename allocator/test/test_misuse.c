@@ -268,7 +268,7 @@ static const struct {
     {"", overwritten_link_text, SIGABRT},
     {"", overwritten_link_zero, SIGABRT},
     {"", overwritten_link_pointer, SIGABRT},
-    {"", overwritten_link_of_sent_block, SIGABRT},
+    {"exchange_bytes:0", overwritten_link_of_sent_block, SIGABRT},
     {"check:true", overwritten_link_text, SIGABRT},
     {"junk:true", double_free_later, SIGABRT},
     {"quarantine:100", double_free_later, SIGABRT},
