@@ -57,7 +57,12 @@ from tuner.spec.preset import shipped_presets
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "presets.json"
 METRICS: Final = ("mean_heap", "peak_heap", "cost")
-NARROWED: Final = {"remote_batch": "unset", "adopt": "unset", "purge_how": "unset"}
+NARROWED: Final = {
+    "remote_batch": "unset",
+    "exchange_bytes": "unset",
+    "adopt": "unset",
+    "purge_how": "unset",
+}
 """What is not searched.  One thread at a time shows no contention; memory that is given back
 lazily counts as given back, but no user sees it go before the machine runs short; and
 memory that is never given back costs only where a program lives longer than these traces."""
