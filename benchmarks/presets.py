@@ -377,6 +377,7 @@ def _toml(head: Mapping[str, Value], tables: Mapping[str, Mapping[str, Value]]) 
 
 def _traces(names: Sequence[str]) -> dict[str, Path]:
     files = sorted((configs_dir() / "campaigns").glob("*.toml"))
+    files = [file for file in files if not file.stem.startswith("gem5-")]  # of gem5_case.py
     traces = {file.stem: load_campaign(file).trace.resolve() for file in files}
     return {name: traces[name] for name in names or traces}
 

@@ -1,4 +1,4 @@
-"""`malloc-tuner trace`: describe a trace, or save an interrupted recording."""
+"""`malloc-tuner trace`: describe a trace, make it shorter, or save an interrupted recording."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.epilog import epilog
-from tuner.errors import OutputError, ProgramError, TraceError
+from tuner.errors import OutputError, ProgramError, SpecError, TraceError
 
 if TYPE_CHECKING:  # reading the classes imports numpy; --help must not
     from rich.console import RenderableType
@@ -183,11 +183,28 @@ def _recover_command(
         print(f"{process.path}: {process.totals.n_events:,} events", file=sys.stderr)
 
 
+def _thin_command(
+    path: Annotated[Path, typer.Argument(metavar="TRACE")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The trace to write.")
+    ],
+    middle: Annotated[
+        int, typer.Option(min=1, help="Events to keep whole between begin and end.")
+    ] = 500_000,
+    first: Annotated[int, typer.Option(min=0, help="Events to keep whole at the begin.")] = 500_000,
+    last: Annotated[int, typer.Option(min=0, help="Events to keep whole at the end.")] = 500_000,
+) -> None:
+    from tuner.workload.thin import Thinning, thin
+
+    found = thin(path, output, Thinning(middle, first, last))
+    print(f"{output}: {found.n_kept:,} of {found.n_events:,} events", file=sys.stderr)
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     group = typer.Typer(
         name="trace",
-        help="Describe a trace, or save an interrupted recording.",
+        help="Describe a trace, make it shorter, or save an interrupted recording.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
@@ -208,4 +225,13 @@ def register(app: typer.Typer) -> None:
             errors=(ProgramError, OutputError),
         ),
     )(_recover_command)
+    group.command(
+        "thin",
+        help="Make a long trace short: keep what lives long, and samples of the rest.",
+        epilog=epilog(
+            "malloc-tuner trace thin simulation.trace -o thin.trace",
+            "malloc-tuner trace thin simulation.trace -o thin.trace --middle 2000000 --last 0",
+            errors=(SpecError, TraceError, OutputError),
+        ),
+    )(_thin_command)
     app.add_typer(group)
