@@ -85,7 +85,7 @@ def good_run(numbers: Numbers, library: str | None) -> InsideRun:
             "cause": "exiting with last active thread context",
             "guest_status": 0,
             "ticks": cycles * 100,
-            "guest_files": ("/guests/lists", *([library] if library else [])),
+            "guest_files": ("/tuner/native/rand_malloc", *([library] if library else [])),
             "memory_bytes": dict.fromkeys(KINDS, 0),
         }
     )

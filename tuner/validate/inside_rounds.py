@@ -9,6 +9,7 @@ at its time limit is.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from tuner.records import Status
 from tuner.validate.gem5_stats import parse_statistics
 from tuner.validate.inside_counts import Counts, counts_of
 from tuner.validate.inside_journal import InsideJournal, InsideRecord, InsideSession, ShownRun
+
+_MALLOC = re.compile(r"lib.*malloc.*\.so.*")
+"""Name of a library that brings an allocator."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def judge_inside(found: InsideRun, guest: Guest) -> tuple[Status, str | None, Co
         return Status.REFUSED, reason, None
     wanted = Path(preload).resolve() if preload else None
     files = [Path(path).resolve() for path in found.guest_files]
-    brought = [str(path) for path in files if "malloc" in path.name and path != wanted]
+    brought = [str(p) for p in files if _MALLOC.fullmatch(p.name) and p != wanted]
     if brought:
         reason = f"the program brings {', '.join(brought)}; its malloc is not the one to measure"
         return Status.REFUSED, reason, None

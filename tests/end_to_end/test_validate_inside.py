@@ -1,0 +1,141 @@
+"""`malloc-tuner validate --gem5 --inside`, on a program with gem5's manners and real allocators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.runs import MIB, campaign_record, trial
+from tuner.allocators import get_allocator
+from tuner.cli.main import run
+from tuner.records import Configuration
+from tuner.store import FINISHED, AllocatorRecord, Store
+
+pytestmark = pytest.mark.end_to_end
+
+ROOT = Path(__file__).resolve().parents[2]
+GEM5 = str(ROOT / "tests" / "doubles" / "gem5")
+INSIDE = """
+version = 1
+machines = ["core.json"]
+
+[[programs]]
+name = "answer"
+guest = "answer"
+arguments = ["7"]
+"""
+MAKEFILE = "all:\n\tmkdir -p $(OUT) && for n in answer empty; do cp $$n.c $(OUT)/$$n; done\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A finished campaign of glibc and jemalloc with invented numbers."""
+    found = {name: get_allocator(name).locate() for name in ("glibc", "jemalloc")}
+    record = replace(
+        campaign_record(tuple(found), ("mean_heap", "cost"), 3),
+        allocators={
+            name: AllocatorRecord(str(i.library) if i.library else None, i.version)
+            for name, i in found.items()
+        },
+    )
+    with Store.create(tmp_path / "run", record) as store:
+        store.add_trial(trial(0, Configuration("glibc"), 40.0 * MIB, 5e6))
+        store.add_trial(trial(1, Configuration("jemalloc"), 42.0 * MIB, 4e6))
+        best = Configuration.of("jemalloc", {"dirty_decay_ms": 0})
+        store.add_trial(trial(2, best, 39.0 * MIB, 3e6))
+        store.set_status(FINISHED)
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> str:
+    (tmp_path / "guests").mkdir()
+    (tmp_path / "guests" / "Makefile").write_text(MAKEFILE)
+    for name in ("answer", "empty"):
+        (tmp_path / "guests" / f"{name}.c").write_text("int main(void) { return 0; }\n")
+    (tmp_path / "core.json").write_text('{"cpu": {}}')
+    (tmp_path / "inside.toml").write_text(INSIDE)
+    return str(tmp_path / "inside.toml")
+
+
+def validate(folder: Path, suite: str, *options: str) -> int:
+    words = ["validate", str(folder), "--gem5", GEM5, "--inside", "--suite", suite]
+    return run([*words, "--points", "knee", "--objectives", "cycles,ipc", *options])
+
+
+def n_kept(folder: Path) -> int:
+    return (folder / "gem5" / "inside.jsonl").read_text().count('"kind":"run"')
+
+
+def test_picks_and_defaults_run_inside(
+    folder: Path, suite: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert validate(folder, suite) == 0
+    out = capsys.readouterr().out
+    assert "answer on core (gem5)" in out
+    for label in ("glibc-default", "jemalloc-default", "knee"):
+        assert label in out
+    assert "Does the emulator rank as simulated machines do?" in out
+    assert "Best in k cycles, IPC, none better in all: glibc-default." in out
+    assert n_kept(folder) == 6
+
+
+def test_same_command_again_runs_nothing(folder: Path, suite: str) -> None:
+    assert validate(folder, suite) == 0
+    assert validate(folder, suite, "--workers", "2") == 0
+    assert n_kept(folder) == 6
+
+
+def test_report_shows_what_was_run_inside(folder: Path, suite: str, tmp_path: Path) -> None:
+    assert validate(folder, suite) == 0
+    assert run(["report", str(folder)]) == 0
+    page = (folder / "report.html").read_text()
+    assert "Inside simulated machines" in page
+    assert "answer on core" in page
+
+
+def test_program_that_fails_leaves_records_with_reasons(
+    folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MALLOC_CONF", "ignored: guests have their own environment")
+    (folder.parent / "core.json").write_text('{"cpu": {}, "wrong": 1}')
+    assert validate(folder, suite, "--gem5", str(broken_gem5(folder.parent))) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "answer on core: knee: gem5 ended with status 3: panic: no luck" in out
+    assert n_kept(folder) == 6
+
+
+def broken_gem5(folder: Path) -> Path:
+    """A gem5 that tells its version and simulates nothing."""
+    path = folder / "broken-gem5"
+    path.write_text(
+        f'#!/bin/sh\ncase "$*" in *" -c "*) exec {GEM5} "$@";; esac\n'
+        'echo "panic: no luck" >&2\nexit 3\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--objectives", "l1d"], 3),
+        (["--simulations", "answers"], 3),
+        (["--gem5", "no-such-gem5"], 4),
+    ],
+)
+def test_mistakes_have_their_exit_codes(
+    folder: Path, suite: str, options: list[str], code: int
+) -> None:
+    assert validate(folder, suite, *options) == code
+
+
+def test_inside_needs_gem5_and_no_command(
+    folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GEM5", raising=False)
+    assert run(["validate", str(folder), "--inside", "--suite", suite]) == 2
+    monkeypatch.setenv("GEM5", GEM5)
+    assert run(["validate", str(folder), "--inside", "--suite", suite, "--", "true"]) == 3
