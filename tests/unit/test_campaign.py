@@ -7,13 +7,16 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.doubles import synthetic
 from tests.doubles.synthetic import SyntheticEvaluator
+from tuner.campaign.identity import differences
 from tuner.campaign.progress import Listener, Silence
 from tuner.campaign.runner import FAILED_VIOLATION, Runner
+from tuner.campaign.screening import Estimate, carried_over, most_promising
 from tuner.campaign.setup import make_spaces
 from tuner.errors import (
     InterruptedCampaign,
@@ -25,7 +28,7 @@ from tuner.errors import (
 )
 from tuner.measure.evaluation import Evaluation
 from tuner.measure.executor import LocalExecutor
-from tuner.objectives import front
+from tuner.objectives import front, hypervolume, points_of
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.search import STRATEGIES
 from tuner.store import FINISHED, INTERRUPTED, CampaignRecord, Recheck, Store
@@ -451,3 +454,94 @@ def test_an_interrupted_recheck_goes_on(tmp_path: Path) -> None:
     n_after = len(stored(tmp_path)[1])
     assert 1 <= n_before < n_after
     assert n_after - n_before == len(evaluator.evaluated)
+
+
+# Screening
+
+
+def screened(fidelity: float = 0.25, keep: float = 0.5, **changes: Any) -> CampaignRecord:
+    workload = {"screening": {"fidelity": fidelity, "keep": keep}}
+    return synthetic.record(workload=workload, **changes)
+
+
+def run_screened(
+    folder: Path, record: CampaignRecord, evaluator: SyntheticEvaluator, low: SyntheticEvaluator
+) -> list[Trial]:
+    spaces = make_spaces(synthetic.PARTS, record.search)
+    is_new = not Store.exists(folder)
+    store = Store.create(folder, record) if is_new else Store.open(folder, writable=True)
+    with (
+        store,
+        LocalExecutor(evaluator, (0, 1)) as executor,
+        LocalExecutor(low, (0, 1)) as screener,
+    ):
+        return Runner(store, spaces, executor, Silence(), screener).run()
+
+
+def test_only_promising_proposals_are_measured_in_full(tmp_path: Path) -> None:
+    whole, low = SyntheticEvaluator(), SyntheticEvaluator()
+    trials = run_screened(tmp_path, screened(), whole, low)
+
+    assert len(trials) == 60, "the budget counts what was measured in full"
+    with Store.open(tmp_path) as store:
+        found = {screening.configuration: screening for screening in store.screenings()}
+    assert {screening.fidelity for screening in found.values()} == {0.25}
+    searched = {t.configuration for t in trials if t.origin is Origin.SEARCH}
+    assert searched <= set(found)
+    assert len(found) > 1.7 * len(searched)
+    assert {m.configuration for m in front(trials)} <= {t.configuration for t in trials}
+
+
+def test_screening_finds_more_for_as_many_measurements_in_full(tmp_path: Path) -> None:
+    """The shrunk workload ranks perfectly here: nothing else could make it worse."""
+    plain = run(tmp_path / "plain")
+    with_it = run_screened(
+        tmp_path / "with", screened(), SyntheticEvaluator(), SyntheticEvaluator()
+    )
+    with Store.open(tmp_path / "plain") as store:
+        reference = store.campaign().reference or ()
+    volumes = [hypervolume(points_of(front(found)), reference) for found in (plain, with_it)]
+
+    assert volumes[1] > volumes[0]
+
+
+def test_a_screened_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    record = screened()
+    whole = run_screened(tmp_path / "whole", record, SyntheticEvaluator(), SyntheticEvaluator())
+    short = replace(record, budget=30)
+    run_screened(tmp_path / "parts", short, SyntheticEvaluator(), SyntheticEvaluator())
+    with Store.open(tmp_path / "parts", writable=True) as store:
+        store.set_budget(60)
+    low = SyntheticEvaluator()
+    again = run_screened(tmp_path / "parts", record, SyntheticEvaluator(), low)
+
+    assert comparable(again) == comparable(whole)
+    with Store.open(tmp_path / "whole") as store:
+        assert len(low.evaluated) < len(store.screenings())
+
+
+def test_what_fails_on_the_shrunk_workload_is_left_out_and_told_as_failed() -> None:
+    good, bad = Estimate((1.0, 1.0), 0.0), Estimate(None, 1.0)
+    worse, broken = Estimate((2.0, 2.0), 0.0), Estimate((0.5, 0.5), 0.3)
+
+    assert most_promising([bad, worse, good, broken], [], 0.25) == [2]
+    assert most_promising([bad, worse, good, broken], [], 0.5) == [1, 2]
+    assert most_promising([bad], [], 0.1) == [0], "one at least"
+    assert bad.told((0,)).objectives is None
+
+
+def test_estimates_are_scaled_by_what_the_default_has_on_both() -> None:
+    whole = synthetic.measure(Configuration("glibc"))
+    low = replace(whole, peak_heap_bytes=1000, faults=0, cost=10.0, syscalls=None)
+    tried = replace(low, peak_heap_bytes=1500, faults=7, cost=5.0)
+    found = carried_over(tried, low, whole)
+
+    assert found.peak_heap_bytes == round(1.5 * whole.peak_heap_bytes)
+    assert found.cost == pytest.approx(0.5 * (whole.cost or 0))
+    assert found.faults == 7
+    assert found.syscalls is None
+
+
+def test_screening_cannot_change_in_a_campaign() -> None:
+    lines = differences(screened(), screened(fidelity=0.5))
+    assert any("workload.screening" in line for line in lines)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.spec import OBJECTIVES, STRATEGIES, CampaignSpec
-from tuner.spec.campaign import EmulationSpec, RecheckSpec
+from tuner.spec.campaign import EmulationSpec, RecheckSpec, ScreeningSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "configs").rglob("*.md")]
@@ -39,7 +39,7 @@ def test_every_dependency_has_its_paragraph() -> None:
 
 def test_every_key_of_a_campaign_file_is_explained() -> None:
     page = (ROOT / "docs" / "campaigns.md").read_text()
-    models = (CampaignSpec, EmulationSpec, RecheckSpec)
+    models = (CampaignSpec, EmulationSpec, RecheckSpec, ScreeningSpec)
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
     words = set(re.findall(r"\w[\w-]*", page))
 

@@ -16,7 +16,7 @@ from tests.doubles.traces import write_mixed_trace
 from tuner.campaign.setup import with_workload
 from tuner.cli.main import run
 from tuner.errors import SpecError
-from tuner.fidelity import Panel, judge, judge_program, measure_program
+from tuner.fidelity import Panel, judge, judge_program, judge_shrunk, measure_program
 from tuner.fidelity.verdict import curve_distance, resolution, size_distance
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.records import Configuration, CurvePoint, Measurement
@@ -26,6 +26,7 @@ from tuner.workload.info import TraceInfo, describe
 from tuner.workload.profile import read_profile, workload_sha256, write_profile
 from tuner.workload.trace import Trace
 from tuner.workload.trust import summary, weak_families
+from tuner.workload.variation import shrink
 
 ONE = Measurement(
     peak_heap_bytes=1000,
@@ -231,12 +232,52 @@ def test_fidelity_measures_and_stores_its_verdict(
     assert "ranks within an allocator" in out
     assert verdict["configurations"] == 3
     assert verdict["metrics"]["peak_heap"]["median_error"] < 0.2
+    assert [small["fidelity"] for small in verdict["shrunk"]] == [0.25]
     assert run(["trace", "info", str(profile)]) == 0, "still readable"
 
 
 def test_fidelity_needs_the_trace_itself(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fidelity", str(profile), "--trace", str(profile)]) == SpecError.exit_code
     assert "a profile" in capsys.readouterr().err
+
+
+# Shrunk profiles
+
+
+def test_a_shrunk_profile_is_judged_by_how_it_ranks_the_whole_one() -> None:
+    configurations = [Configuration.of("glibc", {"a": i}) for i in range(4)]
+    whole = with_peaks(1000, 2000, 3000, 4000)
+    found = judge_shrunk(configurations, whole, [*with_peaks(10, 20, 40), None], 0.25)
+    assert found["fidelity"] == 0.25
+    assert found["configurations"] == 3
+    assert found["metrics"]["peak_heap"]["tau"] == 1.0
+    assert found["metrics"]["cost"] is None
+    turned = judge_shrunk(configurations, whole, with_peaks(40, 30, 20, 10), 0.25)
+    assert turned["metrics"]["peak_heap"]["families"] == {"glibc": -1.0}
+    json.dumps(judge_shrunk(configurations, [None] * 4, whole, 0.25), allow_nan=False)
+
+
+def test_screening_is_off_where_the_shrunk_profile_does_not_rank(profile: Path) -> None:
+    members = judged(profile, 1.0)
+    shrunk = {"fidelity": 0.25, "metrics": {"peak_heap": {"tau": 0.4}, "faults": {"tau": 0.9}}}
+    members["fidelity"]["shrunk"] = [shrunk]
+    write_profile(profile, members)
+    wanted = campaign_from_options(
+        **options(profile, "peak_heap", "faults"), screening={"fidelity": 0.25}
+    )
+    spec, workload = with_workload(wanted)
+    assert spec.screening.fidelity == 0
+    assert "does not rank peak_heap" in workload.notes[-1]
+    other = campaign_from_options(**options(profile, "faults"), screening={"fidelity": 0.25})
+    assert with_workload(other)[0].screening.fidelity == 0.25
+
+
+def test_a_trace_and_its_profile_shrink_alike(profile: Path) -> None:
+    members = shrink(profile, 0.25)
+    assert shrink(profile.parent / "mixed.trace", 0.25) == members
+    total = sum(window["allocations"] for window in members["windows"])
+    whole = sum(window["allocations"] for window in read_profile(profile)["windows"])
+    assert whole / 4 <= total < whole / 2, "all but the large ones, which shrink in size"
 
 
 # The program itself
@@ -322,3 +363,12 @@ def test_the_command_runs_a_real_program_and_stores_what_it_found(
     assert program["configurations"] == 4
     assert program["command"][1:] == ["-c", "pass"]
     assert "against the program" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["1", "0", "x", "0.5,2"])
+def test_a_share_that_shrinks_nothing_is_refused(
+    tmp_path: Path, profile: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--trace", str(tmp_path / "mixed.trace"), "--shrunk", text]
+    assert run(["fidelity", str(profile), *words]) == SpecError.exit_code
+    assert "--shrunk" in capsys.readouterr().err

@@ -4,6 +4,7 @@
     identity.py   whether a store belongs to the campaign that wants to continue it
     studies.py    the strategies and whose turn it is
     runner.py     evaluate, commit, tell
+    screening.py  which proposals are worth a trial, by a shrunk workload
     recheck.py    which trials to measure again, and whether they agree
     interrupts.py Ctrl-C
     progress.py   what the user sees meanwhile, as lines; live.py the same on a terminal

@@ -49,6 +49,8 @@ def differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
     found += _space_differences(stored, wanted)
     old, new = ({k: r.machine.get(k) for k in _MACHINE} for r in (stored, wanted))
     found += _table_differences("machine", old, new)
+    old, new = ({"screening": r.workload.get("screening")} for r in (stored, wanted))
+    found += _table_differences("workload", old, new)
     old, new = ({_EMULATOR: r.versions.get(_EMULATOR)} for r in (stored, wanted))
     return found + _table_differences("versions", old, new)
 

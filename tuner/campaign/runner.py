@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from tuner.campaign.interrupts import graceful
 from tuner.campaign.progress import Listener
 from tuner.campaign.recheck import disagreements, is_repeatable, plan
+from tuner.campaign.screening import Estimate, Estimator, most_promising
 from tuner.campaign.studies import batches, make_studies
 from tuner.errors import (
     InterruptedCampaign,
@@ -44,7 +45,16 @@ from tuner.objectives import (
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.search import Told
 from tuner.space import Space
-from tuner.store import FINISHED, INTERRUPTED, RUNNING, CampaignRecord, Incident, Recheck, Store
+from tuner.store import (
+    FINISHED,
+    INTERRUPTED,
+    RUNNING,
+    CampaignRecord,
+    Incident,
+    Recheck,
+    Screening,
+    Store,
+)
 
 FAILED_VIOLATION = 1.0
 """Violation of a trial that did not succeed."""
@@ -58,7 +68,12 @@ class Runner:
     """Runs one campaign to its end, or to the next interrupt."""
 
     def __init__(
-        self, store: Store, spaces: Sequence[Space], executor: LocalExecutor, listener: Listener
+        self,
+        store: Store,
+        spaces: Sequence[Space],
+        executor: LocalExecutor,
+        listener: Listener,
+        screener: LocalExecutor | None = None,
     ) -> None:
         """Prepare; nothing is evaluated yet.
 
@@ -67,6 +82,8 @@ class Runner:
             spaces: one space of all allocators for a joint search, else one for each.
             executor: evaluates; the caller closes it.
             listener: told what happens.
+            screener: evaluates on the shrunk workload of the campaign's screening; the
+                caller closes it.
 
         Raises:
             SpecError: a constraint is wrong, or the budget is too small for the
@@ -77,6 +94,8 @@ class Runner:
         self._spaces = spaces
         self._executor = executor
         self._listener = listener
+        self._screener = screener
+        self._screened = {found.configuration: found for found in store.screenings()}
         self._constraints = [parse_constraint(text) for text in self._record.constraints]
         self._stored = {trial.number: trial for trial in store.trials()}
         self._numbers: dict[Configuration, int] = {}
@@ -120,6 +139,8 @@ class Runner:
 
     def _stop(self) -> None:
         self._executor.stop()
+        if self._screener is not None:
+            self._screener.stop()
         self._listener.stopping()
 
     # Stages
@@ -147,20 +168,82 @@ class Runner:
 
     def _search(self) -> None:
         studies = make_studies(self._record, self._spaces, list(self._numbers))
+        estimator = self._estimator()
         for study, genomes in batches(studies):
             configurations = [study.space.decode(genome) for genome in genomes]
-            trials = self._evaluate(configurations, Origin.SEARCH)
+            left_out = self._left_out(configurations, estimator)
+            wanted = [c for c in configurations if c not in left_out]
+            trials = dict(zip(wanted, self._evaluate(wanted, Origin.SEARCH), strict=False))
             self._check_failure_rate()
-            if len(trials) < len(genomes):
+            if len(trials) < len(set(wanted)):
                 return
-            study.strategy.tell(
-                [
-                    Told(genome, trial.objectives, trial.violation)
-                    for genome, trial in zip(genomes, trials, strict=True)
-                ]
-            )
+            told = [
+                left_out[configuration].told(genome)
+                if configuration in left_out
+                else Told(genome, trials[configuration].objectives, trials[configuration].violation)
+                for genome, configuration in zip(genomes, configurations, strict=True)
+            ]
+            study.strategy.tell(told)
             if len(self._numbers) == self._record.budget:
                 return
+
+    def _estimator(self) -> Estimator | None:
+        """Return what estimates by the shrunk workload; None where nothing is screened."""
+        if self._screener is None:
+            return None
+        defaults = [Configuration(name) for name in self._record.allocators]
+        low = {
+            configuration.allocator: found.measurement
+            for configuration, found in zip(defaults, self._screen(defaults), strict=True)
+            if found.measurement is not None
+        }
+        full = {
+            trial.configuration.allocator: trial.measurement
+            for trial in self._ended()
+            if trial.configuration.is_default and trial.measurement is not None
+        }
+        return Estimator(self._record, self._constraints, full, low)
+
+    def _left_out(
+        self, configurations: Sequence[Configuration], estimator: Estimator | None
+    ) -> dict[Configuration, Estimate]:
+        """Return the proposals that are not worth a trial, with what is expected of them."""
+        if estimator is None:
+            return {}
+        unknown = [
+            configuration
+            for configuration in dict.fromkeys(configurations)
+            if configuration not in self._numbers and estimator.can_estimate(configuration)
+        ]
+        if not unknown:
+            return {}
+        estimates = [estimator.estimate(found) for found in self._screen(unknown)]
+        keep = float(self._record.workload["screening"]["keep"])
+        kept = set(most_promising(estimates, self._ended(), keep))
+        return {
+            configuration: estimates[place]
+            for place, configuration in enumerate(unknown)
+            if place not in kept
+        }
+
+    def _screen(self, configurations: Sequence[Configuration]) -> list[Screening]:
+        """Return measurements on the shrunk workload, from the store or new, in the order given.
+
+        Raises:
+            InterruptedCampaign: told to stop before all were measured.
+        """
+        to_do = [c for c in configurations if c not in self._screened]
+        fidelity = float(self._record.workload["screening"]["fidelity"])
+        for outcome in self._outcomes(to_do, self._screener):
+            found = _evaluation(outcome)
+            screening = Screening(
+                outcome.configuration, fidelity, found.status, found.reason, found.measurement
+            )
+            self._store.add_screening(screening)
+            self._screened[outcome.configuration] = screening
+        if any(configuration not in self._screened for configuration in to_do):
+            raise self._interrupted()
+        return [self._screened[configuration] for configuration in configurations]
 
     def _recheck(self) -> list[str]:
         """Measure the front again and return in what it disagrees."""
@@ -231,7 +314,9 @@ class Runner:
             self._numbers[configuration] = number
         return list(configurations)
 
-    def _outcomes(self, configurations: Sequence[Configuration]) -> Iterator[Outcome]:
+    def _outcomes(
+        self, configurations: Sequence[Configuration], executor: LocalExecutor | None = None
+    ) -> Iterator[Outcome]:
         """Yield outcomes as they end; failures of the machine are kept as incidents.
 
         Raises:
@@ -239,15 +324,16 @@ class Runner:
                 is yielded before.
         """
         broken: Outcome | None = None
-        for outcome in self._executor.run(configurations):
+        executor = executor or self._executor
+        for outcome in executor.run(configurations):
             for attempt, reason in enumerate(outcome.failures, start=1):
                 self._store.add_incident(Incident(outcome.configuration, attempt, reason))
                 self._listener.failed_attempt(outcome.configuration, reason)
             if outcome.error is None:
                 yield outcome
-            elif not self._executor.is_stopping:
+            elif not executor.is_stopping:
                 broken = outcome
-                self._executor.stop()
+                executor.stop()
         if broken is not None and broken.error is not None:
             message = f"evaluating {broken.configuration}: {broken.error}"
             raise type(broken.error)(message) from broken.error

@@ -28,15 +28,19 @@ from tuner.resources import native_file
 from tuner.search import population_for
 from tuner.space import Parameter, Space, joint_space
 from tuner.spec import AllocatorFile, CampaignSpec, dump_campaign
-from tuner.spec.campaign import COUNTED, LATENCY, allocator_files
+from tuner.spec.campaign import COUNTED, LATENCY, ScreeningSpec, allocator_files
 from tuner.store import WORKLOAD, AllocatorRecord, CampaignRecord, Store
 from tuner.workload.info import describe
-from tuner.workload.profile import workload_sha256
+from tuner.workload.profile import is_profile, read_profile, workload_sha256, write_profile
 from tuner.workload.trace import Trace
-from tuner.workload.trust import Workload, caveat, choose_workload
+from tuner.workload.trust import Workload, caveat, choose_workload, weak_shrunk
+from tuner.workload.variation import shrink
 
 CAMPAIGN_FILE = "campaign.toml"
 """The effective campaign file in a run folder, with absolute paths."""
+
+SHRUNK_FILE = "shrunk.profile.json"
+"""The workload of the screening, in a run folder."""
 
 _LIBRARIES = ("numpy", "scipy", "pymoo", "deap", "moocore")
 """Libraries whose version may change what is searched or shown."""
@@ -53,6 +57,8 @@ class Campaign:
     spaces: tuple[Space, ...]
     """One space of all allocators for a joint search, else one for each."""
     evaluator: EmulatorEvaluator
+    screener: EmulatorEvaluator | None = None
+    """Evaluates on the shrunk workload; None where nothing is screened."""
 
 
 def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = None) -> Campaign:
@@ -90,7 +96,18 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     # The prices of the campaign are those it began with.
     prices = Calibration.from_record(store.campaign().calibration)
     emulation = Emulation(spec.trace, located, prices, options)
-    return Campaign(store, spaces, EmulatorEvaluator(emulation))
+    evaluator = EmulatorEvaluator(emulation)
+    if "screening" not in store.campaign().workload:
+        return Campaign(store, spaces, evaluator)
+    shrunk = run / SHRUNK_FILE
+    try:
+        if not shrunk.exists():
+            write_profile(shrunk, shrink(spec.trace, spec.screening.fidelity))
+    except BaseException:
+        store.close()
+        raise
+    screener = EmulatorEvaluator(replace(emulation, trace=shrunk))
+    return Campaign(store, spaces, evaluator, screener)
 
 
 def with_workload(spec: CampaignSpec, *, is_forced: bool = False) -> tuple[CampaignSpec, Workload]:
@@ -106,6 +123,12 @@ def with_workload(spec: CampaignSpec, *, is_forced: bool = False) -> tuple[Campa
         exact=spec.exact_trace,
         is_forced=is_forced,
     )
+    if spec.screening.fidelity > 0 and is_profile(spec.trace):
+        weak = weak_shrunk(read_profile(spec.trace), spec.screening.fidelity, spec.objectives)
+        if weak:
+            spec = spec.model_copy(update={"screening": ScreeningSpec()})
+            note = f"nothing is screened: the shrunk workload does not rank {', '.join(weak)}"
+            workload = replace(workload, notes=(*workload.notes, note))
     return spec.model_copy(update={"trace": workload.path}), workload
 
 
@@ -207,8 +230,13 @@ def make_record(
         versions=versions(),
         machine=_plain(asdict(read_machine())),
         calibration=load_calibration().as_record(),
-        workload=workload.as_record() if workload else {},
+        workload={**(workload.as_record() if workload else {}), **_screening(spec)},
     )
+
+
+def _screening(spec: CampaignSpec) -> dict[str, Any]:
+    chosen = spec.screening
+    return {"screening": chosen.model_dump()} if chosen.fidelity > 0 else {}
 
 
 def _limits(spec: CampaignSpec) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,6 +52,13 @@ def fidelity(
     instrument: Annotated[
         InstrumentName, typer.Option(help="What counts instructions; none: memory and faults only.")
     ] = InstrumentName.AUTO,
+    shrunk: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE,...",
+            help="Shrunk profiles to compare with the whole one, for screening; none: empty.",
+        ),
+    ] = "0.25",
     rounds: Annotated[
         int, typer.Option(min=1, help="With COMMAND: runs of the program per configuration.")
     ] = 3,
@@ -66,6 +74,7 @@ def fidelity(
         draw_panel,
         judge,
         judge_program,
+        judge_shrunk,
         measure_panel,
         measure_program,
     )
@@ -76,7 +85,9 @@ def fidelity(
     from tuner.workload.info import describe
     from tuner.workload.profile import is_profile, read_profile, write_profile
     from tuner.workload.trace import Trace
+    from tuner.workload.variation import shrink
 
+    shares = _shares(shrunk)
     limit_s = parse_duration(timeout) / 1e9
     members = read_profile(profile)
     if is_profile(trace):
@@ -97,6 +108,15 @@ def fidelity(
     with Trace(trace) as opened, Trace(profile) as generated:
         measured = Panel(panel, runs[0], dict(enumerate(runs[1:], start=1)))
         verdict = judge(measured, describe(opened), describe(generated))
+    verdict["shrunk"] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for share in shares:
+            _tell(f"{len(panel)} configurations on the profile shrunk to {share:g}")
+            path = Path(folder) / "shrunk.profile.json"
+            write_profile(path, shrink(profile, share))
+            options = EmulationOptions(instrument=instrument.value)
+            small = measure_panel(path, panel, located, prices, options, reads_back=False)
+            verdict["shrunk"].append(judge_shrunk(panel, runs[1], small, share))
     if command:
         program = measure_program(
             command,
@@ -115,6 +135,17 @@ def fidelity(
         print(json.dumps(verdict, indent=2))
     else:
         _print(verdict)
+
+
+def _shares(text: str) -> list[float]:
+    try:
+        shares = [float(word) for word in text.split(",") if word.strip()]
+    except ValueError:
+        shares = [0.0]
+    if not all(0.0 < share < 1.0 for share in shares):
+        message = f"--shrunk {text!r}: shares between 0 and 1, such as 0.25,0.1"
+        raise SpecError(message)
+    return shares
 
 
 def _tell(text: str) -> None:
@@ -147,6 +178,14 @@ def _print(verdict: dict[str, Any]) -> None:
         f"live curves {_percent(verdict['live_curve_distance'])}, of heap curves "
         f"{_percent(verdict['heap_curve_distance'])}, of sizes {_percent(verdict['size_distance'])}"
     )
+    for small in verdict.get("shrunk", ()):
+        taus = [
+            f"{name} {_rank(found['tau'])}" for name, found in small["metrics"].items() if found
+        ]
+        print(
+            f"shrunk to {small['fidelity']:g}, in {_percent(small['time_share'])} of the time, it "
+            f"ranks as the whole with tau {', '.join(taus)}"
+        )
     for name in verdict["left_out"]:
         print(f"left out, it did not run: {name}")
 

@@ -204,9 +204,14 @@ def _run(
     cpus = measuring_cpus(n_workers)
     ready = open_campaign(spec, run, workload)
     tell_limits(spec.trace)
-    with ready.store, LocalExecutor(ready.evaluator, cpus) as executor:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(ready.store)
+        executor = stack.enter_context(LocalExecutor(ready.evaluator, cpus))
+        screener = None
+        if ready.screener is not None:
+            screener = stack.enter_context(LocalExecutor(ready.screener, cpus))
         with _listener(quiet=quiet) as listener:
-            trials = Runner(ready.store, ready.spaces, executor, listener).run()
+            trials = Runner(ready.store, ready.spaces, executor, listener, screener).run()
         record = ready.store.campaign()
     return record, summarise(record, trials)
 

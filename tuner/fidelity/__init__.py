@@ -2,7 +2,7 @@
 
 from tuner.fidelity.panel import draw_panel, measure_panel
 from tuner.fidelity.program import ProgramPanel, judge_program, measure_program
-from tuner.fidelity.verdict import SCHEMA, Panel, judge
+from tuner.fidelity.verdict import SCHEMA, Panel, judge, judge_shrunk
 
 __all__ = [
     "SCHEMA",
@@ -11,6 +11,7 @@ __all__ = [
     "draw_panel",
     "judge",
     "judge_program",
+    "judge_shrunk",
     "measure_panel",
     "measure_program",
 ]

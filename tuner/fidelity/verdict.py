@@ -89,6 +89,52 @@ def judge(panel: Panel, trace: TraceInfo, profile: TraceInfo) -> dict[str, Any]:
     }
 
 
+def judge_shrunk(
+    configurations: Sequence[Configuration],
+    whole: Sequence[Measurement | None],
+    shrunk: Sequence[Measurement | None],
+    fidelity: float,
+) -> dict[str, Any]:
+    """Return how a shrunk profile ranks configurations beside the whole one.
+
+    Args:
+        configurations: the panel.
+        whole: on the whole profile, with the first seed.
+        shrunk: on the shrunk one, with the same seed.
+        fidelity: allocations of the shrunk profile over those of the whole.
+    """
+    pairs = [
+        (c.allocator, a, b)
+        for c, a, b in zip(configurations, whole, shrunk, strict=True)
+        if a is not None and b is not None
+    ]
+    spent = sum(a.wall_ns for _, a, _ in pairs)
+    families: dict[str, list[int]] = {}
+    for place, (allocator, _, _) in enumerate(pairs):
+        families.setdefault(allocator, []).append(place)
+    metrics: dict[str, dict[str, Any] | None] = {}
+    for name, field in METRICS.items():
+        truth = [getattr(whole_one, field) for _, whole_one, _ in pairs]
+        model = [getattr(shrunk_one, field) for _, _, shrunk_one in pairs]
+        if None in (*truth, *model, *([] if pairs else [None])) or min(truth) <= 0:
+            metrics[name] = None
+            continue
+        found = judge_values(np.array(truth, np.float64), np.array([model], np.float64), families)
+        metrics[name] = {
+            "tau": found["tau"],
+            "regret": found["regret"],
+            "families": {
+                family: figures["tau_differing"] for family, figures in found["families"].items()
+            },
+        }
+    return {
+        "fidelity": fidelity,
+        "configurations": len(pairs),
+        "time_share": sum(b.wall_ns for _, _, b in pairs) / spent if spent else None,
+        "metrics": metrics,
+    }
+
+
 def curve_distance(first: LiveCurve, second: LiveCurve) -> float | None:
     """Return the mean distance of two live curves over their events, by the first's mean."""
     one = _resample(first.event, first.live_bytes)

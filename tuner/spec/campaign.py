@@ -168,6 +168,15 @@ class RecheckSpec(Model):
     """Share of the evaluations."""
 
 
+class ScreeningSpec(Model):
+    """A shrunk workload on which proposals are measured before the whole one."""
+
+    fidelity: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Allocations of the shrunk workload over those of the whole; 0: no screening."""
+    keep: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Share of the proposals of a batch that are measured in full."""
+
+
 class SeedConfiguration(Model):
     """A configuration to evaluate right after the defaults."""
 
@@ -193,6 +202,7 @@ class CampaignSpec(Model):
     search: Literal["joint", "separate"] = "joint"
     emulation: EmulationSpec = EmulationSpec()
     recheck: RecheckSpec = RecheckSpec()
+    screening: ScreeningSpec = ScreeningSpec()
     space: dict[str, dict[str, Narrowing]] = Field(default_factory=dict)
     """Allocator -> parameter -> what to keep of it."""
     space_files: tuple[Path, ...] = ()

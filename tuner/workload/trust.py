@@ -23,6 +23,12 @@ Over the pairs that truly differ by more than 1 %: nearer ones are ordered by no
 MOST_REGRET: Final = 0.02
 """What the model's pick may lose on the trace."""
 
+LEAST_SHRUNK_TAU: Final = 0.5
+"""Rank correlation over all configurations below which a shrunk profile screens nothing.
+
+At 0.5 three pairs of four are ordered rightly.
+"""
+
 GUARDED: Final = "peak_heap"
 """The objective that is not tuned for at all on a profile that does not rank it."""
 
@@ -136,6 +142,29 @@ def caveat(workload: Trace) -> str | None:
         f"low fidelity ({workload.level}): when the program allocated and freed is guessed, so "
         "peaks, means and ranks of memory may be far off; validate on the program"
     )
+
+
+def weak_shrunk(
+    profile: Mapping[str, Any], fidelity: float, objectives: Sequence[str]
+) -> list[str]:
+    """Return the objectives that a shrunk profile does not rank as the whole one does.
+
+    Args:
+        profile: members of the whole profile; what was not measured is not known to be weak.
+        fidelity: of the shrunk one.
+        objectives: names.
+    """
+    shrunk = (profile.get("fidelity") or {}).get("shrunk", ())
+    metrics: Mapping[str, Any] = next(
+        (found["metrics"] for found in shrunk if found["fidelity"] == fidelity), {}
+    )
+    return [
+        name
+        for name in objectives
+        if (found := metrics.get(name))
+        and found["tau"] is not None
+        and found["tau"] < LEAST_SHRUNK_TAU
+    ]
 
 
 def resolution_of(profile: Mapping[str, Any]) -> dict[str, float]:

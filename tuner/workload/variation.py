@@ -13,6 +13,7 @@ They apply in this order.  The same profile and variation give the same text eve
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -22,10 +23,11 @@ from typing import Any, Final
 import numpy as np
 
 from tuner.errors import SpecError
+from tuner.workload.fit import fit
 from tuner.workload.lives import Ints, Lives, find_lives
 from tuner.workload.model import FREED, Life, Model, Window, take_apart
 from tuner.workload.plateaus import scale_length
-from tuner.workload.profile import read_profile
+from tuner.workload.profile import is_profile, read_profile, write_profile
 from tuner.workload.scaling import scale_intensity, scale_sizes, scale_threads, starts
 from tuner.workload.trace import Op, Trace
 
@@ -115,6 +117,27 @@ def vary(path: Path, variation: Variation) -> dict[str, Any]:
         message = "nothing is left: every life falls away; give larger factors"
         raise SpecError(message)
     return _with_source(model.members(), variation)
+
+
+def shrink(path: Path, fidelity: float) -> dict[str, Any]:
+    """Return the members of a smaller profile that stands for a workload in a search.
+
+    Args:
+        path: a profile, or a trace, which is fitted first.
+        fidelity: allocations of the shrunk workload over those of the whole, above 0, below 1.
+
+    Raises:
+        TraceError: the file cannot be read.
+        SpecError: nothing would be left.
+    """
+    wanted = Variation(intensity=fidelity)
+    if is_profile(path):
+        return vary(path, wanted)
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole.profile.json"
+        with Trace(path) as trace:
+            write_profile(whole, fit(trace))
+        return vary(whole, wanted)
 
 
 def _with_source(members: Mapping[str, Any], variation: Variation) -> dict[str, Any]:

@@ -1,0 +1,132 @@
+"""Screen what a strategy proposes on a shrunk workload, and measure only the best in full.
+
+A proposal is measured on the shrunk workload first.  Its values are carried over to the whole
+one by what the default of its allocator has on both, and it is worth a trial when few are
+better: proposals are ranked together with all trials so far by non-dominated sorting.
+The strategy is told the estimates of those left out, which the ranking made dominated or
+nearly so.  Trials, front and picks are of the whole workload only.
+
+Limits: an estimate is as good as the shrunk workload ranks; the verdict of a profile tells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from tuner.objectives import Constraint, points_of, trial_values, violation
+from tuner.records import Configuration, Measurement, Trial
+from tuner.search import Told
+from tuner.space import Genome
+from tuner.store import CampaignRecord, Screening
+
+_INTEGERS: Final = ("peak_heap_bytes", "faults", "syscalls", "instructions")
+_REALS: Final = ("mean_heap_bytes", "cost", "p99_latency_ns")
+
+FAILED_VIOLATION: Final = 1.0
+"""Violation of what failed on the shrunk workload; as of a trial that failed."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a proposal is expected to have on the whole workload."""
+
+    objectives: tuple[float, ...] | None
+    """In campaign order; None when it failed on the shrunk workload."""
+    violation: float
+
+    def told(self, genome: Genome) -> Told:
+        """Return it as a strategy is told."""
+        return Told(genome, self.objectives, self.violation)
+
+
+def carried_over(
+    low: Measurement, low_default: Measurement, full_default: Measurement
+) -> Measurement:
+    """Return a measurement on the shrunk workload, scaled to the whole one.
+
+    Args:
+        low: of the configuration, on the shrunk workload.
+        low_default: of its allocator's default there.
+        full_default: of its allocator's default on the whole workload.
+    """
+
+    def scale(name: str) -> float | None:
+        value, base, full = (getattr(m, name) for m in (low, low_default, full_default))
+        if value is None or full is None:
+            return None
+        return float(value * full / base) if base else float(value)
+
+    changes: dict[str, Any] = {name: scale(name) for name in _REALS}
+    for name in _INTEGERS:
+        value = scale(name)
+        changes[name] = None if value is None else round(value)
+    return replace(low, **changes)
+
+
+class Estimator:
+    """Turns screenings into estimates."""
+
+    def __init__(
+        self,
+        record: CampaignRecord,
+        constraints: Sequence[Constraint],
+        full: Mapping[str, Measurement],
+        low: Mapping[str, Measurement],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            record: the campaign.
+            constraints: its constraints.
+            full: allocator -> its default on the whole workload.
+            low: the same on the shrunk one.
+        """
+        self._record = record
+        self._constraints = constraints
+        self._full = full
+        self._low = low
+
+    def can_estimate(self, configuration: Configuration) -> bool:
+        """Tell whether the default of its allocator is known on both workloads."""
+        name = configuration.allocator
+        return name in self._full and name in self._low
+
+    def estimate(self, screening: Screening) -> Estimate:
+        """Return what is expected of a configuration that `can_estimate` is true for."""
+        if screening.measurement is None:
+            return Estimate(None, FAILED_VIOLATION)
+        name = screening.configuration.allocator
+        expected = carried_over(screening.measurement, self._low[name], self._full[name])
+        record = self._record
+        values = trial_values(expected, record.objectives, record.resolution)
+        baseline = self._full.get(record.baseline)
+        return Estimate(values, violation(self._constraints, expected, baseline, self._full[name]))
+
+
+def most_promising(
+    estimates: Sequence[Estimate], trials: Sequence[Trial], keep: float
+) -> list[int]:
+    """Return which proposals are worth a trial, in the order they were proposed.
+
+    Args:
+        estimates: one for each proposal.
+        trials: all so far.
+        keep: share of the proposals, above 0; at least one is kept.
+    """
+    import moocore  # noqa: PLC0415 - a tenth of a second that --help need not wait for
+
+    n = min(len(estimates), max(1, math.ceil(keep * len(estimates))))
+    good = [i for i, e in enumerate(estimates) if e.objectives is not None and e.violation <= 0.0]
+    known = points_of([trial for trial in trials if trial.is_feasible])
+    rank = dict.fromkeys(range(len(estimates)), math.inf)
+    if good:
+        points = np.array([estimates[i].objectives for i in good], np.float64)
+        both = np.concatenate([points, known]) if len(known) else points
+        rank |= dict(zip(good, moocore.pareto_rank(both)[: len(good)].tolist(), strict=True))
+    order = sorted(rank, key=lambda i: (estimates[i].violation, rank[i], i))
+    return sorted(order[:n])
