@@ -1,4 +1,4 @@
-"""`malloc-tuner import`: make a trace of what another tool recorded."""
+"""`malloc-tuner import`: make a trace or profile of what another tool recorded."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ def as_json(imported: Imported) -> str:
         "totals": dataclasses.asdict(imported.totals),
         "file_bytes": imported.file_bytes,
         "lost": imported.lost,
+        "level": imported.level,
+        "low_fidelity": imported.caveat is not None,
+        "assumed": imported.assumed,
     }
     return json.dumps(value, indent=2)
 
@@ -47,6 +50,10 @@ def _report(imported: Imported) -> None:
     )
     for what in imported.lost:
         print(f"  lost: {what}", file=sys.stderr)
+    for what in imported.assumed:
+        print(f"  assumed: {what}", file=sys.stderr)
+    if imported.caveat:
+        print(f"malloc-tuner: {imported.path}: {imported.caveat}", file=sys.stderr)
 
 
 def register(app: typer.Typer) -> None:
@@ -54,9 +61,10 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "import",
-        help="Make a trace of what another tool recorded.",
+        help="Make a trace, or a profile, of what another tool recorded.",
         epilog=epilog(
             "malloc-tuner import heaptrack.app.123.zst -o app.trace",
+            "malloc-tuner import dhat.out.123 -o app.profile.json",
             "malloc-tuner import --format valgrind log.txt -o app.trace",
             errors=(SpecError, MissingToolError, TraceError, OutputError),
         ),
@@ -64,7 +72,8 @@ def register(app: typer.Typer) -> None:
     def import_(
         file: Annotated[Path, typer.Argument(metavar="FILE", help="What the other tool wrote.")],
         output: Annotated[
-            Path, typer.Option("--output", "-o", metavar="FILE", help="The trace to write.")
+            Path,
+            typer.Option("--output", "-o", metavar="FILE", help="The trace, or profile, to write."),
         ],
         format_name: Annotated[
             str | None,
@@ -72,8 +81,9 @@ def register(app: typer.Typer) -> None:
                 "--format",
                 metavar="NAME",
                 help=(
-                    "valgrind, mtrace, glibc-trace, glibc-workload, malloc-lab, heaptrack or "
-                    "bytehound; recognised if not given."
+                    "valgrind, mtrace, glibc-trace, glibc-workload, malloc-lab, heaptrack, "
+                    "bytehound; of heap profiles dhat, jemalloc-heap, gperftools-heap; recognised "
+                    "if not given."
                 ),
             ),
         ] = None,

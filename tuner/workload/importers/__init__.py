@@ -1,4 +1,8 @@
-"""Make traces of what other tools recorded: one module per format, one table of them."""
+"""Make traces of what other tools recorded, and profiles of heap profiles.
+
+One module per format, two tables of them: `FORMATS` of those that tell every call, and
+`SITE_FORMATS` of those that only sum over call sites.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,22 @@ from typing import Any, Final
 
 import tuner
 from tuner.errors import OutputError, SpecError, TraceError
-from tuner.workload.importers import bytehound, heaptrack, malloc_lab, mtrace, trace_utils, valgrind
-from tuner.workload.importers.heap import ImportedHeap
+from tuner.workload import sites
+from tuner.workload.importers import (
+    bytehound,
+    dhat,
+    heap_profiles,
+    heaptrack,
+    malloc_lab,
+    mtrace,
+    trace_utils,
+    valgrind,
+)
+from tuner.workload.importers.heap import ImportedHeap, split_command
 from tuner.workload.importers.source import Source
+from tuner.workload.profile import write_profile
 from tuner.workload.trace import Trace, TraceTotals, TraceWriter
+from tuner.workload.trust import caveat
 
 DEFAULT_STEP_NS: Final = 1000
 """Time between two events where the file has no times: about that of a busy program."""
@@ -65,29 +81,67 @@ FORMATS: Final = {
 
 
 @dataclass(frozen=True)
+class SiteFormat:
+    """One kind of heap profile, of which a workload profile can be made."""
+
+    title: str
+    """What wrote it."""
+    recognise: Callable[[bytes], bool]
+    """As in `Format`."""
+    read: Callable[[Source], tuple[sites.Sites, str]]
+    """Returns the call sites and, if told, the command; raises TraceError with the place."""
+    lost: tuple[str, ...]
+    """As in `Format`."""
+
+
+SITE_FORMATS: Final = {
+    "dhat": SiteFormat("valgrind --tool=dhat", dhat.recognise, dhat.read, dhat.LOST),
+    "jemalloc-heap": SiteFormat(
+        "heap profile of jemalloc",
+        heap_profiles.recognise_jemalloc,
+        heap_profiles.read_jemalloc,
+        heap_profiles.LOST_JEMALLOC,
+    ),
+    "gperftools-heap": SiteFormat(
+        "heap profile of gperftools",
+        heap_profiles.recognise_gperftools,
+        heap_profiles.read_gperftools,
+        heap_profiles.LOST_GPERFTOOLS,
+    ),
+}
+"""Name of a format -> how it is read, as `FORMATS`."""
+
+
+@dataclass(frozen=True)
 class Imported:
-    """A trace that was made of another tool's file."""
+    """A trace or profile that was made of another tool's file."""
 
     path: Path
-    """The trace."""
+    """The trace or profile."""
     format: str
-    """Key of `FORMATS`."""
+    """Key of `FORMATS` or `SITE_FORMATS`."""
     totals: TraceTotals
     file_bytes: int
-    """Size of the trace."""
+    """Size of the file at `path`."""
     lost: tuple[str, ...]
-    """What the trace does not hold though the program did it; sentences."""
+    """What it does not hold though the program did it; sentences."""
+    level: str
+    """``trace``, or the level of the profile."""
+    assumed: tuple[str, ...] = ()
+    """What was assumed in place of what is lost; sentences."""
+    caveat: str | None = None
+    """What every output about it has to say; None for a trace."""
 
 
 def import_file(
     path: Path, output: Path, format_name: str | None = None, step_ns: int = DEFAULT_STEP_NS
 ) -> Imported:
-    """Make a trace of a file another tool wrote.
+    """Make a trace, or of a heap profile a workload profile, of a file another tool wrote.
 
     Args:
         path: the file; gzip and zstd are unpacked on the way.
-        output: the trace; replaced if it exists, not there if the import fails.
-        format_name: key of `FORMATS`; None recognises it.
+        output: the trace or profile; replaced if it exists, not there if the import fails.
+        format_name: key of `FORMATS` or `SITE_FORMATS`; None recognises it.
         step_ns: time between two events where the file tells no times, 0 or more.
 
     Raises:
@@ -95,22 +149,58 @@ def import_file(
             message names line or byte.
         SpecError: there is no such format, or `output` is the file itself.
         MissingToolError: the file is packed with zstd and there is no such program.
-        OutputError: the trace cannot be written.
+        OutputError: the output cannot be written.
     """
     source = Source(path)
     name = format_name or _recognise(source)
-    if name not in FORMATS:
-        message = f"{name}: no such format; use one of {', '.join(FORMATS)}"
+    if name not in FORMATS and name not in SITE_FORMATS:
+        message = f"{name}: no such format; use one of {_names()}"
         raise SpecError(message)
     if output.exists() and path.exists() and output.samefile(path):
         message = f"{output}: would overwrite what is imported; choose another name with -o"
         raise SpecError(message)
-    form = FORMATS[name]
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         message = f"{output.parent}: cannot be made ({error.strerror}); choose another place"
         raise OutputError(message) from error
+    if name in SITE_FORMATS:
+        return _import_sites(source, output, name)
+    return _import_events(source, output, name, step_ns)
+
+
+def _names() -> str:
+    return ", ".join([*FORMATS, *SITE_FORMATS])
+
+
+def _import_sites(source: Source, output: Path, name: str) -> Imported:
+    form = SITE_FORMATS[name]
+    found, command = form.read(source)
+    flaw = found.flaw()
+    if flaw:
+        message = f"{source.path}: {flaw}"
+        raise TraceError(message)
+    metadata = _metadata(source.path, name)
+    metadata |= {"argv": split_command(command)}
+    metadata["imported"]["lost"] = list(form.lost)
+    write_profile(output, sites.make_profile(found, metadata))
+    assumed = (*sites.ASSUMED, *found.assumed)
+    with Trace(output) as made:
+        return Imported(
+            output,
+            name,
+            made.totals,
+            output.stat().st_size,
+            form.lost,
+            made.level,
+            assumed,
+            caveat(made),
+        )
+
+
+def _import_events(source: Source, output: Path, name: str, step_ns: int) -> Imported:
+    form = FORMATS[name]
+    path = source.path
     metadata = _metadata(path, name)
     with TraceWriter(output, metadata, spare_bytes=_SPARE_BYTES) as writer:
         heap = ImportedHeap(writer.write, step_ns)
@@ -126,16 +216,16 @@ def import_file(
         writer.replace_metadata(metadata)
     with Trace(output) as trace:
         totals = trace.totals
-    return Imported(output, name, totals, output.stat().st_size, lost)
+    return Imported(output, name, totals, output.stat().st_size, lost, trace.level)
 
 
 def _recognise(source: Source) -> str:
     start = source.start(_START_BYTES)
-    found = next((name for name, form in FORMATS.items() if form.recognise(start)), None)
+    forms: dict[str, Format | SiteFormat] = {**FORMATS, **SITE_FORMATS}
+    found = next((name for name, form in forms.items() if form.recognise(start)), None)
     if found is None:
         message = (
-            f"{source.path}: not a file this can import; if it is, name its --format: "
-            f"{', '.join(FORMATS)}"
+            f"{source.path}: not a file this can import; if it is, name its --format: {_names()}"
         )
         raise TraceError(message)
     return found

@@ -76,11 +76,7 @@ class ImportedHeap:
 
     def take_command(self, text: str) -> None:
         """Take the command of the program, as a shell would; what is too long is left out."""
-        text = text[:MAX_COMMAND]
-        try:
-            self.argv = tuple(shlex.split(text))
-        except ValueError:  # quotes that are not closed
-            self.argv = tuple(text.split())
+        self.argv = tuple(split_command(text))
 
     def at(self, time_ns: int) -> None:
         """Set the clock, in ns since the start; it never goes back."""
@@ -204,6 +200,15 @@ class ImportedHeap:
             self._time_ns += self._step_ns
         if len(self._rows) >= _BATCH:
             self.flush()
+
+
+def split_command(text: str) -> list[str]:
+    """Return the words of a command as a shell would; what is too long is left out."""
+    text = text[:MAX_COMMAND]
+    try:
+        return shlex.split(text)
+    except ValueError:  # quotes that are not closed
+        return text.split()
 
 
 def _size(size: int) -> int:
