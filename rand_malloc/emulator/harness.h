@@ -42,6 +42,8 @@ struct replay {
 struct tally {
     uint64_t checksum;
     uint64_t verified_blocks;
+    uint64_t edge_waits;      /* operations that waited for another thread's */
+    uint64_t edge_wait_ticks; /* of the latency clock */
 };
 
 /* Never return: report the failure and end the process. */

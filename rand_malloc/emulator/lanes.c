@@ -159,5 +159,7 @@ void lanes_total(const struct replay *replay, struct tally *total) {
     for (uint32_t lane = 0; lane < replay->plan->n_lanes; lane++) {
         total->checksum += field.states[lane].tally.checksum;
         total->verified_blocks += field.states[lane].tally.verified_blocks;
+        total->edge_waits += field.states[lane].tally.edge_waits;
+        total->edge_wait_ticks += field.states[lane].tally.edge_wait_ticks;
     }
 }

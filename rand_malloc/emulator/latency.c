@@ -13,6 +13,7 @@ uint64_t histogram_bucket_top(uint32_t bucket) {
 void histogram_merge(struct histogram *into, const struct histogram *from) {
     for (uint32_t bucket = 0; bucket < LATENCY_BUCKETS; bucket++)
         into->counts[bucket] += from->counts[bucket];
+    into->sum += from->sum;
     if (from->max > into->max)
         into->max = from->max;
 }

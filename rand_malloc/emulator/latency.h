@@ -30,6 +30,7 @@ static inline uint32_t histogram_bucket(uint64_t value) {
 
 static inline void histogram_add(struct histogram *histogram, uint64_t value) {
     histogram->counts[histogram_bucket(value)]++;
+    histogram->sum += value;
     if (value > histogram->max)
         histogram->max = value;
 }

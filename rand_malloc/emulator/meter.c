@@ -21,7 +21,8 @@ static struct {
     char text[64 * 1024];            /* of a proc file */
     void *page;                      /* of nobody, to lock */
     bool has_watermark;              /* it could be reset */
-    uint64_t wall_begin_ns, cpu_begin_ns, ticks_begin, faults_begin;
+    uint64_t wall_begin_ns, cpu_begin_ns, ticks_begin;
+    uint64_t faults_begin, sleeps_begin, preemptions_begin;
 } meter;
 
 static int open_proc(const char *path, int flags) {
@@ -75,11 +76,15 @@ static void read_statm(uint64_t *resident_bytes, uint64_t *anonymous_bytes) {
     *anonymous_bytes = (resident - shared) * PAGE_BYTES;
 }
 
-static uint64_t minor_faults(void) {
+static struct rusage usage_now(void) {
     struct rusage usage;
     memset(&usage, 0, sizeof usage);
     raw_syscall3(SYS_getrusage, RUSAGE_SELF, (long)&usage, 0);
-    return (uint64_t)usage.ru_minflt;
+    return usage;
+}
+
+static uint64_t minor_faults(void) {
+    return (uint64_t)usage_now().ru_minflt;
 }
 
 static uint64_t parse_hex(const char **at) {
@@ -171,11 +176,17 @@ void meter_begin_time(void) {
     meter.cpu_begin_ns = real_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     meter.wall_begin_ns = real_clock_ns(CLOCK_MONOTONIC);
     meter.ticks_begin = latency_ticks();
-    meter.faults_begin = minor_faults();
+    struct rusage usage = usage_now();
+    meter.sleeps_begin = (uint64_t)usage.ru_nvcsw;
+    meter.preemptions_begin = (uint64_t)usage.ru_nivcsw;
+    meter.faults_begin = (uint64_t)usage.ru_minflt;
 }
 
 void meter_end_time(struct outcome *outcome) {
-    outcome->faults = minor_faults() - meter.faults_begin;
+    struct rusage usage = usage_now();
+    outcome->faults = (uint64_t)usage.ru_minflt - meter.faults_begin;
+    outcome->sleeps = (uint64_t)usage.ru_nvcsw - meter.sleeps_begin;
+    outcome->preemptions = (uint64_t)usage.ru_nivcsw - meter.preemptions_begin;
     outcome->ticks = latency_ticks() - meter.ticks_begin;
     outcome->wall_ns = real_clock_ns(CLOCK_MONOTONIC) - meter.wall_begin_ns;
     outcome->cpu_ns = real_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - meter.cpu_begin_ns;

@@ -160,6 +160,7 @@ struct sample {
 struct histogram {
     uint64_t counts[LATENCY_BUCKETS];
     uint64_t max; /* in ticks of the clock */
+    uint64_t sum; /* of all values, in the same */
 };
 
 /* Header of the outcome; samples and histograms follow. */
@@ -176,6 +177,10 @@ struct outcome {
     uint64_t wall_ns;
     uint64_t cpu_ns;             /* user and system time of the process in the region */
     uint64_t ticks;              /* of the latency clock in the region */
+    uint64_t sleeps;             /* times a thread gave its processor up to wait */
+    uint64_t preemptions;        /* times a thread was taken off its processor, or yielded */
+    uint64_t edge_waits;         /* free-running: operations that waited for their block */
+    uint64_t edge_wait_ticks;    /* ... and for how long, over all threads */
     uint64_t instructions;       /* use_perf: of the whole process in the region */
     uint64_t instructions_valid; /* 1 if the counter ran all the time */
     uint64_t checksum;

@@ -140,7 +140,7 @@ static void end_region(struct replay *replay) {
 
 /* Replays between the marks; the outcome is then complete but for its stage. */
 static void perform(struct replay *replay) {
-    struct tally total = {0, 0};
+    struct tally total = {0, 0, 0, 0};
     clock_set_cpus(replay->outcome->orders.cpus);
     note_allocator(replay->outcome);
     atomic_store(&replay->outcome->stage, STAGE_READY);
@@ -154,6 +154,8 @@ static void perform(struct replay *replay) {
         replay_verify_rest(replay);
     replay->outcome->checksum = total.checksum;
     replay->outcome->verified_blocks = total.verified_blocks;
+    replay->outcome->edge_waits = total.edge_waits;
+    replay->outcome->edge_wait_ticks = total.edge_wait_ticks;
 }
 
 int replayer_main(void) {

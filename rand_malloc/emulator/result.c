@@ -134,19 +134,37 @@ static void print_percentiles(struct json *json, const char *name,
     json_close(json);
 }
 
+static double tick_ns(const struct outcome *outcome) {
+    return outcome->ticks > 0 ? (double)outcome->wall_ns / (double)outcome->ticks : NAN;
+}
+
+/* What threads wait for: each other's blocks, which is the trace's doing, and the
+ * allocator's locks, in which they sleep. */
+static void print_contention(struct json *json, const struct outcome *outcome,
+                             const struct histogram *all) {
+    double ns_per_tick = tick_ns(outcome);
+    json_open(json, "contention");
+    json_number(json, "allocator_ns", (double)all->sum * ns_per_tick);
+    json_integer(json, "sleeps", outcome->sleeps);
+    json_integer(json, "preemptions", outcome->preemptions);
+    json_integer(json, "edge_waits", outcome->edge_waits);
+    json_number(json, "edge_wait_ns", (double)outcome->edge_wait_ticks * ns_per_tick);
+    json_close(json);
+}
+
 static void print_latency(struct json *json, const struct result *result) {
     static const char *const NAMES[LATENCY_KINDS] = {"malloc", "realloc", "free"};
     static struct histogram merged[LATENCY_KINDS], all;
     if (result->memory == NULL || result->memory->outcome->histograms_offset == 0) {
         json_null(json, "latency_ns");
+        json_null(json, "contention");
         return;
     }
     const struct outcome *outcome = result->memory->outcome;
     const struct histogram *each =
         (const struct histogram *)(const void *)((const char *)outcome +
                                                  outcome->histograms_offset);
-    double ns_per_tick =
-        outcome->ticks > 0 ? (double)outcome->wall_ns / (double)outcome->ticks : NAN;
+    double ns_per_tick = tick_ns(outcome);
     uint64_t n_rows = (uint64_t)result->workload->plan->n_stacks + 1;
     for (uint64_t i = 0; i < n_rows * LATENCY_KINDS; i++)
         histogram_merge(&merged[i % LATENCY_KINDS], &each[i]);
@@ -157,6 +175,7 @@ static void print_latency(struct json *json, const struct result *result) {
     }
     print_percentiles(json, "all", &all, ns_per_tick);
     json_close(json);
+    print_contention(json, outcome, &all);
 }
 
 /* The sample with the largest heap of each of `points` equal parts, so that no peak of

@@ -235,6 +235,29 @@ def test_free_running_mode_reports_latencies(tmp_path: Path) -> None:
         assert row[-1] > 0
 
 
+def test_free_running_mode_reports_what_threads_wait_for(tmp_path: Path) -> None:
+    """A block that one thread allocates late and another frees at once is an edge to wait for."""
+    maker = TraceMaker()
+    maker.start(1)
+    for _ in range(3000):
+        first = [maker.allocate(2000) for _ in range(20)]
+        maker.free(first.pop(), thread=1)
+        for slot in first:
+            maker.free(slot)
+    result = replay(maker.write(tmp_path / "edges.trace"), "--threads", "free")
+    contention = result["contention"]
+    assert contention["allocator_ns"] > 0
+    assert 0 < contention["edge_waits"] <= 2 * 3000
+    assert contention["edge_wait_ns"] > 0
+    assert contention["sleeps"] >= 0
+    assert contention["preemptions"] >= 0
+    alone = replay(write_mixed_trace(tmp_path / "one.trace", 1, 5000), "--threads", "free")
+    assert alone["contention"]["edge_waits"] == 0
+    baton = replay(tmp_path / "edges.trace", "--runs", "memory")
+    assert baton["contention"] is None
+    assert baton["checksum"] == result["checksum"]
+
+
 def test_a_split_run_leaves_the_other_fields_null(large_block: Path) -> None:
     """Absent is null, never 0."""
     memory = replay(large_block, "--runs", "memory")
