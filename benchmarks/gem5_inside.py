@@ -231,10 +231,11 @@ def _table_lines(table: InsideTable) -> Iterator[str]:
     """Yield one program on one machine; columns that no cell has are left out."""
     known = [cell.counts for cell in table.cells if cell.counts is not None]
     shown = [o for o in INSIDE_OBJECTIVES.values() if any(o.extract(c) is not None for c in known)]
-    yield from _head_lines("", *(objective.label for objective in shown))
+    instructions = INSIDE_OBJECTIVES["instructions"]
+    yield from _head_lines("", *(o.label for o in shown), f"start, {instructions.label}")
     for cell in table.cells:
         values = (objective.show(cell.counts) if cell.counts else "-" for objective in shown)
-        yield _line(cell.label, *values)
+        yield _line(cell.label, *values, instructions.show(cell.start) if cell.start else "-")
 
 
 def _head_lines(*cells: str) -> Iterator[str]:

@@ -36,8 +36,11 @@ class InsideCell:
 
     label: str
     counts: Counts | None
+    """Of the program alone."""
     reason: str | None
     """Why there are no counts; None when there are."""
+    start: Counts | None = None
+    """What was subtracted."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ def _cell(journal: InsideJournal, shown: ShownRun, output: str | None) -> Inside
         counts = whole.counts.minus(start.counts) if whole.counts and start.counts else None
     except ProgramError as error:
         return InsideCell(shown.label, None, str(error))
-    return InsideCell(shown.label, counts, None)
+    return InsideCell(shown.label, counts, None, start.counts)
 
 
 def _mean_ratios(tables: Sequence[InsideTable], label: str) -> dict[str, float | None]:
