@@ -131,6 +131,29 @@ def test_a_burst_of_frees_stays_a_burst(tmp_path: Path) -> None:
     assert find_lives(read(fitted(trace))).live_bytes[10_000 - 1] == 0
 
 
+def test_time_without_events_stays_where_it_was(tmp_path: Path) -> None:
+    """A program that fills its heap at once and then thinks has a full heap most of the time."""
+    maker = TraceMaker()
+    for _ in range(4000):
+        maker.allocate(32)
+    trace = maker.write(tmp_path / "pause.trace")
+    events = read(trace)
+    events["time_ns"] = np.arange(len(events)) * 1000
+    events["time_ns"][3000:] += 10**9
+    write_trace(trace, events, {})
+    assert read(fitted(trace, FitOptions(even_windows=2)))["time_ns"][2999] < 10**8
+
+
+def test_the_largest_lives_keep_their_places(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    for size in (8, 96, 8, 100, 8, 98, 100):
+        maker.allocate(size)
+    trace = maker.write(tmp_path / "sizes.trace")
+    with Trace(trace) as opened:
+        windows = fit(opened, FitOptions(even_windows=1, most_fixed=3))["windows"]
+    assert [life[0] for window in windows for life in window["fixed"]] == [3, 5, 6]
+
+
 def test_windows_begin_at_thread_events_and_cover_everything(tmp_path: Path) -> None:
     events = read(write_mixed_trace(tmp_path / "mixed.trace", 4, 4000))
     cuts = cut_windows(events, find_lives(events).live_bytes, 16, 64)

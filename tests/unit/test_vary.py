@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner.cli.main import run
 from tuner.errors import SpecError
-from tuner.workload.fit import age_bins, fit
+from tuner.workload.fit import FitOptions, age_bins, fit
 from tuner.workload.lives import Lives, find_lives
 from tuner.workload.model import age_bin, bin_middle, take_apart
 from tuner.workload.profile import profile_text, read_profile, write_profile
@@ -34,7 +34,7 @@ def read(path: Path) -> tuple[Events, Lives]:
 def fitted(trace: Path) -> Path:
     path = trace.with_suffix(".profile.json")
     with Trace(trace) as opened:
-        write_profile(path, fit(opened))
+        write_profile(path, fit(opened, FitOptions(most_fixed=100)))
     return path
 
 

@@ -35,10 +35,10 @@ def fit(
     ] = 256,
     fixed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Most large lives that keep their places.")
-    ] = 4000,
+    ] = 40_000,
 ) -> None:
     """Fit, write, and tell how the generated workload compares."""
-    from tuner.cli.console import tell_limits
+    from tuner.cli.console import tell_if_cut_off
     from tuner.units import show_size
     from tuner.workload.fit import FitOptions
     from tuner.workload.fit import fit as fit_profile
@@ -48,7 +48,7 @@ def fit(
     if is_profile(trace):
         message = f"{trace}: this is a profile already; fit takes a trace made by `record`"
         raise TraceError(message)
-    tell_limits(trace)
+    tell_if_cut_off(trace)
     options = FitOptions(even_windows=max(1, windows // 4), most_windows=windows, most_fixed=fixed)
     with Trace(trace) as opened:
         totals = opened.totals

@@ -39,10 +39,8 @@ class FitOptions:
     """Base-2 logarithm of the bins per octave of short ages; exact below two octaves' bins."""
     parts: int = 4
     """Parts of a window that late steps are told apart by."""
-    least_fixed_bytes: int = 1024
-    """Lives that ever have this size keep their place ..."""
-    most_fixed: int = 4000
-    """... unless they are more than this; then the size is doubled until they are not."""
+    most_fixed: int = 40_000
+    """Lives that keep their exact places: the largest, of equal ones the earliest."""
 
 
 def fit(trace: Trace, options: FitOptions | None = None) -> dict[str, Any]:
@@ -130,10 +128,10 @@ class _Fit:
         return len(self.cuts) - 1
 
     def _choose_fixed(self) -> npt.NDArray[np.bool_]:
-        least = self.options.least_fixed_bytes
-        while np.count_nonzero(self.lives.largest >= least) > self.options.most_fixed:
-            least *= 2
-        return self.lives.largest >= least
+        largest_first = np.argsort(-self.lives.largest, kind="stable")
+        is_fixed = np.zeros(len(largest_first), np.bool_)
+        is_fixed[largest_first[: self.options.most_fixed]] = True
+        return is_fixed
 
     def members(self) -> dict[str, Any]:
         """Return what a profile generates from."""

@@ -72,7 +72,8 @@ def scale_length(model: Model, factor: float, changes: Ints, peak_bytes: int) ->
     if factor < 1 and found > factor + _SHORTFALL:
         message = (
             f"--length {factor:g}: only windows in which the heap stays level can be left out, "
-            f"and without them it is {found:.2f} as long; give at least that"
+            f"and without them it is {found:.2f} as long; give at least that, or fit the profile "
+            "with fewer lives at fixed places (--fixed 4000)"
         )
         raise SpecError(message)
     return _Lengthening(model, repeats).model()

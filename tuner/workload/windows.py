@@ -22,7 +22,7 @@ LEAST_BURST: Final = 256
 """Frees in a row that get windows of their own, or 1/4000 of the events if that is more."""
 
 LEAST_PAUSE: Final = 0.005
-"""Share of the trace's time without an event that ends a window."""
+"""Share of the trace's time without an event that is a window of its own."""
 
 LEAST_BEND: Final = 0.0025
 """Distance of the live curve from a straight line, over its peak, that splits a window."""
@@ -66,7 +66,10 @@ def _bursts(events: Events) -> list[int]:
 def _pauses(events: Events) -> list[int]:
     waited = np.diff(events["time_ns"].astype(np.float64))
     whole = int(events["time_ns"][-1]) - int(events["time_ns"][0])
-    found: list[int] = (np.flatnonzero(waited > max(LEAST_PAUSE * whole, 1)) + 1).tolist()
+    before = np.flatnonzero(waited > max(LEAST_PAUSE * whole, 1))
+    # The event before a pause has a window of its own, which lasts as long as the pause: the
+    # events of a window are spread evenly over its time.
+    found: list[int] = np.union1d(before, before + 1).tolist()
     return found
 
 
