@@ -257,4 +257,4 @@ def gem5_command(folder: Path, *, smoke: bool) -> Command | None:
     subprocess.run(["gcc", *flags, str(home / "guests" / "tree.c")], check=True)
     run = [gem5, "-d", str(folder / "m5out"), str(home / "run.py")]
     run += ["--machine", str(home / "machines" / "o3.json"), "--guest", str(guest)]
-    return Command("gem5", (*run, "--", "10" if smoke else "100"), {}, folder)
+    return Command("gem5", (*run, "--", "10" if smoke else "1500"), {}, folder)

@@ -1,4 +1,4 @@
-"""How allocators.py runs one program on one allocator: plainly, as a replay, under cachegrind."""
+"""How allocators.py runs one program on one allocator: plainly, replayed, counted, simulating."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from typing import Any, Final
 
 from benchmarks.allocator_programs import Command
 from tuner.bench.subjects import Subject
+from tuner.measure.gem5 import RESULT, STATISTICS, read_run
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.records import Status
 from tuner.resources import native_file
+from tuner.validate.gem5_rounds import digest_of, judge_simulation
 
 REPLAY: Final = "replay "
 """Begin of the name of a command that is a trace to be replayed."""
@@ -53,6 +56,40 @@ def run_program(command: Command, subject: Subject, environment: dict[str, str])
         "mean_anon_bytes": run.mean_anon_bytes,
         "faults": run.faults,
         "output_sha256": run.output_sha256,
+    }
+
+
+def run_gem5(command: Command, subject: Subject, environment: dict[str, str]) -> dict[str, Any]:
+    """Run a simulation once; its output is all it simulated, and its mean heap is malloc's.
+
+    What gem5 prints holds times, so that no two runs print the same.
+    """
+    del subject
+    folder = command.folder or Path.cwd()
+    output = Path(command.words[command.words.index("-d") + 1])
+    for name in (RESULT, STATISTICS):
+        (output / name).unlink(missing_ok=True)
+    surroundings = Surroundings(
+        cpu=max(os.sched_getaffinity(0)), timeout_s=_LIMIT_S, sample_ms=_SAMPLE_MS
+    )
+    variables = {**tool_environment(os.environ), **command.variables, **environment}
+    with contextlib.chdir(folder):
+        run = ProgramRunner().run(command.words, variables, surroundings)
+    found = read_run(run, output)
+    status, reason = judge_simulation(found, None)
+    if status is not Status.OK:
+        return {"status": "failed", "reason": reason}
+    heap = found.heap
+    return {
+        "status": "ok",
+        "reason": None,
+        "cpu_s": heap.cpu_ns / _NS,
+        "user_s": heap.user_ns / _NS,
+        "wall_s": heap.wall_ns / _NS,
+        "peak_rss_bytes": heap.peak_rss_bytes,
+        "mean_anon_bytes": heap.mean_anon_bytes,
+        "faults": heap.faults,
+        "output_sha256": digest_of(found),
     }
 
 

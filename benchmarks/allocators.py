@@ -58,7 +58,7 @@ from benchmarks.allocator_programs import (
     python_command,
     read_programs,
 )
-from benchmarks.allocator_runs import REPLAY, run_cachegrind, run_program
+from benchmarks.allocator_runs import REPLAY, run_cachegrind, run_gem5, run_program
 from benchmarks.allocator_tables import (
     Medians,
     common,
@@ -288,7 +288,7 @@ def _gem5(session: Session) -> dict[str, Any] | None:
     if command is None:
         print("allocators.py: gem5 left out: GEM5 does not name gem5.opt", file=sys.stderr)
         return None
-    return {"samples": _rounds("gem5", [command], session.subjects, session, run_program)}
+    return {"samples": _rounds("gem5", [command], session.subjects, session, run_gem5)}
 
 
 def _traces() -> list[Command]:

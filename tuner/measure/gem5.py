@@ -184,12 +184,21 @@ class Gem5:
             message = f"{folder}: cannot be created ({error.strerror})"
             raise OutputError(message) from error
         run = self.runner.run(self.command(simulation), environment, surroundings)
-        return Gem5Run(
-            run,
-            read_result(folder / RESULT),
-            _read(folder / STATISTICS),
-            (_read(folder / GUEST_OUTPUT) or "").encode(),
-        )
+        return read_run(run, folder)
+
+
+def read_run(run: ProgramRun, folder: Path) -> Gem5Run:
+    """Return a run of gem5 with what it left in its folder.
+
+    Raises:
+        ProgramError: its result is of another version.
+    """
+    return Gem5Run(
+        run,
+        read_result(folder / RESULT),
+        _read(folder / STATISTICS),
+        (_read(folder / GUEST_OUTPUT) or "").encode(),
+    )
 
 
 def find_gem5(program: Path) -> Path:
