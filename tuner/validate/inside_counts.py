@@ -111,6 +111,12 @@ INSIDE_OBJECTIVES: Mapping[str, InsideObjective] = {
         InsideObjective("dtlb_mpki", "DTLB MPKI", _per_thousand("dtlb_misses")),
         InsideObjective("itlb_mpki", "ITLB MPKI", _per_thousand("itlb_misses")),
         InsideObjective(
+            "l1d_misses", "k L1D misses", lambda c: c.l1d_misses, digits=1, divisor=_THOUSAND
+        ),
+        InsideObjective(
+            "l2_misses", "k L2 misses", lambda c: c.l2_misses, digits=1, divisor=_THOUSAND
+        ),
+        InsideObjective(
             "dram_bytes", "DRAM, KiB", lambda c: c.dram_bytes, digits=0, divisor=1024.0
         ),
         InsideObjective(
