@@ -1,0 +1,267 @@
+"""gem5 as the program whose allocator is tuned: campaigns, gem5 under their points, tables.
+
+    benchmarks/gem5_case.py --gem5 build/X86/gem5.fast           everything that is missing
+    benchmarks/gem5_case.py --steps rank,validate --rounds 5     only these steps
+    benchmarks/gem5_case.py --print                              the tables of the last results
+    benchmarks/gem5_case.py --print --write                      and into docs/case-study-gem5.md
+    benchmarks/gem5_case.py --smoke                              the last results are understood
+
+Steps, each of which goes on where it stopped:
+
+    tune       the campaigns configs/campaigns/gem5-*.toml, into runs/
+    rank       many points on one short simulation that was tuned on
+    validate   defaults and picks on every simulation of the suite, in interleaved rounds
+    count      their instructions on one very short simulation, under cachegrind
+    speed      CPU time of an evaluation beside that of the simulation its trace stands for
+
+Raw results are kept in ``benchmarks/results/gem5_case.json``.  Exit status 1 when a figure
+that was aimed at is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.gem5_case_plots import draw
+from benchmarks.gem5_case_runs import (
+    ALLOCATORS,
+    COUNTED,
+    RANKED,
+    ROOT,
+    RUNS,
+    Journal,
+    Point,
+    count,
+    evaluation_cost,
+    load_campaigns,
+    points_of,
+    simulate,
+    tune,
+)
+from benchmarks.gem5_case_tables import document, judgements
+from tuner.machine import read_machine
+from tuner.measure.gem5 import Gem5, build_guests, find_gem5
+from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.resources import configs_dir, gem5_dir
+from tuner.runs import Run
+from tuner.spec.gem5_suite import Role, Simulation, Suite, load_suite
+from tuner.workload.trace import Op, Trace
+
+RESULTS: Final = ROOT / "benchmarks/results/gem5_case.json"
+PAGE: Final = ROOT / "docs/case-study-gem5.md"
+IMAGES: Final = ROOT / "docs/images"
+BEGIN: Final = "<!-- written by benchmarks/gem5_case.py --write -->"
+END: Final = "<!-- end -->"
+TUNED_ON: Final = "tree-o3"
+TRACE_TUNED_ON: Final = "gem5-tree-o3"
+TRACES: Final = {"gem5-tree-o3": "1500"}
+"""Traces of the workloads, and the argument of the simulation each stands for."""
+
+STEPS: Final = ("tune", "rank", "validate", "count", "speed")
+_SCHEMA: Final = "malloc-tuner.benchmark.gem5-case"
+
+
+def main() -> int:
+    """Run what was asked for, print the tables and return the exit status."""
+    options = _parse(sys.argv[1:])
+    if not (options.print or options.smoke):
+        _measure(options)
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    text = document(results)
+    print(text)
+    if options.write:
+        draw(results, IMAGES)
+        _write(text)
+    return 0 if options.smoke or all(j.is_met for j in judgements(results)) else 1
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="gem5 as the program whose allocator is tuned.")
+    parser.add_argument("--gem5", type=Path, default=os.environ.get("GEM5", "gem5.opt"))
+    parser.add_argument("--suite", type=Path, help="if not the shipped one")
+    parser.add_argument("--steps", default=",".join(STEPS), help="default: all")
+    parser.add_argument("--allocators", default=",".join(ALLOCATORS), help="default: all")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds on simulations held out")
+    parser.add_argument("--tune-rounds", type=int, default=2, help="rounds on those tuned on")
+    parser.add_argument("--rank-rounds", type=int, default=2, help="rounds of the step rank")
+    parser.add_argument("--write", action="store_true", help="write the page and its pictures")
+    parser.add_argument("--print", action="store_true", help="the last results; nothing is run")
+    parser.add_argument("--smoke", action="store_true", help="as --print, without a judgement")
+    options = parser.parse_args(arguments)
+    options.steps = options.steps.split(",")
+    options.allocators = options.allocators.split(",")
+    if unknown := set(options.steps) - set(STEPS):
+        parser.error(f"--steps: {', '.join(unknown)}: choose among {', '.join(STEPS)}")
+    return options
+
+
+def _measure(options: argparse.Namespace) -> None:
+    """Run the steps; the results are written after each."""
+    if "tune" in options.steps:
+        tune(options.allocators)
+    runs = load_campaigns(options.allocators)
+    journal = Journal(RUNS / "gem5-case/journal.jsonl")
+    suite = load_suite(options.suite or gem5_dir() / "suite.toml")
+    folder = (RUNS / "gem5-case").resolve()
+    build_guests(suite, folder / "guests")
+    program = find_gem5(options.gem5)
+    gem5 = Gem5(program, suite, folder / "guests", folder / "outputs", ProgramRunner())
+    points = points_of(runs)
+    try:
+        for step in options.steps:
+            _step(step, options, journal, gem5, points)
+            _keep(journal, runs, gem5, points)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on", file=sys.stderr)
+    _keep(journal, runs, gem5, points)
+
+
+def _step(
+    step: str,
+    options: argparse.Namespace,
+    journal: Journal,
+    gem5: Gem5,
+    points: Sequence[Point],
+) -> None:
+    (tuned_on,) = gem5.suite.choose([TUNED_ON])
+    candidates = [point for point in points if point.is_candidate]
+    if step == "rank":
+        simulations = [_scaled(tuned_on, RANKED)]
+        simulate(journal, "ranked", gem5, simulations, points, rounds=options.rank_rounds)
+    elif step == "validate":
+        for role, rounds in ((Role.TUNE, options.tune_rounds), (Role.HELD_OUT, options.rounds)):
+            simulations = list(gem5.suite.choose([role.value]))
+            simulate(journal, role.value, gem5, simulations, candidates, rounds=rounds)
+    elif step == "count":
+        count(journal, gem5, _scaled(tuned_on, COUNTED), candidates)
+    elif step == "speed":
+        for trace, argument in TRACES.items():
+            _time_both(journal, gem5, trace, _scaled(tuned_on, argument), points[0])
+
+
+def _scaled(simulation: Simulation, argument: str) -> Simulation:
+    return simulation.model_copy(update={"arguments": (argument,)})
+
+
+def _time_both(
+    journal: Journal, gem5: Gem5, trace: str, simulation: Simulation, baseline: Point
+) -> None:
+    if journal.find(part="speed", trace=trace):
+        return
+    run = gem5.simulate(
+        simulation, baseline.prepared.environment, Surroundings(timeout_s=3600.0)
+    ).run
+    path = trace_path(trace)
+    row = {"gem5_cpu_s": run.cpu_ns / 1e9, "evaluation_cpu_s": evaluation_cost("glibc", path)}
+    place = {"part": "speed", "trace": trace, "simulation": simulation.name, "status": "ok"}
+    journal.add({**place, "arguments": list(simulation.arguments), **row})
+
+
+def trace_path(name: str) -> Path:
+    """Return the file of a shipped trace."""
+    return configs_dir() / "workloads" / name / f"{name}.trace"
+
+
+def _keep(journal: Journal, runs: Mapping[str, Run], gem5: Gem5, points: Sequence[Point]) -> None:
+    """Write what there is so far."""
+    results: dict[str, Any] = {
+        "schema": _SCHEMA,
+        "version": 1,
+        "gem5": _version(gem5),
+        "machine": _machine(),
+        "commit": _commit(),
+        "campaigns": {name: _campaign(run) for name, run in runs.items()},
+        "suite": {s.name: _simulation(gem5.suite, s) for s in gem5.suite.simulations},
+        "points": {point.label: _point(point) for point in points},
+        "floor": _floor(points[0]),
+        "speed": journal.find(part="speed"),
+    }
+    lines = [json.dumps({k: v for k, v in row.items() if k != "digest"}) for row in journal.rows]
+    head = json.dumps(results, indent=1)[:-2]
+    text = head + ',\n "rows": [\n' + ",\n".join(lines) + "\n ]\n}\n"
+    RESULTS.write_text(text, encoding="utf-8")
+
+
+def _version(gem5: Gem5) -> str:
+    files = gem5.outputs.glob("*/result.json")
+    found = (json.loads(path.read_text(encoding="utf-8"))["gem5"] for path in files)
+    return next(found, "unknown")
+
+
+def _machine() -> str:
+    facts = read_machine()
+    return f"{facts.cpu_model}, {facts.n_cpus} cores, {facts.system}, {facts.libc}"
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _campaign(run: Run) -> dict[str, Any]:
+    (version,) = (record.version for record in run.campaign.allocators.values())
+    return {
+        "evaluations": len(run.trials),
+        "version": version,
+        "trace_sha256": run.campaign.trace_sha256,
+    }
+
+
+def _simulation(suite: Suite, simulation: Simulation) -> dict[str, str]:
+    machine = suite.machine_file(simulation).stem
+    guest = " ".join([simulation.guest or "traffic", *simulation.arguments])
+    return {"role": simulation.role.value, "what": f"{guest} on {machine}"}
+
+
+def _point(point: Point) -> dict[str, Any]:
+    found = point.measurement
+    configuration = point.prepared.subject.configuration
+    emulated = found and {
+        "mean_heap": found.mean_heap_bytes,
+        "peak_heap": found.peak_heap_bytes,
+        "cost": found.cost,
+        "instructions": found.instructions,
+        "faults": found.faults,
+        "syscalls": found.syscalls,
+    }
+    settings = str(configuration).partition(" ")[2]
+    return {"settings": settings, "refusal": point.prepared.refusal, "emulated": emulated}
+
+
+def _floor(baseline: Point) -> dict[str, float]:
+    """Return mean bytes on the trace: asked for, in multiples of 16, held by glibc's default."""
+    with Trace(trace_path(TRACE_TUNED_ON)) as trace:
+        events = trace.read_all()
+    order = np.argsort(events["slot"], kind="stable")
+    size = events["size"][order].astype(np.int64)
+    aligned = -(-size // 16) * 16
+    is_birth = events["op"][order] <= Op.ALIGNED
+    seconds = np.append(np.diff(events["time_ns"].astype(np.int64)), 0)
+    found = {}
+    for name, sizes in (("live", size), ("aligned", aligned)):
+        delta = np.empty(len(events), np.int64)
+        delta[order] = sizes - np.where(is_birth, 0, np.concatenate([[0], sizes[:-1]]))
+        found[name] = float((np.cumsum(delta) * seconds).sum() / seconds.sum())
+    measured = baseline.measurement
+    return {**found, "glibc": measured.mean_heap_bytes if measured else 0.0}
+
+
+def _write(text: str) -> None:
+    """Put the tables between the markers of the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

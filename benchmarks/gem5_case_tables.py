@@ -1,0 +1,323 @@
+"""What the results of gem5_case.py show: changes, ranks and judgements, as values and as text.
+
+A change is the geometric mean over the simulations of the ratios to glibc's default in the same
+round, the median over the rounds, with the bootstrap interval of that median.
+
+The setting of an allocator is picked by what gem5 did on the simulations that were tuned on: the
+least product of mean heap and CPU time, each over glibc's default.  What is claimed is claimed
+over the simulations that are held out.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tuner import stats
+from tuner.stats import Estimate
+from tuner.validate.gem5_summary import geometric_mean
+
+BASELINE: Final = "glibc default"
+METRICS: Final = {
+    "mean_heap": "mean heap",
+    "peak_heap": "peak heap",
+    "cpu_ns": "CPU time",
+    "faults": "page faults",
+}
+SPREAD: Final = 0.01
+"""Allocators whose points differ by less on gem5 need no ranking."""
+
+TARGET_TAU: Final = 0.9
+TARGET_CHEAPER: Final = 100.0
+
+Results = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One figure against what it should be."""
+
+    claim: str
+    found: str
+    is_met: bool
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How the emulator ranks the points of one allocator."""
+
+    allocator: str
+    metric: str
+    n: int
+    spread: float
+    """Greatest over least value on gem5, less 1."""
+    tau: float | None
+    share: float | None
+    """Of the pairs that differ by more than 1 % on gem5, those ordered alike."""
+
+
+def rows_of(results: Results, **fields: object) -> list[Mapping[str, Any]]:
+    """Return the good rows with these values."""
+    return [r for r in results["rows"] if r["status"] == "ok" and fields.items() <= r.items()]
+
+
+def allocators(results: Results) -> list[str]:
+    """Return the names of the allocators, glibc first."""
+    return list(results["campaigns"])
+
+
+def labels(results: Results, allocator: str) -> list[str]:
+    """Return the labels of an allocator's default and picks."""
+    found = [label for label in results["points"] if label.startswith(f"{allocator} ")]
+    return [label for label in found if not label.rpartition(" ")[2].isdecimal()]
+
+
+def change(results: Results, part: str, label: str, metric: str) -> Estimate | None:
+    """Return a point's change over the simulations of a part.
+
+    Returns:
+        None when it failed on one of them, or none was run.
+    """
+    names = {r["simulation"] for r in rows_of(results, part=part, label=BASELINE)}
+    tables = [_by_round(results, part, name, label, metric) for name in sorted(names)]
+    bases = [_by_round(results, part, name, BASELINE, metric) for name in sorted(names)]
+    failed = [r for r in results["rows"] if r["part"] == part and r["label"] == label]
+    if not tables or any(r["status"] != "ok" and r["simulation"] in names for r in failed):
+        return None
+    shared = set.intersection(*(t.keys() & b.keys() for t, b in zip(tables, bases, strict=True)))
+    means = [
+        geometric_mean([t[n] / b[n] for t, b in zip(tables, bases, strict=True)])
+        for n in sorted(shared)
+    ]
+    return stats.median_estimate(means)
+
+
+def level(results: Results, part: str, label: str, metric: str) -> float | None:
+    """Return the mean over the simulations of the medians over the rounds."""
+    names = sorted({r["simulation"] for r in rows_of(results, part=part, label=label)})
+    tables = [_by_round(results, part, name, label, metric) for name in names]
+    return statistics.fmean(statistics.median(t.values()) for t in tables) if tables else None
+
+
+def _by_round(
+    results: Results, part: str, simulation: str, label: str, metric: str
+) -> dict[int, float]:
+    rows = rows_of(results, part=part, simulation=simulation, label=label)
+    return {r["round"]: float(r[metric]) for r in rows}
+
+
+def pick(results: Results, candidates: Iterable[str]) -> str | None:
+    """Return the point with the least product of mean heap and CPU time where it was tuned."""
+    products = {}
+    for label in candidates:
+        found = [change(results, "tune", label, metric) for metric in ("mean_heap", "cpu_ns")]
+        known = [estimate.median for estimate in found if estimate]
+        if label == BASELINE:
+            known = [1.0, 1.0]
+        if len(known) == len(found):
+            products[label] = known[0] * known[1]
+    return min(products, key=lambda label: products[label]) if products else None
+
+
+def picks(results: Results) -> dict[str, str]:
+    """Return the picked setting of each allocator that has one."""
+    found = {name: pick(results, labels(results, name)) for name in allocators(results)}
+    return {name: label for name, label in found.items() if label}
+
+
+def instructions(results: Results, label: str) -> float | None:
+    """Return the instructions of the counted simulation over those under glibc's default."""
+    mine = rows_of(results, part="count", label=label)
+    base = rows_of(results, part="count", label=BASELINE)
+    return mine[0]["instructions"] / base[0]["instructions"] if mine and base else None
+
+
+def rankings(results: Results) -> list[Ranking]:
+    """Return how the emulator ranks each allocator's points, by mean heap and by cost."""
+    found = []
+    for emulated, metric in (("mean_heap", "mean_heap"), ("cost", "cpu_ns")):
+        for name in allocators(results):
+            pairs = []
+            for label, point in results["points"].items():
+                rows = rows_of(results, part="ranked", label=label)
+                if label.startswith(f"{name} ") and rows and point["emulated"]:
+                    real = statistics.median(float(r[metric]) for r in rows)
+                    pairs.append((float(point["emulated"][emulated]), real))
+            if len(pairs) > 2:
+                claims, reals = [p[0] for p in pairs], [p[1] for p in pairs]
+                share = stats.concordance(claims, reals)
+                tau = stats.kendall_tau(claims, reals)
+                spread = max(reals) / min(reals) - 1.0
+                share_value = share.share if share else None
+                found.append(Ranking(name, metric, len(pairs), spread, tau, share_value))
+    return found
+
+
+def judgements(results: Results) -> list[Judgement]:
+    """Return every figure that was aimed at, and whether it was reached."""
+    found = []
+    chosen = picks(results)
+    if "glibc" in chosen:
+        found.append(_judge_glibc(results, labels(results, "glibc")))
+    best = pick(results, [x for name in allocators(results) for x in labels(results, name)])
+    if best:
+        heap, cpu = _median(results, best, "mean_heap"), _median(results, best, "cpu_ns")
+        is_met = None not in (heap, cpu) and heap <= 0.95 and cpu <= 0.87  # type: ignore[operator]
+        text = f"{best}: mean heap {_percent(heap)}, CPU time {_percent(cpu)}"
+        claim = "best over all, held out: mean heap -5 % and CPU time -13 % at once"
+        found.append(Judgement(claim, text, is_met))
+    for ranking in rankings(results):
+        if ranking.spread > SPREAD:
+            tau = ranking.tau if ranking.tau is not None else 0.0
+            claim = f"ranks of {ranking.allocator} by {METRICS[ranking.metric]}: tau >= 0.9"
+            text = f"{tau:.2f} over {ranking.n} points that differ by {ranking.spread:.1%}"
+            found.append(Judgement(claim, text, tau >= TARGET_TAU))
+    for row in results["speed"]:
+        times = row["gem5_cpu_s"] / row["evaluation_cpu_s"]
+        claim = f"an evaluation of {row['trace']} is 100 times cheaper than its simulation"
+        text = f"{times:.0f} times: {row['evaluation_cpu_s']:.2f} s for {row['gem5_cpu_s']:.1f} s"
+        found.append(Judgement(claim, text, times >= TARGET_CHEAPER))
+    return found
+
+
+def _judge_glibc(results: Results, candidates: Sequence[str]) -> Judgement:
+    claim = (
+        "glibc tuned, held out: mean heap -5 % at no more instructions, "
+        "or CPU time -9 % at mean heap <= +2 %"
+    )
+    texts = []
+    for label in [pick(results, candidates) or BASELINE]:
+        heap, cpu = _median(results, label, "mean_heap"), _median(results, label, "cpu_ns")
+        if heap is None or cpu is None:
+            continue
+        n = instructions(results, label)
+        texts.append(f"{label}: mean heap {_percent(heap)}, CPU time {_percent(cpu)}")
+        if (heap <= 0.95 and n is not None and n <= 1.0) or (cpu <= 0.91 and heap <= 1.02):
+            return Judgement(claim, texts[-1], is_met=True)
+    return Judgement(claim, "; ".join(texts), is_met=False)
+
+
+def _median(results: Results, label: str, metric: str) -> float | None:
+    estimate = change(results, "held-out", label, metric)
+    return estimate.median if estimate else None
+
+
+def _percent(ratio: float | None) -> str:
+    return "unknown" if ratio is None else f"{ratio - 1.0:+.1%}"
+
+
+def _cell(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "out"
+    text = _percent(estimate.median)
+    if estimate.interval is None:
+        return text
+    low, high = estimate.interval.low - 1.0, estimate.interval.high - 1.0
+    return f"{text} [{low:+.1%}, {high:+.1%}]"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def greenmalloc_table(results: Results, part: str) -> list[str]:
+    """Return mean and peak heap and instructions, default against tuned, per allocator."""
+    rows = []
+    chosen = picks(results)
+    for name in allocators(results):
+        for label in dict.fromkeys([f"{name} default", chosen.get(name, "")]):
+            mean = level(results, part, label, "mean_heap")
+            peak = level(results, part, label, "peak_heap")
+            if mean is None or peak is None:
+                continue
+            cells = [label, f"{mean / 1e6:.1f}", _cell(change(results, part, label, "mean_heap"))]
+            cells += [f"{peak / 1e6:.1f}", _cell(change(results, part, label, "peak_heap"))]
+            n = instructions(results, label)
+            cells += ["" if n is None else _percent(n)]
+            cells += [
+                _cell(change(results, part, label, metric)) for metric in ("cpu_ns", "faults")
+            ]
+            rows.append(cells)
+    head = ["setting", "mean heap, MB", "change", "peak heap, MB", "change", "instructions"]
+    return _table([*head, "CPU time", "page faults"], rows)
+
+
+def all_points_table(results: Results, part: str) -> list[str]:
+    """Return every default and pick with its changes."""
+    rows = []
+    for name in allocators(results):
+        for label in labels(results, name):
+            settings = results["points"][label]["settings"] or "nothing set"
+            cells = [_cell(change(results, part, label, metric)) for metric in METRICS]
+            rows.append([label, *cells, f"`{settings}`"])
+    return _table(["setting", *METRICS.values(), "what is set"], rows)
+
+
+def rankings_table(results: Results) -> list[str]:
+    """Return how the emulator ranks."""
+    rows = [
+        [
+            METRICS[r.metric],
+            r.allocator,
+            str(r.n),
+            f"{r.spread:.1%}",
+            "-" if r.tau is None else f"{r.tau:.2f}",
+            "-" if r.share is None else f"{r.share:.0%}",
+        ]
+        for r in rankings(results)
+    ]
+    head = ["on gem5", "allocator", "points", "they differ by", "Kendall's tau"]
+    return _table([*head, "pairs beyond 1 % ordered alike"], rows)
+
+
+def simulations_table(results: Results) -> list[str]:
+    """Return each simulation with what gem5 took under glibc's default."""
+    rows = []
+    for name, simulation in results["suite"].items():
+        found = rows_of(results, simulation=name, label=BASELINE, part=simulation["role"])
+        if found:
+            cells = [f"{statistics.median(r['cpu_ns'] for r in found) / 1e9:.1f}"]
+            cells += [f"{statistics.median(r[m] for r in found) / 1e6:.1f}" for m in _SHOWN]
+            rows.append([name, simulation["role"], simulation["what"], *cells])
+    head = ["simulation", "role", "what", "CPU time, s", "mean heap, MB", "peak heap, MB"]
+    return _table([*head, "Python and binary, MB"], rows)
+
+
+_SHOWN: Final = ("mean_heap", "peak_heap", "not_heap")
+
+
+def floor_lines(results: Results) -> list[str]:
+    """Return what no allocator can go below, on the trace."""
+    floor = results.get("floor")
+    if not floor:
+        return []
+    live, aligned, glibc = floor["live"], floor["aligned"], floor["glibc"]
+    text = (
+        f"On the trace glibc's default holds {glibc / 1e6:.2f} MB on average. The program asked "
+        f"for {live / 1e6:.2f} MB ({_percent(live / glibc)}), and for {aligned / 1e6:.2f} MB "
+        f"({_percent(aligned / glibc)}) where every block takes a multiple of 16 bytes, as "
+        "alignment demands."
+    )
+    return [text, ""]
+
+
+def document(results: Results) -> str:
+    """Return all tables and judgements as Markdown."""
+    lines = [f"gem5 {results['gem5']}; {results['machine']}.", ""]
+    lines += ["### Default against tuned, simulations held out", ""]
+    lines += greenmalloc_table(results, "held-out")
+    lines += ["### The same on the simulations tuned on", "", *greenmalloc_table(results, "tune")]
+    lines += ["### Every default and pick, simulations held out", ""]
+    lines += all_points_table(results, "held-out")
+    lines += ["### The emulator's ranking", "", *rankings_table(results)]
+    lines += ["### How low a heap can be", "", *floor_lines(results)]
+    lines += ["### Simulations", "", *simulations_table(results)]
+    lines += ["### Against what was aimed at", ""]
+    rows = [[j.claim, j.found, "ok" if j.is_met else "MISSED"] for j in judgements(results)]
+    lines += _table(["figure", "found", ""], rows)
+    failed = [r for r in results["rows"] if r["status"] != "ok"]
+    lines += [f"{r['label']} is out of {r['simulation']}: {r.get('reason')}" for r in failed]
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,143 @@
+"""The tables and judgements of gem5_case.py, on results worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from benchmarks.gem5_case_tables import (
+    BASELINE,
+    change,
+    document,
+    instructions,
+    judgements,
+    picks,
+    rankings,
+)
+
+MB = 1_000_000
+
+
+def row(part: str, simulation: str, label: str, heap: float, cpu: float) -> Any:
+    return {
+        "part": part,
+        "simulation": simulation,
+        "label": label,
+        "round": 0,
+        "status": "ok",
+        "mean_heap": heap * MB,
+        "peak_heap": 2 * heap * MB,
+        "not_heap": 20 * MB,
+        "faults": 1000,
+        "cpu_ns": cpu * 1e9,
+    }
+
+
+def counted(label: str, n: int) -> Any:
+    place = {"part": "count", "simulation": "a", "label": label, "round": 0, "status": "ok"}
+    return {**place, "instructions": n}
+
+
+def point(heap: float, cost: float) -> dict[str, Any]:
+    return {"settings": "x=1", "emulated": {"mean_heap": heap * MB, "cost": cost}}
+
+
+def results(*rows: Any, **fields: Any) -> dict[str, Any]:
+    return {
+        "gem5": "24.0.0.1",
+        "machine": "a machine",
+        "campaigns": {"glibc": {}, "exgen": {}},
+        "suite": {
+            "a": {"role": "tune", "what": "tree 1 on o3"},
+            "b": {"role": "held-out", "what": "hash 1 on o3"},
+            "c": {"role": "held-out", "what": "sort 1 on o3"},
+        },
+        "points": {
+            BASELINE: point(30, 100),
+            "glibc lean": point(29, 120),
+            "glibc 7": point(33, 90),
+            "exgen default": point(31, 70),
+        },
+        "speed": [],
+        "floor": {"live": 27.0 * MB, "aligned": 28.0 * MB, "glibc": 30.0 * MB},
+        "rows": list(rows),
+        **fields,
+    }
+
+
+def measured() -> list[Any]:
+    """Two held-out simulations and one tuned on; exgen is smaller and faster on all."""
+    rows = []
+    for part, name in (("tune", "a"), ("held-out", "b"), ("held-out", "c")):
+        rows += [row(part, name, BASELINE, 40, 10), row(part, name, "glibc lean", 39, 11)]
+        rows += [row(part, name, "exgen default", 36, 8)]
+    return rows
+
+
+def test_change_is_the_geometric_mean_over_the_simulations() -> None:
+    rows = [row("held-out", "b", BASELINE, 40, 10), row("held-out", "c", BASELINE, 10, 10)]
+    rows += [
+        row("held-out", "b", "exgen default", 20, 5),
+        row("held-out", "c", "exgen default", 8, 5),
+    ]
+    found = change(results(*rows), "held-out", "exgen default", "mean_heap")
+    assert found is not None
+    assert found.median == pytest.approx(math.sqrt(0.5 * 0.8))
+
+
+def test_a_point_that_failed_on_a_simulation_has_no_change() -> None:
+    bad = {**row("held-out", "c", "exgen default", 1, 1), "status": "failed", "reason": "died"}
+    rows = [r for r in measured() if (r["simulation"], r["label"]) != ("c", "exgen default")]
+    found = results(*rows, bad)
+    assert change(found, "held-out", "exgen default", "mean_heap") is None
+    assert "exgen default is out of c: died" in document(found)
+
+
+def test_settings_are_picked_by_the_simulations_tuned_on() -> None:
+    rows = measured()
+    rows = [r for r in rows if not (r["part"] == "tune" and r["label"] == "glibc lean")]
+    rows += [row("tune", "a", "glibc lean", 30, 10)]  # good here, poor where it is held out
+    assert picks(results(*rows)) == {"glibc": "glibc lean", "exgen": "exgen default"}
+
+
+def test_ranks_are_those_within_an_allocator() -> None:
+    rows = [row("ranked", "a", BASELINE, 40, 10), row("ranked", "a", "glibc lean", 41, 9)]
+    rows += [row("ranked", "a", "glibc 7", 44, 8), row("ranked", "a", "exgen default", 1, 1)]
+    heap, cost = rankings(results(*rows))
+    assert (heap.allocator, heap.n) == ("glibc", 3)
+    assert heap.spread == pytest.approx(0.1)
+    assert heap.tau == pytest.approx(1 / 3)
+    assert heap.share == pytest.approx(2 / 3)
+    assert cost.tau == pytest.approx(1 / 3)
+
+
+def test_every_figure_is_judged() -> None:
+    speed = [{"trace": "t", "gem5_cpu_s": 60.0, "evaluation_cpu_s": 0.5}]
+    found = {j.claim: j for j in judgements(results(*measured(), speed=speed))}
+    best = found["best over all, held out: mean heap -5 % and CPU time -13 % at once"]
+    assert best.is_met
+    assert best.found == "exgen default: mean heap -10.0%, CPU time -20.0%"
+    (glibc,) = (j for claim, j in found.items() if claim.startswith("glibc tuned"))
+    assert not glibc.is_met
+    cheaper = found["an evaluation of t is 100 times cheaper than its simulation"]
+    assert cheaper.is_met
+    assert cheaper.found == "120 times: 0.50 s for 60.0 s"
+
+
+def test_instructions_are_over_glibcs() -> None:
+    found = results(*measured(), counted(BASELINE, 200), counted("exgen default", 150))
+    assert instructions(found, "exgen default") == 0.75
+    assert instructions(found, "glibc lean") is None
+
+
+def test_the_page_has_one_row_for_each_default_and_pick() -> None:
+    text = document(results(*measured()))
+    assert "| exgen default | 36.0 | -10.0%" in text
+    assert "MISSED" in text
+    assert "| a | tune | tree 1 on o3 | 10.0 | 40.0 | 80.0 | 20.0 |" in text
+
+
+def test_what_is_missing_leaves_no_row() -> None:
+    assert "exgen" not in document(results(campaigns={"glibc": {}})).split("### Simulations")[0]
