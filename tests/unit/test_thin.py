@@ -20,6 +20,7 @@ HOW = Thinning(n_middle=400, n_first=100, n_last=100)
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thinning, "WINDOW_EVENTS", 1000)
+    monkeypatch.setattr(thinning, "N_WINDOWS", 1000)
 
 
 def churn(path: Path, n_steps: int = 10_000) -> Path:

@@ -29,7 +29,10 @@ from tuner.errors import SpecError, TraceError
 from tuner.workload.trace import Events, Op, Trace, TraceWriter
 
 WINDOW_EVENTS = 1 << 20
-"""Events of a window."""
+"""Fewest events of a window."""
+
+N_WINDOWS = 64
+"""Most windows: at the end of each, what is just in use is cut off from its free, and stays."""
 
 _NO_SLOT = np.uint32(2**32 - 1)
 
@@ -119,7 +122,7 @@ def _thin_windows(trace: Trace, how: Thinning, share: float) -> Iterator[Events]
     """
     n_seen = 0
     last = trace.totals.n_events - how.n_last
-    for events in trace.batches(WINDOW_EVENTS):
+    for events in trace.batches(max(WINDOW_EVENTS, -(-trace.totals.n_events // N_WINDOWS))):
         n_first = min(max(0, how.n_first - n_seen), len(events))
         n_until = min(max(n_first, last - n_seen), len(events))
         n_whole = n_first + round(share * (n_until - n_first))
