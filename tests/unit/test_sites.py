@@ -20,12 +20,11 @@ from tests.doubles.runs import synthetic_run
 from tuner.cli.main import run
 from tuner.errors import TraceError
 from tuner.report import wording
-from tuner.store import WORKLOAD
 from tuner.workload.importers import SITE_FORMATS, Imported, import_file
 from tuner.workload.profile import read_profile, write_profile
 from tuner.workload.sites import SITES, Layout, Sites, first_births, lay_out, make_profile
 from tuner.workload.trace import Events, Op, Trace
-from tuner.workload.trust import caveat
+from tuner.workload.trust import caveat, choose_workload
 
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "imports"
 """One program, recorded by valgrind 3.19, jemalloc 5.3 and gperftools 2.10."""
@@ -273,12 +272,20 @@ def test_the_command_says_what_was_lost_and_assumed(
     assert "low fidelity (call sites)" in err
 
 
+def test_a_campaign_is_told_and_keeps_it(tmp_path: Path) -> None:
+    path = import_file(SAMPLES / "sample.dhat", tmp_path / "app.profile.json").path
+    workload = choose_workload(path, ["glibc"], ["peak_heap"])
+
+    assert workload.caveat is not None
+    assert workload.notes[0] == workload.caveat
+    assert workload.as_record()["caveat"] == workload.caveat
+
+
 def test_a_report_says_so_too(tmp_path: Path) -> None:
     made = synthetic_run(tmp_path, n_trials=5)
     with Trace(import_file(SAMPLES / "sample.dhat", tmp_path / "a.json").path) as workload:
         said = caveat(workload)
-    emulation = {**made.campaign.emulation, WORKLOAD: said}
-    marked = replace(made, campaign=replace(made.campaign, emulation=emulation))
+    marked = replace(made, campaign=replace(made.campaign, workload={"caveat": said}))
 
     assert "low fidelity" not in wording.headline(made, ())
     assert wording.headline(marked, ()).endswith(f"The workload is of {said}.")

@@ -29,11 +29,11 @@ from tuner.search import population_for
 from tuner.space import Parameter, Space, joint_space
 from tuner.spec import AllocatorFile, CampaignSpec, dump_campaign
 from tuner.spec.campaign import COUNTED, LATENCY, ScreeningSpec, allocator_files
-from tuner.store import WORKLOAD, AllocatorRecord, CampaignRecord, Store
+from tuner.store import AllocatorRecord, CampaignRecord, Store
 from tuner.workload.info import describe
 from tuner.workload.profile import is_profile, read_profile, workload_sha256, write_profile
 from tuner.workload.trace import Trace
-from tuner.workload.trust import Workload, caveat, choose_workload, weak_shrunk
+from tuner.workload.trust import Workload, choose_workload, weak_shrunk
 from tuner.workload.variation import shrink
 
 CAMPAIGN_FILE = "campaign.toml"
@@ -222,7 +222,7 @@ def make_record(
         recheck_share=spec.recheck.share,
         space=tuple(_gene(parameter) for space in spaces for parameter in space.parameters),
         seed_configurations=spec.seeds,
-        emulation={**options_record(options), **_limits(spec)},
+        emulation=options_record(options),
         allocators={
             name: AllocatorRecord(str(found.library) if found.library else None, found.version)
             for name, (_, found) in located.items()
@@ -237,13 +237,6 @@ def make_record(
 def _screening(spec: CampaignSpec) -> dict[str, Any]:
     chosen = spec.screening
     return {"screening": chosen.model_dump()} if chosen.fidelity > 0 else {}
-
-
-def _limits(spec: CampaignSpec) -> dict[str, str]:
-    """Return what every output of the campaign has to say of its workload."""
-    with Trace(spec.trace) as workload:
-        said = caveat(workload)
-    return {WORKLOAD: said} if said else {}
 
 
 def versions() -> dict[str, str]:

@@ -23,25 +23,36 @@ def stdout_console(table: Table | None = None) -> Console:
     return Console(width=width_for(table), highlight=False)
 
 
-def tell_limits(trace: Path) -> None:
-    """Say on standard error what a trace or model of one lacks: its end, or fidelity.
+def tell_if_cut_off(trace: Path) -> None:
+    """Say on standard error that a trace lacks the end of its program's run, if it does.
 
     Raises:
         TraceError: the trace cannot be read.
     """
     from tuner.workload.trace import Trace
-    from tuner.workload.trust import caveat
 
     with Trace(trace) as opened:
-        said = caveat(opened)
-        if said:
-            print(f"malloc-tuner: {trace}: {said}", file=sys.stderr)
         if not opened.totals.is_complete:
             print(
                 f"malloc-tuner: {trace}: the file was cut off; "
                 "what follows covers its readable part only",
                 file=sys.stderr,
             )
+
+
+def tell_if_guessed(workload: Path) -> None:
+    """Say on standard error that a workload is of low fidelity, if it is.
+
+    Raises:
+        TraceError: the workload cannot be read.
+    """
+    from tuner.workload.trace import Trace
+    from tuner.workload.trust import caveat
+
+    with Trace(workload) as opened:
+        said = caveat(opened)
+    if said:
+        print(f"malloc-tuner: {workload}: {said}", file=sys.stderr)
 
 
 def print_or_write(text: str, output: Path | None, *, executable: bool = False) -> None:

@@ -113,7 +113,7 @@ def emulate(
 ) -> None:
     """Evaluate a configuration, the allocator's default and glibc's default."""
     from tuner.allocators import get_allocator
-    from tuner.cli.console import tell_limits
+    from tuner.cli.console import tell_if_cut_off, tell_if_guessed
     from tuner.measure.calibration import load_calibration
     from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
     from tuner.records import Configuration, Status, unique_configurations
@@ -138,7 +138,8 @@ def emulate(
         baseline = get_allocator(_BASELINE)
         allocators[_BASELINE] = (baseline, baseline.locate())
     emulation = Emulation(trace, allocators, load_calibration(), options)
-    tell_limits(trace)
+    tell_if_cut_off(trace)
+    tell_if_guessed(trace)
     evaluator = EmulatorEvaluator(emulation)
     columns = []
     wanted = [asked, Configuration(adapter.name), Configuration(_BASELINE)]

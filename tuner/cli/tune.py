@@ -196,14 +196,14 @@ def _run(
     from tuner.campaign.runner import Runner
     from tuner.campaign.setup import open_campaign
     from tuner.campaign.summary import summarise
-    from tuner.cli.console import tell_limits
+    from tuner.cli.console import tell_if_cut_off
     from tuner.measure.executor import LocalExecutor, measuring_cpus
 
     # Latency is that of a machine with nothing else to do: one evaluation at a time.
     n_workers = workers or (1 if spec.measures_time else None)
     cpus = measuring_cpus(n_workers)
     ready = open_campaign(spec, run, workload)
-    tell_limits(spec.trace)
+    tell_if_cut_off(spec.trace)
     with contextlib.ExitStack() as stack:
         stack.enter_context(ready.store)
         executor = stack.enter_context(LocalExecutor(ready.evaluator, cpus))

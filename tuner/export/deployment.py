@@ -22,7 +22,7 @@ from tuner.runs import Run
 from tuner.selection import Pick
 from tuner.spec.preset import Preset
 from tuner.stats import Estimate
-from tuner.store import WORKLOAD, ValidationRecord
+from tuner.store import ValidationRecord
 from tuner.validate.metrics import METRICS
 from tuner.validate.summary import SubjectSummary, summarize
 
@@ -275,8 +275,8 @@ def _valid_for(run: Run, pick: Pick) -> dict[str, str]:
             facts[label] = str(campaign.machine[name])
     if campaign.emulation.get("thp") is not None:
         facts["transparent huge pages in emulation"] = str(campaign.emulation["thp"])
-    if campaign.emulation.get(WORKLOAD) is not None:
-        facts[WORKLOAD] = str(campaign.emulation[WORKLOAD])
+    if campaign.caveat is not None:
+        facts["workload"] = campaign.caveat
     return facts
 
 

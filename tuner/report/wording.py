@@ -21,7 +21,6 @@ from tuner.report.columns import (
 from tuner.report.parallel import show_value
 from tuner.runs import Run
 from tuner.selection import NO_REGRET, Pick
-from tuner.store import WORKLOAD
 from tuner.units import show_size
 from tuner.validate.metrics import METRICS
 from tuner.validate.summary import Claim, SubjectSummary, ValidationSummary
@@ -61,7 +60,7 @@ class PickCard:
 def headline(run: Run, picks: Sequence[Pick]) -> str:
     """Say what the campaign found, and how little its workload can tell if that is so."""
     found = _headline(run, picks)
-    said = run.campaign.emulation.get(WORKLOAD)
+    said = run.campaign.caveat
     return f"{found} The workload is of {said}." if said else found
 
 

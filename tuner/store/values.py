@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from tuner.records import Configuration, CurvePoint, Measurement, Status
 
@@ -26,10 +26,6 @@ class AllocatorRecord:
     """Absolute path of the preloaded library; None for the C library's own malloc."""
     version: str
     """Version as the adapter found it."""
-
-
-WORKLOAD: Final = "workload"
-"""Key in `CampaignRecord.emulation` of what has to be said of a low-fidelity workload."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class CampaignRecord:
     seed_configurations: tuple[Configuration, ...] = ()
     """The user's own configurations, evaluated right after the defaults."""
     emulation: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the emulator: instrument, threads, timeout, ...; `WORKLOAD` if need be."""
+    """Settings of the emulator: instrument, threads, timeout, ..."""
     allocators: Mapping[str, AllocatorRecord] = field(default_factory=dict)
     """Library and version of each allocator; the first one is the baseline."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -79,7 +75,8 @@ class CampaignRecord:
     """Cost constants of this host: c_fault, c_syscall, ..."""
     workload: Mapping[str, Any] = field(default_factory=dict)
     """How far the workload can be trusted: `notes` for people, and `resolution`, by metric, the
-    relative difference below which two values are equal; empty for a trace."""
+    relative difference below which two values are equal; `caveat` if it is of low fidelity; empty
+    for a trace."""
     created_at: str = ""
     """UTC, ISO 8601; set by the store."""
     status: str = RUNNING
@@ -97,6 +94,11 @@ class CampaignRecord:
     def resolution(self) -> tuple[tuple[str, float], ...]:
         """What `Trial.resolution` is in this campaign."""
         return tuple(self.workload.get("resolution", {}).items())
+
+    @property
+    def caveat(self) -> str | None:
+        """What has to be said of a low-fidelity workload; None of any other."""
+        return self.workload.get("caveat")
 
     @property
     def workload_notes(self) -> tuple[str, ...]:

@@ -433,6 +433,7 @@ def make_profile(
     largest = np.argsort(-sites.total_bytes, kind="stable")[:_MOST_SHOWN]
     shown = {name: getattr(sites, name)[largest].tolist() for name in _SHOWN}
     profile["level"] = SITES
+    profile["source"].pop("trace", None)
     profile["source"] |= {
         "sites": len(sites.blocks),
         "blocks": int(sites.blocks.sum()),

@@ -6,11 +6,11 @@ The verdict is written into the profile by `malloc-tuner fidelity`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tuner.errors import SpecError
+from tuner.errors import SpecError, TraceError
 from tuner.workload.profile import is_profile, read_profile, workload_sha256
 from tuner.workload.trace import Trace
 
@@ -43,12 +43,15 @@ class Workload:
     """Sentences for every output of the campaign; none for a trace that was asked for."""
     resolution: Mapping[str, float] | None = None
     """Metric -> relative difference that is the model's noise; None for a trace."""
+    caveat: str | None = None
+    """What `caveat` says of it; the first of the notes."""
 
     def as_record(self) -> dict[str, Any]:
         """Return it as a campaign's store keeps it."""
         if not self.notes:
             return {}
-        return {"notes": list(self.notes), "resolution": dict(self.resolution or {})}
+        record = {"notes": list(self.notes), "resolution": dict(self.resolution or {})}
+        return {**record, "caveat": self.caveat} if self.caveat else record
 
 
 def choose_workload(
@@ -77,6 +80,23 @@ def choose_workload(
     if exact is not None and is_profile(exact):
         message = f"exact_trace = {exact}: a profile; give the trace that was recorded"
         raise SpecError(message)
+    workload = _choose(trace, allocators, objectives, exact, is_forced=is_forced)
+    try:
+        with Trace(workload.path) as opened:
+            said = caveat(opened)
+    except TraceError:  # told by whoever needs its events
+        return workload
+    return replace(workload, notes=(said, *workload.notes), caveat=said) if said else workload
+
+
+def _choose(
+    trace: Path,
+    allocators: Sequence[str],
+    objectives: Sequence[str],
+    exact: Path | None,
+    *,
+    is_forced: bool,
+) -> Workload:
     if not is_profile(trace):
         return Workload(trace)
     profile = read_profile(trace)
