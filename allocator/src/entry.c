@@ -18,6 +18,7 @@
 #include "remote.h"
 #include "supply.h"
 #include "thread.h"
+#include "tray.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -35,9 +36,7 @@ static void *allocate_big(size_t size, size_t alignment, bool *is_zero) {
     if (size > PTRDIFF_MAX)
         return out_of_memory();
     if (size <= heap_largest_run() && alignment <= UNIT_BYTES) {
-        block = heap_allocate_run(size);
-        if (block != NULL)
-            *is_zero = slab_of((uintptr_t)block)->clean;
+        block = heap_allocate_run(size, alignment, is_zero);
     } else {
         block = large_allocate(size, alignment, is_zero);
     }
@@ -68,7 +67,7 @@ EXPORT void *exgen_malloc(size_t size) {
 
 /* The block to be freed now, of those freed so far; NULL if none is. */
 static void *hold_back(struct heap *heap, struct slab *slab, void *block) {
-    if (slab->class == CLASS_UNIT_RUN)
+    if (slab->class >= CLASS_TRAY)
         return block;
     if (options.junk)
         harden_fill(block, slab->block_bytes);
@@ -183,9 +182,13 @@ EXPORT void *exgen_calloc(size_t count, size_t size) {
 EXPORT size_t exgen_malloc_usable_size(void *block) {
     if (block == NULL)
         return 0;
-    if (owner_of_any((uintptr_t)block) != OWNER_NONE)
-        return slab_of((uintptr_t)block)->block_bytes;
-    size_t bytes = large_bytes(block);
+    size_t bytes;
+    if (owner_of_any((uintptr_t)block) != OWNER_NONE) {
+        const struct slab *slab = slab_of((uintptr_t)block);
+        bytes = slab->class == CLASS_TRAY ? tray_block_bytes(slab, block) : slab->block_bytes;
+    } else {
+        bytes = large_bytes(block);
+    }
     if (bytes == 0)
         fatal("not a block of this heap", block);
     return bytes;
@@ -193,7 +196,8 @@ EXPORT size_t exgen_malloc_usable_size(void *block) {
 
 /* What to ask for when a block grows from `old_bytes` to `size`. */
 static size_t with_slack(size_t size, size_t old_bytes) {
-    bool roomy = size > old_bytes && size > classes.largest && size < PTRDIFF_MAX / 2;
+    bool roomy = size > old_bytes && size > classes.largest && size > tray_largest() &&
+                 size < PTRDIFF_MAX / 2;
     return roomy ? size + size / 100 * options.realloc_slack : size;
 }
 
@@ -213,14 +217,22 @@ static void *move_run_out(void *block, struct slab *slab, size_t size) {
     return moved;
 }
 
+/* Whether the calling thread's heap has the block. */
+static bool is_own(const void *block) {
+    return local.heap != NULL && superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
+}
+
+/* NULL if the block has to move. */
+static void *resize_on_tray(void *block, struct slab *slab, size_t size) {
+    return is_own(block) && tray_resize(local.heap, slab, block, size) ? block : NULL;
+}
+
 /* Resize a block with units of its own, to `roomy` bytes or else to `size`;
  * NULL if it has to move. */
 static void *resize_run(void *block, struct slab *slab, size_t size, size_t roomy) {
     size_t n = (size + UNIT_BYTES - 1) >> UNIT_SHIFT;
     size_t n_roomy = (roomy + UNIT_BYTES - 1) >> UNIT_SHIFT;
-    bool own =
-        local.heap != NULL && superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
-    if (!own || size <= classes.largest)
+    if (!is_own(block) || size <= classes.largest)
         return NULL;
     if (roomy > heap_largest_run())
         return move_run_out(block, slab, roomy);
@@ -235,8 +247,8 @@ static bool stays(size_t old_bytes, size_t size) {
         return false;
     /* Whole pages are worth giving back; inside a slab half the block may be idle. */
     size_t slack = old_bytes / 100 * options.realloc_slack;
-    return old_bytes > classes.largest ? size + slack + UNIT_BYTES >= old_bytes
-                                       : size >= old_bytes / 2;
+    size_t step = old_bytes > tray_largest() ? UNIT_BYTES : options.tray_step;
+    return old_bytes > classes.largest ? size + slack + step >= old_bytes : size >= old_bytes / 2;
 }
 
 /* Resize without copying if the kind of block allows it; NULL if not. */
@@ -247,7 +259,9 @@ static void *resize_in_place(void *block, size_t old_bytes, size_t size) {
     if (owner_of_any((uintptr_t)block) == OWNER_NONE)
         return size > heap_largest_run() ? large_resize(block, roomy) : NULL;
     struct slab *slab = slab_of((uintptr_t)block);
-    void *same = slab->class == CLASS_UNIT_RUN ? resize_run(block, slab, size, roomy) : NULL;
+    void *same = slab->class == CLASS_TRAY       ? resize_on_tray(block, slab, size)
+                 : slab->class == CLASS_UNIT_RUN ? resize_run(block, slab, size, roomy)
+                                                 : NULL;
     if (same == NULL && size <= old_bytes && size >= old_bytes / 2)
         same = block;
     return same;

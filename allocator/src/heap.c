@@ -25,6 +25,7 @@
 #include "remote.h"
 #include "supply.h"
 #include "thread.h"
+#include "tray.h"
 
 _Thread_local struct local local = {.number = OWNER_NOBODY};
 
@@ -132,15 +133,23 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
 
 /* A free of what starts no slab: a later unit of a slab, or a mistake. */
 static void free_elsewhere(struct heap *heap, struct slab *slab, void *block) {
+    struct slab *first = slab - slab->to_first;
     slab->countdown = 0;
-    if (slab->to_first == 0)
+    if (first == slab)
         fatal("double free", block);
-    heap_free(heap, slab - slab->to_first, block);
+    if (first->class == CLASS_TRAY)
+        tray_free(heap, first, block);
+    else
+        heap_free(heap, first, block);
 }
 
 void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     if (slab->n_units == 0) {
         free_elsewhere(heap, slab, block);
+        return;
+    }
+    if (slab->class == CLASS_TRAY) {
+        tray_free(heap, slab, block);
         return;
     }
     if (slab->countdown < -1)
@@ -326,12 +335,17 @@ size_t heap_largest_run(void) {
     return largest < options.large_min ? largest : options.large_min - 1;
 }
 
-void *heap_allocate_run(size_t bytes) {
+void *heap_allocate_run(size_t bytes, size_t alignment, bool *is_zero) {
     struct heap *heap = local.heap != NULL ? local.heap : thread_attach();
     if (heap == NULL)
         return NULL;
     heap_tick(heap);
     remote_drain(heap);
+    if (bytes <= tray_largest()) {
+        void *block = tray_allocate(heap, bytes, alignment, is_zero);
+        ASSERT_FULL(heap_is_valid(heap));
+        return block;
+    }
     size_t n = (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
     struct slab *slab = supply_take(heap, n, false);
     if (slab == NULL)
@@ -340,6 +354,7 @@ void *heap_allocate_run(size_t bytes) {
     slab->block_bytes = (uint32_t)(n << UNIT_SHIFT);
     slab->capacity = slab->carved = 1;
     slab_set_used(slab, 1, 1);
+    *is_zero = slab->clean;
     ASSERT_FULL(heap_is_valid(heap));
     return slab->start;
 }
@@ -413,6 +428,7 @@ void heap_trim(struct heap *heap) {
         if (fresh != NULL && fresh->carved == 0)
             release(heap, fresh);
     }
+    tray_trim(heap);
 }
 
 void heap_give_back(struct heap *heap) {
@@ -459,7 +475,9 @@ void heap_link_slabs(struct heap *heap, struct superblock *sb) {
     for (size_t i = sb->first_unit;
          i<sb->n_units; i += sb->slab[i].n_units> 0 ? sb->slab[i].n_units : 1) {
         struct slab *slab = &sb->slab[i];
-        if (slab->n_units == 0 || slab->class == CLASS_UNIT_RUN)
+        if (slab->n_units > 0 && slab->class == CLASS_TRAY)
+            tray_link(heap, slab);
+        if (slab->n_units == 0 || slab->class >= CLASS_TRAY)
             continue;
         struct bin *bin = &heap->bins[slab->class];
         ASSERT(slab->state == SLAB_ASLEEP);
@@ -479,7 +497,9 @@ void heap_unlink_slabs(struct heap *heap, struct superblock *sb) {
     for (size_t i = sb->first_unit;
          i<sb->n_units; i += sb->slab[i].n_units> 0 ? sb->slab[i].n_units : 1) {
         struct slab *slab = &sb->slab[i];
-        if (slab->n_units == 0 || slab->class == CLASS_UNIT_RUN)
+        if (slab->n_units > 0 && slab->class == CLASS_TRAY)
+            tray_unlink(heap, slab);
+        if (slab->n_units == 0 || slab->class >= CLASS_TRAY)
             continue;
         struct bin *bin = &heap->bins[slab->class];
         ASSERT(slab->state != SLAB_ACTIVE);

@@ -18,6 +18,10 @@
 #include "size_class.h"
 #include "superblock.h"
 
+enum {
+    N_TRAY_LISTS = 64 /* by the longest run of free steps; the last: this much or more */
+};
+
 struct slab_list {
     struct slab *first;
     struct slab *last;
@@ -36,6 +40,10 @@ struct heap {
     struct bin bins[N_CLASSES_MAX];
     struct superblock *superblocks;        /* all, through next and previous */
     struct superblock *buckets[N_BUCKETS]; /* the same by room, through bucket_next */
+    struct slab *trays[N_TRAY_LISTS];      /* through next and previous, see tray.c */
+    uint64_t tray_lists;                   /* a bit for each list that is not empty */
+    size_t n_trays;
+    size_t n_empty_trays; /* without a block in use */
     size_t n_superblocks;
     size_t n_empty;                /* superblocks without a slab */
     size_t n_units;                /* units in slabs */
@@ -94,8 +102,9 @@ void heap_init(struct heap *heap, uint8_t number);
 /* A block of `class` when its ready list has none.  NULL if out of memory. */
 void *heap_refill(size_t class);
 
-/* A block with units of its own, zeroed as *is_zero says.  NULL if out of memory. */
-void *heap_allocate_run(size_t bytes);
+/* A block above the classes, at a multiple of `alignment`, up to UNIT_BYTES: from a tray, or
+ * with units of its own.  NULL if out of memory. */
+void *heap_allocate_run(size_t bytes, size_t alignment, bool *is_zero);
 
 /* Largest request that heap_allocate_run serves. */
 size_t heap_largest_run(void);

@@ -12,6 +12,7 @@
 #include "harden.h"
 #include "heap.h"
 #include "link.h"
+#include "tray.h"
 
 static bool is_listed(const void *list, const void *block) {
     for (; list != NULL; list = link_follow(list))
@@ -41,14 +42,19 @@ void misuse_check_free(struct slab *slab, void *block) {
     if (slab->block_bytes == 0)
         fatal("double free", block);
     size_t offset = (size_t)((char *)block - slab->start);
-    if ((char *)block < slab->start || offset / slab->block_bytes >= slab->capacity)
+    size_t capacity = slab->class == CLASS_TRAY ? N_STEPS : slab->capacity;
+    if ((char *)block < slab->start || offset / slab->block_bytes >= capacity)
         fatal("invalid free, not a block of this heap", block);
+    if (slab->class == CLASS_TRAY) {
+        tray_check(slab, block);
+        return;
+    }
     if (own)
         check_in_use(slab, block, offset / slab->block_bytes);
     if (offset % slab->block_bytes != 0)
         fatal("invalid free, inside a block", block);
     uintptr_t *words = block;
-    if (words[1] == harden_mark(block) && slab->class != CLASS_UNIT_RUN &&
+    if (words[1] == harden_mark(block) && slab->class < CLASS_TRAY &&
         (options.junk || (own && is_free_here(slab, block))))
         fatal("double free", block);
     if (own || options.junk)

@@ -17,6 +17,7 @@
 #include "supply.h"
 #include "text.h"
 #include "thread.h"
+#include "tray.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -53,6 +54,8 @@ EXPORT size_t exgen_config_json(char *buffer, size_t capacity) {
     text_decimal(&t, classes.n_classes);
     text_string(&t, ",\"largest_small_bytes\":");
     text_decimal(&t, classes.largest);
+    text_string(&t, ",\"largest_tray_bytes\":");
+    text_decimal(&t, tray_largest());
     text_string(&t, ",\"largest_run_bytes\":");
     text_decimal(&t, heap_largest_run());
     text_string(&t, "}}");

@@ -14,7 +14,7 @@ _Static_assert((int)N_CLASSES_MAX >= (int)N_LISTED_MAX &&
                "every list must fit");
 _Static_assert((int)FINE_MAX == (int)LISTED_FINE && (int)SMALL_LIMIT == (int)LISTED_MAX,
                "listed sizes must be told apart");
-_Static_assert(N_CLASSES_MAX < CLASS_UNIT_RUN, "class numbers must fit a byte");
+_Static_assert((int)N_CLASSES_MAX < (int)CLASS_TRAY, "class numbers must fit a byte");
 
 static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
@@ -83,6 +83,12 @@ static size_t describe_listed(struct size_class *of, const struct options *o, si
     return n;
 }
 
+/* Largest class of the rule: small_max, and what class_over says just above it. */
+static size_t largest_by_rule(const struct options *o) {
+    size_t over = o->small_max < SMALL_LIMIT ? o->small_max / 64 * 5 : 0;
+    return o->small_max + over;
+}
+
 /* The classes that follow from the rule; returns their number. */
 static size_t describe_by_rule(struct size_class *of, const struct options *o, size_t largest,
                                size_t superblock_units) {
@@ -94,9 +100,9 @@ static size_t describe_by_rule(struct size_class *of, const struct options *o, s
 
 void size_class_init(struct size_classes *c, const struct options *o, size_t superblock_units) {
     size_t quarter = superblock_units * UNIT_BYTES / 4;
-    size_t n = o->classes != 0
-                   ? describe_listed(c->of, o, quarter, superblock_units)
-                   : describe_by_rule(c->of, o, smaller(o->small_max, quarter), superblock_units);
+    size_t n = o->classes != 0 ? describe_listed(c->of, o, quarter, superblock_units)
+                               : describe_by_rule(c->of, o, smaller(largest_by_rule(o), quarter),
+                                                  superblock_units);
     c->n_classes = n;
     c->largest = c->of[n - 1].block_bytes;
 

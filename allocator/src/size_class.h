@@ -25,9 +25,7 @@ enum {
     STEPS_MAX = 1024,        /* bytes; class_steps up to here, then coarse_steps */
     SMALL_LIMIT = 32768,     /* bytes; upper bound of small_max */
     N_FINE_CLASSES_MAX = 50, /* classes up to FINE_MAX, of the finest settings */
-    N_CLASSES_MAX = 122,     /* of the finest settings; see the assert in size_class.c */
-    CLASS_UNIT_RUN = 254,    /* class of a block that has units of its own */
-    CLASS_NONE = 255         /* class of a piece that is no slab */
+    N_CLASSES_MAX = 122      /* of the finest settings; see the assert in size_class.c */
 };
 
 struct size_class {

@@ -16,6 +16,7 @@
 #include "options.h"
 #include "os.h"
 #include "size_class.h"
+#include "tray.h"
 
 /* Until the start every address leads to this byte, so that free(NULL) works. */
 static uint8_t no_owner = OWNER_NONE;
@@ -273,7 +274,8 @@ __attribute__((no_sanitize("thread"))) static void count_slabs(const struct supe
             continue;
         used = used <= carved ? used : carved;
         c->n_blocks += used;
-        c->block_bytes += (size_t)used * slab->block_bytes;
+        c->block_bytes += slab->class == CLASS_TRAY ? (size_t)carved * slab->block_bytes
+                                                    : (size_t)used * slab->block_bytes;
     }
 }
 
@@ -456,6 +458,8 @@ bool slab_is_valid(const struct slab *slab) {
     if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 ||
         slab->countdown < -1)
         return false;
+    if (slab->class == CLASS_TRAY)
+        return tray_is_valid(slab);
     if (slab->state != SLAB_ASLEEP && slab->asleep != 0)
         return false;
     size_t used = slab_used(slab);

@@ -41,6 +41,13 @@ enum {
 
 struct heap;
 
+/* What is a slab without a size class. */
+enum {
+    CLASS_TRAY = 253,     /* blocks of different sizes, see tray.h */
+    CLASS_UNIT_RUN = 254, /* a single block, of units of its own */
+    CLASS_NONE = 255      /* not a slab */
+};
+
 enum slab_state {
     SLAB_FREE = 0, /* not the first unit of a slab */
     SLAB_ASLEEP,   /* no list: every carved block is in use, or too few are free to bother */
@@ -48,8 +55,11 @@ enum slab_state {
     SLAB_ACTIVE    /* feeds the thread's list of its class; in no list itself */
 };
 
-/* One slab: blocks of one size in one or more units, or a single block with
- * units of its own (class CLASS_UNIT_RUN).
+/* Steps of a tray, see tray.h. */
+__extension__ typedef unsigned __int128 step_set;
+
+/* One slab: blocks of one size in one or more units, a single block with
+ * units of its own (class CLASS_UNIT_RUN), or a tray (CLASS_TRAY, see tray.h).
  *
  *   used      == countdown + 1 + asleep         blocks handed out, or in the thread's list
  *   carved    == used + length of `free`        blocks that exist
@@ -62,11 +72,22 @@ struct slab {
     void *free;        /* LIFO list through the first word of free blocks */
     int32_t countdown; /* frees to come before the one that is an event; -1: no free may come */
     uint32_t asleep;   /* blocks in use that the countdown leaves out; 0 unless SLAB_ASLEEP */
-    struct slab *next; /* doubly linked list of the bin, while SLAB_PARTIAL */
-    struct slab *previous;
-    char *start; /* first block */
-    uint32_t block_bytes;
-    uint32_t capacity; /* blocks */
+    union {
+        struct {
+            struct slab *next; /* doubly linked list of the bin, while SLAB_PARTIAL */
+            struct slab *previous;
+            char *start; /* first block */
+            uint32_t block_bytes;
+            uint32_t capacity; /* blocks */
+        };
+        /* Later units of a tray, see tray.h. */
+        struct {
+            step_set free_steps;
+            step_set dirty_steps; /* subset of free_steps: may hold what was written */
+        };
+        step_set aged_steps; /* subset of dirty_steps: were so at the last look of the purger */
+        uint8_t lengths[32]; /* steps of the block that begins here, or 0 */
+    };
     uint32_t carved;   /* blocks */
     uint16_t n_units;  /* 0 unless a slab starts here */
     uint16_t to_first; /* units back to the unit where this one's slab starts */
@@ -83,6 +104,12 @@ _Static_assert(sizeof(struct slab) == CACHE_LINE && CACHE_LINE == 1 << SLAB_SHIF
 /* Blocks handed out, or in the thread's list. */
 ALWAYS_INLINE uint32_t slab_used(const struct slab *slab) {
     return slab->n_units == 0 ? 0 : (uint32_t)(slab->countdown + 1) + slab->asleep;
+}
+
+/* Bytes of those blocks. */
+ALWAYS_INLINE size_t slab_used_bytes(const struct slab *slab) {
+    size_t n = slab->class == CLASS_TRAY ? slab->carved : slab_used(slab);
+    return n * slab->block_bytes;
 }
 
 /* Expect the event at the n-th free from now; the other used blocks sleep. */
@@ -106,8 +133,9 @@ struct superblock {
     uint16_t first_unit;  /* first unit that is not all head */
     uint16_t n_free;      /* units */
     uint16_t largest_run; /* longest run of free units */
-    uint16_t bucket;      /* log2(largest_run) + 1, or 0 if full */
-    uint16_t n_dirty;     /* free units that may hold touched pages */
+    uint8_t bucket;       /* log2(largest_run) + 1, or 0 if full */
+    uint8_t n_trays;
+    uint16_t n_dirty; /* free units that may hold touched pages */
     uint32_t head_bytes;
     uint64_t pooled_ms;    /* time of entering the pool */
     struct unit_set free;  /* units in no slab */

@@ -12,6 +12,7 @@
 #include "os.h"
 #include "pool.h"
 #include "thread.h"
+#include "tray.h"
 
 enum {
     N_CANDIDATES = 4,  /* looked at in each bucket */
@@ -24,7 +25,7 @@ static size_t bucket_of(const struct superblock *sb) {
 }
 
 static void bucket_insert(struct heap *heap, struct superblock *sb) {
-    sb->bucket = (uint16_t)bucket_of(sb);
+    sb->bucket = (uint8_t)bucket_of(sb);
     struct superblock **head = &heap->buckets[sb->bucket];
     sb->bucket_previous = NULL;
     sb->bucket_next = *head;
@@ -93,6 +94,7 @@ void supply_schedule_purge(struct heap *heap) {
 static void purge(struct heap *heap, struct superblock *sb, bool all) {
     heap->n_dirty -= sb->n_dirty;
     superblock_purge(sb, all);
+    tray_purge(sb, all);
     heap->n_dirty += sb->n_dirty;
 }
 
@@ -241,16 +243,26 @@ bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units) {
     return true;
 }
 
+/* There is more to look for as long as there is memory that ages. */
+static void schedule_next(struct heap *heap, uint64_t now_ms) {
+    bool may_age = heap->n_dirty > 0 || heap->n_trays > 0;
+    heap->purge_ms = may_age ? now_ms + options.purge_delay : 0;
+}
+
 void supply_purge_begin(struct heap *heap, uint64_t now_ms) {
     heap->purge_next = heap->superblocks;
-    heap->purge_ms = heap->n_dirty > 0 ? now_ms + options.purge_delay : 0;
+    schedule_next(heap, now_ms);
+}
+
+static bool may_purge(const struct superblock *sb) {
+    return sb->n_dirty > 0 || sb->n_trays > 0;
 }
 
 void supply_purge_step(struct heap *heap) {
     struct superblock *sb = heap->purge_next;
-    for (size_t i = 0; sb != NULL && sb->n_dirty == 0 && i < N_PURGE_LOOKS; i++)
+    for (size_t i = 0; sb != NULL && !may_purge(sb) && i < N_PURGE_LOOKS; i++)
         sb = sb->next;
-    if (sb != NULL && sb->n_dirty > 0) {
+    if (sb != NULL && may_purge(sb)) {
         purge(heap, sb, false);
         sb = sb->next;
     }
@@ -261,7 +273,7 @@ void supply_purge(struct heap *heap, uint64_t now_ms) {
     supply_purge_begin(heap, now_ms);
     while (heap->purge_next != NULL)
         supply_purge_step(heap);
-    heap->purge_ms = heap->n_dirty > 0 ? now_ms + options.purge_delay : 0;
+    schedule_next(heap, now_ms);
 }
 
 void supply_purge_all(struct heap *heap) {

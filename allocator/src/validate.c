@@ -6,6 +6,7 @@
 #include "heap.h"
 #include "link.h"
 #include "supply.h"
+#include "tray.h"
 
 static bool partial_is_valid(const struct bin *bin, size_t class) {
     size_t n_empty = 0;
@@ -34,7 +35,8 @@ bool heap_is_valid(const struct heap *heap) {
     for (size_t class = 0; class < classes.n_classes; class ++)
         if (!bin_is_valid(&heap->bins[class], class))
             return false;
-    return no_slab.free == NULL && no_slab.countdown == 0 && supply_is_valid(heap);
+    return no_slab.free == NULL && no_slab.countdown == 0 && trays_are_valid(heap) &&
+           supply_is_valid(heap);
 }
 
 /* Blocks of a thread's list that are in use by the heap's own counters. */
@@ -53,7 +55,7 @@ void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_
             const struct slab *slab = &sb->slab[i];
             size_t used = slab_used(slab);
             *n_blocks += used;
-            *n_bytes += used * slab->block_bytes;
+            *n_bytes += slab->n_units > 0 ? slab_used_bytes(slab) : 0;
         }
     for (size_t class = 0; class < classes.n_classes; class ++) {
         size_t n = count_own(heap, *ready_list(heap, l, class));

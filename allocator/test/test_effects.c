@@ -80,8 +80,8 @@ static uint64_t usable_of_4368(void) {
     return usable(4368);
 }
 
-static uint64_t usable_of_8000(void) {
-    return usable(8000);
+static uint64_t usable_of_9000(void) {
+    return usable(9000);
 }
 
 static uint64_t units_of_a_4_kib_slab(void) {
@@ -396,9 +396,11 @@ static const struct effect {
     {"coarse_steps", usable_of_1500, "coarse_steps:1", "coarse_steps:16", MORE},
     {"class_over", usable_of_1030, "class_over:0", "class_over:1", MORE},
     {"class_over", usable_of_4368, "class_over:1", "class_over:2", MORE},
-    {"small_max", usable_of_8000, "small_max:2048", "small_max:32768", MORE},
+    {"small_max", usable_of_4368, "small_max:2048", "small_max:32768", MORE},
+    {"tray_max", usable_of_9000, "tray_max:0", "tray_max:32768", MORE},
+    {"tray_step", usable_of_9000, "tray_step:1024", "tray_step:2048", LESS},
     {"classes", usable_of_40, "classes:16+48+2048", "classes:16+32+512+2048", LESS},
-    {"classes", usable_of_8000, "classes:2048+4096", "classes:2048+4096+8192", MORE},
+    {"classes", usable_of_4368, "classes:2048+4096", "classes:2048+4096+4416", MORE},
     {"classes", units_of_a_2_kib_slab, "classes:1024+2048@1+4096", "classes:1024+2048@7+4096",
      LESS},
     {"slab_blocks", units_of_a_4_kib_slab, "slab_blocks:1", "slab_blocks:16", LESS},

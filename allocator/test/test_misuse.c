@@ -48,6 +48,40 @@ static uint64_t double_free_of_run(void) {
     return 0;
 }
 
+static uint64_t double_free_on_tray(void) {
+    char *keep = exgen_malloc(20000);
+    char *p = exgen_malloc(20000);
+    exgen_free(p);
+    expect_message("double free", p);
+    exgen_free(p);
+    return keep != NULL;
+}
+
+static uint64_t double_free_of_merged(void) {
+    char *keep = exgen_malloc(20000);
+    char *p = exgen_malloc(20000);
+    char *q = exgen_malloc(20000);
+    exgen_free(q);
+    exgen_free(p);
+    expect_message("double free", q);
+    exgen_free(q);
+    return keep != NULL;
+}
+
+static uint64_t free_of_interior_on_tray(void) {
+    char *p = exgen_malloc(20000);
+    expect_message("invalid free, inside a block", p + 1024);
+    exgen_free(p + 1024);
+    return 0;
+}
+
+static uint64_t free_between_steps(void) {
+    char *p = exgen_malloc(20000);
+    expect_message("invalid free, inside a block", p + 16);
+    exgen_free(p + 16);
+    return 0;
+}
+
 static uint64_t double_free_of_large(void) {
     char *p = exgen_malloc(10000000);
     exgen_free(p);
@@ -257,6 +291,14 @@ static const struct {
     {"check:true", double_free_of_last_block, SIGABRT},
     {"", double_free_of_run, SIGABRT},
     {"check:true", double_free_of_run, SIGABRT},
+    {"", double_free_on_tray, SIGABRT},
+    {"check:true", double_free_on_tray, SIGABRT},
+    {"", double_free_of_merged, SIGABRT},
+    {"check:true", double_free_of_merged, SIGABRT},
+    {"", free_of_interior_on_tray, SIGABRT},
+    {"check:true", free_of_interior_on_tray, SIGABRT},
+    {"", free_between_steps, SIGABRT},
+    {"check:true", free_between_steps, SIGABRT},
     {"", double_free_of_large, SIGABRT},
     {"", free_of_static_memory, SIGABRT},
     {"", free_of_stack, SIGABRT},

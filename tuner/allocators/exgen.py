@@ -71,11 +71,13 @@ def _cut_back(options: Mapping[str, Any], derived: Mapping[str, Any]) -> dict[st
     """Return the sizes that a small superblock cuts back.
 
     Example:
-        >>> _cut_back({"small_max": 32768, "large_min": 524288},
-        ...           {"largest_small_bytes": 4096, "largest_run_bytes": 524287})
-        {'small_max': 4096, 'large_min': 524288}
+        >>> _cut_back({"small_max": 32768, "tray_max": 65536, "large_min": 524288},
+        ...           {"largest_small_bytes": 4096, "largest_tray_bytes": 32768,
+        ...            "largest_run_bytes": 524287})
+        {'small_max': 4096, 'tray_max': 32768, 'large_min': 524288}
     """
     return {
         "small_max": min(options["small_max"], derived["largest_small_bytes"]),
+        "tray_max": min(options["tray_max"], derived["largest_tray_bytes"]),
         "large_min": min(options["large_min"], derived["largest_run_bytes"] + 1),
     }
