@@ -1,4 +1,5 @@
-/* source.c - see source.h.  A file whose first byte that is no blank is `{` is a profile;
+/* source.c - see source.h.  A file whose first byte that is no blank is `{` is a profile, as
+ * is one that begins with the key schema, in TOML;
  * classic records start with a comment or their number. */
 #include "source.h"
 
@@ -7,6 +8,7 @@
 #include "ledger.h"
 #include "memory.h"
 #include "profile.h"
+#include "toml.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -20,6 +22,7 @@
 enum kind {
     KIND_TRACE,
     KIND_PROFILE,
+    KIND_TOML, /* a profile too; only while it is opened */
     KIND_CLASSIC
 };
 
@@ -122,6 +125,17 @@ static int parse_text(struct source *source, const char *text, size_t n_bytes) {
     return open_generated(source);
 }
 
+static int parse_toml(struct source *source, const char *text, size_t n_bytes) {
+    char why[256];
+    size_t n_json = 0;
+    char *json = toml_as_json(text, n_bytes, &n_json, why, sizeof why);
+    if (json == NULL)
+        return fail(source, TRACE_ERROR_FORMAT, why);
+    int status = parse_text(source, json, n_json);
+    memory_unmap(json, n_json);
+    return status;
+}
+
 static int read_whole(int fd, char *text, size_t n_bytes) {
     for (size_t done = 0; done < n_bytes;) {
         ssize_t n = pread(fd, text + done, n_bytes - done, (off_t)done);
@@ -140,9 +154,13 @@ static int open_profile(struct source *source, int fd, size_t n_bytes) {
     char *text = memory_map(n_bytes);
     if (text == NULL)
         return fail(source, TRACE_ERROR_MEMORY, "no memory for the profile");
-    int status = read_whole(fd, text, n_bytes)
-                     ? parse_text(source, text, n_bytes)
-                     : fail(source, TRACE_ERROR_OPEN, "cannot read the profile");
+    int is_toml = source->kind == KIND_TOML;
+    int status = TRACE_ERROR_OPEN;
+    source->kind = KIND_PROFILE;
+    if (!read_whole(fd, text, n_bytes))
+        fail(source, status, "cannot read the profile");
+    else
+        status = (is_toml ? parse_toml : parse_text)(source, text, n_bytes);
     memory_unmap(text, n_bytes);
     return status;
 }
@@ -171,11 +189,13 @@ static int open_classic(struct source *source, int fd, size_t n_bytes) {
 /* What the file looks like, and its size; a trace unless it is a regular file of text. */
 static enum kind recognise(int fd, size_t *n_bytes) {
     struct stat status;
-    char start[256];
+    char start[4096];
     if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
         return KIND_TRACE;
     ssize_t n = pread(fd, start, sizeof start, 0);
     *n_bytes = (size_t)status.st_size;
+    if (n > 0 && toml_recognise(start, (size_t)n))
+        return KIND_TOML;
     for (ssize_t i = 0; i < n; i++)
         if (!isspace((unsigned char)start[i]))
             return start[i] == '{'                                 ? KIND_PROFILE
@@ -185,7 +205,7 @@ static enum kind recognise(int fd, size_t *n_bytes) {
 }
 
 static int open_kind(struct source *source, const char *path, int fd, size_t n_bytes) {
-    if (source->kind == KIND_PROFILE)
+    if (source->kind == KIND_PROFILE || source->kind == KIND_TOML)
         return open_profile(source, fd, n_bytes);
     if (source->kind == KIND_CLASSIC)
         return open_classic(source, fd, n_bytes);

@@ -16,7 +16,14 @@ from tuner.cli.main import run
 from tuner.errors import TraceError
 from tuner.workload.fit import FitOptions, age_bins, fit, group_rows
 from tuner.workload.lives import find_lives
-from tuner.workload.profile import profile_text, read_profile, write_profile
+from tuner.workload.profile import (
+    is_profile,
+    profile_text,
+    profile_toml,
+    read_profile,
+    workload_sha256,
+    write_profile,
+)
 from tuner.workload.trace import EVENT, Events, Op, Trace, write_trace
 from tuner.workload.windows import cut_windows
 
@@ -284,3 +291,62 @@ def test_fit_refuses_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 1, 100))
     assert run(["fit", str(profile), "-o", str(tmp_path / "again")]) == TraceError.exit_code
     assert "a profile already" in capsys.readouterr().err
+
+
+# ---- TOML ----
+
+
+def test_a_profile_in_toml_generates_what_it_does_in_json(tmp_path: Path) -> None:
+    profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 3, 3000))
+    members = read_profile(profile)
+    members["metadata"] |= {"wall_s": None, 'quo"te key': 'a \\ "b" \n é', "argv": ["a", "b c"]}
+    members["fidelity"] = {
+        "metrics": {"peak_heap": {"tau": None, "families": {"glibc": {"a": 0.5}}}}
+    }
+    toml = tmp_path / "app.profile.toml"
+    write_profile(toml, members)
+    write_profile(profile, members)
+    assert toml.read_text().startswith('schema = "malloc-tuner.profile"')
+    assert np.array_equal(read(toml, 7), read(profile, 7))
+    assert workload_sha256(toml) == workload_sha256(profile)
+    assert is_profile(toml)
+    with Trace(toml) as one, Trace(profile) as other:
+        assert one.metadata["argv"] == other.metadata["argv"] == ["a", "b c"]
+        assert one.metadata['quo"te key'] == other.metadata['quo"te key']
+    assert "wall_s" not in read_profile(toml)["metadata"]
+    write_profile(tmp_path / "again.json", read_profile(toml))
+    assert np.array_equal(read(tmp_path / "again.json"), read(profile))
+
+
+def test_toml_may_begin_with_comments_and_be_in_any_order(
+    tmp_path: Path, profile: dict[str, Any]
+) -> None:
+    path = tmp_path / "app.profile.toml"
+    turned = {"schema": profile["schema"], **dict(reversed(list(profile.items())))}
+    path.write_text("# reviewed\n\n" + profile_toml(turned))
+    assert len(read(path)) > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('schema = "malloc-tuner.profile"\nversion = = 1', "line 2"),
+        ('schema = "malloc-tuner.profile"\nversion = 2', "newer than 1"),
+        ('schema = "other"\nversion = 1', "the schema is not"),
+        ('schema = "malloc-tuner.profile"\nversion = "1"', "a number is missing"),
+        ("schema = " + "[" * 5000, "line 1"),
+    ],
+)
+def test_wrong_toml_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(TraceError, match=message):
+        Trace(path)
+
+
+def test_fit_writes_toml_by_the_name(tmp_path: Path) -> None:
+    trace = write_mixed_trace(tmp_path / "mixed.trace", 2, 2000)
+    output = tmp_path / "app.profile.toml"
+    assert run(["fit", str(trace), "-o", str(output)]) == 0
+    assert run(["vary", str(output), "-o", str(tmp_path / "two.toml"), "--size", "2"]) == 0
+    assert run(["trace", "info", str(tmp_path / "two.toml")]) == 0

@@ -149,7 +149,7 @@ def weak_families(
         name: family["tau_differing"]
         for name, family in _families(profile, metric).items()
         if name in allocators
-        and family["tau_differing"] is not None
+        and family.get("tau_differing") is not None
         and family["tau_differing"] < LEAST_TAU
     }
 
@@ -182,7 +182,7 @@ def weak_shrunk(
         name
         for name in objectives
         if (found := metrics.get(name))
-        and found["tau"] is not None
+        and found.get("tau") is not None
         and found["tau"] < LEAST_SHRUNK_TAU
     ]
 
