@@ -89,6 +89,8 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
     )
     yield "foreign frees", f"{metadata.get('foreign_frees', 'unknown')}"
     yield "on disk", f"{show_size(info.file_bytes)}, {info.bytes_per_event:.2f} bytes an event"
+    if thinned_from := metadata.get("thinned_from"):
+        yield "thinned from", f"{thinned_from:,} events"
     if imported := metadata.get("imported"):
         yield "imported from", f"{imported['from']} ({imported['format']})"
         yield from (("lost", text) for text in imported["lost"])

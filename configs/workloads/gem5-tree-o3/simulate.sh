@@ -5,8 +5,6 @@
 #
 #   malloc-tuner record -o long.trace -- configs/workloads/gem5-tree-o3/simulate.sh
 #   malloc-tuner trace thin long.trace -o gem5-tree-o3.trace --middle 150000 --first 100000 --last 20000
-#
-# The long one has 141 million events in 222 MiB.
 set -e
 home=$(cd "$(dirname "$0")/../../.." && pwd)/gem5-validate
 away=${TMPDIR:-/tmp}/gem5-tree-o3
