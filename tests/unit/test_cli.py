@@ -16,7 +16,11 @@ from tuner.cli import main
 from tuner.cli.epilog import epilog, error_classes, exit_codes
 from tuner.errors import SpecError, StoreError, TunerError
 
-COMMANDS = [c for c in main.COMMANDS if c != "trace"] + ["trace info", "trace recover"]
+COMMANDS = [c for c in main.COMMANDS if c != "trace"] + [
+    "trace info",
+    "trace thin",
+    "trace recover",
+]
 """Every command a user can call; `trace` is a group."""
 
 

@@ -1,4 +1,4 @@
-"""`malloc-tuner trace`: describe a trace, make it shorter, or save an interrupted recording."""
+"""`malloc-tuner trace`: describe a trace, shorten it, or save a recording."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     group = typer.Typer(
         name="trace",
-        help="Describe a trace, make it shorter, or save an interrupted recording.",
+        help="Describe a trace, shorten it, or save a recording.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
