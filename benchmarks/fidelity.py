@@ -10,6 +10,7 @@ configurations.  Instructions are not counted; memory is what models get wrong.
     benchmarks/fidelity.py --traces FOLDER    those of a folder too
     benchmarks/fidelity.py --only NAME,...    only these traces
     benchmarks/fidelity.py --seeds 5          workloads generated from a profile; 3 if not given
+    benchmarks/fidelity.py --cost             only: what gem5 costs, and emulating it
     benchmarks/fidelity.py --print            print the last results
     benchmarks/fidelity.py --write-docs       write their tables into docs/profiles.md
     benchmarks/fidelity.py --smoke            a quick look that it still runs
@@ -21,7 +22,8 @@ Where a shipped profile stands for the trace, its verdict is written into it.
 Targets, over the traces of real programs: error of the peak heap at most 1 % in the median and
 5 % at p90; of the mean heap at most 1 % in the median; rank correlation within an allocator at
 least 0.9 in 90 % of the cases that truly spread by more than 1 %; regret at most 2 %, or the
-profile is refused for that allocator.
+verdict sends campaigns to the trace.  Emulating gem5 once costs at most a hundredth of the
+processor time that gem5 needed when its trace was recorded.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import resource
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -45,7 +49,7 @@ from tuner.measure.calibration import Calibration, load_calibration
 from tuner.measure.emulator import EmulationOptions
 from tuner.output import write_text
 from tuner.records import Configuration, Measurement
-from tuner.resources import configs_dir
+from tuner.resources import configs_dir, native_file
 from tuner.workload.fit import fit
 from tuner.workload.info import describe
 from tuner.workload.profile import read_profile, write_profile
@@ -60,6 +64,8 @@ N_CONFIGURATIONS: Final = 25
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 """Those that serve any program; exgen-st refuses threads."""
 FIELDS: Final = ("peak_heap_bytes", "mean_heap_bytes", "faults")
+N_COSTS: Final = 5
+"""Emulations timed; the median counts."""
 TIMEOUT_S: Final = 600.0
 """Limit of one replay: the greatest trace, on a machine that is busy."""
 
@@ -182,6 +188,30 @@ def measure_trace(
         save(results)
 
 
+def measure_cost(traces: Iterable[Path]) -> list[dict[str, Any]]:
+    """Return the processor time of each trace's program, and of emulating it once.
+
+    Emulating is what an evaluation for memory does: rand_malloc, its replay included, under
+    the allocator of the machine.  Traces that were not recorded have no such time.
+    """
+    rows = []
+    command = [str(native_file("rand_malloc")), "--runs", "memory"]
+    for trace in traces:
+        with Trace(trace) as opened:
+            metadata = dict(opened.metadata)
+        spent = []
+        for _ in range(N_COSTS):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([*command, str(trace)], check=True, stdout=subprocess.DEVNULL)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        rows.append({
+            "name": trace.stem, "program_s": metadata["cpu_s"], "emulation_s": spent,
+            "recorded_events": metadata.get("thinned_from"),
+        })  # fmt: skip
+    return rows
+
+
 def is_shipped(trace: Path) -> bool:
     """Tell whether the trace is of a program in configs/workloads."""
     return shipped_profile(trace) is not None or trace.is_relative_to(configs_dir())
@@ -206,6 +236,7 @@ def load(setup: Setup) -> dict[str, Any]:
     return {
         "machine": asdict(read_machine()),
         "allocators": {name: found.version for name, (_, found) in setup.located.items()},
+        "cost": found.get("cost", []),
         "traces": found["traces"],
     }
 
@@ -228,6 +259,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="NAME,...")
     parser.add_argument("--models", default=",".join(MODELS), metavar="NAME,...")
     parser.add_argument("--seeds", type=int, default=3, metavar="N")
+    parser.add_argument("--cost", action="store_true")
     parser.add_argument("--print", action="store_true", dest="only_prints")
     parser.add_argument("--write-docs", action="store_true")
     parser.add_argument("--smoke", action="store_true")
@@ -261,6 +293,12 @@ def main() -> None:
             _smoke(setup)
             return
         results = load(setup)
+        if options.cost:
+            gem5 = sorted((configs_dir() / "workloads").glob("gem5-*/gem5-*.trace"))
+            results["cost"] = measure_cost(gem5)
+            save(results)
+            fidelity_tables.show_cost(results)
+            return
         only = [name for name in options.only.split(",") if name]
         for trace in find_traces(options.traces, only):
             measure_trace(trace, results, setup, options.models.split(","))
