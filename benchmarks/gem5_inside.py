@@ -1,10 +1,10 @@
 """Cache misses of allocators inside simulated machines: gem5 as the instrument.
 
-An allocation-heavy guest, the emulator on a trace and a guest of two threads run in gem5's system-call emulation on a
-desktop-like and a server-like machine, under every allocator as shipped: misses per thousand
-instructions in each cache and TLB, DRAM traffic, instructions per cycle.  Starts are subtracted.
-A simulation repeats itself to the last count, so each is run once, and the load of this
-computer does not matter.
+An allocation-heavy guest, the emulator on a trace and a guest of two threads run in gem5's
+system-call emulation on a desktop-like and a server-like machine, under every allocator as
+shipped: misses per thousand instructions in each cache and TLB, DRAM traffic, instructions per
+cycle.  Starts are subtracted.  A simulation repeats itself to the last count, so each is run
+once, and the load of this computer does not matter.
 
     benchmarks/gem5_inside.py                                   needs GEM5, or --gem5
     benchmarks/gem5_inside.py --peer snmalloc=/opt/snmalloc.so  with a further peer; repeatable
