@@ -40,7 +40,7 @@ from tuner.workload.trust import summary
 
 TRACES: Final = Path(__file__).resolve().parent.parent / "runs" / "traces"
 GEM5: Final = "gem5-simulations"
-SIMULATIONS: Final = ("o3-tree", "minor-text", "timing-sort", "atomic-blocks", "server-hash")
+SIMULATIONS: Final = ("o3-tree", "minor-text", "timing-sort", "server-hash")
 
 
 @dataclass(frozen=True)

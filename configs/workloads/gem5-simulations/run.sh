@@ -13,9 +13,8 @@ case "$1" in
     o3-tree) scale=15 ;;
     minor-text) scale=10 ;;
     timing-sort) scale=300 ;;
-    atomic-blocks) scale=500 ;;
     server-hash) scale=1 ;;
-    *) echo "run.sh: '$1': not one of o3-tree minor-text timing-sort atomic-blocks server-hash" >&2; exit 2 ;;
+    *) echo "run.sh: '$1': not one of o3-tree minor-text timing-sort server-hash" >&2; exit 2 ;;
 esac
 exec "${GEM5:?names the program gem5}" -d "$made/out" "$suite/run.py" \
     --machine "$suite/machines/${1%-*}.json" --guest "$made/${1#*-}" -- "${2:-$scale}"
