@@ -379,3 +379,47 @@ def test_a_campaign_without_trials_is_told(
 
     assert code == 9
     assert "no trial has ended yet" in message
+
+
+# What is said of the workload
+
+
+@pytest.fixture
+def noted(tmp_path: Path) -> Run:
+    plain = synthetic_run(tmp_path / "app", n_trials=40)
+    workload = {
+        "notes": ["exact replay of app.trace instead of the profile, because of tau"],
+        "resolution": {"mean_heap": 0.5, "cost": 0.5},
+    }
+    write_run(replace(plain, campaign=replace(plain.campaign, workload=workload)))
+    return load_run(tmp_path / "app")
+
+
+def test_every_output_says_what_is_to_be_known_of_the_workload(
+    noted: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (note,) = noted.campaign.workload_notes
+    assert note in call(capsys, "front", noted.folder)
+    assert json.loads(call(capsys, "front", noted.folder, "--format", "json"))[
+        "workload_notes"
+    ] == [note]
+    assert note in call(capsys, "pick", noted.folder, "--knee")
+    assert json.loads(call(capsys, "pick", noted.folder, "--knee", "--json"))["workload_notes"] == [
+        note
+    ]
+    call(capsys, "report", noted.folder)
+    assert note in (noted.folder / "report.html").read_text()
+
+
+def test_the_front_of_a_run_takes_for_equal_what_the_profile_cannot_tell_apart(
+    noted: Run, fresh_front: int
+) -> None:
+    assert len(selection.front(noted.trials, noted.campaign.objectives)) < fresh_front
+    assert {trial.resolution for trial in noted.trials} == {(("cost", 0.5), ("mean_heap", 0.5))}
+
+
+@pytest.fixture
+def fresh_front(tmp_path_factory: pytest.TempPathFactory) -> int:
+    folder = tmp_path_factory.mktemp("plain") / "app"
+    plain = synthetic_run(folder, n_trials=40)
+    return len(selection.front(plain.trials, plain.campaign.objectives))
