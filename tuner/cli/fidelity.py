@@ -85,6 +85,7 @@ def fidelity(
     from tuner.workload.info import describe
     from tuner.workload.profile import is_profile, read_profile, write_profile
     from tuner.workload.trace import Trace
+    from tuner.workload.trust import caveat
     from tuner.workload.variation import shrink
 
     shares = _shares(shrunk)
@@ -107,7 +108,10 @@ def fidelity(
         runs.append(measure_panel(path, panel, located, prices, options, reads_back=reads_back))
     with Trace(trace) as opened, Trace(profile) as generated:
         measured = Panel(panel, runs[0], dict(enumerate(runs[1:], start=1)))
-        verdict = judge(measured, describe(opened), describe(generated))
+        verdict = judge(measured, describe(opened), describe(generated)) | {
+            "level": generated.level,
+            "caveat": caveat(generated),
+        }
     verdict["shrunk"] = []
     with tempfile.TemporaryDirectory() as folder:
         for share in shares:
@@ -186,6 +190,8 @@ def _print(verdict: dict[str, Any]) -> None:
             f"shrunk to {small['fidelity']:g}, in {_percent(small['time_share'])} of the time, it "
             f"ranks as the whole with tau {', '.join(taus)}"
         )
+    if verdict["caveat"]:
+        print(verdict["caveat"])
     for name in verdict["left_out"]:
         print(f"left out, it did not run: {name}")
 

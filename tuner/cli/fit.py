@@ -51,6 +51,9 @@ def fit(
     tell_if_cut_off(trace)
     options = FitOptions(even_windows=max(1, windows // 4), most_windows=windows, most_fixed=fixed)
     with Trace(trace) as opened:
+        if opened.is_low_fidelity:
+            message = f"{trace}: classic records; they are a workload as they are, no trace to fit"
+            raise TraceError(message)
         totals = opened.totals
         profile = fit_profile(opened, options)
     write_profile(output, profile)

@@ -65,11 +65,13 @@ def register(app: typer.Typer) -> None:
         epilog=epilog(
             "malloc-tuner import heaptrack.app.123.zst -o app.trace",
             "malloc-tuner import dhat.out.123 -o app.profile.json",
+            "malloc-tuner import --classic dhat.out.123 -o order.c",
             "malloc-tuner import --format valgrind log.txt -o app.trace",
             errors=(SpecError, MissingToolError, TraceError, OutputError),
         ),
     )
     def import_(
+        *,
         file: Annotated[Path, typer.Argument(metavar="FILE", help="What the other tool wrote.")],
         output: Annotated[
             Path,
@@ -91,12 +93,25 @@ def register(app: typer.Typer) -> None:
             str,
             typer.Option(metavar="DURATION", help="Time between events where the file has none."),
         ] = "1 us",
+        as_classic: Annotated[
+            bool,
+            typer.Option(
+                "--classic",
+                help="Of DHAT: write records for rand_malloc --classic, not a profile.",
+            ),
+        ] = False,
         as_json_object: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     ) -> None:
         from tuner.units import parse_duration
-        from tuner.workload.importers import import_file
+        from tuner.workload.importers import import_classic, import_file
 
-        imported = import_file(file, output, format_name, parse_duration(step))
+        if as_classic:
+            if format_name not in {None, "dhat"}:
+                message = f"--format {format_name}: --classic makes records of DHAT profiles only"
+                raise SpecError(message)
+            imported = import_classic(file, output)
+        else:
+            imported = import_file(file, output, format_name, parse_duration(step))
         if as_json_object:
             print(as_json(imported))
         else:

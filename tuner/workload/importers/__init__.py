@@ -16,6 +16,7 @@ from tuner.errors import OutputError, SpecError, TraceError
 from tuner.workload import sites
 from tuner.workload.importers import (
     bytehound,
+    classic,
     dhat,
     heap_profiles,
     heaptrack,
@@ -167,6 +168,35 @@ def import_file(
     if name in SITE_FORMATS:
         return _import_sites(source, output, name)
     return _import_events(source, output, name, step_ns)
+
+
+def import_classic(path: Path, output: Path) -> Imported:
+    """Make records for ``rand_malloc --classic`` of a DHAT profile, as GreenMalloc did.
+
+    Args:
+        path: the profile.
+        output: the records; replaced if it exists.
+
+    Raises:
+        TraceError: the file cannot be read or is no DHAT profile.
+        SpecError: `output` is the file itself.
+        OutputError: the output cannot be written.
+    """
+    source = Source(path)
+    if output.exists() and path.exists() and output.samefile(path):
+        message = f"{output}: would overwrite what is imported; choose another name with -o"
+        raise SpecError(message)
+    classic.write_records(source, output)
+    with Trace(output) as made:
+        return Imported(
+            path=output,
+            format="dhat",
+            totals=made.totals,
+            file_bytes=output.stat().st_size,
+            lost=classic.LOST,
+            level=made.level,
+            caveat=caveat(made),
+        )
 
 
 def _names() -> str:

@@ -50,6 +50,35 @@ def read(source: Source) -> tuple[Sites, str]:
         TraceError: the file is malformed, of another version, or not of a run of the heap
             with lifetimes.
     """
+    document = _load(source)
+    command = document.get("cmd", "")
+    return _sites(source, document), command if isinstance(command, str) else ""
+
+
+def read_stacks(source: Source) -> tuple[Sites, list[tuple[int, ...]]]:
+    """Return the call sites of a file and their stacks: numbers of frames, innermost first.
+
+    Raises:
+        TraceError: as `read`, or a stack is no list of numbers.
+    """
+    document = _load(source)
+    stacks = []
+    for number, site in enumerate(document["pps"]):
+        frames = site.get("fs") if isinstance(site, dict) else None
+        if not isinstance(frames, list) or not all(type(frame) is int for frame in frames):
+            message = f"{source.path}: call site {number} (pps): fs is no list of numbers"
+            raise TraceError(message)
+        if site.get("tbk") != 0:
+            stacks.append(tuple(frames))
+    sites = _sites(source, document)
+    flaw = sites.flaw()
+    if flaw:
+        message = f"{source.path}: {flaw}"
+        raise TraceError(message)
+    return sites, stacks
+
+
+def _load(source: Source) -> dict[str, Any]:
     with source.open() as file:
         try:
             document = json.load(file)
@@ -57,13 +86,16 @@ def read(source: Source) -> tuple[Sites, str]:
             message = f"{source.path}: not JSON: {error}; was it cut off?"
             raise TraceError(message) from error
     _check(source, document)
+    return document  # type: ignore[no-any-return]  # an object, as was checked
+
+
+def _sites(source: Source, document: Mapping[str, Any]) -> Sites:
     rows = np.array([_row(source, number, site) for number, site in enumerate(document["pps"])])
     rows = rows.reshape(-1, len(_FIELDS))
     rows = rows[rows[:, 0] > 0]
     column = dict(zip(_FIELDS, rows.T.astype(np.int64), strict=True))
     unit = document["tu"]
-    assumed = ("time: an instruction takes 1 ns",) if unit == "instrs" else ()
-    sites = Sites(
+    return Sites(
         blocks=column["tbk"],
         total_bytes=column["tb"],
         lifetime=column["tl"].astype(np.float64),
@@ -76,10 +108,8 @@ def read(source: Source) -> tuple[Sites, str]:
         end_time=float(_number(source, document, "te", "the file")),
         ns_per_unit=_UNITS[unit],
         is_ordered=True,
-        assumed=assumed,
+        assumed=("time: an instruction takes 1 ns",) if unit == "instrs" else (),
     )
-    command = document.get("cmd", "")
-    return sites, command if isinstance(command, str) else ""
 
 
 def _check(source: Source, document: object) -> None:
