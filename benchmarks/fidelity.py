@@ -129,13 +129,22 @@ def judge_model(
             verdict = judge(Panel(panel, truth, measured), describe(opened), describe(generated))
         if model == FITTED:
             write_verdict(trace, first, verdict, setup.located)
-        n_bytes = first.stat().st_size
+        sizes = {"bytes": first.stat().st_size, "kept_share": kept_share(first, model)}
     return {
         "model": model,
-        "bytes": n_bytes,
+        **sizes,
         **{name: verdict[name] for name in fidelity_tables.DISTANCES},
         "seeds": {str(seed): samples(row) for seed, row in measured.items()},
     }
+
+
+def kept_share(workload: Path, model: str) -> float:
+    """Return the share of the lives that a profile keeps at their exact places."""
+    if model != FITTED:
+        return 0.0
+    windows = read_profile(workload)["windows"]
+    return float(sum(len(one["fixed"]) for one in windows) /
+                 sum(one["allocations"] for one in windows))  # fmt: skip
 
 
 def shipped_profile(trace: Path) -> Path | None:

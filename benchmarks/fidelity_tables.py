@@ -24,6 +24,8 @@ METRICS: Final = {"peak": "peak_heap_bytes", "mean": "mean_heap_bytes", "faults"
 GOOD_TAU: Final = 0.9
 GOOD_SHARE: Final = 0.9
 MOST_REGRET: Final = 0.02
+LITTLE_KEPT: Final = 0.5
+"""A profile that keeps more lives at their places is near to an exact trace."""
 LEAST_CHEAPER: Final = 100
 LEAST_SPREAD: Final = 0.01
 """An allocator whose configurations spread less than this gives nothing to rank."""
@@ -113,8 +115,8 @@ def _percent(value: float | None) -> str:
 def table(results: Mapping[str, Any], model: str) -> list[str]:
     """Return a line for each trace that a model was measured on."""
     titles = (
-        "trace", "events", "threads", "size", "peak: median", "p90", "worst", "bias", "seeds",
-        "mean: median", "p90", "least tau", "regret", "live curve", "sizes",
+        "trace", "events", "threads", "size", "kept", "peak: median", "p90", "worst", "bias",
+        "seeds", "mean: median", "p90", "least tau", "regret", "live curve", "sizes",
     )  # fmt: skip
     rows = []
     for one in judged(results, model):
@@ -122,7 +124,7 @@ def table(results: Mapping[str, Any], model: str) -> list[str]:
         taus = [tau for _, tau in _cases([one])]
         rows.append((
             one.name, f"{one.known.get('events', 0):,}", str(one.known.get("threads", "-")),
-            f"{one.row['bytes'] / 1024:,.0f} KiB",
+            f"{one.row['bytes'] / 1024:,.0f} KiB", f"{100 * one.row['kept_share']:.0f} %",
             *(_percent(peak[key]) for key in ("median_error", "p90_error", "worst_error", "bias",
                                               "seed_spread")),
             _percent(mean["median_error"]), _percent(mean["p90_error"]),
@@ -244,6 +246,10 @@ def page(results: Mapping[str, Any], models: Sequence[str]) -> list[str]:
             continue
         lines += [f"**The profiles of {title}: {len(found)}**", "", *table(part, models[0]), ""]
         lines += [*targets(found), "", *_weak(found), ""]
+        modelled = [one for one in found if one.row["kept_share"] < LITTLE_KEPT]
+        if modelled and len(modelled) < len(found):
+            said = f"Only those that keep less than {100 * LITTLE_KEPT:.0f} % of the lives in place"
+            lines += [f"{said}, {len(modelled)}:", "", *targets(modelled), ""]
     lines += ["**Beside naive models**", "", *comparison(results, models), "", *cost(results)]
     return lines
 
