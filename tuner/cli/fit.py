@@ -28,7 +28,13 @@ def register(app: typer.Typer) -> None:
 def fit(
     trace: Annotated[Path, typer.Argument(metavar="TRACE")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The profile to write.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The profile to write: TOML if its name ends in .toml, else JSON.",
+        ),
     ],
     windows: Annotated[
         int, typer.Option(min=1, max=32768, metavar="N", help="About how many windows at most.")
