@@ -108,10 +108,16 @@ static NOINLINE void free_thoroughly(void *block) {
               NULL);
 }
 
+/* A block of another thread's heap. */
+static void free_foreign(void *block) {
+    if (!remote_free_fast(block))
+        remote_free(local.heap, block);
+}
+
 void free_slowly(void *block) {
     uint8_t owner = owner_at((uintptr_t)block);
     if (likely(THREADS && owner != OWNER_NONE && local.number != OWNER_NOBODY))
-        remote_free(local.heap, block);
+        free_foreign(block);
     else
         free_thoroughly(block);
 }

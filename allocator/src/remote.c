@@ -100,21 +100,21 @@ static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
     supply_schedule_purge(heap);
 }
 
-/* Where there were two batches at the last look, another one that came is too much; a
- * thread that allocates as well uses it up. */
+/* A list of two batches is too long, of a thread that has not used up what came since the
+ * last look.  Looks are rare where blocks go as they come: the walk waits for each block. */
 void remote_shed(struct heap *heap, const struct slab *slab) {
     void *blocks[2 * N_BATCH_MAX];
     size_t class = slab->class;
     void **list = gathering_list(heap, &local, slab);
     size_t batch = n_batch(class);
     size_t n = first_blocks(*list, blocks, heap->only_frees[class] ? batch : 2 * batch);
-    heap->only_frees[class] = n >= batch && (n == 2 * batch || heap->only_frees[class]);
-    if (heap->only_frees[class]) {
+    bool is_long = n == 2 * batch || (heap->only_frees[class] && n == batch);
+    heap->only_frees[class] = is_long;
+    heap->n_welcome[class] = (int16_t)(is_long ? batch - 1 : 2 * batch);
+    if (is_long) {
         *list = link_follow(blocks[batch - 1]);
         let_go(heap, class, blocks, batch);
-        n = batch + 1;
     }
-    heap->n_welcome[class] = (int16_t)(2 * batch - n);
 }
 
 void remote_flush_list(struct heap *heap, void *block) {

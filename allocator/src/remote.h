@@ -30,6 +30,23 @@ ALWAYS_INLINE void remote_free(struct heap *heap, void *block) {
         remote_shed(heap, slab);
 }
 
+/* The same for the common classes, from a line of cache up to FINE_MAX, when local.free is in
+ * use; false (and nothing done) for others. */
+ALWAYS_INLINE bool remote_free_fast(void *block) {
+    const struct slab *slab = slab_of((uintptr_t)block);
+    size_t class = slab->class;
+    if (unlikely(class - classes.first_line >= N_FINE_CLASSES_MAX - classes.first_line))
+        return false;
+    void *first = local.free[class];
+    if (unlikely(first == block))
+        fatal("double free", block);
+    link_set(block, first);
+    local.free[class] = block;
+    if (unlikely(--local.heap->n_welcome[class] < 0))
+        remote_shed(local.heap, slab);
+    return true;
+}
+
 /* Let go of a list of blocks of one class that are other heaps', or of all that are held
  * back because they are small. */
 void remote_flush_list(struct heap *heap, void *block);

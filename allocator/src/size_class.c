@@ -104,6 +104,9 @@ void size_class_init(struct size_classes *c, const struct options *o, size_t sup
                                : describe_by_rule(c->of, o, smaller(largest_by_rule(o), quarter),
                                                   superblock_units);
     c->n_classes = n;
+    c->first_line = 0;
+    while (c->first_line < n && c->of[c->first_line].block_bytes < CACHE_LINE)
+        c->first_line++;
     c->largest = c->of[n - 1].block_bytes;
 
     size_t class = 0;

@@ -42,6 +42,7 @@ struct size_classes {
     uint8_t coarse[SMALL_LIMIT >> COARSE_SHIFT]; /* class of (size - 1) / 32 */
     size_t largest;                              /* bytes of the last class */
     size_t n_classes;
+    size_t first_line; /* first class with blocks of at least a cache line */
     struct size_class of[N_CLASSES_MAX];
 };
 
