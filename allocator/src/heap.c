@@ -33,7 +33,7 @@ struct slab no_slab = {.class = CLASS_NONE};
 
 void heap_init(struct heap *heap, uint8_t number) {
     heap->number = number;
-    for (size_t i = 0; i < N_CLASSES_MAX; i++)
+    for (size_t i = 0; i < classes.n_classes; i++)
         heap->bins[i].active = &no_slab;
 }
 
@@ -208,13 +208,25 @@ static COLD char *link_hardened(struct heap *heap, char *start, size_t n, size_t
     return first;
 }
 
+/* The first blocks of a slab that begins inside a page, behind the head of its superblock:
+ * up to `n`, but none that begins in a page of which commit_step would touch a part only. */
+static uint32_t blocks_of_first_page(const struct slab *slab, uint32_t n) {
+    uintptr_t start = (uintptr_t)slab->start;
+    uintptr_t end = round_down(start + (uintptr_t)n * slab->block_bytes, os_page_bytes());
+    if (end <= start)
+        return n;
+    return (uint32_t)((end - start + slab->block_bytes - 1) / slab->block_bytes);
+}
+
 /* Cut the next blocks from the active slab's untouched memory, in address order. */
 static void *carve(struct heap *heap, struct slab *slab, size_t class) {
     struct bin *bin = &heap->bins[class];
+    char *first = slab->start + (size_t)slab->carved * slab->block_bytes;
     uint32_t n = slab->capacity - slab->carved;
     if (n > classes.of[class].carve_blocks)
         n = classes.of[class].carve_blocks;
-    char *first = slab->start + (size_t)slab->carved * slab->block_bytes;
+    if (slab->carved == 0 && ((uintptr_t)first & (UNIT_BYTES - 1)) != 0)
+        n = blocks_of_first_page(slab, n);
     /* The first is the caller's and stays untouched, so that it is he who takes the page fault. */
     char *second = first + slab->block_bytes;
     char *last = first + (size_t)(n - 1) * slab->block_bytes;

@@ -37,11 +37,9 @@ struct bin {
 
 struct heap {
     void *free[N_CLASSES_MAX - N_FINE_CLASSES_MAX]; /* as local.free, for the higher classes */
-    struct bin bins[N_CLASSES_MAX];
-    struct superblock *superblocks;        /* all, through next and previous */
-    struct superblock *buckets[N_BUCKETS]; /* the same by room, through bucket_next */
-    struct slab *trays[N_TRAY_LISTS];      /* through next and previous, see tray.c */
-    uint64_t tray_lists;                   /* a bit for each list that is not empty */
+    struct superblock *superblocks;                 /* all, through next and previous */
+    struct superblock *buckets[N_BUCKETS];          /* the same by room, through bucket_next */
+    uint64_t tray_lists; /* a bit for each of `trays` that is not empty */
     size_t n_trays;
     size_t n_empty_trays; /* without a block in use */
     size_t n_superblocks;
@@ -56,15 +54,15 @@ struct heap {
     uint8_t number;                /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
     struct heap *next;             /* orphaned or idle heaps, under the lock of thread.c */
     void *pending;                 /* blocks taken from the inbox, not yet freed */
-    void
-        *tiny[CACHE_LINE / BLOCK_ALIGNMENT]; /* other threads' blocks below a cache line, by size */
-    int16_t n_welcome[N_CLASSES_MAX]; /* other threads' blocks that may come before a look at the
-                                         list */
+    void *tiny[CACHE_LINE / BLOCK_ALIGNMENT]; /* others' blocks below a cache line, by size */
+    int16_t n_welcome[N_CLASSES_MAX]; /* others' blocks that may come before a look at the list */
     bool only_frees[N_CLASSES_MAX];   /* the last look found a long list */
-    void **quarantine;              /* freed blocks held back, options.quarantine places or NULL */
-    uint64_t random;                /* state of the generator of harden.c, 0 before its first use */
-    void *slow[N_FINE_CLASSES_MAX]; /* in place of local.free, with junk */
+    void **quarantine; /* freed blocks held back, options.quarantine places or NULL */
+    uint64_t random;   /* state of the generator of harden.c, 0 before its first use */
     _Alignas(CACHE_LINE) void *inbox; /* atomic: LIFO of blocks freed by other threads */
+    struct bin bins[N_CLASSES_MAX];   /* of which the first n_classes are touched, hence here */
+    struct slab *trays[N_TRAY_LISTS]; /* through next and previous, see tray.c */
+    void *slow[N_FINE_CLASSES_MAX];   /* in place of local.free, with junk */
 };
 
 /* What a thread has of its own; initial-exec, so one addition away.  Kept small:
