@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.doubles.traces import write_mixed_trace
 from tuner.cli.main import run
 from tuner.errors import SpecError, TraceError
 from tuner.workload.importers.classic import take_turns, tree_paths
@@ -113,3 +114,19 @@ def test_a_profile_is_not_fitted_to_records(
     records.write_text("//\n{1,8,1},\n")
     assert run(["fit", str(records), "-o", str(tmp_path / "a.json")]) == TraceError.exit_code
     assert "classic records" in capsys.readouterr().err
+
+
+def test_fidelity_judges_records_and_says_what_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = tmp_path / "order.c"
+    records.write_text("//\n" + "{1,800,20},\n" * 3000)
+    before = records.read_text()
+    trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 3000)
+    words = ["--allocators", "glibc", "--seeds", "1", "--configurations", "2"]
+    words += ["--instrument", "none", "--trace", str(trace)]
+    assert run(["fidelity", str(records), *words]) == 0
+
+    assert "low fidelity (classic)" in capsys.readouterr().out
+    assert records.read_text() == before
+    assert run(["fidelity", str(trace), *words]) == SpecError.exit_code

@@ -36,7 +36,12 @@ def register(app: typer.Typer) -> None:
 
 def fidelity(
     *,
-    profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="The verdict goes into it.")],
+    profile: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROFILE", help="The verdict goes into it, unless it is classic records."
+        ),
+    ],
     trace: Annotated[Path, typer.Option(help="The trace it was fitted to.")],
     command: Annotated[
         list[str] | None,
@@ -83,14 +88,13 @@ def fidelity(
     from tuner.measure.program import ProgramRunner, Surroundings
     from tuner.units import parse_duration
     from tuner.workload.info import describe
-    from tuner.workload.profile import is_profile, read_profile, write_profile
+    from tuner.workload.profile import is_profile, write_profile
     from tuner.workload.trace import Trace
     from tuner.workload.trust import caveat
     from tuner.workload.variation import shrink
 
-    shares = _shares(shrunk)
-    limit_s = parse_duration(timeout) / 1e9
-    members = read_profile(profile)
+    members = _members(profile)
+    shares = _shares(shrunk) if members else []
     if is_profile(trace):
         message = f"--trace {trace}: a profile; its fidelity is judged against the trace itself"
         raise SpecError(message)
@@ -128,17 +132,39 @@ def fidelity(
             located,
             rounds=rounds,
             runner=ProgramRunner(),
-            surroundings=Surroundings(timeout_s=limit_s, sample_ms=1),
+            surroundings=Surroundings(timeout_s=parse_duration(timeout) / 1e9, sample_ms=1),
             tell=_tell,
         )
         verdict["program"] = judge_program(measured, program)
     verdict["allocators"] = {name: found.version for name, (_, found) in located.items()}
-    verdict["trace_events"] = members["source"]["events"]
-    write_profile(profile, {**members, "fidelity": verdict})
+    verdict["trace_events"] = members["source"]["events"] if members else None
+    if members:
+        write_profile(profile, {**members, "fidelity": verdict})
     if as_json:
         print(json.dumps(verdict, indent=2))
     else:
         _print(verdict)
+
+
+def _members(profile: Path) -> dict[str, Any]:
+    """Return the members of a profile; none of classic records, which have no room for a verdict.
+
+    Raises:
+        SpecError: it is a trace.
+        TraceError: it cannot be read.
+    """
+    from tuner.workload.profile import is_profile, read_profile
+    from tuner.workload.trace import Trace
+
+    if is_profile(profile):
+        return read_profile(profile)
+    with Trace(profile) as opened:
+        if not opened.is_low_fidelity:
+            message = (
+                f"{profile}: a trace; give a profile that `fit` made of it, or classic records"
+            )
+            raise SpecError(message)
+    return {}
 
 
 def _shares(text: str) -> list[float]:
