@@ -75,6 +75,9 @@ def main() -> int:
     options = _parse(sys.argv[1:])
     if not (options.print or options.smoke):
         _measure(options)
+    if not RESULTS.is_file():
+        print(f"{RESULTS}: nothing has been measured yet", file=sys.stderr)
+        return 0 if options.smoke else 1
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     text = document(results)
     print(text)
