@@ -101,20 +101,24 @@ class _Heap:
 
 
 def _call(heap: _Heap, kind: int, call: dict[int, int]) -> None:
-    first, second, third = call.get(1, 0), call.get(2, 0), call.get(3, 0)
-    if kind == MALLOC and first:
-        op, api = (Op.ALIGNED, Api.MEMALIGN) if third else (Op.MALLOC, Api.MALLOC)
-        heap.allocate(op, api, first, second, third)
-    elif kind == CALLOC and first:
-        heap.allocate(Op.CALLOC, Api.CALLOC, first, second * third)
-    elif kind == REALLOC and second not in heap.slots and first:
-        heap.allocate(Op.MALLOC, Api.MALLOC, first, third)
-    elif kind == REALLOC and first and third:
-        heap.resize(second, first, third)
-    elif kind == REALLOC:
-        heap.end(second)
-    elif kind == FREE:
+    """Take a call; a block without a number is NULL, and numbers begin at 0."""
+    first, second, third = call.get(1), call.get(2), call.get(3, 0)
+    if kind == FREE and first is not None:
         heap.end(first)
+    elif kind == REALLOC and second in heap.slots:
+        if first is None or third == 0:
+            heap.end(second)
+        else:
+            heap.resize(second, first, third)
+    elif first is None:
+        return
+    elif kind == MALLOC:
+        op, api = (Op.ALIGNED, Api.MEMALIGN) if third else (Op.MALLOC, Api.MALLOC)
+        heap.allocate(op, api, first, second or 0, third)
+    elif kind == CALLOC:
+        heap.allocate(Op.CALLOC, Api.CALLOC, first, (second or 0) * third)
+    elif kind == REALLOC:
+        heap.allocate(Op.MALLOC, Api.MALLOC, first, third)
 
 
 def read_events(message: bytes) -> Events:

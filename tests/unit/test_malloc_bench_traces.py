@@ -22,14 +22,14 @@ def nested(field: int, content: bytes) -> bytes:
 
 
 def call(kind: int, *values: int) -> bytes:
-    """Return a line of the file; 0 leaves a field out."""
-    fields = b"".join(number(i << 3) + number(v) for i, v in enumerate(values, start=1) if v)
+    """Return a line of the file; -1 leaves a field out."""
+    fields = b"".join(number(i << 3) + number(v) for i, v in enumerate(values, start=1) if v >= 0)
     return nested(1, nested(kind, fields))
 
 
 def test_calls_become_events_with_slots_used_again() -> None:
     lines = [
-        call(MALLOC, 5, 300), call(CALLOC, 6, 4, 100), call(REALLOC, 7, 5, 70_000), call(FREE, 6),
+        call(MALLOC, 0, 300), call(CALLOC, 6, 4, 100), call(REALLOC, 7, 0, 70_000), call(FREE, 6),
         call(MALLOC, 8, 64, 32), call(FREE, 7),
     ]  # fmt: skip
     events = read_events(b"".join(lines))
@@ -42,7 +42,7 @@ def test_calls_become_events_with_slots_used_again() -> None:
 
 
 def test_what_was_never_allocated_is_not_freed() -> None:
-    assert len(read_events(call(FREE, 9) + call(REALLOC, 0, 9))) == 0
+    assert len(read_events(call(FREE, 9) + call(REALLOC, -1, 9))) == 0
 
 
 def test_a_file_that_ends_early_is_refused() -> None:
