@@ -82,8 +82,8 @@ def main() -> int:
     text = document(results)
     print(text)
     if options.write:
-        draw(results, IMAGES)
-        _write(text)
+        pictures = [f"![{path.stem}](images/{path.name})" for path in draw(results, IMAGES)]
+        _write("\n\n".join([*pictures, text]))
     return 0 if options.smoke or all(j.is_met for j in judgements(results)) else 1
 
 
