@@ -11,7 +11,7 @@ Steps, each of which goes on where it stopped:
     tune       the campaigns configs/campaigns/gem5-*.toml, into runs/
     rank       many points on one short simulation that was tuned on
     validate   defaults and picks on every simulation of the suite, in interleaved rounds
-    count      their instructions on one very short simulation, under cachegrind
+    count      instructions of defaults and picked settings on one very short simulation, under cachegrind
     speed      CPU time of an evaluation beside that of the simulation its trace stands for
 
 Raw results are kept in ``benchmarks/results/gem5_case.json``.  Exit status 1 when a figure
@@ -47,7 +47,7 @@ from benchmarks.gem5_case_runs import (
     simulate,
     tune,
 )
-from benchmarks.gem5_case_tables import document, judgements
+from benchmarks.gem5_case_tables import document, judgements, picks
 from tuner.machine import read_machine
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5
 from tuner.measure.program import ProgramRunner, Surroundings
@@ -145,7 +145,9 @@ def _step(
             simulations = list(gem5.suite.choose([role.value]))
             simulate(journal, role.value, gem5, simulations, candidates, rounds=rounds)
     elif step == "count":
-        count(journal, gem5, _scaled(tuned_on, COUNTED), candidates)
+        chosen = picks(json.loads(RESULTS.read_text(encoding="utf-8"))).values()
+        shown = [p for p in candidates if p.is_default or p.label in chosen]
+        count(journal, gem5, _scaled(tuned_on, COUNTED), shown)
     elif step == "speed":
         for trace, argument in TRACES.items():
             _time_both(journal, gem5, trace, _scaled(tuned_on, argument), points[0])

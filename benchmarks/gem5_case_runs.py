@@ -61,6 +61,11 @@ class Point:
     """What the emulator measured."""
 
     @property
+    def is_default(self) -> bool:
+        """True for an allocator without any setting."""
+        return self.label.endswith(" default")
+
+    @property
     def is_candidate(self) -> bool:
         """True for defaults and picks; the others check the ranking."""
         return not self.label.rpartition(" ")[2].isdecimal()
