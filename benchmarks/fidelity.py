@@ -200,25 +200,31 @@ def measure_trace(
 def measure_cost(traces: Iterable[Path]) -> list[dict[str, Any]]:
     """Return the processor time of each trace's program, and of emulating it once.
 
-    Emulating is what an evaluation for memory does: rand_malloc, its replay included, under
-    the allocator of the machine.  Traces that were not recorded have no such time.
+    Emulating is rand_malloc with all that it starts, under the allocator of the machine: for
+    memory alone, and with the run that counts instructions.
     """
     rows = []
-    command = [str(native_file("rand_malloc")), "--runs", "memory"]
     for trace in traces:
         with Trace(trace) as opened:
             metadata = dict(opened.metadata)
-        spent = []
-        for _ in range(N_COSTS):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([*command, str(trace)], check=True, stdout=subprocess.DEVNULL)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         rows.append({
-            "name": trace.stem, "program_s": metadata["cpu_s"], "emulation_s": spent,
+            "name": trace.stem, "program_s": metadata["cpu_s"],
             "recorded_events": metadata.get("thinned_from"),
+            "emulation_s": {runs: emulation_seconds(trace, runs) for runs in ("memory", "both")},
         })  # fmt: skip
     return rows
+
+
+def emulation_seconds(trace: Path, runs: str) -> list[float]:
+    """Return the processor time of some emulations."""
+    command = [str(native_file("rand_malloc")), "--runs", runs, str(trace)]
+    spent = []
+    for _ in range(N_COSTS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return spent
 
 
 def is_shipped(trace: Path) -> bool:

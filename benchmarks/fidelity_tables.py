@@ -212,17 +212,18 @@ def _weak(found: Sequence[Judged]) -> list[str]:
 
 def cost(results: Mapping[str, Any]) -> list[str]:
     """Return what emulating gem5 costs beside gem5 itself, and the verdict on it."""
-    titles = ("trace", "gem5", "emulated once", "cheaper", "")
+    said = {"memory": "memory alone", "both": "memory and instructions"}
     rows = []
     for one in results.get("cost", []):
-        spent = float(np.median(one["emulation_s"]))
-        ratio = one["program_s"] / spent
-        said = "ok" if ratio >= LEAST_CHEAPER else "MISSED"
-        rows.append(
-            (one["name"], f"{one['program_s']:.1f} s", f"{spent:.2f} s", f"{ratio:.0f} x", said)
-        )
+        for runs, samples in one["emulation_s"].items():
+            spent = float(np.median(samples))
+            ratio = one["program_s"] / spent
+            verdict = "ok" if ratio >= LEAST_CHEAPER else "MISSED"
+            times = f"{one['program_s']:.1f} s", f"{spent:.2f} s"
+            rows.append((one["name"], said[runs], *times, f"{ratio:.0f} times", verdict))
     if not rows:
         return []
+    titles = ("trace", "emulated for", "gem5", "emulated once", "cheaper", "target")
     head = f"**Processor time of gem5 and of emulating it**, target {LEAST_CHEAPER} times cheaper"
     return [head, "", *_cells(titles, rows), ""]
 
