@@ -1,15 +1,20 @@
 """Make the records of Langdon's rand_malloc from a DHAT profile, as his own tools do.
 
 His way: dh_view draws the call sites as a tree of their stacks, innermost call first, where
-a node with one child is one with it and children stand by their bytes, most first;
-dhat_summary.awk walks it.  Each site becomes one record per block, all with the site's mean
-size and its mean lifetime over 500 instructions.  Sites whose parents differ in their last
-branch only take turns until they run out; then come the next such sites.
+a node with one child is one with it and children stand by their blocks, then bytes, most
+first; dhat_summary.awk walks it.  Each site becomes one record per block, all with the
+site's mean size and its mean lifetime over 500 instructions.  Sites whose parents differ in
+their last branch only take turns until they run out; then come the next such sites.
+
+Numbers are what awk makes of what dh_view shows: two decimals, of four groups of digits the
+last is taken for the third again, six digits are printed of what is not whole.  Lifetimes
+are rounded where the site has one block or counts of accesses.
 
 All records are of type 1, as his are (by a slip in `code()` of dhat_summary.awk, which
 assigns where it means to compare).
 
-Source: github.com/wblangdon/rand_malloc, dhat_summary.awk 1.40 and dh_view.js; written anew.
+Source: github.com/wblangdon/rand_malloc, dhat_summary.awk 1.40 and dh_view.js; written anew,
+and compared with what they write of three recorded programs: record by record the same.
 """
 
 from __future__ import annotations
@@ -29,6 +34,9 @@ from tuner.workload.importers.source import Source
 
 TICK: Final = 500
 """Units of DHAT's time in a tick: instructions for one allocation."""
+
+_MOST_GROUPS: Final = 3
+"""Groups of three digits that awk's reader gets right."""
 
 MOST_RECORDS: Final = 10_000_000
 """As many as rand_malloc reads."""
@@ -55,16 +63,16 @@ TreePath = tuple[int, ...]
 
 
 def tree_paths(
-    stacks: Sequence[Sequence[int]], weights: Sequence[int]
+    stacks: Sequence[Sequence[int]], weights: Sequence[tuple[int, int]]
 ) -> list[tuple[TreePath, int]]:  # fmt: skip
     """Return the path of each call site and its number, in the order of the tree.
 
     Args:
         stacks: frames of each site, innermost first.
-        weights: bytes of each site.
+        weights: blocks and bytes of each site.
 
-    Example: two sites share their first frame; together they are heavier.
-        >>> tree_paths([(7, 1), (5,), (7, 2, 3)], [10, 15, 20])
+    Example: two sites share their first frame; together they have more blocks.
+        >>> tree_paths([(7, 1), (5,), (7, 2, 3)], [(1, 9), (2, 8), (2, 7)])
         [((1, 1, 1), 2), ((1, 1, 2), 0), ((1, 2), 1)]
     """
     found: list[tuple[TreePath, int]] = []
@@ -81,7 +89,10 @@ def tree_paths(
         if len(branches) == 1:
             work.append((path, members, depth + 1))
             continue
-        ordered = sorted(branches.values(), key=lambda sites: -sum(weights[s] for s in sites))
+        ordered = sorted(
+            branches.values(),
+            key=lambda sites: tuple(-sum(weights[site][i] for site in sites) for i in (0, 1)),
+        )
         children = [((*path, i), sites, depth + 1) for i, sites in enumerate(ordered, start=1)]
         work.extend(reversed(children))
     return found
@@ -107,6 +118,31 @@ def take_turns(paths: Sequence[tuple[TreePath, int]]) -> Iterator[list[int]]:
         yield group
 
 
+def as_read(value: float) -> float:
+    """Return what awk reads where dh_view shows a number.
+
+    Example:
+        >>> as_read(1234.567), as_read(1_234_567_890.12)
+        (1234.57, 1234567567.0)
+    """
+    groups = f"{value:,.2f}".split(",")
+    if len(groups) > _MOST_GROUPS:
+        groups = [*groups[:3], groups[2]]
+    return float("".join(groups))
+
+
+def _row(blocks: int, total_bytes: int, lifetime: float, has_accesses: bool) -> str:  # noqa: FBT001 - a column
+    size = max(1.0, as_read(total_bytes / blocks))
+    life = as_read(lifetime / blocks) / TICK
+    if blocks == 1 or has_accesses:
+        life = int(0.5 + life)
+    return f"{{1,{_as_printed(size)},{_as_printed(life)}}},\n"
+
+
+def _as_printed(value: float) -> str:
+    return f"{int(value)}" if value == int(value) else f"{value:.6g}"
+
+
 def write_records(source: Source, output: Path) -> None:
     """Write the records of a DHAT profile, replacing a file that is there.
 
@@ -114,16 +150,24 @@ def write_records(source: Source, output: Path) -> None:
         TraceError: the profile is malformed, or has more than `MOST_RECORDS` blocks.
         OutputError: the records cannot be written.
     """
-    sites, stacks = dhat.read_stacks(source)
+    sites, stacks, has_accesses = dhat.read_stacks(source)
     n_records = int(sites.blocks.sum())
     if not 0 < n_records <= MOST_RECORDS:
         message = f"{source.path}: {n_records:,} blocks; rand_malloc takes 1 to {MOST_RECORDS:,}"
         raise TraceError(message)
-    size = np.maximum(sites.total_bytes / sites.blocks, 1)
-    life = np.rint(sites.lifetime / sites.blocks / TICK).astype(np.int64)
-    rows = [f"{{1,{one:.2f},{other}}},\n" for one, other in zip(size, life, strict=True)]
+    rows = [
+        _row(*row)
+        for row in zip(
+            sites.blocks.tolist(),
+            sites.total_bytes.tolist(),
+            sites.lifetime.tolist(),
+            has_accesses,
+            strict=True,
+        )
+    ]
+    weights = list(zip(sites.blocks.tolist(), sites.total_bytes.tolist(), strict=True))
     order = []
-    for group in take_turns(tree_paths(stacks, sites.total_bytes.tolist())):
+    for group in take_turns(tree_paths(stacks, weights)):
         n_blocks = sites.blocks[group]
         which = np.repeat(np.arange(len(group)), n_blocks)
         turn = np.concatenate([np.arange(n) for n in n_blocks])

@@ -55,14 +55,16 @@ def read(source: Source) -> tuple[Sites, str]:
     return _sites(source, document), command if isinstance(command, str) else ""
 
 
-def read_stacks(source: Source) -> tuple[Sites, list[tuple[int, ...]]]:
-    """Return the call sites of a file and their stacks: numbers of frames, innermost first.
+def read_stacks(source: Source) -> tuple[Sites, list[tuple[int, ...]], list[bool]]:
+    """Return the call sites of a file, their stacks, and which have counts of accesses.
+
+    A stack is the numbers of its frames, innermost first.
 
     Raises:
         TraceError: as `read`, or a stack is no list of numbers.
     """
     document = _load(source)
-    stacks = []
+    stacks, has_accesses = [], []
     for number, site in enumerate(document["pps"]):
         frames = site.get("fs") if isinstance(site, dict) else None
         if not isinstance(frames, list) or not all(type(frame) is int for frame in frames):
@@ -70,12 +72,13 @@ def read_stacks(source: Source) -> tuple[Sites, list[tuple[int, ...]]]:
             raise TraceError(message)
         if site.get("tbk") != 0:
             stacks.append(tuple(frames))
+            has_accesses.append("acc" in site)
     sites = _sites(source, document)
     flaw = sites.flaw()
     if flaw:
         message = f"{source.path}: {flaw}"
         raise TraceError(message)
-    return sites, stacks
+    return sites, stacks, has_accesses
 
 
 def _load(source: Source) -> dict[str, Any]:
