@@ -4,6 +4,8 @@
 
 #include "exgen.h"
 #include "heap.h"
+#include "os.h"
+#include "remote.h"
 #include "test.h"
 
 enum {
@@ -59,6 +61,53 @@ static void producer_gets_its_memory_back(void) {
     }
     EXPECT(pthread_join(consumer, NULL) == 0);
     EXPECT(stats().mapped_bytes <= early);
+}
+
+/* --- blocks that other threads freed --- */
+
+static void *free_all_blocks(void *unused) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        exgen_free(blocks[i]);
+    return unused;
+}
+
+static void let_another_free(void) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(100);
+    run_thread(free_all_blocks, NULL);
+    EXPECT(exchange_has_any());
+}
+
+static void *allocate_all_blocks(void *unused) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(100);
+    return unused;
+}
+
+static void what_one_thread_freed_serves_another(void) {
+    let_another_free();
+    size_t before = stats().all_blocks;
+    run_thread(allocate_all_blocks, NULL);
+    EXPECT(stats().all_blocks < before + N_BLOCKS / 10);
+    run_thread(free_all_blocks, NULL);
+    exgen_purge();
+    EXPECT(!exchange_has_any());
+}
+
+static void send_home_what_is_idle_at(uint64_t now_ms) {
+    while (remote_send_idle_home(now_ms)) {
+    }
+}
+
+static void what_nobody_wants_goes_home(void) {
+    uint64_t soon = os_clock_ms() + options.purge_delay;
+    let_another_free();
+    size_t before = stats().all_blocks;
+    send_home_what_is_idle_at(soon);
+    send_home_what_is_idle_at(soon + options.purge_delay);
+    EXPECT(!exchange_has_any());
+    remote_drain_slowly(local.heap, SIZE_MAX);
+    EXPECT(stats().all_blocks <= before - N_BLOCKS * 9 / 10);
 }
 
 /* --- threads that come and go --- */
@@ -213,6 +262,8 @@ static void more_threads_than_numbers(void) {
 int main(void) {
     exgen_free(exgen_malloc(1));
     producer_gets_its_memory_back();
+    what_one_thread_freed_serves_another();
+    what_nobody_wants_goes_home();
     thread_churn_does_not_grow();
     memory_of_the_dead_is_used_again();
     all_heaps_are_counted();
