@@ -42,7 +42,7 @@ from typing import Any, Final
 
 from benchmarks import fidelity_tables, naive_models
 from tuner.allocators import get_allocator
-from tuner.fidelity import Panel, draw_panel, judge, measure_panel
+from tuner.fidelity import Panel, draw_panel, judge, judge_shrunk, measure_panel
 from tuner.fidelity.panel import Located
 from tuner.machine import read_machine
 from tuner.measure.calibration import Calibration, load_calibration
@@ -54,6 +54,7 @@ from tuner.workload.fit import fit
 from tuner.workload.info import describe
 from tuner.workload.profile import read_profile, write_profile
 from tuner.workload.trace import Trace
+from tuner.workload.variation import shrink
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TRACES: Final = ROOT / "runs" / "traces"
@@ -64,6 +65,8 @@ N_CONFIGURATIONS: Final = 25
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 """Those that serve any program; exgen-st refuses threads."""
 FIELDS: Final = ("peak_heap_bytes", "mean_heap_bytes", "faults")
+SHRUNK: Final = 0.25
+"""Share of a profile that campaigns may screen on; its ranking is part of the verdict."""
 N_COSTS: Final = 5
 """Emulations timed; the median counts."""
 TIMEOUT_S: Final = 600.0
@@ -128,6 +131,10 @@ def judge_model(
         with Trace(trace) as opened, Trace(first) as generated:
             verdict = judge(Panel(panel, truth, measured), describe(opened), describe(generated))
         if model == FITTED:
+            small = Path(folder) / "shrunk.profile.json"
+            write_profile(small, shrink(first, SHRUNK))
+            row = setup.measure(small, panel, min(paths))
+            verdict["shrunk"] = [judge_shrunk(panel, measured[min(paths)], row, SHRUNK)]
             write_verdict(trace, first, verdict, setup.located)
         sizes = {"bytes": first.stat().st_size, "kept_share": kept_share(first, model)}
     return {

@@ -372,3 +372,16 @@ def test_a_share_that_shrinks_nothing_is_refused(
     words = ["--trace", str(tmp_path / "mixed.trace"), "--shrunk", text]
     assert run(["fidelity", str(profile), *words]) == SpecError.exit_code
     assert "--shrunk" in capsys.readouterr().err
+
+
+def test_without_the_trace_the_shrunk_profiles_are_still_measured(
+    profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--allocators", "glibc", "--configurations", "3", "--instrument", "none"]
+    assert run(["fidelity", str(profile), *words, "--shrunk", "0.5"]) == 0
+    assert "shrunk to 0.5" in capsys.readouterr().out
+    verdict = read_profile(profile)["fidelity"]
+    assert [small["fidelity"] for small in verdict["shrunk"]] == [0.5]
+    assert "unknown" in summary(read_profile(profile)), "nothing is known against the trace"
+    assert run(["fidelity", str(profile), "--shrunk", ""]) == SpecError.exit_code
+    assert run(["fidelity", str(profile), "--", "true"]) == SpecError.exit_code

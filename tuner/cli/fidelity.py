@@ -15,7 +15,13 @@ from tuner.cli.epilog import epilog
 from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError, TraceError
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
+    from collections.abc import Iterator, Sequence
+
     from rich.table import Table
+
+    from tuner.fidelity.panel import Located
+    from tuner.measure.emulator import EmulationOptions
+    from tuner.records import Configuration, Measurement
 
 _DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
 
@@ -42,7 +48,10 @@ def fidelity(
             metavar="PROFILE", help="The verdict goes into it, unless it is classic records."
         ),
     ],
-    trace: Annotated[Path, typer.Option(help="The trace it was fitted to.")],
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="The trace it was fitted to; without it only --shrunk is measured."),
+    ] = None,
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="COMMAND", help="The program itself, to run under the panel too."),
@@ -79,7 +88,6 @@ def fidelity(
         draw_panel,
         judge,
         judge_program,
-        judge_shrunk,
         measure_panel,
         measure_program,
     )
@@ -91,17 +99,24 @@ def fidelity(
     from tuner.workload.profile import is_profile, write_profile
     from tuner.workload.trace import Trace
     from tuner.workload.trust import caveat
-    from tuner.workload.variation import shrink
 
     members = _members(profile)
     shares = _shares(shrunk) if members else []
-    if is_profile(trace):
+    if trace is None and (command or not shares):
+        message = "give --trace; without it only --shrunk of a profile can be measured"
+        raise SpecError(message)
+    if trace is not None and is_profile(trace):
         message = f"--trace {trace}: a profile; its fidelity is judged against the trace itself"
         raise SpecError(message)
     adapters = [get_allocator(name.strip()) for name in allocators.split(",")]
     located = {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
-    panel = draw_panel(trace, located, configurations)
+    panel = draw_panel(trace or profile, located, configurations)
     prices = load_calibration()
+    first = EmulationOptions(instrument=instrument.value)
+    if trace is None:
+        verdict = _without_trace(profile, members, shares, panel, located, first)
+        print(json.dumps(verdict, indent=2) if as_json else "\n".join(_shrunk_lines(verdict)))
+        return
     runs = []
     for number in range(seeds + 1):
         which = f"seed {number}" if number else "the trace"
@@ -116,15 +131,7 @@ def fidelity(
             "level": generated.level,
             "caveat": caveat(generated),
         }
-    verdict["shrunk"] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for share in shares:
-            _tell(f"{len(panel)} configurations on the profile shrunk to {share:g}")
-            path = Path(folder) / "shrunk.profile.json"
-            write_profile(path, shrink(profile, share))
-            options = EmulationOptions(instrument=instrument.value)
-            small = measure_panel(path, panel, located, prices, options, reads_back=False)
-            verdict["shrunk"].append(judge_shrunk(panel, runs[1], small, share))
+    verdict["shrunk"] = _judge_shrunk(profile, shares, panel, runs[1], located, first)
     if command:
         program = measure_program(
             command,
@@ -144,6 +151,55 @@ def fidelity(
         print(json.dumps(verdict, indent=2))
     else:
         _print(verdict)
+
+
+def _without_trace(  # noqa: PLR0917 - internal, as _judge_shrunk
+    profile: Path,
+    members: dict[str, Any],
+    shares: Sequence[float],
+    panel: Sequence[Configuration],
+    located: Located,
+    options: EmulationOptions,
+) -> dict[str, Any]:
+    """Add to the verdict of a profile what can be measured without its trace."""
+    from tuner.fidelity import measure_panel
+    from tuner.fidelity.verdict import SCHEMA, VERSION
+    from tuner.measure.calibration import load_calibration
+    from tuner.workload.profile import write_profile
+
+    _tell(f"{len(panel)} configurations on seed 1")
+    whole = measure_panel(profile, panel, located, load_calibration(), options)
+    verdict = {"schema": SCHEMA, "version": VERSION, "metrics": {}}
+    verdict |= members.get("fidelity") or {}
+    verdict["shrunk"] = _judge_shrunk(profile, shares, panel, whole, located, options)
+    write_profile(profile, {**members, "fidelity": verdict})
+    return verdict
+
+
+def _judge_shrunk(  # noqa: PLR0917 - internal, what one panel is measured with
+    profile: Path,
+    shares: Sequence[float],
+    panel: Sequence[Configuration],
+    whole: Sequence[Measurement | None],
+    located: Located,
+    options: EmulationOptions,
+) -> list[dict[str, Any]]:
+    """Measure the panel on the shrunk profiles, and judge them beside the whole one."""
+    from tuner.fidelity import judge_shrunk, measure_panel
+    from tuner.measure.calibration import load_calibration
+    from tuner.workload.profile import write_profile
+    from tuner.workload.variation import shrink
+
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for share in shares:
+            _tell(f"{len(panel)} configurations on the profile shrunk to {share:g}")
+            path = Path(folder) / "shrunk.profile.json"
+            write_profile(path, shrink(profile, share))
+            prices = load_calibration()
+            small = measure_panel(path, panel, located, prices, options, reads_back=False)
+            found.append(judge_shrunk(panel, whole, small, share))
+    return found
 
 
 def _members(profile: Path) -> dict[str, Any]:
@@ -182,6 +238,17 @@ def _tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def _shrunk_lines(verdict: dict[str, Any]) -> Iterator[str]:
+    for small in verdict.get("shrunk", ()):
+        taus = [
+            f"{name} {_rank(found['tau'])}" for name, found in small["metrics"].items() if found
+        ]
+        yield (
+            f"shrunk to {small['fidelity']:g}, in {_percent(small['time_share'])} of the time, it "
+            f"ranks as the whole with tau {', '.join(taus)}"
+        )
+
+
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f} %"
 
@@ -208,14 +275,8 @@ def _print(verdict: dict[str, Any]) -> None:
         f"live curves {_percent(verdict['live_curve_distance'])}, of heap curves "
         f"{_percent(verdict['heap_curve_distance'])}, of sizes {_percent(verdict['size_distance'])}"
     )
-    for small in verdict.get("shrunk", ()):
-        taus = [
-            f"{name} {_rank(found['tau'])}" for name, found in small["metrics"].items() if found
-        ]
-        print(
-            f"shrunk to {small['fidelity']:g}, in {_percent(small['time_share'])} of the time, it "
-            f"ranks as the whole with tau {', '.join(taus)}"
-        )
+    for line in _shrunk_lines(verdict):
+        print(line)
     if verdict["caveat"]:
         print(verdict["caveat"])
     for name in verdict["left_out"]:

@@ -200,7 +200,7 @@ def resolution_of(profile: Mapping[str, Any]) -> dict[str, float]:
 def summary(profile: Mapping[str, Any]) -> str:
     """Return one line on the verdict of a profile."""
     verdict = profile.get("fidelity")
-    if not verdict:
+    if not verdict or not verdict.get("metrics"):
         return "its fidelity is unknown; `malloc-tuner fidelity` measures it"
     parts = []
     for name in ("peak_heap", "mean_heap"):
