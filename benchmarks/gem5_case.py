@@ -11,7 +11,7 @@ Steps, each of which goes on where it stopped:
     tune       the campaigns configs/campaigns/gem5-*.toml, into runs/
     rank       many points on one short simulation that was tuned on
     validate   defaults and picks on every simulation of the suite, in interleaved rounds
-    count      instructions of defaults and picked settings on a very short simulation, by cachegrind
+    count      instructions of defaults and picks on one very short simulation, by cachegrind
     speed      CPU time of an evaluation beside that of the simulation its trace stands for
 
 Raw results are kept in ``benchmarks/results/gem5_case.json``.  Exit status 1 when a figure
