@@ -182,9 +182,17 @@ bool heap_free_chain(struct slab *slab, void *first, void *last, size_t n) {
 
 /* --- malloc --- */
 
+/* The free blocks of a slab in the order in which they are to be used. */
+static void *blocks_in_order(const struct slab *slab) {
+    if (likely(options.block_order == BLOCK_ORDER_LIFO))
+        return slab->free;
+    return options.block_order == BLOCK_ORDER_FIFO ? link_reverse(slab->free)
+                                                   : link_sort(slab->free, slab);
+}
+
 /* The thread takes over all free blocks of the active slab. */
 static void *take_list(struct heap *heap, struct slab *slab, size_t class) {
-    void *block = slab->free;
+    void *block = blocks_in_order(slab);
     slab->free = NULL;
     slab_set_used(slab, slab->carved, slab->carved);
     slab->zeroed = false;

@@ -40,6 +40,12 @@ ALWAYS_INLINE void *link_follow(const void *block) {
     return next;
 }
 
+/* The same blocks, the last one first.  A damaged link ends the program. */
+void *link_reverse(void *first);
+
+/* The same blocks by their addresses; all are blocks of `slab`. */
+void *link_sort(void *first, const struct slab *slab);
+
 /* Length of a list; more than `limit` if it is longer or damaged. */
 size_t link_count(const void *first, size_t limit);
 

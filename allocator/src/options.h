@@ -50,9 +50,15 @@ enum {
     SLAB_ORDER_FIFO
 };
 enum {
+    BLOCK_ORDER_LIFO,
+    BLOCK_ORDER_FIFO,
+    BLOCK_ORDER_ADDRESS
+};
+enum {
     PURGE_DONTNEED,
     PURGE_FREE,
-    PURGE_NEVER
+    PURGE_NEVER,
+    PURGE_UNMAP
 };
 enum {
     HUGE_SYSTEM,

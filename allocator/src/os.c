@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "options.h"
+
 /* All state of this module. */
 static struct {
     size_t page_bytes;           /* of the system, set once */
@@ -93,13 +95,25 @@ bool os_unmap(void *start, size_t bytes) {
     return done;
 }
 
-bool os_purge(void *start, size_t bytes, bool lazily) {
+/* Other, untouched memory in the place of whole pages. */
+static bool map_anew(void *start, size_t bytes) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    if (mmap(start, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) != start)
+        return false;
+    __atomic_sub_fetch(&os.counters.mapped_bytes, bytes, __ATOMIC_RELAXED);
+    count_mapped(bytes);
+    return true;
+}
+
+bool os_purge(void *start, size_t bytes, uint64_t how) {
     uintptr_t from = round_up((uintptr_t)start, os.page_bytes);
     uintptr_t to = round_down((uintptr_t)start + bytes, os.page_bytes);
     if (from >= to)
         return false;
     int saved = errno;
-    bool done = madvise((void *)from, to - from, lazily ? MADV_FREE : MADV_DONTNEED) == 0;
+    bool done = how == PURGE_UNMAP ? map_anew((void *)from, to - from)
+                                   : madvise((void *)from, to - from,
+                                             how == PURGE_FREE ? MADV_FREE : MADV_DONTNEED) == 0;
     errno = saved;
     if (done)
         __atomic_add_fetch(&os.counters.n_purges, 1, __ATOMIC_RELAXED);
@@ -136,7 +150,7 @@ COLD static int try_to_move_out(void) {
     if (moved != MAP_FAILED) {
         count_mapped(os.page_bytes);
         *page = 1;
-        if (os_purge(start, os.page_bytes, false) && *page == 0)
+        if (os_purge(start, os.page_bytes, PURGE_DONTNEED) && *page == 0)
             result = 1;
         os_unmap(moved, os.page_bytes);
     }

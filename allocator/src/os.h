@@ -37,10 +37,10 @@ void *os_map_sparse(size_t bytes);
 /* Give address space back.  False if the system refused (then it stays). */
 bool os_unmap(void *start, size_t bytes);
 
-/* Drop the contents of the whole pages inside the range; they stay mapped.
- * `lazily`: the system may wait until it needs memory (contents undefined
- * until then).  True if the system took them. */
-bool os_purge(void *start, size_t bytes, bool lazily);
+/* Drop the contents of the whole pages inside the range, as the setting purge_how says;
+ * something stays mapped there.  PURGE_FREE: the system may wait until it needs memory
+ * (contents undefined until then).  True if the system took them. */
+bool os_purge(void *start, size_t bytes, uint64_t how);
 
 /* Touch every page for writing, so that later use takes no page fault. */
 void os_populate(void *start, size_t bytes);

@@ -435,7 +435,7 @@ static void purge_run(struct superblock *sb, size_t at, size_t end) {
     char *to = (char *)sb + (end << UNIT_SHIFT);
     if (at >= end || (size_t)(to - from) < options.purge_min)
         return;
-    if (os_purge(from, (size_t)(to - from), options.purge_how == PURGE_FREE))
+    if (os_purge(from, (size_t)(to - from), options.purge_how))
         sb->n_dirty = (uint16_t)(sb->n_dirty - set_remove(&sb->dirty, at, end - at));
 }
 

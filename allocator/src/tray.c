@@ -309,7 +309,7 @@ static void purge_run(struct slab *slab, size_t from, size_t to) {
     size_t bytes = (to - from) * step_bytes();
     if (to <= from || bytes < options.purge_min)
         return;
-    if (os_purge(slab->start + from * step_bytes(), bytes, options.purge_how == PURGE_FREE))
+    if (os_purge(slab->start + from * step_bytes(), bytes, options.purge_how))
         slab[1].dirty_steps &= ~steps(from, to - from);
 }
 

@@ -129,6 +129,20 @@ static uint64_t slab_used_next(void) {
     }
 }
 
+/* Which of three freed blocks. */
+static uint64_t block_used_next(void) {
+    allocate_many(7, 2048);
+    exgen_free(blocks[2]);
+    exgen_free(blocks[0]);
+    exgen_free(blocks[1]);
+    for (;;) {
+        char *block = exgen_malloc(2048);
+        for (uint64_t i = 0; i < 3; i++)
+            if (block == blocks[i])
+                return i;
+    }
+}
+
 /* --- return of memory --- */
 
 static uint64_t empty_slabs_kept(void) {
@@ -154,6 +168,13 @@ static uint64_t purges_of_one_run(void) {
     allocate_many(3, 100000);
     exgen_free(blocks[1]);
     return stats().n_purges;
+}
+
+static uint64_t maps_by_purge_of_one_run(void) {
+    allocate_many(3, 100000);
+    size_t before = stats().n_maps;
+    exgen_free(blocks[1]);
+    return stats().n_maps - before;
 }
 
 static uint64_t purges_of_many_runs(void) {
@@ -412,6 +433,8 @@ static const struct effect {
      MORE},
     {"slab_order", slab_used_next, "merge_percent:0,slab_order:lifo",
      "merge_percent:0,slab_order:fifo", LESS},
+    {"block_order", block_used_next, "block_order:lifo", "block_order:fifo", LESS},
+    {"block_order", block_used_next, "block_order:lifo", "block_order:address", MORE},
     {"empty_slabs", empty_slabs_kept, "empty_slabs:0", "empty_slabs:3", LESS},
     {"empty_superblocks", superblocks_kept, "empty_superblocks:0", "empty_superblocks:4", LESS},
     {"pool_superblocks", superblocks_pooled, "pool_superblocks:0", "pool_superblocks:3", LESS},
@@ -426,6 +449,8 @@ static const struct effect {
      "purge_delay:0,purge_how:free", LESS},
     {"purge_how", purges_of_one_run, "purge_delay:0,purge_how:never",
      "purge_delay:0,purge_how:free", LESS},
+    {"purge_how", maps_by_purge_of_one_run, "purge_delay:0,purge_how:dontneed",
+     "purge_delay:0,purge_how:unmap", LESS},
     {"large_cache_bytes", maps_of_2_mib_after_3, "large_cache_bytes:1000000",
      "large_cache_bytes:4000000", MORE},
     {"large_cache_count", maps_of_2_mib_again, "large_cache_count:0", "large_cache_count:1", MORE},

@@ -236,7 +236,7 @@ def test_what_unset_stands_for_decides_what_depends_on_it() -> None:
     """With purge_how unset, as with dontneed, which it stands for, purge_min acts."""
     condition = genes("exgen")["purge_min"].condition
     assert condition is not None
-    assert condition.values == (None, "free")
+    assert condition.values == (None, "free", "unmap")
 
 
 def test_unset_lies_among_the_numbers_where_a_mutation_finds_its_neighbours() -> None:
