@@ -47,6 +47,16 @@ static void check_all(void) {
     require(options.keeps_thp && options.timeout_s > 0.49 && options.timeout_s < 0.51, "timeout");
 }
 
+static void check_classic(void) {
+    struct options options;
+    require(parse(&options, (const char *const[]){"--classic", "r", NULL}) == EXIT_OK, "classic");
+    require(options.wants_classic && options.touch == TOUCH_NONE, "classic touches nothing");
+    require(parse(&options, (const char *const[]){"--touch=all", "--classic", "r", NULL}) ==
+                EXIT_OK,
+            "classic with touch");
+    require(options.touch == TOUCH_ALL, "unless told");
+}
+
 static void check_free_running(void) {
     struct options options;
     require(parse(&options, (const char *const[]){"--threads=free", "t", NULL}) == EXIT_OK, "free");
@@ -88,6 +98,7 @@ int main(void) {
     check_defaults();
     check_all();
     check_free_running();
+    check_classic();
     check_refusals();
     if (n_failed == 0)
         puts("passed");
