@@ -63,7 +63,7 @@ BEGIN: Final = "<!-- written by benchmarks/gem5_case.py --write -->"
 END: Final = "<!-- end -->"
 TUNED_ON: Final = "tree-o3"
 TRACE_TUNED_ON: Final = "gem5-tree-o3"
-TRACES: Final = {"gem5-tree-o3": "1500"}
+TRACES: Final = {"gem5-tree-o3": "1500", "gem5-tree-o3-long": "6000"}
 """Traces of the workloads, and the argument of the simulation each stands for."""
 
 STEPS: Final = ("tune", "rank", "validate", "count", "speed")

@@ -5,6 +5,7 @@
 #
 #   malloc-tuner record -o long.trace -- configs/workloads/gem5-tree-o3/simulate.sh
 #   malloc-tuner trace thin long.trace -o gem5-tree-o3.trace --middle 150000 --first 100000 --last 20000
+# gem5-tree-o3-long is the same with the argument 6000.
 set -e
 home=$(cd "$(dirname "$0")/../../.." && pwd)/gem5-validate
 away=${TMPDIR:-/tmp}/gem5-tree-o3
