@@ -95,7 +95,7 @@ static int count_events(struct source *source) {
     if (status != TRACE_END)
         return status;
     source->info = (struct trace_info){
-        .version = source->kind == KIND_CLASSIC ? 1 : PROFILE_VERSION,
+        .version = PROFILE_VERSION, /* records have none */
         .n_threads = ledger->n_threads,
         .n_slots = ledger->n_slots,
         .page_bytes = source->kind == KIND_CLASSIC ? 4096 : source->profile.page_bytes,
