@@ -139,7 +139,10 @@ def fidelity(
             located,
             rounds=rounds,
             runner=ProgramRunner(),
-            surroundings=Surroundings(timeout_s=parse_duration(timeout) / 1e9, sample_ms=1),
+            # As the panel is emulated: without huge pages.
+            surroundings=Surroundings(
+                timeout_s=parse_duration(timeout) / 1e9, sample_ms=1, thp="never"
+            ),
             tell=_tell,
         )
         verdict["program"] = judge_program(measured, program)
