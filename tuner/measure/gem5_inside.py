@@ -185,8 +185,8 @@ class Gem5Inside:
             lines = [line for line in ended.stderr.strip().splitlines() if "warn:" not in line]
             told = "; ".join(lines[-_LOG_LINES:])
             failure = f"gem5 ended with {_ending(ended.exit_status)}: {told}"
-        elif self._has_changed(Path(environment.get(PRELOAD, "/"))):
-            failure = f"{environment[PRELOAD]} was replaced while it was measured"
+        elif changed := self._changed(task, environment):
+            failure = f"{changed} was replaced while it was measured"
         return InsideRun(
             failure,
             ended.timed_out,
@@ -195,9 +195,11 @@ class Gem5Inside:
             (_text(folder / GUEST_OUTPUT) or "").encode(),
         )
 
-    def _has_changed(self, library: Path) -> bool:
-        """Tell whether a library is not what its digest in the identity says."""
-        return library in self.known and file_digest(library) != self.known[library]
+    def _changed(self, task: Task, environment: Mapping[str, str]) -> Path | None:
+        """Return a file of a run that is not what its digest in the identity says."""
+        words = (*task.command, environment.get(PRELOAD, ""))
+        files = (Path(word) for word in words if word.startswith("/"))
+        return next((f for f in files if f in self.known and file_digest(f) != self.known[f]), None)
 
 
 def prepare_tasks(
@@ -247,7 +249,9 @@ def _command(inside: Inside, program: Program, guests: Path, folder: Path) -> tu
         return (str(guests / program.guest), *program.arguments)
     if program.trace is not None:
         plan = _save_plan(inside.folder / program.trace, program.first, folder / program.name)
-        return (str(native_file("rand_malloc")), _REPLAY, str(plan))
+        # A copy: an installation of another version in between must not change it.
+        replayer = shutil.copy2(native_file("rand_malloc"), folder / "rand_malloc")
+        return (str(replayer), _REPLAY, str(plan))
     word, *arguments = program.command or ()
     path = shutil.which(word)
     if path is None:
