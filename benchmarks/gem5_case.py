@@ -1,7 +1,7 @@
 """gem5 as the program whose allocator is tuned: campaigns, gem5 under their points, tables.
 
     benchmarks/gem5_case.py --gem5 build/X86/gem5.fast           everything that is missing
-    benchmarks/gem5_case.py --steps rank,validate --rounds 5     only these steps
+    benchmarks/gem5_case.py --steps validate --rounds 5          only these steps
     benchmarks/gem5_case.py --print                              the tables of the last results
     benchmarks/gem5_case.py --print --write                      and into docs/case-study-gem5.md
     benchmarks/gem5_case.py --smoke                              the last results are understood
@@ -9,8 +9,9 @@
 Steps, each of which goes on where it stopped:
 
     tune       the campaigns configs/campaigns/gem5-*.toml, into runs/
+    choose     defaults and picks on the simulations tuned on, in interleaved rounds
+    validate   defaults and the best picks of these on the simulations held out
     rank       many points on one short simulation that was tuned on
-    validate   defaults and picks on every simulation of the suite, in interleaved rounds
     count      instructions of defaults and picks on one very short simulation, by cachegrind
     speed      CPU time of an evaluation beside that of the simulation its trace stands for
 
@@ -47,7 +48,7 @@ from benchmarks.gem5_case_runs import (
     simulate,
     tune,
 )
-from benchmarks.gem5_case_tables import document, judgements, picks
+from benchmarks.gem5_case_tables import document, finalists, judgements, picks
 from tuner.machine import read_machine
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5
 from tuner.measure.program import ProgramRunner, Surroundings
@@ -66,7 +67,7 @@ TRACE_TUNED_ON: Final = "gem5-tree-o3"
 TRACES: Final = {"gem5-tree-o3": "1500", "gem5-tree-o3-long": "6000"}
 """Traces of the workloads, and the argument of the simulation each stands for."""
 
-STEPS: Final = ("tune", "rank", "validate", "count", "speed")
+STEPS: Final = ("tune", "choose", "validate", "rank", "count", "speed")
 _SCHEMA: Final = "malloc-tuner.benchmark.gem5-case"
 
 
@@ -78,7 +79,7 @@ def main() -> int:
     if not RESULTS.is_file():
         print(f"{RESULTS}: nothing has been measured yet", file=sys.stderr)
         return 0 if options.smoke else 1
-    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    results = _last_results()
     text = document(results)
     print(text)
     if options.write:
@@ -120,6 +121,7 @@ def _measure(options: argparse.Namespace) -> None:
     gem5 = Gem5(program, suite, folder / "guests", folder / "outputs", ProgramRunner())
     points = points_of(runs)
     try:
+        _keep(journal, runs, gem5, points)
         for step in options.steps:
             _step(step, options, journal, gem5, points)
             _keep(journal, runs, gem5, points)
@@ -140,17 +142,26 @@ def _step(
     if step == "rank":
         simulations = [_scaled(tuned_on, RANKED)]
         simulate(journal, "ranked", gem5, simulations, points, rounds=options.rank_rounds)
+    elif step == "choose":
+        simulations = list(gem5.suite.choose([Role.TUNE.value]))
+        simulate(journal, "tune", gem5, simulations, candidates, rounds=options.tune_rounds)
     elif step == "validate":
-        for role, rounds in ((Role.TUNE, options.tune_rounds), (Role.HELD_OUT, options.rounds)):
-            simulations = list(gem5.suite.choose([role.value]))
-            simulate(journal, role.value, gem5, simulations, candidates, rounds=rounds)
+        simulations = list(gem5.suite.choose([Role.HELD_OUT.value]))
+        labels = finalists(_last_results())
+        shown = [point for point in candidates if point.label in labels]
+        simulate(journal, "held-out", gem5, simulations, shown, rounds=options.rounds)
     elif step == "count":
-        chosen = picks(json.loads(RESULTS.read_text(encoding="utf-8"))).values()
+        chosen = picks(_last_results()).values()
         shown = [p for p in candidates if p.is_default or p.label in chosen]
         count(journal, gem5, _scaled(tuned_on, COUNTED), shown)
     elif step == "speed":
         for trace, argument in TRACES.items():
             _time_both(journal, gem5, trace, _scaled(tuned_on, argument), points[0])
+
+
+def _last_results() -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return found
 
 
 def _scaled(simulation: Simulation, argument: str) -> Simulation:
