@@ -6,6 +6,7 @@ ends, so that a measurement that was interrupted goes on where it stopped.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
@@ -142,8 +143,15 @@ class Journal:
     """Lines of JSON, one per run, appended and flushed."""
 
     def __init__(self, path: Path) -> None:
-        """Read what is there; a last line that was cut off is dropped."""
+        """Read what is there; a last line that was cut off is dropped.
+
+        Raises:
+            BlockingIOError: another process measures: they would write into each other's folders.
+        """
         self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = path.with_suffix(".lock").open("w", encoding="utf-8")
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.rows: list[dict[str, Any]] = []
         if path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
@@ -154,7 +162,6 @@ class Journal:
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a row."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         self.rows.append(row)
