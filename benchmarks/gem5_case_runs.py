@@ -90,8 +90,9 @@ def load_campaigns(allocators: Iterable[str], folder: Path = RUNS) -> dict[str, 
 def choose(run: Run, allocator: str, reference_bytes: float) -> dict[str, Trial]:
     """Return the points of a campaign by the last word of their labels.
 
-    ``default``; ``lean``, the least mean heap; ``fast``, the least cost; ``thrifty``, the least
-    cost that holds no more than the allowance; and numbers, which are spread over the mean heap.
+    ``default``; ``lean``, the least mean heap; ``fast``, the least cost; ``even`` and ``thrifty``,
+    the least cost that holds no more than glibc's default, and no more than the allowance; and
+    numbers, which are spread over the mean heap.
 
     Args:
         run: a finished campaign.
@@ -101,8 +102,10 @@ def choose(run: Run, allocator: str, reference_bytes: float) -> dict[str, Trial]
     trials = [t for t in run.trials if t.is_feasible and t.objectives is not None]
     default = next(t for t in trials if t.configuration == Configuration(allocator))
     within = [t for t in trials if _objective(t, 0) <= HEAP_ALLOWANCE * reference_bytes]
+    even = [t for t in within if _objective(t, 0) <= reference_bytes]
     chosen = {"default": default}
     wanted = {
+        "even": min(even, key=lambda t: _objective(t, 1)) if even else None,
         "lean": min(trials, key=lambda t: (_objective(t, 0), _objective(t, 1))),
         "thrifty": min(within, key=lambda t: _objective(t, 1)) if within else None,
         "fast": min(trials, key=lambda t: _objective(t, 1)),
