@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,9 @@ def test_every_shipped_machine_and_guest_is_used_or_explained() -> None:
     suite = load_suite(gem5_dir() / "suite.toml")
     machines = {path.name for path in (gem5_dir() / "machines").glob("*.json")}
     guests = {path.stem for path in (gem5_dir() / "guests").glob("*.c")}
-    assert machines == {Path(s.machine).name for s in suite.simulations}
+    inside = tomllib.loads((gem5_dir() / "inside.toml").read_text(encoding="utf-8"))
+    used = [*(s.machine for s in suite.simulations), *inside["machines"]]
+    assert machines == {Path(machine).name for machine in used}
     assert guests == {s.guest for s in suite.simulations if s.guest} | {"empty"}
 
 
