@@ -45,6 +45,13 @@ def test_it_says_what_was_run(path: Path) -> None:
     assert metadata["program_version"]
 
 
+@pytest.mark.parametrize("path", PROFILES, ids=name)
+def test_it_carries_its_verdict(path: Path) -> None:
+    verdict = read_profile(path)["fidelity"]
+    assert verdict["configurations"] >= 20
+    assert verdict["metrics"]["peak_heap"]["families"]
+
+
 def test_every_folder_can_be_recorded_again() -> None:
     scripts = sorted(FOLDER.glob("*/run.sh"))
     assert {path.parent for path in PROFILES} <= {script.parent for script in scripts}
