@@ -267,7 +267,9 @@ def _programs(session: Session) -> dict[str, Any]:
 
 def _safety(session: Session) -> dict[str, Any]:
     subjects = _safe_subjects(session)
-    commands = make_programs(session.inputs, smoke=session.smoke)
+    inputs = session.inputs / "safety"
+    inputs.mkdir()
+    commands = make_programs(inputs, smoke=session.smoke)
     samples = _rounds("safety", commands, subjects, session, run_program)
     return {"samples": samples, "subjects": [subject.identity() for subject in subjects]}
 
