@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,15 @@ def members(group: int) -> list[str]:
     return found
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A run in the background of a shell ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_exception_kills_what_runs_with_its_whole_group() -> None:
     sleeper = Sleeper()
 
