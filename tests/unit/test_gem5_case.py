@@ -17,6 +17,7 @@ from benchmarks.gem5_case_tables import (
     judgements,
     picks,
     rankings,
+    repeatability,
 )
 
 MB = 1_000_000
@@ -43,7 +44,8 @@ def counted(label: str, n: int) -> Any:
 
 
 def point(heap: float, cost: float) -> dict[str, Any]:
-    return {"settings": "x=1", "emulated": {"mean_heap": heap * MB, "cost": cost}}
+    emulated = {"mean_heap": heap * MB, "peak_heap": heap * MB, "cost": cost}
+    return {"settings": "x=1", "emulated": emulated}
 
 
 def results(*rows: Any, **fields: Any) -> dict[str, Any]:
@@ -110,7 +112,8 @@ def test_settings_are_picked_by_the_simulations_tuned_on() -> None:
 def test_ranks_are_those_within_an_allocator() -> None:
     rows = [row("ranked", "a", BASELINE, 40, 10), row("ranked", "a", "glibc lean", 41, 9)]
     rows += [row("ranked", "a", "glibc 7", 44, 8), row("ranked", "a", "exgen default", 1, 1)]
-    heap, cost = rankings(results(*rows))
+    peak, heap, cost = rankings(results(*rows))
+    assert peak.metric == "peak_heap"
     assert (heap.allocator, heap.n) == ("glibc", 3)
     assert heap.spread == pytest.approx(0.1)
     assert heap.tau == pytest.approx(1 / 3)
@@ -146,3 +149,12 @@ def test_the_page_has_one_row_for_each_default_and_pick() -> None:
 
 def test_what_is_missing_leaves_no_row() -> None:
     assert "exgen" not in document(results(campaigns={"glibc": {}})).split("### Simulations")[0]
+
+
+def test_points_that_do_the_same_tell_how_well_gem5_repeats() -> None:
+    points = {BASELINE: point(30, 100), "glibc 7": point(30, 100), "glibc lean": point(29, 120)}
+    rows = [
+        row("ranked", "a", label, heap, 10)
+        for label, heap in zip(points, (40, 42, 50), strict=True)
+    ]
+    assert repeatability(results(*rows, points=points), "mean_heap") == pytest.approx(0.05)
