@@ -151,8 +151,9 @@ def _step(
         shown = [point for point in candidates if point.label in labels]
         simulate(journal, "held-out", gem5, simulations, shown, rounds=options.rounds)
     elif step == "count":
-        chosen = picks(_last_results()).values()
+        chosen = list(picks(_last_results()).values())
         shown = [p for p in candidates if p.is_default or p.label in chosen]
+        shown.sort(key=lambda p: (p.label != points[0].label, p.label not in chosen))
         count(journal, gem5, _scaled(tuned_on, COUNTED), shown)
     elif step == "speed":
         for trace, argument in TRACES.items():
