@@ -210,7 +210,8 @@ def judgements(results: Results) -> list[Judgement]:
         times = row["gem5_cpu_s"] / row["evaluation_cpu_s"]
         claim = f"an evaluation of {row['trace']} is 100 times cheaper than its simulation"
         text = f"{times:.0f} times: {row['evaluation_cpu_s']:.2f} s for {row['gem5_cpu_s']:.1f} s"
-        found.append(Judgement(claim, text, times >= TARGET_CHEAPER))
+        reason = "an evaluation costs the same however long the simulation of its trace is"
+        found.append(Judgement(claim, text, times >= TARGET_CHEAPER, reason))
     return found
 
 
@@ -258,7 +259,12 @@ def _why_not_lighter(results: Results, label: str) -> str:
     floor = results.get("floor")
     if floor:
         least = _percent(floor["aligned"] / floor["glibc"])
-        reasons.append(f"on the trace no malloc can hold less than {least}")
+        text = f"in emulation, where every byte is written, no malloc can hold less than {least}"
+        reasons.append(text)
+    noise = repeatability(results, "cpu_ns")
+    if noise is not None:
+        text = f"CPU times of points that do the same differ by up to {noise:.0%} in single runs"
+        reasons.append(f"{text}, since this machine was busy")
     n = instructions(results, label)
     if n is not None:
         reasons.append(f"{label} executes {_percent(n)} instructions")
