@@ -30,6 +30,12 @@ _CACHES: Final = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
 """Size, ways, bytes a line: the first two levels of a common processor, on every machine alike."""
 _EVENTS: Final = re.compile(r"^events: (.*)$", re.MULTILINE)
 _SUMMARY: Final = re.compile(r"^summary: (.*)$", re.MULTILINE)
+_FOLDERS: Final = re.compile(r'(?<=["=])/(?:[^/"\s]+/)+')
+
+
+def without_folders(text: str) -> str:
+    """Return JSON without the folders of libraries and programs, which are of no use to others."""
+    return _FOLDERS.sub("", text)
 
 
 def run_program(command: Command, subject: Subject, environment: dict[str, str]) -> dict[str, Any]:

@@ -38,7 +38,6 @@ import io
 import itertools
 import json
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -92,9 +91,6 @@ SAFETY: Final = ("check", "junk", "secure")
 """Settings that find mistakes of programs, each with the milder ones in it."""
 _SINGLE_THREADED: Final = frozenset({"exgen-st", "dlmalloc"})
 THREADS: Final = (2, 4, 16, 64, 128)
-
-_FOLDERS: Final = re.compile(r'(?<=["=])/(?:[^/"\s]+/)+')
-"""Folders of a library or program: where they lay on the machine is of no use to others."""
 
 Run = Callable[[Command, Subject, dict[str, str]], dict[str, Any]]
 """Runs a command on a subject in an environment and returns what is kept of it."""
@@ -252,8 +248,7 @@ def _keep(parts: dict[str, Any], session: Session, output: Path) -> None:
     merged = {**kept, **{name: {**stamp, **part} for name, part in parts.items()}}
     output.parent.mkdir(exist_ok=True)
     document = {"schema": SCHEMA, "version": 1, "parts": merged}
-    text = json.dumps(document, separators=(",", ":"))
-    output.write_text(_FOLDERS.sub("", text) + "\n")
+    output.write_text(without_folders(json.dumps(document, separators=(",", ":"))) + "\n")
 
 
 def _commit() -> str | None:

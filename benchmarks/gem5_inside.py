@@ -35,6 +35,7 @@ from typing import Final
 
 import tuner
 from benchmarks.allocator_programs import ROOT
+from benchmarks.allocator_runs import without_folders
 from benchmarks.allocator_tables import OURS, Judgement
 from tuner.bench.subjects import Subject, library_subject, named_subject
 from tuner.errors import MissingToolError, TunerError
@@ -80,6 +81,7 @@ def main() -> int:
                 return _measure(options, folders) and _show(folders.journal, is_judged=False)
         if not options.print and not options.write:
             _measure(options, Folders(RESULTS, ROOT / "runs" / "gem5-inside"))
+            RESULTS.write_text(without_folders(RESULTS.read_text()))
         return _write() if options.write else _show(RESULTS, is_judged=True)
     except TunerError as error:
         sys.exit(f"gem5_inside.py: {error}")
