@@ -58,7 +58,13 @@ from benchmarks.allocator_programs import (
     python_command,
     read_programs,
 )
-from benchmarks.allocator_runs import REPLAY, run_cachegrind, run_program, without_folders
+from benchmarks.allocator_runs import (
+    REPLAY,
+    run_cachegrind,
+    run_gem5,
+    run_program,
+    without_folders,
+)
 from benchmarks.allocator_tables import (
     Medians,
     common,
