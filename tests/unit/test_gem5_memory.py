@@ -52,7 +52,8 @@ def check(found: dict[str, Any]) -> None:
     before, after = found["before"], found["after"]
     assert after["simulated"] - before["simulated"] == 8 * MIB
     grown = after["heap"] - before["heap"]
-    assert 20 * MIB <= grown <= 21 * MIB
+    # Python counts pools whose last pages it has not touched: of each size up to 12 KiB.
+    assert 20 * MIB - MIB // 2 <= grown <= 21 * MIB
     assert 8_000_000 <= after["python"] - before["python"] <= 11_000_000
     assert abs(after["program"] - before["program"]) <= MIB // 8
     assert 0 < after["program"] < 16 * MIB
