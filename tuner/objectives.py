@@ -153,7 +153,7 @@ def at_resolution(value: float, resolution: float) -> float:
         multiobjective optimization", Evolutionary Computation 10(3), 2002.
 
     Example:
-        >>> at_resolution(1003.0, 0.01) == at_resolution(1001.0, 0.01), at_resolution(7.0, 0.0)
+        >>> at_resolution(1000.0, 0.01) == at_resolution(1001.0, 0.01), at_resolution(7.0, 0.0)
         (True, 7.0)
     """
     if resolution <= 0.0 or value <= 0.0:
