@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -169,16 +170,21 @@ def test_after_stop_the_running_end_and_the_waiting_do_not_begin() -> None:
 class Sleeper:
     """Starts a process group that would outlive any test."""
 
-    def __init__(self) -> None:
+    def __init__(self, delay_s: float = 0.0, sleep_s: int = 600) -> None:
         self.pids: list[int] = []
+        self.exit_statuses: list[int] = []
         self.started = threading.Event()
+        self._delay_s = delay_s
+        self._command = ["sh", "-c", f"sleep {sleep_s} & sleep {sleep_s}"]
 
     def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
-        command = ["sh", "-c", "sleep 600 & sleep 600"]
-        with subprocess.Popen(command, start_new_session=True) as process:
+        if self._delay_s:
+            self.started.set()
+            time.sleep(self._delay_s)
+        with subprocess.Popen(self._command, start_new_session=True) as process:
             self.pids.append(process.pid)
             self.started.set()
-            process.wait()
+            self.exit_statuses.append(process.wait())
         return Evaluation.did_not_succeed(Status.FAILED, f"signal {-process.returncode}")
 
 
@@ -226,6 +232,20 @@ def test_an_exception_kills_what_runs_with_its_whole_group() -> None:
     while any(members(group) for group in sleeper.pids) and time.monotonic() < deadline:
         time.sleep(0.005)
     assert [pid for group in sleeper.pids for pid in members(group)] == []
+
+
+def test_an_interrupt_while_work_is_handed_out_kills_what_is_about_to_start() -> None:
+    sleeper = Sleeper(delay_s=0.3, sleep_s=5)
+
+    def handed_out() -> Iterator[Configuration]:
+        yield configurations(1)[0]
+        assert sleeper.started.wait(timeout=10)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), LocalExecutor(sleeper, [0, 1]) as executor:
+        list(executor.run(cast("list[Configuration]", handed_out())))
+
+    assert sleeper.exit_statuses == [-signal.SIGKILL]
 
 
 @pytest.mark.parametrize("cpus", [[], [0, 0]])

@@ -20,6 +20,7 @@ import os
 import queue
 import signal
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,24 +97,23 @@ class LocalExecutor:
             self._free_cpus.put(cpu)
         self._pool = concurrent.futures.ThreadPoolExecutor(len(cpus), "evaluate")
         self._stopping = threading.Event()
-        self._pending: set[concurrent.futures.Future[Outcome | None]] = set()
 
     def run(self, configurations: Sequence[Configuration]) -> Iterator[Outcome]:
         """Evaluate the configurations and yield their outcomes as they end.
 
         After `stop`, those that have not begun are skipped and yield nothing.
         """
-        self._pending = {
+        pending = {
             self._pool.submit(self._evaluate, index, configuration)
             for index, configuration in enumerate(configurations)
         }
         try:
-            for future in _as_they_end(self._pending):
+            for future in _as_they_end(pending):
                 outcome = future.result()
                 if outcome is not None:
                     yield outcome
         finally:
-            for future in self._pending:
+            for future in pending:
                 future.cancel()
 
     def stop(self) -> None:
@@ -138,18 +138,20 @@ class LocalExecutor:
         """Wait for the running evaluations; on an exception, kill them first."""
         if kind is not None:
             self.kill()
-            # A worker may have started one more process just now.
-            while concurrent.futures.wait(self._pending, timeout=_KILL_INTERVAL_S).not_done:
+            # A worker may have started one more process just now.  Who has a core runs; the
+            # futures do not tell, as a Ctrl-C may come while they are being submitted.
+            while self._free_cpus.qsize() < self.n_workers:
+                time.sleep(_KILL_INTERVAL_S)
                 kill_children()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _evaluate(self, index: int, configuration: Configuration) -> Outcome | None:
         """Evaluate one configuration in a worker thread; None when told to stop."""
-        if self._stopping.is_set():
-            return None
         cpu = self._free_cpus.get()
         failures: list[str] = []
         try:
+            if self._stopping.is_set():
+                return None
             while True:
                 try:
                     evaluation = self._evaluator.evaluate(configuration, cpu)
