@@ -15,7 +15,7 @@ from benchmarks.allocator_programs import Command
 from tuner.bench.subjects import Subject
 from tuner.measure.gem5 import RESULT, STATISTICS, read_run
 from tuner.measure.process import Processes, tool_environment
-from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.measure.program import ProgramRun, ProgramRunner, Surroundings
 from tuner.records import Status
 from tuner.resources import native_file
 from tuner.validate.gem5_rounds import digest_of, judge_simulation
@@ -42,16 +42,41 @@ def run_program(command: Command, subject: Subject, environment: dict[str, str])
     """Run a program once under supervise, on one core; figures, or why there are none."""
     if command.name.startswith(REPLAY):
         return _replay(command, subject)
+    run = _run(command, environment)
+    if run.exit_status != 0 or run.preload_mapped is False:
+        reason = run.ending if run.exit_status != 0 else "the library was not loaded"
+        last = (run.stderr_tail.strip().splitlines() or [""])[-1]
+        return {"status": "failed", "reason": f"{reason}: {last}" if last else reason}
+    return _figures(run, run.output_sha256)
+
+
+def run_gem5(command: Command, subject: Subject, environment: dict[str, str]) -> dict[str, Any]:
+    """Run a simulation once; its output is all it simulated, and its mean heap is malloc's.
+
+    What gem5 prints holds times, so that no two runs print the same.
+    """
+    del subject
+    output = Path(command.words[command.words.index("-d") + 1])
+    for name in (RESULT, STATISTICS):
+        (output / name).unlink(missing_ok=True)
+    found = read_run(_run(command, environment), output)
+    status, reason = judge_simulation(found, None)
+    if status is not Status.OK:
+        return {"status": "failed", "reason": reason}
+    return _figures(found.heap, digest_of(found))
+
+
+def _run(command: Command, environment: dict[str, str]) -> ProgramRun:
+    """Run a command in its folder under supervise, on one core."""
     surroundings = Surroundings(
         cpu=max(os.sched_getaffinity(0)), timeout_s=_LIMIT_S, sample_ms=_SAMPLE_MS
     )
     variables = {**tool_environment(os.environ), **command.variables, **environment}
     with contextlib.chdir(command.folder or Path.cwd()):
-        run = ProgramRunner().run(command.words, variables, surroundings)
-    if run.exit_status != 0 or run.preload_mapped is False:
-        reason = run.ending if run.exit_status != 0 else "the library was not loaded"
-        last = (run.stderr_tail.strip().splitlines() or [""])[-1]
-        return {"status": "failed", "reason": f"{reason}: {last}" if last else reason}
+        return ProgramRunner().run(command.words, variables, surroundings)
+
+
+def _figures(run: ProgramRun, output_sha256: str | None) -> dict[str, Any]:
     return {
         "status": "ok",
         "reason": None,
@@ -61,41 +86,7 @@ def run_program(command: Command, subject: Subject, environment: dict[str, str])
         "peak_rss_bytes": run.peak_rss_bytes,
         "mean_anon_bytes": run.mean_anon_bytes,
         "faults": run.faults,
-        "output_sha256": run.output_sha256,
-    }
-
-
-def run_gem5(command: Command, subject: Subject, environment: dict[str, str]) -> dict[str, Any]:
-    """Run a simulation once; its output is all it simulated, and its mean heap is malloc's.
-
-    What gem5 prints holds times, so that no two runs print the same.
-    """
-    del subject
-    folder = command.folder or Path.cwd()
-    output = Path(command.words[command.words.index("-d") + 1])
-    for name in (RESULT, STATISTICS):
-        (output / name).unlink(missing_ok=True)
-    surroundings = Surroundings(
-        cpu=max(os.sched_getaffinity(0)), timeout_s=_LIMIT_S, sample_ms=_SAMPLE_MS
-    )
-    variables = {**tool_environment(os.environ), **command.variables, **environment}
-    with contextlib.chdir(folder):
-        run = ProgramRunner().run(command.words, variables, surroundings)
-    found = read_run(run, output)
-    status, reason = judge_simulation(found, None)
-    if status is not Status.OK:
-        return {"status": "failed", "reason": reason}
-    heap = found.heap
-    return {
-        "status": "ok",
-        "reason": None,
-        "cpu_s": heap.cpu_ns / _NS,
-        "user_s": heap.user_ns / _NS,
-        "wall_s": heap.wall_ns / _NS,
-        "peak_rss_bytes": heap.peak_rss_bytes,
-        "mean_anon_bytes": heap.mean_anon_bytes,
-        "faults": heap.faults,
-        "output_sha256": digest_of(found),
+        "output_sha256": output_sha256,
     }
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from tuner import objectives
+from tuner.allocators import get_allocator
 from tuner.records import Configuration, CurvePoint, Measurement, Origin, Status, Trial, Value
 from tuner.runs import Run
 from tuner.store import (
@@ -194,6 +195,25 @@ def write_run(run: Run) -> Path:
             store.set_reference(run.campaign.reference)
         store.set_status(run.campaign.status)
     return run.folder
+
+
+def installed_run(folder: Path) -> Path:
+    """Write a finished campaign of this machine's glibc and jemalloc, with invented numbers."""
+    found = {name: get_allocator(name).locate() for name in ("glibc", "jemalloc")}
+    record = replace(
+        campaign_record(tuple(found), ("mean_heap", "cost"), 3),
+        allocators={
+            name: AllocatorRecord(str(i.library) if i.library else None, i.version)
+            for name, i in found.items()
+        },
+    )
+    with Store.create(folder, record) as store:
+        store.add_trial(trial(0, Configuration("glibc"), 40.0 * MIB, 5e6))
+        store.add_trial(trial(1, Configuration("jemalloc"), 42.0 * MIB, 4e6))
+        best = Configuration.of("jemalloc", {"dirty_decay_ms": 0})
+        store.add_trial(trial(2, best, 39.0 * MIB, 3e6))
+        store.set_status(FINISHED)
+    return folder
 
 
 def measurement(

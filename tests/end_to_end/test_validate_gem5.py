@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.doubles.runs import MIB, campaign_record, trial
-from tuner.allocators import get_allocator
+from tests.doubles.runs import MIB, installed_run
 from tuner.cli.main import run
-from tuner.records import Configuration, Status
-from tuner.store import FINISHED, AllocatorRecord, Store
+from tuner.records import Status
+from tuner.store import Store
 
 pytestmark = pytest.mark.end_to_end
 
@@ -38,21 +36,7 @@ MAKEFILE = "all: $(OUT)/answer\n$(OUT)/answer: answer.c\n\tmkdir -p $(OUT) && cp
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A finished campaign of glibc and jemalloc with invented numbers."""
-    found = {name: get_allocator(name).locate() for name in ("glibc", "jemalloc")}
-    record = replace(
-        campaign_record(tuple(found), ("mean_heap", "cost"), 3),
-        allocators={
-            name: AllocatorRecord(str(i.library) if i.library else None, i.version)
-            for name, i in found.items()
-        },
-    )
-    with Store.create(tmp_path / "run", record) as store:
-        store.add_trial(trial(0, Configuration("glibc"), 40.0 * MIB, 5e6))
-        store.add_trial(trial(1, Configuration("jemalloc"), 42.0 * MIB, 4e6))
-        best = Configuration.of("jemalloc", {"dirty_decay_ms": 0})
-        store.add_trial(trial(2, best, 39.0 * MIB, 3e6))
-        store.set_status(FINISHED)
-    return tmp_path / "run"
+    return installed_run(tmp_path / "run")
 
 
 @pytest.fixture

@@ -190,24 +190,12 @@ def _finish(subjects: list[Subject], variables: list[str]) -> list[Subject]:
 
 def _measure(subjects: list[Subject], plan: Plan, folder: Path) -> Comparison:
     """Run under a progress bar; returns all that is kept."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     from tuner.bench.journal import Journal, Sample, make_header
     from tuner.bench.rounds import count_missing, run_missing
+    from tuner.cli.console import stderr_progress
     from tuner.measure.driver import BenchDriver
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    progress = Progress(
-        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
-    )
+    progress = stderr_progress()
     journal = Journal(folder, make_header(subjects, plan))
 
     def on_sample(sample: Sample) -> None:

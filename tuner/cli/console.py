@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
 
 
@@ -21,6 +22,27 @@ def stdout_console(table: Table | None = None) -> Console:
     from tuner.report.terminal import width_for
 
     return Console(width=width_for(table), highlight=False)
+
+
+def stderr_progress() -> Progress:
+    """Return a progress bar on standard error: what runs, how many of how many, time left.
+
+    It shows nothing where standard error is no terminal.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    return Progress(
+        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
+    )
 
 
 def tell_if_cut_off(trace: Path) -> None:

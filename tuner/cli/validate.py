@@ -226,15 +226,7 @@ def _measure(
     counter: CountsInstructions | None,
 ) -> int:
     """Run the program under a progress bar; returns the validation's identifier."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
+    from tuner.cli.console import stderr_progress
     from tuner.machine import read_machine
     from tuner.measure.program import ProgramRunner
     from tuner.records import Status
@@ -242,11 +234,7 @@ def _measure(
     from tuner.validate.rounds import Observer, validate
     from tuner.validate.setup import prepare, search_spaces
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    progress = Progress(
-        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
-    )
+    progress = stderr_progress()
 
     def on_sample(sample: ValidationSample) -> None:
         progress.update(task, description=f"round {sample.round + 1}  {sample.label:<20.20}")

@@ -71,15 +71,7 @@ def _measure(
     counter: CountsInstructions | None,
 ) -> None:
     """Run the simulations under a progress bar."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
+    from tuner.cli.console import stderr_progress
     from tuner.machine import read_machine
     from tuner.measure.gem5 import Gem5, build_guests
     from tuner.measure.program import ProgramRunner
@@ -88,11 +80,7 @@ def _measure(
     from tuner.validate.gem5_rounds import Gem5Observer, validate_on_gem5
     from tuner.validate.setup import prepare, search_spaces
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    progress = Progress(
-        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
-    )
+    progress = stderr_progress()
 
     def on_sample(simulation: Simulation, sample: ValidationSample) -> None:
         where = f"round {sample.round + 1}  {simulation.name}"

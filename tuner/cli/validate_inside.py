@@ -90,16 +90,8 @@ def _measure(
     journal: InsideJournal,
 ) -> None:
     """Run programs under a progress bar."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     import tuner
+    from tuner.cli.console import stderr_progress
     from tuner.machine import read_machine
     from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
     from tuner.measure.process import Processes
@@ -107,11 +99,7 @@ def _measure(
     from tuner.validate.inside_rounds import Guest, InsideObserver, run_inside
     from tuner.validate.setup import prepare, search_spaces
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    progress = Progress(
-        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
-    )
+    progress = stderr_progress()
 
     def on_run(record: InsideRecord) -> None:
         progress.update(bar, description=f"{record.task:<28.28} {record.label:<20.20}")
