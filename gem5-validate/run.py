@@ -6,8 +6,9 @@ gem5's own Python executes this file.  It builds the machine with gem5's standar
 library, runs the guest in system-call emulation until it exits, and leaves in OUT
 beside gem5's own files:
 
-    result.json   how the simulation ended, the memory gem5 holds, by kind, and the files
-                  that the guest had mapped when it ended
+    result.json   how the simulation ended, the memory gem5 holds, by kind, its resident
+                  anonymous memory at fixed ticks, and the files that the guest had mapped
+                  when it ended
     guest.out     what the guest printed
 
 Simulated memory lies in a shared memory object of its own, whose name is removed
@@ -24,6 +25,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import m5
@@ -33,12 +35,15 @@ from gem5.simulate.simulator import Simulator
 from machine import Machine, MachineError, read_machine
 from mappings import mapped_files
 from memory import kinds_of_memory
+from samples import OwnMemory, Samples
 
 SCHEMA = "gem5-validate.result"
 VERSION = 1
 """Schema and version of result.json."""
 
 GUEST_OUTPUT = "guest.out"
+INTERVAL_PASSED = "simulate() limit reached"
+"""What gem5 says when it stopped at a tick because it was asked to."""
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where the kernel keeps shared memory objects
 
 
@@ -68,8 +73,17 @@ def main() -> int:
     if options.max_instructions:
         simulator.schedule_max_insts(options.max_instructions)
     before = mapped_files()
-    simulator.run()
-    return report(options, simulator, store, sorted(mapped_files() - before))
+    samples = Samples(OwnMemory().anonymous_bytes)
+    set_up_s = simulate(simulator, samples)
+    course = {
+        "elapsed_s": {"set_up": set_up_s, "simulation": round(age_s() - set_up_s, 2)},
+        "guest_files": sorted(mapped_files() - before),
+        "samples": {
+            "interval_ticks": samples.interval_ticks,
+            "anonymous_bytes": samples.values,
+        },
+    }
+    return report(options, simulator, store, course)
 
 
 def parse_options() -> argparse.Namespace:
@@ -136,10 +150,33 @@ def unlink_when_mapped(board: object, store: Path) -> None:
     board._post_instantiate = unlink_and_proceed  # noqa: SLF001 - as above
 
 
+def simulate(simulator: Simulator, samples: Samples) -> float:
+    """Simulate to the end, and stop at fixed ticks to sample memory.
+
+    Returns:
+        Seconds from the start of gem5 to the first of these ticks, or to the end.
+    """
+    set_up_s = 0.0
+    while True:
+        simulator.set_max_ticks(samples.next_tick - m5.curTick())  # counted from now
+        simulator.run()
+        set_up_s = set_up_s or age_s()
+        if simulator.get_last_exit_event_cause() != INTERVAL_PASSED:
+            return set_up_s
+        samples.add()
+
+
+def age_s() -> float:
+    """Return the seconds since gem5 was started, to a hundredth."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22 of the line, proc(5)
+    return round(time.clock_gettime(time.CLOCK_BOOTTIME) - started_s, 2)
+
+
 def report(
-    options: argparse.Namespace, simulator: Simulator, store: Path | None, guest_files: list[str]
+    options: argparse.Namespace, simulator: Simulator, store: Path | None, course: dict[str, object]
 ) -> int:
-    """Write result.json and return the exit code."""
+    """Write result.json, with what is known of the simulation's course; return the exit code."""
     cause = simulator.get_last_exit_event_cause().strip()
     status = simulator.get_last_exit_event_code()
     result = {
@@ -152,7 +189,7 @@ def report(
         "cause": cause,
         "guest_status": status,
         "ticks": simulator.get_current_tick(),
-        "guest_files": guest_files,
+        **course,
         "memory_bytes": kinds_of_memory(store.name if store else None),
     }
     Path(m5.options.outdir, "result.json").write_text(json.dumps(result, indent=2) + "\n")

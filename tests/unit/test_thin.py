@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -110,3 +111,18 @@ def test_several_threads_are_refused(tmp_path: Path) -> None:
     maker.write(tmp_path / "a.trace")
     with pytest.raises(TraceError, match="has 2 threads at once; only one can be thinned"):
         thin(tmp_path / "a.trace", tmp_path / "thin.trace", HOW)
+
+
+def test_set_up_takes_no_time_and_the_rest_its_real_time(tmp_path: Path) -> None:
+    long = churn(tmp_path / "long.trace")
+    thin(long, tmp_path / "as-it-was.trace", HOW)
+    times = read(tmp_path / "as-it-was.trace")["time_ns"].astype(np.int64)
+    set_up_ns = int(times[len(times) // 4])
+    how = replace(HOW, set_up_ns=set_up_ns, pace=2.0)
+    thin(long, tmp_path / "thin.trace", how)
+    found = read(tmp_path / "thin.trace")["time_ns"].astype(np.int64)
+    late_ns = np.maximum(times - set_up_ns, 0) / 2.0 - found
+    assert 0.0 <= late_ns.min() <= late_ns.max() < 10_000.0  # a trace counts in steps of 10 us
+    assert found[-1] > 0
+    with Trace(tmp_path / "thin.trace") as kept:
+        assert (kept.metadata["set_up_ns"], kept.metadata["pace"]) == (set_up_ns, 2.0)

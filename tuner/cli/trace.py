@@ -187,6 +187,7 @@ def _recover_command(
 
 def _thin_command(
     path: Annotated[Path, typer.Argument(metavar="TRACE")],
+    *,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The trace to write.")
     ],
@@ -195,10 +196,18 @@ def _thin_command(
     ] = 500_000,
     first: Annotated[int, typer.Option(min=0, help="Events to keep whole at the begin.")] = 500_000,
     last: Annotated[int, typer.Option(min=0, help="Events to keep whole at the end.")] = 500_000,
+    set_up: Annotated[
+        str, typer.Option(metavar="DURATION", help="What was recorded before takes no time.")
+    ] = "0 s",
+    pace: Annotated[
+        float, typer.Option(min=0.01, help="Recorded over real time of what follows.")
+    ] = 1.0,
 ) -> None:
+    from tuner.units import parse_duration
     from tuner.workload.thin import Thinning, thin
 
-    found = thin(path, output, Thinning(middle, first, last))
+    how = Thinning(middle, first, last, parse_duration(set_up), pace)
+    found = thin(path, output, how)
     print(f"{output}: {found.n_kept:,} of {found.n_events:,} events", file=sys.stderr)
 
 
@@ -233,6 +242,7 @@ def register(app: typer.Typer) -> None:
         epilog=epilog(
             "malloc-tuner trace thin simulation.trace -o thin.trace",
             "malloc-tuner trace thin simulation.trace -o thin.trace --middle 2000000 --last 0",
+            "malloc-tuner trace thin simulation.trace -o thin.trace --set-up 1.9s --pace 4",
             errors=(SpecError, TraceError, OutputError),
         ),
     )(_thin_command)

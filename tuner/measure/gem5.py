@@ -6,8 +6,10 @@ less what no allocator has a say in: written pages of the executable and librari
 stack, and the arenas that Python maps for its objects.  That part is the same for every
 allocator and is there soon after the start, so it is taken from peak and mean alike.
 
-The mean is over gem5's CPU time.  A simulation never waits, so on a quiet machine that is
-the elapsed time; on a busy one the elapsed time would tell when gem5 was kept waiting.
+The mean is over simulated time: ``run.py`` samples memory at fixed ticks, so that it repeats
+from run to run, whatever else the computer does.  The begin of gem5, before the first tick, has
+no part in it, as it has next to none in a simulation of hours.  A run that tells of no samples
+has its mean over gem5's CPU time.
 
 A run of gem5 leaves its files in a folder that is used again by the next run of the same
 simulation: the same command line, so the same stack, for every subject.
@@ -19,6 +21,7 @@ import contextlib
 import hashlib
 import shlex
 import shutil
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,6 +61,14 @@ class _MemoryKinds(BaseModel):
     files: int
 
 
+class _Samples(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    interval_ticks: int = Field(gt=0)
+    anonymous_bytes: tuple[int, ...]
+    """Resident at 1, 2, 3 ... intervals, without lazily freed pages."""
+
+
 class Gem5Result(BaseModel):
     """What ``run.py`` tells about a run that reached its end."""
 
@@ -78,6 +89,8 @@ class Gem5Result(BaseModel):
     """What the guest had mapped when it ended."""
     memory_bytes: _MemoryKinds
     """Resident at the end, by kind; see ``gem5-validate/memory.py``."""
+    samples: _Samples | None = None
+    """Memory at fixed ticks, see ``gem5-validate/samples.py``; None in older results."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +108,15 @@ class Gem5Run:
 
     @property
     def heap(self) -> ProgramRun:
-        """The run with what is not malloc's taken from its memory, and the mean over CPU time.
+        """The run with what is not malloc's taken from its memory, and the mean over ticks.
 
         Without a result its memory is as it is.
         """
         mean = self.run.mean_anon_cpu_bytes
         if self.result is None:
             return replace(self.run, mean_anon_bytes=mean)
+        if self.result.samples and self.result.samples.anonymous_bytes:
+            mean = statistics.fmean(self.result.samples.anonymous_bytes)
         own = self.result.memory_bytes.program + self.result.memory_bytes.python
         return replace(
             self.run,

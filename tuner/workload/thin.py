@@ -8,7 +8,9 @@ large to keep and slow to replay, while what it holds changes little.  Thinning 
     of the rest of a window every life that began before it or outlives it,
 
 and drops lives that begin and end within that rest.  Times stay as they are, so that the
-mean over time and the settings that wait for a time (decay, purge) mean what they meant.
+mean over time and the settings that wait for a time (decay, purge) mean what they meant; or they
+are made those of the program without the recorder, which slows down what allocates much, and its
+set-up takes no time, so that the mean over time is that of what follows.
 
 Guarantee: at the end of every window the same blocks are alive as in the long trace.
 Limits: peaks within what was dropped are lost; work is counted for what is kept only, so
@@ -47,6 +49,10 @@ class Thinning:
     """Events kept whole at the begin, at least 0."""
     n_last: int = 500_000
     """Events kept whole at the end, at least 0."""
+    set_up_ns: int = 0
+    """What was recorded before takes no time; at least 0."""
+    pace: float = 1.0
+    """Recorded over real time of what follows, above 0."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +90,14 @@ def thin(trace: Path, output: Path, how: Thinning) -> Thinned:
         n_kept = 0
         slots = np.full(totals.n_slots, _NO_SLOT, np.uint32)
         metadata = {**source.metadata, "thinned_from": totals.n_events}
+        if how.set_up_ns:
+            metadata["set_up_ns"] = how.set_up_ns
+        if how.pace != 1.0:
+            metadata["pace"] = how.pace
         with TraceWriter(output, metadata, totals.page_bytes) as writer:
             for events in _thin_windows(source, how, how.n_middle / n_between):
                 _renumber(events, slots)
+                _retime(events, how)
                 writer.write(events)
                 n_kept += len(events)
     return Thinned(totals.n_events, n_kept)
@@ -131,6 +142,13 @@ def _thin_windows(trace: Trace, how: Thinning, share: float) -> Iterator[Events]
             yield drop_short_lives(events[n_whole:n_until])
         yield events[n_until:]
         n_seen += len(events)
+
+
+def _retime(events: Events, how: Thinning) -> None:
+    """Let the set-up take no time, and the rest its real time; events are changed in place."""
+    if how.set_up_ns or how.pace != 1.0:
+        times = np.maximum(events["time_ns"].astype(np.int64) - how.set_up_ns, 0)
+        events["time_ns"] = np.rint(times / how.pace).astype(np.uint64)
 
 
 def _renumber(events: Events, slots: npt.NDArray[np.uint32]) -> None:
