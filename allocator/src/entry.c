@@ -202,7 +202,7 @@ EXPORT size_t exgen_malloc_usable_size(void *block) {
 
 /* What to ask for when a block grows from `old_bytes` to `size`. */
 static size_t with_slack(size_t size, size_t old_bytes) {
-    bool roomy = size > old_bytes && size > classes.largest && size > tray_largest() &&
+    bool roomy = size > old_bytes && size > classes.largest && size > tray_layout.largest &&
                  size < PTRDIFF_MAX / 2;
     return roomy ? size + size / 100 * options.realloc_slack : size;
 }
@@ -253,7 +253,7 @@ static bool stays(size_t old_bytes, size_t size) {
         return false;
     /* Whole pages are worth giving back; inside a slab half the block may be idle. */
     size_t slack = old_bytes / 100 * options.realloc_slack;
-    size_t step = old_bytes > tray_largest() ? UNIT_BYTES : options.tray_step;
+    size_t step = old_bytes > tray_layout.largest ? UNIT_BYTES : options.tray_step;
     return old_bytes > classes.largest ? size + slack + step >= old_bytes : size >= old_bytes / 2;
 }
 

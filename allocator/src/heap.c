@@ -361,7 +361,7 @@ void *heap_allocate_run(size_t bytes, size_t alignment, bool *is_zero) {
         return NULL;
     heap_tick(heap);
     remote_drain(heap);
-    if (bytes <= tray_largest()) {
+    if (bytes <= tray_layout.largest) {
         void *block = tray_allocate(heap, bytes, alignment, is_zero);
         ASSERT_FULL(heap_is_valid(heap));
         return block;

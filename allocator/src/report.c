@@ -55,7 +55,7 @@ EXPORT size_t exgen_config_json(char *buffer, size_t capacity) {
     text_string(&t, ",\"largest_small_bytes\":");
     text_decimal(&t, classes.largest);
     text_string(&t, ",\"largest_tray_bytes\":");
-    text_decimal(&t, tray_largest());
+    text_decimal(&t, tray_layout.largest);
     text_string(&t, ",\"largest_run_bytes\":");
     text_decimal(&t, heap_largest_run());
     text_string(&t, "}}");

@@ -23,6 +23,7 @@
 #include "pool.h"
 #include "remote.h"
 #include "supply.h"
+#include "tray.h"
 
 /* All state of this module; `first_heap` is apart to keep it in untouched memory. */
 static struct {
@@ -58,6 +59,7 @@ static bool start_locked(void) {
     if (!layout_init(options.superblock_size))
         return false;
     size_class_init(&classes, &options, layout.n_units);
+    tray_init();
     threads.has_key = THREADS && pthread_key_create(&threads.key, detach) == 0;
     threads.started = true;
     if (options.print_conf)

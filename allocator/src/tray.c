@@ -1,10 +1,8 @@
 /* tray.c - blocks of any size in steps; see tray.h.
  *
  * Inside a tray: address-ordered first fit, by shifting the set of free steps over itself
- * (log2 of the length shifts).  Among trays: lists by the longest free run, of which
- * each knows an upper bound that is corrected when a search fails; the tray with the least
- * sufficient bound comes first, so that others can become empty.  Hence O(1) amortized: a
- * failed search lowers a bound that only a free raises.
+ * (log2 of the length shifts).  Among trays: lists by the longest free run; the tray with
+ * the least sufficient one comes first, so that others can become empty.  Hence O(1).
  */
 #include "tray.h"
 
@@ -17,14 +15,28 @@
 enum {
     FIRST_LENGTHS = 3, /* entry of the table */
     LENGTHS = 32,      /* in an entry */
-    N_LENGTH_ENTRIES = (N_STEPS + LENGTHS - 1) / LENGTHS
+    N_LENGTH_ENTRIES = (N_STEPS + LENGTHS - 1) / LENGTHS,
+    N_RUNS = 6 /* powers of two below N_TRAY_LISTS */
 };
 
 _Static_assert(FIRST_LENGTHS + N_LENGTH_ENTRIES <= N_STEPS * 1024 / UNIT_BYTES,
                "the smallest tray must have entries for all its lengths");
 _Static_assert(N_STEPS < 8 * sizeof(step_set), "no step may look like the last bit of a set");
 _Static_assert(sizeof(((struct slab *)0)->lengths) == LENGTHS, "as many lengths as there is room");
+_Static_assert(1 << N_RUNS == N_TRAY_LISTS, "longest_run ends where the lists do");
 _Static_assert(2 * N_TRAY_BLOCK_MAX - 1 < N_TRAY_LISTS, "a list for every aligned request");
+
+struct tray_layout tray_layout;
+
+void tray_init(void) {
+    size_t n = N_STEPS * options.tray_step / UNIT_BYTES;
+    size_t most = N_TRAY_BLOCK_MAX * options.tray_step;
+    if (options.secure || n > layout.n_units / 4)
+        return;
+    tray_layout.step_shift = log2_floor(options.tray_step);
+    tray_layout.n_units = n;
+    tray_layout.largest = options.tray_max < most ? options.tray_max : most;
+}
 
 /* --- sets of steps --- */
 
@@ -52,14 +64,50 @@ static size_t run_around(step_set free, size_t at) {
     return before != 0 ? end - highest(before) - 1 : end;
 }
 
-/* Where runs of `n` free steps begin. */
+/* Without the test for shifts by a whole word. */
+static step_set shift_down(step_set s, size_t n) {
+    return s >> (n & 63);
+}
+
+/* Where runs of 1, 2, 4 ... free steps begin. */
+struct runs {
+    step_set of[N_RUNS];
+};
+
+static struct runs runs_in(step_set free) {
+    struct runs r;
+#pragma GCC unroll 6
+    for (size_t i = 0; i < N_RUNS; i++) {
+        r.of[i] = free;
+        free &= shift_down(free, (size_t)1 << i);
+    }
+    return r;
+}
+
+/* Where runs of `n` free steps begin, n > 0. */
 static step_set starts_of(step_set free, size_t n) {
-    for (size_t left = n - 1, step = 1; left > 0 && free != 0; left -= step, step *= 2) {
+    for (size_t left = n - 1, step = 1; left > 0; left -= step, step *= 2) {
         if (step > left)
             step = left;
-        free &= free >> step;
+        free &= shift_down(free, step);
     }
     return free;
+}
+
+/* Length of the longest run of free steps, or N_TRAY_LISTS - 1: one run behind another, the
+ * longest that fit first. */
+static size_t longest_run(step_set free) {
+    struct runs r = runs_in(free);
+    step_set starts = ~(step_set)0;
+    size_t n = 0;
+#pragma GCC unroll 6
+    for (size_t i = N_RUNS; i-- > 0;) {
+        step_set longer = starts & shift_down(r.of[i], n);
+        bool fits = longer != 0;
+        starts = fits ? longer : starts;
+        n += (size_t)fits << i;
+    }
+    return n;
 }
 
 /* Every `n`-th step, of a power of two. */
@@ -77,17 +125,17 @@ static uint8_t *length_at(struct slab *slab, size_t step) {
 }
 
 static size_t step_bytes(void) {
-    return options.tray_step;
+    return (size_t)1 << tray_layout.step_shift;
 }
 
 static size_t steps_for(size_t bytes) {
-    return (bytes + step_bytes() - 1) / step_bytes();
+    return (bytes + step_bytes() - 1) >> tray_layout.step_shift;
 }
 
 /* The step that begins at `block`; N_STEPS if none does. */
 static size_t step_at(const struct slab *slab, const void *block) {
     size_t offset = (size_t)((const char *)block - slab->start);
-    return (offset & (step_bytes() - 1)) == 0 ? offset >> log2_floor(step_bytes()) : N_STEPS;
+    return (offset & (step_bytes() - 1)) == 0 ? offset >> tray_layout.step_shift : N_STEPS;
 }
 
 size_t tray_block_bytes(const struct slab *slab, const void *block) {
@@ -100,7 +148,7 @@ size_t tray_block_bytes(const struct slab *slab, const void *block) {
 void tray_check(const struct slab *slab, const void *block) {
     if (tray_block_bytes(slab, block) > 0)
         return;
-    size_t at = (size_t)((const char *)block - slab->start) / step_bytes();
+    size_t at = (size_t)((const char *)block - slab->start) >> tray_layout.step_shift;
     bool is_free = slab[1].free_steps >> at & 1;
     fatal(is_free ? "double free" : "invalid free, inside a block", block);
 }
@@ -125,12 +173,8 @@ static void give_steps(struct slab *slab, size_t at, size_t n) {
 
 /* --- the heap's trays --- */
 
-static size_t list_of(const struct slab *slab) {
-    return slab->capacity < N_TRAY_LISTS ? slab->capacity : N_TRAY_LISTS - 1;
-}
-
 static void list_insert(struct heap *heap, struct slab *slab) {
-    size_t list = list_of(slab);
+    size_t list = slab->capacity;
     slab->previous = NULL;
     slab->next = heap->trays[list];
     if (slab->next != NULL)
@@ -140,7 +184,7 @@ static void list_insert(struct heap *heap, struct slab *slab) {
 }
 
 static void list_remove(struct heap *heap, struct slab *slab) {
-    size_t list = list_of(slab);
+    size_t list = slab->capacity;
     if (slab->next != NULL)
         slab->next->previous = slab->previous;
     if (slab->previous != NULL) {
@@ -152,7 +196,7 @@ static void list_remove(struct heap *heap, struct slab *slab) {
     }
 }
 
-/* The longest run of free steps is now known to be at most `longest`. */
+/* The longest run of free steps has become another one. */
 static void set_longest(struct heap *heap, struct slab *slab, size_t longest) {
     if (slab->capacity == longest)
         return;
@@ -173,23 +217,13 @@ void tray_unlink(struct heap *heap, struct slab *slab) {
     list_remove(heap, slab);
 }
 
-size_t tray_units(void) {
-    size_t n = N_STEPS * step_bytes() / UNIT_BYTES;
-    return options.secure || n > layout.n_units / 4 ? 0 : n;
-}
-
-size_t tray_largest(void) {
-    size_t most = N_TRAY_BLOCK_MAX * step_bytes();
-    return tray_units() == 0 ? 0 : options.tray_max < most ? options.tray_max : most;
-}
-
 static struct slab *new_tray(struct heap *heap) {
-    struct slab *slab = supply_take(heap, tray_units(), false);
+    struct slab *slab = supply_take(heap, tray_layout.n_units, false);
     if (slab == NULL)
         return NULL;
     slab->class = CLASS_TRAY;
     slab->block_bytes = (uint32_t)step_bytes();
-    slab->capacity = N_STEPS;
+    slab->capacity = N_TRAY_LISTS - 1;
     slab[1].free_steps = steps(0, N_STEPS);
     slab[1].dirty_steps = slab->clean ? 0 : steps(0, N_STEPS);
     slab[2].aged_steps = 0;
@@ -224,15 +258,7 @@ void tray_trim(struct heap *heap) {
 
 /* --- blocks --- */
 
-static void *take_block(struct heap *heap, struct slab *slab, size_t at, size_t n, bool *is_zero) {
-    heap->n_empty_trays -= slab->asleep == 0;
-    slab->asleep++;
-    *is_zero = take_steps(slab, at, n);
-    *length_at(slab, at) = (uint8_t)n;
-    return slab->start + at * step_bytes();
-}
-
-/* The tray with the least room that may be enough for `n_room` steps; NULL if there is none. */
+/* The tray with the least room that is enough for `n_room` steps; NULL if there is none. */
 static struct slab *find_tray(const struct heap *heap, size_t n_room) {
     uint64_t lists = heap->tray_lists >> n_room << n_room;
     return lists != 0 ? heap->trays[__builtin_ctzll(lists)] : NULL;
@@ -241,27 +267,29 @@ static struct slab *find_tray(const struct heap *heap, size_t n_room) {
 void *tray_allocate(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
     size_t n = steps_for(bytes);
     size_t n_apart = alignment > step_bytes() ? alignment / step_bytes() : 1;
-    size_t n_room = n + n_apart - 1; /* free steps among which an aligned block fits for certain */
-    for (;;) {
-        struct slab *slab = find_tray(heap, n_room);
-        if (slab == NULL)
-            slab = new_tray(heap);
-        if (slab == NULL)
-            return NULL;
-        step_set starts = starts_of(slab[1].free_steps, n);
-        if (n_apart > 1)
-            starts &= every(n_apart);
-        if (starts != 0)
-            return take_block(heap, slab, lowest(starts), n, is_zero);
-        set_longest(heap, slab, n_room - 1);
-    }
+    /* Among so many free steps an aligned block fits for certain. */
+    struct slab *slab = find_tray(heap, n + n_apart - 1);
+    if (slab == NULL)
+        slab = new_tray(heap);
+    if (slab == NULL)
+        return NULL;
+    step_set starts = starts_of(slab[1].free_steps, n);
+    if (n_apart > 1)
+        starts &= every(n_apart);
+    size_t at = lowest(starts);
+    heap->n_empty_trays -= slab->asleep == 0;
+    slab->asleep++;
+    *is_zero = take_steps(slab, at, n);
+    *length_at(slab, at) = (uint8_t)n;
+    set_longest(heap, slab, longest_run(slab[1].free_steps));
+    return slab->start + at * step_bytes();
 }
 
 /* After steps around `at` became free. */
 static void note_room(struct heap *heap, struct slab *slab, size_t at) {
     size_t run = run_around(slab[1].free_steps, at);
     if (run > slab->capacity)
-        set_longest(heap, slab, run);
+        set_longest(heap, slab, run < N_TRAY_LISTS ? run : N_TRAY_LISTS - 1);
     supply_schedule_purge(heap);
 }
 
@@ -286,13 +314,14 @@ bool tray_resize(struct heap *heap, struct slab *slab, void *block, size_t bytes
     uint8_t *length = length_at(slab, at);
     size_t n_old = *length;
     size_t n = steps_for(bytes);
-    if (bytes <= classes.largest || bytes > tray_largest())
+    if (bytes <= classes.largest || bytes > tray_layout.largest)
         return false;
     if (n > n_old) {
         step_set more = at + n <= N_STEPS ? steps(at + n_old, n - n_old) : 0;
         if (more == 0 || (slab[1].free_steps & more) != more)
             return false;
         take_steps(slab, at + n_old, n - n_old);
+        set_longest(heap, slab, longest_run(slab[1].free_steps));
     }
     *length = (uint8_t)n;
     if (n < n_old) {
@@ -307,30 +336,37 @@ bool tray_resize(struct heap *heap, struct slab *slab, void *block, size_t bytes
 /* Give back the pages [from, to) of steps. */
 static void purge_run(struct slab *slab, size_t from, size_t to) {
     size_t bytes = (to - from) * step_bytes();
-    if (to <= from || bytes < options.purge_min)
+    if (bytes < options.purge_min)
         return;
     if (os_purge(slab->start + from * step_bytes(), bytes, options.purge_how))
         slab[1].dirty_steps &= ~steps(from, to - from);
 }
 
-/* Whether a page is free and was so at the last look, or, with `all`, is free; and was written. */
-static bool may_purge(const struct slab *slab, step_set page, bool all) {
-    step_set dirty = slab[1].dirty_steps & page;
-    return (slab[1].free_steps & page) == page && dirty != 0 &&
-           (all || (dirty & ~slab[2].aged_steps) == 0);
+/* The steps of the pages that are free, were so at the last look or, with `all`, need not have
+ * been, and were written; a page has `n` steps, a power of two. */
+static step_set purgeable(const struct slab *slab, size_t n, bool all) {
+    step_set dirty = slab[1].dirty_steps;
+    step_set not_free = ~slab[1].free_steps;
+    step_set too_new = all ? 0 : dirty & ~slab[2].aged_steps;
+    step_set keep = not_free | too_new;
+    for (size_t step = 1; step < n; step *= 2) { /* the first step speaks for its page */
+        keep |= keep >> step;
+        dirty |= dirty >> step;
+    }
+    return (dirty & ~keep & every(n)) * steps(0, n);
 }
 
 static void purge_one(struct slab *slab, bool all) {
     if (os_page_bytes() > UNIT_BYTES)
         return; /* a tray need not begin with a page */
     size_t n = os_page_bytes() > step_bytes() ? os_page_bytes() / step_bytes() : 1;
-    size_t from = 0;
-    for (size_t at = 0; at + n <= N_STEPS; at += n)
-        if (!may_purge(slab, steps(at, n), all)) {
-            purge_run(slab, from, at);
-            from = at + n;
-        }
-    purge_run(slab, from, N_STEPS / n * n);
+    step_set left = purgeable(slab, n, all);
+    while (left != 0) {
+        size_t from = lowest(left);
+        size_t length = lowest(~(left >> from));
+        purge_run(slab, from, from + length);
+        left &= ~steps(from, length);
+    }
     slab[2].aged_steps = slab[1].dirty_steps;
 }
 
@@ -349,6 +385,7 @@ bool tray_is_valid(const struct slab *slab) {
     size_t n_blocks = 0;
     size_t n_used = 0;
     size_t run = 0;
+    size_t longest = 0;
     for (size_t at = 0; at < N_STEPS;) {
         size_t length = slab[FIRST_LENGTHS + at / LENGTHS].lengths[at % LENGTHS];
         bool is_free = slab[1].free_steps >> at & 1;
@@ -359,11 +396,11 @@ bool tray_is_valid(const struct slab *slab) {
         n_blocks += !is_free;
         n_used += length;
         run = is_free ? run + 1 : 0;
-        if (run > slab->capacity)
-            return false;
+        longest = run > longest ? run : longest;
         at += is_free ? 1 : length;
     }
-    return slab->countdown == -1 && slab->asleep == n_blocks && slab->carved == n_used &&
+    return slab->capacity == (longest < N_TRAY_LISTS ? longest : N_TRAY_LISTS - 1) &&
+           slab->countdown == -1 && slab->asleep == n_blocks && slab->carved == n_used &&
            (slab[1].dirty_steps & ~slab[1].free_steps) == 0 &&
            (slab[2].aged_steps & ~slab[1].dirty_steps) == 0;
 }
@@ -375,7 +412,7 @@ bool trays_are_valid(const struct heap *heap) {
         if ((heap->trays[list] != NULL) != (heap->tray_lists >> list & 1))
             return false;
         for (const struct slab *slab = heap->trays[list]; slab != NULL; slab = slab->next) {
-            if (slab->class != CLASS_TRAY || list_of(slab) != list)
+            if (slab->class != CLASS_TRAY || slab->capacity != list)
                 return false;
             n++;
             n_empty += slab_used(slab) == 0;

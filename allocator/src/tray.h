@@ -6,11 +6,11 @@
  * steps; all that describes it lies in the table entries of its units:
  *
  *   slab[0]     n_units, class, lists as for every slab; block_bytes == tray_step;
- *               capacity >= the longest run of free steps; carved == steps in use;
- *               slab_used == blocks in use, all asleep: every free is an event
- *   slab[1]     the set of free steps, and of those that hold what was written into them
- *   slab[2]     the set of those that did so at the last look of the purger
- *   slab[3..6]  for each step the number of steps of the block that begins there, or 0
+ *               capacity == the longest run of free steps, or N_TRAY_LISTS - 1; carved == steps in
+ * use; slab_used == blocks in use, all asleep: every free is an event slab[1]     the set of free
+ * steps, and of those that hold what was written into them slab[2]     the set of those that did so
+ * at the last look of the purger slab[3..6]  for each step the number of steps of the block that
+ * begins there, or 0
  *
  * The last is what other threads may read of a block that is theirs.
  */
@@ -24,9 +24,16 @@ enum {
     N_TRAY_BLOCK_MAX = 32 /* steps of the largest block */
 };
 
-/* Units of a tray, and the largest request that goes into one; 0 if there are none. */
-size_t tray_units(void);
-size_t tray_largest(void);
+/* Constants of this run, written once by tray_init. */
+struct tray_layout {
+    unsigned step_shift; /* log2(tray_step) */
+    size_t n_units;      /* of a tray; 0: there are none */
+    size_t largest;      /* bytes of the largest request that goes into one, or 0 */
+};
+
+extern HIDDEN struct tray_layout tray_layout;
+
+void tray_init(void);
 
 /* A block of `bytes`, up to tray_largest, at a multiple of `alignment`, up to UNIT_BYTES.
  * NULL if out of memory. */
