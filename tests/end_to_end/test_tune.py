@@ -166,3 +166,21 @@ def test_settings_about_huge_pages_are_searched_only_where_huge_pages_are(
     assert record.emulation["thp"] == "never"
     assert "jemalloc.dirty_decay_ms" in names
     assert not {"jemalloc.thp", "jemalloc.metadata_thp", "glibc.hugetlb"} & names
+
+
+def test_several_traces_are_tuned_for_at_once(
+    finished: Path, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write_mixed_trace(tmp_path / "other.trace", 2, 6000)
+
+    assert tune(trace, tmp_path / "both", "--quiet", "--further-trace", str(other)) == 0
+    with Store.open(finished) as one, Store.open(tmp_path / "both") as both:
+        alone, joined = one.trials()[0].measurement, both.trials()[0].measurement
+        further = both.campaign().workload["further"]
+    assert alone is not None
+    assert joined is not None
+    assert joined.peak_live_bytes > alone.peak_live_bytes
+    assert [entry["path"] for entry in further] == [str(other)]
+
+    assert StoreError.exit_code == tune(trace, tmp_path / "both")
+    assert "workload.further: was [" in capsys.readouterr().err

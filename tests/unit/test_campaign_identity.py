@@ -53,6 +53,10 @@ def test_the_same_campaign_has_no_differences() -> None:
             {"emulation": {"threads": "baton", "touch": "ends"}},
             "emulation.touch: was absent, is ends",
         ),
+        (
+            {"workload": {"further": [{"path": "/b.trace", "sha256": "cd"}]}},
+            "workload.further: was absent, is [cd]",
+        ),
         ({"machine": {"cpu_model": "none", "kernel": "7"}}, "machine.kernel: was none, is 7"),
         (
             {"versions": {"python": "3.14", "rand_malloc": "0.2.0"}},

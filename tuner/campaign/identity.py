@@ -49,10 +49,19 @@ def differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
     found += _space_differences(stored, wanted)
     old, new = ({k: r.machine.get(k) for k in _MACHINE} for r in (stored, wanted))
     found += _table_differences("machine", old, new)
-    old, new = ({"screening": r.workload.get("screening")} for r in (stored, wanted))
+    old, new = (_workload(record) for record in (stored, wanted))
     found += _table_differences("workload", old, new)
     old, new = ({_EMULATOR: r.versions.get(_EMULATOR)} for r in (stored, wanted))
     return found + _table_differences("versions", old, new)
+
+
+def _workload(record: CampaignRecord) -> dict[str, Any]:
+    """Return what else decides the numbers: the screening, the content of further traces."""
+    further = record.workload.get("further", ())
+    return {
+        "screening": record.workload.get("screening"),
+        "further": [trace["sha256"] for trace in further] or None,
+    }
 
 
 def check_same(stored: CampaignRecord, wanted: CampaignRecord, place: str) -> None:

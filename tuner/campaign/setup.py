@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from importlib import metadata
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tuner.machine import read_machine
 from tuner.measure.calibration import Calibration, load_calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator, options_record
 from tuner.measure.instruments import ask_emulator, find_instruments
+from tuner.measure.several import SeveralWorkloads
 from tuner.objectives import parse_constraint
 from tuner.output import write_text
 from tuner.resources import native_file
@@ -33,7 +35,7 @@ from tuner.store import AllocatorRecord, CampaignRecord, Store
 from tuner.workload.info import describe
 from tuner.workload.profile import is_profile, read_profile, workload_sha256, write_profile
 from tuner.workload.trace import Trace
-from tuner.workload.trust import Workload, choose_workload, weak_shrunk
+from tuner.workload.trust import Workload, choose_workload, join_workloads, weak_shrunk
 from tuner.workload.variation import shrink
 
 CAMPAIGN_FILE = "campaign.toml"
@@ -56,7 +58,7 @@ class Campaign:
     store: Store
     spaces: tuple[Space, ...]
     """One space of all allocators for a joint search, else one for each."""
-    evaluator: EmulatorEvaluator
+    evaluator: EmulatorEvaluator | SeveralWorkloads
     screener: EmulatorEvaluator | None = None
     """Evaluates on the shrunk workload; None where nothing is screened."""
 
@@ -96,7 +98,7 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     # The prices of the campaign are those it began with.
     prices = Calibration.from_record(store.campaign().calibration)
     emulation = Emulation(spec.trace, located, prices, options)
-    evaluator = EmulatorEvaluator(emulation)
+    evaluator = _evaluator(emulation, spec)
     if "screening" not in store.campaign().workload:
         return Campaign(store, spaces, evaluator)
     shrunk = run / SHRUNK_FILE
@@ -110,19 +112,28 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     return Campaign(store, spaces, evaluator, screener)
 
 
+def _evaluator(emulation: Emulation, spec: CampaignSpec) -> EmulatorEvaluator | SeveralWorkloads:
+    first = EmulatorEvaluator(emulation)
+    if not spec.further_traces:
+        return first
+    rest = (replace(emulation, trace=t, reads_back=False) for t in spec.further_traces)
+    return SeveralWorkloads([first, *map(EmulatorEvaluator, rest)])
+
+
 def with_workload(spec: CampaignSpec, *, is_forced: bool = False) -> tuple[CampaignSpec, Workload]:
-    """Return the campaign on the workload it is to use, and what is to be said of that.
+    """Return the campaign on the workloads it is to use, and what is to be said of them.
 
     A profile whose own verdict is bad gives way to the trace it was fitted to, if that is
     at hand; see `tuner.workload.trust.choose_workload`, whose errors these are.
     """
-    workload = choose_workload(
-        spec.trace,
-        [choice.name for choice in spec.choices],
-        spec.objectives,
-        exact=spec.exact_trace,
-        is_forced=is_forced,
+    names = [choice.name for choice in spec.choices]
+    workload, *further = (
+        choose_workload(trace, names, spec.objectives, exact=exact, is_forced=is_forced)
+        for trace, exact in zip_longest(spec.traces, [spec.exact_trace])
     )
+    if further:
+        workload = join_workloads(workload, further)
+        spec = spec.model_copy(update={"further_traces": tuple(one.path for one in further)})
     if spec.screening.fidelity > 0 and is_profile(spec.trace):
         weak = weak_shrunk(read_profile(spec.trace), spec.screening.fidelity, spec.objectives)
         if weak:
@@ -159,13 +170,18 @@ def _parts(spec: CampaignSpec, located: Located) -> dict[str, tuple[Parameter, .
 
 
 def _workload(spec: CampaignSpec) -> WorkloadFacts:
-    with Trace(spec.trace) as trace:
+    found = [_facts_of(trace) for trace in spec.traces]
+    return WorkloadFacts(*(max(facts) for facts in zip(*map(astuple, found), strict=True)))
+
+
+def _facts_of(path: Path) -> WorkloadFacts:
+    with Trace(path) as trace:
         totals = trace.totals
         # All requests together bound what can have been freed, and cost one addition each.
         most_freed_bytes = sum(int(events["size"].sum()) for events in trace.batches())
     if most_freed_bytes < LARGE_FREED_BYTES:
         return WorkloadFacts(totals.n_threads, totals.duration_ns, most_freed_bytes)
-    with Trace(spec.trace) as trace:
+    with Trace(path) as trace:
         info = describe(trace)
     freed_bytes = info.allocated_bytes - info.never_freed_bytes
     return WorkloadFacts(totals.n_threads, totals.duration_ns, freed_bytes)
@@ -230,13 +246,22 @@ def make_record(
         versions=versions(),
         machine=_plain(asdict(read_machine())),
         calibration=load_calibration().as_record(),
-        workload={**(workload.as_record() if workload else {}), **_screening(spec)},
+        workload={
+            **(workload.as_record() if workload else {}),
+            **_screening(spec),
+            **_further(spec),
+        },
     )
 
 
 def _screening(spec: CampaignSpec) -> dict[str, Any]:
     chosen = spec.screening
     return {"screening": chosen.model_dump()} if chosen.fidelity > 0 else {}
+
+
+def _further(spec: CampaignSpec) -> dict[str, Any]:
+    traces = [{"path": str(t), "sha256": workload_sha256(t)} for t in spec.further_traces]
+    return {"further": traces} if traces else {}
 
 
 def versions() -> dict[str, str]:

@@ -77,6 +77,10 @@ def tune(
     trace: Annotated[
         Path | None, typer.Option(help="Trace to tune for, when there is no campaign file.")
     ] = None,
+    further_trace: Annotated[
+        list[Path] | None,
+        typer.Option(help="One more to suit: figures are geometric means over all; repeatable."),
+    ] = None,
     allocators: Annotated[
         str | None,
         typer.Option(metavar="NAME[:PATH],...", help=f"Default: {DEFAULT_ALLOCATORS}."),
@@ -138,6 +142,7 @@ def tune(
         "seed": seed,
         "space_files": [str(file) for file in space] if space else None,
         "trace": str(trace) if trace else None,
+        "further_traces": [str(file) for file in further_trace] if further_trace else None,
         "exact_trace": str(exact_trace) if exact_trace else None,
     }
     from tuner.campaign.setup import with_workload
@@ -203,7 +208,8 @@ def _run(
     n_workers = workers or (1 if spec.measures_time else None)
     cpus = measuring_cpus(n_workers)
     ready = open_campaign(spec, run, workload)
-    tell_if_cut_off(spec.trace)
+    for path in spec.traces:
+        tell_if_cut_off(path)
     with contextlib.ExitStack() as stack:
         stack.enter_context(ready.store)
         executor = stack.enter_context(LocalExecutor(ready.evaluator, cpus))

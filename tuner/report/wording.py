@@ -216,6 +216,10 @@ def _program_facts(run: Run) -> Facts:
         ("sha256 of the trace", campaign.trace_sha256[:16] + "\N{HORIZONTAL ELLIPSIS}"),
     ]
     facts += [
+        ("and the trace", f"{PurePath(further['path']).name}, sha256 {further['sha256'][:16]}")
+        for further in campaign.workload.get("further", ())
+    ]
+    facts += [
         ("careful" if number else "workload", note)
         for number, note in enumerate(campaign.workload_notes)
     ]

@@ -190,6 +190,8 @@ class CampaignSpec(Model):
     name: Name
     trace: Path
     """A trace, or a profile."""
+    further_traces: tuple[Path, ...] = ()
+    """Traces or profiles beside it; a figure is then its geometric mean over all of them."""
     exact_trace: Path | None = None
     """The trace that takes the place of a profile whose verdict is bad; None: one beside it."""
     allocators: Allocators
@@ -217,6 +219,18 @@ class CampaignSpec(Model):
             message = f'{words} cannot be measured with emulation.threads = "free"; use "baton"'
             raise ValueError(message)
         return self
+
+    @model_validator(mode="after")
+    def _screening_has_one_trace(self) -> CampaignSpec:
+        if self.further_traces and self.screening.fidelity > 0:
+            message = "further_traces: screening shrinks one workload; leave one of the two out"
+            raise ValueError(message)
+        return self
+
+    @property
+    def traces(self) -> tuple[Path, ...]:
+        """All workloads, that of `trace` first."""
+        return (self.trace, *self.further_traces)
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -310,8 +324,9 @@ def _anchor(data: dict[str, Any], folder: Path) -> None:
     for key in ("trace", "exact_trace"):
         if isinstance(data.get(key), str | Path):
             data[key] = str(folder.absolute() / data[key])
-    if isinstance(data.get("space_files"), list | tuple):
-        data["space_files"] = [str(folder.absolute() / str(file)) for file in data["space_files"]]
+    for key in ("further_traces", "space_files"):
+        if isinstance(data.get(key), list | tuple):
+            data[key] = [str(folder.absolute() / str(file)) for file in data[key]]
 
 
 def _checked(data: Mapping[str, Any], source: str) -> CampaignSpec:

@@ -89,6 +89,24 @@ def choose_workload(
     return replace(workload, notes=(said, *workload.notes), caveat=said) if said else workload
 
 
+def join_workloads(first: Workload, others: Sequence[Workload]) -> Workload:
+    """Return what is to be said of a campaign on several workloads.
+
+    Returns:
+        The first one's path, everybody's notes; of each metric the coarsest resolution.
+    """
+    every = [first, *others]
+    known = [one.resolution for one in every if one.resolution]
+    metrics = {metric for resolution in known for metric in resolution}
+    coarsest = {m: max(resolution.get(m, 0.0) for resolution in known) for m in sorted(metrics)}
+    return Workload(
+        first.path,
+        tuple(dict.fromkeys(note for one in every for note in one.notes)),
+        coarsest or None,
+        next((one.caveat for one in every if one.caveat), None),
+    )
+
+
 def _choose(
     trace: Path,
     allocators: Sequence[str],
