@@ -59,6 +59,12 @@ void *allocate_slowly(size_t size) {
     return block != NULL ? block : out_of_memory();
 }
 
+void *allocate_refilled(size_t size, size_t class) {
+    struct heap *heap = local.heap;
+    void *block = likely(heap != NULL) ? heap_take_active(heap, &local, class) : NULL;
+    return likely(block != NULL) ? block : allocate_slowly(size);
+}
+
 EXPORT void *exgen_malloc(size_t size) {
     return allocate(size);
 }

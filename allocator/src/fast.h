@@ -14,6 +14,9 @@
 /* Any request.  NULL and ENOMEM if out of memory. */
 NOINLINE void *allocate_slowly(size_t size);
 
+/* The same for a size up to FINE_MAX, of `class`, whose list in local.free has no sound block. */
+NOINLINE void *allocate_refilled(size_t size, size_t class);
+
 /* Blocks of other threads, large blocks, what is no block, and all with check:true. */
 NOINLINE void free_slowly(void *block);
 NOINLINE void free_sized_slowly(void *block, size_t size);
@@ -23,6 +26,7 @@ NOINLINE void free_event(struct slab *slab, void *block);
 
 /* The first block of a list; NULL if it is empty or damaged, which heap_refill tells apart. */
 ALWAYS_INLINE void *pop(void **list) {
+    list = plain_address(list);
     void *block = *list;
     if (unlikely(block == NULL || !link_is_sound(block)))
         return NULL;
@@ -36,8 +40,11 @@ ALWAYS_INLINE void *allocate_fast(size_t size) {
 }
 
 ALWAYS_INLINE void *allocate(size_t size) {
-    void *block = allocate_fast(size);
-    return likely(block != NULL) ? block : allocate_slowly(size);
+    if (unlikely(size > FINE_MAX))
+        return allocate_slowly(size);
+    size_t class = class_of_fine(size);
+    void *block = pop(&local.free[class]);
+    return likely(block != NULL) ? block : allocate_refilled(size, class);
 }
 
 ALWAYS_INLINE bool is_mine(void *block) {
@@ -45,7 +52,7 @@ ALWAYS_INLINE bool is_mine(void *block) {
 }
 
 ALWAYS_INLINE void deallocate_mine(void *block) {
-    struct slab *slab = unit_slab_of((uintptr_t)block);
+    struct slab *slab = slab_of((uintptr_t)block);
     if (unlikely(--slab->countdown < 0)) {
         free_event(slab, block);
         return;

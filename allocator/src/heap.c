@@ -131,23 +131,9 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
 
 /* --- free --- */
 
-/* A free of what starts no slab: a later unit of a slab, or a mistake. */
-static void free_elsewhere(struct heap *heap, struct slab *slab, void *block) {
-    struct slab *first = slab - slab->to_first;
-    slab->countdown = 0;
-    if (first == slab)
-        fatal("double free", block);
-    if (first->class == CLASS_TRAY)
-        tray_free(heap, first, block);
-    else
-        heap_free(heap, first, block);
-}
-
 void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
-    if (slab->n_units == 0) {
-        free_elsewhere(heap, slab, block);
-        return;
-    }
+    if (slab->n_units == 0)
+        fatal("double free", block);
     if (slab->class == CLASS_TRAY) {
         tray_free(heap, slab, block);
         return;
@@ -258,9 +244,9 @@ static void *carve(struct heap *heap, struct slab *slab, size_t class) {
     return first;
 }
 
-static struct slab *new_slab(struct heap *heap, size_t class) {
+/* Cut the units of `slab`, if it is not NULL, into blocks of `class`. */
+static struct slab *divide(struct slab *slab, size_t class) {
     const struct size_class *c = &classes.of[class];
-    struct slab *slab = supply_take(heap, c->n_units, c->block_bytes <= UNIT_BYTES / 4);
     if (slab == NULL)
         return NULL;
     char *end =
@@ -275,6 +261,22 @@ static struct slab *new_slab(struct heap *heap, size_t class) {
     slab->class = (uint8_t) class;
     ASSERT(slab->capacity > 0);
     return slab;
+}
+
+typedef struct slab *supplier(struct heap *heap, size_t n, bool anywhere);
+
+/* Give the bin a fresh slab, unless it got one in the meantime; false if there is none. */
+static bool get_fresh(struct heap *heap, size_t class, supplier *take) {
+    const struct size_class *c = &classes.of[class];
+    struct slab *slab = divide(take(heap, c->n_units, c->block_bytes <= UNIT_BYTES / 4), class);
+    if (slab == NULL)
+        return false;
+    /* Getting units may adopt slabs of another heap, of this class too. */
+    if (heap->bins[class].fresh == NULL)
+        heap->bins[class].fresh = slab;
+    else
+        release(heap, slab);
+    return true;
 }
 
 /* Blocks from a partial slab, from other threads, or from untouched memory. */
@@ -295,25 +297,17 @@ static void *refill_from_slabs(struct heap *heap, size_t class) {
 }
 
 static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
-    struct bin *bin = &heap->bins[class];
-    fall_asleep(bin);
+    fall_asleep(&heap->bins[class]);
     heap_tick(heap);
     void *block = remote_take(heap, class);
     if (block != NULL)
         return block;
     remote_drain(heap);
     block = refill_from_slabs(heap, class);
-    while (block == NULL) {
-        /* Getting units may adopt slabs of another heap, of this class too. */
-        struct slab *slab = new_slab(heap, class);
-        if (slab == NULL)
-            return NULL;
-        if (bin->fresh == NULL)
-            bin->fresh = slab;
-        else
-            release(heap, slab);
+    if (block == NULL && (get_fresh(heap, class, supply_take_at_hand) || supply_adopt(heap)))
         block = refill_from_slabs(heap, class);
-    }
+    while (block == NULL && get_fresh(heap, class, supply_take))
+        block = refill_from_slabs(heap, class);
     ASSERT_FULL(heap_is_valid(heap));
     return block;
 }

@@ -169,7 +169,7 @@ static size_t free_neighbours(struct heap *heap, void *block, size_t n_most) {
         next = link_follow(next);
         heap->pending = next;
     }
-    if (heap_free_chain(unit - unit->to_first, block, last, n))
+    if (heap_free_chain(slab_of((uintptr_t)block), block, last, n))
         return n;
     for (size_t i = 0; i < n; i++) {
         void *next = i + 1 < n ? link_follow(block) : NULL;

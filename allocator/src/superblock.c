@@ -378,7 +378,7 @@ struct slab *superblock_take(struct superblock *sb, size_t at, size_t n) {
         .clean = take_units(sb, at, n),
     };
     for (size_t i = 1; i < n; i++)
-        slab[i].to_first = (uint16_t)i;
+        slab[i].to_first = (uint32_t)(i << SLAB_SHIFT);
     return slab;
 }
 
@@ -416,7 +416,7 @@ bool superblock_grow_run(struct superblock *sb, struct slab *slab, size_t n) {
         return false;
     take_units(sb, end, n);
     for (size_t i = 0; i < n; i++)
-        slab[slab->n_units + i].to_first = (uint16_t)(slab->n_units + i);
+        slab[slab->n_units + i].to_first = (uint32_t)((slab->n_units + i) << SLAB_SHIFT);
     slab->n_units = (uint16_t)(slab->n_units + n);
     slab->block_bytes += (uint32_t)(n << UNIT_SHIFT);
     return true;
@@ -467,7 +467,7 @@ bool slab_is_valid(const struct slab *slab) {
     if (used + n_listed != slab->carved || slab->carved > slab->capacity)
         return false;
     for (size_t i = 1; i < slab->n_units; i++)
-        if (slab[i].to_first != i || slab[i].countdown != 0)
+        if (slab[i].to_first != i << SLAB_SHIFT || slab[i].countdown != 0)
             return false;
     const char *end =
         (const char *)superblock_of((uintptr_t)slab) +

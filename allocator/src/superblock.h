@@ -66,8 +66,8 @@ __extension__ typedef unsigned __int128 step_set;
  *   capacity  >= carved                         blocks that fit
  *
  * `countdown` goes below 0 with the free that is an event: the slab becomes
- * empty, or is to wake up.  Where no slab starts it is 0 as well, so one
- * decrement and one test of the sign notice everything that is not common. */
+ * empty, or is to wake up.  In a free unit it is 0 as well, so one decrement and
+ * one test of the sign notice everything that is not common. */
 struct slab {
     void *free;        /* LIFO list through the first word of free blocks */
     int32_t countdown; /* frees to come before the one that is an event; -1: no free may come */
@@ -89,8 +89,8 @@ struct slab {
         uint8_t lengths[32]; /* steps of the block that begins here, or 0 */
     };
     uint32_t carved;   /* blocks */
+    uint32_t to_first; /* bytes back to the entry of the unit where this one's slab starts */
     uint16_t n_units;  /* 0 unless a slab starts here */
-    uint16_t to_first; /* units back to the unit where this one's slab starts */
     uint8_t class;     /* index in classes.of, CLASS_UNIT_RUN or CLASS_NONE */
     uint8_t state;     /* enum slab_state */
     bool
@@ -184,7 +184,7 @@ ALWAYS_INLINE struct slab *unit_slab_of(uintptr_t address) {
 /* The slab of `address`, which lies in a superblock. */
 ALWAYS_INLINE struct slab *slab_of(uintptr_t address) {
     struct slab *s = unit_slab_of(address);
-    return s - s->to_first;
+    return (struct slab *)((char *)s - s->to_first);
 }
 
 /* Map and set up an empty superblock; NULL if the system refuses. */

@@ -188,24 +188,33 @@ static struct superblock *create_superblock(struct heap *heap) {
     return first;
 }
 
-struct slab *supply_take(struct heap *heap, size_t n, bool anywhere) {
-    if (!may_grow(heap, n))
-        return NULL;
-    struct slab *slab = take_from_buckets(heap, n, anywhere);
-    if (slab != NULL)
-        return slab;
-    struct superblock *sb = pool_take();
-    if (sb == NULL && may_adopt(heap) && thread_adopt(heap)) {
-        slab = take_from_buckets(heap, n, anywhere);
-        if (slab != NULL)
-            return slab;
-    }
-    if (sb == NULL)
-        sb = create_superblock(heap);
+/* Units of `sb`, which becomes the heap's. */
+static struct slab *take_from_new(struct heap *heap, struct superblock *sb, size_t n,
+                                  bool anywhere) {
     if (sb == NULL)
         return NULL;
     supply_link(heap, sb);
     return take_from(heap, sb, n, anywhere);
+}
+
+struct slab *supply_take_at_hand(struct heap *heap, size_t n, bool anywhere) {
+    if (!may_grow(heap, n))
+        return NULL;
+    struct slab *slab = take_from_buckets(heap, n, anywhere);
+    return slab != NULL ? slab : take_from_new(heap, pool_take(), n, anywhere);
+}
+
+bool supply_adopt(struct heap *heap) {
+    return may_adopt(heap) && thread_adopt(heap);
+}
+
+struct slab *supply_take(struct heap *heap, size_t n, bool anywhere) {
+    struct slab *slab = supply_take_at_hand(heap, n, anywhere);
+    if (slab == NULL && supply_adopt(heap))
+        slab = take_from_buckets(heap, n, anywhere);
+    if (slab == NULL && may_grow(heap, n))
+        slab = take_from_new(heap, create_superblock(heap), n, anywhere);
+    return slab;
 }
 
 void supply_give(struct heap *heap, struct slab *slab) {

@@ -8,6 +8,13 @@
  * may start right behind the head.  NULL if out of memory. */
 struct slab *supply_take(struct heap *heap, size_t n, bool anywhere);
 
+/* The same from the heap's own superblocks or the pool only. */
+struct slab *supply_take_at_hand(struct heap *heap, size_t n, bool anywhere);
+
+/* Make a superblock of a thread that ended the heap's, with the slabs in it; false if there is
+ * none to be had. */
+bool supply_adopt(struct heap *heap);
+
 /* Give the units of an empty slab back. */
 void supply_give(struct heap *heap, struct slab *slab);
 
