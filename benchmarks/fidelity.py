@@ -10,14 +10,17 @@ configurations.  Instructions are not counted; memory is what models get wrong.
     benchmarks/fidelity.py --traces FOLDER    those of a folder too
     benchmarks/fidelity.py --only NAME,...    only these traces
     benchmarks/fidelity.py --seeds 5          workloads generated from a profile; 3 if not given
+    benchmarks/fidelity.py --prepare --allocators glibc,jemalloc
+                                              measure these for a later run of all
     benchmarks/fidelity.py --cost             only: what gem5 costs, and emulating it
     benchmarks/fidelity.py --print            print the last results
     benchmarks/fidelity.py --write-docs       write their tables into docs/profiles.md
     benchmarks/fidelity.py --smoke            a quick look that it still runs
 
 Every model of a trace is written to benchmarks/results/fidelity.json when it was measured,
-with all its samples; what is there already is not measured again, unless the trace changed.
-Where a shipped profile stands for the trace, its verdict is written into it.
+with all its samples; where a shipped profile stands for the trace, profile and verdict are
+written into it.  Measurements are kept in runs/fidelity: after a change of one allocator, or of
+one model, only what depends on it is measured again.
 
 Targets, over the traces of real programs: error of the peak heap at most 1 % in the median and
 5 % at p90; of the mean heap at most 1 % in the median; rank correlation within an allocator at
@@ -41,14 +44,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import fidelity_tables, naive_models
+from benchmarks.measured import Measured, Row, digest
 from tuner.allocators import get_allocator
-from tuner.fidelity import Panel, draw_panel, judge, judge_shrunk, measure_panel
+from tuner.fidelity import Panel, draw_panel, judge, judge_shrunk
 from tuner.fidelity.panel import Located
 from tuner.machine import read_machine
-from tuner.measure.calibration import Calibration, load_calibration
-from tuner.measure.emulator import EmulationOptions
+from tuner.measure.calibration import load_calibration
 from tuner.output import write_text
-from tuner.records import Configuration, Measurement
+from tuner.records import Configuration
 from tuner.resources import configs_dir, native_file
 from tuner.workload.fit import fit
 from tuner.workload.info import describe
@@ -71,31 +74,41 @@ N_COSTS: Final = 5
 """Emulations timed; the median counts."""
 TIMEOUT_S: Final = 600.0
 """Limit of one replay: the greatest trace, on a machine that is busy."""
-
-Row = list[Measurement | None]
+KEPT: Final = ROOT / "runs" / "fidelity"
+"""What was measured, and the workloads that the models made."""
+CODE: Final = digest(
+    *(
+        ROOT / "tuner" / "workload" / f"{name}.py"
+        for name in ("fit", "lives", "model", "plateaus", "profile", "scaling", "trace",
+                     "variation", "windows")
+    ),
+    Path(naive_models.__file__),
+)  # fmt: skip
+"""Of what makes workloads of traces."""
 
 
 @dataclass(frozen=True)
 class Setup:
     """What all traces are measured with."""
 
-    located: Located
-    prices: Calibration
+    measured: Measured
     seeds: Sequence[int]
     """Of the workloads made from a profile; naive models get the first."""
     n_configurations: int
+    """Drawn for all allocators that are located."""
+    allocators: Sequence[str]
+    """Those that are measured."""
 
-    def measure(self, workload: Path, panel: Sequence[Configuration], seed: int | None) -> Row:
-        """Measure the panel on a trace, seed None, or on what a model made of it."""
-        options = EmulationOptions(instrument="none", seed=seed or 1, timeout_s=TIMEOUT_S)
-        return measure_panel(
-            workload, panel, self.located, self.prices, options, reads_back=seed is None
-        )
+    def panel(self, trace: Path) -> list[Configuration]:
+        """Return what a trace and all its models are measured with."""
+        drawn = draw_panel(trace, self.measured.located, self.n_configurations)
+        return [c for c in drawn if c.allocator in self.allocators]
 
-
-def digest(path: Path) -> str:
-    """Return what tells one trace from another."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    def identity(self, panel: Sequence[Configuration]) -> str:
+        """Return what figures hang on beside the trace: panel, libraries, seeds, models."""
+        names = [self.measured.identity(name) for name in self.measured.located]
+        told = [*names, *(c.key for c in panel), str(list(self.seeds)), CODE]
+        return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
 
 
 def samples(row: Row) -> dict[str, list[int | None]]:
@@ -106,42 +119,71 @@ def samples(row: Row) -> dict[str, list[int | None]]:
     }
 
 
-def make_workloads(trace: Path, model: str, seeds: Iterable[int], folder: Path) -> dict[int, Path]:
-    """Return a workload for each seed: one profile for all, or a naive model's trace each."""
-    if model == FITTED:
-        path = folder / "model.profile.json"
+def make_workload(trace: Path, model: str, seed: int, folder: Path) -> Path:
+    """Return what a model makes of a trace: a profile, which serves any seed, or a trace."""
+    name = f"{trace.stem}-{digest(trace)}-{CODE}-{model}"
+    if model != FITTED:
+        path = folder / f"{name}-{seed}.trace"
+        if not path.exists():
+            naive_models.write_naive(model, trace, path, seed)
+        return path
+    path = folder / f"{name}.profile.json"
+    if not path.exists():
         with Trace(trace) as opened:
             write_profile(path, fit(opened))
-        return dict.fromkeys(seeds, path)
-    paths = {seed: folder / f"{seed}.trace" for seed in seeds}
-    for seed, path in paths.items():
-        naive_models.write_naive(model, trace, path, seed)
-    return paths
+    return path
+
+
+def make_shrunk(profile: Path) -> Path:
+    """Return a shrunk profile beside a profile."""
+    path = profile.with_name(f"shrunk-{profile.name}")
+    if not path.exists():
+        write_profile(path, shrink(profile, SHRUNK))
+    return path
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """One model of one trace, measured."""
+
+    workload: Path
+    rows: dict[int, Row]
+    """By seed."""
+    shrunk: Row | None
+    """Of a shrunk profile, with the first seed."""
+
+
+def measure_model(
+    trace: Path, model: str, panel: Sequence[Configuration], setup: Setup
+) -> Modelled:
+    """Make and measure one model of one trace."""
+    folder = setup.measured.folder / "workloads"
+    folder.mkdir(parents=True, exist_ok=True)
+    measure, first = setup.measured.measure, setup.seeds[0]
+    workload = make_workload(trace, model, first, folder)
+    seeds = setup.seeds if model == FITTED else setup.seeds[:1]
+    rows = {seed: measure(workload, panel, seed) for seed in seeds}
+    shrunk = measure(make_shrunk(workload), panel, first) if model == FITTED else None
+    return Modelled(workload, rows, shrunk)
 
 
 def judge_model(
     trace: Path, model: str, panel: Sequence[Configuration], truth: Row, setup: Setup
 ) -> dict[str, Any]:
     """Make, measure and judge one model of one trace."""
-    seeds = setup.seeds if model == FITTED else setup.seeds[:1]
-    with tempfile.TemporaryDirectory(prefix="fidelity-") as folder:
-        paths = make_workloads(trace, model, seeds, Path(folder))
-        measured = {seed: setup.measure(path, panel, seed) for seed, path in paths.items()}
-        first = paths[min(paths)]
-        with Trace(trace) as opened, Trace(first) as generated:
-            verdict = judge(Panel(panel, truth, measured), describe(opened), describe(generated))
-        if model == FITTED:
-            small = Path(folder) / "shrunk.profile.json"
-            write_profile(small, shrink(first, SHRUNK))
-            row = setup.measure(small, panel, min(paths))
-            verdict["shrunk"] = [judge_shrunk(panel, measured[min(paths)], row, SHRUNK)]
-            write_verdict(trace, first, verdict, setup.located)
-        sizes = {"bytes": first.stat().st_size, "kept_share": kept_share(first, model)}
+    made = measure_model(trace, model, panel, setup)
+    first = setup.seeds[0]
+    with Trace(trace) as opened, Trace(made.workload, first) as generated:
+        verdict = judge(Panel(panel, truth, made.rows), describe(opened), describe(generated))
+    if made.shrunk is not None:
+        verdict["shrunk"] = [judge_shrunk(panel, made.rows[first], made.shrunk, SHRUNK)]
+        write_verdict(trace, made.workload, verdict, setup.measured.located)
     return {
         "model": model,
-        **sizes,
+        "bytes": made.workload.stat().st_size,
+        "kept_share": kept_share(made.workload, model),
         **{name: verdict[name] for name in fidelity_tables.DISTANCES},
-        "seeds": {str(seed): samples(row) for seed, row in measured.items()},
+        "seeds": {str(seed): samples(row) for seed, row in made.rows.items()},
     }
 
 
@@ -172,36 +214,41 @@ def write_verdict(trace: Path, fitted: Path, verdict: dict[str, Any], located: L
     write_profile(path, {**members, "fidelity": verdict})
 
 
-def measure_trace(
-    trace: Path, results: dict[str, Any], setup: Setup, models: Sequence[str]
-) -> None:
-    """Measure what is missing of one trace, and keep every model when it is done."""
-    name, marked = trace.stem, digest(trace)
-    panel = draw_panel(trace, setup.located, setup.n_configurations)
-    known = results["traces"].get(name)
-    if known is None or known["digest"] != marked or known["panel"] != [str(c) for c in panel]:
-        known = {"digest": marked, "panel": [str(c) for c in panel], "models": []}
-    done = {row["model"] for row in known["models"]}
-    missing = [model for model in models if model not in done]
-    if not missing:
+def measure_trace(trace: Path, results: dict[str, Any], setup: Setup, model: str) -> None:
+    """Measure what is missing of one model of one trace, and keep it."""
+    panel = setup.panel(trace)
+    identity = f"{digest(trace)} {setup.identity(panel)}"
+    known = results["traces"].get(trace.stem, {})
+    if known.get("identity") != identity:
+        print(f"{trace.stem}: the trace", file=sys.stderr, flush=True)
+        known = describe_trace(trace, panel, identity, setup)
+        results["traces"][trace.stem] = known
+    if model in {row["model"] for row in known["models"]}:
         return
-    print(f"{name}: the trace", file=sys.stderr, flush=True)
-    truth = setup.measure(trace, panel, None)
+    print(f"{trace.stem}: {model}", file=sys.stderr, flush=True)
+    truth = setup.measured.measure(trace, panel, None)
+    known["models"].append(judge_model(trace, model, panel, truth, setup))
+    save(results)
+
+
+def describe_trace(
+    trace: Path, panel: Sequence[Configuration], identity: str, setup: Setup
+) -> dict[str, Any]:
+    """Return a trace's entry in the results, without a model."""
+    truth = setup.measured.measure(trace, panel, None)
     with Trace(trace) as opened:
-        known |= {
+        return {
+            "identity": identity,
             "kind": "shipped" if is_shipped(trace) else "other",
+            "panel": [str(c) for c in panel],
             "allocators": [c.allocator for c in panel],
             "events": opened.totals.n_events,
             "threads": opened.totals.n_threads,
             "peak_live_bytes": opened.totals.peak_live_bytes,
             "bytes": trace.stat().st_size,
             "trace": samples(truth),
+            "models": [],
         }
-    results["traces"][name] = known
-    for model in missing:
-        print(f"{name}: {model}", file=sys.stderr, flush=True)
-        known["models"].append(judge_model(trace, model, panel, truth, setup))
-        save(results)
 
 
 def measure_cost(traces: Iterable[Path]) -> list[dict[str, Any]]:
@@ -235,8 +282,8 @@ def emulation_seconds(trace: Path, runs: str) -> list[float]:
 
 
 def is_shipped(trace: Path) -> bool:
-    """Tell whether the trace is of a program in configs/workloads."""
-    return shipped_profile(trace) is not None or trace.is_relative_to(configs_dir())
+    """Tell whether the trace is of a program whose profile ships."""
+    return shipped_profile(trace) is not None
 
 
 def save(results: dict[str, Any]) -> None:
@@ -257,7 +304,7 @@ def load(setup: Setup) -> dict[str, Any]:
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"traces": {}}
     return {
         "machine": asdict(read_machine()),
-        "allocators": {name: found.version for name, (_, found) in setup.located.items()},
+        "allocators": {name: setup.measured.identity(name) for name in setup.measured.located},
         "cost": found.get("cost", []),
         "traces": found["traces"],
     }
@@ -265,7 +312,8 @@ def load(setup: Setup) -> dict[str, Any]:
 
 def find_traces(folders: Sequence[Path], only: Sequence[str]) -> list[Path]:
     """Return the traces, the smallest first: most of them are done early."""
-    found = {path.stem: path for path in (configs_dir() / "workloads").glob("*/*.trace")}
+    shipped = (configs_dir() / "workloads").glob("*/*.trace")
+    found = {path.stem: path for path in shipped if shipped_profile(path)}
     for folder in (TRACES, *folders):
         found |= {path.stem: path for path in folder.rglob("*.trace")}
     unknown = sorted(set(only) - set(found))
@@ -281,6 +329,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="NAME,...")
     parser.add_argument("--models", default=",".join(MODELS), metavar="NAME,...")
     parser.add_argument("--seeds", type=int, default=3, metavar="N")
+    parser.add_argument("--allocators", default=",".join(ALLOCATORS), metavar="NAME,...")
+    parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--cost", action="store_true")
     parser.add_argument("--print", action="store_true", dest="only_prints")
     parser.add_argument("--write-docs", action="store_true")
@@ -290,30 +340,43 @@ def _parse() -> argparse.Namespace:
 
 def _smoke(setup: Setup) -> None:
     trace = next((configs_dir() / "workloads").glob("ghostscript*/*.trace"))
-    panel = draw_panel(trace, setup.located, setup.n_configurations)
-    truth = setup.measure(trace, panel, None)
-    known: dict[str, Any] = {
-        "allocators": [c.allocator for c in panel], "kind": "shipped", "trace": samples(truth),
-        "models": [judge_model(trace, "joint", panel, truth, setup)],
-    }  # fmt: skip
+    panel = setup.panel(trace)
+    known = describe_trace(trace, panel, "", setup)
+    truth = setup.measured.measure(trace, panel, None)
+    known["models"].append(judge_model(trace, "joint", panel, truth, setup))
     print("\n".join(fidelity_tables.table({"traces": {trace.stem: known}}, "joint")))
+
+
+def _setup(options: argparse.Namespace, folder: Path) -> Setup:
+    names = ("glibc",) if options.smoke else ALLOCATORS
+    located = {name: (get_allocator(name), get_allocator(name).locate()) for name in names}
+    measured = Measured(folder, located, load_calibration(), TIMEOUT_S)
+    n_configurations = 3 if options.smoke else N_CONFIGURATIONS
+    chosen = options.allocators.split(",")
+    return Setup(measured, range(1, options.seeds + 1), n_configurations, chosen)
+
+
+def _prepare(trace: Path, model: str, setup: Setup) -> None:
+    """Measure one model of one trace, for a later run."""
+    print(f"{trace.stem}: {model}", file=sys.stderr, flush=True)
+    panel = setup.panel(trace)
+    setup.measured.measure(trace, panel, None)
+    measure_model(trace, model, panel, setup)
 
 
 def main() -> None:
     """Run what the command line asks for."""
     options = _parse()
+    if options.smoke:
+        with tempfile.TemporaryDirectory(prefix="fidelity-") as folder:
+            _smoke(_setup(options, Path(folder)))
+        return
     if options.only_prints or options.write_docs:
         if not RESULTS.exists():
             sys.exit(f"{RESULTS}: no results yet; run benchmarks/fidelity.py first")
         results = json.loads(RESULTS.read_text())
     else:
-        names = ("glibc",) if options.smoke else ALLOCATORS
-        located = {name: (get_allocator(name), get_allocator(name).locate()) for name in names}
-        n_configurations = 3 if options.smoke else N_CONFIGURATIONS
-        setup = Setup(located, load_calibration(), range(1, options.seeds + 1), n_configurations)
-        if options.smoke:
-            _smoke(setup)
-            return
+        setup = _setup(options, KEPT)
         results = load(setup)
         if options.cost:
             gem5 = sorted((configs_dir() / "workloads").glob("gem5-*/gem5-*.trace"))
@@ -321,9 +384,15 @@ def main() -> None:
             save(results)
             fidelity_tables.show_cost(results)
             return
-        only = [name for name in options.only.split(",") if name]
-        for trace in find_traces(options.traces, only):
-            measure_trace(trace, results, setup, options.models.split(","))
+        traces = find_traces(options.traces, [n for n in options.only.split(",") if n])
+        for model in options.models.split(","):
+            for trace in traces:
+                if options.prepare:
+                    _prepare(trace, model, setup)
+                else:
+                    measure_trace(trace, results, setup, model)
+        if options.prepare:
+            return
     fidelity_tables.show(results, MODELS)
     if options.write_docs:
         fidelity_tables.write_docs(results, MODELS, ROOT / "docs" / "profiles.md")

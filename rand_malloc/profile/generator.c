@@ -22,7 +22,8 @@ struct slot {
     uint32_t step; /* the next one, counted within the kind */
     uint32_t birth_window;
     uint32_t next_free;
-    uint8_t is_fixed; /* its codes are exact */
+    uint8_t is_fixed;  /* its codes are exact */
+    uint8_t has_ranks; /* behind its codes */
 };
 
 struct generator {
@@ -102,21 +103,50 @@ static uint64_t draw_rank(struct generator *generator, uint64_t age, uint32_t li
     return random_below(&generator->random, 1000) < lifo_permille ? age : RANK_MAX - age;
 }
 
+/* Rank of a fixed life's step: the one it has, else youngest first. */
+static uint64_t fixed_rank(uint64_t age, int32_t rank) {
+    if (rank > 0)
+        return (uint64_t)rank < RANK_MAX ? (uint64_t)rank : RANK_MAX;
+    return age < RANK_MAX / 2 ? age : RANK_MAX / 2;
+}
+
 /* Elapsed allocations: exact for fixed lives, else drawn from the bin. */
-static uint64_t due_after(struct generator *generator, const struct slot *slot, int32_t code) {
-    const struct profile_window *window = &generator->profile->windows[generator->window];
+static uint64_t due_after(struct generator *generator, const struct slot *slot, int32_t code,
+                          int32_t rank) {
+    const struct profile *profile = generator->profile;
     uint64_t elapsed = (uint64_t)code;
     uint64_t width;
     if (!slot->is_fixed) {
-        elapsed = profile_bin(generator->profile, (uint32_t)-code, &width);
+        elapsed = profile_bin(profile, (uint32_t)-code, &width);
         elapsed += width > 1 ? random_below(&generator->random, width) : 0;
     }
     uint64_t due = generator->tick + elapsed;
-    return due_key(due, 0, draw_rank(generator, due - slot->birth_tick, window->lifo_permille));
+    uint64_t age = due - slot->birth_tick;
+    if (slot->is_fixed && profile->version > 1)
+        return due_key(due, 0, fixed_rank(age, rank));
+    uint32_t lifo_permille = profile->windows[generator->window].lifo_permille;
+    return due_key(due, 0, draw_rank(generator, age, lifo_permille));
+}
+
+/* Position in 2^-20 of a window: where the rank among the part's events puts it, else anywhere
+ * in the part. */
+static uint64_t position_in(struct generator *generator, const struct profile_window *window,
+                            uint64_t part, int32_t rank) {
+    uint64_t parts = generator->profile->parts;
+    uint64_t in_part;
+    if (rank > 0) {
+        uint64_t n_events = window->n_events / parts + 1;
+        uint64_t before = (uint64_t)rank - 1 < n_events ? (uint64_t)rank - 1 : n_events - 1;
+        in_part = (before << 20) / n_events;
+    } else {
+        in_part = random_below(&generator->random, 1 << 20);
+    }
+    return ((part << 20) + in_part) / parts;
 }
 
 /* A part of a window that is counted from the birth. */
-static uint64_t due_within(struct generator *generator, const struct slot *slot, int32_t code) {
+static uint64_t due_within(struct generator *generator, const struct slot *slot, int32_t code,
+                           int32_t rank) {
     const struct profile *profile = generator->profile;
     uint64_t parts = profile->parts;
     uint64_t at = slot->birth_window + (uint64_t)(code - 1) / parts;
@@ -125,9 +155,10 @@ static uint64_t due_within(struct generator *generator, const struct slot *slot,
         return due_key(UINT32_MAX, PROFILE_MAX_WINDOWS, 0);
     const struct profile_window *window = &profile->windows[at];
     uint64_t ticks = window[1].tick - window->tick;
-    /* Position in 2^-20 of the window; its lowest bits order a window without ticks. */
-    uint64_t position = ((part << 20) + random_below(&generator->random, 1 << 20)) / parts;
-    if (ticks == 0)
+    if (rank > 0 && ticks > 0) /* before the first allocation */
+        return due_key(window->tick, (uint32_t)at, fixed_rank(0, rank));
+    uint64_t position = position_in(generator, window, part, rank);
+    if (ticks == 0) /* its highest bits are the order */
         return due_key(window->tick, (uint32_t)at, position >> (20 - RANK_BITS));
     uint64_t moment = ticks * position;
     return due_key(window->tick + (moment >> 20), (uint32_t)at,
@@ -161,9 +192,12 @@ static int schedule_step(struct generator *generator, uint32_t number) {
     const struct profile_kind *kind = &profile->kinds[slot->kind];
     if (slot->step == kind->n_steps)
         return 1;
-    int32_t code = profile->codes[slot->next_code++];
+    int32_t code = profile->codes[slot->next_code];
+    int32_t rank = slot->has_ranks ? profile->codes[slot->next_code + kind->n_steps] : 0;
     int32_t part = slot->is_fixed ? -code : code;
-    uint64_t key = part > 0 ? due_within(generator, slot, part) : due_after(generator, slot, code);
+    slot->next_code++;
+    uint64_t key =
+        part > 0 ? due_within(generator, slot, part, rank) : due_after(generator, slot, code, rank);
     uint32_t thread = profile->steps[kind->first_step + slot->step].thread;
     return pending_push(&generator->pending, keep_alive(generator, key, thread), number);
 }
@@ -194,9 +228,8 @@ static uint32_t take_slot(struct generator *generator, uint32_t thread) {
     return generator->n_slots++;
 }
 
-static int emit_birth(struct generator *generator, uint32_t kind_number, uint32_t first_code,
-                      int is_fixed, struct trace_event *event) {
-    const struct profile_kind *kind = &generator->profile->kinds[kind_number];
+static int emit_birth(struct generator *generator, struct slot life, struct trace_event *event) {
+    const struct profile_kind *kind = &generator->profile->kinds[life.kind];
     uint32_t slot = take_slot(generator, kind->thread);
     if (slot == NO_SLOT)
         return TRACE_ERROR_MEMORY;
@@ -208,12 +241,10 @@ static int emit_birth(struct generator *generator, uint32_t kind_number, uint32_
                                   .thread = kind->thread,
                                   .slot = slot};
     generator->tick++;
-    generator->slots[slot] = (struct slot){.birth_tick = generator->tick,
-                                           .kind = kind_number,
-                                           .next_code = first_code,
-                                           .birth_window = generator->window,
-                                           .next_free = NO_SLOT,
-                                           .is_fixed = (uint8_t)is_fixed};
+    life.birth_tick = generator->tick;
+    life.birth_window = generator->window;
+    life.next_free = NO_SLOT;
+    generator->slots[slot] = life;
     return schedule_step(generator, slot) ? TRACE_OK : TRACE_ERROR_MEMORY;
 }
 
@@ -226,10 +257,16 @@ static int emit_allocation(struct generator *generator, struct trace_event *even
     if (generator->next_fixed < window->n_fixed &&
         fixed->offset == generator->tick - window->tick) {
         generator->next_fixed++;
-        return emit_birth(generator, fixed->kind, fixed->first_code, 1, event);
+        return emit_birth(generator,
+                          (struct slot){.kind = fixed->kind,
+                                        .next_code = fixed->first_code,
+                                        .is_fixed = 1,
+                                        .has_ranks = fixed->has_ranks},
+                          event);
     }
     const struct profile_life *life = &profile->lives[generator->dealt[generator->next_dealt++]];
-    return emit_birth(generator, life->kind, life->first_code, 0, event);
+    return emit_birth(generator, (struct slot){.kind = life->kind, .next_code = life->first_code},
+                      event);
 }
 
 static int emit_step(struct generator *generator, struct trace_event *event) {

@@ -19,7 +19,7 @@ struct parser {
     struct profile *profile;
     uint64_t n_allocations; /* of the windows so far */
     uint64_t n_events;      /* that these lives will have */
-    int has_schema, has_version, is_newer;
+    int has_schema, is_newer;
 };
 
 static uint32_t steps_of(const struct parser *parser, uint32_t kind) {
@@ -119,24 +119,36 @@ static void take_lives(struct parser *parser, struct profile_window *window) {
     }
 }
 
+/* Allocations of the window before the next fixed life; since version 2 the text counts them
+ * from the fixed life before. */
+static uint32_t take_offset(struct parser *parser, const struct profile_window *window) {
+    const struct profile *profile = parser->profile;
+    uint32_t least = window->n_fixed > 0 ? profile->fixed[profile->n_fixed - 1].offset + 1 : 0;
+    if (profile->version == 1)
+        return take_count(parser, least, PROFILE_MAX_EVENTS);
+    return least + take_count(parser, 0, (int64_t)PROFILE_MAX_EVENTS - least);
+}
+
 static void take_fixed(struct parser *parser, struct profile_window *window) {
     struct profile *profile = parser->profile;
     uint32_t n = walk_enter_array(&parser->walk);
     struct profile_fixed fixed = {.first_code = profile->n_codes};
-    int64_t low =
-        window->n_fixed > 0 ? (int64_t)profile->fixed[profile->n_fixed - 1].offset + 1 : 0;
-    fixed.offset = take_count(parser, low, PROFILE_MAX_EVENTS);
+    fixed.offset = take_offset(parser, window);
     fixed.kind = take_kind_number(parser);
-    if (n != 2 + steps_of(parser, fixed.kind)) {
-        complain(parser, "a fixed life is [offset, kind, a code per step]");
+    uint32_t n_steps = steps_of(parser, fixed.kind);
+    fixed.has_ranks = n_steps > 0 && n == 2 + 2 * n_steps && profile->version > 1;
+    if (n != 2 + (fixed.has_ranks ? 2 : 1) * n_steps) {
+        complain(parser, "a fixed life is [place, kind, a code per step, perhaps a rank per step]");
         return;
     }
-    for (uint32_t i = 2; i < n; i++)
+    for (uint32_t i = 0; i < n_steps; i++)
         take_code(parser, -INT32_MAX);
+    for (uint32_t i = 2 + n_steps; i < n; i++)
+        take_code(parser, 0);
     profile->fixed[profile->n_fixed++] = fixed;
     window->n_fixed++;
     parser->n_allocations++;
-    parser->n_events += n - 1;
+    parser->n_events += n_steps + 1;
 }
 
 static void take_thread_event(struct parser *parser, struct profile_window *window) {
@@ -213,8 +225,9 @@ static void take_window(struct parser *parser) {
 }
 
 static void take_windows(struct parser *parser) {
-    if (parser->profile->n_kinds == 0 || parser->profile->n_windows > 0)
-        complain(parser, "windows come once, behind the kinds and the age bins");
+    if (parser->profile->version == 0 || parser->profile->n_kinds == 0 ||
+        parser->profile->n_windows > 0)
+        complain(parser, "windows come once, behind the version, the kinds and the age bins");
     uint32_t n = walk_enter_array(&parser->walk);
     while (n-- > 0 && !parser->walk.has_failed)
         take_window(parser);
@@ -330,7 +343,7 @@ static void take_version(struct parser *parser) {
             &parser->walk,
             "version %lld is newer than %d, the newest this build reads; upgrade malloc-tuner",
             (long long)version, PROFILE_VERSION);
-    parser->has_version = 1;
+    parser->profile->version = (uint32_t)version;
 }
 
 static void take_metadata(struct parser *parser, char *copy) {
@@ -374,7 +387,7 @@ static void take_member_of_profile(struct parser *parser, char *metadata) {
     struct profile *profile = parser->profile;
     if (walk_take_text(walk, "schema"))
         take_schema(parser);
-    else if (walk_take_text(walk, "version"))
+    else if (profile->version == 0 && walk_take_text(walk, "version"))
         take_version(parser);
     else if (walk_take_text(walk, "level"))
         take_level(parser);
@@ -404,7 +417,7 @@ static void take_profile(struct parser *parser, char *metadata) {
     uint32_t n = walk_enter_object(walk);
     while (n-- > 0 && !walk->has_failed)
         take_member_of_profile(parser, metadata);
-    if (!parser->has_schema || !parser->has_version)
+    if (!parser->has_schema || profile->version == 0)
         complain(parser,
                  "not a malloc-tuner trace, and no profile: schema and version are missing");
     if (profile->n_windows == 0 || profile->parts == 0 || profile->metadata == NULL)

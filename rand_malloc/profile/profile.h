@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROFILE_VERSION 1
+#define PROFILE_VERSION 2 /* 1, in which fixed lives have no ranks, is read too */
 
 /* The level of profiles made of call sites, whose times are guesses; others are fitted. */
 #define LEVEL_SITES "call sites"
@@ -55,7 +55,9 @@ struct profile_fixed {
     uint32_t offset; /* allocations of the window before it */
     uint32_t kind;
     uint32_t first_code; /* in codes: allocations since the step before, exactly; negated,
-                          * a part of a window as in lives */
+                          * a part of a window as in lives.  Behind them the steps' ranks,
+                          * if it has any: 1 and up among the steps of one moment, else 0 */
+    uint8_t has_ranks;
 };
 
 struct profile_thread_event {
@@ -94,6 +96,7 @@ struct profile {
     uint32_t n_windows, n_kinds, n_steps, n_lives, n_fixed, n_thread_events, n_codes;
     uint32_t n_threads;
     uint32_t page_bytes;
+    uint32_t version;   /* of the text: 1 .. PROFILE_VERSION */
     uint32_t bins_log2; /* age bins per octave, base-2 logarithm */
     uint32_t parts;     /* parts of a window in codes */
     uint64_t duration_ns;

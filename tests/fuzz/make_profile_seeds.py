@@ -2,7 +2,8 @@
 
     python tests/fuzz/make_profile_seeds.py
 
-Profiles of small random traces, with threads, reallocs, bursts and fixed lives.
+Profiles of small random traces, with threads, reallocs, bursts and fixed lives.  The seed
+version-1 is one of these in the version before, and stays as it is.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def fit(
     ] = 256,
     fixed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Most large lives that keep their places.")
-    ] = 40_000,
+    ] = 50_000,
 ) -> None:
     """Fit, write, and tell how the generated workload compares."""
     from tuner.cli.console import tell_if_cut_off

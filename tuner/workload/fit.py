@@ -2,7 +2,8 @@
 
 Each window of the trace keeps a multiset of lives: what is allocated, by whom, what
 becomes of it and when.  Small lives are moved about within their window when the profile
-is generated; the largest stay at their exact places.  A step that comes soon is timed by
+is generated; the largest stay at their exact places, and their steps in order, which is by age
+unless ranks say otherwise.  A step that comes soon is timed by
 the allocations since the step before, in bins that widen with the distance; a step that
 comes late by the part of the window in which it falls, so that what ended together
 still does.
@@ -10,7 +11,8 @@ still does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,7 +26,8 @@ from tuner.workload.profile import SCHEMA, VERSION, workload_sha256
 from tuner.workload.trace import Events, Op, Trace
 from tuner.workload.windows import cut_windows
 
-_MOST_BIN = np.iinfo(np.int32).max
+_MOST_AGE = (1 << 15) - 1
+"""Ages from here on are one to the generator (`RANK_MAX / 2` there)."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class FitOptions:
     """Base-2 logarithm of the bins per octave of short ages; exact below two octaves' bins."""
     parts: int = 4
     """Parts of a window that late steps are told apart by."""
-    most_fixed: int = 40_000
+    most_fixed: int = 50_000
     """Lives that keep their exact places: the largest, of equal ones the earliest."""
 
 
@@ -120,6 +123,7 @@ class _Fit:
         self.ticks = np.append(self.lives.tick, n_lives)[self.cuts]
         self.window = np.repeat(np.arange(len(self.cuts) - 1), np.diff(self.cuts))
         self.is_fixed = self._choose_fixed()
+        self.ranks = self._find_ranks()
         self.kinds: list[list[int]] = []
         self.kind_numbers: dict[tuple[int, ...], int] = {}
 
@@ -143,6 +147,7 @@ class _Fit:
             self._add_fixed(np.flatnonzero((n_steps == count) & self.is_fixed), count, fixed)
         times = self.events["time_ns"][self.cuts[:-1]]
         allocations, lifo = np.diff(self.ticks), self._lifo()
+        number = self._commonest_first(lives, fixed)
         windows = [
             {
                 "time_ns": int(times[window]),
@@ -150,17 +155,63 @@ class _Fit:
                 "allocations": int(allocations[window]),
                 "lifo_permille": int(lifo[window]),
                 "threads": self._thread_events(window),
-                "lives": lives[window],
-                "fixed": sorted(fixed[window]),
+                "lives": sorted([number[kind], *codes] for kind, *codes in lives[window]),
+                "fixed": _as_gaps(fixed[window], number),
             }
             for window in range(self.n_windows)
         ]
         return {
             "age_bins_log2": self.options.age_bins_log2,
             "parts": self.options.parts,
-            "kinds": self.kinds,
+            "kinds": [self.kinds[kind] for kind in sorted(number, key=number.__getitem__)],
             "windows": windows,
         }
+
+    def _commonest_first(
+        self, lives: list[list[list[int]]], fixed: list[list[list[int]]]
+    ) -> dict[int, int]:
+        """Return a new number for each kind, the shortest for those that occur most."""
+        uses = Counter(dict.fromkeys(range(len(self.kinds)), 0))
+        uses.update(row[0] for rows in lives for row in rows)
+        uses.update(row[1] for rows in fixed for row in rows)
+        return {kind: number for number, (kind, _) in enumerate(uses.most_common())}
+
+    def _find_ranks(self) -> Ints:
+        """Return each event's rank among the steps of its moment; 0: age tells its place.
+
+        Steps of one moment lie between the same two allocations; where windows are cut there,
+        in the same of them, and in the same part of a burst.  Nothing comes of the order of
+        frees behind the last allocation.
+        """
+        ranks = np.zeros(len(self.events), np.int64)
+        steps = np.sort(self.lives.steps)
+        life, tick = self.lives.life[steps], self.lives.tick[steps]
+        is_head = self._is_head(steps)
+        part = np.where(is_head, self._parts(life, steps[:, None])[:, 0] % self.options.parts, 0)
+        moment = np.stack([tick, np.where(is_head, self.window[steps], -1), part])
+        is_new = np.ones(len(steps), np.bool_)
+        is_new[1:] = (moment[:, 1:] != moment[:, :-1]).any(axis=0)
+        group, begins = np.cumsum(is_new) - 1, np.flatnonzero(is_new)
+        chosen = np.flatnonzero(self.is_fixed[life] & (tick < len(self.lives.births)))
+        age = np.minimum(tick - life - 1, _MOST_AGE)[chosen]
+        by_age = (age[1:] > age[:-1]) | ((age[1:] == age[:-1]) & (age[1:] < _MOST_AGE))
+        is_wrong = (group[chosen][1:] == group[chosen][:-1]) & ~by_age
+        chosen = chosen[is_head[chosen] | np.isin(group[chosen], group[chosen][1:][is_wrong])]
+        ranks[steps[chosen]] = chosen - begins[group[chosen]] + 1
+        return ranks
+
+    def _is_head(self, steps: Ints) -> npt.NDArray[np.bool_]:
+        """Tell which steps come before all allocations of their window, but not of the last one.
+
+        Among them are all of bursts, windows without allocations.
+        """
+        before = self.events["op"][np.maximum(self.cuts[:-1] - 1, 0)]
+        is_cut = (before > Op.ALIGNED) | (np.diff(self.ticks) == 0)
+        window = self.window[steps]
+        found: npt.NDArray[np.bool_] = is_cut[window] & (
+            self.lives.tick[steps] == self.ticks[window]
+        )
+        return found
 
     def _steps(self, lives: Ints, count: int) -> Ints:
         """Return the events of the lives' steps, shape (n_lives, count)."""
@@ -222,13 +273,9 @@ class _Fit:
         return codes
 
     def _fixed_codes(self, lives: Ints, steps: Ints) -> Ints:
-        """Return when each step comes, exactly; within a burst, by its part of it."""
-        window = self.window[steps]
-        is_burst = (np.diff(self.ticks)[window] == 0) & (
-            window > self.window[self.lives.births[lives]][:, None]
-        )
+        """Return when each step comes, exactly; at the head of a window, by its part of it."""
         elapsed = self._elapsed(lives, steps)
-        codes: Ints = np.where(is_burst, -self._parts(lives, steps), elapsed)
+        codes: Ints = np.where(self._is_head(steps), -self._parts(lives, steps), elapsed)
         return codes
 
     def _add_lives(self, lives: Ints, count: int, windows: list[list[list[int]]]) -> None:
@@ -249,8 +296,9 @@ class _Fit:
         offset = lives - self.ticks[window]
         columns = [offset, self._kind_of(lives, steps), *self._fixed_codes(lives, steps).T]
         rows = np.stack(columns, axis=1).tolist()
-        for number, row in zip(window.tolist(), rows, strict=True):
-            windows[number].append(row)
+        ranks = self.ranks[steps].tolist()
+        for number, row, ranked in zip(window.tolist(), rows, ranks, strict=True):
+            windows[number].append([*row, *ranked] if any(ranked) else row)
 
     def _lifo(self) -> Ints:
         """Return for each window how many of 1000 frees in a row end the younger life first."""
@@ -269,6 +317,16 @@ class _Fit:
         events = self.events[self.cuts[window] : self.cuts[window + 1]]
         chosen = events[events["op"] >= Op.THREAD_START]
         return [[int(event["op"]), int(event["thread"])] for event in chosen]
+
+
+def _as_gaps(rows: list[list[int]], number: Mapping[int, int]) -> list[list[int]]:
+    """Return rows of fixed lives with the allocations since the one before for their offsets."""
+    rows = sorted(rows)
+    befores = [-1, *(row[0] for row in rows)]
+    return [
+        [offset - before - 1, number[kind], *codes]
+        for before, (offset, kind, *codes) in zip(befores, rows, strict=False)
+    ]
 
 
 def _runs(rows: Ints, counts: Ints) -> Iterator[tuple[int, int, list[int]]]:

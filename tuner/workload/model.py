@@ -8,10 +8,11 @@ by a part of a window; docs/formats.md describes the codes that stand for them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tuner.workload.profile import VERSION
 from tuner.workload.trace import Op
 
 FREED: Final = -1
@@ -58,6 +59,9 @@ class Life:
     count: int = 1
     offset: float | None = None
     """Allocations of the window before it; None: anywhere in the window."""
+    ranks: tuple[int, ...] = ()
+    """Of a fixed life, for each step: its place among the steps of one moment, from 1, or 0:
+    youngest life first.  Steps behind the last rank have 0."""
 
     @property
     def is_fixed(self) -> bool:
@@ -163,6 +167,7 @@ class Model:
                 counts[life.codes] = counts.get(life.codes, 0) + life.count
         return {
             **self.head,
+            "version": VERSION,
             "kinds": [list(kind) for kind in kinds],
             "windows": [
                 {
@@ -199,10 +204,22 @@ def take_apart(profile: Mapping[str, Any]) -> Model:
             kind = kinds[kind_number]
             for codes, count in _entries(entries, (len(kind) - _HEAD) // 2):
                 lives.append(Life(number, kind, codes, count))
-        for offset, kind_number, *fixed_codes in window["fixed"]:
-            lives.append(Life(number, kinds[kind_number], tuple(fixed_codes), 1, offset))
+        lives += _fixed_lives(number, kinds, window["fixed"], profile["version"])
     head = {key: profile[key] for key in profile if key not in ("kinds", "windows", "fidelity")}
     return Model(head, windows, lives)
+
+
+def _fixed_lives(
+    window: int, kinds: Sequence[Kind], rows: Sequence[Sequence[int]], version: int
+) -> Iterator[Life]:
+    """Yield the lives of a window that keep their places."""
+    least = 0
+    for place, number, *codes in rows:
+        kind = kinds[number]
+        n_steps = (len(kind) - _HEAD) // 2
+        offset = place if version == 1 else least + place
+        least = offset + 1
+        yield Life(window, kind, tuple(codes[:n_steps]), 1, offset, tuple(codes[n_steps:]))
 
 
 def _entries(entries: list[int], n_steps: int) -> list[tuple[tuple[int, ...], int]]:
@@ -221,16 +238,22 @@ def _life_rows(lives: Mapping[int, Mapping[tuple[int, ...], int]]) -> list[list[
 
 
 def _fixed_rows(lives: list[Life], n: int, kinds: Mapping[Kind, int]) -> list[list[int]]:
-    """Return the rows with offsets that are whole, distinct and below `n`."""
+    """Return the rows; the offsets become whole, distinct and below `n`."""
     ordered = sorted(lives, key=lambda life: life.offset or 0)
     rows: list[list[int]] = []
     least = 0
     for place, life in enumerate(ordered):
         latest = n - (len(ordered) - place)
         at = min(max(least, round(life.offset or 0)), latest)
-        rows.append([at, kinds[life.kind], *life.codes])
+        rows.append([at - least, kinds[life.kind], *life.codes, *_rank_row(life)])
         least = at + 1
     return rows
+
+
+def _rank_row(life: Life) -> list[int]:
+    """Return a rank for each step, or nothing where age is enough."""
+    ranks = life.ranks[: len(life.codes)]
+    return [*ranks, *[0] * (len(life.codes) - len(ranks))] if any(ranks) else []
 
 
 def without_steps(life: Life, kept: int) -> tuple[Kind, tuple[int, ...]]:

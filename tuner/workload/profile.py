@@ -19,8 +19,8 @@ from tuner.errors import TraceError
 from tuner.output import write_text
 
 SCHEMA: Final = "malloc-tuner.profile"
-VERSION: Final = 1
-"""Schema and version of profiles."""
+VERSION: Final = 2
+"""Schema of profiles, and the version that is written; 1 is read too."""
 
 _HEAD_BYTES = 4096
 _TOML = re.compile(rb"(?:\s|#[^\n]*(?:\n|$))*schema[ \t]*=")
@@ -153,7 +153,10 @@ def read_profile(path: Path) -> dict[str, Any]:
     if not isinstance(profile, dict) or profile.get("schema") != SCHEMA:
         message = f"{path}: not a profile: its schema is not {SCHEMA}; `malloc-tuner fit` makes one"
         raise TraceError(message)
-    if profile.get("version") != VERSION:
-        message = f"{path}: version {profile.get('version')} is not {VERSION}; upgrade malloc-tuner"
+    if profile.get("version") not in range(1, VERSION + 1):
+        message = (
+            f"{path}: version {profile.get('version')} is none of 1 to {VERSION}; "
+            "upgrade malloc-tuner"
+        )
         raise TraceError(message)
     return profile

@@ -1,0 +1,93 @@
+"""Figures of configurations on workloads, kept on disk; what is there is not measured again.
+
+A file for each workload, named by its digest, holds a line of JSON for each measurement:
+what was measured (allocator, its library's digest, seed, settings) and all figures, null
+where it failed.  A library is known by its content, so after a change of one allocator only
+its configurations are measured again.  The emulator is not part of what names a
+measurement: after a change of it that changes figures, remove the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.fidelity import measure_panel
+from tuner.fidelity.panel import Located
+from tuner.measure.calibration import Calibration
+from tuner.measure.emulator import EmulationOptions
+from tuner.output import write_text
+from tuner.records import Configuration, CurvePoint, Measurement
+
+Row = list[Measurement | None]
+
+
+def digest(*paths: Path) -> str:
+    """Return what tells the content of files from other content: 16 hex digits."""
+    found = hashlib.sha256()
+    for path in paths:
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured so far, and what the rest is measured with."""
+
+    folder: Path
+    located: Located
+    prices: Calibration
+    timeout_s: float
+    """Limit of one replay."""
+
+    def identity(self, allocator: str) -> str:
+        """Return what an allocator's measurements hang on: its version, its library's digest."""
+        _, installation = self.located[allocator]
+        library = installation.library
+        return f"{installation.version} {digest(library) if library else 'libc'}"
+
+    def measure(self, workload: Path, panel: Sequence[Configuration], seed: int | None) -> Row:
+        """Return the figures of a panel on a trace, seed None, or on what a model made of it.
+
+        Raises:
+            TunerError: the set-up is broken, so that nothing can be measured.
+        """
+        path = self.folder / f"{digest(workload)}.jsonl"
+        known = _read(path)
+        identities = {name: self.identity(name) for name in self.located}
+        keys = [f"{identities[c.allocator]} {seed} {c.key}" for c in panel]
+        missing = [index for index, key in enumerate(keys) if key not in known]
+        if missing:
+            options = EmulationOptions(instrument="none", seed=seed or 1, timeout_s=self.timeout_s)
+            found = measure_panel(
+                workload, [panel[index] for index in missing], self.located, self.prices, options,
+                reads_back=seed is None,
+            )  # fmt: skip
+            known |= {keys[index]: one for index, one in zip(missing, found, strict=True)}
+            _write(path, known)
+        return [known[key] for key in keys]
+
+
+def _read(path: Path) -> dict[str, Measurement | None]:
+    """Return the measurements of a file, none if there is no file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {one["key"]: _measurement(one["figures"]) for one in map(json.loads, lines)}
+
+
+def _measurement(figures: dict[str, Any] | None) -> Measurement | None:
+    if figures is None:
+        return None
+    return Measurement(**{**figures, "curve": tuple(CurvePoint(*p) for p in figures["curve"])})
+
+
+def _write(path: Path, known: Mapping[str, Measurement | None]) -> None:
+    lines = []
+    for key, one in known.items():
+        figures = one and {**asdict(one), "curve": [astuple(point) for point in one.curve]}
+        lines.append(json.dumps({"key": key, "figures": figures}) + "\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, "".join(lines))
