@@ -18,7 +18,9 @@ from tuner.fidelity.verdict import judge_values
 from tuner.output import write_text
 from tuner.workload.trust import weaknesses
 
-DISTANCES: Final = ("live_curve_distance", "size_distance", "heap_curve_distance")
+DISTANCES: Final = (
+    "live_curve_distance", "size_distance", "heap_curve_distance", "fragmentation_curve_distance",
+)  # fmt: skip
 MEMORY: Final = {"peak": "peak_heap", "mean": "mean_heap"}
 METRICS: Final = {"peak": "peak_heap_bytes", "mean": "mean_heap_bytes", "faults": "faults"}
 GOOD_TAU: Final = 0.9
@@ -95,7 +97,7 @@ def _judge(name: str, known: Mapping[str, Any], row: Mapping[str, Any]) -> Judge
     return Judged(name, known, row, figures, errors)
 
 
-def _cells(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def cells(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a Markdown table with columns of even width."""
     widths = [max(len(row[i]) for row in [titles, *rows]) for i in range(len(titles))]
     lines = [
@@ -116,7 +118,8 @@ def table(results: Mapping[str, Any], model: str) -> list[str]:
     """Return a line for each trace that a model was measured on."""
     titles = (
         "trace", "events", "threads", "size", "kept", "peak: median", "p90", "worst", "bias",
-        "seeds", "mean: median", "p90", "least tau", "regret", "live curve", "sizes",
+        "seeds", "mean: median", "p90", "least tau", "regret", "live curve", "fragmentation",
+        "sizes",
     )  # fmt: skip
     rows = []
     for one in judged(results, model):
@@ -129,9 +132,10 @@ def table(results: Mapping[str, Any], model: str) -> list[str]:
                                               "seed_spread")),
             _percent(mean["median_error"]), _percent(mean["p90_error"]),
             f"{min(taus):.2f}" if taus else "-", _percent(max(one.regrets().values())),
-            _percent(one.row["live_curve_distance"]), _percent(one.row["size_distance"]),
+            _percent(one.row["live_curve_distance"]),
+            _percent(one.row["fragmentation_curve_distance"]), _percent(one.row["size_distance"]),
         ))  # fmt: skip
-    return _cells(titles, rows)
+    return cells(titles, rows)
 
 
 def _cases(found: Sequence[Judged]) -> list[tuple[str, float]]:
@@ -154,7 +158,8 @@ def comparison(results: Mapping[str, Any], models: Sequence[str]) -> list[str]:
     shared = set.intersection(*(set(found) for found in by_model.values()))
     titles = (
         "model", "peak: median", "p90", "worst", "bias", "mean: median", "p90",
-        f"tau >= {GOOD_TAU}", "tau: median", "worst regret", "live curve", "sizes",
+        f"tau >= {GOOD_TAU}", "tau: median", "worst regret", "live curve", "fragmentation",
+        "sizes",
     )  # fmt: skip
     rows = []
     for model, named in by_model.items():
@@ -169,10 +174,15 @@ def comparison(results: Mapping[str, Any], models: Sequence[str]) -> list[str]:
                                    np.percentile(mean, 90))),
             f"{(taus >= GOOD_TAU).sum()} of {len(taus)}", f"{np.median(taus):.2f}",
             _percent(max(f["regret"] for one in found for f in one.families("peak").values())),
-            _percent(float(np.median([one.row["live_curve_distance"] for one in found]))),
-            _percent(float(np.median([one.row["size_distance"] for one in found]))),
+            *(_percent(_median_of(found, f"{what}_distance"))
+              for what in ("live_curve", "fragmentation_curve", "size")),
         ))  # fmt: skip
-    return [f"Over the {len(shared)} traces that all were measured on:", "", *_cells(titles, rows)]
+    return [f"Over the {len(shared)} traces that all were measured on:", "", *cells(titles, rows)]
+
+
+def _median_of(found: Sequence[Judged], member: str) -> float | None:
+    values = [one.row[member] for one in found if one.row[member] is not None]
+    return float(np.median(values)) if values else None
 
 
 def targets(found: Sequence[Judged]) -> list[str]:
@@ -225,7 +235,7 @@ def cost(results: Mapping[str, Any]) -> list[str]:
         return []
     titles = ("trace", "emulated for", "gem5", "emulated once", "cheaper", "target")
     head = f"**Processor time of gem5 and of emulating it**, target {LEAST_CHEAPER} times cheaper"
-    return [head, "", *_cells(titles, rows), ""]
+    return [head, "", *cells(titles, rows), ""]
 
 
 def show_cost(results: Mapping[str, Any]) -> None:
@@ -261,15 +271,24 @@ def show(results: Mapping[str, Any], models: Sequence[str]) -> None:
 
 
 def write_docs(results: Mapping[str, Any], models: Sequence[str], path: Path) -> None:
-    """Put the tables between the markers of a page.
+    """Put the tables between their markers of a page.
 
     Raises:
         ValueError: the page has no markers.
     """
-    begin, end = "<!-- fidelity: begin -->\n", "<!-- fidelity: end -->"
+    write_between(path, "fidelity", page(results, models))
+
+
+def write_between(path: Path, name: str, lines: Sequence[str]) -> None:
+    """Put lines between the markers of a page that have a name.
+
+    Raises:
+        ValueError: the page has no such markers.
+    """
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
     head, _, rest = path.read_text(encoding="utf-8").partition(begin)
     _, found, tail = rest.partition(end)
     if not found:
         message = f"{path}: no {begin.strip()} and {end} after it"
         raise ValueError(message)
-    write_text(path, head + begin + "\n".join(page(results, models)) + "\n" + end + tail)
+    write_text(path, head + begin + "\n".join(lines) + "\n" + end + tail)

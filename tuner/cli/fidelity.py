@@ -276,7 +276,9 @@ def _print(verdict: dict[str, Any]) -> None:
     print(
         f"{verdict['configurations']} configurations, {len(verdict['seeds'])} seeds; distance of "
         f"live curves {_percent(verdict['live_curve_distance'])}, of heap curves "
-        f"{_percent(verdict['heap_curve_distance'])}, of sizes {_percent(verdict['size_distance'])}"
+        f"{_percent(verdict['heap_curve_distance'])}, of fragmentation "
+        f"{_percent(verdict['fragmentation_curve_distance'])}, of sizes "
+        f"{_percent(verdict['size_distance'])}"
     )
     for line in _shrunk_lines(verdict):
         print(line)

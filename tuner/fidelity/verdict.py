@@ -13,14 +13,14 @@ Zorn and Grunwald, TOMACS 4(1), 1994, who judged models by what an allocator mak
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tuner.records import Configuration, Measurement
+from tuner.records import Configuration, CurvePoint, Measurement
 from tuner.stats import concordance, kendall_tau
 from tuner.workload.info import LiveCurve, TraceInfo
 
@@ -39,6 +39,9 @@ METRICS: Final = {
 """Objective -> field of `Measurement`."""
 
 _CURVE_POINTS = 400
+
+_LEAST_LIVE = 0.05
+"""Share of the greatest live bytes below which heap over live bytes says nothing."""
 
 _CONFIDENT = 1.96
 """Standard deviations that 95 % of a normal distribution lie within."""
@@ -82,7 +85,8 @@ def judge(panel: Panel, trace: TraceInfo, profile: TraceInfo) -> dict[str, Any]:
         "seeds": list(panel.profile),
         "live_curve_distance": curve_distance(trace.curve, profile.curve),
         "size_distance": size_distance(trace, profile),
-        "heap_curve_distance": _heap_curve_distance(panel, good),
+        "heap_curve_distance": _median_distance(panel, good, _heap_distance),
+        "fragmentation_curve_distance": _median_distance(panel, good, _fragmentation_distance),
         "metrics": {
             name: _judge_metric(panel, good, families, field) for name, field in METRICS.items()
         },
@@ -162,20 +166,42 @@ def _relative(difference: float, reference: float) -> float | None:
     return float(difference / reference) if reference > 0 else None
 
 
-def _heap_curve_distance(panel: Panel, good: Sequence[int]) -> float | None:
-    """Return the median over configurations of the distance of their heap curves."""
+def _median_distance(
+    panel: Panel,
+    good: Sequence[int],
+    distance_of: Callable[[Sequence[CurvePoint], Sequence[CurvePoint]], float | None],
+) -> float | None:
+    """Return the median over configurations of the distance of two of their curves."""
     measured = next(iter(panel.profile.values()))
-    distances = []
-    for index in good:
-        truth, model = panel.trace[index], measured[index]
-        if truth is None or model is None or not truth.curve or not model.curve:
-            continue
-        one = _resample([p.event for p in truth.curve], [p.heap_bytes for p in truth.curve])
-        other = _resample([p.event for p in model.curve], [p.heap_bytes for p in model.curve])
-        distance = _relative(np.abs(one - other).mean(), one.mean())
-        if distance is not None:
-            distances.append(distance)
-    return float(np.median(distances)) if distances else None
+    pairs = [(panel.trace[index], measured[index]) for index in good]
+    curves = [(a.curve, b.curve) for a, b in pairs if a and b and a.curve and b.curve]
+    found = [distance for curve in curves if (distance := distance_of(*curve)) is not None]
+    return float(np.median(found)) if found else None
+
+
+def _heap_distance(first: Sequence[CurvePoint], second: Sequence[CurvePoint]) -> float | None:
+    one, other = (_heap_and_live(curve)[0] for curve in (first, second))
+    return _relative(np.abs(one - other).mean(), one.mean())
+
+
+def _fragmentation_distance(
+    first: Sequence[CurvePoint], second: Sequence[CurvePoint]
+) -> float | None:
+    """Return the mean distance of heap over live bytes, where not nearly all is freed."""
+    (heap, live), (other_heap, other_live) = _heap_and_live(first), _heap_and_live(second)
+    is_used = np.minimum(live, other_live) > _LEAST_LIVE * live.max()
+    if not is_used.any():
+        return None
+    one, other = heap[is_used] / live[is_used], other_heap[is_used] / other_live[is_used]
+    return _relative(np.abs(one - other).mean(), one.mean())
+
+
+def _heap_and_live(curve: Sequence[CurvePoint]) -> tuple[Floats, Floats]:
+    at = [point.event for point in curve]
+    return (
+        _resample(at, [point.heap_bytes for point in curve]),
+        _resample(at, [point.live_bytes for point in curve]),
+    )
 
 
 def _judge_metric(
