@@ -8,9 +8,7 @@ enum {
 };
 
 static int is_before(const struct pending_entry *a, const struct pending_entry *b) {
-    if (a->key != b->key)
-        return a->key < b->key;
-    return (int32_t)(a->sequence - b->sequence) < 0;
+    return a->key < b->key || (a->key == b->key && (int32_t)(a->sequence - b->sequence) < 0);
 }
 
 static int grow(struct pending *pending) {
@@ -37,20 +35,22 @@ int pending_push(struct pending *pending, uint64_t key, uint32_t slot) {
     return 1;
 }
 
+/* Moves the hole down to a leaf and the last entry up from there: it belongs near the leaves,
+ * so comparing it on the way down would be in vain (Wegener, TCS 118(1), 1993). */
 uint32_t pending_pop(struct pending *pending) {
-    uint32_t slot = pending->entries[0].slot;
-    struct pending_entry last = pending->entries[--pending->n];
+    struct pending_entry *entries = pending->entries;
+    uint32_t slot = entries[0].slot;
+    struct pending_entry last = entries[--pending->n];
     size_t at = 0;
     for (size_t child = 1; child < pending->n; child = 2 * at + 1) {
-        if (child + 1 < pending->n &&
-            is_before(&pending->entries[child + 1], &pending->entries[child]))
-            child++;
-        if (!is_before(&pending->entries[child], &last))
-            break;
-        pending->entries[at] = pending->entries[child];
+        if (child + 1 < pending->n)
+            child += (size_t)is_before(&entries[child + 1], &entries[child]);
+        entries[at] = entries[child];
         at = child;
     }
-    pending->entries[at] = last;
+    for (; at > 0 && is_before(&last, &entries[(at - 1) / 2]); at = (at - 1) / 2)
+        entries[at] = entries[(at - 1) / 2];
+    entries[at] = last;
     return slot;
 }
 
