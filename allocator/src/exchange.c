@@ -57,6 +57,7 @@ static struct {
     struct lock looking; /* of the two below */
     uint64_t look_ms;    /* when the next look is due */
     size_t cursor;       /* shelf that the look has come to; all of them between looks */
+    uint32_t stocked[N_CLASSES_MAX]; /* atomic: a bit for each stripe with blocks of the class */
     struct stripe stripes[N_STRIPES];
 } exchange;
 
@@ -102,6 +103,15 @@ _Static_assert(CHUNK_BYTES % sizeof(struct segment) == 0, "chunks are cut withou
 /* Place in the top segment of the n-th address, n counted from 0. */
 static size_t place(uint32_t n) {
     return n % N_SEGMENT;
+}
+
+/* Note whether the stripe has blocks of a class, when the lock is held. */
+static void note_stock(const struct stripe *stripe, size_t class) {
+    uint32_t bit = UINT32_C(1) << (stripe - exchange.stripes);
+    bool is_noted = (__atomic_load_n(&exchange.stocked[class], __ATOMIC_RELAXED) & bit) != 0;
+    if (is_noted == (stripe->shelves[class].n > 0))
+        return;
+    __atomic_fetch_xor(&exchange.stocked[class], bit, __ATOMIC_RELAXED);
 }
 
 static bool push(struct shelf *shelf, void *block) {
@@ -187,6 +197,7 @@ size_t exchange_put(size_t class, size_t stripe, void *const *blocks, size_t n) 
         struct shelf *shelf = &s->shelves[class];
         size_t n_most = room(shelf, classes.of[class].block_bytes);
         size_t n_put = put(shelf, blocks, n < n_most ? n : n_most);
+        note_stock(s, class);
         lock_release(&s->lock);
         return n_put;
     }
@@ -198,14 +209,17 @@ size_t exchange_take(size_t class, size_t stripe, void **blocks, size_t n) {
     if (shelf_count(&s->shelves[class]) == 0 || !enter(s))
         return 0;
     size_t n_taken = pop_some(&s->shelves[class], blocks, n);
+    note_stock(s, class);
     lock_release(&s->lock);
     return n_taken;
 }
 
 size_t exchange_take_elsewhere(size_t class, size_t stripe, void **blocks, size_t n) {
     size_t n_taken = 0;
-    for (size_t i = 1; i < N_STRIPES && n_taken == 0; i++)
-        n_taken = exchange_take(class, stripe + i, blocks, n);
+    uint32_t stocked = __atomic_load_n(&exchange.stocked[class], __ATOMIC_RELAXED);
+    for (size_t i = 1; stocked != 0 && i < N_STRIPES && n_taken == 0; i++)
+        if ((stocked >> (stripe + i) % N_STRIPES & 1) != 0)
+            n_taken = exchange_take(class, stripe + i, blocks, n);
     return n_taken;
 }
 
@@ -218,6 +232,7 @@ static size_t look_at(struct stripe *stripe, struct shelf *shelf, void **blocks,
         size_t n_idle = shelf->n_idle;
         n_taken = pop_some(shelf, blocks, n < n_idle ? n : n_idle);
         shelf->n_idle = n_taken > 0 ? (uint32_t)(n_idle - n_taken) : shelf->n;
+        note_stock(stripe, (size_t)(shelf - stripe->shelves));
         lock_release(&stripe->lock);
     }
     exchange.cursor += n_taken == 0;
@@ -251,8 +266,10 @@ size_t exchange_take_idle(uint64_t now_ms, void **blocks, size_t n) {
 static size_t take_any(struct stripe *stripe, void **blocks, size_t n) {
     size_t n_taken = 0;
     lock_take(&stripe->lock);
-    for (size_t class = 0; class < classes.n_classes && n_taken < n; class ++)
+    for (size_t class = 0; class < classes.n_classes && n_taken < n; class ++) {
         n_taken += pop_some(&stripe->shelves[class], blocks + n_taken, n - n_taken);
+        note_stock(stripe, class);
+    }
     lock_release(&stripe->lock);
     return n_taken;
 }

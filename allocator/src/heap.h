@@ -56,8 +56,9 @@ struct heap {
     struct heap *next;             /* orphaned or idle heaps, under the lock of thread.c */
     void *pending;                 /* blocks taken from the inbox, not yet freed */
     void *tiny[CACHE_LINE / BLOCK_ALIGNMENT]; /* others' blocks below a cache line, by size */
-    int16_t n_welcome[N_CLASSES_MAX]; /* others' blocks that may come before a look at the list */
+    int32_t n_welcome[N_CLASSES_MAX]; /* others' blocks that may come before a look at the list */
     bool only_frees[N_CLASSES_MAX];   /* the last look found a long list */
+    uint8_t n_calm[N_CLASSES_MAX];    /* looks in a row that found a short one, to N_CALM */
     void **quarantine; /* freed blocks held back, options.quarantine places or NULL */
     uint64_t random;   /* state of the generator of harden.c, 0 before its first use */
     _Alignas(CACHE_LINE) void *inbox; /* atomic: LIFO of blocks freed by other threads */

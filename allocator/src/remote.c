@@ -14,7 +14,7 @@
  * receiver then sends the block on.  Heaps are never unmapped, so a late block
  * always arrives somewhere.
  *
- * Bound on memory held back per thread that stops freeing: of each class two batches,
+ * Bound on memory held back per thread that stops freeing: of each class 2 << N_CALM batches,
  * each of remote_batch blocks and, but for one block, of BATCH_BYTES at most.
  */
 #include "remote.h"
@@ -29,6 +29,7 @@
 enum {
     BATCH_BYTES = 8192, /* of the blocks that come from or go to the exchange at a time */
     N_BATCH_MAX = 1024, /* remote_batch */
+    N_CALM = 3,         /* doublings of the time to the next look at a list */
     N_HOME = 64         /* blocks sent home, or flushed, at a time */
 };
 
@@ -100,6 +101,16 @@ static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
     supply_schedule_purge(heap);
 }
 
+/* Each look in a row that finds a short list doubles the time to the next. */
+static void welcome_more(struct heap *heap, size_t class, size_t batch, bool is_long) {
+    heap->only_frees[class] = is_long;
+    heap->n_welcome[class] = (int32_t)(is_long ? batch - 1 : 2 * batch << heap->n_calm[class]);
+    if (is_long)
+        heap->n_calm[class] = 0;
+    else if (heap->n_calm[class] < N_CALM)
+        heap->n_calm[class]++;
+}
+
 /* A list of two batches is too long, of a thread that has not used up what came since the
  * last look.  Looks are rare where blocks go as they come: the walk waits for each block. */
 void remote_shed(struct heap *heap, const struct slab *slab) {
@@ -109,11 +120,12 @@ void remote_shed(struct heap *heap, const struct slab *slab) {
     size_t batch = n_batch(class);
     size_t n = first_blocks(*list, blocks, heap->only_frees[class] ? batch : 2 * batch);
     bool is_long = n == 2 * batch || (heap->only_frees[class] && n == batch);
-    heap->only_frees[class] = is_long;
-    heap->n_welcome[class] = (int16_t)(is_long ? batch - 1 : 2 * batch);
-    if (is_long) {
+    size_t n_looks = (size_t)1 << heap->n_calm[class]; /* what came in a calm goes at once */
+    welcome_more(heap, class, batch, is_long);
+    for (; is_long; n_looks--) {
         *list = link_follow(blocks[batch - 1]);
         let_go(heap, class, blocks, batch);
+        is_long = n_looks > 1 && first_blocks(*list, blocks, 2 * batch) == 2 * batch;
     }
 }
 
