@@ -34,8 +34,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import resource
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -44,7 +42,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import fidelity_tables, naive_models
-from benchmarks.measured import Measured, Row, digest
+from benchmarks.measured import Measured, Row, digest, emulation_seconds
 from tuner.allocators import get_allocator
 from tuner.fidelity import Panel, draw_panel, judge, judge_shrunk
 from tuner.fidelity.panel import Located
@@ -52,7 +50,7 @@ from tuner.machine import read_machine
 from tuner.measure.calibration import load_calibration
 from tuner.output import write_text
 from tuner.records import Configuration
-from tuner.resources import configs_dir, native_file
+from tuner.resources import configs_dir
 from tuner.workload.fit import fit
 from tuner.workload.info import describe
 from tuner.workload.profile import read_profile, write_profile
@@ -264,21 +262,12 @@ def measure_cost(traces: Iterable[Path]) -> list[dict[str, Any]]:
         rows.append({
             "name": trace.stem, "program_s": metadata["cpu_s"],
             "recorded_events": metadata.get("thinned_from"),
-            "emulation_s": {runs: emulation_seconds(trace, runs) for runs in ("memory", "both")},
+            "emulation_s": {
+                runs: [emulation_seconds(trace, runs) for _ in range(N_COSTS)]
+                for runs in ("memory", "both")
+            },
         })  # fmt: skip
     return rows
-
-
-def emulation_seconds(trace: Path, runs: str) -> list[float]:
-    """Return the processor time of some emulations."""
-    command = [str(native_file("rand_malloc")), "--runs", runs, str(trace)]
-    spent = []
-    for _ in range(N_COSTS):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return spent
 
 
 def is_shipped(trace: Path) -> bool:
@@ -321,6 +310,15 @@ def find_traces(folders: Sequence[Path], only: Sequence[str]) -> list[Path]:
         sys.exit(f"no trace of {', '.join(unknown)}; benchmarks/workload_profiles.py records them")
     chosen = [path for name, path in found.items() if not only or name in only]
     return sorted(chosen, key=lambda path: path.stat().st_size)
+
+
+def in_order(traces: Sequence[Path], models: Sequence[str]) -> list[tuple[Path, str]]:
+    """Return what to measure: the profiles of all traces, then all naive models of each."""
+    naive = [model for model in models if model != FITTED]
+    return [
+        *((trace, FITTED) for trace in traces if FITTED in models),
+        *((trace, model) for trace in traces for model in naive),
+    ]
 
 
 def _parse() -> argparse.Namespace:
@@ -385,12 +383,11 @@ def main() -> None:
             fidelity_tables.show_cost(results)
             return
         traces = find_traces(options.traces, [n for n in options.only.split(",") if n])
-        for model in options.models.split(","):
-            for trace in traces:
-                if options.prepare:
-                    _prepare(trace, model, setup)
-                else:
-                    measure_trace(trace, results, setup, model)
+        for trace, model in in_order(traces, options.models.split(",")):
+            if options.prepare:
+                _prepare(trace, model, setup)
+            else:
+                measure_trace(trace, results, setup, model)
         if options.prepare:
             return
     fidelity_tables.show(results, MODELS)

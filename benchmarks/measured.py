@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import resource
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ from tuner.measure.calibration import Calibration
 from tuner.measure.emulator import EmulationOptions
 from tuner.output import write_text
 from tuner.records import Configuration, CurvePoint, Measurement
+from tuner.resources import native_file
 
 Row = list[Measurement | None]
 
@@ -70,6 +73,20 @@ class Measured:
             known |= {keys[index]: one for index, one in zip(missing, found, strict=True)}
             _write(path, known)
         return [known[key] for key in keys]
+
+
+def emulation_seconds(workload: Path, runs: str = "both") -> float:
+    """Return the processor time of emulating a workload once, under the machine's allocator.
+
+    Args:
+        workload: a trace or a profile.
+        runs: memory, or both: with the run that counts instructions.
+    """
+    command = [str(native_file("rand_malloc")), "--runs", runs, str(workload)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _read(path: Path) -> dict[str, Measurement | None]:

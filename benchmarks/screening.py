@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import shutil
 import sqlite3
 import subprocess
@@ -39,10 +38,11 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.fidelity_tables import cells, write_between
+from benchmarks.measured import emulation_seconds
 from tuner.machine import read_machine
 from tuner.objectives import hypervolume
 from tuner.output import write_text
-from tuner.resources import configs_dir, native_file
+from tuner.resources import configs_dir
 from tuner.runs import Run, load_run
 from tuner.store import store_path
 from tuner.workload.profile import write_profile
@@ -67,17 +67,9 @@ def cost_ratio(whole: Path) -> float:
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / "shrunk.profile.json"
         write_profile(small, shrink(whole, FIDELITY))
-        spent = [(_emulation_s(whole), _emulation_s(small)) for _ in range(N_COSTS)]
+        spent = [[emulation_seconds(path) for path in (whole, small)] for _ in range(N_COSTS)]
     full, low = np.median(np.array(spent), axis=0)
     return float(low / full)
-
-
-def _emulation_s(workload: Path) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [str(native_file("rand_malloc")), "--runs", "both", str(workload)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def campaign_text(workload: Path, evaluations: int, seed: int, *, is_screened: bool) -> str:
