@@ -38,10 +38,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import fidelity_tables, naive_models
+from benchmarks.fidelity_traces import find_traces, is_shipped, shipped_profile
 from benchmarks.measured import Measured, Row, digest, emulation_seconds
 from tuner.allocators import get_allocator
 from tuner.fidelity import Panel, draw_panel, judge, judge_shrunk
@@ -52,19 +54,20 @@ from tuner.output import write_text
 from tuner.records import Configuration
 from tuner.resources import configs_dir
 from tuner.workload.fit import fit
-from tuner.workload.info import describe
+from tuner.workload.info import TraceInfo, describe
 from tuner.workload.profile import read_profile, write_profile
 from tuner.workload.trace import Trace
 from tuner.workload.variation import shrink
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-TRACES: Final = ROOT / "runs" / "traces"
 RESULTS: Final = ROOT / "benchmarks" / "results" / "fidelity.json"
 FITTED: Final = "windowed hybrid"
 MODELS: Final = (FITTED, *naive_models.MODELS)
 N_CONFIGURATIONS: Final = 25
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 """Those that serve any program; exgen-st refuses threads."""
+NAIVE_ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc")
+"""Naive models are measured on those that do not change with this repository."""
 FIELDS: Final = ("peak_heap_bytes", "mean_heap_bytes", "faults")
 SHRUNK: Final = 0.25
 """Share of a profile that campaigns may screen on; its ranking is part of the verdict."""
@@ -159,10 +162,15 @@ def measure_model(
     folder.mkdir(parents=True, exist_ok=True)
     measure, first = setup.measured.measure, setup.seeds[0]
     workload = make_workload(trace, model, first, folder)
-    seeds = setup.seeds if model == FITTED else setup.seeds[:1]
-    rows = {seed: measure(workload, panel, seed) for seed in seeds}
-    shrunk = measure(make_shrunk(workload), panel, first) if model == FITTED else None
-    return Modelled(workload, rows, shrunk)
+    if model == FITTED:
+        rows = {seed: measure(workload, panel, seed) for seed in setup.seeds}
+        return Modelled(workload, rows, measure(make_shrunk(workload), panel, first))
+    chosen = [index for index, c in enumerate(panel) if c.allocator in NAIVE_ALLOCATORS]
+    row: Row = [None] * len(panel)
+    found = measure(workload, [panel[index] for index in chosen], first)
+    for index, one in zip(chosen, found, strict=True):
+        row[index] = one
+    return Modelled(workload, {first: row}, None)
 
 
 def judge_model(
@@ -171,8 +179,8 @@ def judge_model(
     """Make, measure and judge one model of one trace."""
     made = measure_model(trace, model, panel, setup)
     first = setup.seeds[0]
-    with Trace(trace) as opened, Trace(made.workload, first) as generated:
-        verdict = judge(Panel(panel, truth, made.rows), describe(opened), describe(generated))
+    infos = described(trace, first), described(made.workload, first)
+    verdict = judge(Panel(panel, truth, made.rows), *infos)
     if made.shrunk is not None:
         verdict["shrunk"] = [judge_shrunk(panel, made.rows[first], made.shrunk, SHRUNK)]
         write_verdict(trace, made.workload, verdict, setup.measured.located)
@@ -185,6 +193,13 @@ def judge_model(
     }
 
 
+@lru_cache(maxsize=2)
+def described(workload: Path, seed: int) -> TraceInfo:
+    """Return what is in a trace, or in what a profile makes of a seed."""
+    with Trace(workload, seed) as opened:
+        return describe(opened)
+
+
 def kept_share(workload: Path, model: str) -> float:
     """Return the share of the lives that a profile keeps at their exact places."""
     if model != FITTED:
@@ -192,12 +207,6 @@ def kept_share(workload: Path, model: str) -> float:
     windows = read_profile(workload)["windows"]
     return float(sum(len(one["fixed"]) for one in windows) /
                  sum(one["allocations"] for one in windows))  # fmt: skip
-
-
-def shipped_profile(trace: Path) -> Path | None:
-    """Return the shipped profile of a trace, if there is one."""
-    found = sorted((configs_dir() / "workloads").glob(f"*/{trace.stem}.profile.json"))
-    return found[0] if found else None
 
 
 def write_verdict(trace: Path, fitted: Path, verdict: dict[str, Any], located: Located) -> None:
@@ -270,11 +279,6 @@ def measure_cost(traces: Iterable[Path]) -> list[dict[str, Any]]:
     return rows
 
 
-def is_shipped(trace: Path) -> bool:
-    """Tell whether the trace is of a program whose profile ships."""
-    return shipped_profile(trace) is not None
-
-
 def save(results: dict[str, Any]) -> None:
     """Write the results, a line for each model."""
     head = {name: value for name, value in results.items() if name != "traces"}
@@ -297,19 +301,6 @@ def load(setup: Setup) -> dict[str, Any]:
         "cost": found.get("cost", []),
         "traces": found["traces"],
     }
-
-
-def find_traces(folders: Sequence[Path], only: Sequence[str]) -> list[Path]:
-    """Return the traces, the smallest first: most of them are done early."""
-    shipped = (configs_dir() / "workloads").glob("*/*.trace")
-    found = {path.stem: path for path in shipped if shipped_profile(path)}
-    for folder in (TRACES, *folders):
-        found |= {path.stem: path for path in folder.rglob("*.trace")}
-    unknown = sorted(set(only) - set(found))
-    if unknown:
-        sys.exit(f"no trace of {', '.join(unknown)}; benchmarks/workload_profiles.py records them")
-    chosen = [path for name, path in found.items() if not only or name in only]
-    return sorted(chosen, key=lambda path: path.stat().st_size)
 
 
 def in_order(traces: Sequence[Path], models: Sequence[str]) -> list[tuple[Path, str]]:

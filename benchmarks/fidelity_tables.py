@@ -6,7 +6,7 @@ allocator on one trace; errors are pooled over all configurations of all traces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -71,20 +71,25 @@ class Judged:
         return [] if heeded else found
 
 
-def judged(results: Mapping[str, Any], model: str) -> Iterator[Judged]:
-    """Yield the traces that a model was measured on."""
+def judged(
+    results: Mapping[str, Any], model: str, *, left_out: Collection[str] = ()
+) -> Iterator[Judged]:
+    """Yield the traces that a model was measured on, without some allocators."""
     for name, known in results["traces"].items():
         for row in known["models"]:
             if row["model"] == model:
-                yield _judge(name, known, row)
+                yield _judge(name, known, row, left_out)
 
 
-def _judge(name: str, known: Mapping[str, Any], row: Mapping[str, Any]) -> Judged:
+def _judge(
+    name: str, known: Mapping[str, Any], row: Mapping[str, Any], left_out: Collection[str]
+) -> Judged:
     runs = [known["trace"], *row["seeds"].values()]
     good = [
         place
-        for place in range(len(known["allocators"]))
-        if all(run[field][place] is not None for run in runs for field in METRICS.values())
+        for place, allocator in enumerate(known["allocators"])
+        if allocator not in left_out
+        and all(run[field][place] is not None for run in runs for field in METRICS.values())
     ]
     families: dict[str, list[int]] = {}
     for place, index in enumerate(good):
@@ -153,8 +158,12 @@ def _errors(found: Sequence[Judged], metric: str) -> Floats:
 
 
 def comparison(results: Mapping[str, Any], models: Sequence[str]) -> list[str]:
-    """Return a line for each model, over the traces that all were measured on."""
-    by_model = {model: {one.name: one for one in judged(results, model)} for model in models}
+    """Return a line for each model, over the traces and allocators that all were measured on."""
+    every, measured = _allocators(results, models)
+    by_model = {
+        model: {one.name: one for one in judged(results, model, left_out=every - measured)}
+        for model in models
+    }
     shared = set.intersection(*(set(found) for found in by_model.values()))
     titles = (
         "model", "peak: median", "p90", "worst", "bias", "mean: median", "p90",
@@ -177,7 +186,23 @@ def comparison(results: Mapping[str, Any], models: Sequence[str]) -> list[str]:
             *(_percent(_median_of(found, f"{what}_distance"))
               for what in ("live_curve", "fragmentation_curve", "size")),
         ))  # fmt: skip
-    return [f"Over the {len(shared)} traces that all were measured on:", "", *cells(titles, rows)]
+    said = f"Over the {len(shared)} traces that all were measured on"
+    if every - measured:
+        said += f", without the configurations of {', '.join(sorted(every - measured))}"
+    return [f"{said}:", "", *cells(titles, rows)]
+
+
+def _allocators(results: Mapping[str, Any], models: Collection[str]) -> tuple[set[str], set[str]]:
+    """Return all allocators, and those that some configuration was measured of with each model."""
+    every: set[str] = set()
+    by_model: dict[str, set[str]] = {model: set() for model in models}
+    for known in results["traces"].values():
+        every.update(known["allocators"])
+        for row in known["models"]:
+            run = next(iter(row["seeds"].values()))["peak_heap_bytes"]
+            pairs = zip(known["allocators"], run, strict=True)
+            by_model[row["model"]].update(name for name, value in pairs if value is not None)
+    return every, set.intersection(*by_model.values())
 
 
 def _median_of(found: Sequence[Judged], member: str) -> float | None:
