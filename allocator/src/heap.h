@@ -50,11 +50,13 @@ struct heap {
     size_t n_dirty;                /* free units that may hold touched pages */
     uint64_t purge_ms;             /* when to look for memory to give back; 0: none is due */
     struct superblock *purge_next; /* where the look that is under way goes on, or NULL */
-    struct superblock *shed_next;  /* where the next early purge starts, or NULL: at the first */
-    uint32_t n_ticks;              /* slow paths since the last look */
-    uint8_t number;                /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
-    struct heap *next;             /* orphaned or idle heaps, under the lock of thread.c */
-    void *pending;                 /* blocks taken from the inbox, not yet freed */
+    struct slab *look_next;        /* ... at this tray first, or NULL: at that list */
+    size_t look_list;
+    struct superblock *shed_next; /* where the next early purge starts, or NULL: at the first */
+    uint32_t n_ticks;             /* slow paths since the last look */
+    uint8_t number;               /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
+    struct heap *next;            /* orphaned or idle heaps, under the lock of thread.c */
+    void *pending;                /* blocks taken from the inbox, not yet freed */
     void *tiny[CACHE_LINE / BLOCK_ALIGNMENT]; /* others' blocks below a cache line, by size */
     int32_t n_welcome[N_CLASSES_MAX]; /* others' blocks that may come before a look at the list */
     bool only_frees[N_CLASSES_MAX];   /* the last look found a long list */

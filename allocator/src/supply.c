@@ -17,7 +17,7 @@
 enum {
     N_CANDIDATES = 4,  /* looked at in each bucket */
     N_SHED_LOOKS = 16, /* superblocks looked at for memory to give back early */
-    N_PURGE_LOOKS = 64 /* superblocks looked at in one step of a purge */
+    N_PURGE_LOOKS = 8  /* superblocks looked at in one step of a purge */
 };
 
 static size_t bucket_of(const struct superblock *sb) {
@@ -94,7 +94,8 @@ void supply_schedule_purge(struct heap *heap) {
 static void purge(struct heap *heap, struct superblock *sb, bool all) {
     heap->n_dirty -= sb->n_dirty;
     superblock_purge(sb, all);
-    tray_purge(sb, all);
+    if (all && sb->n_trays > 0)
+        tray_purge(sb);
     heap->n_dirty += sb->n_dirty;
 }
 
@@ -260,18 +261,17 @@ static void schedule_next(struct heap *heap, uint64_t now_ms) {
 
 void supply_purge_begin(struct heap *heap, uint64_t now_ms) {
     heap->purge_next = heap->superblocks;
+    tray_look_begin(heap);
     schedule_next(heap, now_ms);
 }
 
-static bool may_purge(const struct superblock *sb) {
-    return sb->n_dirty > 0 || sb->n_trays > 0;
-}
-
 void supply_purge_step(struct heap *heap) {
+    if (tray_look_step(heap))
+        return;
     struct superblock *sb = heap->purge_next;
-    for (size_t i = 0; sb != NULL && !may_purge(sb) && i < N_PURGE_LOOKS; i++)
+    for (size_t i = 0; sb != NULL && sb->n_dirty == 0 && i < N_PURGE_LOOKS; i++)
         sb = sb->next;
-    if (sb != NULL && may_purge(sb)) {
+    if (sb != NULL && sb->n_dirty > 0) {
         purge(heap, sb, false);
         sb = sb->next;
     }

@@ -185,6 +185,8 @@ static void list_insert(struct heap *heap, struct slab *slab) {
 
 static void list_remove(struct heap *heap, struct slab *slab) {
     size_t list = slab->capacity;
+    if (heap->look_next == slab)
+        heap->look_next = slab->next;
     if (slab->next != NULL)
         slab->next->previous = slab->previous;
     if (slab->previous != NULL) {
@@ -333,22 +335,22 @@ bool tray_resize(struct heap *heap, struct slab *slab, void *block, size_t bytes
 
 /* --- giving memory back --- */
 
-/* Give back the pages [from, to) of steps. */
-static void purge_run(struct slab *slab, size_t from, size_t to) {
+/* Give back the pages [from, to) of steps; false if they are too few. */
+static bool purge_run(struct slab *slab, size_t from, size_t to) {
     size_t bytes = (to - from) * step_bytes();
     if (bytes < options.purge_min)
-        return;
+        return false;
     if (os_purge(slab->start + from * step_bytes(), bytes, options.purge_how))
         slab[1].dirty_steps &= ~steps(from, to - from);
+    return true;
 }
 
 /* The steps of the pages that are free, were so at the last look or, with `all`, need not have
  * been, and were written; a page has `n` steps, a power of two. */
 static step_set purgeable(const struct slab *slab, size_t n, bool all) {
     step_set dirty = slab[1].dirty_steps;
-    step_set not_free = ~slab[1].free_steps;
     step_set too_new = all ? 0 : dirty & ~slab[2].aged_steps;
-    step_set keep = not_free | too_new;
+    step_set keep = ~slab[1].free_steps | too_new;
     for (size_t step = 1; step < n; step *= 2) { /* the first step speaks for its page */
         keep |= keep >> step;
         dirty |= dirty >> step;
@@ -356,27 +358,58 @@ static step_set purgeable(const struct slab *slab, size_t n, bool all) {
     return (dirty & ~keep & every(n)) * steps(0, n);
 }
 
-static void purge_one(struct slab *slab, bool all) {
+/* False if there was nothing to give back. */
+static bool purge_one(struct slab *slab, bool all) {
     if (os_page_bytes() > UNIT_BYTES)
-        return; /* a tray need not begin with a page */
+        return false; /* a tray need not begin with a page */
     size_t n = os_page_bytes() > step_bytes() ? os_page_bytes() / step_bytes() : 1;
+    bool gave = false;
     step_set left = purgeable(slab, n, all);
     while (left != 0) {
         size_t from = lowest(left);
         size_t length = lowest(~(left >> from));
-        purge_run(slab, from, from + length);
+        gave = purge_run(slab, from, from + length) || gave;
         left &= ~steps(from, length);
     }
     slab[2].aged_steps = slab[1].dirty_steps;
+    return gave;
 }
 
-void tray_purge(struct superblock *sb, bool all) {
+void tray_purge(struct superblock *sb) {
     size_t n_left = options.purge_how != PURGE_NEVER ? sb->n_trays : 0;
     for (size_t i = sb->first_unit; n_left > 0 && i < sb->n_units; i++)
         if (sb->slab[i].n_units > 0 && sb->slab[i].class == CLASS_TRAY) {
-            purge_one(&sb->slab[i], all);
+            purge_one(&sb->slab[i], true);
             n_left--;
         }
+}
+
+/* The lists tell which trays have a run that is long enough.  A tray that is not looked at
+ * keeps what had aged at its last look and was not used since. */
+void tray_look_begin(struct heap *heap) {
+    heap->look_next = NULL;
+    heap->look_list = (options.purge_min + step_bytes() - 1) >> tray_layout.step_shift;
+    if (heap->look_list >= N_TRAY_LISTS)
+        heap->look_list = N_TRAY_LISTS - 1;
+}
+
+bool tray_look_step(struct heap *heap) {
+    enum {
+        N_LOOKS = 4
+    };
+    for (size_t i = 0; i < N_LOOKS; i++) {
+        if (heap->look_next == NULL) {
+            if (heap->look_list == N_TRAY_LISTS)
+                return false;
+            heap->look_next = heap->trays[heap->look_list++];
+            continue;
+        }
+        struct slab *slab = heap->look_next;
+        heap->look_next = slab->next;
+        if (purge_one(slab, false))
+            break;
+    }
+    return true;
 }
 
 /* --- walkers --- */

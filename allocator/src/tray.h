@@ -51,8 +51,13 @@ size_t tray_block_bytes(const struct slab *slab, const void *block);
 /* End the program unless a block begins at `block`. */
 void tray_check(const struct slab *slab, const void *block);
 
-/* Give free memory of all trays of a superblock back: that which has aged, or all. */
-void tray_purge(struct superblock *sb, bool all);
+/* Give free memory of all trays of a superblock back. */
+void tray_purge(struct superblock *sb);
+
+/* A look at the heap's trays for what has aged: its start, and a step of it; false if there
+ * was nothing left to do. */
+void tray_look_begin(struct heap *heap);
+bool tray_look_step(struct heap *heap);
 
 /* Give back empty trays. */
 void tray_trim(struct heap *heap);
