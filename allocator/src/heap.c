@@ -467,9 +467,9 @@ void heap_tick(struct heap *heap) {
     enum {
         TICKS_PER_CLOCK = 16
     };
-    if ((heap->purge_ms == 0 && heap->purge_next == NULL) || ++heap->n_ticks % TICKS_PER_CLOCK != 0)
+    if ((heap->purge_ms == 0 && !heap->looks) || ++heap->n_ticks % TICKS_PER_CLOCK != 0)
         return;
-    if (heap->purge_next != NULL) {
+    if (heap->looks) {
         supply_purge_step(heap);
         return;
     }
@@ -478,7 +478,7 @@ void heap_tick(struct heap *heap) {
         return;
     heap->n_ticks = 0;
     heap_trim(heap);
-    supply_purge_begin(heap, now);
+    supply_purge_begin(heap, now, true);
     thread_collect(now);
     bool pool_left = pool_purge(now);
     if (large_purge(now) || pool_left || exchange_has_any())

@@ -49,7 +49,9 @@ struct heap {
     size_t n_units_peak;           /* highest n_units so far */
     size_t n_dirty;                /* free units that may hold touched pages */
     uint64_t purge_ms;             /* when to look for memory to give back; 0: none is due */
-    struct superblock *purge_next; /* where the look that is under way goes on, or NULL */
+    bool looks;                    /* a look is under way */
+    uint8_t n_held;                /* looks in a row that left free units alone */
+    struct superblock *purge_next; /* where it goes on, or NULL: not at superblocks */
     struct slab *look_next;        /* ... at this tray first, or NULL: at that list */
     size_t look_list;
     struct superblock *shed_next; /* where the next early purge starts, or NULL: at the first */

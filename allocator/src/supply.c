@@ -17,6 +17,7 @@
 enum {
     N_CANDIDATES = 4,  /* looked at in each bucket */
     N_SHED_LOOKS = 16, /* superblocks looked at for memory to give back early */
+    N_HELD = 8,        /* looks in a row that may pass over free units */
     N_PURGE_LOOKS = 8  /* superblocks looked at in one step of a purge */
 };
 
@@ -259,8 +260,17 @@ static void schedule_next(struct heap *heap, uint64_t now_ms) {
     heap->purge_ms = may_age ? now_ms + options.purge_delay : 0;
 }
 
-void supply_purge_begin(struct heap *heap, uint64_t now_ms) {
-    heap->purge_next = heap->superblocks;
+/* Near the highest point so far, free units are likely to be used again, and do no harm. */
+static bool is_near_peak(const struct heap *heap) {
+    return heap->n_units + heap->n_dirty <= heap->n_units_peak &&
+           heap->n_units >= heap->n_units_peak - heap->n_units_peak / 16;
+}
+
+void supply_purge_begin(struct heap *heap, uint64_t now_ms, bool may_hold) {
+    bool holds = may_hold && heap->n_held < N_HELD && is_near_peak(heap);
+    heap->n_held = holds ? (uint8_t)(heap->n_held + 1) : 0;
+    heap->purge_next = holds ? NULL : heap->superblocks;
+    heap->looks = true;
     tray_look_begin(heap);
     schedule_next(heap, now_ms);
 }
@@ -276,11 +286,12 @@ void supply_purge_step(struct heap *heap) {
         sb = sb->next;
     }
     heap->purge_next = sb;
+    heap->looks = sb != NULL;
 }
 
 void supply_purge(struct heap *heap, uint64_t now_ms) {
-    supply_purge_begin(heap, now_ms);
-    while (heap->purge_next != NULL)
+    supply_purge_begin(heap, now_ms, false);
+    while (heap->looks)
         supply_purge_step(heap);
     schedule_next(heap, now_ms);
 }

@@ -25,9 +25,10 @@ bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units);
 void supply_schedule_purge(struct heap *heap);
 
 /* A look at all superblocks: free memory that was so at the last look goes back to
- * the system.  In steps of one superblock, while purge_next is not NULL, so that
- * no malloc takes long, or as a whole.  Sets the time of the next look. */
-void supply_purge_begin(struct heap *heap, uint64_t now_ms);
+ * the system.  In steps, while `looks`, so that no malloc takes long, or as a whole.  With
+ * `may_hold` it may be left out for the units of a heap near its highest point.  Sets the
+ * time of the next look. */
+void supply_purge_begin(struct heap *heap, uint64_t now_ms, bool may_hold);
 void supply_purge_step(struct heap *heap);
 void supply_purge(struct heap *heap, uint64_t now_ms);
 
