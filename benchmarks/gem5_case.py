@@ -9,9 +9,9 @@
 Steps, each of which goes on where it stopped:
 
     tune       the campaigns configs/campaigns/gem5-*.toml, into runs/
-    choose     defaults and picks on the simulations tuned on, in interleaved rounds
+    choose     defaults, picks and points to be ranked on the simulations tuned on, in
+               interleaved rounds
     validate   defaults and the best picks of these on the simulations held out
-    rank       many points on one short simulation that was tuned on
     count      instructions of defaults and picks on one very short simulation, by cachegrind
     speed      CPU time of an evaluation beside that of the simulation its trace stands for
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -35,8 +36,8 @@ import numpy as np
 from benchmarks.gem5_case_plots import draw
 from benchmarks.gem5_case_runs import (
     ALLOCATORS,
+    BASELINE,
     COUNTED,
-    RANKED,
     ROOT,
     RUNS,
     Journal,
@@ -63,11 +64,12 @@ IMAGES: Final = ROOT / "docs/images"
 BEGIN: Final = "<!-- written by benchmarks/gem5_case.py --write -->"
 END: Final = "<!-- end -->"
 TUNED_ON: Final = "tree-o3"
-TRACE_TUNED_ON: Final = "gem5-tree-o3"
+SUITE_TRACES: Final = "gem5-suite"
+"""Folder of the traces of all simulations that campaigns tune on."""
 TRACES: Final = {"gem5-tree-o3": "1500", "gem5-tree-o3-long": "6000"}
-"""Traces of the workloads, and the argument of the simulation each stands for."""
+"""Traces of single simulations, and the argument of the one each stands for."""
 
-STEPS: Final = ("tune", "choose", "validate", "rank", "count", "speed")
+STEPS: Final = ("tune", "choose", "validate", "count", "speed")
 _SCHEMA: Final = "malloc-tuner.benchmark.gem5-case"
 
 
@@ -96,7 +98,6 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--allocators", default=",".join(ALLOCATORS), help="default: all")
     parser.add_argument("--rounds", type=int, default=3, help="rounds on simulations held out")
     parser.add_argument("--tune-rounds", type=int, default=2, help="rounds on those tuned on")
-    parser.add_argument("--rank-rounds", type=int, default=2, help="rounds of the step rank")
     parser.add_argument("--write", action="store_true", help="write the page and its pictures")
     parser.add_argument("--print", action="store_true", help="the last results; nothing is run")
     parser.add_argument("--smoke", action="store_true", help="as --print, without a judgement")
@@ -137,14 +138,11 @@ def _step(
     gem5: Gem5,
     points: Sequence[Point],
 ) -> None:
-    (tuned_on,) = gem5.suite.choose([TUNED_ON])
+    (counted,) = gem5.suite.choose([TUNED_ON])
+    tuned_on = list(gem5.suite.choose([Role.TUNE.value]))
     candidates = [point for point in points if point.is_candidate]
-    if step == "rank":
-        simulations = [_scaled(tuned_on, RANKED)]
-        simulate(journal, "ranked", gem5, simulations, points, rounds=options.rank_rounds)
-    elif step == "choose":
-        simulations = list(gem5.suite.choose([Role.TUNE.value]))
-        simulate(journal, "tune", gem5, simulations, candidates, rounds=options.tune_rounds)
+    if step == "choose":
+        simulate(journal, "tune", gem5, tuned_on, points, rounds=options.tune_rounds)
     elif step == "validate":
         simulations = list(gem5.suite.choose([Role.HELD_OUT.value]))
         labels = finalists(_last_results())
@@ -154,10 +152,11 @@ def _step(
         chosen = list(picks(_last_results()).values())
         shown = [p for p in candidates if p.is_default or p.label in chosen]
         shown.sort(key=lambda p: (p.label != points[0].label, p.label not in chosen))
-        count(journal, gem5, _scaled(tuned_on, COUNTED), shown)
+        count(journal, gem5, _scaled(counted, COUNTED), shown)
     elif step == "speed":
         for trace, argument in TRACES.items():
-            _time_both(journal, gem5, trace, _scaled(tuned_on, argument), points[0])
+            _time_both(journal, gem5, trace, _scaled(counted, argument), points[0])
+        _time_suite(journal, tuned_on)
 
 
 def _last_results() -> Mapping[str, Any]:
@@ -181,6 +180,23 @@ def _time_both(
     row = {"gem5_cpu_s": run.cpu_ns / 1e9, "evaluation_cpu_s": evaluation_cost("glibc", path)}
     place = {"part": "speed", "trace": trace, "simulation": simulation.name, "status": "ok"}
     journal.add({**place, "arguments": list(simulation.arguments), **row})
+
+
+def _time_suite(journal: Journal, simulations: Sequence[Simulation]) -> None:
+    """Compare one evaluation on all traces of the suite with the simulations they stand for."""
+    place = {"part": "speed", "trace": SUITE_TRACES}
+    if journal.find(**place):
+        return
+    found = [journal.find(part="tune", simulation=s.name, label=BASELINE) for s in simulations]
+    gem5_cpu_s = sum(statistics.median(r["cpu_ns"] for r in rows) for rows in found) / 1e9
+    evaluation_cpu_s = sum(evaluation_cost("glibc", path) for path in suite_traces())
+    row = {"gem5_cpu_s": gem5_cpu_s, "evaluation_cpu_s": evaluation_cpu_s}
+    journal.add({**place, "simulation": "all tuned on", "status": "ok", **row})
+
+
+def suite_traces() -> list[Path]:
+    """Return the shipped traces of the simulations that are tuned on."""
+    return sorted((configs_dir() / "workloads" / SUITE_TRACES / "traces").glob("*.trace"))
 
 
 def trace_path(name: str) -> Path:
@@ -226,10 +242,11 @@ def _commit() -> str:
 
 def _campaign(run: Run) -> dict[str, Any]:
     (version,) = (record.version for record in run.campaign.allocators.values())
+    further = run.campaign.workload.get("further", ())
     return {
         "evaluations": len(run.trials),
         "version": version,
-        "trace_sha256": run.campaign.trace_sha256,
+        "traces_sha256": [run.campaign.trace_sha256, *(trace["sha256"] for trace in further)],
     }
 
 
@@ -255,8 +272,18 @@ def _point(point: Point) -> dict[str, Any]:
 
 
 def _floor(baseline: Point) -> dict[str, float]:
-    """Return mean bytes on the trace: asked for, in multiples of 16, held by glibc's default."""
-    with Trace(trace_path(TRACE_TUNED_ON)) as trace:
+    """Return mean bytes: asked for, in multiples of 16, held by glibc's default.
+
+    Each is the geometric mean over the traces tuned on.
+    """
+    found = [_least(path) for path in suite_traces()]
+    means = {key: statistics.geometric_mean(one[key] for one in found) for key in found[0]}
+    measured = baseline.measurement
+    return {**means, "glibc": measured.mean_heap_bytes if measured else 0.0}
+
+
+def _least(path: Path) -> dict[str, float]:
+    with Trace(path) as trace:
         events = trace.read_all()
     order = np.argsort(events["slot"], kind="stable")
     size = events["size"][order].astype(np.int64)
@@ -268,8 +295,7 @@ def _floor(baseline: Point) -> dict[str, float]:
         delta = np.empty(len(events), np.int64)
         delta[order] = sizes - np.where(is_birth, 0, np.concatenate([[0], sizes[:-1]]))
         found[name] = float((np.cumsum(delta) * seconds).sum() / seconds.sum())
-    measured = baseline.measurement
-    return {**found, "glibc": measured.mean_heap_bytes if measured else 0.0}
+    return found
 
 
 def _write(text: str) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.gem5_case_tables import Results, allocators, change, labels, picks, rows_of
+from benchmarks.gem5_case_tables import Results, allocators, change, labels, over_tuned, picks
 
 _MARKERS = ("o", "s", "D", "^", "v")
 
@@ -80,9 +79,8 @@ def _rank(results: Results, axes: Axes, emulated: str, metric: str, unit: float)
     for index, name in enumerate(allocators(results)):
         pairs = []
         for label, point in results["points"].items():
-            rows = rows_of(results, part="ranked", label=label)
-            if label.startswith(f"{name} ") and rows and point["emulated"]:
-                real = statistics.median(float(r[metric]) for r in rows)
+            real = over_tuned(results, label, metric)
+            if label.startswith(f"{name} ") and real is not None and point["emulated"]:
                 pairs.append((point["emulated"][emulated] / 1e6, real / unit))
         if pairs:
             axes.plot(*zip(*pairs, strict=True), _MARKERS[index], color=f"C{index}", label=name)

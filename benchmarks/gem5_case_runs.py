@@ -26,7 +26,7 @@ from tuner.measure.counting import InstructionCounter
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
 from tuner.measure.gem5 import Gem5
 from tuner.measure.program import Surroundings, padded
-from tuner.records import Configuration, Measurement, Status, Trial
+from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.resources import configs_dir
 from tuner.runs import Run, load_run
 from tuner.spec.gem5_suite import Simulation
@@ -44,11 +44,10 @@ HEAP_ALLOWANCE: Final = 1.025
 """What a point that is picked for its speed may hold, over glibc's default."""
 
 COUNTED: Final = "20"
-RANKED: Final = "400"
-"""Arguments of the simulation tuned on where it is counted, and where points are ranked."""
+"""Argument of the simulation tuned on where its instructions are counted."""
 
 _TIMEOUT_S: Final = 1800.0
-_N_RANKED: Final = 5
+_N_RANKED: Final = 3
 
 
 @dataclass(frozen=True)
@@ -113,6 +112,8 @@ def choose(run: Run, allocator: str, reference_bytes: float) -> dict[str, Trial]
     for word, trial in wanted.items():
         if trial is not None and trial not in chosen.values():
             chosen[word] = trial
+    seeds = (t for t in trials if t.origin is Origin.SEED and t not in chosen.values())
+    chosen |= {f"seed-{number}": trial for number, trial in enumerate(seeds, 1)}
     rest = sorted((t for t in trials if t not in chosen.values()), key=lambda t: _objective(t, 0))
     return chosen | {str(t.number): t for t in spread(rest, _N_RANKED)}
 

@@ -39,8 +39,14 @@ SPREAD: Final = 0.01
 PREDICTOR: Final = "loop-predictor"
 """Part with the simulations of cores that have a loop predictor."""
 
+BLIND: Final = ("sort-server", "chase-o3", "matrix-minor")
+"""Simulations that were added after the rule of picking was fixed."""
+
 TARGET_TAU: Final = 0.9
 TARGET_CHEAPER: Final = 100.0
+
+GROUPS: Final[Mapping[str, Sequence[str]]] = {"held out": (), "never seen before": BLIND}
+"""Simulations that a claim is over, all of those held out where none is named."""
 
 Results = Mapping[str, Any]
 
@@ -86,13 +92,17 @@ def labels(results: Results, allocator: str) -> list[str]:
     return [label for label in found if not label.rpartition(" ")[2].isdecimal()]
 
 
-def change(results: Results, part: str, label: str, metric: str) -> Estimate | None:
-    """Return a point's change over the simulations of a part.
+def change(
+    results: Results, part: str, label: str, metric: str, only: Sequence[str] = ()
+) -> Estimate | None:
+    """Return a point's change over the simulations of a part, or only some of them.
 
     Returns:
         None when it failed on one of them, or none was run.
     """
     names = {r["simulation"] for r in rows_of(results, part=part, label=BASELINE)}
+    if only:
+        names &= set(only)
     tables = [_by_round(results, part, name, label, metric) for name in sorted(names)]
     bases = [_by_round(results, part, name, BASELINE, metric) for name in sorted(names)]
     failed = [r for r in results["rows"] if r["part"] == part and r["label"] == label]
@@ -106,9 +116,12 @@ def change(results: Results, part: str, label: str, metric: str) -> Estimate | N
     return stats.median_estimate(means)
 
 
-def level(results: Results, part: str, label: str, metric: str) -> float | None:
+def level(
+    results: Results, part: str, label: str, metric: str, only: Sequence[str] = ()
+) -> float | None:
     """Return the mean over the simulations of the medians over the rounds."""
     names = sorted({r["simulation"] for r in rows_of(results, part=part, label=label)})
+    names = [name for name in names if not only or name in only]
     tables = [_by_round(results, part, name, label, metric) for name in names]
     return statistics.fmean(statistics.median(t.values()) for t in tables) if tables else None
 
@@ -131,6 +144,10 @@ def ranked(results: Results, candidates: Iterable[str]) -> list[str]:
     return sorted(products, key=lambda label: products[label])
 
 
+_TWO_TRIED: Final = ("glibc", "exgen")
+"""Allocators of which the second best is tried on the simulations held out too."""
+
+
 def finalists(results: Results) -> list[str]:
     """Return what runs on the simulations held out: all defaults, the best points beside them."""
     found = []
@@ -138,7 +155,7 @@ def finalists(results: Results) -> list[str]:
         own = labels(results, name)
         tuned = [label for label in ranked(results, own) if not label.endswith(" default")]
         defaults = [label for label in own if label.endswith(" default")]
-        found += [*defaults, *tuned[: 2 if name == "glibc" else 1]]
+        found += [*defaults, *tuned[: 2 if name in _TWO_TRIED else 1]]
     return found
 
 
@@ -166,16 +183,17 @@ def instructions(results: Results, label: str) -> float | None:
 
 
 def rankings(results: Results) -> list[Ranking]:
-    """Return how the emulator ranks each allocator's points, by mean heap and by cost."""
+    """Return how the emulator ranks each allocator's points, by peak and mean heap and by cost."""
     found = []
     for emulated, metric in RANKED.items():
         for name in allocators(results):
-            pairs = []
-            for label, point in results["points"].items():
-                rows = rows_of(results, part="ranked", label=label)
-                if label.startswith(f"{name} ") and rows and point["emulated"]:
-                    real = statistics.median(float(r[metric]) for r in rows)
-                    pairs.append((float(point["emulated"][emulated]), real))
+            pairs = [
+                (float(point["emulated"][emulated]), real)
+                for label, point in results["points"].items()
+                if label.startswith(f"{name} ")
+                and point["emulated"]
+                and (real := over_tuned(results, label, metric)) is not None
+            ]
             if len(pairs) > 2:
                 claims, reals = [p[0] for p in pairs], [p[1] for p in pairs]
                 share = stats.concordance(claims, reals)
@@ -186,19 +204,29 @@ def rankings(results: Results) -> list[Ranking]:
     return found
 
 
+def over_tuned(results: Results, label: str, metric: str) -> float | None:
+    """Return the geometric mean of a metric over the simulations tuned on, as the emulator's is.
+
+    Returns:
+        None when the point was not run on all of them.
+    """
+    names = {r["simulation"] for r in rows_of(results, part="tune", label=BASELINE)}
+    tables = [_by_round(results, "tune", name, label, metric) for name in sorted(names)]
+    if not tables or not all(tables):
+        return None
+    return geometric_mean([statistics.median(table.values()) for table in tables])
+
+
 def judgements(results: Results) -> list[Judgement]:
     """Return every figure that was aimed at, and whether it was reached."""
     found = []
     chosen = picks(results)
-    if "glibc" in chosen:
-        found.append(_judge_glibc(results, chosen["glibc"]))
     best = best_of_all(results)
-    if best:
-        heap, cpu = _median(results, best, "mean_heap"), _median(results, best, "cpu_ns")
-        is_met = None not in (heap, cpu) and heap <= 0.95 and cpu <= 0.87  # type: ignore[operator]
-        text = f"{best}: mean heap {_percent(heap)}, CPU time {_percent(cpu)}"
-        claim = "best over all, held out: mean heap -5 % and CPU time -13 % at once"
-        found.append(Judgement(claim, text, is_met, _why_not_lighter(results, best)))
+    for where, only in GROUPS.items():
+        if "glibc" in chosen:
+            found.append(_judge_glibc(results, chosen["glibc"], where, only))
+        if best:
+            found.append(_judge_best(results, best, where, only))
     for ranking in rankings(results):
         if ranking.spread > SPREAD:
             tau = ranking.tau if ranking.tau is not None else 0.0
@@ -215,17 +243,25 @@ def judgements(results: Results) -> list[Judgement]:
     return found
 
 
-def _judge_glibc(results: Results, label: str) -> Judgement:
+def _judge_glibc(results: Results, label: str, where: str, only: Sequence[str]) -> Judgement:
     claim = (
-        "glibc tuned, held out: mean heap -5 % at no more instructions, "
+        f"glibc tuned, {where}: mean heap -5 % at no more instructions, "
         "or CPU time -9 % at mean heap <= +2 %"
     )
-    heap, cpu = _median(results, label, "mean_heap"), _median(results, label, "cpu_ns")
+    heap, cpu = (_median(results, label, metric, only) for metric in ("mean_heap", "cpu_ns"))
     n = instructions(results, label)
     is_lean = heap is not None and n is not None and heap <= 0.95 and n <= 1.0
     is_fast = heap is not None and cpu is not None and cpu <= 0.91 and heap <= 1.02
     text = f"{label}: mean heap {_percent(heap)}, CPU time {_percent(cpu)}"
     return Judgement(claim, text, is_lean or is_fast, _why_not_lighter(results, label))
+
+
+def _judge_best(results: Results, label: str, where: str, only: Sequence[str]) -> Judgement:
+    heap, cpu = (_median(results, label, metric, only) for metric in ("mean_heap", "cpu_ns"))
+    is_met = heap is not None and cpu is not None and heap <= 0.95 and cpu <= 0.87
+    text = f"{label}: mean heap {_percent(heap)}, CPU time {_percent(cpu)}"
+    claim = f"best over all, {where}: mean heap -5 % and CPU time -13 % at once"
+    return Judgement(claim, text, is_met, _why_not_lighter(results, label))
 
 
 def _why_not_ranked(results: Results, ranking: Ranking) -> str:
@@ -242,9 +278,9 @@ def repeatability(results: Results, metric: str) -> float | None:
     """Return by how much points that do the same differ on gem5 at most; None without any."""
     alike: list[float] = []
     points = [
-        (label.partition(" ")[0], point["emulated"], found[0][metric])
+        (label.partition(" ")[0], point["emulated"], value)
         for label, point in results["points"].items()
-        if (found := rows_of(results, part="ranked", label=label)) and point["emulated"]
+        if point["emulated"] and (value := over_tuned(results, label, metric)) is not None
     ]
     for (name, emulated, value), (other, theirs, another) in itertools.combinations(points, 2):
         pairs = [(emulated[key], theirs[key]) for key in RANKED]
@@ -263,16 +299,15 @@ def _why_not_lighter(results: Results, label: str) -> str:
         reasons.append(text)
     noise = repeatability(results, "cpu_ns")
     if noise is not None:
-        text = f"CPU times of points that do the same differ by up to {noise:.0%} in single runs"
-        reasons.append(f"{text}, since this machine was busy")
+        reasons.append(f"CPU times of points that do the same differ by up to {noise:.0%}")
     n = instructions(results, label)
     if n is not None:
         reasons.append(f"{label} executes {_percent(n)} instructions")
     return "; ".join(reasons)
 
 
-def _median(results: Results, label: str, metric: str) -> float | None:
-    estimate = change(results, "held-out", label, metric)
+def _median(results: Results, label: str, metric: str, only: Sequence[str]) -> float | None:
+    estimate = change(results, "held-out", label, metric, only)
     return estimate.median if estimate else None
 
 
@@ -295,24 +330,25 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
-def greenmalloc_table(results: Results, part: str) -> list[str]:
+def greenmalloc_table(results: Results, part: str, only: Sequence[str] = ()) -> list[str]:
     """Return mean and peak heap and instructions, default against tuned, per allocator."""
+
+    def cell(label: str, metric: str) -> str:
+        return _cell(change(results, part, label, metric, only))
+
     rows = []
     chosen = picks(results)
     for name in allocators(results):
         for label in dict.fromkeys([f"{name} default", chosen.get(name, "")]):
-            mean = level(results, part, label, "mean_heap")
-            peak = level(results, part, label, "peak_heap")
+            mean = level(results, part, label, "mean_heap", only)
+            peak = level(results, part, label, "peak_heap", only)
             if mean is None or peak is None:
                 continue
-            cells = [label, f"{mean / 1e6:.1f}", _cell(change(results, part, label, "mean_heap"))]
-            cells += [f"{peak / 1e6:.1f}", _cell(change(results, part, label, "peak_heap"))]
             n = instructions(results, label)
-            cells += ["" if n is None else _percent(n)]
-            cells += [
-                _cell(change(results, part, label, metric)) for metric in ("cpu_ns", "faults")
-            ]
-            rows.append(cells)
+            row = [label, f"{mean / 1e6:.1f}", cell(label, "mean_heap")]
+            row += [f"{peak / 1e6:.1f}", cell(label, "peak_heap")]
+            row += ["" if n is None else _percent(n), cell(label, "cpu_ns"), cell(label, "faults")]
+            rows.append(row)
     head = ["setting", "mean heap, MB", "change", "peak heap, MB", "change", "instructions"]
     return _table([*head, "CPU time", "page faults"], rows)
 
@@ -398,12 +434,15 @@ def document(results: Results) -> str:
     lines = [f"gem5 {results['gem5']}; {results['machine']}.", ""]
     lines += ["### Default against tuned, simulations held out", ""]
     lines += greenmalloc_table(results, "held-out")
+    if rows_of(results, part="held-out", simulation=BLIND[0]):
+        lines += [f"### The same on those never seen before: {', '.join(BLIND)}", ""]
+        lines += greenmalloc_table(results, "held-out", BLIND)
     lines += ["### The same on the simulations tuned on", "", *greenmalloc_table(results, "tune")]
     lines += ["### What is set, simulations held out", ""]
     lines += all_points_table(results, "held-out")
     lines += ["### Every default and pick, simulations tuned on", ""]
     lines += all_points_table(results, "tune")
-    lines += ["### The emulator's ranking", "", *rankings_table(results)]
+    lines += ["### The emulator's ranking, simulations tuned on", "", *rankings_table(results)]
     lines += ["### How low a heap can be", "", *floor_lines(results)]
     lines += ["### Simulations", "", *simulations_table(results)]
     lines += ["### Against what was aimed at", ""]
