@@ -68,6 +68,8 @@ ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 """Those that serve any program; exgen-st refuses threads."""
 NAIVE_ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc")
 """Naive models are measured on those that do not change with this repository."""
+N_NAIVE: Final = 3
+"""Configurations of each of them, its default included."""
 FIELDS: Final = ("peak_heap_bytes", "mean_heap_bytes", "faults")
 SHRUNK: Final = 0.25
 """Share of a profile that campaigns may screen on; its ranking is part of the verdict."""
@@ -165,12 +167,20 @@ def measure_model(
     if model == FITTED:
         rows = {seed: measure(workload, panel, seed) for seed in setup.seeds}
         return Modelled(workload, rows, measure(make_shrunk(workload), panel, first))
-    chosen = [index for index, c in enumerate(panel) if c.allocator in NAIVE_ALLOCATORS]
+    chosen = naive_panel(panel)
     row: Row = [None] * len(panel)
     found = measure(workload, [panel[index] for index in chosen], first)
     for index, one in zip(chosen, found, strict=True):
         row[index] = one
     return Modelled(workload, {first: row}, None)
+
+
+def naive_panel(panel: Sequence[Configuration]) -> list[int]:
+    """Return which configurations naive models are measured with: a few of each allocator."""
+    found: list[int] = []
+    for name in NAIVE_ALLOCATORS:
+        found += [index for index, c in enumerate(panel) if c.allocator == name][:N_NAIVE]
+    return found
 
 
 def judge_model(

@@ -6,7 +6,7 @@ allocator on one trace; errors are pooled over all configurations of all traces.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -71,26 +71,28 @@ class Judged:
         return [] if heeded else found
 
 
-def judged(
-    results: Mapping[str, Any], model: str, *, left_out: Collection[str] = ()
-) -> Iterator[Judged]:
-    """Yield the traces that a model was measured on, without some allocators."""
+def judged(results: Mapping[str, Any], model: str) -> Iterator[Judged]:
+    """Yield the traces that a model was measured on."""
     for name, known in results["traces"].items():
         for row in known["models"]:
             if row["model"] == model:
-                yield _judge(name, known, row, left_out)
+                yield _judge(name, known, row, _measured(known, row))
+
+
+def _measured(known: Mapping[str, Any], row: Mapping[str, Any]) -> list[int]:
+    """Return the configurations that succeeded on the trace and on what a model made of it."""
+    runs = [known["trace"], *row["seeds"].values()]
+    return [
+        place
+        for place in range(len(known["allocators"]))
+        if all(run[field][place] is not None for run in runs for field in METRICS.values())
+    ]
 
 
 def _judge(
-    name: str, known: Mapping[str, Any], row: Mapping[str, Any], left_out: Collection[str]
+    name: str, known: Mapping[str, Any], row: Mapping[str, Any], good: Sequence[int]
 ) -> Judged:
     runs = [known["trace"], *row["seeds"].values()]
-    good = [
-        place
-        for place, allocator in enumerate(known["allocators"])
-        if allocator not in left_out
-        and all(run[field][place] is not None for run in runs for field in METRICS.values())
-    ]
     families: dict[str, list[int]] = {}
     for place, index in enumerate(good):
         families.setdefault(known["allocators"][index], []).append(place)
@@ -158,23 +160,21 @@ def _errors(found: Sequence[Judged], metric: str) -> Floats:
 
 
 def comparison(results: Mapping[str, Any], models: Sequence[str]) -> list[str]:
-    """Return a line for each model, over the traces and allocators that all were measured on."""
-    every, measured = _allocators(results, models)
-    by_model = {
-        model: {one.name: one for one in judged(results, model, left_out=every - measured)}
-        for model in models
-    }
-    shared = set.intersection(*(set(found) for found in by_model.values()))
+    """Return a line for each model, over what all were measured on."""
+    shared = _shared(results, models)
     titles = (
         "model", "peak: median", "p90", "worst", "bias", "mean: median", "p90",
         f"tau >= {GOOD_TAU}", "tau: median", "worst regret", "live curve", "fragmentation",
         "sizes",
     )  # fmt: skip
     rows = []
-    for model, named in by_model.items():
-        found = [one for name, one in named.items() if name in shared]
-        if not found:
-            continue
+    for model in models if shared else ():
+        found = [
+            _judge(name, known, row, sorted(shared[name]))
+            for name, known in results["traces"].items()
+            for row in known["models"]
+            if name in shared and row["model"] == model
+        ]
         peak, mean = _errors(found, "peak"), np.abs(_errors(found, "mean"))
         taus = np.array([tau for _, tau in _cases(found)])
         rows.append((
@@ -186,23 +186,21 @@ def comparison(results: Mapping[str, Any], models: Sequence[str]) -> list[str]:
             *(_percent(_median_of(found, f"{what}_distance"))
               for what in ("live_curve", "fragmentation_curve", "size")),
         ))  # fmt: skip
-    said = f"Over the {len(shared)} traces that all were measured on"
-    if every - measured:
-        said += f", without the configurations of {', '.join(sorted(every - measured))}"
-    return [f"{said}:", "", *cells(titles, rows)]
+    each = sorted({len(places) for places in shared.values()})
+    said = f"{each[0]} to {each[-1]}" if len(each) > 1 else f"{sum(each)}"
+    title = f"Over {len(shared)} traces and {said} configurations of each, which all models share:"
+    return [title, "", *cells(titles, rows)]
 
 
-def _allocators(results: Mapping[str, Any], models: Collection[str]) -> tuple[set[str], set[str]]:
-    """Return all allocators, and those that some configuration was measured of with each model."""
-    every: set[str] = set()
-    by_model: dict[str, set[str]] = {model: set() for model in models}
-    for known in results["traces"].values():
-        every.update(known["allocators"])
-        for row in known["models"]:
-            run = next(iter(row["seeds"].values()))["peak_heap_bytes"]
-            pairs = zip(known["allocators"], run, strict=True)
-            by_model[row["model"]].update(name for name, value in pairs if value is not None)
-    return every, set.intersection(*by_model.values())
+def _shared(results: Mapping[str, Any], models: Sequence[str]) -> dict[str, set[int]]:
+    """Return the traces that all models were measured on, with the configurations they share."""
+    found = {}
+    for name, known in results["traces"].items():
+        rows = {row["model"]: row for row in known["models"]}
+        if all(model in rows for model in models):
+            places = (set(_measured(known, rows[model])) for model in models)
+            found[name] = set.intersection(*places)
+    return found
 
 
 def _median_of(found: Sequence[Judged], member: str) -> float | None:

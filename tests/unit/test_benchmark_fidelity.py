@@ -89,9 +89,7 @@ def test_models_are_compared_on_what_all_were_measured_on() -> None:
         "models": [row("good", 100, 200, 900), row("poor", 150, 300, None)],
     }
     lines = comparison({"traces": {"app": known}}, ["good", "poor"])
-    assert lines[0] == (
-        "Over the 1 traces that all were measured on, without the configurations of exgen:"
-    )
+    assert lines[0] == "Over 1 traces and 2 configurations of each, which all models share:"
     assert [cell.strip() for cell in lines[4].split("|")[1:3]] == ["good", "0.00 %"]
     assert [cell.strip() for cell in lines[5].split("|")[1:3]] == ["poor", "50.00 %"]
 
