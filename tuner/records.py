@@ -108,7 +108,7 @@ class Measurement:
     process_instructions: int | None
     """User instructions of the whole replayed region."""
     cost: float | None
-    """instructions + c_fault * faults + c_syscall * syscalls, in instructions."""
+    """instructions + c_fault * faults + c_page * pages of huge ones + c_syscall * syscalls."""
     p99_latency_ns: float | None
     """99th percentile latency of an allocation, free-running mode only."""
     wall_ns: int

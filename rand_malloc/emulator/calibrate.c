@@ -4,11 +4,12 @@
  * faults, divided by the instructions an instrument counts for it.  Its heap of a dozen MiB
  * lies outside of the processor's small caches, as the heaps of programs do; in them an
  * instruction costs half as much, and faults would seem twice as dear.  ns per fault: first
- * touches of a fresh mapping, including the kernel's zeroing.  ns per system call: pairs on
- * small untouched ranges.  Each is the median of REPEATS repeats, pinned to one processor.
+ * touches of a fresh mapping, including the kernel's zeroing.  ns per huge page: one first touch
+ * of each, where the machine has them.  ns per system call: pairs on small untouched ranges.  Each
+ * is the median of REPEATS repeats, pinned to one processor.
  *
- * c_fault = ns_per_fault / ns_per_instruction; c_syscall likewise with the median
- * over the classes.
+ * c_fault = ns_per_fault / ns_per_instruction; c_page likewise, of a page that came with a huge
+ * one; c_syscall with the median over the classes.
  */
 #include "calibrate.h"
 #include "clock.h"
@@ -26,6 +27,8 @@
 #define REPEATS         9
 #define PAIRS           2000u
 #define FAULT_PAGES     8192u
+#define HUGE_BYTES      (UINT64_C(2) << 20)
+#define HUGE_PAGES      16u
 #define WORKLOAD_EVENTS 400000u
 #define WORKLOAD_SLOTS  50000u
 
@@ -63,6 +66,24 @@ static double time_fault(void) {
         pages[page * PAGE_BYTES] = 1;
     double ns = (now_ns() - begin) / FAULT_PAGES;
     munmap((void *)(uintptr_t)pages, (size_t)FAULT_PAGES * PAGE_BYTES);
+    return ns;
+}
+
+/* Of one page of a huge one; 0 where the kernel gives no huge pages. */
+static double time_page(void) {
+    size_t bytes = (HUGE_PAGES + 1) * HUGE_BYTES;
+    char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        return 0;
+    volatile char *first = pages + (0 - (uintptr_t)pages) % HUGE_BYTES;
+    double ns = 0;
+    if (madvise(pages, bytes, MADV_HUGEPAGE) == 0) {
+        double begin = now_ns();
+        for (size_t page = 0; page < HUGE_PAGES; page++)
+            first[page * HUGE_BYTES] = 1;
+        ns = (now_ns() - begin) / (HUGE_PAGES * (HUGE_BYTES / PAGE_BYTES));
+    }
+    munmap(pages, bytes);
     return ns;
 }
 
@@ -217,7 +238,7 @@ static void pin_self(const struct options *options) {
 int calibrate(const struct options *options) {
     double per_instruction = 0, per_call[SYSCALL_CLASSES], sorted[SYSCALL_CLASSES];
     pin_self(options);
-    double per_fault = repeat(time_fault);
+    double per_fault = repeat(time_fault), per_page = repeat(time_page);
     int code = measure_instruction(options, per_fault, &per_instruction);
     if (code != EXIT_OK)
         return code;
@@ -226,11 +247,13 @@ int calibrate(const struct options *options) {
     struct json json = json_begin();
     json_number(&json, "ns_per_instruction", per_instruction);
     json_number(&json, "ns_per_fault", per_fault);
+    json_number(&json, "ns_per_page", per_page);
     json_open(&json, "ns_per_syscall");
     for (int call = 0; call < SYSCALL_CLASSES; call++)
         json_number(&json, CLASSES[call].name, per_call[call]);
     json_close(&json);
     json_number(&json, "c_fault", per_fault / per_instruction);
+    json_number(&json, "c_page", per_page / per_instruction);
     json_number(&json, "c_syscall", median(sorted, SYSCALL_CLASSES) / per_instruction);
     json_end(&json);
     return EXIT_OK;

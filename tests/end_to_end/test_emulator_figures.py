@@ -315,4 +315,5 @@ def test_calibration_is_plausible() -> None:
     assert all(cost > 0 for cost in result["ns_per_syscall"].values())
     assert 0 < result["ns_per_instruction"] < 100
     assert result["c_fault"] > 1
+    assert 0 <= result["c_page"] < result["c_fault"]
     assert result["c_syscall"] > 1

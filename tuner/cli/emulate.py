@@ -188,7 +188,8 @@ def _print(emulation: Emulation, columns: list[_Column], *, as_json: bool) -> No
     prices = emulation.calibration
     console.print(
         f"{emulation.trace}, threads {emulation.options.threads}; {names}; cost = instructions + "
-        f"{prices.c_fault:.0f} x page faults + {prices.c_syscall:.0f} x system calls",
+        f"{prices.c_fault:.0f} x page faults + {prices.c_page:.0f} x pages of huge ones + "
+        f"{prices.c_syscall:.0f} x system calls",
         style="dim",
         soft_wrap=True,
     )

@@ -275,7 +275,9 @@ class EmulatorEvaluator:
             syscalls=n_syscalls,
             instructions=instructions,
             process_instructions=result.instructions.process if result.instructions else None,
-            cost=self._emulation.calibration.cost(instructions, result.faults, n_syscalls),
+            cost=self._emulation.calibration.cost(
+                instructions, result.faults, n_syscalls, result.peak_heap_bytes
+            ),
             p99_latency_ns=_p99(result),
             wall_ns=result.wall_ns,
             peak_live_bytes=result.peak_live_bytes,

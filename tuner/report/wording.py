@@ -238,7 +238,8 @@ def _emulation_facts(run: Run) -> Facts:
         times = "\N{MULTIPLICATION SIGN}"
         faults = f"{constants['c_fault']:,.0f} {times} page faults"
         syscalls = f"{constants['c_syscall']:,.0f} {times} memory system calls"
-        facts.append(("cost", f"instructions + {faults} + {syscalls}"))
+        pages = f"{constants.get('c_page', 0.0):,.0f} {times} pages of huge ones"
+        facts.append(("cost", f"instructions + {faults} + {pages} + {syscalls}"))
     facts.append(("repeatability", _repeatability(run)))
     return facts
 
