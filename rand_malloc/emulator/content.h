@@ -2,7 +2,9 @@
  *
  * Every block is stamped with words that follow from (seed, slot, operation), so
  * the expected contents are the same under every allocator: a head word, a tail
- * word, and one word at each page boundary, which also makes every page resident.
+ * word, and one word at each page boundary, which also makes every page resident.  Programs
+ * leave many pages zero that they wrote; the kernel can drop these from huge pages.  With
+ * TOUCH_ZEROS the words at page boundaries are zeros in every other block.
  * The generator is SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom
  * number generators, OOPSLA 2014, doi 10.1145/2660193.2660195, section 3),
  * used as a hash of its counter.
@@ -17,6 +19,7 @@
 
 #include "plan.h"
 
+#include <stdbool.h>
 #include <string.h> /* memcpy of one word, always inlined */
 
 /* No offset is wrong. */
@@ -62,6 +65,15 @@ static inline uint64_t content_first_boundary(uintptr_t address) {
     return offset >= CONTENT_WORD ? offset : offset + PAGE_BYTES;
 }
 
+static inline bool content_has_pages(enum touch touch) {
+    return touch == TOUCH_ALL || touch == TOUCH_ZEROS;
+}
+
+/* The word at a page boundary, at bytes into a block. */
+static inline uint64_t content_page_word(uint64_t word, uint64_t at, enum touch touch) {
+    return touch == TOUCH_ZEROS && (word & 1) != 0 ? 0 : word + at;
+}
+
 static inline void content_stamp(void *block, uint64_t bytes, uint64_t word, enum touch touch) {
     unsigned char *p = block;
     if (touch == TOUCH_NONE)
@@ -74,10 +86,10 @@ static inline void content_stamp(void *block, uint64_t bytes, uint64_t word, enu
     content_store(p, word);
     if (bytes < 2 * CONTENT_WORD)
         return;
-    if (touch == TOUCH_ALL)
+    if (content_has_pages(touch))
         for (uint64_t at = content_first_boundary((uintptr_t)p); at + 2 * CONTENT_WORD <= bytes;
              at += PAGE_BYTES)
-            content_store(p + at, word + at);
+            content_store(p + at, content_page_word(word, at, touch));
     content_store(p + bytes - CONTENT_WORD, content_tail_word(word));
 }
 
@@ -109,10 +121,10 @@ static inline uint64_t content_stamp_zeroed(void *block, uint64_t bytes, uint64_
         wrong = 0;
     if (bytes < 2 * CONTENT_WORD)
         return wrong;
-    if (touch == TOUCH_ALL)
+    if (content_has_pages(touch))
         for (uint64_t at = content_first_boundary((uintptr_t)p); at + 2 * CONTENT_WORD <= bytes;
              at += PAGE_BYTES)
-            if (!content_swap_word(p + at, word + at))
+            if (!content_swap_word(p + at, content_page_word(word, at, touch)))
                 wrong = at;
     /* The tail word may be unaligned: look at the aligned word that holds its start. */
     uint64_t tail = (bytes - CONTENT_WORD) & ~(uint64_t)(CONTENT_WORD - 1);
@@ -157,11 +169,11 @@ static inline uint64_t content_check(const void *block, uintptr_t old_address, u
         return 0;
     if (old_bytes < 2 * CONTENT_WORD)
         return CONTENT_INTACT;
-    if (touch == TOUCH_ALL)
+    if (content_has_pages(touch))
         for (uint64_t at = content_first_boundary(old_address);
              at + 2 * CONTENT_WORD <= old_bytes && at + CONTENT_WORD <= kept_bytes;
              at += PAGE_BYTES)
-            if (content_load(p + at) != word + at)
+            if (content_load(p + at) != content_page_word(word, at, touch))
                 return at;
     if (kept_bytes < old_bytes)
         return CONTENT_INTACT;

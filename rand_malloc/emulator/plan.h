@@ -107,7 +107,8 @@ enum run_kind {
 enum touch {
     TOUCH_ALL = 0,
     TOUCH_ENDS = 1,
-    TOUCH_NONE = 2
+    TOUCH_NONE = 2,
+    TOUCH_ZEROS = 3 /* all pages, half of the blocks with zeros between their ends */
 };
 
 /* What the supervisor asks for. */

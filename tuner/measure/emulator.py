@@ -46,8 +46,8 @@ class EmulationOptions:
     thp: Literal["never", "keep"] = "never"
     """keep: the machine's transparent huge pages for every configuration; never: only
     for configurations with a setting about huge pages."""
-    touch: Literal["all", "ends", "none"] = "all"
-    """Which pages of a block are written."""
+    touch: Literal["all", "ends", "none", "zeros"] = "all"
+    """Which pages of a block are written; zeros: all, every other block with zeros."""
     seed: int = 1
     """Seed of the contents of blocks."""
     timeout_s: float = 60.0

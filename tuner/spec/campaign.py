@@ -157,8 +157,8 @@ class EmulationSpec(Model):
     """baton: deterministic; free: contention and latency, no instruction count."""
     thp: Literal["never", "keep"] = "never"
     """keep: the machine's transparent huge pages, with the settings that depend on them."""
-    touch: Literal["all", "ends", "none"] = "all"
-    """Which pages of a block the emulated program writes."""
+    touch: Literal["all", "ends", "none", "zeros"] = "all"
+    """Which pages of a block the emulated program writes; zeros: all, every other block with zeros."""
 
 
 class RecheckSpec(Model):
