@@ -158,7 +158,7 @@ class EmulationSpec(Model):
     thp: Literal["never", "keep"] = "never"
     """keep: the machine's transparent huge pages, with the settings that depend on them."""
     touch: Literal["all", "ends", "none", "zeros"] = "all"
-    """Which pages of a block the emulated program writes; zeros: all, every other block with zeros."""
+    """Which pages of a block are written; zeros: all of them, every other block with zeros."""
 
 
 class RecheckSpec(Model):
