@@ -172,9 +172,13 @@ static uint64_t keep_alive(const struct generator *generator, uint64_t key, uint
         return key;
     uint32_t at = key_window(key) > 0 ? key_window(key) : window_of(profile, key_tick(key));
     const struct profile_span *span = profile_span_at(profile, thread, at);
-    if (span != NULL && at < span->end)
-        return key_window(key) >= span->begin ? key
-                                              : due_key(key_tick(key), span->begin, key & RANK_MAX);
+    if (span != NULL && at < span->end) {
+        /* Behind the first allocation of the window in which it starts, the tick is enough. */
+        int is_later = profile->version > 1 && key_tick(key) > profile->windows[span->begin].tick;
+        return is_later || key_window(key) >= span->begin
+                   ? key
+                   : due_key(key_tick(key), span->begin, key & RANK_MAX);
+    }
     if (span != NULL && span->end > generator->window)
         return due_key(profile->windows[span->end].tick, span->end - 1, RANK_MAX);
     const struct profile_span *last = &profile->spans[profile->first_span[thread + 1]];

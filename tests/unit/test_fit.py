@@ -128,6 +128,16 @@ def test_a_profile_that_is_all_fixed_is_the_trace_up_to_slots(
     assert sorted(events) == sorted(generated)
 
 
+@pytest.mark.parametrize("n_threads", [2, 5])
+def test_the_order_between_threads_is_kept(tmp_path: Path, n_threads: int) -> None:
+    """But for what the last allocation is followed by."""
+    trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, 3000)
+    events, generated = read(trace), read(fitted(trace))
+    last = int(np.flatnonzero(events["op"] <= Op.ALIGNED)[-1])
+    assert whose(events[: last + 1]) == whose(generated[: last + 1])
+    assert (events["thread"] == generated["thread"])[: last + 1].all()
+
+
 def test_a_burst_of_fixed_lives_keeps_its_order(tmp_path: Path) -> None:
     """The pause in it cuts it into windows; what lies behind stays there."""
     maker = TraceMaker(step_ns=10_000)

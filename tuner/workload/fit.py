@@ -201,12 +201,14 @@ class _Fit:
         return ranks
 
     def _is_head(self, steps: Ints) -> npt.NDArray[np.bool_]:
-        """Tell which steps come before all allocations of their window, but not of the last one.
+        """Tell which steps come before all allocations of their window, and must stay in it.
 
-        Among them are all of bursts, windows without allocations.
+        Among them are all steps of bursts, windows without allocations.  Where the window
+        before ends with an allocation, and no thread event comes, nothing can go wrong.
         """
-        before = self.events["op"][np.maximum(self.cuts[:-1] - 1, 0)]
-        is_cut = (before > Op.ALIGNED) | (np.diff(self.ticks) == 0)
+        op, begins = self.events["op"], self.cuts[:-1]
+        is_cut = (op[np.maximum(begins - 1, 0)] > Op.ALIGNED) | (op[begins] >= Op.THREAD_START)
+        is_cut |= np.diff(self.ticks) == 0
         window = self.window[steps]
         found: npt.NDArray[np.bool_] = is_cut[window] & (
             self.lives.tick[steps] == self.ticks[window]
