@@ -1,10 +1,11 @@
 """Figures of configurations on workloads, kept on disk; what is there is not measured again.
 
 A file for each workload, named by its digest, holds a line of JSON for each measurement:
-what was measured (allocator, its library's digest, seed, settings) and all figures, null
-where it failed.  A library is known by its content, so after a change of one allocator only
-its configurations are measured again.  The emulator is not part of what names a
-measurement: after a change of it that changes figures, remove the folder.
+what was measured (the library's version and digest, seed, settings) and all figures.  A
+library is known by its content, so after a change of one allocator only its configurations
+are measured again; so is what failed, since that may be the machine's doing.  The emulator is
+not part of what names a measurement: after a change of it that changes figures, remove the
+folder.
 """
 
 from __future__ import annotations
@@ -70,9 +71,10 @@ class Measured:
                 workload, [panel[index] for index in missing], self.located, self.prices, options,
                 reads_back=seed is None,
             )  # fmt: skip
-            known |= {keys[index]: one for index, one in zip(missing, found, strict=True)}
+            pairs = zip(missing, found, strict=True)
+            known |= {keys[index]: one for index, one in pairs if one is not None}
             _write(path, known)
-        return [known[key] for key in keys]
+        return [known.get(key) for key in keys]
 
 
 def emulation_seconds(workload: Path, runs: str = "both") -> float:
@@ -89,22 +91,20 @@ def emulation_seconds(workload: Path, runs: str = "both") -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _read(path: Path) -> dict[str, Measurement | None]:
+def _read(path: Path) -> dict[str, Measurement]:
     """Return the measurements of a file, none if there is no file."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return {one["key"]: _measurement(one["figures"]) for one in map(json.loads, lines)}
 
 
-def _measurement(figures: dict[str, Any] | None) -> Measurement | None:
-    if figures is None:
-        return None
+def _measurement(figures: dict[str, Any]) -> Measurement:
     return Measurement(**{**figures, "curve": tuple(CurvePoint(*p) for p in figures["curve"])})
 
 
-def _write(path: Path, known: Mapping[str, Measurement | None]) -> None:
+def _write(path: Path, known: Mapping[str, Measurement]) -> None:
     lines = []
     for key, one in known.items():
-        figures = one and {**asdict(one), "curve": [astuple(point) for point in one.curve]}
+        figures = {**asdict(one), "curve": [astuple(point) for point in one.curve]}
         lines.append(json.dumps({"key": key, "figures": figures}) + "\n")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, "".join(lines))
