@@ -40,6 +40,7 @@ import numpy as np
 from benchmarks.fidelity_tables import cells, write_between
 from benchmarks.measured import emulation_seconds
 from tuner.machine import read_machine
+from tuner.measure.calibration import Calibration
 from tuner.objectives import hypervolume
 from tuner.output import write_text
 from tuner.resources import configs_dir
@@ -117,6 +118,21 @@ def costs(run: Run, ratio: float) -> list[float]:
     return [found[trial.number] for trial in run.trials]
 
 
+def points(run: Run, earlier: Sequence[Mapping[str, Any]]) -> list[list[float] | None]:
+    """Return peak heap and cost of each trial, at the prices of the first campaign; None: failed.
+
+    Prices are measured on the machine, and may have been measured anew between two campaigns.
+    """
+    record = earlier[0]["calibration"] if earlier else run.campaign.calibration
+    prices = Calibration.from_record(record)
+    found: list[list[float] | None] = []
+    for trial in run.trials:
+        one = trial.measurement if trial.is_feasible else None
+        cost = one and prices.cost(one.instructions, one.faults, one.syscalls)
+        found.append([one.peak_heap_bytes, cost] if one and cost else None)
+    return found
+
+
 def measure(name: str, folder: Path, seeds: Sequence[int], evaluations: int) -> dict[str, Any]:
     """Return all trials of all campaigns on a workload."""
     workload = folder / f"{name}.profile.json"
@@ -127,15 +143,15 @@ def measure(name: str, folder: Path, seeds: Sequence[int], evaluations: int) -> 
     known = folder / f"{name}.ratio"
     ratio = float(known.read_text()) if known.exists() else cost_ratio(workload)
     write_text(known, f"{ratio}\n")
-    campaigns = []
+    campaigns: list[dict[str, Any]] = []
     for seed in seeds:
         for is_screened in (False, True):
             budget = round(evaluations / (1 + ratio / KEEP)) if is_screened else evaluations
             run = tune(workload, budget, seed, is_screened=is_screened)
             campaigns.append({
                 "screened": "screening" in run.campaign.workload, "seed": seed,
-                "reference": run.campaign.reference, "cost": costs(run, ratio),
-                "points": [trial.objectives if trial.is_feasible else None for trial in run.trials],
+                "calibration": dict(run.campaign.calibration), "cost": costs(run, ratio),
+                "reference": run.campaign.reference, "points": points(run, campaigns),
             })  # fmt: skip
             if is_screened and not campaigns[-1]["screened"]:
                 sys.exit(f"{name}: nothing was screened: {run.campaign.workload['notes']}")
