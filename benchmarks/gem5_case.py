@@ -12,6 +12,7 @@ Steps, each of which goes on where it stopped:
     choose     defaults, picks and points to be ranked on the simulations tuned on, in
                interleaved rounds
     validate   defaults and the best picks of these on the simulations held out
+    zeros      pages that hold only zeros, under glibc's default and the best picks
     count      instructions of defaults and picks on one very short simulation, by cachegrind
     speed      CPU time of an evaluation beside that of the simulation its trace stands for
 
@@ -45,6 +46,7 @@ from benchmarks.gem5_case_runs import (
     count,
     evaluation_cost,
     load_campaigns,
+    look_at_zeros,
     points_of,
     simulate,
     tune,
@@ -69,7 +71,7 @@ SUITE_TRACES: Final = "gem5-suite"
 TRACES: Final = {"gem5-tree-o3": "1500", "gem5-tree-o3-long": "6000"}
 """Traces of single simulations, and the argument of the one each stands for."""
 
-STEPS: Final = ("tune", "choose", "validate", "count", "speed")
+STEPS: Final = ("tune", "choose", "validate", "zeros", "count", "speed")
 _SCHEMA: Final = "malloc-tuner.benchmark.gem5-case"
 
 
@@ -148,6 +150,10 @@ def _step(
         labels = finalists(_last_results())
         shown = [point for point in candidates if point.label in labels]
         simulate(journal, "held-out", gem5, simulations, shown, rounds=options.rounds)
+    elif step == "zeros":
+        chosen = [BASELINE, *picks(_last_results()).values()]
+        shown = [point for point in candidates if point.label in chosen]
+        look_at_zeros(journal, gem5, counted, shown)
     elif step == "count":
         chosen = list(picks(_last_results()).values())
         shown = [p for p in candidates if p.is_default or p.label in chosen]

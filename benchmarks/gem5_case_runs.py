@@ -24,7 +24,7 @@ from tuner.allocators import get_allocator
 from tuner.measure.calibration import load_calibration
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
-from tuner.measure.gem5 import Gem5
+from tuner.measure.gem5 import RESULT, Gem5
 from tuner.measure.program import Surroundings, padded
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.resources import configs_dir
@@ -254,6 +254,49 @@ def count(journal: Journal, gem5: Gem5, simulation: Simulation, points: Sequence
         n = counter.count(gem5.command(simulation), point.prepared.environment, _TIMEOUT_S)
         journal.add({**place, "round": 0, "status": "ok" if n else "failed", "instructions": n})
         print(place, n, file=sys.stderr, flush=True)
+
+
+def look_at_zeros(
+    journal: Journal, gem5: Gem5, simulation: Simulation, points: Sequence[Point]
+) -> None:
+    """Count the pages that hold only zeros at the end of a simulation, and split huge pages.
+
+    Huge pages that were split are counted by the kernel for the whole machine.
+    """
+    for point in points:
+        place = {"part": "zeros", "simulation": simulation.name, "label": point.label}
+        if journal.find(**place):
+            continue
+        gem5.folder(simulation).mkdir(parents=True, exist_ok=True)
+        head, separator, arguments = _parted(gem5.command(simulation), "--")
+        command = [*head, "--zero-pages", *separator, *arguments]
+        before = _split_pages()
+        subprocess.run(
+            command,
+            env=dict(point.prepared.environment),
+            check=True,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+        )
+        n_split = _split_pages() - before
+        result = json.loads((gem5.folder(simulation) / RESULT).read_text(encoding="utf-8"))
+        anonymous = {k: v for k, v in result["memory_bytes"].items() if k in _ANONYMOUS}
+        counts = {"anonymous_bytes": sum(anonymous.values()), "split": n_split}
+        journal.add({**place, "round": 0, "status": "ok", **result["zero_pages"], **counts})
+        print(journal.rows[-1], file=sys.stderr, flush=True)
+
+
+_ANONYMOUS: Final = ("heap", "python", "program", "preloaded")
+
+
+def _parted(words: Sequence[str], border: str) -> tuple[Sequence[str], list[str], Sequence[str]]:
+    place = words.index(border)
+    return words[:place], [border], words[place + 1 :]
+
+
+def _split_pages() -> int:
+    lines = Path("/proc/vmstat").read_text(encoding="utf-8").splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("thp_split_page ")))
 
 
 def evaluation_cost(name: str, trace: Path, repeats: int = 5) -> float:

@@ -414,6 +414,27 @@ def floor_lines(results: Results) -> list[str]:
     return [text, ""]
 
 
+def zeros_lines(results: Results) -> list[str]:
+    """Return how many pages of gem5's heap hold only zeros, and what became of them."""
+    rows = rows_of(results, part="zeros")
+    if not rows:
+        return []
+    cells = [
+        [
+            r["label"],
+            f"{r['resident']:,}",
+            f"{r['zero'] / r['resident']:.1%}",
+            f"{r['anonymous_bytes'] / 1e6:.1f}",
+            str(r["split"]),
+        ]
+        for r in rows
+    ]
+    head = ["setting", "pages without a file", "only zeros", "resident anonymous, MB"]
+    simulation = rows[0]["simulation"]
+    title = f"### Pages that hold only zeros, at the end of {simulation}"
+    return [title, "", *_table([*head, "huge pages split meanwhile"], cells)]
+
+
 def predictor_lines(results: Results) -> list[str]:
     """Return which points simulated something else where gem5 has a loop predictor."""
     rows = [r for r in results["rows"] if r["part"] == PREDICTOR]
@@ -453,5 +474,6 @@ def document(results: Results) -> str:
     lines += _table(["figure", "found", "", "why"], rows)
     failed = [r for r in results["rows"] if r["status"] != "ok" and r["part"] != PREDICTOR]
     lines += [f"{r['label']} is out of {r['simulation']}: {r.get('reason')}" for r in failed]
+    lines += zeros_lines(results)
     lines += predictor_lines(results)
     return "\n".join(lines).rstrip() + "\n"

@@ -80,6 +80,37 @@ def kinds_of_memory(store: str | None) -> dict[str, int]:
     return kinds
 
 
+def zero_pages() -> tuple[int, int]:
+    """Return how many pages of no file are in memory, and how many of these hold only zeros.
+
+    The kernel can put one common page in the place of all that hold only zeros, when it splits
+    a huge page.
+    """
+    nothing = bytes(PAGE_BYTES)
+    page = bytearray(PAGE_BYTES)
+    n_pages = n_zero = 0
+    with (
+        (PROC / "maps").open() as lines,
+        (PROC / "mem").open("rb", buffering=0) as memory,
+        (PROC / "pagemap").open("rb", buffering=0) as pagemap,
+    ):
+        for line in lines:
+            fields = line.split(maxsplit=5)
+            name = fields[5].rstrip("\n") if len(fields) > 5 else ""  # noqa: PLR2004 - proc(5)
+            if not fields[1].startswith("rw") or name not in ("", "[heap]"):
+                continue
+            begin, end = (int(text, 16) for text in fields[0].split("-"))
+            for address in range(begin, end, PAGE_BYTES):
+                pagemap.seek(address // PAGE_BYTES * 8)
+                if not int.from_bytes(pagemap.read(8), "little") & _PRESENT:
+                    continue
+                memory.seek(address)
+                memory.readinto(page)
+                n_pages += 1
+                n_zero += page == nothing
+    return n_pages, n_zero
+
+
 def arena_bytes() -> int:
     """Return the bytes of Python's arenas that it has used."""
     with tempfile.TemporaryFile() as report:

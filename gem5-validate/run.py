@@ -34,7 +34,7 @@ from gem5.resources.resource import BinaryResource
 from gem5.simulate.simulator import Simulator
 from machine import Machine, MachineError, read_machine
 from mappings import mapped_files
-from memory import kinds_of_memory
+from memory import kinds_of_memory, zero_pages
 from samples import OwnMemory, Samples
 
 SCHEMA = "gem5-validate.result"
@@ -100,6 +100,9 @@ def parse_options() -> argparse.Namespace:
         "--private-memory",
         action="store_true",
         help="leave simulated memory among gem5's own; for a /dev/shm that is too small",
+    )
+    parser.add_argument(
+        "--zero-pages", action="store_true", help="tell how many pages hold only zeros at the end"
     )
     parser.add_argument("arguments", nargs="*", help="of the guest, after --")
     return parser.parse_args()
@@ -192,6 +195,8 @@ def report(
         **course,
         "memory_bytes": kinds_of_memory(store.name if store else None),
     }
+    if options.zero_pages:
+        result["zero_pages"] = dict(zip(("resident", "zero"), zero_pages(), strict=True))
     Path(m5.options.outdir, "result.json").write_text(json.dumps(result, indent=2) + "\n")
     if status:
         print(f"run.py: the guest ended with status {status} ({cause})", file=sys.stderr)

@@ -180,3 +180,9 @@ def test_points_that_do_the_same_tell_how_well_gem5_repeats() -> None:
         row("tune", "a", label, heap, 10) for label, heap in zip(points, (40, 42, 50), strict=True)
     ]
     assert repeatability(results(*rows, points=points), "mean_heap") == pytest.approx(0.05)
+
+
+def test_zero_pages_are_told_with_the_huge_pages_that_were_split() -> None:
+    place = {"part": "zeros", "simulation": "a", "label": BASELINE, "round": 0, "status": "ok"}
+    zeros = {**place, "resident": 4000, "zero": 1000, "anonymous_bytes": 16 * MB, "split": 3}
+    assert "| glibc default | 4,000 | 25.0% | 16.0 | 3 |" in document(results(zeros))
