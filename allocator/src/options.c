@@ -19,11 +19,16 @@
 #undef OPTION
 
 const struct option option_list[N_OPTIONS] = {
-#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect)                      \
-    {#name,        #unit,    #scale,                                                               \
-     choices,      effect,   low,                                                                  \
-     high,         standard, offsetof(struct options, name),                                       \
-     OPTION_##kind},
+#define OPTION(name_, kind_, unit_, low_, high_, standard_, scale_, choices_, effect)              \
+    {.low = (low_),                                                                                \
+     .high = (high_),                                                                              \
+     .standard = (standard_),                                                                      \
+     .offset = offsetof(struct options, name_),                                                    \
+     .kind = OPTION_##kind_,                                                                       \
+     .unit = #unit_,                                                                               \
+     .scale = #scale_,                                                                             \
+     .name = #name_,                                                                               \
+     .choices = choices_},
 #include "options.def"
 #undef OPTION
 };

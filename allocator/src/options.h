@@ -72,18 +72,18 @@ enum {
     ADOPT_ANY
 };
 
-/* A row of options.def, for the parser and the printers. */
+/* A row of options.def, but for its effect, for the parser and the printers.  Without pointers:
+ * those would have to be written at each start of a program. */
 struct option {
-    const char *name;    /* key in EXGEN_CONF */
-    const char *unit;    /* bytes, count, percent, ms or none */
-    const char *scale;   /* linear, log, power2, category or never */
-    const char *choices; /* names separated by '|'; empty unless a choice */
-    const char *effect;  /* one sentence */
-    uint64_t low;        /* smallest value, included */
-    uint64_t high;       /* largest value, included */
-    uint64_t standard;   /* default */
-    size_t offset;       /* of the value in struct options */
-    enum option_kind kind;
+    uint64_t low;      /* smallest value, included */
+    uint64_t high;     /* largest value, included */
+    uint64_t standard; /* default */
+    uint16_t offset;   /* of the value in struct options */
+    uint8_t kind;      /* enum option_kind */
+    char unit[8];      /* bytes, count, percent, ms or none */
+    char scale[9];     /* linear, log, power2, category or never */
+    char name[20];     /* key in EXGEN_CONF */
+    char choices[32];  /* names separated by '|'; empty unless a choice */
 };
 
 enum {

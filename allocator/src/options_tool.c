@@ -7,6 +7,12 @@
 
 #include "options.h"
 
+static const char *const effects[N_OPTIONS] = {
+#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect) effect,
+#include "options.def"
+#undef OPTION
+};
+
 static const char *const kind_names[] = {"number", "flag", "choice", "list"};
 
 /* The value of row `i` as text; the buffer is the caller's. */
@@ -42,7 +48,7 @@ static void print_json_row(size_t i) {
         print_json_choices(o->choices);
         printf(",");
     }
-    printf("\"default\":%s%s%s,\"effect\":\"%s\"}%s\n", quote, standard, quote, o->effect,
+    printf("\"default\":%s%s%s,\"effect\":\"%s\"}%s\n", quote, standard, quote, effects[i],
            i + 1 < N_OPTIONS ? "," : "");
 }
 
@@ -73,7 +79,7 @@ static void print_markdown(void) {
         printf("| `%s` | %s | ", o->name, strcmp(o->unit, "none") == 0 ? "" : o->unit);
         print_allowed(o);
         printf("%s | %s | %s |\n", strcmp(o->scale, "power2") == 0 ? ", a power of two" : "",
-               value_text(buffer, sizeof buffer, i, o->standard), o->effect);
+               value_text(buffer, sizeof buffer, i, o->standard), effects[i]);
     }
 }
 

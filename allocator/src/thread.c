@@ -25,7 +25,9 @@
 #include "supply.h"
 #include "tray.h"
 
-/* All state of this module; `first_heap` is apart to keep it in untouched memory. */
+static struct heap first_heap; /* of the first thread */
+
+/* All other state of this module. */
 static struct {
     struct lock lock; /* of everything here */
     bool started;     /* options, tables and owner map are in place */
@@ -37,8 +39,6 @@ static struct {
     struct heap *idle;    /* no thread, no superblocks */
     pthread_key_t key;    /* its destructor sees threads end */
 } threads;
-
-static struct heap first_heap;
 
 static void detach(void *heap);
 
