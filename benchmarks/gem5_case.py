@@ -9,8 +9,8 @@
 Steps, each of which goes on where it stopped:
 
     tune       the campaigns configs/campaigns/gem5-*.toml, into runs/
-    choose     defaults, picks and points to be ranked on the simulations tuned on, in
-               interleaved rounds
+    choose     defaults and picks on the simulations tuned on, in interleaved rounds
+    rank       the heap of further points on these simulations, once: it repeats, busy or not
     validate   defaults and the best picks of these on the simulations held out
     zeros      pages that hold only zeros, under glibc's default and the best picks
     count      instructions of defaults and picks on one very short simulation, by cachegrind
@@ -71,7 +71,7 @@ SUITE_TRACES: Final = "gem5-suite"
 TRACES: Final = {"gem5-tree-o3": "1500", "gem5-tree-o3-long": "6000"}
 """Traces of single simulations, and the argument of the one each stands for."""
 
-STEPS: Final = ("tune", "choose", "validate", "zeros", "count", "speed")
+STEPS: Final = ("tune", "choose", "rank", "validate", "zeros", "count", "speed")
 _SCHEMA: Final = "malloc-tuner.benchmark.gem5-case"
 
 
@@ -144,7 +144,10 @@ def _step(
     tuned_on = list(gem5.suite.choose([Role.TUNE.value]))
     candidates = [point for point in points if point.is_candidate]
     if step == "choose":
-        simulate(journal, "tune", gem5, tuned_on, points, rounds=options.tune_rounds)
+        simulate(journal, "tune", gem5, tuned_on, candidates, rounds=options.tune_rounds)
+    elif step == "rank":
+        further = [point for point in points if not point.is_candidate]
+        simulate(journal, "rank", gem5, tuned_on, [points[0], *further], rounds=1)
     elif step == "validate":
         simulations = list(gem5.suite.choose([Role.HELD_OUT.value]))
         labels = finalists(_last_results())

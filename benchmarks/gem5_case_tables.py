@@ -208,13 +208,15 @@ def over_tuned(results: Results, label: str, metric: str) -> float | None:
     """Return the geometric mean of a metric over the simulations tuned on, as the emulator's is.
 
     Returns:
-        None when the point was not run on all of them.
+        None when the point was not run on all of them; CPU times of points that are only ranked
+        do not count, since these run whatever else the machine does.
     """
-    names = {r["simulation"] for r in rows_of(results, part="tune", label=BASELINE)}
-    tables = [_by_round(results, "tune", name, label, metric) for name in sorted(names)]
-    if not tables or not all(tables):
-        return None
-    return geometric_mean([statistics.median(table.values()) for table in tables])
+    for part in ("tune",) if metric == "cpu_ns" else ("tune", "rank"):
+        names = {r["simulation"] for r in rows_of(results, part=part, label=BASELINE)}
+        tables = [_by_round(results, part, name, label, metric) for name in sorted(names)]
+        if tables and all(tables):
+            return geometric_mean([statistics.median(table.values()) for table in tables])
+    return None
 
 
 def judgements(results: Results) -> list[Judgement]:

@@ -130,6 +130,16 @@ def test_ranks_are_by_the_geometric_mean_over_the_simulations_tuned_on() -> None
     assert over_tuned(results(*rows), "glibc 7", "mean_heap") is None, "not run on b"
 
 
+def test_points_that_are_only_ranked_have_a_heap_and_no_time() -> None:
+    found = results(
+        row("tune", "a", BASELINE, 40, 10),
+        row("rank", "a", BASELINE, 40, 30),
+        row("rank", "a", "glibc 7", 44, 30),
+    )
+    assert over_tuned(found, "glibc 7", "mean_heap") == pytest.approx(44 * MB)
+    assert over_tuned(found, "glibc 7", "cpu_ns") is None
+
+
 def test_claims_are_judged_again_on_what_nobody_had_seen() -> None:
     rows = measured()
     for name in BLIND:
