@@ -45,7 +45,7 @@ from tuner.objectives import hypervolume
 from tuner.output import write_text
 from tuner.resources import configs_dir
 from tuner.runs import Run, load_run
-from tuner.store import store_path
+from tuner.store import Store, store_path
 from tuner.workload.profile import write_profile
 from tuner.workload.variation import shrink
 
@@ -90,9 +90,11 @@ def campaign_text(workload: Path, evaluations: int, seed: int, *, is_screened: b
 
 
 def tune(workload: Path, evaluations: int, seed: int, *, is_screened: bool) -> Run:
-    """Run one campaign, or go on with it."""
+    """Run one campaign, go on with it, or read it when it has all its trials."""
     arm = "screened" if is_screened else "plain"
     folder = workload.parent / f"{workload.name.partition('.')[0]}-{arm}-{seed}"
+    if Store.exists(store_path(folder)) and len((run := load_run(folder)).trials) >= evaluations:
+        return run
     file = folder.with_suffix(".toml")
     write_text(file, campaign_text(workload, evaluations, seed, is_screened=is_screened))
     print(f"{folder.name}: {evaluations} evaluations", file=sys.stderr, flush=True)
