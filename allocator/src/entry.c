@@ -61,7 +61,7 @@ void *allocate_slowly(size_t size) {
 
 void *allocate_refilled(size_t size, size_t class) {
     struct heap *heap = local.heap;
-    void *block = likely(heap != NULL) ? heap_take_active(heap, &local, class) : NULL;
+    void *block = likely(heap != NULL) ? heap_take_freed(heap, &local, class) : NULL;
     return likely(block != NULL) ? block : allocate_slowly(size);
 }
 
@@ -114,18 +114,41 @@ static NOINLINE void free_thoroughly(void *block) {
               NULL);
 }
 
-/* A block of another thread's heap. */
-static void free_foreign(void *block) {
-    if (!remote_free_fast(block))
-        remote_free(local.heap, block);
+/* A block, of this thread's heap or not, of a thread that has freed both kinds by turns: which
+ * kind it is cannot be predicted, so there is no branch for it. */
+static void free_mixed(void *block, bool is_own) {
+    struct heap *heap = local.heap;
+    struct slab *slab = slab_of((uintptr_t)block);
+    size_t class = slab->class;
+    if (unlikely(class >= N_CLASSES_MAX)) {
+        is_own ? heap_free(heap, slab, block) : remote_free(heap, block);
+        return;
+    }
+    uintptr_t mask = -(uintptr_t)is_own;
+    struct foreign *list =
+        (struct foreign *)(((uintptr_t)slab & mask) | ((uintptr_t)&heap->foreign[class] & ~mask));
+    void *first = list->free;
+    if (unlikely(first == block))
+        fatal("double free", block);
+    bool is_event = --list->countdown < 0;
+    if (unlikely(is_event) && is_own) {
+        heap_free_event(heap, slab, block);
+        return;
+    }
+    link_set(block, first);
+    list->free = block;
+    if (unlikely(is_event))
+        remote_shed(heap, class);
 }
 
 void free_slowly(void *block) {
     uint8_t owner = owner_at((uintptr_t)block);
-    if (likely(THREADS && owner != OWNER_NONE && local.number != OWNER_NOBODY))
-        free_foreign(block);
-    else
+    if (unlikely(!THREADS || owner == OWNER_NONE || local.own_number == OWNER_NOBODY))
         free_thoroughly(block);
+    else if (local.number == OWNER_NOBODY)
+        free_mixed(block, owner == local.own_number);
+    else
+        remote_free(local.heap, block);
 }
 
 void free_sized_slowly(void *block, size_t size) {

@@ -27,7 +27,7 @@
 #include "thread.h"
 #include "tray.h"
 
-_Thread_local struct local local = {.number = OWNER_NOBODY};
+_Thread_local struct local local = {.number = OWNER_NOBODY, .own_number = OWNER_NOBODY};
 
 struct slab no_slab = {.class = CLASS_NONE};
 
@@ -298,8 +298,11 @@ static void *refill_from_slabs(struct heap *heap, size_t class) {
 
 static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
     fall_asleep(&heap->bins[class]);
+    remote_consider_unmixed(heap);
     heap_tick(heap);
-    void *block = remote_take(heap, class);
+    void *block = remote_take_freed(heap, class);
+    if (block == NULL)
+        block = remote_take(heap, class);
     if (block != NULL)
         return block;
     remote_drain(heap);

@@ -36,6 +36,18 @@ struct bin {
     size_t n_empty;           /* slabs in `partial` with no block in use */
 };
 
+/* The blocks of one size class that the thread freed and that are other heaps'.  Begins as
+ * struct slab does, so that a free need not know which of the two it has, see free_mixed. */
+struct foreign {
+    void *free;
+    int32_t countdown; /* frees to come before the one that makes the list too long */
+    int32_t most;      /* countdown of the empty list; 0 before the first free */
+};
+
+_Static_assert(offsetof(struct foreign, free) == offsetof(struct slab, free) &&
+                   offsetof(struct foreign, countdown) == offsetof(struct slab, countdown),
+               "one free for both");
+
 struct heap {
     void *free[N_CLASSES_MAX - N_FINE_CLASSES_MAX]; /* as local.free, for the higher classes */
     struct superblock *superblocks;                 /* all, through next and previous */
@@ -59,16 +71,14 @@ struct heap {
     uint8_t number;               /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
     struct heap *next;            /* orphaned or idle heaps, under the lock of thread.c */
     void *pending;                /* blocks taken from the inbox, not yet freed */
-    void *tiny[CACHE_LINE / BLOCK_ALIGNMENT]; /* others' blocks below a cache line, by size */
-    int32_t n_welcome[N_CLASSES_MAX]; /* others' blocks that may come before a look at the list */
-    bool only_frees[N_CLASSES_MAX];   /* the last look found a long list */
-    uint8_t n_calm[N_CLASSES_MAX];    /* looks in a row that found a short one, to N_CALM */
-    void **quarantine; /* freed blocks held back, options.quarantine places or NULL */
-    uint64_t random;   /* state of the generator of harden.c, 0 before its first use */
+    uint32_t n_unmixed;           /* slow refills since others' blocks were used, see remote.h */
+    void **quarantine;            /* freed blocks held back, options.quarantine places or NULL */
+    uint64_t random;              /* state of the generator of harden.c, 0 before its first use */
     _Alignas(CACHE_LINE) void *inbox; /* atomic: LIFO of blocks freed by other threads */
     struct bin bins[N_CLASSES_MAX];   /* of which the first n_classes are touched, hence here */
-    struct slab *trays[N_TRAY_LISTS]; /* through next and previous, see tray.c */
-    void *slow[N_FINE_CLASSES_MAX];   /* in place of local.free, with junk */
+    struct foreign foreign[N_CLASSES_MAX]; /* the same */
+    struct slab *trays[N_TRAY_LISTS];      /* through next and previous, see tray.c */
+    void *slow[N_FINE_CLASSES_MAX];        /* in place of local.free, with junk */
 };
 
 /* What a thread has of its own; initial-exec, so one addition away.  Kept small:
@@ -77,6 +87,7 @@ struct local {
     void *free[N_FINE_CLASSES_MAX]; /* blocks ready for malloc, by class */
     struct heap *heap;              /* NULL until the first slow path, and after thread exit */
     uint8_t number;                 /* equals owner_at(block) if free may take the fast path */
+    uint8_t own_number;             /* of the heap; number differs while free_mixed is in use */
     bool has_ended;                 /* the thread: a heap it gets now may never be given back */
 };
 
@@ -97,30 +108,34 @@ ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class
     return unlikely(options.junk) ? &heap->slow[class] : &l->free[class];
 }
 
-/* The list on which blocks of other heaps are gathered: that of malloc, or for blocks below
- * a cache line one of their own, or two threads would go on sharing the line. */
-ALWAYS_INLINE void **gathering_list(struct heap *heap, struct local *l, const struct slab *slab) {
-    if (slab->block_bytes < CACHE_LINE)
-        return &heap->tiny[slab->block_bytes / BLOCK_ALIGNMENT];
-    return ready_list(heap, l, slab->class);
-}
-
 /* A slab without blocks, the active slab of bins that have none. */
 extern struct slab no_slab;
 
 void heap_init(struct heap *heap, uint8_t number);
 
-/* The blocks freed in the active slab of `class`, a fine one: the first, and the others onto the
- * ready list.  NULL if there are none, or if it takes more than that. */
-ALWAYS_INLINE void *heap_take_active(struct heap *heap, struct local *l, size_t class) {
+/* The blocks freed in the active slab of `class`, a fine one, or if there are none, others' that
+ * the thread freed: the first, and the rest onto the ready list.  NULL if there are none, or if
+ * it takes more than that. */
+ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t class) {
     struct slab *slab = heap->bins[class].active;
-    void *block = slab->free;
+    struct foreign *foreign = &heap->foreign[class];
     void **list = plain_address(&l->free[class]);
-    if (block == NULL || *list != NULL || options.junk || options.block_order != BLOCK_ORDER_LIFO)
+    if (*list != NULL || options.junk || options.block_order != BLOCK_ORDER_LIFO)
         return NULL;
-    slab->free = NULL;
-    slab_set_used(slab, slab->carved, slab->carved);
-    slab->zeroed = false;
+    void *block = slab->free;
+    if (block != NULL) {
+        slab->free = NULL;
+        slab_set_used(slab, slab->carved, slab->carved);
+        slab->zeroed = false;
+    } else {
+        block = THREADS && class >= classes.first_line ? foreign->free : NULL;
+        if (block == NULL)
+            return NULL;
+        foreign->free = NULL;
+        foreign->countdown = foreign->most;
+        heap->n_unmixed = 0;
+        l->number = OWNER_NOBODY;
+    }
     *list = link_next(block);
     return block;
 }

@@ -1,20 +1,20 @@
 /* remote.c - what becomes of blocks that a thread frees and does not own.
  *
- * They go onto the thread's own list of the size class: the next malloc gets them.  When
- * more have come than that needs (remote_batch), a part goes to the exchange, where
- * their owner and every other thread find them.  Home, into the slabs they are from,
- * go blocks the exchange has no room for, those nobody wanted for a while, and those
- * with units of their own: linked through their first words, one compare-and-swap puts
- * a chain on the owner's inbox.  The owner takes the inbox as a whole by one
- * exchange, so there is no ABA problem, and frees what it finds on its own slow path,
- * neighbours of one slab in one step.  Slab data is only ever written by the owner;
- * others read what does not change while one of its blocks is in use.
+ * They go onto a list of the thread, by size class, which malloc takes over when what the thread
+ * freed of its own is used up.  When two batches have come meanwhile (remote_batch), they go to
+ * the exchange, where their owner and every other thread find them.  Home, into the slabs they are
+ * from, go blocks the exchange has no room for, those nobody wanted for a while, and those with
+ * units of their own: linked through their first words, one compare-and-swap puts a chain on the
+ * owner's inbox.  The owner takes the inbox as a whole by one exchange, so there is no ABA problem,
+ * and frees what it finds on its own slow path, neighbours of one slab in one step.  Slab data is
+ * only ever written by the owner; others read what does not change while one of its blocks is in
+ * use.
  *
  * Ownership may change between the look at it and the arrival (adoption); the
  * receiver then sends the block on.  Heaps are never unmapped, so a late block
  * always arrives somewhere.
  *
- * Bound on memory held back per thread that stops freeing: of each class 2 << N_CALM batches,
+ * Bound on memory held back per thread that stops freeing: of each class two batches,
  * each of remote_batch blocks and, but for one block, of BATCH_BYTES at most.
  */
 #include "remote.h"
@@ -29,7 +29,6 @@
 enum {
     BATCH_BYTES = 8192, /* of the blocks that come from or go to the exchange at a time */
     N_BATCH_MAX = 1024, /* remote_batch */
-    N_CALM = 3,         /* doublings of the time to the next look at a list */
     N_HOME = 64         /* blocks sent home, or flushed, at a time */
 };
 
@@ -101,32 +100,26 @@ static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
     supply_schedule_purge(heap);
 }
 
-/* Each look in a row that finds a short list doubles the time to the next. */
-static void welcome_more(struct heap *heap, size_t class, size_t batch, bool is_long) {
-    heap->only_frees[class] = is_long;
-    heap->n_welcome[class] = (int32_t)(is_long ? batch - 1 : 2 * batch << heap->n_calm[class]);
-    if (is_long)
-        heap->n_calm[class] = 0;
-    else if (heap->n_calm[class] < N_CALM)
-        heap->n_calm[class]++;
+void remote_shed(struct heap *heap, size_t class) {
+    void *blocks[2 * N_BATCH_MAX];
+    struct foreign *list = &heap->foreign[class];
+    size_t most = 2 * n_batch(class);
+    size_t n = first_blocks(list->free, blocks, most);
+    if (n == most) {
+        list->free = link_follow(blocks[n - 1]);
+        let_go(heap, class, blocks, n);
+        n = 0;
+    }
+    list->most = (int32_t)most - 1;
+    list->countdown = (int32_t)(most - n) - 1;
 }
 
-/* A list of two batches is too long, of a thread that has not used up what came since the
- * last look.  Looks are rare where blocks go as they come: the walk waits for each block. */
-void remote_shed(struct heap *heap, const struct slab *slab) {
-    void *blocks[2 * N_BATCH_MAX];
-    size_t class = slab->class;
-    void **list = gathering_list(heap, &local, slab);
-    size_t batch = n_batch(class);
-    size_t n = first_blocks(*list, blocks, heap->only_frees[class] ? batch : 2 * batch);
-    bool is_long = n == 2 * batch || (heap->only_frees[class] && n == batch);
-    size_t n_looks = (size_t)1 << heap->n_calm[class]; /* what came in a calm goes at once */
-    welcome_more(heap, class, batch, is_long);
-    for (; is_long; n_looks--) {
-        *list = link_follow(blocks[batch - 1]);
-        let_go(heap, class, blocks, batch);
-        is_long = n_looks > 1 && first_blocks(*list, blocks, 2 * batch) == 2 * batch;
-    }
+void remote_consider_unmixed_slowly(struct heap *heap) {
+    enum {
+        N_UNMIXED = 64
+    };
+    if (++heap->n_unmixed >= N_UNMIXED)
+        local.number = local.own_number;
 }
 
 void remote_flush_list(struct heap *heap, void *block) {
@@ -139,9 +132,11 @@ void remote_flush_list(struct heap *heap, void *block) {
 }
 
 void remote_flush(struct heap *heap) {
-    for (size_t i = 0; i < CACHE_LINE / BLOCK_ALIGNMENT; i++) {
-        remote_flush_list(heap, heap->tiny[i]);
-        heap->tiny[i] = NULL;
+    for (size_t class = 0; class < classes.n_classes; class ++) {
+        struct foreign *list = &heap->foreign[class];
+        remote_flush_list(heap, list->free);
+        list->free = NULL;
+        list->countdown = list->most;
     }
 }
 
@@ -155,6 +150,17 @@ static void *make_ready(struct heap *heap, size_t class, void *const *blocks, si
         link_set(blocks[i], i + 1 < n ? blocks[i + 1] : NULL);
     *ready_list(heap, &local, class) = n > 1 ? blocks[1] : NULL;
     return n > 0 ? blocks[0] : NULL;
+}
+
+void *remote_take_freed(struct heap *heap, size_t class) {
+    struct foreign *list = &heap->foreign[class];
+    void *block = class >= classes.first_line ? list->free : NULL;
+    if (block == NULL)
+        return NULL;
+    list->free = NULL;
+    list->countdown = list->most;
+    *ready_list(heap, &local, class) = link_follow(block);
+    return block;
 }
 
 void *remote_take_slowly(struct heap *heap, size_t class) {

@@ -10,42 +10,38 @@
  * calling thread's. */
 void remote_free_slowly(struct heap *heap, void *block);
 
-/* As many blocks of others have come as were welcome: let go of some if the list is long. */
-void remote_shed(struct heap *heap, const struct slab *slab);
+/* As many blocks of others have come to a list as it may have: let go of them. */
+void remote_shed(struct heap *heap, size_t class);
 
 /* Free a block of another heap than the calling thread's.  Never waits. */
 ALWAYS_INLINE void remote_free(struct heap *heap, void *block) {
-    const struct slab *slab = slab_of((uintptr_t)block);
-    size_t class = slab->class;
+    size_t class = slab_of((uintptr_t)block)->class;
     if (unlikely(class >= N_CLASSES_MAX)) {
         remote_free_slowly(heap, block);
         return;
     }
-    void **list = gathering_list(heap, &local, slab);
-    if (unlikely(*list == block))
+    struct foreign *list = &heap->foreign[class];
+    if (unlikely(list->free == block))
         fatal("double free", block);
-    link_set(block, *list);
-    *list = block;
-    if (unlikely(--heap->n_welcome[class] < 0))
-        remote_shed(heap, slab);
+    link_set(block, list->free);
+    list->free = block;
+    if (unlikely(--list->countdown < 0))
+        remote_shed(heap, class);
 }
 
-/* The same for the common classes, from a line of cache up to FINE_MAX, when local.free is in
- * use; false (and nothing done) for others. */
-ALWAYS_INLINE bool remote_free_fast(void *block) {
-    const struct slab *slab = slab_of((uintptr_t)block);
-    size_t class = slab->class;
-    if (unlikely(class - classes.first_line >= N_FINE_CLASSES_MAX - classes.first_line))
-        return false;
-    void *first = local.free[class];
-    if (unlikely(first == block))
-        fatal("double free", block);
-    link_set(block, first);
-    local.free[class] = block;
-    if (unlikely(--local.heap->n_welcome[class] < 0))
-        remote_shed(local.heap, slab);
-    return true;
+/* For each slow refill: a thread that has not used others' blocks for a while tries again first
+ * whether a block is its own. */
+void remote_consider_unmixed_slowly(struct heap *heap);
+
+ALWAYS_INLINE void remote_consider_unmixed(struct heap *heap) {
+    if (THREADS && unlikely(local.number != local.own_number))
+        remote_consider_unmixed_slowly(heap);
 }
+
+/* Others' blocks of `class` that the thread freed, onto the ready list, which is empty, but for
+ * the first.  NULL if there are none, or if they are so small that two threads would go on
+ * sharing a line of cache. */
+void *remote_take_freed(struct heap *heap, size_t class);
 
 /* Let go of a list of blocks of one class that are other heaps', or of all that are held
  * back because they are small. */

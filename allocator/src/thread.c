@@ -143,6 +143,7 @@ struct heap *thread_attach_to(const struct heap *wanted) {
         return NULL;
     /* With checks on, or a number that is not its own, free never takes the fast path. */
     local.number = options.check || heap->number == OWNER_IN_HEAD ? OWNER_NOBODY : heap->number;
+    local.own_number = local.number;
     local.heap = heap;
     /* These may allocate, hence come last. */
     if (threads.has_key)
@@ -184,7 +185,7 @@ static void detach(void *value) {
     remote_flush(heap);
     clean_up(heap);
     local.heap = NULL;
-    local.number = OWNER_NOBODY;
+    local.number = local.own_number = OWNER_NOBODY;
     local.has_ended = true;
     shelve(heap);
 }
