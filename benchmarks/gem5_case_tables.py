@@ -144,10 +144,6 @@ def ranked(results: Results, candidates: Iterable[str]) -> list[str]:
     return sorted(products, key=lambda label: products[label])
 
 
-_TWO_TRIED: Final = ("glibc", "exgen")
-"""Allocators of which the second best is tried on the simulations held out too."""
-
-
 def finalists(results: Results) -> list[str]:
     """Return what runs on the simulations held out: all defaults, the best points beside them."""
     found = []
@@ -155,7 +151,7 @@ def finalists(results: Results) -> list[str]:
         own = labels(results, name)
         tuned = [label for label in ranked(results, own) if not label.endswith(" default")]
         defaults = [label for label in own if label.endswith(" default")]
-        found += [*defaults, *tuned[: 2 if name in _TWO_TRIED else 1]]
+        found += [*defaults, *tuned[:1]]
     return found
 
 
