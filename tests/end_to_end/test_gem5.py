@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping
@@ -95,3 +96,27 @@ def test_guest_that_fails_fails_the_run(gem5: Gem5) -> None:
     found = simulate(gem5, simulation.model_copy(update={"arguments": ()}))
     assert found.run.exit_status == 1
     assert replace(found, statistics=None).result is not None
+
+
+def test_mean_heap_over_simulated_time_repeats(gem5: Gem5) -> None:
+    (simulation,) = SUITE.choose(["tree-o3"])
+    simulation = simulation.model_copy(update={"arguments": ("100",)})
+    first, second = simulate(gem5, simulation), simulate(gem5, simulation)
+    assert first.result is not None
+    assert first.result.samples is not None
+    assert len(first.result.samples.anonymous_bytes) > 10
+    mean = first.heap.mean_anon_bytes
+    assert 1 * MIB < mean <= first.heap.peak_anon_bytes
+    assert abs(second.heap.mean_anon_bytes - mean) < 0.005 * mean
+
+
+def test_pages_that_hold_only_zeros_are_told(gem5: Gem5) -> None:
+    (simulation,) = SUITE.choose(["tree-o3"])
+    command = gem5.command(simulation.model_copy(update={"arguments": ("20",)}))
+    place = command.index("--")
+    gem5.folder(simulation).mkdir(parents=True, exist_ok=True)
+    command[place:place] = ["--zero-pages"]
+    subprocess.run(command, check=True, capture_output=True)
+    found = json.loads((gem5.folder(simulation) / "result.json").read_text())["zero_pages"]
+    assert 0 < found["zero"] < found["resident"]
+    assert found["resident"] * 4096 > 10 * MIB
