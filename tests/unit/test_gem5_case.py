@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from benchmarks.gem5_case_runs import choose
 from benchmarks.gem5_case_tables import (
     BASELINE,
     BLIND,
@@ -21,6 +24,11 @@ from benchmarks.gem5_case_tables import (
     rankings,
     repeatability,
 )
+from tests.doubles.runs import trial
+from tuner.records import Configuration, Origin, Trial
+
+if TYPE_CHECKING:
+    from tuner.runs import Run
 
 MB = 1_000_000
 
@@ -196,3 +204,25 @@ def test_zero_pages_are_told_with_the_huge_pages_that_were_split() -> None:
     place = {"part": "zeros", "simulation": "a", "label": BASELINE, "round": 0, "status": "ok"}
     zeros = {**place, "resident": 4000, "zero": 1000, "anonymous_bytes": 16 * MB, "split": 3}
     assert "| glibc default | 4,000 | 25.0% | 16.0 | 3 |" in document(results(zeros))
+
+
+def test_seeds_of_a_campaign_are_candidates() -> None:
+    def tried(number: int, heap: float, cost: float, **fields: Any) -> Trial:
+        configuration = Configuration.of("glibc", {"top_pad": number} if number else {})
+        return replace(trial(number, configuration, heap * MB, cost), **fields)
+
+    trials = [
+        tried(0, 30, 100),
+        tried(1, 33, 200, origin=Origin.SEED),
+        tried(2, 29, 90),
+        tried(3, 40, 50),
+        tried(4, 35, 150),
+    ]
+    found = choose(cast("Run", SimpleNamespace(trials=trials)), "glibc", 30 * MB)
+    assert {word: t.number for word, t in found.items()} == {
+        "default": 0,
+        "even": 2,
+        "fast": 3,
+        "seed-1": 1,
+        "4": 4,
+    }
