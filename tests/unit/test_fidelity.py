@@ -170,6 +170,16 @@ def test_a_file_of_that_name_with_other_content_is_not_the_trace(profile: Path) 
         with_workload(campaign_from_options(**options(profile, "peak_heap")))
 
 
+def test_a_varied_profile_does_not_fall_back_to_the_trace_it_no_longer_stands_for(
+    profile: Path,
+) -> None:
+    members = judged(profile, 0.7)
+    members["source"]["varied"] = [{"size": 2.0}]
+    write_profile(profile, members)
+    with pytest.raises(SpecError, match="exact_trace"):
+        with_workload(campaign_from_options(**options(profile, "peak_heap")))
+
+
 def test_the_trace_can_be_named_and_must_be_one(profile: Path) -> None:
     judged(profile, 0.7)
     trace = profile.parent / "mixed.trace"
@@ -241,13 +251,24 @@ def test_fidelity_measures_and_stores_its_verdict(
     words = ["--trace", str(tmp_path / "mixed.trace"), "--allocators", "glibc", "--seeds", "1"]
     words += ["--configurations", "3", "--instrument", "none"]
     assert run(["fidelity", str(profile), *words]) == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "fitted" not in err
     verdict = read_profile(profile)["fidelity"]
     assert "ranks within an allocator" in out
     assert verdict["configurations"] == 3
     assert verdict["metrics"]["peak_heap"]["median_error"] < 0.2
     assert [small["fidelity"] for small in verdict["shrunk"]] == [0.25]
     assert run(["trace", "info", str(profile)]) == 0, "still readable"
+
+
+def test_a_verdict_against_another_trace_is_told(
+    tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write_mixed_trace(tmp_path / "other.trace", 1, 500, seed=9)
+    words = ["--trace", str(other), "--allocators", "glibc", "--seeds", "1", "--shrunk", ""]
+    words += ["--configurations", "2", "--instrument", "none"]
+    assert run(["fidelity", str(profile), *words]) == 0
+    assert "not the trace the profile was fitted to (mixed.trace)" in capsys.readouterr().err
 
 
 def test_fidelity_needs_the_trace_itself(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ def test_text_names_the_program_and_its_figures(
         "threads at once 2 (2 in all)",
         "peak live 4.0 KiB in 1 slots",
         "cross-thread frees 1 (100.0 % of frees)",
-        "never freed 1 blocks, 4.0 KiB",
+        "never freed 1 block, 4.0 KiB",
         "4096..8191 1 50.0 % 4.0 KiB 97.6 % ###############",
     ):
         assert expected in lines

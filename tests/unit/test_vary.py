@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner.cli.main import run
-from tuner.errors import SpecError
+from tuner.errors import SpecError, TraceError
 from tuner.workload.fit import FitOptions, age_bins, fit
 from tuner.workload.lives import Lives, find_lives
 from tuner.workload.model import age_bin, bin_middle, take_apart
@@ -240,3 +240,12 @@ def test_the_command_writes_the_profile_without_a_verdict_that_is_not_its_own(
     assert "peak live" in capsys.readouterr().err
     assert run(["vary", str(server), "-o", str(output)]) == SpecError.exit_code
     assert run(["vary", str(server), "-o", str(output), "--aged", "much"]) == SpecError.exit_code
+
+
+def test_a_trace_is_no_profile_and_fit_makes_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 100)
+    words = ["-o", str(tmp_path / "two.json"), "--size", "2"]
+    assert run(["vary", str(trace), *words]) == TraceError.exit_code
+    assert "malloc-tuner fit" in capsys.readouterr().err

@@ -186,10 +186,13 @@ def _print(emulation: Emulation, columns: list[_Column], *, as_json: bool) -> No
         for _, installation in emulation.allocators.values()
     )
     prices = emulation.calibration
+    cost = (
+        f"; cost = instructions + {prices.c_fault:.0f} x page faults + {prices.c_page:.0f} x "
+        f"pages of huge ones + {prices.c_syscall:.0f} x system calls"
+    )
+    has_cost = emulation.options.instrument != InstrumentName.NONE
     console.print(
-        f"{emulation.trace}, threads {emulation.options.threads}; {names}; cost = instructions + "
-        f"{prices.c_fault:.0f} x page faults + {prices.c_page:.0f} x pages of huge ones + "
-        f"{prices.c_syscall:.0f} x system calls",
+        f"{emulation.trace}, threads {emulation.options.threads}; {names}{cost * has_cost}",
         style="dim",
         soft_wrap=True,
     )

@@ -108,6 +108,7 @@ def fidelity(
     if trace is not None and is_profile(trace):
         message = f"--trace {trace}: a profile; its fidelity is judged against the trace itself"
         raise SpecError(message)
+    _warn_of_another_trace(trace, members)
     adapters = [get_allocator(name.strip()) for name in allocators.split(",")]
     located = {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
     panel = draw_panel(trace or profile, located, configurations)
@@ -226,6 +227,21 @@ def _members(profile: Path) -> dict[str, Any]:
     return {}
 
 
+def _warn_of_another_trace(trace: Path | None, members: dict[str, Any]) -> None:
+    """Say so if a profile is not judged against the trace that it remembers."""
+    from tuner.workload.profile import workload_sha256
+
+    source = members.get("source") or {}
+    known = source.get("trace") or {}
+    if trace is not None and source.get("varied"):
+        why = "the profile was varied since it was fitted"
+    elif trace is not None and known.get("sha256") not in (None, workload_sha256(trace)):
+        why = f"not the trace the profile was fitted to ({known.get('name')})"
+    else:
+        return
+    _tell(f"malloc-tuner: {trace}: {why}; the verdict tells how well it stands for this trace")
+
+
 def _shares(text: str) -> list[float]:
     try:
         shares = [float(word) for word in text.split(",") if word.strip()]
@@ -273,9 +289,10 @@ def _print(verdict: dict[str, Any]) -> None:
     if program:
         shown = ", ".join(f"{name} {_percent(s)}" for name, s in program["spread"].items())
         print(f"the program's own runs differ, in the median, by: {shown}")
+    n_seeds = len(verdict["seeds"])
     print(
-        f"{verdict['configurations']} configurations, {len(verdict['seeds'])} seeds; distance of "
-        f"live curves {_percent(verdict['live_curve_distance'])}, of heap curves "
+        f"{verdict['configurations']} configurations, {n_seeds} seed{'s'[: n_seeds > 1]}; distance "
+        f"of live curves {_percent(verdict['live_curve_distance'])}, of heap curves "
         f"{_percent(verdict['heap_curve_distance'])}, of fragmentation "
         f"{_percent(verdict['fragmentation_curve_distance'])}, of sizes "
         f"{_percent(verdict['size_distance'])}"

@@ -81,14 +81,16 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
     yield "peak live", f"{show_size(totals.peak_live_bytes)} in {totals.peak_live_blocks:,} slots"
     yield "mean live", show_size(info.mean_live_bytes)
     yield "allocated in all", show_size(info.allocated_bytes)
-    yield "never freed", f"{info.n_never_freed:,} blocks, {show_size(info.never_freed_bytes)}"
+    never = f"{info.n_never_freed:,} block{'s'[: info.n_never_freed != 1]}"
+    yield "never freed", f"{never}, {show_size(info.never_freed_bytes)}"
     yield "realloc share", f"{100 * info.realloc_share:.1f} % of allocations"
     yield (
         "cross-thread frees",
         f"{info.cross_thread_frees:,} ({_percent(info.cross_thread_frees, n_frees)} of frees)",
     )
     yield "foreign frees", f"{metadata.get('foreign_frees', 'unknown')}"
-    yield "on disk", f"{show_size(info.file_bytes)}, {info.bytes_per_event:.2f} bytes an event"
+    each = f", {info.bytes_per_event:.2f} bytes an event" if totals.n_events else ""
+    yield "on disk", f"{show_size(info.file_bytes)}{each}"
     if thinned_from := metadata.get("thinned_from"):
         yield "thinned from", f"{thinned_from:,} events"
     if imported := metadata.get("imported"):

@@ -76,6 +76,6 @@ def vary(
     print(
         f"{output}: {new.n_events:,} events instead of {old.n_events:,}, peak live "
         f"{show_size(new.peak_live_bytes)} instead of {show_size(old.peak_live_bytes)}, "
-        f"{new.n_threads} threads instead of {old.n_threads}",
+        f"{new.n_threads} thread{'s'[: new.n_threads > 1]} instead of {old.n_threads}",
         file=sys.stderr,
     )

@@ -147,6 +147,9 @@ def read_profile(path: Path) -> dict[str, Any]:
         data = path.read_bytes()
         text = data.decode("utf-8")
         profile = tomllib.loads(text) if _is_toml(data[:_HEAD_BYTES]) else json.loads(text)
+    except UnicodeDecodeError as error:
+        message = f"{path}: not a profile; of a trace `malloc-tuner fit` makes one"
+        raise TraceError(message) from error
     except (OSError, ValueError) as error:
         message = f"{path}: not a readable profile: {error}"
         raise TraceError(message) from error

@@ -244,7 +244,10 @@ def _families(profile: Mapping[str, Any], metric: str) -> Mapping[str, Any]:
 
 def _trace_beside(profile: Path, members: Mapping[str, Any]) -> Path | None:
     """Return the trace in the profile's folder that the profile was fitted to, if it is there."""
-    known = (members.get("source") or {}).get("trace") or {}
+    source = members.get("source") or {}
+    known = source.get("trace") or {}
+    if source.get("varied"):  # its workload is no longer the trace's
+        return None
     name = known.get("name")
     if not isinstance(name, str) or not name or Path(name).name != name:
         return None

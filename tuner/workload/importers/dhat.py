@@ -86,7 +86,7 @@ def _load(source: Source) -> dict[str, Any]:
         try:
             document = json.load(file)
         except (ValueError, RecursionError) as error:
-            message = f"{source.path}: not JSON: {error}; was it cut off?"
+            message = f"{source.path}: not JSON: {error}; was it cut off, or is it no DHAT profile?"
             raise TraceError(message) from error
     _check(source, document)
     return document  # type: ignore[no-any-return]  # an object, as was checked
