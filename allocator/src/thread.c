@@ -120,9 +120,12 @@ static struct heap *find_heap_locked(const struct heap *wanted) {
     if (!THREADS && threads.first_heap_taken)
         fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
               NULL);
-    struct heap *heap = NULL;
-    if (wanted != NULL && may_inherit(wanted))
-        heap = pop_this(&threads.orphans, wanted);
+    /* Only orphans may be looked into. */
+    struct heap *heap = wanted != NULL ? pop_this(&threads.orphans, wanted) : NULL;
+    if (heap != NULL && !may_inherit(heap)) {
+        push(&threads.orphans, heap);
+        heap = NULL;
+    }
     if (heap == NULL && may_inherit(threads.orphans))
         heap = pop(&threads.orphans);
     if (heap == NULL)
