@@ -82,8 +82,7 @@ KEPT: Final = ROOT / "runs" / "fidelity"
 CODE: Final = digest(
     *(
         ROOT / "tuner" / "workload" / f"{name}.py"
-        for name in ("fit", "lives", "model", "plateaus", "profile", "scaling", "trace",
-                     "variation", "windows")
+        for name in ("fit", "lives", "model", "plateaus", "scaling", "variation", "windows")
     ),
     Path(naive_models.__file__),
 )  # fmt: skip
