@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -134,6 +135,21 @@ def test_ctrl_c_exits_130(
 
     assert (code, out) == (130, "")
     assert "Traceback" not in err
+
+
+def test_sigterm_ends_a_command_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the programs that it runs would go on."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def app(**_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(main, "build_app", lambda: app)
+    try:
+        with pytest.raises(SystemExit, match="130"):
+            main.main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize("debug", ["0", "1"])

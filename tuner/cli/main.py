@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -172,7 +173,8 @@ def _abandon_stdout() -> None:
 
 
 def main() -> None:
-    """Run the command line and exit."""
+    """Run the command line and exit; SIGTERM counts as Ctrl-C, so that no child outlives it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run())
 
 
