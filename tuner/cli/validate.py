@@ -161,7 +161,10 @@ def validate(
         message = "--gem5 takes the place of COMMAND: give one of the two"
         raise SpecError(message)
     if not command and gem5 is None:
-        message = "no COMMAND to measure, and no gem5"
+        message = (
+            "no program to measure: give it behind --, or gem5 with --gem5 or GEM5 "
+            "(`malloc-tuner doctor` tells how to get it)"
+        )
         raise typer.BadParameter(message, ctx=context, param_hint="COMMAND")
     if inside and (command or gem5 is None):
         message = "--inside needs --gem5, or GEM5, and no COMMAND"

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _MPL_DASHES = ("-", (0, (5, 2)), (0, (5, 2, 1, 2)), (0, (9, 3)))
 """Dashes of the picks of one allocator."""
 
+_AXIS_IN = 0.7
+"""Width that a setting's name and values need beside each other."""
+
 
 def write_figures(report: Report, folder: Path) -> Iterator[Path]:
     """Draw every figure of a report and yield each file when it is written.
@@ -57,13 +60,15 @@ def _drawings(report: Report) -> Iterator[tuple[str, Callable[[], Figure]]]:
         name = "gem5" if index == 0 else f"gem5-{index + 1}"
         yield name, partial(draw_gem5, gem5, WIDTH_IN)
     for lines in report.parallel:
-        yield f"settings-{lines.allocator}", partial(_drawn, partial(_draw_parallel, lines), 3.4)
+        width_in = max(WIDTH_IN, _AXIS_IN * len(lines.axes))
+        draw = partial(_draw_parallel, lines)
+        yield f"settings-{lines.allocator}", partial(_drawn, draw, 3.4, width_in)
 
 
-def _drawn(draw: Callable[[Axes], None], height_in: float) -> Figure:
+def _drawn(draw: Callable[[Axes], None], height_in: float, width_in: float = WIDTH_IN) -> Figure:
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 - see write_figures
 
-    figure = Canvas(figsize=(WIDTH_IN, height_in), layout="constrained")
+    figure = Canvas(figsize=(width_in, height_in), layout="constrained")
     draw(figure.subplots())
     return figure
 
