@@ -81,7 +81,7 @@ static double time_page(void) {
         double begin = now_ns();
         for (size_t page = 0; page < HUGE_PAGES; page++)
             first[page * HUGE_BYTES] = 1;
-        ns = (now_ns() - begin) / (HUGE_PAGES * (HUGE_BYTES / PAGE_BYTES));
+        ns = (now_ns() - begin) / ((double)HUGE_PAGES * HUGE_BYTES / PAGE_BYTES);
     }
     munmap(pages, bytes);
     return ns;
