@@ -34,7 +34,9 @@ function drawAll(isPaper) {
   for (const [name, chart] of Object.entries(charts)) {
     const element = document.getElementById(name);
     const width = widthOf(element, isPaper);
-    const displayModeBar = isPaper || width < NARROW ? false : "hover";
+    // Nothing to zoom: the bar would only lie on the names of the axes.
+    const isFixed = Boolean(chart.layout.xaxis?.fixedrange && chart.layout.yaxis?.fixedrange);
+    const displayModeBar = isPaper || isFixed || width < NARROW ? false : "hover";
     const layout = fitted(chart, width, isPaper);
     Plotly.react(element, chart.data, layout, {...config, displayModeBar});
   }
