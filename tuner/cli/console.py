@@ -25,24 +25,12 @@ def stdout_console(table: Table | None = None) -> Console:
 
 
 def stderr_progress() -> Progress:
-    """Return a progress bar on standard error: what runs, how many of how many, time left.
-
-    It shows nothing where standard error is no terminal.
-    """
+    """Return a progress bar on standard error; where that is no terminal, lines now and then."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    return Progress(
-        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
-    )
+    from tuner.cli.progress_bar import ProgressBar
+
+    return ProgressBar(Console(stderr=True))
 
 
 def tell_if_cut_off(trace: Path) -> None:

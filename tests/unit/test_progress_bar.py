@@ -1,0 +1,32 @@
+"""Where there is no terminal, progress is a line now and then."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from tuner.cli.progress_bar import LINE_INTERVAL_S, ProgressBar
+
+
+def told(*, is_terminal: bool) -> str:
+    """Return what is shown of three steps, of which the last two come an interval apart."""
+    out = io.StringIO()
+    moments = [0.0]
+    console = Console(file=out, force_terminal=is_terminal, width=80)
+    progress = ProgressBar(console, lambda: moments[0])
+    bar = progress.add_task("first run", total=3)
+    progress.advance(bar)
+    moments[0] += LINE_INTERVAL_S
+    progress.update(bar, description="round 2   knee   ")
+    progress.advance(bar)
+    progress.advance(bar)
+    return out.getvalue()
+
+
+def test_a_log_gets_a_line_an_interval() -> None:
+    assert told(is_terminal=False) == "2 of 3: round 2 knee\n"
+
+
+def test_a_terminal_has_the_bar_and_gets_no_lines() -> None:
+    assert "2 of 3:" not in told(is_terminal=True)
