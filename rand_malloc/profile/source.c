@@ -26,6 +26,20 @@ enum kind {
     KIND_CLASSIC
 };
 
+/* The first pass over what is generated gives the totals; its events are kept, so that there is
+ * no second pass, unless they are too many. */
+enum {
+    KEPT_EVENTS_INITIAL = 65536,
+    KEPT_EVENTS_MAX = 16777216 /* 512 MiB */
+};
+
+struct kept {
+    struct trace_event *events;
+    size_t capacity;
+    size_t n_events;
+    size_t next; /* to be read */
+};
+
 struct source {
     enum kind kind;
     struct trace_reader *reader; /* of a trace; the rest is for the other kinds */
@@ -35,6 +49,7 @@ struct source {
     struct classic *classic;
     struct classic_figures figures;
     struct ledger ledger;
+    struct kept kept; /* all events, or none */
     struct trace_info info;
     uint64_t seed;
     int status; /* TRACE_OK, or what ended reading */
@@ -73,6 +88,28 @@ static int start_generating(struct source *source) {
     return TRACE_OK;
 }
 
+static void drop_kept(struct source *source) {
+    memory_unmap(source->kept.events, source->kept.capacity * sizeof(struct trace_event));
+    source->kept = (struct kept){.events = NULL};
+}
+
+/* False if there is no room for the event, or for further ones. */
+static int keep(struct kept *kept, const struct trace_event *event) {
+    if (kept->n_events == kept->capacity) {
+        size_t old_bytes = kept->capacity * sizeof *event;
+        size_t capacity = kept->capacity > 0 ? 2 * kept->capacity : KEPT_EVENTS_INITIAL;
+        if (capacity > KEPT_EVENTS_MAX)
+            return 0;
+        struct trace_event *events = memory_grow(kept->events, old_bytes, capacity * sizeof *event);
+        if (events == NULL)
+            return 0;
+        kept->events = events;
+        kept->capacity = capacity;
+    }
+    kept->events[kept->n_events++] = *event;
+    return 1;
+}
+
 /* The next event, checked like one of a trace. */
 static int next_event(struct source *source, struct trace_event *event) {
     int status = source->kind == KIND_CLASSIC ? classic_next(source->classic, event)
@@ -89,9 +126,9 @@ static int count_events(struct source *source) {
     struct trace_event event;
     const struct ledger *ledger = &source->ledger;
     int status;
-    do
-        status = next_event(source, &event);
-    while (status == TRACE_OK);
+    int is_kept = 1;
+    while ((status = next_event(source, &event)) == TRACE_OK)
+        is_kept = is_kept && keep(&source->kept, &event);
     if (status != TRACE_END)
         return status;
     source->info = (struct trace_info){
@@ -107,7 +144,23 @@ static int count_events(struct source *source) {
     };
     if (source->kind == KIND_CLASSIC)
         classic_get_figures(source->classic, &source->figures);
+    if (is_kept) {
+        close_generators(source);
+        source->status = TRACE_END; /* for what reads on behind them */
+        return TRACE_OK;
+    }
+    drop_kept(source);
     return start_generating(source);
+}
+
+static int read_kept(struct source *source, struct trace_event *events, size_t capacity,
+                     size_t *n_read) {
+    struct kept *kept = &source->kept;
+    size_t n_left = kept->n_events - kept->next;
+    *n_read = n_left < capacity ? n_left : capacity;
+    for (size_t i = 0; i < *n_read; i++)
+        events[i] = kept->events[kept->next++];
+    return *n_read > 0 ? TRACE_OK : TRACE_END;
 }
 
 /* Reads the totals, then begins again. */
@@ -269,6 +322,8 @@ int source_read(struct source *source, struct trace_event *events, size_t capaci
                 size_t *n_read) {
     if (source->reader != NULL)
         return trace_read(source->reader, events, capacity, n_read);
+    if (source->kept.events != NULL)
+        return read_kept(source, events, capacity, n_read);
     *n_read = 0;
     while (*n_read < capacity && source->status == TRACE_OK &&
            next_event(source, &events[*n_read]) == TRACE_OK)
@@ -285,6 +340,7 @@ void source_close(struct source *source) {
         return;
     trace_close(source->reader);
     close_generators(source);
+    drop_kept(source);
     profile_release(&source->profile);
     records_release(&source->records);
     memory_unmap(source, sizeof *source);
