@@ -169,7 +169,7 @@ static void write_allowed(struct text *t, const struct option *row) {
 static void report_bad_value(struct text *t, const struct option *row, struct piece value) {
     text_string(t, "exgen: EXGEN_CONF: ");
     text_string(t, row->name);
-    text_string(t, ":");
+    text_string(t, value.length > 0 ? ":" : " without a value");
     text_bytes(t, value.start, value.length);
     text_string(t, ": allowed is ");
     write_allowed(t, row);

@@ -33,7 +33,9 @@ static void bad_values_are_named(void) {
     EXPECT(parse(&o, "check:1") == 1);
     EXPECT(strcmp(lines, "exgen: EXGEN_CONF: check:1: allowed is true or false\n") == 0);
     EXPECT(parse(&o, "slab_order:") == 1);
-    EXPECT(strcmp(lines, "exgen: EXGEN_CONF: slab_order:: allowed is one of lifo|fifo\n") == 0);
+    EXPECT(strcmp(lines,
+                  "exgen: EXGEN_CONF: slab_order without a value: allowed is one of lifo|fifo\n") ==
+           0);
     EXPECT(parse(&o, "quantum:48") == 1);
     EXPECT(
         strcmp(

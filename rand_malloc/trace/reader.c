@@ -220,7 +220,8 @@ static int open_file(struct trace_reader *reader, const char *path) {
 
 static int check_header(struct trace_reader *reader, const struct format_header *header) {
     if (memcmp(header->magic, TRACE_MAGIC, TRACE_MAGIC_BYTES) != 0)
-        return fail(reader, TRACE_ERROR_FORMAT, "not a malloc-tuner trace (it begins differently)");
+        return fail(reader, TRACE_ERROR_FORMAT,
+                    "not a malloc-tuner trace, and no profile (it begins differently)");
     if (header->version > TRACE_FORMAT_VERSION)
         return fail(reader, TRACE_ERROR_VERSION,
                     "format version %" PRIu32 " is newer than %u, the newest this build reads; "
