@@ -114,50 +114,57 @@ static NOINLINE void free_thoroughly(void *block) {
               NULL);
 }
 
-/* A block, of this thread's heap or not, of a thread that has freed both kinds by turns: which
- * kind it is cannot be predicted, so there is no branch for it. */
-static void free_mixed(void *block, bool is_own) {
-    struct heap *heap = local.heap;
-    struct slab *slab = slab_of((uintptr_t)block);
-    size_t class = slab->class;
-    if (unlikely(class >= N_CLASSES_MAX)) {
-        is_own ? heap_free(heap, slab, block) : remote_free(heap, block);
+/* Finish a free whose countdown went below 0. */
+static NOINLINE void free_mixed_event(struct slab *slab, void *block, bool is_own) {
+    struct foreign *list = &local.heap->foreign[slab->class];
+    if (is_own) {
+        heap_free_event(local.heap, slab, block);
         return;
     }
-    uintptr_t mask = -(uintptr_t)is_own;
-    struct foreign *list =
-        (struct foreign *)(((uintptr_t)slab & mask) | ((uintptr_t)&heap->foreign[class] & ~mask));
+    link_set(block, list->free);
+    list->free = block;
+    remote_shed(local.heap, slab->class);
+}
+
+/* A block, of this thread's heap or not, of a thread that has freed both kinds by turns: which
+ * kind it is cannot be predicted, so there is no branch for it. */
+static void free_mixed(struct foreign *foreign, void *block, bool is_own) {
+    struct slab *slab = slab_of((uintptr_t)block);
+    if (unlikely(slab->class >= N_CLASSES_MAX)) {
+        is_own ? heap_free(local.heap, slab, block) : remote_free(local.heap, block);
+        return;
+    }
+    uintptr_t mine = -(uintptr_t)is_own;
+    uintptr_t address = ((uintptr_t)slab & mine) | ((uintptr_t)&foreign[slab->class] & ~mine);
+    struct foreign *list = (struct foreign *)address;
     void *first = list->free;
     if (unlikely(first == block))
         fatal("double free", block);
-    bool is_event = --list->countdown < 0;
-    if (unlikely(is_event) && is_own) {
-        heap_free_event(heap, slab, block);
+    if (unlikely(--list->countdown < 0)) {
+        free_mixed_event(slab, block, is_own);
         return;
     }
     link_set(block, first);
     list->free = block;
-    if (unlikely(is_event))
-        remote_shed(heap, class);
 }
 
-void free_slowly(void *block) {
-    uint8_t owner = owner_at((uintptr_t)block);
-    if (unlikely(!THREADS || owner == OWNER_NONE || local.own_number == OWNER_NOBODY))
-        free_thoroughly(block);
-    else if (local.number == OWNER_NOBODY)
-        free_mixed(block, owner == local.own_number);
-    else
+void free_slowly(void *block, uint8_t owner) {
+    struct foreign *foreign = local.mixed;
+    if (THREADS && foreign != NULL && owner != OWNER_NONE)
+        free_mixed(foreign, block, owner == local.own_number);
+    else if (likely(THREADS && owner != OWNER_NONE && local.own_number != OWNER_NOBODY))
         remote_free(local.heap, block);
+    else
+        free_thoroughly(block);
 }
 
-void free_sized_slowly(void *block, size_t size) {
+void free_sized_slowly(void *block, size_t size, uint8_t owner) {
     if (options.check)
         misuse_check_size(block, size);
-    free_slowly(block);
+    free_slowly(block, owner);
 }
 
-void free_event(struct slab *slab, void *block) {
+void free_event(void *block, struct slab *slab) {
     heap_free_event(local.heap, slab, block);
 }
 

@@ -17,12 +17,13 @@ NOINLINE void *allocate_slowly(size_t size);
 /* The same for a size up to FINE_MAX, of `class`, whose list in local.free has no sound block. */
 NOINLINE void *allocate_refilled(size_t size, size_t class);
 
-/* Blocks of other threads, large blocks, what is no block, and all with check:true. */
-NOINLINE void free_slowly(void *block);
-NOINLINE void free_sized_slowly(void *block, size_t size);
+/* Blocks of other threads, large blocks, what is no block, and all with check:true; `owner` is
+ * what owner_at says. */
+NOINLINE void free_slowly(void *block, uint8_t owner);
+NOINLINE void free_sized_slowly(void *block, size_t size, uint8_t owner);
 
 /* Finish a free of the thread's own block whose countdown went below 0. */
-NOINLINE void free_event(struct slab *slab, void *block);
+NOINLINE void free_event(void *block, struct slab *slab);
 
 /* The first block of a list; NULL if it is empty or damaged, which heap_refill tells apart. */
 ALWAYS_INLINE void *pop(void **list) {
@@ -47,14 +48,10 @@ ALWAYS_INLINE void *allocate(size_t size) {
     return likely(block != NULL) ? block : allocate_refilled(size, class);
 }
 
-ALWAYS_INLINE bool is_mine(void *block) {
-    return likely(owner_at((uintptr_t)block) == local.number);
-}
-
 ALWAYS_INLINE void deallocate_mine(void *block) {
     struct slab *slab = slab_of((uintptr_t)block);
     if (unlikely(--slab->countdown < 0)) {
-        free_event(slab, block);
+        free_event(block, slab);
         return;
     }
     void *first = slab->free;
@@ -65,17 +62,19 @@ ALWAYS_INLINE void deallocate_mine(void *block) {
 }
 
 ALWAYS_INLINE void deallocate(void *block) {
-    if (is_mine(block))
+    uint8_t owner = owner_at((uintptr_t)block);
+    if (likely(owner == local.number))
         deallocate_mine(block);
     else
-        free_slowly(block);
+        free_slowly(block, owner);
 }
 
 ALWAYS_INLINE void deallocate_sized(void *block, size_t size) {
-    if (is_mine(block))
+    uint8_t owner = owner_at((uintptr_t)block);
+    if (likely(owner == local.number))
         deallocate_mine(block);
     else
-        free_sized_slowly(block, size);
+        free_sized_slowly(block, size, owner);
 }
 
 #endif

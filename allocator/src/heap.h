@@ -86,8 +86,9 @@ struct heap {
 struct local {
     void *free[N_FINE_CLASSES_MAX]; /* blocks ready for malloc, by class */
     struct heap *heap;              /* NULL until the first slow path, and after thread exit */
+    struct foreign *mixed;          /* of the heap, in a thread that uses others' blocks; or NULL */
     uint8_t number;                 /* equals owner_at(block) if free may take the fast path */
-    uint8_t own_number;             /* of the heap; number differs while free_mixed is in use */
+    uint8_t own_number;             /* of the heap; the same, but for when mixed is not NULL */
     bool has_ended;                 /* the thread: a heap it gets now may never be given back */
 };
 
@@ -134,6 +135,7 @@ ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t c
         foreign->free = NULL;
         foreign->countdown = foreign->most;
         heap->n_unmixed = 0;
+        l->mixed = l->own_number != OWNER_NOBODY ? heap->foreign : NULL;
         l->number = OWNER_NOBODY;
     }
     *list = link_next(block);

@@ -118,8 +118,10 @@ void remote_consider_unmixed_slowly(struct heap *heap) {
     enum {
         N_UNMIXED = 64
     };
-    if (++heap->n_unmixed >= N_UNMIXED)
-        local.number = local.own_number;
+    if (++heap->n_unmixed < N_UNMIXED)
+        return;
+    local.mixed = NULL;
+    local.number = local.own_number;
 }
 
 void remote_flush_list(struct heap *heap, void *block) {

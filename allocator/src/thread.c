@@ -189,6 +189,7 @@ static void detach(void *value) {
     clean_up(heap);
     local.heap = NULL;
     local.number = local.own_number = OWNER_NOBODY;
+    local.mixed = NULL;
     local.has_ended = true;
     shelve(heap);
 }
