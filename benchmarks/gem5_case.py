@@ -34,6 +34,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.gem5_case_figures import finalists, picks
+from benchmarks.gem5_case_judgements import judgements
 from benchmarks.gem5_case_plots import draw
 from benchmarks.gem5_case_runs import (
     ALLOCATORS,
@@ -51,7 +53,7 @@ from benchmarks.gem5_case_runs import (
     simulate,
     tune,
 )
-from benchmarks.gem5_case_tables import document, finalists, judgements, picks
+from benchmarks.gem5_case_tables import document
 from tuner.machine import read_machine
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5
 from tuner.measure.program import ProgramRunner, Surroundings

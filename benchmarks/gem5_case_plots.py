@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.gem5_case_tables import Results, allocators, change, labels, over_tuned, picks
+from benchmarks.gem5_case_figures import Results, allocators, change, labels, over_tuned, picks
 
 _MARKERS = ("o", "s", "D", "^", "v")
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from benchmarks.gem5_case_runs import choose
-from benchmarks.gem5_case_tables import (
+from benchmarks.gem5_case_figures import (
     BASELINE,
     BLIND,
     best_of_all,
     change,
-    document,
     finalists,
     instructions,
-    judgements,
     over_tuned,
     picks,
     rankings,
     repeatability,
 )
+from benchmarks.gem5_case_judgements import judgements
+from benchmarks.gem5_case_runs import choose
+from benchmarks.gem5_case_tables import document
 from tests.doubles.runs import trial
 from tuner.records import Configuration, Origin, Trial
 

@@ -1,0 +1,223 @@
+"""The figures of gem5_case.py, from its results: changes, picks and ranks, as values.
+
+A change is the geometric mean over the simulations of the ratios to glibc's default in the same
+round, the median over the rounds, with the bootstrap interval of that median.
+
+The setting of an allocator is picked by what gem5 did on the simulations that were tuned on: the
+least product of mean heap and CPU time, each over glibc's default.  What is claimed is claimed
+over the simulations that are held out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tuner import stats
+from tuner.stats import Estimate
+from tuner.validate.gem5_summary import geometric_mean
+
+BASELINE: Final = "glibc default"
+METRICS: Final = {
+    "mean_heap": "mean heap",
+    "peak_heap": "peak heap",
+    "cpu_ns": "CPU time",
+    "faults": "page faults",
+}
+RANKED: Final = {"peak_heap": "peak_heap", "mean_heap": "mean_heap", "cost": "cpu_ns"}
+"""What the emulator ranks points by, and what that stands for on gem5."""
+
+SAME: Final = 0.002
+"""Points whose emulated values differ by less are taken to do the same."""
+
+SPREAD: Final = 0.01
+"""Allocators whose points differ by less on gem5 need no ranking."""
+
+BLIND: Final = ("sort-server", "chase-o3", "matrix-minor")
+"""Simulations that were added after the rule of picking was fixed."""
+
+Results = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How the emulator ranks the points of one allocator."""
+
+    allocator: str
+    metric: str
+    n: int
+    spread: float
+    """Greatest over least value on gem5, less 1."""
+    tau: float | None
+    share: float | None
+    """Of the pairs that differ by more than 1 % on gem5, those ordered alike."""
+
+
+def rows_of(results: Results, **fields: object) -> list[Mapping[str, Any]]:
+    """Return the good rows with these values."""
+    return [r for r in results["rows"] if r["status"] == "ok" and fields.items() <= r.items()]
+
+
+def allocators(results: Results) -> list[str]:
+    """Return the names of the allocators, glibc first."""
+    return list(results["campaigns"])
+
+
+def labels(results: Results, allocator: str) -> list[str]:
+    """Return the labels of an allocator's default and picks."""
+    found = [label for label in results["points"] if label.startswith(f"{allocator} ")]
+    return [label for label in found if not label.rpartition(" ")[2].isdecimal()]
+
+
+def change(
+    results: Results, part: str, label: str, metric: str, only: Sequence[str] = ()
+) -> Estimate | None:
+    """Return a point's change over the simulations of a part, or only some of them.
+
+    Returns:
+        None when it failed on one of them, or none was run.
+    """
+    names = {r["simulation"] for r in rows_of(results, part=part, label=BASELINE)}
+    if only:
+        names &= set(only)
+    tables = [_by_round(results, part, name, label, metric) for name in sorted(names)]
+    bases = [_by_round(results, part, name, BASELINE, metric) for name in sorted(names)]
+    failed = [r for r in results["rows"] if r["part"] == part and r["label"] == label]
+    if not tables or any(r["status"] != "ok" and r["simulation"] in names for r in failed):
+        return None
+    shared = set.intersection(*(t.keys() & b.keys() for t, b in zip(tables, bases, strict=True)))
+    means = [
+        geometric_mean([t[n] / b[n] for t, b in zip(tables, bases, strict=True)])
+        for n in sorted(shared)
+    ]
+    return stats.median_estimate(means)
+
+
+def level(
+    results: Results, part: str, label: str, metric: str, only: Sequence[str] = ()
+) -> float | None:
+    """Return the mean over the simulations of the medians over the rounds."""
+    names = sorted({r["simulation"] for r in rows_of(results, part=part, label=label)})
+    names = [name for name in names if not only or name in only]
+    tables = [_by_round(results, part, name, label, metric) for name in names]
+    return statistics.fmean(statistics.median(t.values()) for t in tables) if tables else None
+
+
+def _by_round(
+    results: Results, part: str, simulation: str, label: str, metric: str
+) -> dict[int, float]:
+    rows = rows_of(results, part=part, simulation=simulation, label=label)
+    return {r["round"]: float(r[metric]) for r in rows}
+
+
+def ranked(results: Results, candidates: Iterable[str]) -> list[str]:
+    """Return points by the product of mean heap and CPU time where they were tuned, least first."""
+    products = {}
+    for label in candidates:
+        found = [change(results, "tune", label, metric) for metric in ("mean_heap", "cpu_ns")]
+        known = [estimate.median for estimate in found if estimate]
+        if len(known) == len(found):
+            products[label] = known[0] * known[1]
+    return sorted(products, key=lambda label: products[label])
+
+
+def finalists(results: Results) -> list[str]:
+    """Return what runs on the simulations held out: all defaults, the best points beside them."""
+    found = []
+    for name in allocators(results):
+        own = labels(results, name)
+        tuned = [label for label in ranked(results, own) if not label.endswith(" default")]
+        defaults = [label for label in own if label.endswith(" default")]
+        found += [*defaults, *tuned[:1]]
+    return found
+
+
+def picks(results: Results) -> dict[str, str]:
+    """Return the picked setting of each allocator that has one: the best beside its default."""
+    found: dict[str, str] = {}
+    for name in allocators(results):
+        tuned = [x for x in ranked(results, labels(results, name)) if not x.endswith(" default")]
+        if tuned:
+            found[name] = tuned[0]
+    return found
+
+
+def best_of_all(results: Results) -> str | None:
+    """Return the best of all defaults and picks."""
+    every = [label for name in allocators(results) for label in labels(results, name)]
+    return next(iter(ranked(results, every)), None)
+
+
+def instructions(results: Results, label: str) -> float | None:
+    """Return the instructions of the counted simulation over those under glibc's default."""
+    mine = rows_of(results, part="count", label=label)
+    base = rows_of(results, part="count", label=BASELINE)
+    return mine[0]["instructions"] / base[0]["instructions"] if mine and base else None
+
+
+def rankings(results: Results) -> list[Ranking]:
+    """Return how the emulator ranks each allocator's points, by peak and mean heap and by cost."""
+    found = []
+    for emulated, metric in RANKED.items():
+        for name in allocators(results):
+            pairs = [
+                (float(point["emulated"][emulated]), real)
+                for label, point in results["points"].items()
+                if label.startswith(f"{name} ")
+                and point["emulated"]
+                and (real := over_tuned(results, label, metric)) is not None
+            ]
+            if len(pairs) > 2:
+                claims, reals = [p[0] for p in pairs], [p[1] for p in pairs]
+                share = stats.concordance(claims, reals)
+                tau = stats.kendall_tau(claims, reals)
+                spread = max(reals) / min(reals) - 1.0
+                share_value = share.share if share else None
+                found.append(Ranking(name, metric, len(pairs), spread, tau, share_value))
+    return found
+
+
+def over_tuned(results: Results, label: str, metric: str) -> float | None:
+    """Return the geometric mean of a metric over the simulations tuned on, as the emulator's is.
+
+    Returns:
+        None when the point was not run on all of them; CPU times of points that are only ranked
+        do not count, since these run whatever else the machine does.
+    """
+    for part in ("tune",) if metric == "cpu_ns" else ("tune", "rank"):
+        names = {r["simulation"] for r in rows_of(results, part=part, label=BASELINE)}
+        tables = [_by_round(results, part, name, label, metric) for name in sorted(names)]
+        if tables and all(tables):
+            return geometric_mean([statistics.median(table.values()) for table in tables])
+    return None
+
+
+def repeatability(results: Results, metric: str) -> float | None:
+    """Return by how much points that do the same differ on gem5 at most; None without any."""
+    alike: list[float] = []
+    points = [
+        (label.partition(" ")[0], point["emulated"], value)
+        for label, point in results["points"].items()
+        if point["emulated"] and (value := over_tuned(results, label, metric)) is not None
+    ]
+    for (name, emulated, value), (other, theirs, another) in itertools.combinations(points, 2):
+        pairs = [(emulated[key], theirs[key]) for key in RANKED]
+        if name == other and all(abs(a - b) <= SAME * max(a, b) for a, b in pairs):
+            alike.append(max(value, another) / min(value, another) - 1.0)
+    return max(alike, default=None)
+
+
+def median_change(
+    results: Results, label: str, metric: str, only: Sequence[str] = ()
+) -> float | None:
+    """Return a point's change where it is held out, without its interval."""
+    estimate = change(results, "held-out", label, metric, only)
+    return estimate.median if estimate else None
+
+
+def percent(ratio: float | None) -> str:
+    """Return a ratio as the change it is."""
+    return "unknown" if ratio is None else f"{ratio - 1.0:+.1%}"
