@@ -35,6 +35,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.allocator_runs import without_folders
 from benchmarks.allocator_tables import Medians, geometric, medians
 from tuner.bench.subjects import Subject, library_subject, named_subject
 from tuner.errors import MissingToolError, TunerError
@@ -115,7 +116,7 @@ def main() -> int:
         sys.exit(f"mimalloc_bench.py: {error.filename}: no results yet; run with --programs")
     if not options.smoke:
         RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+        RESULTS.write_text(without_folders(json.dumps(document, separators=(",", ":"))) + "\n")
     _print(document)
     return 0
 

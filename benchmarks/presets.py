@@ -208,7 +208,7 @@ def improve(
     """
     space = search_space()
     shipped = [preset.configuration for preset in shipped_presets()]
-    candidates = [*candidates, *(c for c in shipped if _is_in(space, c))]
+    candidates = [_fitted(space, c) for c in (*candidates, *shipped)]
     found: list[Configuration] = []
     for aim in AIMS:
         start = _best(table, aim, [*candidates, *found])
@@ -223,6 +223,16 @@ def _is_in(space: Space, configuration: Configuration) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _fitted(space: Space, configuration: Configuration) -> Configuration:
+    """Drop settings that the search does not try, such as a default of former times."""
+    if _is_in(space, configuration):
+        return configuration
+    settings = dict(configuration.settings)
+    kept = {n: v for n, v in settings.items() if _is_in(space, Configuration.of(ALLOCATOR, {n: v}))}
+    fitted = Configuration.of(ALLOCATOR, kept)
+    return fitted if _is_in(space, fitted) else Configuration(ALLOCATOR)
 
 
 def _best(table: Table, aim: Aim, candidates: Sequence[Configuration]) -> Configuration:
