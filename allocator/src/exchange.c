@@ -217,7 +217,8 @@ size_t exchange_take(size_t class, size_t stripe, void **blocks, size_t n) {
 size_t exchange_take_elsewhere(size_t class, size_t stripe, void **blocks, size_t n) {
     size_t n_taken = 0;
     uint32_t stocked = __atomic_load_n(&exchange.stocked[class], __ATOMIC_RELAXED);
-    for (size_t i = 1; stocked != 0 && i < N_STRIPES && n_taken == 0; i++)
+    /* The first is the stripe itself, whose lock somebody may have held a moment ago. */
+    for (size_t i = 0; stocked != 0 && i < N_STRIPES && n_taken == 0; i++)
         if ((stocked >> (stripe + i) % N_STRIPES & 1) != 0)
             n_taken = exchange_take(class, stripe + i, blocks, n);
     return n_taken;

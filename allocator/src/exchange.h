@@ -12,7 +12,7 @@ enum {
  * many there was room for, from the first on. */
 size_t exchange_put(size_t class, size_t stripe, void *const *blocks, size_t n);
 
-/* Take up to `n` blocks of `class` out, from one stripe or from all others; returns how many. */
+/* Take up to `n` blocks of `class` out, from one stripe or from any; returns how many. */
 size_t exchange_take(size_t class, size_t stripe, void **blocks, size_t n);
 size_t exchange_take_elsewhere(size_t class, size_t stripe, void **blocks, size_t n);
 
