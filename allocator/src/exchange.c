@@ -214,7 +214,7 @@ size_t exchange_take(size_t class, size_t stripe, void **blocks, size_t n) {
     return n_taken;
 }
 
-size_t exchange_take_elsewhere(size_t class, size_t stripe, void **blocks, size_t n) {
+size_t exchange_take_anywhere(size_t class, size_t stripe, void **blocks, size_t n) {
     size_t n_taken = 0;
     uint32_t stocked = __atomic_load_n(&exchange.stocked[class], __ATOMIC_RELAXED);
     /* The first is the stripe itself, whose lock somebody may have held a moment ago. */

@@ -14,7 +14,7 @@ size_t exchange_put(size_t class, size_t stripe, void *const *blocks, size_t n);
 
 /* Take up to `n` blocks of `class` out, from one stripe or from any; returns how many. */
 size_t exchange_take(size_t class, size_t stripe, void **blocks, size_t n);
-size_t exchange_take_elsewhere(size_t class, size_t stripe, void **blocks, size_t n);
+size_t exchange_take_anywhere(size_t class, size_t stripe, void **blocks, size_t n);
 
 /* A step of the look that comes every purge_delay: take out up to `n` blocks that nobody
  * asked for since the last look.  0 when the look is over, or none is due. */

@@ -7,9 +7,9 @@
  * A slab that has handed out everything falls asleep: frees then only push and
  * count down, until merge_percent of its blocks came back and it wakes into
  * the list of partial slabs.  The order in which a refill looks for blocks is
- * the order of what it costs in memory: blocks freed in the active slab, blocks
- * other threads sent home, partial slabs, blocks in the exchange, untouched memory of the
- * fresh slab, a new slab.  At most one slab per bin has untouched memory.
+ * the order of what it costs in memory: blocks freed in the active slab, others' blocks
+ * that the thread freed, blocks other threads sent home, partial slabs, blocks in the exchange,
+ * untouched memory of the fresh slab, a new slab.  At most one slab per bin has untouched memory.
  *
  * Every path is O(1) but for carving (commit_step bytes) and the drain of the
  * inbox (bounded, see remote.c).
@@ -287,7 +287,7 @@ static void *refill_from_slabs(struct heap *heap, size_t class) {
         activate(bin, slab);
         return take_list(heap, slab, class);
     }
-    void *block = remote_take_elsewhere(heap, class);
+    void *block = remote_take_anywhere(heap, class);
     if (block != NULL)
         return block;
     if (bin->fresh == NULL)

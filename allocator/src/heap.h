@@ -114,12 +114,25 @@ extern struct slab no_slab;
 
 void heap_init(struct heap *heap, uint8_t number);
 
+/* All blocks of a list; NULL if there are none. */
+ALWAYS_INLINE void *foreign_take(struct foreign *list) {
+    void *first = list->free;
+    list->free = NULL;
+    list->countdown = list->most;
+    return first;
+}
+
+/* The same if malloc may have them: two threads would go on sharing the cache line of smaller
+ * ones. */
+ALWAYS_INLINE void *foreign_take_for_use(struct heap *heap, size_t class) {
+    return THREADS && class >= classes.first_line ? foreign_take(&heap->foreign[class]) : NULL;
+}
+
 /* The blocks freed in the active slab of `class`, a fine one, or if there are none, others' that
  * the thread freed: the first, and the rest onto the ready list.  NULL if there are none, or if
  * it takes more than that. */
 ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t class) {
     struct slab *slab = heap->bins[class].active;
-    struct foreign *foreign = &heap->foreign[class];
     void **list = plain_address(&l->free[class]);
     if (*list != NULL || options.junk || options.block_order != BLOCK_ORDER_LIFO)
         return NULL;
@@ -129,11 +142,9 @@ ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t c
         slab_set_used(slab, slab->carved, slab->carved);
         slab->zeroed = false;
     } else {
-        block = THREADS && class >= classes.first_line ? foreign->free : NULL;
+        block = foreign_take_for_use(heap, class);
         if (block == NULL)
             return NULL;
-        foreign->free = NULL;
-        foreign->countdown = foreign->most;
         heap->n_unmixed = 0;
         l->mixed = l->own_number != OWNER_NOBODY ? heap->foreign : NULL;
         l->number = OWNER_NOBODY;

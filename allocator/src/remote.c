@@ -134,12 +134,8 @@ void remote_flush_list(struct heap *heap, void *block) {
 }
 
 void remote_flush(struct heap *heap) {
-    for (size_t class = 0; class < classes.n_classes; class ++) {
-        struct foreign *list = &heap->foreign[class];
-        remote_flush_list(heap, list->free);
-        list->free = NULL;
-        list->countdown = list->most;
-    }
+    for (size_t class = 0; class < classes.n_classes; class ++)
+        remote_flush_list(heap, foreign_take(&heap->foreign[class]));
 }
 
 /* --- back into use --- */
@@ -155,13 +151,9 @@ static void *make_ready(struct heap *heap, size_t class, void *const *blocks, si
 }
 
 void *remote_take_freed(struct heap *heap, size_t class) {
-    struct foreign *list = &heap->foreign[class];
-    void *block = class >= classes.first_line ? list->free : NULL;
-    if (block == NULL)
-        return NULL;
-    list->free = NULL;
-    list->countdown = list->most;
-    *ready_list(heap, &local, class) = link_follow(block);
+    void *block = foreign_take_for_use(heap, class);
+    if (block != NULL)
+        *ready_list(heap, &local, class) = link_follow(block);
     return block;
 }
 
@@ -171,10 +163,10 @@ void *remote_take_slowly(struct heap *heap, size_t class) {
                       exchange_take(class, heap->number, blocks, n_batch(class)));
 }
 
-void *remote_take_elsewhere_slowly(struct heap *heap, size_t class) {
+void *remote_take_anywhere_slowly(struct heap *heap, size_t class) {
     void *blocks[N_BATCH_MAX];
     return make_ready(heap, class, blocks,
-                      exchange_take_elsewhere(class, heap->number, blocks, n_batch(class)));
+                      exchange_take_anywhere(class, heap->number, blocks, n_batch(class)));
 }
 
 /* Free `block` and those that follow it in `pending` and lie in the same unit, at

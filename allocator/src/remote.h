@@ -57,16 +57,16 @@ bool remote_send_idle_home(uint64_t now_ms);
 /* A block of `class` that was freed for this heap, or for another one, and further ones
  * onto the ready list, which is empty.  NULL if there is none. */
 void *remote_take_slowly(struct heap *heap, size_t class);
-void *remote_take_elsewhere_slowly(struct heap *heap, size_t class);
+void *remote_take_anywhere_slowly(struct heap *heap, size_t class);
 
 ALWAYS_INLINE void *remote_take(struct heap *heap, size_t class) {
     bool is_open = THREADS && __atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED);
     return is_open ? remote_take_slowly(heap, class) : NULL;
 }
 
-ALWAYS_INLINE void *remote_take_elsewhere(struct heap *heap, size_t class) {
+ALWAYS_INLINE void *remote_take_anywhere(struct heap *heap, size_t class) {
     bool is_open = THREADS && __atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED);
-    return is_open ? remote_take_elsewhere_slowly(heap, class) : NULL;
+    return is_open ? remote_take_anywhere_slowly(heap, class) : NULL;
 }
 
 /* Free blocks that others sent to `heap`: a bounded number, or all. */
