@@ -42,7 +42,7 @@ from tuner.errors import MissingToolError, TunerError
 from tuner.machine import read_machine
 from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
-from tuner.measure.process import Processes
+from tuner.measure.program import ProgramRunner
 from tuner.resources import gem5_dir
 from tuner.spec.gem5_inside import load_inside
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES
@@ -112,7 +112,7 @@ def _measure(options: argparse.Namespace, folders: Folders) -> int:
         brief = {"arguments": _SMOKE_SCALE}
         chosen = [(p.model_copy(update=brief), m) for p, m in chosen if p.name == HEAVY][-1:]
     subjects = _subjects(options)
-    processes = Processes()
+    runner = ProgramRunner()
     started = time.monotonic()
 
     def on_run(run: InsideRecord) -> None:
@@ -124,11 +124,11 @@ def _measure(options: argparse.Namespace, folders: Folders) -> int:
         InsideJournal(folders.journal),
         prepare_tasks(inside, chosen, folders.work),
         _guests(subjects),
-        gem5=Gem5Inside(program, gem5_dir(), folders.work / "outputs", processes),
+        gem5=Gem5Inside(program, gem5_dir(), folders.work / "outputs", runner),
         facts=_facts(options),
         timeout_s=3600.0,
         n_workers=options.workers,
-        stop=processes.stop,
+        stop=runner.stop,
         observer=InsideObserver(lambda n: print(f"{n} runs are missing", file=sys.stderr), on_run),
     )
     return 1

@@ -11,7 +11,7 @@ import pytest
 from tuner.allocators import get_allocator
 from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Gem5Inside, Task, guest_environments, prepare_tasks
-from tuner.measure.process import Processes
+from tuner.measure.program import ProgramRunner
 from tuner.records import Status
 from tuner.resources import gem5_dir
 from tuner.spec.gem5_inside import load_inside
@@ -78,7 +78,7 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Task]:
 
 @pytest.fixture
 def gem5(tmp_path: Path) -> Gem5Inside:
-    return Gem5Inside(find_gem5(Path(PROGRAM)), gem5_dir(), tmp_path, Processes())
+    return Gem5Inside(find_gem5(Path(PROGRAM)), gem5_dir(), tmp_path, ProgramRunner())
 
 
 def guest(variables: dict[str, str]) -> Guest:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -85,17 +89,33 @@ def test_program_that_fails_leaves_records_with_reasons(
     (folder.parent / "core.json").write_text('{"cpu": {}, "wrong": 1}')
     assert validate(folder, suite, "--gem5", str(broken_gem5(folder.parent))) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "answer on core: knee: gem5 ended with status 3: panic: no luck" in out
+    assert "answer on core: knee: gem5 ended with exit status 3: panic: no luck" in out
     assert n_kept(folder) == 6
 
 
-def broken_gem5(folder: Path) -> Path:
+def test_gem5_ends_with_a_killed_validation(folder: Path, suite: str, tmp_path: Path) -> None:
+    number = tmp_path / "pid"
+    gem5 = broken_gem5(tmp_path, f"echo $$ > {number}.new\nmv {number}.new {number}\nsleep 600")
+    words = ["validate", str(folder), "--gem5", str(gem5), "--inside", "--suite", suite]
+    program = [sys.executable, "-m", "tuner.cli.main", *words, "--points", "knee"]
+    validation = subprocess.Popen(program, cwd=ROOT)
+    wait_until(number.exists)
+    validation.kill()
+    validation.wait()
+    wait_until(lambda: not Path("/proc", number.read_text().strip()).exists())
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def broken_gem5(folder: Path, what: str = 'echo "panic: no luck" >&2\nexit 3') -> Path:
     """A gem5 that tells its version and simulates nothing."""
     path = folder / "broken-gem5"
-    path.write_text(
-        f'#!/bin/sh\ncase "$*" in *" -c "*) exec {GEM5} "$@";; esac\n'
-        'echo "panic: no luck" >&2\nexit 3\n'
-    )
+    path.write_text(f'#!/bin/sh\ncase "$*" in *" -c "*) exec {GEM5} "$@";; esac\n{what}\n')
     path.chmod(0o755)
     return path
 

@@ -94,7 +94,7 @@ def _measure(
     from tuner.cli.console import stderr_progress
     from tuner.machine import read_machine
     from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
-    from tuner.measure.process import Processes
+    from tuner.measure.program import ProgramRunner
     from tuner.resources import gem5_dir
     from tuner.validate.inside_rounds import Guest, InsideObserver, run_inside
     from tuner.validate.setup import prepare, search_spaces
@@ -109,7 +109,7 @@ def _measure(
 
     chosen = inside.choose(words)
     folder = run.folder / WORK_FOLDER / "inside"
-    processes = Processes()
+    runner = ProgramRunner()
     with progress:
         bar = progress.add_task("building guests", total=None)
         tasks = prepare_tasks(inside, chosen, folder)
@@ -124,7 +124,7 @@ def _measure(
             journal,
             tasks,
             guests,
-            gem5=Gem5Inside(program, gem5_dir(), folder.resolve() / "outputs", processes),
+            gem5=Gem5Inside(program, gem5_dir(), folder.resolve() / "outputs", runner),
             facts={
                 "objectives": list(options.objectives),
                 "malloc_tuner": tuner.__version__,
@@ -132,6 +132,6 @@ def _measure(
             },
             timeout_s=options.timeout_s or _FIRST_TIMEOUT_S,
             n_workers=options.n_workers,
-            stop=processes.stop,
+            stop=runner.stop,
             observer=InsideObserver(lambda n: progress.update(bar, total=n), on_run),
         )

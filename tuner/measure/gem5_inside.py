@@ -32,7 +32,7 @@ from tuner.measure.gem5 import (
     read_result,
 )
 from tuner.measure.process import Processes, tool_environment
-from tuner.measure.program import PRELOAD, padded
+from tuner.measure.program import PRELOAD, ProgramRunner, Surroundings, padded
 from tuner.resources import native_file
 from tuner.spec.gem5_inside import Inside, Program
 
@@ -116,7 +116,7 @@ class Gem5Inside:
     """Folder of ``run.py``."""
     outputs: Path
     """Folder of the files of runs."""
-    processes: Processes
+    runner: ProgramRunner
     known: dict[Path, str] = field(default_factory=dict)
     """Digests of files that were read already; they do not change during a session."""
 
@@ -137,10 +137,10 @@ class Gem5Inside:
         told = [digests, task.command, task.cores, sorted(environment.items())]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
-    def command(self, task: Task, environment: Mapping[str, str], folder: Path) -> list[str | Path]:
+    def command(self, task: Task, environment: Mapping[str, str], folder: Path) -> list[str]:
         """Return the command line of a run."""
-        words: list[str | Path] = [self.program, "-q", "-d", folder, self.scripts / SCRIPT]
-        words += ["--machine", task.machine, "--cores", str(task.cores)]
+        words = [str(self.program), "-q", "-d", str(folder), str(self.scripts / SCRIPT)]
+        words += ["--machine", str(task.machine), "--cores", str(task.cores)]
         words += ["--guest", task.command[0]]
         for name in sorted(environment):
             words += ["--environment", f"{name}={environment[name]}"]
@@ -159,7 +159,8 @@ class Gem5Inside:
 
         Raises:
             OutputError: the folder of its files cannot be written.
-            ProgramError: gem5 cannot be started, or its result is of another version.
+            MissingToolError: gem5 cannot be executed.
+            ProgramError: the result of gem5 is of another version.
         """
         folder = self.outputs / task.machine.stem / task.program / label
         try:
@@ -168,23 +169,19 @@ class Gem5Inside:
         except OSError as error:
             message = f"{folder}: cannot be created ({error.strerror})"
             raise OutputError(message) from error
-        try:
-            ended = self.processes.run(
-                self.command(task, environment, folder),
-                environment=tool_environment(os.environ),
-                timeout_s=timeout_s,
-                cwd=folder,
-            )
-        except OSError as error:
-            message = f"{self.program}: cannot be started: {error.strerror}"
-            raise ProgramError(message) from error
+        ended = self.runner.run(
+            self.command(task, environment, folder),
+            tool_environment(os.environ),
+            Surroundings(timeout_s=timeout_s),
+            folder,
+        )
         failure = None
         if ended.timed_out:
             failure = f"still running after {timeout_s:g} s"
         elif ended.exit_status != 0:
-            lines = [line for line in ended.stderr.strip().splitlines() if "warn:" not in line]
+            lines = [line for line in ended.stderr_tail.splitlines() if "warn:" not in line]
             told = "; ".join(lines[-_LOG_LINES:])
-            failure = f"gem5 ended with {_ending(ended.exit_status)}: {told}"
+            failure = f"gem5 ended with {ended.ending}: {told}"
         elif changed := self._changed(task, environment):
             failure = f"{changed} was replaced while it was measured"
         return InsideRun(
@@ -272,10 +269,6 @@ def _save_plan(trace: Path, first: int | None, stem: Path) -> Path:
     if ended.exit_status != 0:
         raise ProgramError(ended.stderr.strip() or f"{trace}: rand_malloc failed")
     return plan
-
-
-def _ending(status: int) -> str:
-    return f"signal {-status}" if status < 0 else f"status {status}"
 
 
 def _text(path: Path) -> str | None:

@@ -175,13 +175,15 @@ class ProgramRunner:
         command: Sequence[str],
         environment: Mapping[str, str],
         surroundings: Surroundings,
+        cwd: Path | None = None,
     ) -> ProgramRun:
-        """Run a program to its end in the current folder; its standard input is empty.
+        """Run a program to its end; its standard input is empty.
 
         Args:
             command: program and arguments.
             environment: its whole environment; ``LD_PRELOAD`` names at most one library.
             surroundings: core, limits and kernel settings.
+            cwd: working folder; None for the current one.
 
         Raises:
             MissingToolError: the program cannot be executed.
@@ -197,7 +199,8 @@ class ProgramRunner:
             scratch = Path(name)
             words = self._words(scratch, environment, surroundings)
             words += ["--", *command]
-            ended = self._start(words, scratch, clean_environment(environment), surroundings)
+            clean = clean_environment(environment)
+            ended = self._start(words, scratch, clean, surroundings, cwd)
             stderr_tail = _tail(scratch / "stderr")
             if ended.exit_status != 0 or ended.timed_out:
                 raise _supervise_error(ended, stderr_tail)
@@ -232,6 +235,7 @@ class ProgramRunner:
         scratch: Path,
         environment: Mapping[str, str],
         surroundings: Surroundings,
+        cwd: Path | None,
     ) -> Finished:
         limit_s = surroundings.timeout_s
         with _output(scratch / "stdout") as out, _output(scratch / "stderr") as err:
@@ -242,6 +246,7 @@ class ProgramRunner:
                     timeout_s=None if limit_s is None else limit_s + _GRACE_S,
                     stdout=out,
                     stderr=err,
+                    cwd=cwd,
                 )
             except OSError as error:
                 message = f"{self._supervise}: cannot be started: {error.strerror}"
