@@ -90,11 +90,11 @@ def bench(
     sizes: Annotated[
         str | None, typer.Option(metavar="SIZE,...", help="Default: 2 B to 32 MiB by fours.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Runs of everything.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of everything.")] = 3,
     budget: Annotated[
         str, typer.Option(metavar="DURATION", help="Time for everything; sets that of each run.")
     ] = "10 min",
-    seed: Annotated[int, typer.Option(min=1, help="Seed of workloads and order.")] = 1,
+    seed: Annotated[int, typer.Option(min=1, metavar="N", help="Seed of workloads and order.")] = 1,
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit of one run.")] = "2 min",
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="Samples and figures.")

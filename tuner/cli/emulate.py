@@ -107,7 +107,10 @@ def emulate(
     ] = HugePages.NEVER,
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit of one replay.")] = "60 s",
     cpu: Annotated[
-        int | None, typer.Option(min=0, help="Core to run on; the first allowed one if not given.")
+        int | None,
+        typer.Option(
+            min=0, metavar="CORE", help="Core to run on; the first allowed one if not given."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:

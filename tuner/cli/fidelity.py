@@ -50,7 +50,9 @@ def fidelity(
     ],
     trace: Annotated[
         Path | None,
-        typer.Option(help="The trace it was fitted to; without it only --shrunk is measured."),
+        typer.Option(
+            metavar="FILE", help="The trace it was fitted to; without it only --shrunk is measured."
+        ),
     ] = None,
     command: Annotated[
         list[str] | None,
@@ -62,7 +64,9 @@ def fidelity(
     configurations: Annotated[
         int, typer.Option(min=2, metavar="N", help="Configurations in all, of all allocators.")
     ] = 30,
-    seeds: Annotated[int, typer.Option(min=1, help="Workloads generated from the profile.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Workloads generated from the profile.")
+    ] = 3,
     instrument: Annotated[
         InstrumentName, typer.Option(help="What counts instructions; none: memory and faults only.")
     ] = InstrumentName.AUTO,
@@ -74,7 +78,10 @@ def fidelity(
         ),
     ] = "0.25",
     rounds: Annotated[
-        int, typer.Option(min=1, help="With COMMAND: runs of the program per configuration.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="With COMMAND: runs of the program per configuration."
+        ),
     ] = 3,
     timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="With COMMAND: limit of one run.")

@@ -14,7 +14,9 @@ OutputFile = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file.")
 ]
 
-TrialNumber = Annotated[int | None, typer.Option(min=0, help="The trial of this number.")]
+TrialNumber = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="The trial of this number.")
+]
 
 
 class Threads(StrEnum):

@@ -194,15 +194,19 @@ def _thin_command(
         Path, typer.Option("--output", "-o", metavar="FILE", help="The trace to write.")
     ],
     middle: Annotated[
-        int, typer.Option(min=1, help="Events to keep whole between begin and end.")
+        int, typer.Option(min=1, metavar="N", help="Events to keep whole between begin and end.")
     ] = 500_000,
-    first: Annotated[int, typer.Option(min=0, help="Events to keep whole at the begin.")] = 500_000,
-    last: Annotated[int, typer.Option(min=0, help="Events to keep whole at the end.")] = 500_000,
+    first: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Events to keep whole at the begin.")
+    ] = 500_000,
+    last: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Events to keep whole at the end.")
+    ] = 500_000,
     set_up: Annotated[
         str, typer.Option(metavar="DURATION", help="What was recorded before takes no time.")
     ] = "0 s",
     pace: Annotated[
-        float, typer.Option(min=0.01, help="Recorded over real time of what follows.")
+        float, typer.Option(min=0.01, metavar="F", help="Recorded over real time of what follows.")
     ] = 1.0,
 ) -> None:
     from tuner.units import parse_duration

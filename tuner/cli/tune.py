@@ -75,18 +75,22 @@ def tune(
         typer.Option("--output", "-o", metavar="RUN", help="Run folder; runs/<name> if not given."),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Trace to tune for, when there is no campaign file.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Trace to tune for, when there is no campaign file."),
     ] = None,
     further_trace: Annotated[
         list[Path] | None,
-        typer.Option(help="One more to suit: figures are geometric means over all; repeatable."),
+        typer.Option(
+            metavar="FILE",
+            help="One more to suit: figures are geometric means over all; repeatable.",
+        ),
     ] = None,
     allocators: Annotated[
         str | None,
         typer.Option(metavar="NAME[:PATH],...", help=f"Default: {DEFAULT_ALLOCATORS}."),
     ] = None,
     evaluations: Annotated[
-        int | None, typer.Option(min=1, help="Distinct configurations to measure.")
+        int | None, typer.Option(min=1, metavar="N", help="Distinct configurations to measure.")
     ] = None,
     objectives: Annotated[
         str | None,
@@ -101,11 +105,18 @@ def tune(
         typer.Option(metavar="TEXT", help='Such as "cost <= default * 1.02"; repeatable.'),
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="nsga2, deap-nsga2 or random.", autocompletion=_strategies)
+        str | None,
+        typer.Option(
+            metavar="NAME", help="nsga2, deap-nsga2 or random.", autocompletion=_strategies
+        ),
     ] = None,
     search: Annotated[
         str | None,
-        typer.Option(help="joint, or separate: one study per allocator.", autocompletion=_searches),
+        typer.Option(
+            metavar="NAME",
+            help="joint, or separate: one study per allocator.",
+            autocompletion=_searches,
+        ),
     ] = None,
     threads: Annotated[
         Threads | None,
@@ -117,13 +128,18 @@ def tune(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Search-space file instead of the shipped; repeatable."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Decides every choice.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Decides every choice.")
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Evaluations at a time; default: one per core.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Evaluations at a time; default: one per core."),
     ] = None,
     exact_trace: Annotated[
         Path | None,
-        typer.Option(help="Trace to use instead of a profile whose verdict is bad."),
+        typer.Option(
+            metavar="FILE", help="Trace to use instead of a profile whose verdict is bad."
+        ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Tune on a profile however bad its verdict is.")

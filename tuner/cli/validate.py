@@ -77,7 +77,8 @@ def validate(
         ),
     ] = None,
     suite: Annotated[
-        Path | None, typer.Option(help="Suite of simulations, if not the shipped one.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Suite of simulations, if not the shipped one."),
     ] = None,
     simulations: Annotated[
         str,
@@ -100,9 +101,14 @@ def validate(
             metavar="NAME,...", help="With --inside: what decides, such as l1d_mpki, cycles."
         ),
     ] = _OBJECTIVES,
-    workers: Annotated[int, typer.Option(min=1, help="With --inside: simulations at once.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, metavar="N", help="With --inside: simulations at once.")
+    ] = 1,
     rounds: Annotated[
-        int, typer.Option(min=1, help="Runs of every subject; fewer than 5 decide nothing.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Runs of every subject; fewer than 5 decide nothing."
+        ),
     ] = 5,
     points: Annotated[
         str,
@@ -111,9 +117,11 @@ def validate(
             help="Names of picks, numbers of trials, or the words picks, best and front.",
         ),
     ] = _POINTS,
-    front: Annotated[int, typer.Option(min=1, help="Most points for the word front.")] = 4,
+    front: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Most points for the word front.")
+    ] = 4,
     dominated: Annotated[
-        int, typer.Option(min=0, help="Dominated points, which check the ranking.")
+        int, typer.Option(min=0, metavar="N", help="Dominated points, which check the ranking.")
     ] = 3,
     instrument: Annotated[
         CountedBy,
@@ -125,20 +133,28 @@ def validate(
         bool, typer.Option("--ignore-output", help="Do not compare standard output.")
     ] = False,
     output_file: Annotated[
-        Path | None, typer.Option(help="Compare this file, which the program writes.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Compare this file, which the program writes."),
     ] = None,
     timeout: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="Limit of one run; default 10 times the baseline's."),
     ] = None,
-    cpu: Annotated[int | None, typer.Option(min=0, help="Core to pin the program to.")] = None,
+    cpu: Annotated[
+        int | None, typer.Option(min=0, metavar="CORE", help="Core to pin the program to.")
+    ] = None,
     thp: Annotated[
         HugePages, typer.Option(help="Transparent huge pages: as the machine is set, or off.")
     ] = HugePages.KEEP,
     sample_ms: Annotated[
-        int, typer.Option(min=1, max=10000, help="Milliseconds between two samples of memory.")
+        int,
+        typer.Option(
+            min=1, max=10000, metavar="N", help="Milliseconds between two samples of memory."
+        ),
     ] = 2,
-    seed: Annotated[int, typer.Option(help="Seed of the order within the rounds.")] = 1,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed of the order within the rounds.")
+    ] = 1,
 ) -> None:
     """Run the rounds that are missing, then print what they show."""
     from tuner.cli.validate_gem5 import validate_with_gem5
