@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.gem5_case_figures import Results, allocators, change, labels, over_tuned, picks
-
-_MARKERS = ("o", "s", "D", "^", "v")
+from tuner.report.style import look
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
@@ -28,8 +27,8 @@ def _changes(results: Results) -> Figure:
     figure = Figure(figsize=(7.5, 5.0), layout="constrained")
     axes = figure.add_subplot()
     chosen = picks(results).values()
-    for index, name in enumerate(allocators(results)):
-        colour = f"C{index}"
+    for name in allocators(results):
+        style = look(name)
         for label in labels(results, name):
             heap = change(results, "held-out", label, "mean_heap")
             cpu = change(results, "held-out", label, "cpu_ns")
@@ -39,8 +38,8 @@ def _changes(results: Results) -> Figure:
             where = (100 * (cpu.median - 1), 100 * (heap.median - 1))
             axes.plot(
                 *where,
-                _MARKERS[index],
-                color=colour,
+                style.marker,
+                color=style.colour,
                 fillstyle="none" if is_default else "full",
                 markersize=11 if label in chosen else 7,
                 label=name if is_default else None,
@@ -51,7 +50,7 @@ def _changes(results: Results) -> Figure:
                 xytext=(5, 4),
                 textcoords="offset points",
                 fontsize=7,
-                color=colour,
+                color=style.colour,
             )
     axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
@@ -76,11 +75,12 @@ def _ranks(results: Results) -> Figure:
 
 
 def _rank(results: Results, axes: Axes, emulated: str, metric: str, unit: float) -> None:
-    for index, name in enumerate(allocators(results)):
+    for name in allocators(results):
         pairs = []
         for label, point in results["points"].items():
             real = over_tuned(results, label, metric)
             if label.startswith(f"{name} ") and real is not None and point["emulated"]:
                 pairs.append((point["emulated"][emulated] / 1e6, real / unit))
         if pairs:
-            axes.plot(*zip(*pairs, strict=True), _MARKERS[index], color=f"C{index}", label=name)
+            style = look(name)
+            axes.plot(*zip(*pairs, strict=True), style.marker, color=style.colour, label=name)

@@ -26,9 +26,12 @@ NATIVE_PARTS = {
     "rand_malloc": ("--version",),
     "probe": (),
     "supervise": ("--version",),
+    "build_trace": (),
+    "libprofiletoml.so": (),
+    "malloc_bench": ("--version",),
 }
-"""Built and installed with the package, with a question each program answers; the main chain
-needs every one.  The probe is asked by the adapters below."""
+"""Built and installed with the package, with a question each program answers; an installation
+lacks none.  The probe is asked by the adapters below."""
 
 TOOLS = {"qemu": ("qemu-x86_64", "--version"), "cachegrind": ("valgrind", "--version")}
 """Programs the instruments use, by the word packages.txt has for them."""

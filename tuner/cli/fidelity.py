@@ -62,7 +62,7 @@ def fidelity(
         str, typer.Option(metavar="NAME[:PATH],...", help="Allocators of the panel.")
     ] = _DEFAULT_ALLOCATORS,
     configurations: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Configurations in all, of all allocators.")
+        int, typer.Option(min=2, metavar="N", help="Configurations at least; equally many of each.")
     ] = 30,
     seeds: Annotated[
         int, typer.Option(min=1, metavar="N", help="Workloads generated from the profile.")

@@ -26,18 +26,19 @@ def draw_pareto(plot: ParetoPlot, axes: Axes) -> None:
     allocators = list(dict.fromkeys(p.trial.configuration.allocator for p in plot.points))
     for allocator in allocators:
         _cloud(axes, plot, allocator)
-    for allocator, line in plot.fronts:
+    for allocator, points in plot.fronts:
         colour = look(allocator).colour
-        axes.step(*_line(plot, line), where="post", color=colour, lw=0.8, alpha=0.5, zorder=2)
+        axes.step(*_line(plot, points), where="post", color=colour, lw=0.8, alpha=0.5, zorder=2)
     if plot.overall:
-        axes.step(*_line(plot, plot.overall), where="post", color=INK, lw=1.3, ls=":", zorder=2)
+        line = _line(plot, plot.overall)
+        axes.step(*line, where="post", color=INK, lw=1.3, ls=":", zorder=2, label="front of all")
     for allocator in allocators:
         _front_points(axes, plot, allocator)
     for point in plot.points:
         if point.is_default:
             _default_point(axes, plot, point)
     _labels(axes, plot)
-    axes.figure.legend(loc="outside lower center", ncols=max(1, len(allocators)), fontsize=8)
+    axes.figure.legend(loc="outside lower center", ncols=max(1, len(allocators) + 1), fontsize=8)
 
 
 def _set_up(axes: Axes, plot: ParetoPlot) -> None:
