@@ -24,12 +24,13 @@ REPLAY: Final = "replay "
 """Begin of the name of a command that is a trace to be replayed."""
 _NS: Final = 1e9
 _SAMPLE_MS: Final = 20
-_CACHE_LIMIT_S: Final = 900.0
+_VALGRIND_LIMIT_S: Final = 900.0
 _LIMIT_S: Final = 300.0
 _CACHES: Final = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
 """Size, ways, bytes a line: the first two levels of a common processor, on every machine alike."""
 _EVENTS: Final = re.compile(r"^events: (.*)$", re.MULTILINE)
 _SUMMARY: Final = re.compile(r"^summary: (.*)$", re.MULTILINE)
+_OBJECT: Final = re.compile(r"(c?)ob=\((\d+)\)(?: (.*))?")
 _FOLDERS: Final = re.compile(r'(?<=["=])/(?:[^/"\s]+/)+')
 
 
@@ -125,16 +126,76 @@ def run_cachegrind(
 ) -> dict[str, Any]:
     """Run a program once under cachegrind; instructions and misses, or why there are none."""
     del subject
+    words = ["--tool=cachegrind", "--cache-sim=yes", *_CACHES, "--cachegrind-out-file="]
+    text, reason = _under_valgrind(words, command, environment)
+    return {"status": "failed", "reason": reason} if text is None else _ok(misses(text))
+
+
+def run_callgrind(
+    command: Command, subject: Subject, environment: dict[str, str]
+) -> dict[str, Any]:
+    """Run a program once under callgrind; the allocator's share of its instructions."""
+    words = ["--tool=callgrind", "--callgrind-out-file="]
+    text, reason = _under_valgrind(words, command, environment)
+    if text is None or subject.library is None:
+        return {"status": "failed", "reason": reason or "no library of its own"}
+    counts = instructions_by_object(text)
+    own = sum(n for path, n in counts.items() if Path(path).resolve() == subject.library.resolve())
+    total = sum(counts.values())
+    return _ok({"instructions": total, "own_instructions": own, "share": own / total})
+
+
+def _ok(figures: dict[str, float]) -> dict[str, Any]:
+    return {"status": "ok", "reason": None, **figures}
+
+
+def _under_valgrind(
+    words: list[str], command: Command, environment: dict[str, str]
+) -> tuple[str | None, str | None]:
+    """Run a program under a tool of valgrind; return the tool's file, or why there is none.
+
+    Args:
+        words: options, the last one wanting the name of the file.
+        command: the program.
+        environment: of the subject.
+    """
     with tempfile.TemporaryDirectory(prefix="allocators-") as folder:
-        result = Path(folder) / "cachegrind"
-        words = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", *_CACHES, "--quiet"]
-        words += [f"--cachegrind-out-file={result}", *command.words]
+        result = Path(folder) / "counts"
+        tool = ["valgrind", "--quiet", *words[:-1], f"{words[-1]}{result}"]
         variables = {**tool_environment(os.environ), **command.variables, **environment}
-        ended = Processes().run(words, environment=variables, timeout_s=_CACHE_LIMIT_S)
+        ended = Processes().run(
+            [*tool, *command.words],
+            environment=variables,
+            timeout_s=_VALGRIND_LIMIT_S,
+            cwd=command.folder,
+        )
         if ended.exit_status != 0 or not result.exists():
             last = (ended.stderr.strip().splitlines() or [""])[-1]
-            return {"status": "failed", "reason": f"exit status {ended.exit_status}: {last}"}
-        return {"status": "ok", "reason": None, **misses(result.read_text())}
+            return None, f"exit status {ended.exit_status}: {last}"
+        return result.read_text(), None
+
+
+def instructions_by_object(text: str) -> dict[str, int]:
+    """Return the instructions of every program file and library in a file of callgrind.
+
+    Args:
+        text: in callgrind's format: a line "ob=" names the file that the costs below it belong
+            to, "cob=" that of the function called next, and the line behind "calls=" has the
+            cost of that function, which it has itself too.
+    """
+    names: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    current = ""
+    lines = iter(text.splitlines())
+    for line in lines:
+        if named := _OBJECT.match(line):
+            name = names.setdefault(named[2], named[3] or "")
+            current = current if named[1] else name
+        elif line.startswith("calls="):
+            next(lines, None)
+        elif line[:1].isdigit() or line[:1] in {"+", "-", "*"}:
+            counts[current] = counts.get(current, 0) + int(line.split()[1])
+    return counts
 
 
 def misses(text: str) -> dict[str, float]:

@@ -288,7 +288,7 @@ def table_lines(
     Args:
         title: with the unit.
         rows: medians; below them their geometric means relative to glibc's, over the
-            programs that the subject and glibc both ran.
+            programs that the subject and glibc both ran, if glibc is there.
         subjects: columns.
         scale: what a value is divided by.
         digits: after the point.
@@ -306,7 +306,8 @@ def table_lines(
         own, base = geometric(both, subject), geometric(both, "glibc")
         mark = "" if len(both) == len(rows) else f" of {len(both)}"
         means.append(f"{own / base:.3f}{mark}" if own and base else "-")
-    yield f"{'mean/glibc':{width}}" + "".join(f"{mean:>17}" for mean in means)
+    if set(means) != {"-"}:
+        yield f"{'mean/glibc':{width}}" + "".join(f"{mean:>17}" for mean in means)
 
 
 def _cell(estimate: Estimate | None, scale: float, digits: int) -> str:

@@ -7,6 +7,8 @@ figures are medians with 95 % intervals.  Parts:
                CPU time, peak resident memory, faults; the geometric means
     cache      L1 and L2 misses per thousand instructions of an allocation-heavy program, by
                cachegrind
+    share      how much of each program's instructions is the allocator's own, by callgrind: what
+               an allocator that costs nothing could save
     threads    the workloads of `malloc-tuner bench` at 2, 4, 16, 64, 128 threads: throughput,
                percentiles of malloc, peak resident memory
     churn      resident memory over live bytes, while threads come and go and sizes drift
@@ -61,6 +63,7 @@ from benchmarks.allocator_programs import (
 from benchmarks.allocator_runs import (
     REPLAY,
     run_cachegrind,
+    run_callgrind,
     run_gem5,
     run_program,
     without_folders,
@@ -90,12 +93,15 @@ from tuner.resources import configs_dir
 
 RESULTS: Final = ROOT / "benchmarks" / "results" / "allocators.json"
 SCHEMA: Final = "malloc-tuner.benchmark.allocators"
-PARTS: Final = ("programs", "cache", "threads", "churn", "safety", "gem5")
+PARTS: Final = ("programs", "cache", "share", "threads", "churn", "safety", "gem5")
 PEERS: Final = ("glibc", "mimalloc", "jemalloc", "tcmalloc")
 OURS: Final = ("exgen", "exgen-st")
 SAFETY: Final = ("check", "junk", "secure")
 """Settings that find mistakes of programs, each with the milder ones in it."""
 _SINGLE_THREADED: Final = frozenset({"exgen-st", "dlmalloc"})
+_COUNTED: Final = frozenset({"cache", "share"})
+"""Parts of one round: valgrind counts the same again."""
+_SHARES: Final = frozenset({"exgen", "mimalloc", "jemalloc"})
 THREADS: Final = (2, 4, 16, 64, 128)
 
 Run = Callable[[Command, Subject, dict[str, str]], dict[str, Any]]
@@ -325,7 +331,7 @@ def _rounds(
     done = {(s["program"], s["subject"], s["round"]) for s in samples}
     out = {(s["program"], s["subject"]) for s in samples if s["status"] != "ok"}
     environments = padded([{**subject.environment} for subject in subjects])
-    n_rounds = 1 if part == "cache" else session.rounds
+    n_rounds = 1 if part in _COUNTED else session.rounds
     for number, command in itertools.product(range(n_rounds), commands):
         if command.rounds is not None and number >= command.rounds:
             continue
@@ -371,6 +377,18 @@ def _cache(session: Session) -> dict[str, Any] | None:
     return {"samples": _rounds("cache", commands, session.subjects, session, run_cachegrind)}
 
 
+def _share(session: Session) -> dict[str, Any] | None:
+    if shutil.which("valgrind") is None:
+        print("allocators.py: share left out: valgrind is not installed", file=sys.stderr)
+        return None
+    inputs = session.inputs / "share"
+    inputs.mkdir()
+    commands = make_programs(inputs, smoke=session.smoke)
+    subjects = [subject for subject in session.subjects if subject.label in _SHARES]
+    samples = _rounds("share", commands, subjects, session, run_callgrind)
+    return {"samples": samples, "subjects": [subject.identity() for subject in subjects]}
+
+
 # Threads and churn
 
 
@@ -407,6 +425,7 @@ def _bench(part: str, plan: Plan, session: Session) -> dict[str, Any]:
 _MEASURE: Final[dict[str, Callable[[Session], dict[str, Any] | None]]] = {
     "programs": _programs,
     "cache": _cache,
+    "share": _share,
     "threads": _threads,
     "churn": _churn,
     "safety": _safety,
@@ -431,6 +450,10 @@ _COLUMNS: Final = {
         ("L2 misses, thousands", "l2_misses", 1000.0, 1),
         ("instructions, millions", "instructions", 1e6, 1),
     ),
+    "share": (
+        ("instructions of the allocator, %", "share", 0.01, 2),
+        ("instructions of the allocator, millions", "own_instructions", 1e6, 1),
+    ),
     "safety": (
         ("CPU time, s", "cpu_s", 1.0, 3),
         ("peak RSS, MiB", "peak_rss_bytes", float(1 << 20), 2),
@@ -448,7 +471,7 @@ def _print(kept: dict[str, Any], *, is_judged: bool) -> int:
     """Print tables and judgements; return the exit status."""
     parts = kept["parts"]
     subjects: list[str] = []
-    for part in (part for name, part in parts.items() if name != "safety"):
+    for part in (part for name, part in parts.items() if name not in {"safety", "share"}):
         subjects += [s["label"] for s in part["subjects"] if s["label"] not in subjects]
     for name, tables in _COLUMNS.items():
         if name in parts:

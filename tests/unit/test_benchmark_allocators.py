@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.allocator_programs import Command, read_programs
-from benchmarks.allocator_runs import misses
+from benchmarks.allocator_runs import instructions_by_object, misses
 from benchmarks.allocator_tables import (
     Judgement,
     common,
@@ -155,6 +155,30 @@ def test_misses_are_per_thousand_instructions() -> None:
         "l1_data_mpki": 5.0,
         "l2_mpki": 2.0,
     }
+
+
+def test_instructions_of_callees_count_once() -> None:
+    text = """events: Ir
+ob=(1) /usr/bin/app
+fl=(1) app.c
+fn=(1) main
+10 5
+cob=(2) /lib/liballoc.so
+cfi=(2) malloc.c
+cfn=(2) malloc
+calls=1 3
+11 20
++2 7
+
+ob=(2)
+fl=(2)
+fn=(2)
+3 20
+ob=(1)
+fn=(3) other
+* 8
+"""
+    assert instructions_by_object(text) == {"/usr/bin/app": 20, "/lib/liballoc.so": 20}
 
 
 def test_programs_come_from_a_file(tmp_path: Path) -> None:
