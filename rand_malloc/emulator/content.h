@@ -9,6 +9,8 @@
  * number generators, OOPSLA 2014, doi 10.1145/2660193.2660195, section 3),
  * used as a hash of its counter.
  *
+ * A block that was touched in part is stamped like one that ends with that part.
+ *
  * All inline: this is most of the harness's work, and it runs under instruments too.
  *
  * Limits: bytes between the stamped words are not written.  Blocks of 8 to 15 bytes
@@ -66,7 +68,7 @@ static inline uint64_t content_first_boundary(uintptr_t address) {
 }
 
 static inline bool content_has_pages(enum touch touch) {
-    return touch == TOUCH_ALL || touch == TOUCH_ZEROS;
+    return touch == TOUCH_ALL || touch == TOUCH_ZEROS || touch == TOUCH_RECORDED;
 }
 
 /* The word at a page boundary, at bytes into a block. */

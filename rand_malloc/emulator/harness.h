@@ -10,8 +10,8 @@
 
 /* Where a live block of the trace is now. */
 struct block {
-    void *address; /* NULL: none, or a block of 0 bytes */
-    uint64_t bytes;
+    void *address;             /* NULL: none, or a block of 0 bytes */
+    uint64_t stamped;          /* bytes from its begin that carry stamps: all, or what is touched */
     _Atomic uint32_t sequence; /* the operation of this slot that comes next */
     uint32_t live;             /* 1 between allocation and free */
 };
@@ -23,6 +23,7 @@ struct replay {
     const struct turn *turns;
     const struct lane *lanes;
     const uint64_t *sample_points;
+    const struct partial *partials;
     struct outcome *outcome;
     struct sample *samples;
     struct histogram *histograms; /* [n_stacks + 1][LATENCY_KINDS], or NULL */

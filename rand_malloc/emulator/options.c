@@ -24,8 +24,10 @@ static const char HELP[] =
     "  --cpu N               pin the replay to this processor (default: first allowed)\n"
     "  --cpus N              processors the allocator sees (default: those online)\n"
     "  --thp keep|never      transparent huge pages (default never)\n"
-    "  --touch all|ends|none|zeros  what is written of each block (default all pages); zeros: all\n"
-    "                        pages, and every other block is zero between its ends\n"
+    "  --touch recorded|all|ends|none|zeros  what is written of each block (default recorded: the\n"
+    "                        pages that the recorded program touched, all where that is not\n"
+    "                        known); zeros: all pages, and every other block is zero between its\n"
+    "                        ends\n"
     "  --seed N              seed of the block contents and of what a profile generates (default "
     "1)\n"
     "  --classic             the file holds records of Langdon's rand_malloc (order.c); touch "
@@ -94,7 +96,7 @@ static const char *const THREADS[] = {"baton", "free", NULL};
 static const char *const RUNS[] = {"memory", "count", "both", NULL};
 static const char *const INSTRUMENTS[] = {"auto", "qemu", "cachegrind", "perf", "none", NULL};
 static const char *const THP[] = {"never", "keep", NULL};
-static const char *const TOUCH[] = {"all", "ends", "none", "zeros", NULL};
+static const char *const TOUCH[] = {"all", "ends", "none", "zeros", "recorded", NULL};
 
 const char *options_touch_name(uint32_t touch) {
     return TOUCH[touch];
@@ -248,6 +250,7 @@ int options_parse(int argc, char **argv, struct options *options) {
     *options = (struct options){.wants_memory = true,
                                 .wants_count = true,
                                 .cpu = -1,
+                                .touch = TOUCH_RECORDED,
                                 .seed = 1,
                                 .curve_points = 200,
                                 .timeout_s = 600,

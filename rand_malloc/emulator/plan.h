@@ -37,10 +37,21 @@ struct op {
     uint32_t sequence; /* this is the sequence-th operation of its slot, from 0 */
     uint32_t size_low; /* size = size_high * 2^32 + size_low, bytes */
     uint16_t size_high;
-    uint8_t kind; /* enum trace_op, heap operations only */
-    uint8_t align_log2;
+    uint8_t kind;    /* enum trace_op, heap operations only */
+    uint8_t details; /* base-2 logarithm of the alignment, and OP_IS_PARTIAL */
 };
 _Static_assert(sizeof(struct op) == 24, "an operation is read 10^6 times: keep it small");
+
+enum {
+    OP_ALIGN_MASK = 63,
+    OP_IS_PARTIAL = 64, /* the recorded program left pages of the block untouched */
+};
+
+/* How much of its block a partial operation touches, from its begin. */
+struct partial {
+    uint64_t op; /* index into the plan's operations */
+    uint64_t touched_bytes;
+};
 
 enum turn_flags {
     TURN_STARTS = 1, /* the first turn of its lane */
@@ -66,7 +77,7 @@ struct lane {
 };
 
 /* Changes with every change of the layout: a saved plan is for the rand_malloc that saved it. */
-#define PLAN_MAGIC UINT64_C(0x316e616c70746d00)
+#define PLAN_MAGIC UINT64_C(0x326e616c70746d00)
 
 /* Header of the plan; the arrays follow at their offsets. */
 struct plan {
@@ -85,11 +96,17 @@ struct plan {
     uint64_t ops_offset;
     uint64_t turns_offset;
     uint64_t lanes_offset;
-    uint64_t samples_offset; /* uint64_t: sample after this many operations, ascending */
+    uint64_t samples_offset;  /* uint64_t: sample after this many operations, ascending */
+    uint64_t partials_offset; /* by operation, ascending */
+    uint64_t n_partials;
 };
 
 static inline const void *plan_at(const struct plan *plan, uint64_t offset) {
     return (const char *)plan + offset;
+}
+
+static inline unsigned op_align_log2(const struct op *op) {
+    return op->details & OP_ALIGN_MASK;
 }
 
 static inline uint64_t op_size(const struct op *op) {
@@ -108,7 +125,8 @@ enum touch {
     TOUCH_ALL = 0,
     TOUCH_ENDS = 1,
     TOUCH_NONE = 2,
-    TOUCH_ZEROS = 3 /* all pages, half of the blocks with zeros between their ends */
+    TOUCH_ZEROS = 3,   /* all pages, half of the blocks with zeros between their ends */
+    TOUCH_RECORDED = 4 /* what the recorded program touched; all pages where that is not known */
 };
 
 /* What the supervisor asks for. */

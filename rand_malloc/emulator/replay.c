@@ -36,17 +36,37 @@ INLINE uint64_t start_latency(const struct call *call) {
 
 INLINE void require_alignment(const struct call *call, const void *address, uint64_t bytes) {
     uint64_t alignment = bytes >= 16 ? 16 : 8;
-    if (call->op->kind == TRACE_ALIGNED && (UINT64_C(1) << call->op->align_log2) > alignment)
-        alignment = UINT64_C(1) << call->op->align_log2;
+    if (call->op->kind == TRACE_ALIGNED && (UINT64_C(1) << op_align_log2(call->op)) > alignment)
+        alignment = UINT64_C(1) << op_align_log2(call->op);
     if (((uintptr_t)address & (alignment - 1)) != 0)
         replay_fail(call->replay, FAILURE_ALIGNMENT, call->index, (uint64_t)(uintptr_t)address);
 }
 
 /* posix_memalign wants at least the alignment of a pointer. */
-static void *allocate_aligned(uint64_t bytes, uint8_t align_log2) {
+static void *allocate_aligned(uint64_t bytes, unsigned align_log2) {
     void *address = NULL;
     size_t alignment = align_log2 > 3 ? (size_t)1 << align_log2 : sizeof(void *);
     return posix_memalign(&address, alignment, bytes) == 0 ? address : NULL;
+}
+
+/* Bytes of a block that a partial operation touches (binary search). */
+__attribute__((noinline)) static uint64_t find_partial(const struct call *call) {
+    const struct partial *partials = call->replay->partials;
+    uint64_t low = 0, high = call->replay->plan->n_partials - 1;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (partials[middle].op < call->index)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return partials[low].touched_bytes;
+}
+
+INLINE uint64_t stamped_bytes(const struct call *call, uint64_t bytes) {
+    bool is_partial =
+        (call->op->details & OP_IS_PARTIAL) != 0 && call->replay->touch == TOUCH_RECORDED;
+    return __builtin_expect(is_partial, 0) ? find_partial(call) : bytes;
 }
 
 INLINE void do_allocate(const struct call *call, struct block *block) {
@@ -55,11 +75,11 @@ INLINE void do_allocate(const struct call *call, struct block *block) {
     uint64_t bytes = op_size(op);
     uint64_t begin = start_latency(call);
     void *address = op->kind == TRACE_CALLOC    ? calloc(1, bytes)
-                    : op->kind == TRACE_ALIGNED ? allocate_aligned(bytes, op->align_log2)
+                    : op->kind == TRACE_ALIGNED ? allocate_aligned(bytes, op_align_log2(op))
                                                 : malloc(bytes);
     note_latency(call, 0, begin);
     block->address = address;
-    block->bytes = bytes;
+    block->stamped = stamped_bytes(call, bytes);
     block->live = 1;
     if (bytes == 0)
         return; /* NULL is a legal answer */
@@ -68,10 +88,10 @@ INLINE void do_allocate(const struct call *call, struct block *block) {
     require_alignment(call, address, bytes);
     uint64_t word = content_word(replay->seed, op->slot, op->sequence);
     if (op->kind != TRACE_CALLOC) {
-        content_stamp(address, bytes, word, replay->touch);
+        content_stamp(address, block->stamped, word, replay->touch);
         return;
     }
-    uint64_t wrong = content_stamp_zeroed(address, bytes, word, replay->touch);
+    uint64_t wrong = content_stamp_zeroed(address, block->stamped, word, replay->touch);
     if (wrong != CONTENT_INTACT)
         replay_fail(replay, FAILURE_NOT_ZERO, call->index, wrong);
 }
@@ -82,7 +102,7 @@ INLINE void verify(const struct call *call, const struct block *block, uintptr_t
     uint64_t sum = 0;
     if (block->address != NULL) {
         uint64_t word = content_word(call->replay->seed, op->slot, op->sequence - 1);
-        uint64_t wrong = content_check(block->address, old_address, block->bytes, kept, word,
+        uint64_t wrong = content_check(block->address, old_address, block->stamped, kept, word,
                                        call->replay->touch, &sum);
         if (wrong != CONTENT_INTACT)
             replay_fail(call->replay, FAILURE_CONTENT, call->index, wrong);
@@ -104,17 +124,17 @@ INLINE void do_reallocate(const struct call *call, struct block *block) {
     require_alignment(call, address, bytes);
     if (old_address != 0) {
         block->address = address;
-        verify(call, block, old_address, block->bytes < bytes ? block->bytes : bytes);
+        verify(call, block, old_address, block->stamped < bytes ? block->stamped : bytes);
     }
     block->address = address;
-    block->bytes = bytes;
-    content_stamp(address, bytes,
+    block->stamped = stamped_bytes(call, bytes);
+    content_stamp(address, block->stamped,
                   content_word(call->replay->seed, call->op->slot, call->op->sequence),
                   call->replay->touch);
 }
 
 INLINE void do_free(const struct call *call, struct block *block) {
-    verify(call, block, (uintptr_t)block->address, block->bytes);
+    verify(call, block, (uintptr_t)block->address, block->stamped);
     block->live = 0;
     uint64_t begin = start_latency(call);
     free(block->address);
@@ -209,6 +229,6 @@ void replay_verify_rest(struct replay *replay) {
             continue;
         struct op op = {.slot = slot, .sequence = block->sequence, .kind = TRACE_OP_COUNT};
         struct call call = {replay, &op, replay->plan->n_ops, &unused, NULL};
-        verify(&call, block, (uintptr_t)block->address, block->bytes);
+        verify(&call, block, (uintptr_t)block->address, block->stamped);
     }
 }

@@ -63,6 +63,7 @@ static void adopt(struct replay *replay, const struct plan *plan, struct outcome
         .turns = plan_at(plan, plan->turns_offset),
         .lanes = plan_at(plan, plan->lanes_offset),
         .sample_points = plan_at(plan, plan->samples_offset),
+        .partials = plan_at(plan, plan->partials_offset),
         .outcome = outcome,
         .samples = (struct sample *)(void *)((char *)outcome + outcome->samples_offset),
         .touch = (enum touch)outcome->orders.touch,

@@ -19,6 +19,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Allocators shift blocks against pages by their headers, so that a part of whole pages would
+ * reach into one page more. */
+#define HEADER_BYTES UINT64_C(64)
+
 /* The plan while it is being written. */
 struct draft_plan {
     const struct trace_event *events;
@@ -28,6 +32,7 @@ struct draft_plan {
     struct op *ops;
     struct turn *turns;
     uint64_t *samples;
+    struct partial *partials;
     uint64_t *slot_bytes; /* [n_slots] of the live block */
     uint64_t live_bytes;
     uint64_t now_ns;
@@ -44,6 +49,20 @@ static bool is_heap_event(const struct trace_event *event) {
     return event->op < TRACE_THREAD_START;
 }
 
+/* The part of the block that the program touched; its size where that is all, or not known.
+ * Of a block that was never touched it is a word. */
+static uint64_t touched_bytes(const struct trace_event *event, uint32_t page_bytes) {
+    uint64_t untouched = trace_untouched(event, page_bytes);
+    if (untouched == 0)
+        return event->size;
+    untouched += HEADER_BYTES;
+    return untouched + sizeof(uint64_t) < event->size ? event->size - untouched : sizeof(uint64_t);
+}
+
+static bool is_partial(const struct trace_event *event) {
+    return event->touch > 1 && is_heap_event(event);
+}
+
 static struct plan layout(const struct trace_event *events, const struct trace_info *info,
                           const struct schedule *schedule) {
     struct plan plan = {.magic = PLAN_MAGIC,
@@ -52,8 +71,10 @@ static struct plan layout(const struct trace_event *events, const struct trace_i
                         .n_slots = info->n_slots,
                         .n_stacks = schedule->n_stacks,
                         .n_turns = schedule->n_turns};
-    for (uint64_t i = 0; i < info->n_events; i++)
+    for (uint64_t i = 0; i < info->n_events; i++) {
         plan.n_ops += is_heap_event(&events[i]);
+        plan.n_partials += is_partial(&events[i]);
+    }
     if (info->n_events > 0) {
         plan.begin_ns = events[0].time_ns;
         plan.end_ns = events[info->n_events - 1].time_ns;
@@ -63,7 +84,8 @@ static struct plan layout(const struct trace_event *events, const struct trace_i
     plan.ops_offset = align_up(sizeof plan);
     plan.turns_offset = align_up(plan.ops_offset + plan.n_ops * sizeof(struct op));
     plan.lanes_offset = align_up(plan.turns_offset + plan.n_turns * sizeof(struct turn));
-    plan.samples_offset = align_up(plan.lanes_offset + plan.n_lanes * sizeof(struct lane));
+    plan.partials_offset = align_up(plan.lanes_offset + plan.n_lanes * sizeof(struct lane));
+    plan.samples_offset = align_up(plan.partials_offset + plan.n_partials * sizeof(struct partial));
     /* Each of the three rules gives at most WORKLOAD_SAMPLES + 1. */
     plan.file_bytes = plan.samples_offset + 3 * (WORKLOAD_SAMPLES + 2) * sizeof(uint64_t);
     return plan;
@@ -107,6 +129,13 @@ static void advance_time(struct draft_plan *draft, uint64_t time_ns) {
     draft->now_ns = time_ns;
 }
 
+static void note_partial(struct draft_plan *draft, struct op *op, uint64_t op_index,
+                         const struct trace_event *event) {
+    op->details |= OP_IS_PARTIAL;
+    *draft->partials++ =
+        (struct partial){op_index, touched_bytes(event, draft->workload->info.page_bytes)};
+}
+
 static void append_op(struct draft_plan *draft, uint64_t op_index, uint32_t event_index) {
     const struct trace_event *event = &draft->events[event_index];
     advance_time(draft, event->time_ns);
@@ -119,8 +148,10 @@ static void append_op(struct draft_plan *draft, uint64_t op_index, uint32_t even
         .size_low = (uint32_t)event->size,
         .size_high = (uint16_t)(event->size >> 32),
         .kind = event->op,
-        .align_log2 = event->align_log2,
+        .details = event->align_log2,
     };
+    if (is_partial(event))
+        note_partial(draft, &draft->ops[op_index], op_index, event);
 }
 
 /* Time of the first operation from a position of the order on, for the pause rule.  Events
@@ -195,6 +226,7 @@ static bool write_plan(struct draft_plan *draft, const struct plan *header) {
     draft->ops = (struct op *)(void *)(base + header->ops_offset);
     draft->turns = (struct turn *)(void *)(base + header->turns_offset);
     draft->samples = (uint64_t *)(void *)(base + header->samples_offset);
+    draft->partials = (struct partial *)(void *)(base + header->partials_offset);
     memcpy(base + header->lanes_offset, draft->schedule->lanes,
            header->n_lanes * sizeof(struct lane));
     fill_plan(draft);

@@ -242,6 +242,7 @@ static int emit_birth(struct generator *generator, struct slot life, struct trac
                                   .api = APIS[kind->op],
                                   .size = kind->size,
                                   .align_log2 = kind->align_log2,
+                                  .touch = kind->touch,
                                   .thread = kind->thread,
                                   .slot = slot};
     generator->tick++;
@@ -283,6 +284,7 @@ static int emit_step(struct generator *generator, struct trace_event *event) {
     *event = (struct trace_event){.op = step->is_free ? TRACE_FREE : TRACE_REALLOC,
                                   .api = step->is_free ? TRACE_API_FREE : TRACE_API_REALLOC,
                                   .size = step->size,
+                                  .touch = step->touch,
                                   .thread = thread,
                                   .slot = number};
     if (!step->is_free)

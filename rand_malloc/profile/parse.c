@@ -54,9 +54,30 @@ static void take_step(struct parser *parser, int is_last) {
     };
 }
 
+/* Pages that were never touched, -1 where that is not known. */
+static uint32_t take_touch(struct parser *parser) {
+    return (uint32_t)(walk_int(&parser->walk, -1, UINT32_MAX - 1) + 1);
+}
+
+/* The last member of a kind: of its allocation, then of each of its reallocs. */
+static void take_touches(struct parser *parser, struct profile_kind *kind) {
+    struct profile_step *steps = parser->profile->steps + kind->first_step;
+    uint32_t n_reallocs = kind->n_steps;
+    n_reallocs -= n_reallocs > 0 && steps[n_reallocs - 1].is_free;
+    if (walk_enter_array(&parser->walk) != 1 + n_reallocs) {
+        complain(parser, "what a kind touches is told of its allocation and of each realloc");
+        return;
+    }
+    kind->touch = take_touch(parser);
+    for (uint32_t i = 0; i < n_reallocs; i++)
+        steps[i].touch = take_touch(parser);
+}
+
 static void take_kind(struct parser *parser) {
     struct profile *profile = parser->profile;
     uint32_t n = walk_enter_array(&parser->walk);
+    uint32_t has_touches = profile->version > 2 ? n % 2 : 0;
+    n -= has_touches;
     if (n < 4 || n % 2 != 0) {
         complain(parser, "a kind is [op, log2 of alignment, size, thread, size, thread, ...]");
         return;
@@ -69,12 +90,15 @@ static void take_kind(struct parser *parser) {
     kind.thread = take_thread(parser);
     for (uint32_t i = 0; i < kind.n_steps && !parser->walk.has_failed; i++)
         take_step(parser, i + 1 == kind.n_steps);
+    if (has_touches && !parser->walk.has_failed)
+        take_touches(parser, &kind);
     profile->kinds[profile->n_kinds++] = kind;
 }
 
 static void take_kinds(struct parser *parser) {
-    if (parser->profile->n_threads == 0 || parser->profile->n_windows > 0) {
-        complain(parser, "threads come before kinds, kinds before windows");
+    if (parser->profile->n_threads == 0 || parser->profile->version == 0 ||
+        parser->profile->n_windows > 0) {
+        complain(parser, "version and threads come before kinds, kinds before windows");
         return;
     }
     uint32_t n = walk_enter_array(&parser->walk);
@@ -411,6 +435,22 @@ static void take_member_of_profile(struct parser *parser, char *metadata) {
         complain(parser, "an unknown, repeated or misplaced key");
 }
 
+static int has_pages(const struct profile *profile, uint64_t size, uint32_t touch) {
+    return touch <= 1 || touch - 1 <= size / profile->page_bytes;
+}
+
+/* No block has more untouched pages than pages. */
+static void check_touches(struct parser *parser) {
+    const struct profile *profile = parser->profile;
+    int all_fit = 1;
+    for (uint32_t i = 0; i < profile->n_kinds; i++)
+        all_fit &= has_pages(profile, profile->kinds[i].size, profile->kinds[i].touch);
+    for (uint32_t i = 0; i < profile->n_steps; i++)
+        all_fit &= has_pages(profile, profile->steps[i].size, profile->steps[i].touch);
+    if (!all_fit)
+        complain(parser, "a kind has more untouched pages than its block has pages");
+}
+
 static void take_profile(struct parser *parser, char *metadata) {
     struct walk *walk = &parser->walk;
     struct profile *profile = parser->profile;
@@ -425,6 +465,8 @@ static void take_profile(struct parser *parser, char *metadata) {
     if (!walk->has_failed &&
         profile->duration_ns < profile->windows[profile->n_windows - 1].time_ns)
         complain(parser, "the last window begins behind the end");
+    if (!walk->has_failed)
+        check_touches(parser);
     if (!walk->has_failed)
         find_spans(parser);
     if (!walk->has_failed)

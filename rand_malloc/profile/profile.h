@@ -16,7 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROFILE_VERSION 2 /* 1, in which fixed lives have no ranks, is read too */
+/* 1, in which fixed lives have no ranks, is read too, and 2, in which kinds do not tell what
+ * of their blocks was touched. */
+#define PROFILE_VERSION 3
 
 /* The level of profiles made of call sites, whose times are guesses; others are fitted. */
 #define LEVEL_SITES "call sites"
@@ -30,6 +32,7 @@
 struct profile_step {
     uint64_t size;   /* new size of a realloc */
     uint32_t thread; /* who calls */
+    uint32_t touch;  /* of a realloc, as in struct trace_event */
     uint8_t is_free; /* 1: the life ends here, size is 0 */
 };
 
@@ -39,6 +42,7 @@ struct profile_kind {
     uint32_t thread;
     uint32_t first_step; /* in steps */
     uint32_t n_steps;    /* the last may be a free, none before it is */
+    uint32_t touch;      /* of the allocation, as in struct trace_event */
     uint8_t op;          /* enum trace_op: malloc, calloc or aligned */
     uint8_t align_log2;
 };

@@ -30,7 +30,7 @@ enum kind {
  * no second pass, unless they are too many. */
 enum {
     KEPT_EVENTS_INITIAL = 65536,
-    KEPT_EVENTS_MAX = 16777216 /* 512 MiB */
+    KEPT_EVENTS_MAX = 16777216 /* 640 MiB */
 };
 
 struct kept {
@@ -84,6 +84,7 @@ static int start_generating(struct source *source) {
         is_open = (source->generator = generator_open(&source->profile, source->seed)) != NULL;
     if (!is_open || !ledger_open(&source->ledger))
         return fail(source, TRACE_ERROR_MEMORY, "no memory to generate from it");
+    source->ledger.page_bytes = source->profile.page_bytes; /* records have none */
     source->status = TRACE_OK;
     return TRACE_OK;
 }

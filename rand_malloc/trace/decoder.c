@@ -31,6 +31,7 @@ const char *decoder_begin(struct decoder *decoder, const struct format_block *bl
     }
     decoder->thread = block->thread;
     decoder->time_quanta = block->time_quanta;
+    decoder->touch = 0;
     return left == 0 ? NULL : "there are bytes behind the last column";
 }
 
@@ -56,6 +57,12 @@ static const char *take_marker(struct decoder *decoder, uint8_t code) {
         if (value >= TRACE_MAX_THREADS)
             return "a thread number is out of range";
         decoder->thread = (uint32_t)value;
+        return NULL;
+    }
+    if (code == CODE_TOUCH && decoder->version >= 2) {
+        if (value == 0 || value > UINT32_MAX || decoder->touch != 0)
+            return "a count of untouched pages is out of range, or comes twice";
+        decoder->touch = (uint32_t)value;
         return NULL;
     }
     if (code != CODE_ELAPSED)
@@ -109,6 +116,8 @@ const char *decoder_next(struct decoder *decoder, struct trace_event *event) {
         *event = (struct trace_event){.op = code & CODE_OP_MASK, .api = code >> CODE_OP_BITS};
         event->thread = decoder->thread;
         event->time_ns = decoder->time_quanta * TRACE_TIME_QUANTUM_NS;
+        event->touch = decoder->touch;
+        decoder->touch = 0;
         return take_fields(decoder, event);
     }
     return "it holds fewer events than it says";

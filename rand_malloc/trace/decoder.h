@@ -27,6 +27,8 @@ struct decoder {
     uint32_t block_number; /* any number, another one for each block, not 0 */
     uint32_t thread;       /* of the next event */
     uint64_t time_quanta;  /* of the next event */
+    uint32_t touch;        /* of the next event; 0: not known */
+    uint32_t version;      /* of the file, set by who opened the decoder */
     struct cursor columns[N_COLUMNS];
 };
 

@@ -67,6 +67,8 @@ enum {
     CODE_MARKER = 7,                                /* no event; the kind is in the upper bits */
     CODE_THREAD = CODE_MARKER | 0 << CODE_OP_BITS,  /* extras: the thread from here on */
     CODE_ELAPSED = CODE_MARKER | 1 << CODE_OP_BITS, /* extras: quanta since the last one */
+    CODE_TOUCH = CODE_MARKER | 2 << CODE_OP_BITS,   /* extras: touch of the next event, not 0;
+                                                     * since version 2 */
 };
 
 /* Columns compress better than interleaved records: like stands beside like. */
@@ -78,13 +80,13 @@ enum format_column {
     N_COLUMNS
 };
 
-/* Worst case of one event in each column: two markers and the code; a slot
- * difference; a size; a thread, a time and an alignment. */
+/* Worst case of one event in each column: three markers and the code; a slot
+ * difference; a size; a thread, a time, a touch and an alignment. */
 enum {
-    CODES_PER_EVENT = 3,
+    CODES_PER_EVENT = 4,
     SLOT_MAX_BYTES = 5,
     SIZE_MAX_BYTES = 7,
-    EXTRAS_MAX_BYTES = 3 + 10 + 1,
+    EXTRAS_MAX_BYTES = 3 + 10 + 5 + 1,
     FORMAT_RAW_MAX_BYTES = N_COLUMNS * 4 + FORMAT_BLOCK_EVENTS * (CODES_PER_EVENT + SLOT_MAX_BYTES +
                                                                   SIZE_MAX_BYTES + EXTRAS_MAX_BYTES)
 };

@@ -126,8 +126,13 @@ static const char *check_fields(const struct ledger *ledger, const struct trace_
         return "a size is out of range";
     if (event->align_log2 > (event->op == TRACE_ALIGNED ? TRACE_MAX_ALIGN_LOG2 : 0))
         return "an alignment is out of range";
-    if (event->reserved != 0)
+    if (event->reserved != 0 || event->reserved2 != 0)
         return "a reserved field is not 0";
+    if (event->touch != 0 && event->op > TRACE_REALLOC)
+        return "a count of untouched pages belongs to no allocation";
+    if (event->touch > 1 &&
+        (ledger->page_bytes == 0 || event->touch - 1 > event->size / ledger->page_bytes))
+        return "more pages are untouched than the block has";
     if (event->time_ns < ledger->time_ns)
         return "time goes back";
     return NULL;

@@ -22,6 +22,8 @@ struct ledger {
     struct ledger_slot *slots; /* slot_capacity entries, n_slots of them used */
     size_t slot_capacity;
     uint8_t *is_running; /* TRACE_MAX_THREADS entries */
+    uint32_t page_bytes; /* of the recorded machine; set by who opened the ledger, 0: no event
+                          * may have a touch */
     uint32_t n_slots;
     uint32_t n_threads; /* lanes ever used, at least 1 */
     uint64_t n_events;

@@ -315,6 +315,8 @@ static int rewind_reader(struct trace_reader *reader) {
     decoder_close(&reader->decoder);
     if (!ledger_open(&reader->ledger) || !decoder_open(&reader->decoder))
         return fail(reader, TRACE_ERROR_MEMORY, "no memory for the table of slots");
+    reader->ledger.page_bytes = reader->info.page_bytes;
+    reader->decoder.version = reader->info.version;
     reader->offset = reader->blocks_start;
     reader->events_left = 0;
     reader->status = TRACE_OK;

@@ -22,6 +22,8 @@
  *            ended a new thread may start in it and inherits its free slots, so
  *            n_threads is the greatest number of threads alive at once, not the
  *            number of threads ever started.
+ *   Touch    Only an allocation or realloc has one, and no more pages than the block
+ *            are untouched.
  *   Times    Never go back.  On disk they are whole multiples of
  *            TRACE_TIME_QUANTUM_NS, rounded down.
  */
@@ -31,7 +33,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRACE_FORMAT_VERSION 1u
+/* 1 is written where no event has a touch, which it does not know. */
+#define TRACE_FORMAT_VERSION 2u
 
 /* Resolution of time_ns in a file: coarse enough to cost almost nothing, fine
  * enough for the decay settings of allocators, which count milliseconds. */
@@ -79,7 +82,7 @@ enum trace_api {
     TRACE_API_COUNT
 };
 
-/* One event, 32 bytes; Python maps the same layout as a numpy dtype. */
+/* One event, 40 bytes; Python maps the same layout as a numpy dtype. */
 struct trace_event {
     uint64_t time_ns;   /* since the start of the trace; never decreases */
     uint64_t size;      /* requested bytes of an allocation or realloc, else 0 */
@@ -93,8 +96,17 @@ struct trace_event {
     uint8_t api;        /* enum trace_api */
     uint8_t align_log2; /* TRACE_ALIGNED only, else 0 */
     uint8_t reserved;   /* 0 */
+    uint32_t touch;     /* allocation or realloc: 0 if not known, else 1 more than the pages (of
+                         * the recorded machine) of the block that the program did not touch
+                         * before the block's next realloc or its end; see trace_untouched */
+    uint32_t reserved2; /* 0 */
 };
-_Static_assert(sizeof(struct trace_event) == 32, "Python maps these 32 bytes");
+_Static_assert(sizeof(struct trace_event) == 40, "Python maps these 40 bytes");
+
+/* Bytes of the block that were never touched, 0 where it is not known. */
+static inline uint64_t trace_untouched(const struct trace_event *event, uint32_t page_bytes) {
+    return event->touch > 1 ? (uint64_t)(event->touch - 1) * page_bytes : 0;
+}
 
 /* Totals; exact when the file was closed properly, else what was found so far. */
 struct trace_info {

@@ -44,7 +44,8 @@ struct lane {
 
 struct trace_writer {
     int fd;
-    int status; /* TRACE_OK, or the error that ended writing */
+    int status;    /* TRACE_OK, or the error that ended writing */
+    int has_touch; /* of any event so far */
     struct format_header header;
     struct format_block block; /* the one being filled; n_events of it so far */
     uint32_t block_number;     /* 1 for the first */
@@ -165,6 +166,11 @@ static void put_event(struct trace_writer *writer, const struct trace_event *eve
         put_varint(writer, COLUMN_EXTRAS, event->thread);
         writer->thread = event->thread;
     }
+    if (event->touch != 0) {
+        put_byte(writer, COLUMN_CODES, CODE_TOUCH);
+        put_varint(writer, COLUMN_EXTRAS, event->touch);
+        writer->has_touch = 1;
+    }
     put_byte(writer, COLUMN_CODES, event->op | (unsigned)event->api << CODE_OP_BITS);
     if (event->op < TRACE_THREAD_START)
         put_slot(writer, event->slot);
@@ -262,6 +268,7 @@ static int open_writer(struct trace_writer *writer, const char *metadata_json,
         return fail(writer, TRACE_ERROR_WRITE, "cannot create the trace: %s", strerror(errno));
     if (allocate_buffers(writer) != TRACE_OK)
         return writer->status;
+    writer->ledger.page_bytes = page_bytes;
     begin_block(writer);
     return write_start(writer, metadata_json, page_bytes);
 }
@@ -331,6 +338,8 @@ int trace_finish(struct trace_writer *writer) {
     if (status == TRACE_OK)
         status = end_block(writer);
     if (status == TRACE_OK) {
+        if (!writer->has_touch)
+            writer->header.version = 1; /* as older readers know it */
         set_totals(&writer->header, &writer->ledger);
         status = write_at(writer, &writer->header, sizeof writer->header, 0);
     }

@@ -35,8 +35,10 @@ class TraceMaker:
     _freed: dict[int, list[int]] = field(default_factory=dict)
     _time_ns: int = 0
 
-    def _add(self, op: Op, thread: int, slot: int, size: int, align_log2: int = 0) -> None:
-        row = (self._time_ns, size, slot, thread, thread, op, _API[op], align_log2, 0)
+    def _add(
+        self, op: Op, thread: int, slot: int, size: int, *, align_log2: int = 0, touch: int = 0
+    ) -> None:
+        row = (self._time_ns, size, slot, thread, thread, op, _API[op], align_log2, 0, touch, 0)
         self._events.append(row)
         self._time_ns += self.step_ns
 
@@ -45,18 +47,26 @@ class TraceMaker:
         self._time_ns += duration_ns
 
     def allocate(
-        self, size: int, *, thread: int = 0, op: Op = Op.MALLOC, align_log2: int = 0
+        self,
+        size: int,
+        *,
+        thread: int = 0,
+        op: Op = Op.MALLOC,
+        align_log2: int = 0,
+        untouched: int | None = None,
     ) -> int:
-        """Allocate a block; return its slot."""
+        """Allocate a block of which so many pages stay untouched; return its slot."""
         freed = self._freed.setdefault(thread, [])
         slot = freed.pop() if freed else self._n_slots
         self._n_slots = max(self._n_slots, slot + 1)
-        self._add(op, thread, slot, size, align_log2)
+        self._add(op, thread, slot, size, align_log2=align_log2, touch=_touch(untouched))
         return slot
 
-    def reallocate(self, slot: int, size: int, *, thread: int = 0) -> None:
+    def reallocate(
+        self, slot: int, size: int, *, thread: int = 0, untouched: int | None = None
+    ) -> None:
         """Change the size of a live block."""
-        self._add(Op.REALLOC, thread, slot, size)
+        self._add(Op.REALLOC, thread, slot, size, touch=_touch(untouched))
 
     def free(self, slot: int, *, thread: int = 0) -> None:
         """Free a live block."""
@@ -75,6 +85,16 @@ class TraceMaker:
         """Write the trace; return its path."""
         write_trace(path, np.array(self._events, dtype=EVENT), {"made_by": "test"})
         return path
+
+
+def _touch(untouched: int | None) -> int:
+    return 0 if untouched is None else untouched + 1
+
+
+def _untouched(size: int) -> int | None:
+    """Choose how many pages are not touched; of half of the sizes that is not known."""
+    draw = random.Random(size)
+    return None if draw.random() < 0.5 else draw.randrange(size // 4096 + 1)
 
 
 def _size(rng: random.Random) -> int:
@@ -122,8 +142,13 @@ def _step(maker: TraceMaker, live: list[list[int]], thread: int, rng: random.Ran
     if kind < 0.5 or not blocks:
         op = rng.choices([Op.MALLOC, Op.CALLOC, Op.ALIGNED], [8, 1, 1])[0]
         align_log2 = rng.randrange(4, 13) if op is Op.ALIGNED else 0
-        live[thread].append(maker.allocate(_size(rng), thread=thread, op=op, align_log2=align_log2))
+        size = _size(rng)
+        block = maker.allocate(
+            size, thread=thread, op=op, align_log2=align_log2, untouched=_untouched(size)
+        )
+        live[thread].append(block)
     elif kind < 0.57:
-        maker.reallocate(rng.choice(blocks), 1 + _size(rng), thread=thread)
+        slot, size = rng.choice(blocks), 1 + _size(rng)
+        maker.reallocate(slot, size, thread=thread, untouched=_untouched(size))
     else:
         maker.free(blocks.pop(rng.randrange(len(blocks))), thread=thread)

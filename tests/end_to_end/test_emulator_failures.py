@@ -200,7 +200,7 @@ def test_a_processor_that_is_not_there_is_one_message_each_time(trace: Path) -> 
 
 def test_usage_errors_name_the_option(trace: Path) -> None:
     """What is wrong and what is allowed."""
-    expect(run("--touch", "some", trace), USAGE, "--touch", "all, ends, none")
+    expect(run("--touch", "some", trace), USAGE, "--touch", "all, ends, none, zeros, recorded")
 
 
 def test_a_full_output_is_an_error(trace: Path) -> None:

@@ -69,6 +69,33 @@ def test_untouched_memory_is_not_resident(large_block: Path, touch: str, pages: 
     assert result["peak_heap_bytes"] <= pages * PAGE + FOOTPRINT
 
 
+ALLOCATORS = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_recorded_pages_are_touched_and_no_others(tmp_path: Path, allocator: str) -> None:
+    """Of calloc, malloc and realloc; a block that grows keeps what it holds; every allocator
+    ends with the same checksum, and with all pages where nothing is recorded."""
+    maker = TraceMaker()
+    maker.allocate(8 * MIB, op=Op.CALLOC, untouched=8 * MIB // PAGE - 256)
+    grown = maker.allocate(4 * MIB, untouched=0)
+    maker.reallocate(grown, 64 * MIB, untouched=60 * MIB // PAGE)
+    maker.allocate(4 * MIB, op=Op.ALIGNED, align_log2=12, untouched=4 * MIB // PAGE)
+    maker.allocate(2 * MIB)
+    trace = maker.write(tmp_path / "parts.trace")
+    expected = (1 + 4 + 2) * MIB
+    result = replay(trace, "--runs", "memory", *preload(allocator))
+    assert result["settings"]["touch"] == "recorded"
+    # Some copy the block that grows, or clear the first one themselves.
+    assert expected <= result["peak_heap_bytes"] < expected + (4 + 8 + 2) * MIB
+    assert result["verified_blocks"] == 1
+    glibc = replay(trace, "--runs", "memory")
+    assert result["checksum"] == glibc["checksum"]
+    assert glibc["peak_heap_bytes"] == pytest.approx(expected, abs=FOOTPRINT + 2 * PAGE)
+    everything = replay(trace, "--runs", "memory", "--touch", "all")
+    assert everything["peak_heap_bytes"] == pytest.approx(78 * MIB, abs=FOOTPRINT + 4 * PAGE)
+
+
 def test_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
     """A block that lives between two readings counts in the peak."""
     maker = TraceMaker()

@@ -27,6 +27,7 @@ static void generate(const struct profile *profile) {
             return;
     struct generator *generator = generator_open(profile, 1);
     require(generator != NULL && ledger_open(&ledger));
+    ledger.page_bytes = profile->page_bytes;
     int status = TRACE_OK;
     for (int i = 0; i < MOST_EVENTS && status == TRACE_OK; i++) {
         status = generator_next(generator, &event);

@@ -41,6 +41,7 @@ static void put_block_file(int fd, const uint8_t *data, size_t n_bytes) {
     struct block_input input;
     struct format_header header = {.version = TRACE_FORMAT_VERSION,
                                    .header_bytes = sizeof header,
+                                   .page_bytes = 4096,
                                    .time_quantum_ns = TRACE_TIME_QUANTUM_NS};
     uint64_t metadata_sum = FORMAT_CHECKSUM_START;
     if (n_bytes < sizeof input)
@@ -75,7 +76,9 @@ static void check_events(const struct trace_event *events, size_t n_events,
         require(event->thread < info->n_threads && event->owner < info->n_threads);
         require(event->op >= TRACE_THREAD_START || event->slot < info->n_slots);
         require(event->size <= TRACE_MAX_SIZE && event->align_log2 <= TRACE_MAX_ALIGN_LOG2);
-        require(event->time_ns >= *time_ns && event->reserved == 0);
+        require(event->time_ns >= *time_ns && event->reserved == 0 && event->reserved2 == 0);
+        require(event->touch == 0 || event->op <= TRACE_REALLOC);
+        require(trace_untouched(event, info->page_bytes) <= event->size);
         *time_ns = event->time_ns;
     }
 }

@@ -19,14 +19,14 @@ from tuner.workload.trace import EVENT, Api, Events, Op, write_trace
 SEEDS = Path(__file__).parent / "corpus" / "fuzz_trace"
 
 EVERY_KIND = [
-    (0, 100, 0, 0, 0, Op.MALLOC, Api.MALLOC, 0, 0),
-    (0, 24, 1, 0, 0, Op.CALLOC, Api.CALLOC, 0, 0),
-    (20_000, 0, 0, 1, 1, Op.THREAD_START, Api.THREAD, 0, 0),
-    (20_000, 4096, 2, 1, 1, Op.ALIGNED, Api.POSIX_MEMALIGN, 12, 0),
-    (20_000, 1 << 40, 2, 0, 1, Op.REALLOC, Api.REALLOC, 0, 0),
-    (90_000, 0, 0, 1, 0, Op.FREE, Api.DELETE_SIZED, 0, 0),
-    (90_000, 7, 0, 1, 1, Op.MALLOC, Api.NEW, 0, 0),
-    (10**10, 0, 0, 1, 1, Op.THREAD_EXIT, Api.THREAD, 0, 0),
+    (0, 100, 0, 0, 0, Op.MALLOC, Api.MALLOC, 0, 0, 0, 0),
+    (0, 24, 1, 0, 0, Op.CALLOC, Api.CALLOC, 0, 0, 0, 0),
+    (20_000, 0, 0, 1, 1, Op.THREAD_START, Api.THREAD, 0, 0, 0, 0),
+    (20_000, 4096, 2, 1, 1, Op.ALIGNED, Api.POSIX_MEMALIGN, 12, 0, 0, 0),
+    (20_000, 1 << 40, 2, 0, 1, Op.REALLOC, Api.REALLOC, 0, 0, 1 << 20, 0),
+    (90_000, 0, 0, 1, 0, Op.FREE, Api.DELETE_SIZED, 0, 0, 0, 0),
+    (90_000, 7, 0, 1, 1, Op.MALLOC, Api.NEW, 0, 0, 0, 0),
+    (10**10, 0, 0, 1, 1, Op.THREAD_EXIT, Api.THREAD, 0, 0, 0, 0),
 ]
 
 
@@ -50,7 +50,7 @@ def main() -> None:
     rng = np.random.default_rng(1)
     lives = [
         (i * 10_000, 0 if i % 2 else int(rng.integers(1, 5000)), 0, 0, 0,
-         Op.FREE if i % 2 else Op.MALLOC, Api.FREE if i % 2 else Api.MALLOC, 0, 0)
+         Op.FREE if i % 2 else Op.MALLOC, Api.FREE if i % 2 else Api.MALLOC, 0, 0, 0, 0)
         for i in range(100)
     ]  # fmt: skip
     every = whole(np.array(EVERY_KIND, EVENT))
@@ -65,6 +65,7 @@ def main() -> None:
         "block-threads": block(
             0, (malloc + switch + start + free, b"\x00\x00", b"\x05", b"\x01"), 3
         ),
+        "block-touch": block(0, (b"\x17" + malloc, b"\x00", b"\x80\x80\x02", b"\x09"), 1),
         "block-elapsed": block(0, (b"\x0f" + malloc, b"\x00", b"\x01", b"\xff\x7f"), 1),
     }
     for name, content in seeds.items():

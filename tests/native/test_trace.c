@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
@@ -49,12 +50,21 @@ struct generator {
     int is_running[N_LANES];
 };
 
+/* Of some blocks is known what was touched; of a block of less than a page all is. */
+static uint32_t make_touch(struct generator *g, uint64_t size) {
+    uint64_t most = size / 4096 < UINT32_MAX - 1 ? size / 4096 : UINT32_MAX - 1;
+    if (next_random(&g->random) % 3 != 0)
+        return 0;
+    return (uint32_t)(next_random(&g->random) % (most + 1)) + 1;
+}
+
 static struct trace_event make_allocation(struct generator *g, uint32_t thread) {
     struct trace_event event = {.thread = thread, .owner = thread};
     event.op = (uint8_t)(next_random(&g->random) % 3);
     event.api = (uint8_t)(next_random(&g->random) % 9);
     event.size = next_random(&g->random) >> (next_random(&g->random) % 47 + 17);
     event.align_log2 = event.op == TRACE_ALIGNED ? (uint8_t)(next_random(&g->random) % 13) : 0;
+    event.touch = make_touch(g, event.size);
     event.slot = g->n_free[thread] > 0 ? g->free_slots[thread][--g->n_free[thread]] : g->n_slots++;
     g->live[g->n_live++] = event.slot;
     g->owners[event.slot] = thread;
@@ -68,7 +78,8 @@ static struct trace_event make_change(struct generator *g, uint32_t thread) {
     if (next_random(&g->random) % 4 == 0) {
         event.op = TRACE_REALLOC;
         event.api = TRACE_API_REALLOC;
-        event.size = next_random(&g->random) % 5000;
+        event.size = next_random(&g->random) % 50000;
+        event.touch = make_touch(g, event.size);
         g->owners[slot] = thread;
         return event;
     }
@@ -195,7 +206,7 @@ static void test_totals_are_those_of_the_events(void) {
     trace_get_info(reader, &info);
     CHECK(strcmp(trace_metadata(reader), "{\"a\":1}") == 0);
     trace_close(reader);
-    CHECK(info.version == TRACE_FORMAT_VERSION && info.page_bytes == 4096);
+    CHECK(info.version == 1 && info.page_bytes == 4096); /* without touches older readers do */
     CHECK(info.n_events == 5 && info.n_slots == 2 && info.n_threads == 2);
     CHECK(info.duration_ns == 50000 && info.is_complete);
     CHECK(info.peak_live_bytes == 150 && info.peak_live_blocks == 2);
@@ -271,7 +282,7 @@ static void test_a_future_version_is_named(void) {
     bytes[8] = 9;
     store_file(bytes, n_bytes);
     CHECK(read_trace(&back, 1, &n_back) == TRACE_ERROR_VERSION);
-    CHECK(strstr(message, "format version 9 is newer than 1") != NULL);
+    CHECK(strstr(message, "format version 9 is newer than 2") != NULL);
     free(bytes);
 }
 
@@ -293,6 +304,65 @@ static void test_totals_that_do_not_match_the_events_are_noticed(void) {
     free(bytes);
 }
 
+/* A file whose only block holds these columns, without totals. */
+static void store_block(uint32_t version, const char *codes, size_t n_codes, const char *extras,
+                        size_t n_extras) {
+    unsigned char raw[64] = {0};
+    unsigned char packed[256];
+    const unsigned char slots_and_sizes[] = {0, 100};
+    uint32_t lengths[N_COLUMNS] = {(uint32_t)n_codes, 1, 1, (uint32_t)n_extras};
+    size_t n = sizeof lengths;
+    memcpy(raw, lengths, n);
+    memcpy(raw + n, codes, n_codes);
+    memcpy(raw + n + n_codes, slots_and_sizes, 2);
+    memcpy(raw + n + n_codes + 2, extras, n_extras);
+    n += n_codes + 2 + n_extras;
+    struct format_header header = {.version = version, .header_bytes = sizeof header};
+    struct format_block block = {.magic = TRACE_BLOCK_MAGIC, .n_events = 1};
+    uint64_t metadata_sum = FORMAT_CHECKSUM_START;
+    memcpy(header.magic, TRACE_MAGIC, TRACE_MAGIC_BYTES);
+    header.page_bytes = 16;
+    header.time_quantum_ns = TRACE_TIME_QUANTUM_NS;
+    header.checksum = format_checksum(FORMAT_CHECKSUM_START, &header, sizeof header - 8);
+    block.raw_bytes = (uint32_t)n;
+    block.packed_bytes = (uint32_t)ZSTD_compress(packed, sizeof packed, raw, n, 1);
+    uint64_t sum = format_checksum(FORMAT_CHECKSUM_START, &block, sizeof block - 8);
+    block.checksum = format_checksum(sum, packed, block.packed_bytes);
+    FILE *file = fopen(path, "wb");
+    CHECK(file != NULL && fwrite(&header, sizeof header, 1, file) == 1);
+    CHECK(fwrite(&metadata_sum, sizeof metadata_sum, 1, file) == 1);
+    CHECK(fwrite(&block, sizeof block, 1, file) == 1);
+    CHECK(fwrite(packed, block.packed_bytes, 1, file) == 1 && fclose(file) == 0);
+}
+
+/* What cannot be decoded is cut off: 1 event or none. */
+static size_t count_events(void) {
+    struct trace_event back[2];
+    size_t n_back = 0;
+    CHECK(read_trace(back, 2, &n_back) == TRACE_END);
+    CHECK(n_back == 0 || back[0].size == 100);
+    return n_back;
+}
+
+static void test_a_corrupt_touch_is_no_event(void) {
+    const char code[] = {CODE_TOUCH, TRACE_MALLOC};
+    const char twice[] = {CODE_TOUCH, CODE_TOUCH, TRACE_MALLOC};
+    store_block(2, code, 2, "\x07", 1); /* 6 of the 6 pages of 16 bytes */
+    CHECK(count_events() == 1);
+    store_block(1, code, 2, "\x07", 1); /* version 1 has no such marker */
+    CHECK(count_events() == 0);
+    store_block(2, code, 2, "\x08", 1); /* more pages than the block has */
+    CHECK(count_events() == 0);
+    store_block(2, code, 2, "\x00", 1); /* not known: has no marker */
+    CHECK(count_events() == 0);
+    store_block(2, code, 2, "\x80\x80\x80\x80\x10", 5); /* 2^32 */
+    CHECK(count_events() == 0);
+    store_block(2, twice, 3, "\x07\x07", 2);
+    CHECK(count_events() == 0);
+    store_block(2, code + 1, 1, "\x07", 1); /* bytes that no marker asks for */
+    CHECK(count_events() == 0);
+}
+
 static void check_refused(const struct trace_event *events, size_t n_events, const char *why) {
     struct trace_writer *writer;
     CHECK(trace_create(path, "{}", 4096, &writer, message, sizeof message) == TRACE_OK);
@@ -306,6 +376,10 @@ static void check_refused(const struct trace_event *events, size_t n_events, con
 
 static void test_illegal_events_are_refused(void) {
     const struct trace_event start = {.op = TRACE_THREAD_START, .thread = 1};
+    const struct trace_event odd[] = {{.op = TRACE_FREE, .touch = 1}};
+    const struct trace_event wide[] = {{.op = TRACE_MALLOC, .size = 8191, .touch = 3}};
+    check_refused(odd, 1, "event 0: a count of untouched pages belongs to no allocation");
+    check_refused(wide, 1, "event 0: more pages are untouched than the block has");
     const struct trace_event block = {.op = TRACE_MALLOC};
     const struct trace_event twice[] = {block, block};
     const struct trace_event sparse[] = {{.op = TRACE_MALLOC, .slot = 1}};
@@ -360,6 +434,7 @@ int main(void) {
     test_a_writer_that_was_killed_leaves_a_readable_trace();
     test_a_future_version_is_named();
     test_totals_that_do_not_match_the_events_are_noticed();
+    test_a_corrupt_touch_is_no_event();
     test_illegal_events_are_refused();
     test_what_is_no_trace_is_refused();
     test_an_empty_trace_is_a_trace();

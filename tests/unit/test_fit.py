@@ -170,12 +170,39 @@ def test_a_profile_of_version_1_makes_what_it_made(tmp_path: Path) -> None:
                 (0, 5000, 4), (4, 0, 4)]  # fmt: skip
     assert whose(read(path)) == expected
     new = take_apart(read_profile(path)).members()
-    assert new["version"] == 2
+    assert new["version"] == 3
     assert [row[0] for row in new["windows"][0]["fixed"]] == [0, 0, 2]
     path.write_text(profile_text(new))
     assert whose(read(path)) == expected
     members["version"] = 2
     assert "a fixed life lies beyond its window" in refusal(path, members)
+
+
+@pytest.mark.parametrize("most_fixed", [50_000, 20])
+def test_what_is_touched_is_kept(tmp_path: Path, most_fixed: int) -> None:
+    """With each block, whether it keeps its place or not."""
+    trace = write_mixed_trace(tmp_path / "mixed.trace", 3, 2000)
+    profile = fitted(trace, FitOptions(most_fixed=most_fixed))
+    assert (read(trace)["touch"] > 1).any()
+    assert touches(read(trace)) == touches(read(profile))
+    again = tmp_path / "again.profile.json"
+    again.write_text(profile_text(take_apart(read_profile(profile)).members()))
+    assert touches(read(trace)) == touches(read(again))
+
+
+def touches(events: Events) -> list[tuple[int, int, int]]:
+    """Return op, size and touch of all events that have one, sorted."""
+    found = events[events["touch"] > 0]
+    return sorted(found[["op", "size", "touch"]].tolist())
+
+
+def test_untouched_pages_fit_into_their_block(tmp_path: Path) -> None:
+    profile = read_profile(fitted(write_mixed_trace(tmp_path / "mixed.trace", 1, 300)))
+    number = next(i for i, kind in enumerate(profile["kinds"]) if len(kind) % 2)
+    profile["kinds"][number][-1][0] = profile["kinds"][number][2] // 4096 + 1
+    assert "more untouched pages than its block" in refusal(tmp_path / "bad.json", profile)
+    profile["version"] = 2
+    assert "a kind is [op" in refusal(tmp_path / "bad.json", profile)
 
 
 def test_ranks_order_the_steps_of_one_moment(tmp_path: Path) -> None:
@@ -315,7 +342,7 @@ def refusal(path: Path, profile: dict[str, Any]) -> str:
     ("member", "value", "message"),
     [
         ("schema", "other", "the schema is not malloc-tuner.profile"),
-        ("version", 3, "version 3 is newer than 2"),
+        ("version", 4, "version 4 is newer than 3"),
         ("version", 0, "a whole number from 1"),
         ("threads", 1, "a whole number from 0 to 0 is wanted"),
         ("threads", 4, "some thread never starts"),
@@ -323,6 +350,10 @@ def refusal(path: Path, profile: dict[str, Any]) -> str:
         ("parts", 0, "a whole number from 1 to 4096"),
         ("kinds", [[0, 0, 8]], r"a kind is [op"),
         ("kinds", [[0, 0, 8, 0, -1, 0, 9, 0]], "a step comes after a free"),
+        ("kinds", [[0, 0, 8192, 0, -1, 0, [0, 0]]], "is told of its allocation and of each"),
+        ("kinds", [[0, 0, 8192, 0, 9, 0, [0]]], "is told of its allocation and of each"),
+        ("kinds", [[0, 0, 8192, 0, [-2]]], "a whole number from -1"),
+        ("kinds", [[0, 0, 8192, 0, 5]], "an array is missing"),
         ("duration_ns", 0, "the last window begins behind the end"),
     ],
 )
@@ -431,7 +462,7 @@ def test_toml_may_begin_with_comments_and_be_in_any_order(
     ("text", "message"),
     [
         ('schema = "malloc-tuner.profile"\nversion = = 1', "line 2"),
-        ('schema = "malloc-tuner.profile"\nversion = 3', "newer than 2"),
+        ('schema = "malloc-tuner.profile"\nversion = 4', "newer than 3"),
         ('schema = "other"\nversion = 1', "the schema is not"),
         ('schema = "malloc-tuner.profile"\nversion = "1"', "a number is missing"),
         ("schema = " + "[" * 5000, "line 1"),

@@ -40,7 +40,7 @@ def rows(*specifications: tuple[Op, int, int, int]) -> Events:
     """Make events from (op, slot, size, time); all of thread 0."""
     api = {Op.FREE: Api.FREE, Op.REALLOC: Api.REALLOC}
     return np.array(
-        [(t, size, slot, 0, 0, op, api.get(op, Api.MALLOC), 0, 0)
+        [(t, size, slot, 0, 0, op, api.get(op, Api.MALLOC), 0, 0, 0, 0)
          for op, slot, size, t in specifications], EVENT)  # fmt: skip
 
 

@@ -37,17 +37,17 @@ class Program:
         event |= {"op": op, "api": api, "thread": thread}
         self.rows.append(tuple(event.get(name, 0) for name in EVENT.names or ()))
 
-    def allocate(self, thread: int, size: int, align: int | None) -> None:
+    def allocate(self, thread: int, size: int, align: int | None, touch: int = 0) -> None:
         free = self.free_slots[thread]
         slot = free.pop() if free else self.n_slots
         self.n_slots = max(self.n_slots, slot + 1)
         self.owner_of[slot] = thread
         if align is None:
-            self.add(Op.MALLOC, Api.NEW, thread, slot=slot, size=size)
+            self.add(Op.MALLOC, Api.NEW, thread, slot=slot, size=size, touch=touch)
         else:
             self.add(Op.ALIGNED, Api.MEMALIGN, thread, slot=slot, size=size, align_log2=align)
 
-    def change(self, thread: int, choice: int, size: int | None) -> None:
+    def change(self, thread: int, choice: int, size: int | None, touch: int = 0) -> None:
         if not self.owner_of:
             return
         slot = sorted(self.owner_of)[choice % len(self.owner_of)]
@@ -58,7 +58,9 @@ class Program:
             self.add(Op.FREE, Api.FREE, thread, slot=slot, owner=owner)
         else:
             self.owner_of[slot] = thread
-            self.add(Op.REALLOC, Api.REALLOC, thread, slot=slot, size=size, owner=owner)
+            self.add(
+                Op.REALLOC, Api.REALLOC, thread, slot=slot, size=size, owner=owner, touch=touch
+            )
 
     def toggle(self, lane: int) -> None:
         thread = min(max(1, lane), len(self.free_slots))
@@ -81,12 +83,14 @@ def legal_events(draw: st.DrawFn, max_size: int = 120) -> Events:
     for what, thread_choice, number, size in draw(st.lists(step, max_size=max_size)):
         program.time_ns += (number % 3) * QUANTUM_NS
         thread = sorted(program.running)[thread_choice % len(program.running)]
+        # 0 is not known, 1 all pages touched, at most all of them untouched.
+        touch = number % min(size // 16384 + 2, 2**32)
         if what == "a":
-            program.allocate(thread, size, number % 13 if number % 5 == 0 else None)
+            program.allocate(thread, size, number % 13 if number % 5 == 0 else None, touch)
         elif what == "t":
             program.toggle(thread_choice)
         else:
-            program.change(thread, number, size if what == "r" else None)
+            program.change(thread, number, size if what == "r" else None, touch)
     return program.events()
 
 
@@ -109,7 +113,7 @@ def test_cut_off_anywhere_it_ends_early_or_is_refused(
     tmp_path: Path, events: Events, data: st.DataObject
 ) -> None:
     path = tmp_path / "a.trace"
-    write_trace(path, events, {})
+    write_trace(path, events, {}, page_bytes=16384)
     whole = path.read_bytes()
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
     try:
@@ -124,7 +128,7 @@ def test_cut_off_anywhere_it_ends_early_or_is_refused(
 @given(events=legal_events(max_size=40), data=st.data())
 def test_damage_never_passes_for_good(tmp_path: Path, events: Events, data: st.DataObject) -> None:
     path = tmp_path / "a.trace"
-    write_trace(path, events, {})
+    write_trace(path, events, {}, page_bytes=16384)
     damaged = bytearray(path.read_bytes())
     place = data.draw(st.integers(0, len(damaged) - 1))
     damaged[place] ^= data.draw(st.integers(1, 255))
@@ -178,9 +182,9 @@ def test_a_future_version_says_upgrade(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
     write_trace(path, np.zeros(0, EVENT), {})
     content = bytearray(path.read_bytes())
-    content[8] = 2
+    content[8] = 3
     path.write_bytes(content)
-    with pytest.raises(TraceError, match=r"format version 2 is newer than 1.*upgrade malloc-tuner"):
+    with pytest.raises(TraceError, match=r"format version 3 is newer than 2.*upgrade malloc-tuner"):
         Trace(path)
 
 

@@ -18,10 +18,10 @@ def trace(tmp_path: Path) -> Path:
     path = tmp_path / "small.trace"
     events = np.array(
         [
-            (0, 100, 0, 0, 0, Op.MALLOC, Api.MALLOC, 0, 0),
-            (10_000, 0, 0, 1, 1, Op.THREAD_START, Api.THREAD, 0, 0),
-            (20_000, 0, 0, 1, 0, Op.FREE, Api.FREE, 0, 0),
-            (2_000_000, 4096, 0, 1, 1, Op.ALIGNED, Api.NEW, 6, 0),
+            (0, 100, 0, 0, 0, Op.MALLOC, Api.MALLOC, 0, 0, 0, 0),
+            (10_000, 0, 0, 1, 1, Op.THREAD_START, Api.THREAD, 0, 0, 0, 0),
+            (20_000, 0, 0, 1, 0, Op.FREE, Api.FREE, 0, 0, 0, 0),
+            (2_000_000, 4096, 0, 1, 1, Op.ALIGNED, Api.NEW, 6, 0, 0, 0),
         ],
         EVENT,
     )

@@ -46,8 +46,9 @@ class EmulationOptions:
     thp: Literal["never", "keep"] = "never"
     """keep: the machine's transparent huge pages for every configuration; never: only
     for configurations with a setting about huge pages."""
-    touch: Literal["all", "ends", "none", "zeros"] = "all"
-    """Which pages of a block are written; zeros: all, every other block with zeros."""
+    touch: Literal["recorded", "all", "ends", "none", "zeros"] = "recorded"
+    """Which pages of a block are written; recorded: those the program touched, all where that is
+    not known; zeros: all, every other block with zeros."""
     seed: int = 1
     """Seed of the contents of blocks."""
     timeout_s: float = 60.0

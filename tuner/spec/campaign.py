@@ -157,8 +157,9 @@ class EmulationSpec(Model):
     """baton: deterministic; free: contention and latency, no instruction count."""
     thp: Literal["never", "keep"] = "never"
     """keep: the machine's transparent huge pages, with the settings that depend on them."""
-    touch: Literal["all", "ends", "none", "zeros"] = "all"
-    """Which pages of a block are written; zeros: all of them, every other block with zeros."""
+    touch: Literal["recorded", "all", "ends", "none", "zeros"] = "recorded"
+    """Which pages of a block are written; recorded: those the program touched, all where that is
+    not known; zeros: all of them, every other block with zeros."""
 
 
 class RecheckSpec(Model):

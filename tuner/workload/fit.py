@@ -124,7 +124,7 @@ class _Fit:
         self.window = np.repeat(np.arange(len(self.cuts) - 1), np.diff(self.cuts))
         self.is_fixed = self._choose_fixed()
         self.ranks = self._find_ranks()
-        self.kinds: list[list[int]] = []
+        self.kinds: list[list[int | list[int]]] = []
         self.kind_numbers: dict[tuple[int, ...], int] = {}
 
     @property
@@ -221,13 +221,17 @@ class _Fit:
         return found
 
     def _kind_rows(self, lives: Ints, steps: Ints) -> Ints:
-        """Return op, alignment, size, thread, and size and thread of each step, by life."""
+        """Return op, alignment, size, thread, and size and thread of each step, by life.
+
+        Behind them come the touches of the allocation and of each step, as in events.
+        """
         births = self.events[self.lives.births[lives]]
         columns = [births[name].astype(np.int64) for name in ("op", "align_log2", "size", "thread")]
         for step in steps.T:
             events = self.events[step]
             size = np.where(events["op"] == Op.FREE, FREED, events["size"].astype(np.int64))
             columns += [size, events["thread"].astype(np.int64)]
+        columns += [births["touch"].astype(np.int64), *self.events["touch"][steps].T]
         return np.stack(columns, axis=1)
 
     def _kind_of(self, lives: Ints, steps: Ints) -> Ints:
@@ -238,7 +242,7 @@ class _Fit:
             key = tuple(row)
             if key not in self.kind_numbers:
                 self.kind_numbers[key] = len(self.kinds)
-                self.kinds.append(row)
+                self.kinds.append(_kind(row, steps.shape[1]))
             numbers[index] = self.kind_numbers[key]
         found: Ints = numbers[group]
         return found
@@ -319,6 +323,18 @@ class _Fit:
         events = self.events[self.cuts[window] : self.cuts[window + 1]]
         chosen = events[events["op"] >= Op.THREAD_START]
         return [[int(event["op"]), int(event["thread"])] for event in chosen]
+
+
+def _kind(row: list[int], n_steps: int) -> list[int | list[int]]:
+    """Return a kind as profiles have it, from what tells it from others."""
+    n_columns = 4 + 2 * n_steps
+    kind: list[int | list[int]] = [*row[:n_columns]]
+    touches = row[n_columns:]
+    if n_steps and row[n_columns - 2] == FREED:
+        touches.pop()
+    if any(touches):
+        kind.append([touch - 1 for touch in touches])
+    return kind
 
 
 def _as_gaps(rows: list[list[int]], number: Mapping[int, int]) -> list[list[int]]:

@@ -21,6 +21,9 @@ FREED: Final = -1
 Kind = tuple[int, ...]
 """Op, alignment, size, thread, then size and thread of each step."""
 
+UNKNOWN: Final = -1
+"""Stands for the untouched pages of a block where they were not measured."""
+
 _HEAD = 4
 
 
@@ -62,6 +65,9 @@ class Life:
     ranks: tuple[int, ...] = ()
     """Of a fixed life, for each step: its place among the steps of one moment, from 1, or 0:
     youngest life first.  Steps behind the last rank have 0."""
+    untouched: tuple[int, ...] = ()
+    """Pages never touched, of the allocation, then of each realloc, or `UNKNOWN`; those behind
+    the last one are not known."""
 
     @property
     def is_fixed(self) -> bool:
@@ -154,12 +160,12 @@ class Model:
 
     def members(self) -> dict[str, Any]:
         """Return the members of the profile."""
-        kinds: dict[Kind, int] = {}
+        kinds: dict[tuple[Kind, tuple[int, ...]], int] = {}
         small: list[dict[int, dict[tuple[int, ...], int]]] = [{} for _ in self.windows]
         fixed: list[list[Life]] = [[] for _ in self.windows]
         allocations = self.allocations()
         for life in self.lives:
-            number = kinds.setdefault(life.kind, len(kinds))
+            number = kinds.setdefault(_key(life), len(kinds))
             if life.is_fixed:
                 fixed[life.window].extend([life] * life.count)
             else:
@@ -168,7 +174,7 @@ class Model:
         return {
             **self.head,
             "version": VERSION,
-            "kinds": [list(kind) for kind in kinds],
+            "kinds": [[*kind, *([list(pages)] if pages else [])] for kind, pages in kinds],
             "windows": [
                 {
                     "time_ns": window.time_ns,
@@ -188,7 +194,7 @@ class Model:
 
 def take_apart(profile: Mapping[str, Any]) -> Model:
     """Return the model of a profile that rand_malloc has accepted."""
-    kinds: list[Kind] = [tuple(kind) for kind in profile["kinds"]]
+    kinds = [_told_apart(kind) for kind in profile["kinds"]]
     lives: list[Life] = []
     windows = []
     for number, window in enumerate(profile["windows"]):
@@ -201,25 +207,41 @@ def take_apart(profile: Mapping[str, Any]) -> Model:
             )
         )
         for kind_number, *entries in window["lives"]:
-            kind = kinds[kind_number]
+            kind, pages = kinds[kind_number]
             for codes, count in _entries(entries, (len(kind) - _HEAD) // 2):
-                lives.append(Life(number, kind, codes, count))
+                lives.append(Life(number, kind, codes, count, untouched=pages))
         lives += _fixed_lives(number, kinds, window["fixed"], profile["version"])
     head = {key: profile[key] for key in profile if key not in ("kinds", "windows", "fidelity")}
     return Model(head, windows, lives)
 
 
+def _told_apart(row: Sequence[Any]) -> tuple[Kind, tuple[int, ...]]:
+    """Return the kind and the untouched pages of a kind's row."""
+    has_pages = len(row) % 2 == 1
+    return tuple(row[:-1] if has_pages else row), tuple(row[-1] if has_pages else ())
+
+
+def _key(life: Life) -> tuple[Kind, tuple[int, ...]]:
+    """Return what a row of kinds tells: an entry of `untouched` for each size, or none."""
+    n_sizes = 1 + (len(life.kind) - _HEAD) // 2 - life.is_freed
+    pages = (*life.untouched, *[UNKNOWN] * n_sizes)[:n_sizes]
+    return life.kind, pages if any(n != UNKNOWN for n in pages) else ()
+
+
 def _fixed_lives(
-    window: int, kinds: Sequence[Kind], rows: Sequence[Sequence[int]], version: int
+    window: int,
+    kinds: Sequence[tuple[Kind, tuple[int, ...]]],
+    rows: Sequence[Sequence[int]],
+    version: int,
 ) -> Iterator[Life]:
     """Yield the lives of a window that keep their places."""
     least = 0
     for place, number, *codes in rows:
-        kind = kinds[number]
+        kind, pages = kinds[number]
         n_steps = (len(kind) - _HEAD) // 2
         offset = place if version == 1 else least + place
         least = offset + 1
-        yield Life(window, kind, tuple(codes[:n_steps]), 1, offset, tuple(codes[n_steps:]))
+        yield Life(window, kind, tuple(codes[:n_steps]), 1, offset, tuple(codes[n_steps:]), pages)
 
 
 def _entries(entries: list[int], n_steps: int) -> list[tuple[tuple[int, ...], int]]:
@@ -237,7 +259,9 @@ def _life_rows(lives: Mapping[int, Mapping[tuple[int, ...], int]]) -> list[list[
     ]
 
 
-def _fixed_rows(lives: list[Life], n: int, kinds: Mapping[Kind, int]) -> list[list[int]]:
+def _fixed_rows(
+    lives: list[Life], n: int, kinds: Mapping[tuple[Kind, tuple[int, ...]], int]
+) -> list[list[int]]:
     """Return the rows; the offsets become whole, distinct and below `n`."""
     ordered = sorted(lives, key=lambda life: life.offset or 0)
     rows: list[list[int]] = []
@@ -245,7 +269,7 @@ def _fixed_rows(lives: list[Life], n: int, kinds: Mapping[Kind, int]) -> list[li
     for place, life in enumerate(ordered):
         latest = n - (len(ordered) - place)
         at = min(max(least, round(life.offset or 0)), latest)
-        rows.append([at - least, kinds[life.kind], *life.codes, *_rank_row(life)])
+        rows.append([at - least, kinds[_key(life)], *life.codes, *_rank_row(life)])
         least = at + 1
     return rows
 

@@ -19,8 +19,8 @@ from tuner.errors import TraceError
 from tuner.output import write_text
 
 SCHEMA: Final = "malloc-tuner.profile"
-VERSION: Final = 2
-"""Schema of profiles, and the version that is written; 1 is read too."""
+VERSION: Final = 3
+"""Schema of profiles, and the version that is written; older ones are read too."""
 
 _HEAD_BYTES = 4096
 _TOML = re.compile(rb"(?:\s|#[^\n]*(?:\n|$))*schema[ \t]*=")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tuner.workload.model import Kind, Life, Model, Window, is_start
+from tuner.workload.model import UNKNOWN, Life, Model, Window, is_start
 from tuner.workload.trace import Op
 
 LARGE_SHARE: Final = 1 / 64
@@ -58,16 +58,21 @@ def scale_sizes(model: Model, factor: float) -> Model:
     return Model(
         model.head,
         model.windows,
-        [replace(life, kind=_scaled(life.kind, factor)) for life in model.lives],
+        [_scaled(life, factor, int(model.head["page_bytes"])) for life in model.lives],
     )
 
 
-def _scaled(kind: Kind, factor: float) -> Kind:
+def _scaled(life: Life, factor: float, page_bytes: int) -> Life:
     def scale(size: int) -> int:
         return max(1, round(size * factor)) if size > 0 else size
 
-    steps = [scale(value) if at % 2 == 0 else value for at, value in enumerate(kind[4:])]
-    return (*kind[:2], scale(kind[2]), kind[3], *steps)
+    steps = [scale(value) if at % 2 == 0 else value for at, value in enumerate(life.kind[4:])]
+    kind = (*life.kind[:2], scale(life.kind[2]), life.kind[3], *steps)
+    untouched = tuple(
+        UNKNOWN if pages == UNKNOWN else min(round(pages * factor), size // page_bytes)
+        for pages, size in zip(life.untouched, kind[2::2], strict=False)
+    )
+    return replace(life, kind=kind, untouched=untouched)
 
 
 def scale_intensity(model: Model, factor: float, peak_bytes: int) -> Model:
@@ -84,7 +89,7 @@ def scale_intensity(model: Model, factor: float, peak_bytes: int) -> Model:
     lives = []
     for life in sorted(model.lives, key=lambda life: (life.window, life.codes, life.size)):
         if life.largest >= large:
-            lives.append(replace(life, kind=_scaled(life.kind, factor)))
+            lives.append(_scaled(life, factor, int(model.head["page_bytes"])))
             continue
         kind_of_size = (life.size.bit_length() << 2) + (life.size << 2 >> life.size.bit_length())
         rest[kind_of_size] += life.count * factor

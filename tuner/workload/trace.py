@@ -34,6 +34,8 @@ EVENT: Final = np.dtype(
         ("api", "u1"),
         ("align_log2", "u1"),
         ("reserved", "u1"),
+        ("touch", "<u4"),
+        ("reserved2", "<u4"),
     ]
 )
 """One event; the layout of ``struct trace_event``.  See docs/formats.md for the fields."""

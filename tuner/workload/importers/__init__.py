@@ -34,6 +34,9 @@ from tuner.workload.trust import caveat
 DEFAULT_STEP_NS: Final = 1000
 """Time between two events where the file has no times: about that of a busy program."""
 
+_TOUCHING = "touching: how much of large blocks was used"
+"""What no tool's recording tells."""
+
 _SPARE_BYTES: Final = 16 * 1024
 _START_BYTES: Final = 64 * 1024
 """How much of a file is looked at to recognise its format."""
@@ -239,7 +242,7 @@ def _import_events(source: Source, output: Path, name: str, step_ns: int) -> Imp
         if not heap.n_events:
             message = f"{path}: no allocation in it that {form.title} would have written"
             raise TraceError(message)
-        lost = (*form.lost, *_times(heap, step_ns), *heap.losses())
+        lost = (*form.lost, _TOUCHING, *_times(heap, step_ns), *heap.losses())
         metadata |= {"argv": list(heap.argv), "foreign_frees": heap.n_foreign}
         metadata["repaired_events"] = heap.n_inverted
         metadata["imported"]["lost"] = list(lost)

@@ -27,6 +27,9 @@ MAX_ALIGN_LOG2: Final = 40
 MAX_COMMAND: Final = 2000
 """Characters of a command that are kept."""
 
+_UNKNOWN: Final = (0, 0, 0)
+"""Behind the alignment of an event: no tool tells what of a block was touched."""
+
 INVERSION_EVENTS: Final = 1000
 _BATCH: Final = 1 << 16
 
@@ -195,7 +198,7 @@ class ImportedHeap:
         self._add(Op.FREE, api, slot, lane, 0)
 
     def _add(self, op: Op, api: Api, slot: int, lane: int, size: int, align_log2: int = 0) -> None:  # noqa: PLR0917 - the fields of an event
-        self._rows.append((self._time_ns, size, slot, lane, lane, op, api, align_log2, 0))
+        self._rows.append((self._time_ns, size, slot, lane, lane, op, api, align_log2, *_UNKNOWN))
         if not self.has_times:
             self._time_ns += self._step_ns
         if len(self._rows) >= _BATCH:
