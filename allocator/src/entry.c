@@ -114,44 +114,38 @@ static NOINLINE void free_thoroughly(void *block) {
               NULL);
 }
 
-/* Finish a free whose countdown went below 0. */
-static NOINLINE void free_mixed_event(struct slab *slab, void *block, bool is_own) {
-    struct foreign *list = &local.heap->foreign[slab->class];
-    if (is_own) {
-        heap_free_event(local.heap, slab, block);
-        return;
-    }
-    link_set(block, list->free);
-    list->free = block;
-    remote_shed(local.heap, slab->class);
+/* What does not go to the list of free_mixed: blocks that share a line of cache with others, and
+ * those without a size class. */
+static NOINLINE void free_apart(struct slab *slab, void *block) {
+    if (owner_at((uintptr_t)block) == local.own_number)
+        heap_free(local.heap, slab, block);
+    else
+        remote_free(local.heap, block);
 }
 
-/* A block, of this thread's heap or not, of a thread that has freed both kinds by turns: which
- * kind it is cannot be predicted, so there is no branch for it. */
-static void free_mixed(struct foreign *foreign, void *block, bool is_own) {
+/* A block, of this thread's heap or not, of a thread that frees both kinds by turns: which kind
+ * it is cannot be predicted and does not matter to the next malloc, so nobody asks here. */
+static void free_mixed(struct foreign *foreign, void *block) {
     struct slab *slab = slab_of((uintptr_t)block);
-    if (unlikely(slab->class >= N_CLASSES_MAX)) {
-        is_own ? heap_free(local.heap, slab, block) : remote_free(local.heap, block);
+    size_t class = slab->class;
+    if (unlikely(class >= N_CLASSES_MAX || class < classes.first_line)) {
+        free_apart(slab, block);
         return;
     }
-    uintptr_t mine = -(uintptr_t)is_own;
-    uintptr_t address = ((uintptr_t)slab & mine) | ((uintptr_t)&foreign[slab->class] & ~mine);
-    struct foreign *list = (struct foreign *)address;
+    struct foreign *list = &foreign[class];
     void *first = list->free;
     if (unlikely(first == block))
         fatal("double free", block);
-    if (unlikely(--list->countdown < 0)) {
-        free_mixed_event(slab, block, is_own);
-        return;
-    }
     link_set(block, first);
     list->free = block;
+    if (unlikely(--list->countdown < 0))
+        remote_shed(local.heap, class);
 }
 
 void free_slowly(void *block, uint8_t owner) {
     struct foreign *foreign = local.mixed;
     if (THREADS && foreign != NULL && owner != OWNER_NONE)
-        free_mixed(foreign, block, owner == local.own_number);
+        free_mixed(foreign, block);
     else if (likely(THREADS && owner != OWNER_NONE && local.own_number != OWNER_NOBODY))
         remote_free(local.heap, block);
     else

@@ -36,17 +36,14 @@ struct bin {
     size_t n_empty;           /* slabs in `partial` with no block in use */
 };
 
-/* The blocks of one size class that the thread freed and that are other heaps'.  Begins as
- * struct slab does, so that a free need not know which of the two it has, see free_mixed. */
+/* The blocks of one size class that the thread freed and that are other heaps', and the thread's
+ * own if it frees both by turns, see free_mixed. */
 struct foreign {
     void *free;
     int32_t countdown; /* frees to come before the one that makes the list too long */
-    int32_t most;      /* countdown of the empty list; 0 before the first free */
+    uint16_t most;     /* countdown of the empty list; 0 before the first free */
+    bool was_used;     /* by malloc, since the list was too long */
 };
-
-_Static_assert(offsetof(struct foreign, free) == offsetof(struct slab, free) &&
-                   offsetof(struct foreign, countdown) == offsetof(struct slab, countdown),
-               "one free for both");
 
 struct heap {
     void *free[N_CLASSES_MAX - N_FINE_CLASSES_MAX]; /* as local.free, for the higher classes */
@@ -125,7 +122,10 @@ ALWAYS_INLINE void *foreign_take(struct foreign *list) {
 /* The same if malloc may have them: two threads would go on sharing the cache line of smaller
  * ones. */
 ALWAYS_INLINE void *foreign_take_for_use(struct heap *heap, size_t class) {
-    return THREADS && class >= classes.first_line ? foreign_take(&heap->foreign[class]) : NULL;
+    if (!THREADS || class < classes.first_line)
+        return NULL;
+    heap->foreign[class].was_used = true;
+    return foreign_take(&heap->foreign[class]);
 }
 
 /* The blocks freed in the active slab of `class`, a fine one, or if there are none, others' that
@@ -145,9 +145,11 @@ ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t c
         block = foreign_take_for_use(heap, class);
         if (block == NULL)
             return NULL;
-        heap->n_unmixed = 0;
-        l->mixed = l->own_number != OWNER_NOBODY ? heap->foreign : NULL;
-        l->number = OWNER_NOBODY;
+        if (owner_at((uintptr_t)block) != l->own_number) {
+            heap->n_unmixed = 0;
+            l->mixed = l->own_number != OWNER_NOBODY ? heap->foreign : NULL;
+            l->number = OWNER_NOBODY;
+        }
     }
     *list = link_next(block);
     return block;

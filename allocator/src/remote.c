@@ -1,21 +1,22 @@
 /* remote.c - what becomes of blocks that a thread frees and does not own.
  *
  * They go onto a list of the thread, by size class, which malloc takes over when what the thread
- * freed of its own is used up.  When two batches have come meanwhile (remote_batch), they go to
- * the exchange, where their owner and every other thread find them.  Home, into the slabs they are
- * from, go blocks the exchange has no room for, those nobody wanted for a while, and those with
- * units of their own: linked through their first words, one compare-and-swap puts a chain on the
- * owner's inbox.  The owner takes the inbox as a whole by one exchange, so there is no ABA problem,
- * and frees what it finds on its own slow path, neighbours of one slab in one step.  Slab data is
- * only ever written by the owner; others read what does not change while one of its blocks is in
- * use.
+ * freed of its own is used up.  When two batches have come meanwhile (remote_batch), or more if
+ * malloc does use the list, they go to the exchange, where their owner and every other thread find
+ * them.  Home, into the slabs they are from, go blocks the exchange has no room for, those nobody
+ * wanted for a while, and those with units of their own: linked through their first words, one
+ * compare-and-swap puts a chain on the owner's inbox.  The owner takes the inbox as a whole by one
+ * exchange, so there is no ABA problem, and frees what it finds on its own slow path, neighbours of
+ * one slab in one step.  Slab data is only ever written by the owner; others read what does not
+ * change while one of its blocks is in use.
  *
  * Ownership may change between the look at it and the arrival (adoption); the
  * receiver then sends the block on.  Heaps are never unmapped, so a late block
  * always arrives somewhere.
  *
  * Bound on memory held back per thread that stops freeing: of each class two batches,
- * each of remote_batch blocks and, but for one block, of BATCH_BYTES at most.
+ * N_BATCHES_USED if it used such blocks, each of remote_batch blocks and, but for one block, of
+ * BATCH_BYTES at most.
  */
 #include "remote.h"
 
@@ -29,7 +30,10 @@
 enum {
     BATCH_BYTES = 8192, /* of the blocks that come from or go to the exchange at a time */
     N_BATCH_MAX = 1024, /* remote_batch */
-    N_HOME = 64         /* blocks sent home, or flushed, at a time */
+    N_LIST_MAX = 2 * N_BATCH_MAX,
+    N_BATCHES_USED = 8,  /* on a list that malloc uses */
+    N_BATCHES_ALL = 256, /* the same for all heaps together, but for two each */
+    N_HOME = 64          /* blocks sent home, or flushed, at a time */
 };
 
 /* --- home --- */
@@ -92,7 +96,21 @@ static size_t first_blocks(void *block, void **blocks, size_t n) {
     return i;
 }
 
+/* Free those of the blocks that are the thread's own, see free_mixed; returns how many are left. */
+static size_t free_own(struct heap *heap, void **blocks, size_t n) {
+    size_t n_others = 0;
+    for (size_t i = 0; i < n; i++)
+        if (owner_at((uintptr_t)blocks[i]) == local.own_number)
+            heap_free(heap, slab_of((uintptr_t)blocks[i]), blocks[i]);
+        else
+            blocks[n_others++] = blocks[i];
+    return n_others;
+}
+
 static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
+    n = free_own(heap, blocks, n);
+    if (n == 0)
+        return;
     size_t stripe = owner_at((uintptr_t)blocks[0]);
     size_t n_put = exchange_put(class, stripe, blocks, n);
     send_home(blocks + n_put, n - n_put);
@@ -100,18 +118,14 @@ static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
     supply_schedule_purge(heap);
 }
 
-void remote_shed(struct heap *heap, size_t class) {
-    void *blocks[2 * N_BATCH_MAX];
-    struct foreign *list = &heap->foreign[class];
-    size_t most = 2 * n_batch(class);
-    size_t n = first_blocks(list->free, blocks, most);
-    if (n == most) {
-        list->free = link_follow(blocks[n - 1]);
-        let_go(heap, class, blocks, n);
-        n = 0;
-    }
-    list->most = (int32_t)most - 1;
-    list->countdown = (int32_t)(most - n) - 1;
+/* How long the list may become of a thread that uses what is on it: long enough that frees which
+ * come before the mallocs that they serve do not empty it, and for all heaps together no longer
+ * than N_BATCHES_ALL. */
+static size_t n_most_used(size_t class) {
+    size_t n = N_BATCHES_ALL / thread_count_heaps();
+    n = n > N_BATCHES_USED ? N_BATCHES_USED : n < 2 ? 2 : n;
+    n *= n_batch(class);
+    return n < N_LIST_MAX ? n : N_LIST_MAX;
 }
 
 void remote_consider_unmixed_slowly(struct heap *heap) {
@@ -131,6 +145,20 @@ void remote_flush_list(struct heap *heap, void *block) {
         block = link_follow(blocks[n - 1]);
         let_go(heap, slab_of((uintptr_t)blocks[0])->class, blocks, n);
     }
+}
+
+void remote_shed(struct heap *heap, size_t class) {
+    struct foreign *list = &heap->foreign[class];
+    size_t n = list->most + 1U;
+    size_t most = list->was_used ? n_most_used(class) : 2 * n_batch(class);
+    if (n >= most) {
+        remote_flush_list(heap, foreign_take(list));
+        list->was_used = false;
+        most = 2 * n_batch(class);
+        n = 0;
+    }
+    list->most = (uint16_t)(most - 1);
+    list->countdown = (int32_t)(most - n) - 1;
 }
 
 void remote_flush(struct heap *heap) {

@@ -34,7 +34,7 @@ static struct {
     bool first_heap_taken;
     bool has_key;
     bool watches_fork;
-    size_t n_heaps;       /* ever made */
+    size_t n_heaps;       /* ever made; atomic */
     struct heap *orphans; /* no thread, has superblocks; through next, newest first */
     struct heap *idle;    /* no thread, no superblocks */
     pthread_key_t key;    /* its destructor sees threads end */
@@ -96,7 +96,8 @@ static struct heap *make_heap(void) {
             return NULL;
     }
     threads.first_heap_taken = true;
-    size_t number = OWNER_FIRST + threads.n_heaps++;
+    size_t number = OWNER_FIRST + threads.n_heaps;
+    __atomic_store_n(&threads.n_heaps, threads.n_heaps + 1, __ATOMIC_RELAXED);
     heap_init(heap, (uint8_t)(number <= OWNER_LAST ? number : OWNER_IN_HEAD));
     return heap;
 }
@@ -270,6 +271,10 @@ bool thread_orphans_are_valid(void) {
         valid = valid && heap_is_valid(heap);
     lock_release(&threads.lock);
     return valid;
+}
+
+size_t thread_count_heaps(void) {
+    return __atomic_load_n(&threads.n_heaps, __ATOMIC_RELAXED);
 }
 
 size_t thread_count_orphans(void) {

@@ -32,6 +32,9 @@ void thread_unlock_all(void);
 /* The walkers over all heaps without a thread. */
 bool thread_orphans_are_valid(void);
 
+/* Number of heaps ever made: as many as there were threads at once, and at least 1. */
+size_t thread_count_heaps(void);
+
 /* Number of heaps without a thread that still have superblocks. */
 size_t thread_count_orphans(void);
 

@@ -31,9 +31,20 @@ static bool bin_is_valid(const struct bin *bin, size_t class) {
     return partial_is_valid(bin, class);
 }
 
+/* length of the list == most - countdown */
+static bool foreign_is_valid(const struct foreign *list, size_t class) {
+    size_t n = 0;
+    for (const void *block = list->free; block != NULL && n <= list->most;
+         block = link_follow(block), n++)
+        if (slab_of((uintptr_t)block)->class != class)
+            return false;
+    return list->countdown >= 0 && n == (size_t)(list->most - list->countdown);
+}
+
 bool heap_is_valid(const struct heap *heap) {
     for (size_t class = 0; class < classes.n_classes; class ++)
-        if (!bin_is_valid(&heap->bins[class], class))
+        if (!bin_is_valid(&heap->bins[class], class) ||
+            !foreign_is_valid(&heap->foreign[class], class))
             return false;
     return no_slab.free == NULL && no_slab.countdown == 0 && trays_are_valid(heap) &&
            supply_is_valid(heap);
@@ -58,7 +69,8 @@ void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_
             *n_bytes += slab->n_units > 0 ? slab_used_bytes(slab) : 0;
         }
     for (size_t class = 0; class < classes.n_classes; class ++) {
-        size_t n = count_own(heap, *ready_list(heap, l, class));
+        size_t n = count_own(heap, *ready_list(heap, l, class)) +
+                   count_own(heap, heap->foreign[class].free);
         *n_blocks -= n;
         *n_bytes -= n * classes.of[class].block_bytes;
     }

@@ -110,6 +110,36 @@ static void what_nobody_wants_goes_home(void) {
     EXPECT(stats().all_blocks <= before - N_BLOCKS * 9 / 10);
 }
 
+/* A thread that frees its own and others' blocks by turns keeps both on the same lists. */
+static void *mix_all_blocks(void *unused) {
+    static void *own[N_BLOCKS];
+    size_t before = stats().n_blocks;
+    for (size_t round = 0; round < 10; round++) {
+        for (size_t i = 0; i < N_BLOCKS; i++)
+            own[i] = exgen_malloc(16 + i % 500);
+        for (size_t i = 0; i < N_BLOCKS; i++) {
+            exgen_free(own[i]);
+            exgen_free(blocks[i]);
+            blocks[i] = exgen_malloc(16 + (i + round) % 500);
+            memset(blocks[i], 1, 16);
+        }
+        EXPECT(exgen_validate_heap());
+    }
+    EXPECT(local.mixed != NULL);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        exgen_free(blocks[i]);
+    EXPECT(exgen_validate_heap());
+    remote_flush(local.heap);
+    EXPECT(stats().n_blocks == before);
+    return unused;
+}
+
+static void own_and_others_blocks_by_turns(void) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(16 + i % 500);
+    run_thread(mix_all_blocks, NULL);
+}
+
 /* --- threads that come and go --- */
 
 static void *left[N_GENERATIONS];
@@ -264,6 +294,7 @@ int main(void) {
     producer_gets_its_memory_back();
     what_one_thread_freed_serves_another();
     what_nobody_wants_goes_home();
+    own_and_others_blocks_by_turns();
     thread_churn_does_not_grow();
     memory_of_the_dead_is_used_again();
     all_heaps_are_counted();
