@@ -87,7 +87,7 @@ def test_recorded_pages_are_touched_and_no_others(tmp_path: Path, allocator: str
     result = replay(trace, "--runs", "memory", *preload(allocator))
     assert result["settings"]["touch"] == "recorded"
     # Some copy the block that grows, or clear the first one themselves.
-    assert expected <= result["peak_heap_bytes"] < expected + (4 + 8 + 2) * MIB
+    assert expected <= result["peak_heap_bytes"] < 32 * MIB
     assert result["verified_blocks"] == 1
     glibc = replay(trace, "--runs", "memory")
     assert result["checksum"] == glibc["checksum"]
