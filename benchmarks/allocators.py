@@ -12,6 +12,7 @@ figures are medians with 95 % intervals.  Parts:
     threads    the workloads of `malloc-tuner bench` at 2, 4, 16, 64, 128 threads: throughput,
                percentiles of malloc, peak resident memory
     churn      resident memory over live bytes, while threads come and go and sizes drift
+    presets    what exgen's presets do to real programs; they were found in emulation
     safety     what the safety settings of exgen cost the same programs
     gem5       a simulator as the program, when the variable GEM5 names gem5.opt
 
@@ -81,7 +82,13 @@ from benchmarks.allocator_tables import (
 from tuner.bench.journal import Journal, Sample, make_header, sample_record
 from tuner.bench.plan import THREADED, Plan, Task, make_tasks
 from tuner.bench.rounds import run_missing
-from tuner.bench.subjects import Subject, library_subject, named_subject, with_variables
+from tuner.bench.subjects import (
+    Subject,
+    configured_subject,
+    library_subject,
+    named_subject,
+    with_variables,
+)
 from tuner.cli.bench_tables import bench_tables
 from tuner.cli.console import stdout_console
 from tuner.errors import MissingToolError, TunerError
@@ -90,10 +97,11 @@ from tuner.measure.driver import BenchDriver
 from tuner.measure.program import padded
 from tuner.report.bench_figures import write_bench_figures
 from tuner.resources import configs_dir
+from tuner.spec.preset import shipped_presets
 
 RESULTS: Final = ROOT / "benchmarks" / "results" / "allocators.json"
 SCHEMA: Final = "malloc-tuner.benchmark.allocators"
-PARTS: Final = ("programs", "cache", "share", "threads", "churn", "safety", "gem5")
+PARTS: Final = ("programs", "cache", "share", "threads", "churn", "presets", "safety", "gem5")
 PEERS: Final = ("glibc", "mimalloc", "jemalloc", "tcmalloc")
 OURS: Final = ("exgen", "exgen-st")
 SAFETY: Final = ("check", "junk", "secure")
@@ -101,6 +109,8 @@ SAFETY: Final = ("check", "junk", "secure")
 _SINGLE_THREADED: Final = frozenset({"exgen-st", "dlmalloc"})
 _COUNTED: Final = frozenset({"cache", "share"})
 """Parts of one round: valgrind counts the same again."""
+_VARIANTS: Final = frozenset({"share", "presets", "safety"})
+"""Parts with subjects of their own."""
 _SHARES: Final = frozenset({"exgen", "mimalloc", "jemalloc"})
 THREADS: Final = (2, 4, 16, 64, 128)
 
@@ -277,18 +287,41 @@ def _programs(session: Session) -> dict[str, Any]:
     return {"samples": _rounds("programs", commands, session.subjects, session, run_program)}
 
 
+def _presets(session: Session) -> dict[str, Any]:
+    return _variants("presets", _preset_subjects(session), session)
+
+
 def _safety(session: Session) -> dict[str, Any]:
-    subjects = _safe_subjects(session)
-    inputs = session.inputs / "safety"
+    return _variants("safety", _safe_subjects(session), session)
+
+
+def _variants(part: str, subjects: Sequence[Subject], session: Session) -> dict[str, Any]:
+    """Run the programs with several settings of exgen beside its default and glibc."""
+    inputs = session.inputs / part
     inputs.mkdir()
     commands = make_programs(inputs, smoke=session.smoke)
-    samples = _rounds("safety", commands, subjects, session, run_program)
+    samples = _rounds(part, commands, subjects, session, run_program)
     return {"samples": samples, "subjects": [subject.identity() for subject in subjects]}
+
+
+def _plain(session: Session) -> list[Subject]:
+    return [subject for subject in session.subjects if subject.label in {"glibc", "exgen"}]
+
+
+def _preset_subjects(session: Session) -> list[Subject]:
+    """Return glibc, exgen, and exgen with each preset."""
+    plain = _plain(session)
+    library = next(subject.library for subject in plain if subject.label == "exgen")
+    tuned = []
+    for preset in shipped_presets():
+        settings = [f"{name}={value}" for name, value in preset.settings.items()]
+        tuned.append(configured_subject(",".join([f"{preset.name}=exgen:{library}", *settings])))
+    return [*plain, *tuned]
 
 
 def _safe_subjects(session: Session) -> list[Subject]:
     """Return glibc, exgen, and exgen with each safety setting."""
-    plain = [subject for subject in session.subjects if subject.label in {"glibc", "exgen"}]
+    plain = _plain(session)
     ours = next(subject for subject in plain if subject.label == "exgen")
     safe = [replace(ours, label=f"exgen-{name}") for name in SAFETY]
     conf = [f"exgen-{name}:EXGEN_CONF={name}:true" for name in SAFETY]
@@ -428,6 +461,7 @@ _MEASURE: Final[dict[str, Callable[[Session], dict[str, Any] | None]]] = {
     "share": _share,
     "threads": _threads,
     "churn": _churn,
+    "presets": _presets,
     "safety": _safety,
     "gem5": _gem5,
 }
@@ -454,6 +488,10 @@ _COLUMNS: Final = {
         ("instructions of the allocator, %", "share", 0.01, 2),
         ("instructions of the allocator, millions", "own_instructions", 1e6, 1),
     ),
+    "presets": (
+        ("CPU time, s", "cpu_s", 1.0, 3),
+        ("peak RSS, MiB", "peak_rss_bytes", float(1 << 20), 2),
+    ),
     "safety": (
         ("CPU time, s", "cpu_s", 1.0, 3),
         ("peak RSS, MiB", "peak_rss_bytes", float(1 << 20), 2),
@@ -471,7 +509,7 @@ def _print(kept: dict[str, Any], *, is_judged: bool) -> int:
     """Print tables and judgements; return the exit status."""
     parts = kept["parts"]
     subjects: list[str] = []
-    for part in (part for name, part in parts.items() if name not in {"safety", "share"}):
+    for part in (part for name, part in parts.items() if name not in _VARIANTS):
         subjects += [s["label"] for s in part["subjects"] if s["label"] not in subjects]
     for name, tables in _COLUMNS.items():
         if name in parts:
