@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,7 @@ from tuner.allocators import get_allocator
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
 from tuner.measure.instruments import find_instruments
-from tuner.records import Configuration, Measurement, Trial
+from tuner.records import Configuration, Measurement, Trial, Value
 
 ALLOCATOR: Final = "exgen"
 BASELINE: Final = "glibc"
@@ -31,6 +31,8 @@ class Aim:
     is_worst_case: bool
     """True: the greatest distance counts; False: the mean over the workloads."""
     purpose: str
+    beyond_emulation: Mapping[str, Value] = field(default_factory=dict)
+    """Settings of the preset that emulation does not see, chosen by what it is for."""
 
 
 @dataclass(frozen=True)

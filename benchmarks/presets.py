@@ -12,7 +12,8 @@ is above the least one measured there with exgen.  The default is the configurat
 greatest distance is least (minimax regret), with equal weights: no workload is far from its
 own best.  The presets have the least mean distance, each for its weights.
 
-Settings that emulation cannot judge are left alone.  Gains are ratios to glibc's default.
+Settings that emulation cannot judge are left alone, but for those that an aim names: emulation
+runs without transparent huge pages, which cost memory.  Gains are ratios to glibc's default.
 
     benchmarks/presets.py            search and print; results go to benchmarks/results
     benchmarks/presets.py --write    also write configs/presets
@@ -79,6 +80,7 @@ AIMS: Final = (
         0.9,
         is_worst_case=False,
         purpose="the least memory, for some more work; for many processes, or little memory",
+        beyond_emulation={"huge_pages": "never"},
     ),
     Aim(
         "speed",
@@ -354,7 +356,7 @@ def print_results(document: Mapping[str, Any]) -> None:
 
 def write_presets(document: Mapping[str, Any], folder: Path) -> None:
     """Write a file for every aim but the default."""
-    purposes = {aim.name: aim.purpose for aim in AIMS}
+    aims = {aim.name: aim for aim in AIMS}
     rows = {row["aim"]: row for row in document["aims"]}  # the last of an aim is what was found
     for name, row in rows.items():
         if name == "default":
@@ -362,7 +364,7 @@ def write_presets(document: Mapping[str, Any], folder: Path) -> None:
         head = {
             "schema": 1,
             "name": f"{ALLOCATOR}-{name}",
-            "purpose": purposes[name],
+            "purpose": aims[name].purpose,
             "allocator": ALLOCATOR,
             "baseline": BASELINE,
             "found_on": document["date"],
@@ -373,7 +375,8 @@ def write_presets(document: Mapping[str, Any], folder: Path) -> None:
             for workload, gain in row["gains"].items()
         }
         text = "# Written by benchmarks/presets.py --write, from benchmarks/results/presets.json.\n"
-        text += _toml(head, {"settings": row["settings"]})
+        settings = dict(sorted({**row["settings"], **aims[name].beyond_emulation}.items()))
+        text += _toml(head, {"settings": settings})
         text += _toml({}, {f"gains.{workload}": gain for workload, gain in gains.items()})
         write_text(folder / f"{ALLOCATOR}-{name}.toml", text)
 
