@@ -131,7 +131,8 @@ static void add_allocation(struct builder *builder, const struct spool_event *ev
                                        .align_log2 = op == TRACE_ALIGNED ? event->align_log2 : 0,
                                        .thread = thread,
                                        .slot = slot,
-                                       .size = event->size});
+                                       .size = event->size,
+                                       .touch = event->touch});
     place_block(builder, event->address, slot);
     end_early(builder, event->address, thread);
 }
@@ -185,7 +186,8 @@ static void end_realloc(struct builder *builder, const struct spool_event *event
                                        .api = event->code >> 3,
                                        .thread = thread,
                                        .slot = slot,
-                                       .size = event->size});
+                                       .size = event->size,
+                                       .touch = event->touch});
     place_block(builder, event->address, slot);
     end_early(builder, event->address, thread);
 }

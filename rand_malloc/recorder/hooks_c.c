@@ -5,6 +5,7 @@
  */
 #include "real.h"
 #include "recorder.h"
+#include "touch.h"
 
 #include <errno.h>
 #include <malloc.h> /* memalign, pvalloc */
@@ -13,7 +14,11 @@
 #include <unistd.h>
 
 static inline void record_new_block(enum record_short code, void *block, size_t size) {
-    if (!real_is_foreign(block))
+    if (real_is_foreign(block))
+        return;
+    if (__builtin_expect(size >= TOUCH_LEAST_BYTES, 0))
+        lanes_record_large(record_codes[code], 0, block, size);
+    else
         record(code, block, size, clock_stamp());
 }
 
@@ -21,8 +26,7 @@ static void record_aligned(enum trace_api api, void *block, size_t alignment, si
     if (real_is_foreign(block) || alignment == 0)
         return;
     unsigned align_log2 = (unsigned)__builtin_ctzl(alignment);
-    lanes_record_slowly(RECORD_CODE(TRACE_ALIGNED, api), align_log2, (uintptr_t)block, size,
-                        clock_stamp());
+    lanes_record_large(RECORD_CODE(TRACE_ALIGNED, api), align_log2, block, size);
 }
 
 RECORDER_EXPORT void *malloc(size_t size) {
@@ -34,6 +38,8 @@ RECORDER_EXPORT void *malloc(size_t size) {
 RECORDER_EXPORT void free(void *block) {
     if (real_is_foreign(block))
         return;
+    if (touch_may_know(block))
+        touch_end(block);
     record(SHORT_FREE, block, 0, clock_stamp());
     real.free(block);
 }
@@ -53,6 +59,18 @@ static RECORDER_COLD void *leave_arena(void *block, size_t size) {
     return moved;
 }
 
+static RECORDER_COLD void *change_large(enum record_short of_block, void *block, size_t size) {
+    struct touch_move move;
+    touch_before_realloc(&move, block, size);
+    record(SHORT_REALLOC_BEGIN, block, 0, clock_stamp());
+    void *moved = real.realloc(block, size);
+    uint64_t stamp = clock_stamp();
+    uint32_t number = touch_after_realloc(&move, moved, size);
+    enum record_short code = moved == NULL && size == 0 ? SHORT_REALLOC_TO_ZERO : of_block;
+    lanes_record_slowly(record_codes[code], 0, (uintptr_t)moved, size, stamp, number);
+    return moved;
+}
+
 static inline void *change_block(enum record_short of_null, enum record_short of_block, void *block,
                                  size_t size) {
     if (block == NULL) {
@@ -62,6 +80,8 @@ static inline void *change_block(enum record_short of_null, enum record_short of
     }
     if (real_is_arena(block))
         return leave_arena(block, size);
+    if (size >= TOUCH_LEAST_BYTES || touch_may_know(block))
+        return change_large(of_block, block, size);
     record(SHORT_REALLOC_BEGIN, block, 0, clock_stamp());
     void *moved = real.realloc(block, size);
     /* NULL for size 0 is a free (glibc); else a failure, which the builder undoes. */
@@ -140,6 +160,8 @@ RECORDER_EXPORT void free_sized(void *block, size_t size) {
     (void)size;
     if (real_is_foreign(block))
         return;
+    if (touch_may_know(block))
+        touch_end(block);
     record(SHORT_FREE_SIZED, block, 0, clock_stamp());
     real.free(block);
 }

@@ -13,6 +13,7 @@
  */
 #include "real.h"
 #include "recorder.h"
+#include "touch.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -49,7 +50,11 @@ static RECORDER_COLD void *new_aligned_or_throw(const char *name, size_t size, s
 static inline void *take(enum record_short code, size_t size) {
     size_t bytes = size == 0 ? 1 : size; /* every new is a distinct block */
     void *block = real.malloc(bytes);
-    if (!real_is_foreign(block))
+    if (real_is_foreign(block))
+        return block;
+    if (__builtin_expect(bytes >= TOUCH_LEAST_BYTES, 0))
+        lanes_record_large(record_codes[code], 0, block, bytes);
+    else
         record(code, block, bytes, clock_stamp());
     return block;
 }
@@ -61,14 +66,16 @@ static inline void *take_aligned(enum trace_api api, size_t size, size_t alignme
     bytes = bytes == 0 ? alignment : bytes;
     void *block = real.aligned_alloc(alignment, bytes);
     if (!real_is_foreign(block))
-        lanes_record_slowly(RECORD_CODE(TRACE_ALIGNED, api), (unsigned)__builtin_ctzl(alignment),
-                            (uintptr_t)block, bytes, clock_stamp());
+        lanes_record_large(RECORD_CODE(TRACE_ALIGNED, api), (unsigned)__builtin_ctzl(alignment),
+                           block, bytes);
     return block;
 }
 
 static inline void give(enum record_short code, void *block) {
     if (real_is_foreign(block))
         return;
+    if (touch_may_know(block))
+        touch_end(block);
     record(code, block, 0, clock_stamp());
     real.free(block);
 }

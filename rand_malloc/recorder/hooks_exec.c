@@ -11,10 +11,13 @@
  */
 #include "recorder.h"
 
+#include "touch.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -78,6 +81,7 @@ static size_t text_length(char *const envp[]) {
 /* Fills list and text (of the lengths above) with envp and our variables; returns
  * envp itself where recording does not go on. */
 static char *const *with_recorder(char *const envp[], char **list, char *text) {
+    touch_survey();
     if (!process_continues_in_new_image())
         return envp;
     const char *theirs = preload_of(envp);
@@ -186,4 +190,21 @@ RECORDER_EXPORT int execle(const char *path, const char *first, ...) {
     int status = exec_list(execve, path, first, arguments, true);
     va_end(arguments);
     return status;
+}
+
+/* ---- end without exit handlers ---- */
+
+/* The real one, or the system call that it is. */
+static _Noreturn void end_process(int status) {
+    touch_survey();
+    for (;;)
+        syscall(SYS_exit_group, status);
+}
+
+RECORDER_EXPORT _Noreturn void _exit(int status) {
+    end_process(status);
+}
+
+RECORDER_EXPORT _Noreturn void _Exit(int status) {
+    end_process(status);
 }

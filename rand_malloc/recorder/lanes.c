@@ -14,6 +14,8 @@
  */
 #include "recorder.h"
 
+#include "touch.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -71,7 +73,7 @@ static void append(struct lane *lane, unsigned code, uint64_t address, uint64_t 
 }
 
 static void append_record(struct lane *lane, unsigned code, unsigned align_log2, uint64_t address,
-                          uint64_t size, uint64_t stamp) {
+                          uint64_t size, uint64_t stamp, uint32_t touch_number) {
     if ((stamp - lane->last_stamp) >> LONG_ELAPSED_BITS != 0) {
         append(lane, RECORD_CLOCK, 0, stamp);
         lane->last_stamp = stamp;
@@ -80,6 +82,8 @@ static void append_record(struct lane *lane, unsigned code, unsigned align_log2,
         append(lane, RECORD_SIZE, 0, size);
         size = 0;
     }
+    if (touch_number != 0)
+        append(lane, RECORD_TOUCH, 0, touch_number);
     append(lane, code, address,
            size | (uint64_t)align_log2 << LONG_ALIGN_SHIFT |
                (stamp - lane->last_stamp) << LONG_ELAPSED_SHIFT);
@@ -88,10 +92,10 @@ static void append_record(struct lane *lane, unsigned code, unsigned align_log2,
 }
 
 void lanes_record_slowly(unsigned code, unsigned align_log2, uint64_t address, uint64_t size,
-                         uint64_t stamp) {
+                         uint64_t stamp, uint32_t touch_number) {
     enum {
-        MOST_WORDS = 6
-    }; /* clock, size, the record itself */
+        MOST_WORDS = 8
+    }; /* clock, size, touch, the record itself */
     int saved_errno = errno;
     struct lane *lane = own_lane;
     if (lane == NULL)
@@ -100,8 +104,18 @@ void lanes_record_slowly(unsigned code, unsigned align_log2, uint64_t address, u
         !archive_lane(lane, stamp))
         lane = NULL;
     if (lane != NULL)
-        append_record(lane, code, align_log2, address, size, stamp);
+        append_record(lane, code, align_log2, address, size, stamp, touch_number);
     errno = saved_errno;
+}
+
+void lanes_record_large(unsigned code, unsigned align_log2, const void *block, size_t size) {
+    uint64_t stamp = clock_stamp();
+    int saved_errno = errno;
+    if (own_lane == NULL)
+        lanes_attach();
+    errno = saved_errno;
+    uint32_t number = size >= TOUCH_LEAST_BYTES ? touch_begin(block, size) : 0;
+    lanes_record_slowly(code, align_log2, (uintptr_t)block, size, stamp, number);
 }
 
 /* ---- beginning and end of threads ---- */
@@ -147,7 +161,7 @@ static struct lane *make_lane(uint64_t stamp) {
 }
 
 static void record_thread(enum trace_op op, uint64_t stamp) {
-    lanes_record_slowly(RECORD_CODE(op, TRACE_API_THREAD), 0, 0, 0, stamp);
+    lanes_record_slowly(RECORD_CODE(op, TRACE_API_THREAD), 0, 0, 0, stamp, 0);
 }
 
 struct lane *lanes_attach(void) {

@@ -14,6 +14,7 @@
 #include "recorder.h"
 
 #include "real.h"
+#include "touch.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -80,7 +81,7 @@ static void set_mark(void) {
 }
 
 /* False in a child made behind fork()'s back. */
-static bool is_our_memory(void) {
+bool process_owns_memory(void) {
     return process.mark != NULL ? *process.mark == 1 : getpid() == process.pid;
 }
 
@@ -88,7 +89,8 @@ void process_stop(int error_number, const char *what) {
     char text[MESSAGE_BYTES];
     if (__atomic_exchange_n(&process.state, OFF, __ATOMIC_ACQ_REL) == OFF)
         return;
-    if (!is_our_memory()) /* not our recording */
+    touch_stop();
+    if (!process_owns_memory()) /* not our recording */
         return;
     if (process.header != NULL) {
         process.header->stop_errno = error_number;
@@ -124,7 +126,7 @@ static bool is_our_file(int fd) {
            status.st_ino == process.inode;
 }
 
-static int move_high(int fd) {
+int process_move_high(int fd) {
     int high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
     if (high < 0)
         return fd;
@@ -147,7 +149,7 @@ static int spool_descriptor(void) {
         errno = ESTALE;
         return -1;
     }
-    process.fd = move_high(fd);
+    process.fd = process_move_high(fd);
     return process.fd;
 }
 
@@ -186,7 +188,7 @@ static int write_all(int fd, const char *from, size_t n_bytes, uint64_t offset) 
 
 int process_write(const void *bytes, size_t n_bytes, uint64_t offset) {
     sigset_t before;
-    if (!is_our_memory())
+    if (!process_owns_memory())
         return ESRCH;
     int fd = spool_descriptor();
     if (fd < 0)
@@ -232,7 +234,7 @@ static bool create_file(void) {
             (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (fd < 0 && errno == EEXIST)
             continue;
-        process.fd = fd < 0 ? fd : move_high(fd);
+        process.fd = fd < 0 ? fd : process_move_high(fd);
         return process.fd >= 0 && remember_file(process.fd);
     }
     return false;
@@ -310,6 +312,7 @@ static bool open_spool(void) {
     header->n_strides = 1;
     describe_process(header);
     process.header = header;
+    touch_start();
     return true;
 }
 
@@ -360,6 +363,7 @@ static void after_fork_in_child(void) {
     lanes_reset();
     if (!process.is_following) {
         process.state = OFF;
+        touch_stop();
         return;
     }
     syscall(SYS_close, process.fd);

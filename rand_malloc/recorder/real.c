@@ -57,6 +57,7 @@ static void look_up(void) {
     find(&found.memalign, "memalign");
     find(&found.aligned_alloc, "aligned_alloc");
     find(&found.posix_memalign, "posix_memalign");
+    find(&found.usable_size, "malloc_usable_size");
     lookup.is_looking = false;
     real = found;
 }

@@ -20,6 +20,7 @@ struct real_functions {
     void *(*memalign)(size_t alignment, size_t size);
     void *(*aligned_alloc)(size_t alignment, size_t size);
     int (*posix_memalign)(void **block, size_t alignment, size_t size);
+    size_t (*usable_size)(void *block); /* NULL until looked up, or if the allocator lacks it */
 };
 
 extern struct real_functions real;

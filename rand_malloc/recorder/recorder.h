@@ -4,6 +4,7 @@
  *   hooks_exec.c             exec of another program in the same process
  *   recorder.h               record(): the hot path
  *   lanes.c                  buffers of threads: attach, archive, hand on
+ *   touch.c                  what the program touched of large blocks
  *   process.c                start, configuration, spool file, fork, stop
  *   real.c                   the allocator behind
  */
@@ -30,7 +31,11 @@ RECORDER_HIDDEN RECORDER_COLD struct lane *lanes_attach(void);
 /* The rare record: no lane yet, buffer full, long pause, big size, far address. */
 RECORDER_HIDDEN RECORDER_COLD void lanes_record_slowly(unsigned code, unsigned align_log2,
                                                        uint64_t address, uint64_t size,
-                                                       uint64_t stamp);
+                                                       uint64_t stamp, uint32_t touch_number);
+
+/* Records an allocation that is not small: what is touched of it is measured. */
+RECORDER_HIDDEN RECORDER_COLD void lanes_record_large(unsigned code, unsigned align_log2,
+                                                      const void *block, size_t size);
 
 /* Forgets all lanes: in a new process. */
 RECORDER_HIDDEN void lanes_reset(void);
@@ -43,6 +48,12 @@ RECORDER_HIDDEN bool process_continues_in_new_image(void);
 
 /* Its number; getpid() is another one in a child of vfork, which is in our memory. */
 RECORDER_HIDDEN pid_t process_number(void);
+
+/* False in a child made behind fork()'s back, whose memory is a copy. */
+RECORDER_HIDDEN bool process_owns_memory(void);
+
+/* Gives a descriptor a number out of the program's way; returns the new one. */
+RECORDER_HIDDEN int process_move_high(int fd);
 
 /* Path of this library, and "MALLOC_TUNER_RECORD=..." as we were given it. */
 RECORDER_HIDDEN const char *process_library(void);
@@ -85,7 +96,7 @@ static inline void record(enum record_short code, const void *block, size_t size
             return;
         }
     }
-    lanes_record_slowly(record_codes[code], 0, address, size, stamp);
+    lanes_record_slowly(record_codes[code], 0, address, size, stamp, 0);
 }
 
 #endif

@@ -5,7 +5,8 @@
  *   stride 0                    struct spool_header
  *   other strides               struct lane: either the home of a lane (the buffer a
  *                               thread writes into, mapped shared) or a full buffer
- *                               that was archived; a home has home == its own number
+ *                               that was archived; a home has home == its own number;
+ *                               or struct touch_stride: what was touched of large blocks
  *
  * A lane is a sequence of threads, one after the other: a buffer that outlives
  * its thread and is taken over by a later one.  Because homes are shared
@@ -25,9 +26,10 @@
 
 #include <stdint.h>
 
-#define SPOOL_MAGIC      "MTSPOOL\n"
-#define SPOOL_VERSION    1u
-#define SPOOL_LANE_MAGIC 0x454e414cu /* "LANE" */
+#define SPOOL_MAGIC       "MTSPOOL\n"
+#define SPOOL_VERSION     2u
+#define SPOOL_LANE_MAGIC  0x454e414cu /* "LANE" */
+#define SPOOL_TOUCH_MAGIC 0x48435554u /* "TUCH" */
 
 enum {
     SPOOL_STRIDE_BYTES = 65536, /* stays inside the second-level cache */
@@ -94,6 +96,8 @@ enum {
 enum {
     RECORD_CLOCK = 7 | 0 << 3,         /* value: a whole stamp, the clock from here on */
     RECORD_SIZE = 7 | 1 << 3,          /* value: a whole size, for the next record */
+    RECORD_TOUCH = 7 | 3 << 3,         /* value: where the answer is what was touched of the block
+                                        * that the next record allocates */
     RECORD_REALLOC_BEGIN = 7 | 2 << 3, /* no mark but a record: the address is given up
                                         * unless the realloc fails */
 };
@@ -162,5 +166,18 @@ struct lane {
 };
 _Static_assert(sizeof(struct lane) == SPOOL_STRIDE_BYTES, "one stride holds it");
 _Static_assert(__builtin_offsetof(struct lane, words) == LANE_HEADER_BYTES, "fixed header");
+
+enum {
+    TOUCHES_PER_STRIDE = (SPOOL_STRIDE_BYTES - LANE_HEADER_BYTES) / 4,
+};
+
+/* Answers index * TOUCHES_PER_STRIDE and following; each is written when its block ends. */
+struct touch_stride {
+    uint32_t magic;
+    uint32_t index;
+    uint32_t reserved[30];
+    uint32_t touches[TOUCHES_PER_STRIDE]; /* as in struct trace_event; 0: not known */
+};
+_Static_assert(sizeof(struct touch_stride) == SPOOL_STRIDE_BYTES, "one stride holds them");
 
 #endif

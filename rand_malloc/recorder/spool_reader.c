@@ -60,12 +60,25 @@ static bool is_lane(const struct spool *spool, uint32_t number) {
            LANE_HEADER_BYTES + n_words * sizeof(uint64_t) <= spool->n_bytes - start;
 }
 
+/* Notes the strides of answers; there are fewer than strides. */
+static void note_touches(struct spool *spool, uint32_t number) {
+    size_t start = (size_t)number * SPOOL_STRIDE_BYTES;
+    const struct touch_stride *stride = (const void *)(spool->bytes + start);
+    if (spool->n_bytes - start < SPOOL_STRIDE_BYTES || stride->magic != SPOOL_TOUCH_MAGIC ||
+        stride->index >= spool->n_touches)
+        return;
+    spool->touches[stride->index] = stride;
+}
+
 static bool list_strides(struct spool *spool) {
     size_t n_strides = (spool->n_bytes + SPOOL_STRIDE_BYTES - 1) / SPOOL_STRIDE_BYTES;
     spool->strides = memory_map((n_strides + 1) * sizeof *spool->strides);
-    if (spool->strides == NULL || n_strides > UINT32_MAX)
+    spool->touches = memory_map((n_strides + 1) * sizeof *spool->touches);
+    if (spool->strides == NULL || spool->touches == NULL || n_strides > UINT32_MAX)
         return false;
+    spool->n_touches = n_strides;
     for (uint32_t i = 1; i < n_strides; i++) {
+        note_touches(spool, i);
         if (!is_lane(spool, i))
             continue;
         const struct lane *lane = stride_at(spool, i);
@@ -135,6 +148,7 @@ void spool_close(struct spool *spool) {
         munmap((void *)spool->bytes, spool->n_bytes);
     size_t n = spool->n_strides + 1; /* at most what was mapped; the rest ends with us */
     memory_unmap(spool->strides, n * sizeof *spool->strides);
+    memory_unmap(spool->touches, (spool->n_touches + 1) * sizeof *spool->touches);
     memory_unmap(spool->lanes, n * sizeof *spool->lanes);
     memory_unmap(spool->heads, n * sizeof *spool->heads);
     memory_unmap(spool->heap, n * sizeof *spool->heap);
@@ -159,6 +173,8 @@ static bool read_long(struct spool_lane *lane, const uint64_t *words, struct spo
         lane->clock = second;
     else if (event->code == RECORD_SIZE)
         lane->giant_size = second;
+    else if (event->code == RECORD_TOUCH)
+        lane->touch_number = second;
     else {
         lane->address = words[0] >> LONG_ADDRESS_SHIFT;
         lane->clock += second >> LONG_ELAPSED_SHIFT;
@@ -176,6 +192,15 @@ static bool next_stride(struct spool_lane *lane) {
     lane->n_strides--;
     lane->strides++;
     return lane->n_strides > 0;
+}
+
+/* The answer of that number, if it was given; 0: not known. */
+static uint32_t find_touch(const struct spool *spool, uint64_t number, uint64_t size) {
+    uint64_t index = number / TOUCHES_PER_STRIDE;
+    if (number == 0 || index >= spool->n_touches || spool->touches[index] == NULL)
+        return 0;
+    uint32_t touch = spool->touches[index]->touches[number % TOUCHES_PER_STRIDE];
+    return touch > 1 && touch - 1 > size / spool->header->page_bytes ? 0 : touch;
 }
 
 /* The next record of the lane; false at its end. */
@@ -204,6 +229,8 @@ static bool read_record(const struct spool *spool, struct spool_lane *lane,
     }
     event->address = lane->address;
     event->stamp = lane->clock;
+    event->touch = find_touch(spool, lane->touch_number, event->size);
+    lane->touch_number = 0;
     return true;
 }
 

@@ -24,11 +24,12 @@ struct spool_lane {
     size_t n_strides;
     uint32_t home;
     uint32_t next_word;
-    uint64_t clock;      /* stamp of the record before */
-    uint64_t address;    /* of the record before */
-    uint64_t giant_size; /* from a mark, for the next record; 0: none */
-    uint64_t last_stamp; /* stamps handed out never go back */
-    uint64_t exit_stamp; /* an exit event to add behind the last record; 0: none */
+    uint64_t clock;        /* stamp of the record before */
+    uint64_t address;      /* of the record before */
+    uint64_t giant_size;   /* from a mark, for the next record; 0: none */
+    uint64_t touch_number; /* likewise */
+    uint64_t last_stamp;   /* stamps handed out never go back */
+    uint64_t exit_stamp;   /* an exit event to add behind the last record; 0: none */
 };
 
 struct spool_event {
@@ -38,6 +39,7 @@ struct spool_event {
     uint32_t lane; /* index below n_lanes */
     uint8_t code;
     uint8_t align_log2;
+    uint32_t touch; /* of an allocation, as in struct trace_event */
 };
 
 struct spool {
@@ -46,6 +48,8 @@ struct spool {
     const struct spool_header *header;
     struct spool_stride *strides; /* sorted by lane and sequence */
     size_t n_strides;
+    const struct touch_stride **touches; /* [n_touches] by their index, NULL where cut off */
+    size_t n_touches;
     struct spool_lane *lanes;  /* by home */
     struct spool_event *heads; /* the next event of each lane */
     size_t n_lanes;

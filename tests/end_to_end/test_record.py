@@ -364,3 +364,35 @@ def test_no_event_is_lost_compared_with_valgrind(tmp_path: Path) -> None:
     seen = valgrind_calls(*environment_free[3:])
     assert sum(seen.values()) > 20  # sort makes 42 calls where no locale is installed
     assert ours == seen
+
+
+def touched_pages(events: Events, size: int) -> list[int | None]:
+    """Return the pages touched of each block of that size, its ragged ends left out."""
+    touches = events["touch"][events["size"] == size].tolist()
+    return [None if touch == 0 else size // 4096 - (touch - 1) for touch in touches]
+
+
+def test_touched_pages_are_counted(tmp_path: Path, subject: str) -> None:
+    """Of recycled blocks, reallocs, zeroed blocks, other threads' and those never freed."""
+    _, events = recorded(tmp_path, subject, "touch")
+    expected = {
+        1000000: [244], 1000001: [0], 1000002: [100], 50000: [0, 4, 8], 1 << 20: [1],
+        200000: [30], 200001: [0], 40 << 20: [31], 300000: [60], 400000: [5], 500000: [10],
+        600000: [20], 700000: [0],
+    }  # fmt: skip
+    for size, pages in expected.items():
+        found = touched_pages(events, size)
+        assert None not in found, size
+        assert found == pytest.approx(pages, abs=2), size
+    assert set(events["touch"][events["size"] < 32768].tolist()) == {0}
+
+
+def test_what_was_not_measured_is_not_known(tmp_path: Path, subject: str) -> None:
+    """Buffers are measured as long as there is time; those of a killed process not at all."""
+    _, events = recorded(tmp_path, subject, "tight")
+    found = touched_pages(events, 100000)
+    assert len(found) == 20000
+    assert {None} < set(found) <= {None, 23, 24}
+    record([subject, "crash"], tmp_path / "crash.trace")
+    assert touched_pages(load(tmp_path / "crash.trace"), 88888) == [None]
+    assert touched_pages(load(tmp_path / "crash.trace"), 77777) == [0]

@@ -1,6 +1,6 @@
 /* recorder_subject.c - a program whose allocations are known, for test_record.py.
  *
- * usage: recorder_subject calls|threads|churn|fork|forever|crash|many|exec|fail|plain
+ * usage: recorder_subject calls|threads|churn|fork|forever|crash|many|exec|fail|touch|tight|plain
  * To be built with -fno-builtin: the compiler must not drop a pair of calls.
  * Whatever happens before main allocates MARKER bytes is start-up, not of the test.
  */
@@ -109,6 +109,68 @@ static void churn_threads(void) {
     }
 }
 
+/* ---- touching: of each block a part that is known; sizes tell the blocks apart ---- */
+
+enum {
+    PAGE = 4096,
+    MIB = 1 << 20
+};
+
+static void *made(size_t bytes, size_t touched) {
+    return memset(malloc(bytes), 1, touched);
+}
+
+static void *touch_in_thread(void *block) {
+    memset(block, 1, 10 * PAGE);
+    free(block);
+    return NULL;
+}
+
+static void touch_parts(void) {
+    pthread_t thread;
+    free(made(1000000, 1000000));
+    free(malloc(1000001));
+    free(made(1000002, 100 * PAGE));
+    for (int i = 0; i < 3; i++) /* the same memory again and again */
+        free(made(50000, (size_t)i * 4 * PAGE));
+    char *zeros = calloc(1, MIB);
+    volatile char read = zeros[MIB / 2]; /* of a page of zeros: not resident */
+    zeros[MIB / 4] = read + 1;
+    for (int i = 0; i < MIB; i++)
+        if (zeros[i] != (i == MIB / 4))
+            abort();
+    free(zeros);
+    char *grown = made(200000, 30 * PAGE);
+    char *between = malloc(200001); /* so that it must move */
+    grown = realloc(grown, 40 * MIB);
+    grown[30 * MIB] = 1;
+    if (grown[0] != 1 || grown[29 * PAGE] != 1)
+        abort();
+    grown = realloc(grown, 300000);
+    if (realloc(grown, SIZE_MAX / 2) != NULL)
+        abort();
+    memset(grown, 2, 60 * PAGE);
+    char *small = made(20000, 20000);
+    small = realloc(small, 400000);
+    free(small);
+    pthread_create(&thread, NULL, touch_in_thread, malloc(500000));
+    pthread_join(thread, NULL);
+    made(600000, 20 * PAGE); /* alive at the end, as are `grown` and `between` */
+    free(memalign(PAGE, 700000));
+    if (fork() == 0) { /* is not recorded, and says nothing of its copies */
+        memset(between, 3, 200001);
+        free(between);
+        _exit(0);
+    }
+    wait(NULL);
+}
+
+/* Buffers that come and go all the time, each filled to its end. */
+static void touch_without_rest(void) {
+    for (int i = 0; i < 20000; i++)
+        free(made(100000, 100000));
+}
+
 /* ---- processes ---- */
 
 static void fork_child(void) {
@@ -178,7 +240,11 @@ int main(int argc, char **argv) {
     else if (strcmp(mode, "forever") == 0)
         allocate_for(-1);
     else if (strcmp(mode, "crash") == 0)
-        free(malloc(77777)), raise(SIGSEGV);
+        free(malloc(77777)), free(malloc(0)), made(88888, PAGE), raise(SIGSEGV);
+    else if (strcmp(mode, "touch") == 0)
+        touch_parts();
+    else if (strcmp(mode, "tight") == 0)
+        touch_without_rest();
     else if (strcmp(mode, "fail") == 0)
         return 3;
     _exit(0); /* what stdio and libc free at exit is not of the test */
