@@ -46,13 +46,31 @@ static size_t least_units(size_t bytes, const struct options *o) {
     return (bytes + guard + UNIT_BYTES - 1) / UNIT_BYTES;
 }
 
+/* Bytes between the last block of a slab and the end of its page: touched, of no use. */
+static size_t tail_bytes(size_t n_units, size_t bytes) {
+    size_t end = n_units * UNIT_BYTES / bytes * bytes;
+    return round_up(end, SLAB_ALIGNMENT_MAX) - end;
+}
+
+/* Units of a slab: `most`, or if it leaves more than 1/32 of that idle, at least half as many
+ * with the smallest tail for each. */
+static size_t best_units(size_t least, size_t most, size_t bytes) {
+    size_t best = most;
+    if (tail_bytes(most, bytes) <= most * UNIT_BYTES / 32)
+        return most;
+    for (size_t n = most; n-- > larger(least, most / 2 + 1);)
+        if (tail_bytes(n, bytes) * best < tail_bytes(best, bytes) * n)
+            best = n;
+    return best;
+}
+
 static size_t slab_units(size_t bytes, const struct options *o, size_t superblock_units) {
     size_t least = least_units(bytes, o);
     size_t most = larger(least, smaller(o->slab_units_max, superblock_units / 4));
     size_t n = least;
     while (n < most && n * UNIT_BYTES / bytes < o->slab_blocks)
         n++;
-    return n;
+    return best_units(least, n, bytes);
 }
 
 static struct size_class describe(size_t bytes, const struct options *o, size_t superblock_units) {
