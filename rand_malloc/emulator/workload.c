@@ -266,8 +266,7 @@ int workload_from_events(const struct trace_event *events, const struct trace_in
 }
 
 /* Reads all events into an array of info->n_events. */
-static int read_events(struct source *source, const char *path, struct trace_info *info,
-                       struct trace_event *events) {
+static int read_events(struct source *source, struct trace_info *info, struct trace_event *events) {
     uint64_t done = 0;
     while (done < info->n_events) {
         size_t got = 0;
@@ -276,14 +275,39 @@ static int read_events(struct source *source, const char *path, struct trace_inf
             break;
         if (status != TRACE_OK)
             return complain_as_is(EXIT_TRACE, source_message(source));
-        for (size_t i = 0; i < got; i++)
-            if (events[done + i].size >= OP_SIZE_LIMIT)
-                return complain(EXIT_TRACE, path, "event %" PRIu64 " asks for %" PRIu64 " bytes",
-                                done + i, events[done + i].size);
         done += got;
     }
     info->n_events = done;
     return 0;
+}
+
+static int check_sizes(const char *path, const struct trace_event *events, uint64_t n_events) {
+    for (uint64_t i = 0; i < n_events; i++)
+        if (events[i].size >= OP_SIZE_LIMIT)
+            return complain(EXIT_TRACE, path, "event %" PRIu64 " asks for %" PRIu64 " bytes", i,
+                            events[i].size);
+    return 0;
+}
+
+/* Plans the first info->n_events events of the source; those of a profile are in memory. */
+static int load_events(struct source *source, const char *path, struct trace_info *info,
+                       struct workload *workload) {
+    const struct trace_event *events = source_events(source);
+    struct trace_event *read = NULL;
+    int code = 0;
+    if (events == NULL) {
+        events = read = large_alloc(info->n_events + 1, sizeof *read);
+        if (read == NULL)
+            return complain(EXIT_TRACE, path, "not enough memory for %" PRIu64 " events",
+                            info->n_events);
+        code = read_events(source, info, read);
+    }
+    if (code == 0)
+        code = check_sizes(path, events, info->n_events);
+    if (code == 0)
+        code = workload_from_events(events, info, workload);
+    free(read);
+    return code;
 }
 
 static struct workload_model model_of(const struct source *source) {
@@ -308,19 +332,9 @@ int workload_load(const char *path, uint64_t seed, uint64_t most_events,
     source_get_info(source, &info);
     if (info.n_events > most_events)
         info.n_events = most_events;
-    struct trace_event *events = large_alloc(info.n_events + 1, sizeof *events);
-    if (events == NULL) {
-        source_close(source);
-        return complain(EXIT_TRACE, path, "not enough memory for %" PRIu64 " events",
-                        info.n_events);
-    }
-    int code = read_events(source, path, &info, events);
-    struct workload_model model = model_of(source);
+    int code = load_events(source, path, &info, workload);
+    workload->model = model_of(source);
     source_close(source);
-    if (code == 0)
-        code = workload_from_events(events, &info, workload);
-    workload->model = model;
-    free(events);
     return code;
 }
 

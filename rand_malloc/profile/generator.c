@@ -1,38 +1,28 @@
 /* generator.c - see generator.h. */
 #include "generator.h"
 
+#include "ledger.h" /* LEDGER_MAX_LIVE_BYTES */
 #include "memory.h"
-#include "pending.h"
 #include "random.h"
+#include "wheel.h"
 
 enum {
     INITIAL_SLOTS = 4096,
     RANK_BITS = 16,
     WINDOW_BITS = 16
 };
+_Static_assert(WHEEL_TICK_BITS + RANK_BITS + WINDOW_BITS == 64, "a key holds all three");
+_Static_assert(TRACE_MAX_THREADS <= 1 << 16, "owners of slots fit");
 
-#define RANK_MAX ((UINT64_C(1) << RANK_BITS) - 1)
-#define NO_SLOT  UINT32_MAX
-
-/* A slot: the life in it, or a link in the list of those its thread freed. */
-struct slot {
-    uint64_t birth_tick; /* allocations up to its own */
-    uint32_t kind;
-    uint32_t next_code;
-    uint32_t step; /* the next one, counted within the kind */
-    uint32_t birth_window;
-    uint32_t next_free;
-    uint8_t is_fixed;  /* its codes are exact */
-    uint8_t has_ranks; /* behind its codes */
-};
+#define END_STEP_MAX ((UINT32_C(1) << 30) - 1)
+#define RANK_MAX     ((UINT64_C(1) << RANK_BITS) - 1)
 
 struct generator {
     const struct profile *profile;
     uint64_t random;
-    struct pending pending;
+    struct wheel wheel;
     struct slot *slots;
     size_t slot_capacity;
-    uint32_t n_slots;
     uint8_t *is_running;  /* [n_threads] */
     uint32_t *free_slots; /* [n_threads] first of the list, or NO_SLOT */
     uint32_t *dealt;      /* lives of this window in random order */
@@ -42,27 +32,41 @@ struct generator {
     uint32_t next_thread_event; /* of this window */
     uint32_t window;            /* n_windows: only what is left to free */
     uint32_t window_events;     /* emitted in this window */
+    uint32_t same_time_until;   /* window_events before it have the time of the last event */
     uint64_t tick;
-    uint64_t time_ns;
+    struct generator_totals totals;
     int status; /* TRACE_OK, or how it ended */
 };
 
 /* ---- time ---- */
 
+/* The time of events of the window reaches next_ns no earlier than with this one. */
+static uint32_t first_event_at(const struct profile_window *window, uint64_t span_ns,
+                               uint64_t next_ns) {
+    double share = (double)(next_ns - window->time_ns) / (double)(span_ns + (span_ns == 0));
+    double event = share * window->n_events - 1; /* 1 is far more than what was rounded */
+    return event < window->n_events ? (uint32_t)(event > 0 ? event : 0) : window->n_events;
+}
+
 /* Spreads the events of a window evenly over its time, in the quanta of trace files. */
-static uint64_t time_now(struct generator *generator) {
+static void tell_time(struct generator *generator) {
     const struct profile *profile = generator->profile;
     const struct profile_window *window = &profile->windows[generator->window];
     uint64_t end_ns =
         generator->window + 1 < profile->n_windows ? window[1].time_ns : profile->duration_ns;
+    int is_behind =
+        generator->window == profile->n_windows || generator->window_events >= window->n_events;
     uint64_t time_ns = end_ns;
-    if (generator->window < profile->n_windows && generator->window_events < window->n_events)
+    if (!is_behind)
         time_ns = window->time_ns + (uint64_t)((double)(end_ns - window->time_ns) *
                                                generator->window_events / window->n_events);
     time_ns -= time_ns % TRACE_TIME_QUANTUM_NS;
-    if (time_ns > generator->time_ns)
-        generator->time_ns = time_ns;
-    return generator->time_ns;
+    if (time_ns > generator->totals.time_ns)
+        generator->totals.time_ns = time_ns;
+    generator->same_time_until =
+        is_behind ? UINT32_MAX
+                  : first_event_at(window, end_ns - window->time_ns,
+                                   generator->totals.time_ns + TRACE_TIME_QUANTUM_NS);
 }
 
 /* ---- due moments ---- */
@@ -189,24 +193,33 @@ static uint64_t keep_alive(const struct generator *generator, uint64_t key, uint
     return key; /* thread 0 will do it */
 }
 
-/* Puts the next step of the life in the slot into the queue, if there is one. */
+/* Lets the life in the slot wait for its next step, if there is one. */
 static int schedule_step(struct generator *generator, uint32_t number) {
     const struct profile *profile = generator->profile;
     struct slot *slot = &generator->slots[number];
-    const struct profile_kind *kind = &profile->kinds[slot->kind];
-    if (slot->step == kind->n_steps)
+    if (slot->next_step == slot->end_step)
         return 1;
-    int32_t code = profile->codes[slot->next_code];
-    int32_t rank = slot->has_ranks ? profile->codes[slot->next_code + kind->n_steps] : 0;
+    int32_t code = profile->codes[slot->next_code++];
+    int32_t rank = slot->has_ranks ? profile->codes[slot->next_code++] : 0;
     int32_t part = slot->is_fixed ? -code : code;
-    slot->next_code++;
-    uint64_t key =
+    uint64_t due =
         part > 0 ? due_within(generator, slot, part, rank) : due_after(generator, slot, code, rank);
-    uint32_t thread = profile->steps[kind->first_step + slot->step].thread;
-    return pending_push(&generator->pending, keep_alive(generator, key, thread), number);
+    if (profile->n_threads > 1)
+        due = keep_alive(generator, due, profile->steps[slot->next_step].thread);
+    slot->due = due;
+    return wheel_push(&generator->wheel, generator->slots, number);
 }
 
 /* ---- events ---- */
+
+/* The live heap changes; false if it is more than a trace can hold. */
+static int count_live(struct generator *generator, uint64_t added_bytes, uint64_t removed_bytes) {
+    struct generator_totals *totals = &generator->totals;
+    totals->live_bytes += added_bytes - removed_bytes;
+    if (totals->live_bytes > totals->peak_live_bytes)
+        totals->peak_live_bytes = totals->live_bytes;
+    return totals->live_bytes <= LEDGER_MAX_LIVE_BYTES;
+}
 
 static int grow_slots(struct generator *generator) {
     size_t capacity = generator->slot_capacity > 0 ? 2 * generator->slot_capacity : INITIAL_SLOTS;
@@ -223,34 +236,46 @@ static int grow_slots(struct generator *generator) {
 static uint32_t take_slot(struct generator *generator, uint32_t thread) {
     uint32_t slot = generator->free_slots[thread];
     if (slot != NO_SLOT) {
-        generator->free_slots[thread] = generator->slots[slot].next_free;
+        generator->free_slots[thread] = generator->slots[slot].next;
         return slot;
     }
-    if (generator->n_slots >= TRACE_MAX_SLOTS ||
-        (generator->n_slots == generator->slot_capacity && !grow_slots(generator)))
+    if (generator->totals.n_slots >= TRACE_MAX_SLOTS ||
+        (generator->totals.n_slots == generator->slot_capacity && !grow_slots(generator)))
         return NO_SLOT;
-    return generator->n_slots++;
+    return generator->totals.n_slots++;
 }
 
-static int emit_birth(struct generator *generator, struct slot life, struct trace_event *event) {
-    const struct profile_kind *kind = &generator->profile->kinds[life.kind];
+/* Begins a life of the kind, whose codes are told. */
+static int emit_birth(struct generator *generator, uint32_t kind_number, struct slot life,
+                      struct trace_event *event) {
+    static const uint8_t APIS[] = {TRACE_API_MALLOC, TRACE_API_CALLOC, TRACE_API_POSIX_MEMALIGN};
+    const struct profile_kind *kind = &generator->profile->kinds[kind_number];
     uint32_t slot = take_slot(generator, kind->thread);
     if (slot == NO_SLOT)
         return TRACE_ERROR_MEMORY;
-    static const uint8_t APIS[] = {TRACE_API_MALLOC, TRACE_API_CALLOC, TRACE_API_POSIX_MEMALIGN};
     *event = (struct trace_event){.op = kind->op,
                                   .api = APIS[kind->op],
                                   .size = kind->size,
                                   .align_log2 = kind->align_log2,
                                   .touch = kind->touch,
                                   .thread = kind->thread,
+                                  .owner = kind->thread,
                                   .slot = slot};
     generator->tick++;
-    life.birth_tick = generator->tick;
-    life.birth_window = generator->window;
-    life.next_free = NO_SLOT;
+    life.birth_tick = (uint32_t)generator->tick;
+    life.birth_window = (uint16_t)generator->window;
+    life.next_step = kind->first_step;
+    life.end_step = (kind->first_step + kind->n_steps) & END_STEP_MAX;
+    life.owner = (uint16_t)kind->thread;
     generator->slots[slot] = life;
-    return schedule_step(generator, slot) ? TRACE_OK : TRACE_ERROR_MEMORY;
+    struct generator_totals *totals = &generator->totals;
+    if (++totals->live_blocks > totals->peak_live_blocks)
+        totals->peak_live_blocks = totals->live_blocks;
+    if (!count_live(generator, kind->size, 0))
+        return TRACE_ERROR_FORMAT;
+    return wheel_advance(&generator->wheel, generator->slots) && schedule_step(generator, slot)
+               ? TRACE_OK
+               : TRACE_ERROR_MEMORY;
 }
 
 /* The place of the window is a fixed life's, or the next one's that was dealt. */
@@ -262,34 +287,34 @@ static int emit_allocation(struct generator *generator, struct trace_event *even
     if (generator->next_fixed < window->n_fixed &&
         fixed->offset == generator->tick - window->tick) {
         generator->next_fixed++;
-        return emit_birth(generator,
-                          (struct slot){.kind = fixed->kind,
-                                        .next_code = fixed->first_code,
-                                        .is_fixed = 1,
-                                        .has_ranks = fixed->has_ranks},
-                          event);
+        struct slot life = {
+            .next_code = fixed->first_code, .is_fixed = 1, .has_ranks = fixed->has_ranks != 0};
+        return emit_birth(generator, fixed->kind, life, event);
     }
     const struct profile_life *life = &profile->lives[generator->dealt[generator->next_dealt++]];
-    return emit_birth(generator, (struct slot){.kind = life->kind, .next_code = life->first_code},
-                      event);
+    return emit_birth(generator, life->kind, (struct slot){.next_code = life->first_code}, event);
 }
 
 static int emit_step(struct generator *generator, struct trace_event *event) {
-    const struct profile *profile = generator->profile;
-    uint32_t number = pending_pop(&generator->pending);
+    uint32_t number = pending_pop(&generator->wheel.due);
     struct slot *slot = &generator->slots[number];
-    const struct profile_kind *kind = &profile->kinds[slot->kind];
-    const struct profile_step *step = &profile->steps[kind->first_step + slot->step++];
+    const struct profile_step *step = &generator->profile->steps[slot->next_step++];
     uint32_t thread = generator->is_running[step->thread] ? step->thread : 0;
     *event = (struct trace_event){.op = step->is_free ? TRACE_FREE : TRACE_REALLOC,
                                   .api = step->is_free ? TRACE_API_FREE : TRACE_API_REALLOC,
                                   .size = step->size,
                                   .touch = step->touch,
                                   .thread = thread,
+                                  .owner = slot->owner,
                                   .slot = number};
-    if (!step->is_free)
+    if (!count_live(generator, step->size, step->old_size))
+        return TRACE_ERROR_FORMAT;
+    if (!step->is_free) {
+        slot->owner = (uint16_t)thread;
         return schedule_step(generator, number) ? TRACE_OK : TRACE_ERROR_MEMORY;
-    slot->next_free = generator->free_slots[thread];
+    }
+    generator->totals.live_blocks--;
+    slot->next = generator->free_slots[thread];
     generator->free_slots[thread] = number;
     return TRACE_OK;
 }
@@ -300,8 +325,10 @@ static int emit_thread_event(struct generator *generator, struct trace_event *ev
         &profile->thread_events[profile->windows[generator->window].first_thread_event +
                                 generator->next_thread_event++];
     generator->is_running[thread_event->thread] = thread_event->op == TRACE_THREAD_START;
-    *event = (struct trace_event){
-        .op = thread_event->op, .api = TRACE_API_THREAD, .thread = thread_event->thread};
+    *event = (struct trace_event){.op = thread_event->op,
+                                  .api = TRACE_API_THREAD,
+                                  .thread = thread_event->thread,
+                                  .owner = thread_event->thread};
     return TRACE_OK;
 }
 
@@ -321,6 +348,7 @@ static int enter_window(struct generator *generator) {
     const struct profile_window *window = &generator->profile->windows[generator->window];
     generator->next_fixed = generator->next_thread_event = 0;
     generator->window_events = generator->next_dealt = generator->n_dealt = 0;
+    generator->same_time_until = 0;
     if (window->n_allocations == 0)
         return 1;
     if (!grow_dealt(generator, window->n_allocations))
@@ -338,12 +366,18 @@ static int enter_window(struct generator *generator) {
 }
 
 static int is_step_due(const struct generator *generator) {
-    if (generator->pending.n == 0)
+    const struct pending *due = &generator->wheel.due;
+    return due->n > 0 && (key_window(due->entries[0].key) <= generator->window ||
+                          generator->window == generator->profile->n_windows);
+}
+
+/* Begins the next window; behind the last, what is left becomes due. */
+static int next_window(struct generator *generator) {
+    generator->window++;
+    if (!enter_window(generator))
         return 0;
-    if (generator->window == generator->profile->n_windows)
-        return 1;
-    uint64_t key = generator->pending.entries[0].key;
-    return key_tick(key) <= generator->tick && key_window(key) <= generator->window;
+    return generator->window < generator->profile->n_windows ||
+           wheel_end(&generator->wheel, generator->slots);
 }
 
 static int emit(struct generator *generator, struct trace_event *event) {
@@ -358,21 +392,30 @@ static int emit(struct generator *generator, struct trace_event *event) {
             return emit_allocation(generator, event);
         if (generator->window == profile->n_windows)
             return TRACE_END;
-        generator->window++;
-        if (!enter_window(generator))
+        if (!next_window(generator))
             return TRACE_ERROR_MEMORY;
     }
 }
 
-int generator_next(struct generator *generator, struct trace_event *event) {
-    if (generator->status != TRACE_OK)
-        return generator->status;
-    generator->status = emit(generator, event);
-    if (generator->status == TRACE_OK) {
-        event->time_ns = time_now(generator);
+int generator_read(struct generator *generator, struct trace_event *events, size_t capacity,
+                   size_t *n_read) {
+    size_t n = 0;
+    while (n < capacity && generator->status == TRACE_OK) {
+        generator->status = emit(generator, &events[n]);
+        if (generator->status != TRACE_OK)
+            break;
+        if (generator->window_events >= generator->same_time_until)
+            tell_time(generator);
+        events[n++].time_ns = generator->totals.time_ns;
         generator->window_events++;
     }
-    return generator->status;
+    generator->totals.n_events += n;
+    *n_read = n;
+    return n > 0 ? TRACE_OK : generator->status;
+}
+
+void generator_get_totals(const struct generator *generator, struct generator_totals *totals) {
+    *totals = generator->totals;
 }
 
 /* ---- opening ---- */
@@ -386,6 +429,7 @@ struct generator *generator_open(const struct profile *profile, uint64_t seed) {
     generator->is_running = memory_map(profile->n_threads);
     generator->free_slots = memory_map(profile->n_threads * sizeof(uint32_t));
     if (generator->is_running == NULL || generator->free_slots == NULL ||
+        !wheel_open(&generator->wheel, profile->windows[profile->n_windows].tick) ||
         !enter_window(generator)) {
         generator_close(generator);
         return NULL;
@@ -399,7 +443,7 @@ struct generator *generator_open(const struct profile *profile, uint64_t seed) {
 void generator_close(struct generator *generator) {
     if (generator == NULL)
         return;
-    pending_release(&generator->pending);
+    wheel_close(&generator->wheel);
     memory_unmap(generator->slots, generator->slot_capacity * sizeof *generator->slots);
     memory_unmap(generator->dealt, generator->dealt_capacity * sizeof *generator->dealt);
     memory_unmap(generator->is_running, generator->profile->n_threads);

@@ -8,8 +8,8 @@
  *
  * Guarantees: the same profile and seed give the same events everywhere; every window has
  * exactly its allocations; each life ends once; the rules of trace.h hold.
- * Cost: O(log of the waiting steps) per event, memory proportional to the lives in
- * progress and to the largest window.
+ * Cost: O(1) per event, and O(log of the steps that are due together) per step of a burst;
+ * memory proportional to the lives in progress and to the largest window.
  */
 #ifndef RAND_MALLOC_PROFILE_GENERATOR_H
 #define RAND_MALLOC_PROFILE_GENERATOR_H
@@ -19,11 +19,27 @@
 
 struct generator;
 
+/* Of the events so far. */
+struct generator_totals {
+    uint64_t n_events;
+    uint64_t time_ns; /* of the last event */
+    uint64_t live_bytes;
+    uint64_t live_blocks;
+    uint64_t peak_live_bytes;
+    uint64_t peak_live_blocks;
+    uint32_t n_slots;
+};
+
 /* NULL when memory is short.  The profile must outlive the generator. */
 struct generator *generator_open(const struct profile *profile, uint64_t seed);
 
-/* The next event: TRACE_OK, TRACE_END or TRACE_ERROR_MEMORY; owner is left 0. */
-int generator_next(struct generator *generator, struct trace_event *event);
+/* Fills up to capacity events, *n_read tells how many.  TRACE_OK with at least one event,
+ * else TRACE_END; TRACE_ERROR_MEMORY; or TRACE_ERROR_FORMAT: the live bytes, each of whose
+ * blocks is allowed, are more than a trace can hold. */
+int generator_read(struct generator *generator, struct trace_event *events, size_t capacity,
+                   size_t *n_read);
+
+void generator_get_totals(const struct generator *generator, struct generator_totals *totals);
 
 void generator_close(struct generator *generator);
 

@@ -1,7 +1,12 @@
-/* json_walk.h - a walk over JSON text, token by token, with errors that name the place.
+/* json_walk.h - a walk over JSON text, value by value, with errors that name the place.
  *
- * The tokens are jsmn's; this adds typed reading.  After the first error every further
- * call is harmless and returns 0, so callers check `walk_failed` once per object.
+ * The reader says what it expects next and gets it, converted, in one pass without a tree
+ * or a list of tokens: what a profile costs to read is little more than its digits.  The
+ * text must be JSON (RFC 8259); only whole numbers can be read as values, and strings are
+ * compared as they are written, escapes and all.
+ *
+ * After the first error every further call is harmless and returns 0, so callers check
+ * `has_failed` once per object.
  */
 #ifndef RAND_MALLOC_PROFILE_JSON_WALK_H
 #define RAND_MALLOC_PROFILE_JSON_WALK_H
@@ -11,34 +16,44 @@
 
 struct walk {
     const char *text;
-    const void *tokens; /* jsmntok_t[n_tokens] */
-    size_t tokens_bytes;
-    uint32_t n_tokens;
-    uint32_t at; /* the token to be read next */
+    const char *at; /* what is read next; blanks before it are passed */
+    const char *end;
+    int is_first; /* nothing was read yet of the array or object that was entered last */
     int has_failed;
     char message[200]; /* of the first error */
 };
 
-/* Splits the text; false with a message if it is no JSON or memory is short. */
-int walk_open(struct walk *walk, const char *text, size_t n_bytes);
-void walk_close(struct walk *walk);
+/* Stands before the first value; the text must outlive the walk. */
+void walk_open(struct walk *walk, const char *text, size_t n_bytes);
 
 __attribute__((format(printf, 2, 3))) void walk_fail(struct walk *walk, const char *format, ...);
 
-/* Number of members of the object or array that is next; steps inside. */
-uint32_t walk_enter_object(struct walk *walk);
-uint32_t walk_enter_array(struct walk *walk);
+/* Steps inside the object or array that is next. */
+void walk_enter_object(struct walk *walk);
+void walk_enter_array(struct walk *walk);
 
-/* Members of the array that is next, without stepping inside. */
-uint32_t walk_peek_array(const struct walk *walk);
+/* Is there another member (a key and its value) of the object, another element of the
+ * array?  If not, steps out of it. */
+int walk_has_member(struct walk *walk);
+int walk_has_element(struct walk *walk);
 
-/* Is the next token this key or string?  If so it is passed. */
+/* Is an array next? */
+int walk_is_array(const struct walk *walk);
+
+/* Is the next member of this key?  If so the key is passed. */
+int walk_take_key(struct walk *walk, const char *key);
+
+/* Is the next value this string?  If so it is passed. */
 int walk_take_text(struct walk *walk, const char *text);
 
 /* A whole number from low to high. */
 int64_t walk_int(struct walk *walk, int64_t low, int64_t high);
 
-/* Passes the next value, whatever it is, and tells its text. */
-void walk_skip(struct walk *walk, size_t *begin, size_t *end);
+/* Passes the next value, whatever it is, and tells where its text is; of a string, what is
+ * between its quotes. */
+void walk_skip(struct walk *walk, const char **begin, size_t *n_bytes);
+
+/* Nothing but blanks may be behind the last value. */
+void walk_finish(struct walk *walk);
 
 #endif

@@ -1,7 +1,7 @@
 /* parse.c - JSON text to struct profile; see profile.h.
  *
- * Every table has room for as many entries as the text has tokens, which no text can
- * exceed; the pages are touched only as they fill.
+ * Every table has room for as many entries as a text of this length can hold; the pages
+ * are touched only as they fill.
  */
 #include "profile.h"
 
@@ -18,7 +18,6 @@ struct parser {
     struct walk walk;
     struct profile *profile;
     uint64_t n_allocations; /* of the windows so far */
-    uint64_t n_events;      /* that these lives will have */
     int has_schema, is_newer;
 };
 
@@ -26,32 +25,39 @@ static uint32_t steps_of(const struct parser *parser, uint32_t kind) {
     return kind < parser->profile->n_kinds ? parser->profile->kinds[kind].n_steps : 0;
 }
 
-static uint32_t take_count(struct parser *parser, int64_t low, int64_t high) {
-    return (uint32_t)walk_int(&parser->walk, low, high);
-}
-
-static uint32_t take_thread(struct parser *parser) {
-    return take_count(parser, 0, (int64_t)parser->profile->n_threads - 1);
-}
-
 static int complain(struct parser *parser, const char *why) {
     walk_fail(&parser->walk, "%s", why);
     return 0;
 }
 
+/* The number that must follow in the array: `what` says how the array looks. */
+static int64_t take_element(struct parser *parser, int64_t low, int64_t high, const char *what) {
+    if (!walk_has_element(&parser->walk)) {
+        complain(parser, what);
+        return 0;
+    }
+    return walk_int(&parser->walk, low, high);
+}
+
+static uint32_t take_count(struct parser *parser, int64_t low, int64_t high) {
+    return (uint32_t)walk_int(&parser->walk, low, high);
+}
+
 /* ---- kinds ---- */
 
+static const char KIND[] = "a kind is [op, log2 of alignment, size, thread, size, thread, ...]";
+
 /* Size of the next step, -1 for a free, and its thread. */
-static void take_step(struct parser *parser, int is_last) {
+static void take_step(struct parser *parser, struct profile_kind *kind) {
     struct profile *profile = parser->profile;
-    int64_t size = walk_int(&parser->walk, -1, (int64_t)TRACE_MAX_SIZE);
-    if (size < 0 && !is_last)
+    if (kind->n_steps > 0 && profile->steps[profile->n_steps - 1].is_free)
         complain(parser, "a step comes after a free");
-    profile->steps[profile->n_steps++] = (struct profile_step){
-        .size = size < 0 ? 0 : (uint64_t)size,
-        .is_free = size < 0,
-        .thread = take_thread(parser),
-    };
+    int64_t size = walk_int(&parser->walk, -1, (int64_t)TRACE_MAX_SIZE);
+    struct profile_step step = {.size = size < 0 ? 0 : (uint64_t)size, .is_free = size < 0};
+    step.thread = (uint32_t)take_element(parser, 0, (int64_t)profile->n_threads - 1, KIND);
+    step.old_size = kind->n_steps > 0 ? profile->steps[profile->n_steps - 1].size : kind->size;
+    profile->steps[profile->n_steps++] = step;
+    kind->n_steps++;
 }
 
 /* Pages that were never touched, -1 where that is not known. */
@@ -63,35 +69,34 @@ static uint32_t take_touch(struct parser *parser) {
 static void take_touches(struct parser *parser, struct profile_kind *kind) {
     struct profile_step *steps = parser->profile->steps + kind->first_step;
     uint32_t n_reallocs = kind->n_steps;
+    uint32_t n = 0; /* touches so far */
     n_reallocs -= n_reallocs > 0 && steps[n_reallocs - 1].is_free;
-    if (walk_enter_array(&parser->walk) != 1 + n_reallocs) {
+    walk_enter_array(&parser->walk);
+    for (; walk_has_element(&parser->walk) && n <= n_reallocs; n++)
+        *(n == 0 ? &kind->touch : &steps[n - 1].touch) = take_touch(parser);
+    if (n != 1 + n_reallocs || walk_has_element(&parser->walk))
         complain(parser, "what a kind touches is told of its allocation and of each realloc");
-        return;
-    }
-    kind->touch = take_touch(parser);
-    for (uint32_t i = 0; i < n_reallocs; i++)
-        steps[i].touch = take_touch(parser);
 }
 
 static void take_kind(struct parser *parser) {
     struct profile *profile = parser->profile;
-    uint32_t n = walk_enter_array(&parser->walk);
-    uint32_t has_touches = profile->version > 2 ? n % 2 : 0;
-    n -= has_touches;
-    if (n < 4 || n % 2 != 0) {
-        complain(parser, "a kind is [op, log2 of alignment, size, thread, size, thread, ...]");
-        return;
+    struct profile_kind kind = {.first_step = profile->n_steps};
+    walk_enter_array(&parser->walk);
+    kind.op = (uint8_t)take_element(parser, TRACE_MALLOC, TRACE_ALIGNED, KIND);
+    int64_t most_align = kind.op == TRACE_ALIGNED ? TRACE_MAX_ALIGN_LOG2 : 0;
+    kind.align_log2 = (uint8_t)take_element(parser, 0, most_align, KIND);
+    kind.size = (uint64_t)take_element(parser, 0, (int64_t)TRACE_MAX_SIZE, KIND);
+    kind.thread = (uint32_t)take_element(parser, 0, (int64_t)profile->n_threads - 1, KIND);
+    int is_last = 0;
+    while (walk_has_element(&parser->walk)) {
+        if (is_last)
+            complain(parser, KIND);
+        is_last = profile->version > 2 && walk_is_array(&parser->walk);
+        if (is_last)
+            take_touches(parser, &kind);
+        else
+            take_step(parser, &kind);
     }
-    struct profile_kind kind = {.first_step = profile->n_steps, .n_steps = (n - 4) / 2};
-    kind.op = (uint8_t)walk_int(&parser->walk, TRACE_MALLOC, TRACE_ALIGNED);
-    kind.align_log2 =
-        (uint8_t)walk_int(&parser->walk, 0, kind.op == TRACE_ALIGNED ? TRACE_MAX_ALIGN_LOG2 : 0);
-    kind.size = (uint64_t)walk_int(&parser->walk, 0, (int64_t)TRACE_MAX_SIZE);
-    kind.thread = take_thread(parser);
-    for (uint32_t i = 0; i < kind.n_steps && !parser->walk.has_failed; i++)
-        take_step(parser, i + 1 == kind.n_steps);
-    if (has_touches && !parser->walk.has_failed)
-        take_touches(parser, &kind);
     profile->kinds[profile->n_kinds++] = kind;
 }
 
@@ -101,20 +106,15 @@ static void take_kinds(struct parser *parser) {
         complain(parser, "version and threads come before kinds, kinds before windows");
         return;
     }
-    uint32_t n = walk_enter_array(&parser->walk);
-    while (n-- > 0 && !parser->walk.has_failed)
+    walk_enter_array(&parser->walk);
+    while (walk_has_element(&parser->walk))
         take_kind(parser);
 }
 
 /* ---- windows ---- */
 
-static uint32_t take_kind_number(struct parser *parser) {
-    return take_count(parser, 0, (int64_t)parser->profile->n_kinds - 1);
-}
-
-static void take_code(struct parser *parser, int64_t low) {
-    struct profile *profile = parser->profile;
-    profile->codes[profile->n_codes++] = (int32_t)walk_int(&parser->walk, low, INT32_MAX);
+static void put_code(struct profile *profile, int64_t code) {
+    profile->codes[profile->n_codes++] = (int32_t)code;
 }
 
 /* A bin whose lower end has more than 32 bits is later than any allocation. */
@@ -122,26 +122,37 @@ static int64_t least_code(const struct parser *parser) {
     return -(int64_t)(33u << parser->profile->bins_log2);
 }
 
-static void take_lives(struct parser *parser, struct profile_window *window) {
+static const char LIVES[] = "lives are [kind, a code per step, count, a code per step, count, ...]";
+
+/* Lives of one kind and times; their first number is next. */
+static void take_lives_of(struct parser *parser, struct profile_window *window, uint32_t kind) {
     struct profile *profile = parser->profile;
-    uint32_t n = walk_enter_array(&parser->walk);
-    uint32_t kind = take_kind_number(parser);
-    uint32_t stride = steps_of(parser, kind) + 1;
-    if (n < 1 + stride || (n - 1) % stride != 0) {
-        complain(parser, "lives are [kind, a code per step, count, a code per step, count, ...]");
-        return;
-    }
-    for (uint32_t i = 1; i < n && !parser->walk.has_failed; i += stride) {
-        struct profile_life life = {.kind = kind, .first_code = profile->n_codes};
-        for (uint32_t step = 1; step < stride; step++)
-            take_code(parser, least_code(parser));
-        life.count = take_count(parser, 1, PROFILE_MAX_EVENTS);
-        profile->lives[profile->n_lives++] = life;
-        window->n_lives++;
-        parser->n_allocations += life.count;
-        parser->n_events += (uint64_t)life.count * stride;
-    }
+    uint32_t n_steps = steps_of(parser, kind);
+    int64_t least = least_code(parser);
+    struct profile_life life = {.kind = kind, .first_code = profile->n_codes};
+    for (uint32_t step = 0; step < n_steps && !parser->walk.has_failed; step++)
+        put_code(profile, step == 0 ? walk_int(&parser->walk, least, INT32_MAX)
+                                    : take_element(parser, least, INT32_MAX, LIVES));
+    life.count = (uint32_t)(n_steps == 0 ? walk_int(&parser->walk, 1, PROFILE_MAX_EVENTS)
+                                         : take_element(parser, 1, PROFILE_MAX_EVENTS, LIVES));
+    profile->lives[profile->n_lives++] = life;
+    window->n_lives++;
+    parser->n_allocations += life.count;
+    profile->n_events += (uint64_t)life.count * (n_steps + 1);
 }
+
+static void take_lives(struct parser *parser, struct profile_window *window) {
+    uint32_t n_before = window->n_lives;
+    walk_enter_array(&parser->walk);
+    uint32_t kind = (uint32_t)take_element(parser, 0, (int64_t)parser->profile->n_kinds - 1, LIVES);
+    while (walk_has_element(&parser->walk))
+        take_lives_of(parser, window, kind);
+    if (window->n_lives == n_before)
+        complain(parser, LIVES);
+}
+
+static const char FIXED[] =
+    "a fixed life is [place, kind, a code per step, perhaps a rank per step]";
 
 /* Allocations of the window before the next fixed life; since version 2 the text counts them
  * from the fixed life before. */
@@ -149,67 +160,79 @@ static uint32_t take_offset(struct parser *parser, const struct profile_window *
     const struct profile *profile = parser->profile;
     uint32_t least = window->n_fixed > 0 ? profile->fixed[profile->n_fixed - 1].offset + 1 : 0;
     if (profile->version == 1)
-        return take_count(parser, least, PROFILE_MAX_EVENTS);
-    return least + take_count(parser, 0, (int64_t)PROFILE_MAX_EVENTS - least);
+        return (uint32_t)take_element(parser, least, PROFILE_MAX_EVENTS, FIXED);
+    return least + (uint32_t)take_element(parser, 0, (int64_t)PROFILE_MAX_EVENTS - least, FIXED);
+}
+
+/* The ranks of the n steps whose codes were read last; the first one is next. */
+static void take_ranks(struct parser *parser, int32_t *codes, uint32_t n) {
+    for (uint32_t i = n; i-- > 0;) /* makes room behind each code */
+        codes[2 * (size_t)i] = codes[i];
+    for (uint32_t i = 0; i < n && !parser->walk.has_failed; i++)
+        codes[2 * (size_t)i + 1] = (int32_t)(i == 0 ? walk_int(&parser->walk, 0, INT32_MAX)
+                                                    : take_element(parser, 0, INT32_MAX, FIXED));
+    parser->profile->n_codes += n;
 }
 
 static void take_fixed(struct parser *parser, struct profile_window *window) {
     struct profile *profile = parser->profile;
-    uint32_t n = walk_enter_array(&parser->walk);
     struct profile_fixed fixed = {.first_code = profile->n_codes};
+    walk_enter_array(&parser->walk);
     fixed.offset = take_offset(parser, window);
-    fixed.kind = take_kind_number(parser);
+    fixed.kind = (uint32_t)take_element(parser, 0, (int64_t)profile->n_kinds - 1, FIXED);
     uint32_t n_steps = steps_of(parser, fixed.kind);
-    fixed.has_ranks = n_steps > 0 && n == 2 + 2 * n_steps && profile->version > 1;
-    if (n != 2 + (fixed.has_ranks ? 2 : 1) * n_steps) {
-        complain(parser, "a fixed life is [place, kind, a code per step, perhaps a rank per step]");
-        return;
+    for (uint32_t i = 0; i < n_steps && !parser->walk.has_failed; i++)
+        put_code(profile, take_element(parser, -INT32_MAX, INT32_MAX, FIXED));
+    if (walk_has_element(&parser->walk)) {
+        fixed.has_ranks = n_steps > 0 && profile->version > 1;
+        if (fixed.has_ranks)
+            take_ranks(parser, profile->codes + fixed.first_code, n_steps);
+        if (!fixed.has_ranks || walk_has_element(&parser->walk))
+            complain(parser, FIXED);
     }
-    for (uint32_t i = 0; i < n_steps; i++)
-        take_code(parser, -INT32_MAX);
-    for (uint32_t i = 2 + n_steps; i < n; i++)
-        take_code(parser, 0);
     profile->fixed[profile->n_fixed++] = fixed;
     window->n_fixed++;
     parser->n_allocations++;
-    parser->n_events += n_steps + 1;
+    profile->n_events += (uint64_t)n_steps + 1;
 }
 
 static void take_thread_event(struct parser *parser, struct profile_window *window) {
+    static const char EVENT[] = "a thread event is [op, thread]";
     struct profile *profile = parser->profile;
-    if (walk_enter_array(&parser->walk) != 2)
-        complain(parser, "a thread event is [op, thread]");
-    uint8_t op = (uint8_t)walk_int(&parser->walk, TRACE_THREAD_START, TRACE_THREAD_EXIT);
-    uint32_t thread = take_count(parser, 1, (int64_t)profile->n_threads - 1);
-    profile->thread_events[profile->n_thread_events++] =
-        (struct profile_thread_event){.thread = thread, .op = op};
+    struct profile_thread_event event = {.thread = 0};
+    walk_enter_array(&parser->walk);
+    event.op = (uint8_t)take_element(parser, TRACE_THREAD_START, TRACE_THREAD_EXIT, EVENT);
+    event.thread = (uint32_t)take_element(parser, 1, (int64_t)profile->n_threads - 1, EVENT);
+    if (walk_has_element(&parser->walk))
+        complain(parser, EVENT);
+    profile->thread_events[profile->n_thread_events++] = event;
     window->n_thread_events++;
-    parser->n_events++;
+    profile->n_events++;
 }
 
 typedef void (*take_member)(struct parser *, struct profile_window *);
 
 static void take_list(struct parser *parser, struct profile_window *window, take_member take) {
-    uint32_t n = walk_enter_array(&parser->walk);
-    while (n-- > 0 && !parser->walk.has_failed)
+    walk_enter_array(&parser->walk);
+    while (walk_has_element(&parser->walk))
         take(parser, window);
 }
 
 static void take_window_member(struct parser *parser, struct profile_window *window) {
     struct walk *walk = &parser->walk;
-    if (walk_take_text(walk, "time_ns"))
+    if (walk_take_key(walk, "time_ns"))
         window->time_ns = (uint64_t)walk_int(walk, 0, (int64_t)1 << 62);
-    else if (walk_take_text(walk, "events"))
+    else if (walk_take_key(walk, "events"))
         window->n_events = take_count(parser, 0, PROFILE_MAX_EVENTS);
-    else if (walk_take_text(walk, "allocations"))
+    else if (walk_take_key(walk, "allocations"))
         window->n_allocations = take_count(parser, 0, PROFILE_MAX_EVENTS);
-    else if (walk_take_text(walk, "lifo_permille"))
+    else if (walk_take_key(walk, "lifo_permille"))
         window->lifo_permille = take_count(parser, 0, 1000);
-    else if (walk_take_text(walk, "threads"))
+    else if (walk_take_key(walk, "threads"))
         take_list(parser, window, take_thread_event);
-    else if (walk_take_text(walk, "lives"))
+    else if (walk_take_key(walk, "lives"))
         take_list(parser, window, take_lives);
-    else if (walk_take_text(walk, "fixed"))
+    else if (walk_take_key(walk, "fixed"))
         take_list(parser, window, take_fixed);
     else
         complain(parser, "an unknown key of a window");
@@ -225,7 +248,7 @@ static void check_window(struct parser *parser, const struct profile_window *win
         complain(parser, "the lives of a window are not as many as its allocations");
     if (window->n_fixed > 0 && profile->fixed[profile->n_fixed - 1].offset >= window->n_allocations)
         complain(parser, "a fixed life lies beyond its window");
-    if (parser->n_events > PROFILE_MAX_EVENTS)
+    if (profile->n_events > PROFILE_MAX_EVENTS)
         walk_fail(&parser->walk, "the lives make more than %u events; fit a part of the trace",
                   PROFILE_MAX_EVENTS);
     if (profile->n_windows >= PROFILE_MAX_WINDOWS)
@@ -239,8 +262,8 @@ static void take_window(struct parser *parser) {
                                       .first_life = profile->n_lives,
                                       .first_fixed = profile->n_fixed,
                                       .first_thread_event = profile->n_thread_events};
-    uint32_t n = walk_enter_object(&parser->walk);
-    while (n-- > 0 && !parser->walk.has_failed)
+    walk_enter_object(&parser->walk);
+    while (walk_has_member(&parser->walk))
         take_window_member(parser, window);
     if (parser->walk.has_failed)
         return;
@@ -252,8 +275,8 @@ static void take_windows(struct parser *parser) {
     if (parser->profile->version == 0 || parser->profile->n_kinds == 0 ||
         parser->profile->n_windows > 0)
         complain(parser, "windows come once, behind the version, the kinds and the age bins");
-    uint32_t n = walk_enter_array(&parser->walk);
-    while (n-- > 0 && !parser->walk.has_failed)
+    walk_enter_array(&parser->walk);
+    while (walk_has_element(&parser->walk))
         take_window(parser);
     struct profile *profile = parser->profile;
     profile->windows[profile->n_windows].tick = parser->n_allocations;
@@ -371,36 +394,36 @@ static void take_version(struct parser *parser) {
 }
 
 static void take_metadata(struct parser *parser, char *copy) {
-    size_t begin;
-    size_t end;
-    if (parser->walk.at < parser->walk.n_tokens && !parser->walk.has_failed) {
-        walk_skip(&parser->walk, &begin, &end);
-        memcpy(copy, parser->walk.text + begin, end - begin);
-        copy[end - begin] = '\0';
-        parser->profile->metadata = copy;
-    }
+    const char *text;
+    size_t n_bytes;
+    walk_skip(&parser->walk, &text, &n_bytes);
+    if (parser->walk.has_failed)
+        return;
+    memcpy(copy, text, n_bytes);
+    copy[n_bytes] = '\0';
+    parser->profile->metadata = copy;
 }
 
 /* A text without escapes; what does not fit is cut off. */
 static void take_level(struct parser *parser) {
     char *level = parser->profile->level;
-    size_t begin;
-    size_t end;
-    walk_skip(&parser->walk, &begin, &end);
-    size_t length = end - begin < sizeof parser->profile->level ? end - begin
-                                                                : sizeof parser->profile->level - 1;
-    memcpy(level, parser->walk.text + begin, length);
-    level[length] = '\0';
+    const char *text;
+    size_t n_bytes;
+    walk_skip(&parser->walk, &text, &n_bytes);
+    if (n_bytes >= sizeof parser->profile->level)
+        n_bytes = sizeof parser->profile->level - 1;
+    memcpy(level, text, n_bytes);
+    level[n_bytes] = '\0';
 }
 
 /* Members that describe and are not generated from. */
 static int take_description(struct walk *walk) {
     static const char *const NAMES[] = {"source", "fidelity"};
-    size_t begin;
-    size_t end;
+    const char *text;
+    size_t n_bytes;
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
-        if (walk_take_text(walk, NAMES[i])) {
-            walk_skip(walk, &begin, &end);
+        if (walk_take_key(walk, NAMES[i])) {
+            walk_skip(walk, &text, &n_bytes);
             return 1;
         }
     return 0;
@@ -409,27 +432,27 @@ static int take_description(struct walk *walk) {
 static void take_member_of_profile(struct parser *parser, char *metadata) {
     struct walk *walk = &parser->walk;
     struct profile *profile = parser->profile;
-    if (walk_take_text(walk, "schema"))
+    if (walk_take_key(walk, "schema"))
         take_schema(parser);
-    else if (profile->version == 0 && walk_take_text(walk, "version"))
+    else if (profile->version == 0 && walk_take_key(walk, "version"))
         take_version(parser);
-    else if (walk_take_text(walk, "level"))
+    else if (walk_take_key(walk, "level"))
         take_level(parser);
-    else if (walk_take_text(walk, "metadata"))
+    else if (walk_take_key(walk, "metadata"))
         take_metadata(parser, metadata);
-    else if (walk_take_text(walk, "page_bytes"))
+    else if (walk_take_key(walk, "page_bytes"))
         profile->page_bytes = take_count(parser, 1, 1 << 24);
-    else if (profile->n_threads == 0 && walk_take_text(walk, "threads"))
+    else if (profile->n_threads == 0 && walk_take_key(walk, "threads"))
         profile->n_threads = take_count(parser, 1, TRACE_MAX_THREADS);
-    else if (walk_take_text(walk, "duration_ns"))
+    else if (walk_take_key(walk, "duration_ns"))
         profile->duration_ns = (uint64_t)walk_int(walk, 0, (int64_t)1 << 62);
-    else if (profile->n_windows == 0 && walk_take_text(walk, "age_bins_log2"))
+    else if (profile->n_windows == 0 && walk_take_key(walk, "age_bins_log2"))
         profile->bins_log2 = take_count(parser, 0, 8);
-    else if (profile->n_windows == 0 && walk_take_text(walk, "parts"))
+    else if (profile->n_windows == 0 && walk_take_key(walk, "parts"))
         profile->parts = take_count(parser, 1, 4096);
-    else if (profile->n_kinds == 0 && walk_take_text(walk, "kinds"))
+    else if (profile->n_kinds == 0 && walk_take_key(walk, "kinds"))
         take_kinds(parser);
-    else if (walk_take_text(walk, "windows"))
+    else if (walk_take_key(walk, "windows"))
         take_windows(parser);
     else if (!take_description(walk))
         complain(parser, "an unknown, repeated or misplaced key");
@@ -454,9 +477,10 @@ static void check_touches(struct parser *parser) {
 static void take_profile(struct parser *parser, char *metadata) {
     struct walk *walk = &parser->walk;
     struct profile *profile = parser->profile;
-    uint32_t n = walk_enter_object(walk);
-    while (n-- > 0 && !walk->has_failed)
+    walk_enter_object(walk);
+    while (walk_has_member(walk))
         take_member_of_profile(parser, metadata);
+    walk_finish(walk);
     if (!parser->has_schema || profile->version == 0)
         complain(parser,
                  "not a malloc-tuner trace, and no profile: schema and version are missing");
@@ -480,20 +504,21 @@ static void *cut(uintptr_t *next, size_t n, size_t bytes) {
     return (void *)table;
 }
 
-/* Places the tables behind each other from base on; returns the bytes they take. */
-static size_t lay_out(struct profile *profile, size_t n, size_t text_bytes, char **metadata,
-                      uintptr_t base) {
+/* Places the tables behind each other from base on; returns the bytes they take.  Of each it is
+ * told how short the text of an entry can be, its comma included. */
+static size_t lay_out(struct profile *profile, size_t text_bytes, char **metadata, uintptr_t base) {
     uintptr_t next = base;
-    size_t n_windows = (n < PROFILE_MAX_WINDOWS ? n : PROFILE_MAX_WINDOWS) + 2;
-    profile->windows = cut(&next, n_windows, sizeof *profile->windows);
-    profile->kinds = cut(&next, n, sizeof *profile->kinds);
-    profile->steps = cut(&next, n, sizeof *profile->steps);
-    profile->lives = cut(&next, n, sizeof *profile->lives);
-    profile->fixed = cut(&next, n, sizeof *profile->fixed);
-    profile->thread_events = cut(&next, n, sizeof *profile->thread_events);
-    profile->spans = cut(&next, n, sizeof *profile->spans);
+    size_t n = text_bytes + 64;
+    size_t n_windows = (n / 3 < PROFILE_MAX_WINDOWS ? n / 3 : PROFILE_MAX_WINDOWS) + 2;
+    profile->windows = cut(&next, n_windows, sizeof *profile->windows); /* {}, */
+    profile->kinds = cut(&next, n / 10, sizeof *profile->kinds);        /* [0,0,0,0], */
+    profile->steps = cut(&next, n / 4, sizeof *profile->steps);         /* 0,0, */
+    profile->lives = cut(&next, n / 2, sizeof *profile->lives);         /* 1, */
+    profile->fixed = cut(&next, n / 6, sizeof *profile->fixed);         /* [0,0], */
+    profile->thread_events = cut(&next, n / 6, sizeof *profile->thread_events);
+    profile->spans = cut(&next, n / 6, sizeof *profile->spans); /* one for each start */
     profile->first_span = cut(&next, TRACE_MAX_THREADS + 2, sizeof *profile->first_span);
-    profile->codes = cut(&next, n, sizeof *profile->codes);
+    profile->codes = cut(&next, n, sizeof *profile->codes); /* 0, and room for its rank */
     *metadata = cut(&next, text_bytes + 1, 1);
     return next - base;
 }
@@ -503,18 +528,15 @@ int profile_parse(const char *text, size_t n_bytes, struct profile *profile, cha
     struct parser parser = {.profile = profile};
     char *metadata = NULL;
     *profile = (struct profile){.page_bytes = 4096, .level = "profile"};
-    int is_open = walk_open(&parser.walk, text, n_bytes);
-    if (is_open) {
-        profile->memory_bytes = lay_out(profile, parser.walk.n_tokens, n_bytes, &metadata, 0);
-        profile->memory = memory_map(profile->memory_bytes);
-        if (profile->memory == NULL) {
-            complain(&parser, "no memory for its tables");
-        } else {
-            lay_out(profile, parser.walk.n_tokens, n_bytes, &metadata, (uintptr_t)profile->memory);
-            take_profile(&parser, metadata);
-        }
+    walk_open(&parser.walk, text, n_bytes);
+    profile->memory_bytes = lay_out(profile, n_bytes, &metadata, 0);
+    profile->memory = memory_map(profile->memory_bytes);
+    if (profile->memory == NULL) {
+        complain(&parser, "no memory for its tables");
+    } else {
+        lay_out(profile, n_bytes, &metadata, (uintptr_t)profile->memory);
+        take_profile(&parser, metadata);
     }
-    walk_close(&parser.walk);
     if (!parser.walk.has_failed)
         return TRACE_OK;
     snprintf(message, message_bytes, "%s", parser.walk.message);

@@ -30,10 +30,11 @@
 
 /* One step of a life after its allocation. */
 struct profile_step {
-    uint64_t size;   /* new size of a realloc */
-    uint32_t thread; /* who calls */
-    uint32_t touch;  /* of a realloc, as in struct trace_event */
-    uint8_t is_free; /* 1: the life ends here, size is 0 */
+    uint64_t size;     /* new size of a realloc */
+    uint64_t old_size; /* of the block until then */
+    uint32_t thread;   /* who calls */
+    uint32_t touch;    /* of a realloc, as in struct trace_event */
+    uint8_t is_free;   /* 1: the life ends here, size is 0 */
 };
 
 /* What a life is: everything but its times. */
@@ -59,8 +60,9 @@ struct profile_fixed {
     uint32_t offset; /* allocations of the window before it */
     uint32_t kind;
     uint32_t first_code; /* in codes: allocations since the step before, exactly; negated,
-                          * a part of a window as in lives.  Behind them the steps' ranks,
-                          * if it has any: 1 and up among the steps of one moment, else 0 */
+                          * a part of a window as in lives.  Behind each the step's rank,
+                          * if the life has ranks: 1 and up among the steps of one moment,
+                          * else 0 */
     uint8_t has_ranks;
 };
 
@@ -103,6 +105,7 @@ struct profile {
     uint32_t version;   /* of the text: 1 .. PROFILE_VERSION */
     uint32_t bins_log2; /* age bins per octave, base-2 logarithm */
     uint32_t parts;     /* parts of a window in codes */
+    uint64_t n_events;  /* that it makes, whatever the seed */
     uint64_t duration_ns;
     char level[32];       /* what kind of model it is, in words */
     const char *metadata; /* JSON object; NUL-terminated */

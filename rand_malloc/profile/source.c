@@ -26,11 +26,12 @@ enum kind {
     KIND_CLASSIC
 };
 
-/* The first pass over what is generated gives the totals; its events are kept, so that there is
- * no second pass, unless they are too many. */
+/* What is generated tells its totals only at its end.  Its events are kept, so that it need not
+ * be generated again to be read, unless they are too many. */
 enum {
     KEPT_EVENTS_INITIAL = 65536,
-    KEPT_EVENTS_MAX = 16777216 /* 640 MiB */
+    KEPT_EVENTS_MAX = 16777216, /* 640 MiB */
+    CHUNK_EVENTS = 4096         /* of those that are not kept */
 };
 
 struct kept {
@@ -48,8 +49,8 @@ struct source {
     struct classic_records records;
     struct classic *classic;
     struct classic_figures figures;
-    struct ledger ledger;
-    struct kept kept; /* all events, or none */
+    struct ledger ledger; /* of classic records */
+    struct kept kept;     /* all events, or none */
     struct trace_info info;
     uint64_t seed;
     int status; /* TRACE_OK, or what ended reading */
@@ -77,14 +78,15 @@ static void close_generators(struct source *source) {
 static int start_generating(struct source *source) {
     int is_open;
     close_generators(source);
-    if (source->kind == KIND_CLASSIC)
-        is_open =
-            (source->classic = classic_open(&source->records, (uint32_t)source->seed)) != NULL;
-    else
-        is_open = (source->generator = generator_open(&source->profile, source->seed)) != NULL;
-    if (!is_open || !ledger_open(&source->ledger))
+    if (source->kind == KIND_CLASSIC) {
+        source->classic = classic_open(&source->records, (uint32_t)source->seed);
+        is_open = source->classic != NULL && ledger_open(&source->ledger);
+    } else {
+        source->generator = generator_open(&source->profile, source->seed);
+        is_open = source->generator != NULL;
+    }
+    if (!is_open)
         return fail(source, TRACE_ERROR_MEMORY, "no memory to generate from it");
-    source->ledger.page_bytes = source->profile.page_bytes; /* records have none */
     source->status = TRACE_OK;
     return TRACE_OK;
 }
@@ -94,64 +96,116 @@ static void drop_kept(struct source *source) {
     source->kept = (struct kept){.events = NULL};
 }
 
-/* False if there is no room for the event, or for further ones. */
-static int keep(struct kept *kept, const struct trace_event *event) {
-    if (kept->n_events == kept->capacity) {
-        size_t old_bytes = kept->capacity * sizeof *event;
-        size_t capacity = kept->capacity > 0 ? 2 * kept->capacity : KEPT_EVENTS_INITIAL;
-        if (capacity > KEPT_EVENTS_MAX)
-            return 0;
-        struct trace_event *events = memory_grow(kept->events, old_bytes, capacity * sizeof *event);
-        if (events == NULL)
-            return 0;
-        kept->events = events;
-        kept->capacity = capacity;
-    }
-    kept->events[kept->n_events++] = *event;
+/* Makes room for n events in all; false if there is none. */
+static int make_room(struct kept *kept, size_t n) {
+    size_t old_bytes = kept->capacity * sizeof *kept->events;
+    if (n > KEPT_EVENTS_MAX)
+        return 0;
+    struct trace_event *events = memory_grow(kept->events, old_bytes, n * sizeof *events);
+    if (events == NULL)
+        return 0;
+    memory_prefer_huge(events, n * sizeof *events);
+    kept->events = events;
+    kept->capacity = n;
     return 1;
 }
 
-/* The next event, checked like one of a trace. */
-static int next_event(struct source *source, struct trace_event *event) {
-    int status = source->kind == KIND_CLASSIC ? classic_next(source->classic, event)
-                                              : generator_next(source->generator, event);
-    if (status == TRACE_ERROR_MEMORY)
-        return fail(source, status, "no memory for the lives in progress");
-    if (status != TRACE_OK)
-        return source->status = status;
-    const char *why = ledger_apply(&source->ledger, event);
-    return why == NULL ? TRACE_OK : fail(source, TRACE_ERROR_FORMAT, why);
+/* The next events, checked like those of a trace. */
+static int read_classic(struct source *source, struct trace_event *events, size_t capacity,
+                        size_t *n_read) {
+    const char *why = NULL;
+    int status = TRACE_OK;
+    *n_read = 0;
+    while (*n_read < capacity && why == NULL &&
+           (status = classic_next(source->classic, &events[*n_read])) == TRACE_OK)
+        why = ledger_apply(&source->ledger, &events[(*n_read)++]);
+    if (why != NULL)
+        return fail(source, TRACE_ERROR_FORMAT, why);
+    return *n_read > 0 ? TRACE_OK : status;
 }
 
-static int count_events(struct source *source) {
-    struct trace_event event;
-    const struct ledger *ledger = &source->ledger;
+static int read_profile(struct source *source, struct trace_event *events, size_t capacity,
+                        size_t *n_read) {
+    int status = generator_read(source->generator, events, capacity, n_read);
+    return status == TRACE_ERROR_FORMAT ? fail(source, status, "the live bytes are out of range")
+                                        : status;
+}
+
+/* As source_read, without those that are kept. */
+static int generate(struct source *source, struct trace_event *events, size_t capacity,
+                    size_t *n_read) {
+    if (source->status != TRACE_OK)
+        return source->status;
+    int status = (source->kind == KIND_CLASSIC ? read_classic : read_profile)(source, events,
+                                                                              capacity, n_read);
+    if (status == TRACE_ERROR_MEMORY)
+        fail(source, status, "no memory for the lives in progress");
+    source->status = status;
+    return status;
+}
+
+/* Generates everything once; of what cannot be kept whole only the last events are. */
+static int keep_events(struct source *source, int *is_whole) {
+    struct kept *kept = &source->kept;
+    size_t n;
     int status;
-    int is_kept = 1;
-    while ((status = next_event(source, &event)) == TRACE_OK)
-        is_kept = is_kept && keep(&source->kept, &event);
-    if (status != TRACE_END)
-        return status;
+    *is_whole = make_room(kept, source->kind == KIND_CLASSIC ? KEPT_EVENTS_INITIAL
+                                                             : source->profile.n_events + 1);
+    if (!*is_whole && !make_room(kept, CHUNK_EVENTS))
+        return fail(source, TRACE_ERROR_MEMORY, "no memory for its events");
+    while ((status = generate(source, kept->events + kept->n_events,
+                              kept->capacity - kept->n_events, &n)) == TRACE_OK) {
+        kept->n_events += n;
+        if (kept->n_events < kept->capacity)
+            continue;
+        *is_whole = *is_whole && make_room(kept, 2 * kept->capacity);
+        kept->n_events = *is_whole ? kept->n_events : 0;
+    }
+    return status == TRACE_END ? TRACE_OK : status;
+}
+
+static void note_classic_totals(struct source *source) {
+    const struct ledger *ledger = &source->ledger;
+    classic_get_figures(source->classic, &source->figures);
     source->info = (struct trace_info){
-        .version = PROFILE_VERSION, /* records have none */
         .n_threads = ledger->n_threads,
         .n_slots = ledger->n_slots,
-        .page_bytes = source->kind == KIND_CLASSIC ? 4096 : source->profile.page_bytes,
+        .page_bytes = 4096,
         .n_events = ledger->n_events,
         .duration_ns = ledger->time_ns,
         .peak_live_bytes = ledger->peak_live_bytes,
         .peak_live_blocks = ledger->peak_live_blocks,
-        .is_complete = 1,
     };
-    if (source->kind == KIND_CLASSIC)
-        classic_get_figures(source->classic, &source->figures);
-    if (is_kept) {
-        close_generators(source);
-        source->status = TRACE_END; /* for what reads on behind them */
-        return TRACE_OK;
+}
+
+static void note_totals(struct source *source) {
+    struct generator_totals totals;
+    generator_get_totals(source->generator, &totals);
+    source->info = (struct trace_info){
+        .n_threads = source->profile.n_threads,
+        .n_slots = totals.n_slots,
+        .page_bytes = source->profile.page_bytes,
+        .n_events = totals.n_events,
+        .duration_ns = totals.time_ns,
+        .peak_live_bytes = totals.peak_live_bytes,
+        .peak_live_blocks = totals.peak_live_blocks,
+    };
+}
+
+/* Learns the totals, then begins again. */
+static int open_generated(struct source *source) {
+    int is_whole;
+    if (start_generating(source) != TRACE_OK || keep_events(source, &is_whole) != TRACE_OK)
+        return source->status;
+    (source->kind == KIND_CLASSIC ? note_classic_totals : note_totals)(source);
+    source->info.version = PROFILE_VERSION; /* records have none */
+    source->info.is_complete = 1;
+    if (!is_whole) {
+        drop_kept(source);
+        return start_generating(source);
     }
-    drop_kept(source);
-    return start_generating(source);
+    close_generators(source);
+    return TRACE_OK;
 }
 
 static int read_kept(struct source *source, struct trace_event *events, size_t capacity,
@@ -159,14 +213,9 @@ static int read_kept(struct source *source, struct trace_event *events, size_t c
     struct kept *kept = &source->kept;
     size_t n_left = kept->n_events - kept->next;
     *n_read = n_left < capacity ? n_left : capacity;
-    for (size_t i = 0; i < *n_read; i++)
-        events[i] = kept->events[kept->next++];
+    memcpy(events, kept->events + kept->next, *n_read * sizeof *events);
+    kept->next += *n_read;
     return *n_read > 0 ? TRACE_OK : TRACE_END;
-}
-
-/* Reads the totals, then begins again. */
-static int open_generated(struct source *source) {
-    return start_generating(source) == TRACE_OK ? count_events(source) : source->status;
 }
 
 /* ---- profiles ---- */
@@ -326,10 +375,11 @@ int source_read(struct source *source, struct trace_event *events, size_t capaci
     if (source->kept.events != NULL)
         return read_kept(source, events, capacity, n_read);
     *n_read = 0;
-    while (*n_read < capacity && source->status == TRACE_OK &&
-           next_event(source, &events[*n_read]) == TRACE_OK)
-        ++*n_read;
-    return *n_read > 0 ? TRACE_OK : source->status;
+    return generate(source, events, capacity, n_read);
+}
+
+const struct trace_event *source_events(const struct source *source) {
+    return source->kept.events;
 }
 
 const char *source_message(const struct source *source) {

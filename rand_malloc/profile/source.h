@@ -2,8 +2,8 @@
  * records (../classic) that are generated from.
  *
  * The functions are those of trace.h, and so are their guarantees: events obey its rules,
- * totals are exact from the start.  What is generated is so twice: once to learn its
- * totals, then as it is read.
+ * totals are exact from the start.  To learn its totals a profile is generated when it is
+ * opened; its events are kept, up to 16 million, else generated again as they are read.
  */
 #ifndef RAND_MALLOC_PROFILE_SOURCE_H
 #define RAND_MALLOC_PROFILE_SOURCE_H
@@ -32,6 +32,10 @@ TRACE_EXPORT void source_get_info(const struct source *source, struct trace_info
 TRACE_EXPORT const char *source_metadata(const struct source *source);
 TRACE_EXPORT int source_read(struct source *source, struct trace_event *events, size_t capacity,
                              size_t *n_read);
+/* All events, n_events of the info, where they are in memory anyhow; else NULL.  They live as
+ * long as the source, and reading neither changes nor needs them. */
+const struct trace_event *source_events(const struct source *source);
+
 TRACE_EXPORT const char *source_message(const struct source *source);
 TRACE_EXPORT void source_close(struct source *source);
 

@@ -9,9 +9,6 @@ enum {
     INITIAL_SLOTS = 4096
 };
 
-/* Far above any address space; one size more cannot overflow 64 bits. */
-#define MAX_LIVE_BYTES (UINT64_C(1) << 62)
-
 int ledger_open(struct ledger *ledger) {
     memset(ledger, 0, sizeof *ledger);
     ledger->slots = memory_map(INITIAL_SLOTS * sizeof *ledger->slots);
@@ -59,7 +56,7 @@ static const char *apply_allocation(struct ledger *ledger, struct trace_event *e
         return "an allocation names a slot that is live";
     if (slot < ledger->n_slots && ledger->slots[slot].owner != event->thread)
         return "an allocation names a slot that another thread freed";
-    if (event->size > MAX_LIVE_BYTES - ledger->live_bytes)
+    if (event->size > LEDGER_MAX_LIVE_BYTES - ledger->live_bytes)
         return "the live bytes are out of range";
     if (slot == ledger->slot_capacity && !grow_slots(ledger))
         return "no memory for the table of slots";
@@ -77,7 +74,7 @@ static const char *apply_realloc(struct ledger *ledger, struct trace_event *even
         return "a realloc names a slot that is not live";
     struct ledger_slot *slot = &ledger->slots[event->slot];
     uint64_t live_bytes = ledger->live_bytes - slot->bytes + event->size;
-    if (live_bytes > MAX_LIVE_BYTES)
+    if (live_bytes > LEDGER_MAX_LIVE_BYTES)
         return "the live bytes are out of range";
     event->owner = slot->owner;
     slot->owner = event->thread;

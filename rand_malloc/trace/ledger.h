@@ -12,6 +12,9 @@
 
 #include "trace.h"
 
+/* Far above any address space; one size more cannot overflow 64 bits. */
+#define LEDGER_MAX_LIVE_BYTES (UINT64_C(1) << 62)
+
 struct ledger_slot {
     uint64_t bytes;   /* requested size while live */
     uint32_t owner;   /* live: who allocated or reallocated last; free: who freed */

@@ -16,6 +16,10 @@ void *memory_grow(void *buffer, size_t old_bytes, size_t new_bytes) {
     return moved == MAP_FAILED ? NULL : moved;
 }
 
+void memory_prefer_huge(void *buffer, size_t bytes) {
+    madvise(buffer, bytes, MADV_HUGEPAGE); /* no matter if there are none */
+}
+
 void memory_unmap(void *buffer, size_t bytes) {
     if (buffer != NULL)
         munmap(buffer, bytes);

@@ -15,6 +15,9 @@ void *memory_map(size_t bytes);
  * old buffer as it was. */
 void *memory_grow(void *buffer, size_t old_bytes, size_t new_bytes);
 
+/* Asks for huge pages: filling a large buffer costs a fault for each page. */
+void memory_prefer_huge(void *buffer, size_t bytes);
+
 /* Gives the buffer back; NULL is allowed. */
 void memory_unmap(void *buffer, size_t bytes);
 

@@ -1,0 +1,25 @@
+/* slots.h - the lives in progress while a profile is generated, by the slots of their blocks. */
+#ifndef RAND_MALLOC_PROFILE_SLOTS_H
+#define RAND_MALLOC_PROFILE_SLOTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NO_SLOT UINT32_MAX
+
+/* A slot: the life in it, or a link in the list of those its thread freed.  Half a cache line. */
+struct slot {
+    uint64_t due;        /* when the next step comes, see wheel.h */
+    uint32_t next;       /* slot that follows in the list of waiting or of freed ones */
+    uint32_t birth_tick; /* allocations up to its own */
+    uint32_t next_code;  /* in the codes of the profile; one for each step, or a code and a rank */
+    uint32_t next_step;  /* in its steps; end_step: none is left */
+    uint32_t end_step : 30; /* less than the bytes of the text */
+    uint32_t is_fixed : 1;  /* its codes are exact */
+    uint32_t has_ranks : 1; /* each behind its code */
+    uint16_t birth_window;
+    uint16_t owner; /* thread that allocated or reallocated the block last */
+};
+_Static_assert(sizeof(struct slot) == 32, "two to a cache line");
+
+#endif

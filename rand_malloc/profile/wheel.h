@@ -1,0 +1,45 @@
+/* wheel.h - lives that wait for the due moment of their next step: a timing wheel.
+ *
+ * A moment is a key: the tick in its upper 32 bits, what orders the steps of a tick in the
+ * lower ones.  Every tick of the page of ticks that runs has a list of its own, every later
+ * page one list, which is dealt out when the page begins (Varghese and Lauck, SOSP 1987,
+ * scheme 7).  A life waits for one step at a time, so its slot is the link.  Only what is due
+ * is put in order, in a heap that is short except after a burst of frees.
+ *
+ * Steps with equal keys leave in the order in which they came.
+ * Cost: O(1) for a step until it is due, then O(log of the steps due at the same time).
+ */
+#ifndef RAND_MALLOC_PROFILE_WHEEL_H
+#define RAND_MALLOC_PROFILE_WHEEL_H
+
+#include "pending.h"
+#include "slots.h"
+
+enum {
+    WHEEL_TICK_BITS = 32, /* of a key */
+    WHEEL_PAGE_BITS = 12, /* ticks of a page, base-2 logarithm */
+};
+
+struct wheel {
+    struct pending due; /* the steps of this tick and before it */
+    uint32_t *near;     /* by tick of this page, the one that came last; or NO_SLOT */
+    uint32_t *far;      /* by page, likewise; the last is for ticks behind the end */
+    uint64_t tick;      /* now */
+    uint64_t n_ticks;
+    uint64_t n_pages;
+};
+
+/* Begins at tick 0, for ticks up to n_ticks; false when memory is short, as of all below. */
+int wheel_open(struct wheel *wheel, uint64_t n_ticks);
+void wheel_close(struct wheel *wheel);
+
+/* The slot's life waits until slots[slot].due, which may have passed. */
+int wheel_push(struct wheel *wheel, struct slot *slots, uint32_t slot);
+
+/* The next tick begins; it is at most n_ticks. */
+int wheel_advance(struct wheel *wheel, struct slot *slots);
+
+/* Behind the last tick everything is due, what waits and what still comes. */
+int wheel_end(struct wheel *wheel, struct slot *slots);
+
+#endif
