@@ -45,7 +45,8 @@ static uint32_t take_count(struct parser *parser, int64_t low, int64_t high) {
 
 /* ---- kinds ---- */
 
-static const char KIND[] = "a kind is [op, log2 of alignment, size, thread, size, thread, ...]";
+static const char KIND[] =
+    "a kind is [op, log2 of alignment, size, thread, size, thread, ..., perhaps [touches]]";
 
 /* Size of the next step, -1 for a free, and its thread. */
 static void take_step(struct parser *parser, struct profile_kind *kind) {
@@ -72,9 +73,13 @@ static void take_touches(struct parser *parser, struct profile_kind *kind) {
     uint32_t n = 0; /* touches so far */
     n_reallocs -= n_reallocs > 0 && steps[n_reallocs - 1].is_free;
     walk_enter_array(&parser->walk);
-    for (; walk_has_element(&parser->walk) && n <= n_reallocs; n++)
-        *(n == 0 ? &kind->touch : &steps[n - 1].touch) = take_touch(parser);
-    if (n != 1 + n_reallocs || walk_has_element(&parser->walk))
+    while (walk_has_element(&parser->walk)) {
+        uint32_t touch = take_touch(parser);
+        if (n <= n_reallocs)
+            *(n == 0 ? &kind->touch : &steps[n - 1].touch) = touch;
+        n++;
+    }
+    if (n != 1 + n_reallocs)
         complain(parser, "what a kind touches is told of its allocation and of each realloc");
 }
 
@@ -87,15 +92,16 @@ static void take_kind(struct parser *parser) {
     kind.align_log2 = (uint8_t)take_element(parser, 0, most_align, KIND);
     kind.size = (uint64_t)take_element(parser, 0, (int64_t)TRACE_MAX_SIZE, KIND);
     kind.thread = (uint32_t)take_element(parser, 0, (int64_t)profile->n_threads - 1, KIND);
-    int is_last = 0;
+    int has_touches = 0;
     while (walk_has_element(&parser->walk)) {
-        if (is_last)
+        int is_array = walk_is_array(&parser->walk);
+        if (has_touches || (is_array && profile->version < 3))
             complain(parser, KIND);
-        is_last = profile->version > 2 && walk_is_array(&parser->walk);
-        if (is_last)
+        else if (is_array)
             take_touches(parser, &kind);
         else
             take_step(parser, &kind);
+        has_touches = is_array;
     }
     profile->kinds[profile->n_kinds++] = kind;
 }
