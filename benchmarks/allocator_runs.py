@@ -13,12 +13,14 @@ from typing import Any, Final
 
 from benchmarks.allocator_programs import Command
 from tuner.bench.subjects import Subject
+from tuner.errors import ProgramError
 from tuner.measure.gem5 import RESULT, STATISTICS, read_run
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import ProgramRun, ProgramRunner, Surroundings
 from tuner.records import Status
 from tuner.resources import native_file
 from tuner.validate.gem5_rounds import digest_of, judge_simulation
+from tuner.workload.recording import record
 
 REPLAY: Final = "replay "
 """Begin of the name of a command that is a trace to be replayed."""
@@ -73,8 +75,7 @@ def _run(command: Command, environment: dict[str, str]) -> ProgramRun:
         cpu=max(os.sched_getaffinity(0)), timeout_s=_LIMIT_S, sample_ms=_SAMPLE_MS
     )
     variables = {**tool_environment(os.environ), **command.variables, **environment}
-    with contextlib.chdir(command.folder or Path.cwd()):
-        return ProgramRunner().run(command.words, variables, surroundings)
+    return ProgramRunner().run(command.words, variables, surroundings, command.folder)
 
 
 def _figures(run: ProgramRun, output_sha256: str | None) -> dict[str, Any]:
@@ -93,32 +94,30 @@ def _figures(run: ProgramRun, output_sha256: str | None) -> dict[str, Any]:
 
 def _replay(command: Command, subject: Subject) -> dict[str, Any]:
     """Replay a trace natively; memory is the heap at its peak and what was there before."""
-    words: list[str | Path] = [
-        native_file("rand_malloc"),
-        "--runs",
-        "memory",
-        "--curve-points",
-        "0",
-    ]
-    words += ["--cpu", str(max(os.sched_getaffinity(0)))]
+    result, reason = _emulated(command, subject)
+    if result is None:
+        return {"status": "failed", "reason": reason}
+    return _ok({
+        "cpu_s": result["cpu_ns"] / _NS,
+        "wall_s": result["wall_ns"] / _NS,
+        "peak_rss_bytes": result["peak_heap_bytes"] + result["baseline_bytes"],
+        "mean_anon_bytes": result["mean_heap_bytes"],
+        "faults": result["faults"],
+    })  # fmt: skip
+
+
+def _emulated(command: Command, subject: Subject) -> tuple[dict[str, Any] | None, str | None]:
+    """Return what rand_malloc measured of a trace, or why it did not."""
+    words: list[str | Path] = [native_file("rand_malloc"), "--runs", "memory"]
+    words += ["--curve-points", "0", "--cpu", str(max(os.sched_getaffinity(0)))]
     words += itertools.chain.from_iterable(["--env", f"{n}={v}"] for n, v in subject.variables)
     words += ["--preload", str(subject.library)] if subject.library else []
     ended = Processes().run(
         [*words, *command.words], environment=tool_environment(os.environ), timeout_s=_LIMIT_S
     )
     if ended.exit_status != 0:
-        last = (ended.stderr.strip().splitlines() or [f"exit status {ended.exit_status}"])[-1]
-        return {"status": "failed", "reason": last}
-    result = json.loads(ended.stdout)
-    return {
-        "status": "ok",
-        "reason": None,
-        "cpu_s": result["cpu_ns"] / _NS,
-        "wall_s": result["wall_ns"] / _NS,
-        "peak_rss_bytes": result["peak_heap_bytes"] + result["baseline_bytes"],
-        "mean_anon_bytes": result["mean_heap_bytes"],
-        "faults": result["faults"],
-    }
+        return None, (ended.stderr.strip().splitlines() or [f"exit status {ended.exit_status}"])[-1]
+    return json.loads(ended.stdout), None
 
 
 def run_cachegrind(
@@ -143,6 +142,30 @@ def run_callgrind(
     own = sum(n for path, n in counts.items() if Path(path).resolve() == subject.library.resolve())
     total = sum(counts.values())
     return _ok({"instructions": total, "own_instructions": own, "share": own / total})
+
+
+def run_floor(command: Command, subject: Subject, environment: dict[str, str]) -> dict[str, Any]:
+    """Tell below what no allocator can bring the peak RSS of a program.
+
+    It is the peak RSS less what the heap holds beyond the program's live bytes, which is known
+    from replaying a recording of the program on the same allocator.
+    """
+    peak = _run(command, environment).peak_rss_bytes
+    variables = [f"{name}={value}" for name, value in command.variables.items()]
+    silently = ["sh", "-c", 'exec "$@" > /dev/null', "sh", "env", *variables]
+    with tempfile.TemporaryDirectory(prefix="allocators-") as folder:
+        try:
+            with contextlib.chdir(command.folder or Path.cwd()):
+                recording = record([*silently, *command.words], Path(folder) / "program.trace")
+        except ProgramError:  # it allocates nothing
+            return _ok({"floor_bytes": peak, "peak_live_bytes": 0})
+        process = max(recording.processes, key=lambda process: process.totals.peak_live_bytes)
+        live = process.totals.peak_live_bytes
+        result, reason = _emulated(Command(command.name, (str(process.path),)), subject)
+    if result is None:
+        return {"status": "failed", "reason": reason}
+    beyond = max(0, result["peak_heap_bytes"] - live)
+    return _ok({"floor_bytes": peak - beyond, "peak_live_bytes": live})
 
 
 def _ok(figures: dict[str, float]) -> dict[str, Any]:

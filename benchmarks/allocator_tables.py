@@ -280,6 +280,23 @@ def judge_all(parts: Mapping[str, Any], subjects: Sequence[str]) -> Iterator[Jud
         yield from judge_gem5(parts["gem5"]["samples"])
 
 
+def floor_lines(parts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how far below each subject's peak RSS an allocator that needs nothing would be."""
+    if not {"floor", "programs"} <= set(parts):
+        return
+    floors = medians(parts["floor"]["samples"], "floor_bytes")
+    peaks = medians(parts["programs"]["samples"], "peak_rss_bytes")
+    subjects = [subject["label"] for subject in parts["programs"]["subjects"]]
+    yield ""
+    yield "floor / peak RSS, geometric mean over the programs that have both"
+    for subject in subjects:
+        both = {p: row for p, row in common(peaks, [subject]).items() if p in floors}
+        theirs = geometric(both, subject)
+        least = geometric({program: floors[program] for program in both}, "glibc")
+        if theirs and least:
+            yield f"{subject:14}{least / theirs:>17.3f}"
+
+
 def table_lines(
     title: str, rows: Medians, subjects: Sequence[str], scale: float, digits: int
 ) -> Iterator[str]:

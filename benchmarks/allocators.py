@@ -5,6 +5,8 @@ figures are medians with 95 % intervals.  Parts:
 
     programs   single-threaded programs and the shipped single-threaded traces, replayed natively:
                CPU time, peak resident memory, faults; the geometric means
+    floor      below what no allocator can bring the programs' peak resident memory: that of
+               glibc less what its heap holds beyond the live bytes, by recording and replay
     cache      L1 and L2 misses per thousand instructions of an allocation-heavy program, by
                cachegrind
     share      how much of each program's instructions is the allocator's own, by callgrind: what
@@ -65,6 +67,7 @@ from benchmarks.allocator_runs import (
     REPLAY,
     run_cachegrind,
     run_callgrind,
+    run_floor,
     run_gem5,
     run_program,
     without_folders,
@@ -73,6 +76,7 @@ from benchmarks.allocator_tables import (
     Medians,
     common,
     failed,
+    floor_lines,
     judge_all,
     long_ones,
     medians,
@@ -101,15 +105,25 @@ from tuner.spec.preset import shipped_presets
 
 RESULTS: Final = ROOT / "benchmarks" / "results" / "allocators.json"
 SCHEMA: Final = "malloc-tuner.benchmark.allocators"
-PARTS: Final = ("programs", "cache", "share", "threads", "churn", "presets", "safety", "gem5")
+PARTS: Final = (
+    "programs",
+    "floor",
+    "cache",
+    "share",
+    "threads",
+    "churn",
+    "presets",
+    "safety",
+    "gem5",
+)
 PEERS: Final = ("glibc", "mimalloc", "jemalloc", "tcmalloc")
 OURS: Final = ("exgen", "exgen-st")
 SAFETY: Final = ("check", "junk", "secure")
 """Settings that find mistakes of programs, each with the milder ones in it."""
 _SINGLE_THREADED: Final = frozenset({"exgen-st", "dlmalloc"})
-_COUNTED: Final = frozenset({"cache", "share"})
-"""Parts of one round: valgrind counts the same again."""
-_VARIANTS: Final = frozenset({"share", "presets", "safety"})
+_COUNTED: Final = frozenset({"cache", "share", "floor"})
+"""Parts of one round: they count the same again."""
+_VARIANTS: Final = frozenset({"floor", "share", "presets", "safety"})
 """Parts with subjects of their own."""
 _SHARES: Final = frozenset({"exgen", "mimalloc", "jemalloc"})
 THREADS: Final = (2, 4, 16, 64, 128)
@@ -295,12 +309,14 @@ def _safety(session: Session) -> dict[str, Any]:
     return _variants("safety", _safe_subjects(session), session)
 
 
-def _variants(part: str, subjects: Sequence[Subject], session: Session) -> dict[str, Any]:
-    """Run the programs with several settings of exgen beside its default and glibc."""
+def _variants(
+    part: str, subjects: Sequence[Subject], session: Session, run: Run = run_program
+) -> dict[str, Any]:
+    """Run the programs with other subjects than the session's, or in another way."""
     inputs = session.inputs / part
     inputs.mkdir()
     commands = make_programs(inputs, smoke=session.smoke)
-    samples = _rounds(part, commands, subjects, session, run_program)
+    samples = _rounds(part, commands, subjects, session, run)
     return {"samples": samples, "subjects": [subject.identity() for subject in subjects]}
 
 
@@ -414,12 +430,13 @@ def _share(session: Session) -> dict[str, Any] | None:
     if shutil.which("valgrind") is None:
         print("allocators.py: share left out: valgrind is not installed", file=sys.stderr)
         return None
-    inputs = session.inputs / "share"
-    inputs.mkdir()
-    commands = make_programs(inputs, smoke=session.smoke)
     subjects = [subject for subject in session.subjects if subject.label in _SHARES]
-    samples = _rounds("share", commands, subjects, session, run_callgrind)
-    return {"samples": samples, "subjects": [subject.identity() for subject in subjects]}
+    return _variants("share", subjects, session, run_callgrind)
+
+
+def _floor(session: Session) -> dict[str, Any]:
+    subjects = [subject for subject in session.subjects if subject.label == "glibc"]
+    return _variants("floor", subjects, session, run_floor)
 
 
 # Threads and churn
@@ -457,6 +474,7 @@ def _bench(part: str, plan: Plan, session: Session) -> dict[str, Any]:
 
 _MEASURE: Final[dict[str, Callable[[Session], dict[str, Any] | None]]] = {
     "programs": _programs,
+    "floor": _floor,
     "cache": _cache,
     "share": _share,
     "threads": _threads,
@@ -475,6 +493,15 @@ _COLUMNS: Final = {
         ("CPU time, s", "cpu_s", 1.0, 3),
         ("peak RSS, MiB", "peak_rss_bytes", float(1 << 20), 2),
         ("faults, thousands", "faults", 1000.0, 2),
+    ),
+    "floor": (
+        (
+            "peak RSS without what the heap holds beyond live bytes, MiB",
+            "floor_bytes",
+            float(1 << 20),
+            2,
+        ),
+        ("live bytes at the peak, MiB", "peak_live_bytes", float(1 << 20), 2),
     ),
     "cache": (
         ("L1 misses per thousand instructions", "l1_mpki", 1.0, 2),
@@ -511,14 +538,7 @@ def _print(kept: dict[str, Any], *, is_judged: bool) -> int:
     subjects: list[str] = []
     for part in (part for name, part in parts.items() if name not in _VARIANTS):
         subjects += [s["label"] for s in part["subjects"] if s["label"] not in subjects]
-    for name, tables in _COLUMNS.items():
-        if name in parts:
-            _print_programs(name, parts[name], tables)
-    for name in ("threads", "churn"):
-        if name in parts:
-            for table in bench_tables(threads_comparison(parts[name])):
-                print()
-                stdout_console(table).print(table)
+    _print_tables(parts)
     for line in failed(parts):
         print(f"no result: {line}")
     if not is_judged:
@@ -530,6 +550,19 @@ def _print(kept: dict[str, Any], *, is_judged: bool) -> int:
     n_met = sum(judgement.is_met for judgement in judgements)
     print(f"{n_met} of {len(judgements)} reached")
     return 0 if n_met == len(judgements) else 1
+
+
+def _print_tables(parts: dict[str, Any]) -> None:
+    for name, tables in _COLUMNS.items():
+        if name in parts:
+            _print_programs(name, parts[name], tables)
+    for line in floor_lines(parts):
+        print(line)
+    for name in ("threads", "churn"):
+        if name in parts:
+            for table in bench_tables(threads_comparison(parts[name])):
+                print()
+                stdout_console(table).print(table)
 
 
 def _print_programs(

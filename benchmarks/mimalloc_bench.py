@@ -225,7 +225,8 @@ def _run(
     """Run a program once; with one thread on one core."""
     cpu = max(os.sched_getaffinity(0)) if program.n_threads == 1 else None
     surroundings = Surroundings(cpu=cpu, timeout_s=_LIMIT_S, sample_ms=100)
-    run = ProgramRunner().run(words, {**tool_environment(os.environ), **environment}, surroundings)
+    variables = {**tool_environment(os.environ), **environment}
+    run = ProgramRunner().run(words, variables, surroundings, scratch)  # some leave files
     if run.exit_status != 0 or run.preload_mapped is False:
         reason = run.ending if run.exit_status != 0 else "the library was not loaded"
         last = (run.stderr_tail.strip().splitlines() or [""])[-1]
