@@ -1,4 +1,4 @@
-/* exchange.c - stacks of addresses, one for each stripe and size class.
+/* exchange.c - stacks of segments of addresses, one for each size class and stripe.
  *
  * A thread that frees blocks of others brings them here, each to the stripe of its owner;
  * a thread that needs blocks takes some, from its own stripe if it can, from any
@@ -12,8 +12,12 @@
  * wanted for one to two times purge_delay, by the fewest blocks that were there
  * meanwhile, goes home.
  *
- * The holder of a lock may be put to sleep, so nobody waits long for one, but for a fork
- * and a look at everything: others pass on to the next stripe.
+ * Nobody waits, for whoever held a lock might sleep, and what he guards would be missing: the
+ * others would cut new memory.  A stack is one word, the number of its top segment, which one
+ * compare-and-swap replaces (Treiber, "Systems programming: coping with parallelism", 1986).
+ * The rest of the word counts changes, so that a thread that slept before its compare-and-swap
+ * sees that the top it knew went away and came back; that fails after 2^40 changes exactly.
+ * Segments are never unmapped, hence can be read at any time.
  */
 #include "exchange.h"
 
@@ -23,47 +27,39 @@
 #include "size_class.h"
 
 enum {
-    N_SEGMENT = 31, /* addresses */
-    CHUNK_BYTES = 65536
+    NUMBER_BITS = 24,
+    FIRST_SHIFT = 9, /* numbers begin with 2^FIRST_SHIFT, so many in the first chunk, twice as many
+                        in each that follows */
+    N_CHUNKS = NUMBER_BITS - FIRST_SHIFT
 };
 
 struct segment {
-    struct segment *next; /* addresses put in earlier, or the next unused segment */
-    void *blocks[N_SEGMENT];
+    uint32_t below;          /* atomic: number of the segment below in the stack; 0: none */
+    uint32_t depth;          /* atomic: blocks in this and all below */
+    void *blocks[N_SEGMENT]; /* NULL behind the last */
 };
 
-/* The stack of one class. */
+_Static_assert(sizeof(struct segment) == 2 * CACHE_LINE, "a segment fills its lines");
+
+/* The blocks of one class and stripe. */
 struct shelf {
-    uint32_t n;            /* blocks; atomic, written under the lock */
-    uint32_t n_idle;       /* fewest blocks since the last look */
-    struct segment *top;   /* n addresses; NULL if there are none */
-    struct segment *spare; /* was the top before, or NULL */
-};
-
-struct stripe {
-    _Alignas(CACHE_LINE) struct lock lock;
-    struct shelf shelves[N_CLASSES_MAX];
+    uint64_t top;    /* atomic: number of the top segment, or 0; changes << NUMBER_BITS */
+    uint32_t n_idle; /* atomic: fewest blocks since the last look */
 };
 
 uint8_t exchange_is_open;
 
 /* All state of this module but exchange_is_open. */
 static struct {
-    struct lock gate;       /* of the opening */
-    struct lock lock;       /* of the three below */
-    struct segment *unused; /* through next */
-    char *chunk;            /* memory for further segments */
-    char *chunk_end;
+    struct lock lock; /* of n_numbers, and of setting chunks */
+    uint32_t n_numbers;
+    struct segment *chunks[N_CHUNKS];
+    uint64_t unused;     /* atomic: a stack, as that of a shelf */
     struct lock looking; /* of the two below */
     uint64_t look_ms;    /* when the next look is due */
     size_t cursor;       /* shelf that the look has come to; all of them between looks */
-    uint32_t stocked[N_CLASSES_MAX]; /* atomic: a bit for each stripe with blocks of the class */
-    struct stripe stripes[N_STRIPES];
-} exchange;
-
-static uint32_t shelf_count(const struct shelf *shelf) {
-    return __atomic_load_n(&shelf->n, __ATOMIC_RELAXED);
-}
+    struct shelf shelves[N_CLASSES_MAX][N_STRIPES];
+} exchange = {.n_numbers = UINT32_C(1) << FIRST_SHIFT};
 
 static bool is_open(void) {
     return THREADS && __atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED);
@@ -71,182 +67,165 @@ static bool is_open(void) {
 
 /* --- segments --- */
 
-static struct segment *new_segment(void) {
-    struct segment *segment = NULL;
-    lock_take(&exchange.lock);
-    if (exchange.unused == NULL && exchange.chunk == exchange.chunk_end) {
-        exchange.chunk = os_map(CHUNK_BYTES);
-        exchange.chunk_end = exchange.chunk != NULL ? exchange.chunk + CHUNK_BYTES : NULL;
-    }
-    if (exchange.unused != NULL) {
-        segment = exchange.unused;
-        exchange.unused = segment->next;
-    } else if (exchange.chunk != exchange.chunk_end) {
-        segment = (struct segment *)exchange.chunk;
-        exchange.chunk += sizeof *segment;
-    }
-    lock_release(&exchange.lock);
-    return segment;
+static size_t chunk_of(uint32_t number) {
+    return (size_t)(31 - __builtin_clz(number)) - FIRST_SHIFT;
 }
 
-static void drop_segment(struct segment *segment) {
-    lock_take(&exchange.lock);
-    segment->next = exchange.unused;
-    exchange.unused = segment;
-    lock_release(&exchange.lock);
+static struct segment *segment_at(uint32_t number) {
+    size_t chunk = chunk_of(number);
+    return exchange.chunks[chunk] + (number - (UINT32_C(1) << (chunk + FIRST_SHIFT)));
 }
 
-_Static_assert(CHUNK_BYTES % sizeof(struct segment) == 0, "chunks are cut without a rest");
+/* The number of a segment that never was in use; 0 if out of memory. */
+static uint32_t new_segment(void) {
+    uint32_t number = 0;
+    lock_take(&exchange.lock);
+    size_t chunk = chunk_of(exchange.n_numbers);
+    if (chunk < N_CHUNKS && exchange.chunks[chunk] == NULL)
+        exchange.chunks[chunk] = os_map(sizeof(struct segment) << (chunk + FIRST_SHIFT));
+    if (chunk < N_CHUNKS && exchange.chunks[chunk] != NULL)
+        number = exchange.n_numbers++;
+    lock_release(&exchange.lock);
+    return number;
+}
 
 /* --- one stack --- */
 
-/* Place in the top segment of the n-th address, n counted from 0. */
-static size_t place(uint32_t n) {
-    return n % N_SEGMENT;
+static uint32_t number_in(uint64_t top) {
+    return (uint32_t)top & ((UINT32_C(1) << NUMBER_BITS) - 1);
 }
 
-/* Note whether the stripe has blocks of a class, when the lock is held. */
-static void note_stock(const struct stripe *stripe, size_t class) {
-    uint32_t bit = UINT32_C(1) << (stripe - exchange.stripes);
-    bool is_noted = (__atomic_load_n(&exchange.stocked[class], __ATOMIC_RELAXED) & bit) != 0;
-    if (is_noted == (stripe->shelves[class].n > 0))
-        return;
-    __atomic_fetch_xor(&exchange.stocked[class], bit, __ATOMIC_RELAXED);
+static uint64_t changed(uint64_t top, uint32_t number) {
+    return ((top >> NUMBER_BITS) + 1) << NUMBER_BITS | number;
 }
 
-static bool push(struct shelf *shelf, void *block) {
-    if (place(shelf->n) == 0) {
-        struct segment *segment = shelf->spare != NULL ? shelf->spare : new_segment();
-        if (segment == NULL)
-            return false;
-        shelf->spare = NULL;
-        segment->next = shelf->top;
-        shelf->top = segment;
-    }
-    shelf->top->blocks[place(shelf->n)] = block;
-    __atomic_store_n(&shelf->n, shelf->n + 1, __ATOMIC_RELAXED);
-    return true;
+/* Blocks of a stack with this top, which may not be so any more. */
+static uint32_t depth_below(uint64_t top) {
+    uint32_t number = number_in(top);
+    return number != 0 ? __atomic_load_n(&segment_at(number)->depth, __ATOMIC_RELAXED) : 0;
 }
 
-static void *pop(struct shelf *shelf) {
-    uint32_t n = shelf->n - 1;
-    void *block = shelf->top->blocks[place(n)];
-    if (place(n) == 0) {
-        struct segment *empty = shelf->top;
-        shelf->top = empty->next;
-        if (shelf->spare != NULL)
-            drop_segment(shelf->spare);
-        shelf->spare = empty;
-    }
-    __atomic_store_n(&shelf->n, n, __ATOMIC_RELAXED);
-    return block;
+static uint32_t depth(const struct shelf *shelf) {
+    return depth_below(__atomic_load_n(&shelf->top, __ATOMIC_ACQUIRE));
 }
 
-static size_t pop_some(struct shelf *shelf, void **blocks, size_t n) {
-    if (n > shelf->n)
-        n = shelf->n;
-    for (size_t i = 0; i < n; i++)
-        blocks[i] = pop(shelf);
-    if (shelf->n_idle > shelf->n)
-        shelf->n_idle = shelf->n;
-    return n;
+/* Put the segment, with `n` blocks, on the stack. */
+static void push(uint64_t *stack, uint32_t number, uint32_t n) {
+    struct segment *segment = segment_at(number);
+    uint64_t top = __atomic_load_n(stack, __ATOMIC_ACQUIRE);
+    do {
+        __atomic_store_n(&segment->below, number_in(top), __ATOMIC_RELAXED);
+        __atomic_store_n(&segment->depth, depth_below(top) + n, __ATOMIC_RELAXED);
+    } while (!__atomic_compare_exchange_n(stack, &top, changed(top, number), true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+}
+
+/* Take the top segment off; 0 if there is none. */
+static uint32_t pop(uint64_t *stack) {
+    uint64_t top = __atomic_load_n(stack, __ATOMIC_ACQUIRE);
+    uint32_t number;
+    uint32_t below;
+    do {
+        number = number_in(top);
+        if (number == 0)
+            return 0;
+        below = __atomic_load_n(&segment_at(number)->below, __ATOMIC_RELAXED);
+    } while (!__atomic_compare_exchange_n(stack, &top, changed(top, below), true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+    return number;
 }
 
 /* --- put and take --- */
 
-static void open_up(void) {
-    if (is_open())
-        return;
-    lock_take(&exchange.gate);
-    __atomic_store_n(&exchange_is_open, 1, __ATOMIC_RELAXED);
-    lock_release(&exchange.gate);
+static bool has_room(const struct shelf *shelf, size_t block_bytes) {
+    return depth(shelf) * block_bytes < options.exchange_bytes;
 }
 
-/* lock_take with a bounded wait. */
-static bool enter(struct stripe *stripe) {
-    enum {
-        N_TRIES = 32
-    };
-    for (size_t i = 0; i < N_TRIES; i++)
-        if (lock_try(&stripe->lock))
-            return true;
-    return false;
+/* Put up to N_SEGMENT blocks in; false if out of memory. */
+static bool put_segment(struct shelf *shelf, void *const *blocks, size_t n) {
+    uint32_t number = pop(&exchange.unused);
+    if (number == 0)
+        number = new_segment();
+    if (number == 0)
+        return false;
+    struct segment *segment = segment_at(number);
+    for (size_t i = 0; i < n; i++)
+        segment->blocks[i] = blocks[i];
+    if (n < N_SEGMENT)
+        segment->blocks[n] = NULL;
+    push(&shelf->top, number, (uint32_t)n);
+    return true;
 }
 
-/* How many further blocks of `block_bytes` the shelf may take. */
-static size_t room(const struct shelf *shelf, size_t block_bytes) {
-    size_t used = shelf->n * block_bytes;
-    return used < options.exchange_bytes ? (options.exchange_bytes - used) / block_bytes + 1 : 0;
+/* Take out the blocks of one segment; returns how many. */
+static size_t take_segment(struct shelf *shelf, void **blocks) {
+    uint32_t number = pop(&shelf->top);
+    if (number == 0)
+        return 0;
+    struct segment *segment = segment_at(number);
+    uint32_t n = 0;
+    while (n < N_SEGMENT && segment->blocks[n] != NULL) {
+        blocks[n] = segment->blocks[n];
+        n++;
+    }
+    uint32_t left = __atomic_load_n(&segment->depth, __ATOMIC_RELAXED) - n;
+    if (left < __atomic_load_n(&shelf->n_idle, __ATOMIC_RELAXED))
+        __atomic_store_n(&shelf->n_idle, left, __ATOMIC_RELAXED);
+    push(&exchange.unused, number, 0);
+    return n;
 }
 
-static size_t put(struct shelf *shelf, void *const *blocks, size_t n) {
+size_t exchange_put(size_t class, size_t stripe, void *const *blocks, size_t n, size_t n_piece) {
+    struct shelf *shelf = &exchange.shelves[class][stripe % N_STRIPES];
+    size_t n_most = n_piece < N_SEGMENT ? n_piece : N_SEGMENT;
     size_t n_put = 0;
-    while (n_put < n && push(shelf, blocks[n_put]))
-        n_put++;
+    while (n_put < n && has_room(shelf, classes.of[class].block_bytes)) {
+        size_t n_now = n - n_put < n_most ? n - n_put : n_most;
+        if (!put_segment(shelf, blocks + n_put, n_now))
+            break;
+        n_put += n_now;
+    }
+    if (n_put > 0 && !is_open())
+        __atomic_store_n(&exchange_is_open, 1, __ATOMIC_RELAXED);
     return n_put;
 }
 
-size_t exchange_put(size_t class, size_t stripe, void *const *blocks, size_t n) {
-    if (options.exchange_bytes == 0)
-        return 0;
-    open_up();
-    for (size_t i = 0; i < N_STRIPES; i++) {
-        struct stripe *s = &exchange.stripes[(stripe + i) % N_STRIPES];
-        if (!enter(s))
-            continue;
-        struct shelf *shelf = &s->shelves[class];
-        size_t n_most = room(shelf, classes.of[class].block_bytes);
-        size_t n_put = put(shelf, blocks, n < n_most ? n : n_most);
-        note_stock(s, class);
-        lock_release(&s->lock);
-        return n_put;
-    }
-    return 0;
+size_t exchange_take(size_t class, size_t stripe, void **blocks) {
+    return take_segment(&exchange.shelves[class][stripe % N_STRIPES], blocks);
 }
 
-size_t exchange_take(size_t class, size_t stripe, void **blocks, size_t n) {
-    struct stripe *s = &exchange.stripes[stripe % N_STRIPES];
-    if (shelf_count(&s->shelves[class]) == 0 || !enter(s))
-        return 0;
-    size_t n_taken = pop_some(&s->shelves[class], blocks, n);
-    note_stock(s, class);
-    lock_release(&s->lock);
-    return n_taken;
-}
-
-size_t exchange_take_anywhere(size_t class, size_t stripe, void **blocks, size_t n) {
+size_t exchange_take_anywhere(size_t class, size_t stripe, void **blocks) {
     size_t n_taken = 0;
-    uint32_t stocked = __atomic_load_n(&exchange.stocked[class], __ATOMIC_RELAXED);
-    /* The first is the stripe itself, whose lock somebody may have held a moment ago. */
-    for (size_t i = 0; stocked != 0 && i < N_STRIPES && n_taken == 0; i++)
-        if ((stocked >> (stripe + i) % N_STRIPES & 1) != 0)
-            n_taken = exchange_take(class, stripe + i, blocks, n);
+    for (size_t i = 0; i < N_STRIPES && n_taken == 0; i++)
+        n_taken = exchange_take(class, stripe + i, blocks);
     return n_taken;
 }
 
 /* --- looks --- */
 
-/* Idle blocks of the shelf that the look has come to; 0: it has passed on to the next. */
-static size_t look_at(struct stripe *stripe, struct shelf *shelf, void **blocks, size_t n) {
+/* As many blocks of segments as there are up to `n_most`, or some more, but no more than `n`. */
+static size_t take_many(struct shelf *shelf, void **blocks, size_t n_most, size_t n) {
     size_t n_taken = 0;
-    if (shelf_count(shelf) > 0 && enter(stripe)) {
-        size_t n_idle = shelf->n_idle;
-        n_taken = pop_some(shelf, blocks, n < n_idle ? n : n_idle);
-        shelf->n_idle = n_taken > 0 ? (uint32_t)(n_idle - n_taken) : shelf->n;
-        note_stock(stripe, (size_t)(shelf - stripe->shelves));
-        lock_release(&stripe->lock);
-    }
+    for (size_t n_now = 1; n_now > 0 && n_taken < n_most && n_taken + N_SEGMENT <= n;
+         n_taken += n_now)
+        n_now = take_segment(shelf, blocks + n_taken);
+    return n_taken;
+}
+
+/* Idle blocks of the shelf that the look has come to; 0: it has passed on to the next. */
+static size_t look_at(struct shelf *shelf, void **blocks, size_t n) {
+    uint32_t n_idle = __atomic_load_n(&shelf->n_idle, __ATOMIC_RELAXED);
+    size_t n_taken = take_many(shelf, blocks, n_idle, n);
+    uint32_t next = n_taken == 0 ? depth(shelf) : n_idle - (uint32_t)n_taken;
+    __atomic_store_n(&shelf->n_idle, n_taken > n_idle ? 0 : next, __ATOMIC_RELAXED);
     exchange.cursor += n_taken == 0;
     return n_taken;
 }
 
 static size_t look(void **blocks, size_t n) {
     size_t n_taken = 0;
-    while (exchange.cursor < classes.n_classes * N_STRIPES && n_taken == 0) {
-        struct stripe *stripe = &exchange.stripes[exchange.cursor / classes.n_classes];
-        struct shelf *shelf = &stripe->shelves[exchange.cursor % classes.n_classes];
-        n_taken = look_at(stripe, shelf, blocks, n);
-    }
+    while (exchange.cursor < classes.n_classes * N_STRIPES && n_taken == 0)
+        n_taken = look_at(&exchange.shelves[0][0] + exchange.cursor, blocks, n);
     return n_taken;
 }
 
@@ -264,48 +243,28 @@ size_t exchange_take_idle(uint64_t now_ms, void **blocks, size_t n) {
 
 /* --- everything --- */
 
-static size_t take_any(struct stripe *stripe, void **blocks, size_t n) {
-    size_t n_taken = 0;
-    lock_take(&stripe->lock);
-    for (size_t class = 0; class < classes.n_classes && n_taken < n; class ++) {
-        n_taken += pop_some(&stripe->shelves[class], blocks + n_taken, n - n_taken);
-        note_stock(stripe, class);
-    }
-    lock_release(&stripe->lock);
-    return n_taken;
-}
-
 size_t exchange_take_any(void **blocks, size_t n) {
     size_t n_taken = 0;
-    for (size_t i = 0; is_open() && i < N_STRIPES && n_taken < n; i++)
-        n_taken += take_any(&exchange.stripes[i], blocks + n_taken, n - n_taken);
+    for (size_t class = 0; is_open() && class < classes.n_classes; class ++)
+        for (size_t i = 0; i < N_STRIPES; i++)
+            n_taken += take_many(&exchange.shelves[class][i], blocks + n_taken, n, n - n_taken);
     return n_taken;
 }
 
 bool exchange_has_any(void) {
-    for (size_t i = 0; is_open() && i < N_STRIPES; i++)
-        for (size_t class = 0; class < classes.n_classes; class ++)
-            if (shelf_count(&exchange.stripes[i].shelves[class]) > 0)
+    for (size_t class = 0; is_open() && class < classes.n_classes; class ++)
+        for (size_t i = 0; i < N_STRIPES; i++)
+            if (number_in(__atomic_load_n(&exchange.shelves[class][i].top, __ATOMIC_RELAXED)) != 0)
                 return true;
     return false;
 }
 
 void exchange_lock(void) {
-    lock_take(&exchange.gate);
-    if (!is_open())
-        return;
     lock_take(&exchange.looking);
-    for (size_t i = 0; i < N_STRIPES; i++)
-        lock_take(&exchange.stripes[i].lock);
     lock_take(&exchange.lock);
 }
 
 void exchange_unlock(void) {
-    if (is_open()) {
-        lock_release(&exchange.lock);
-        for (size_t i = 0; i < N_STRIPES; i++)
-            lock_release(&exchange.stripes[i].lock);
-        lock_release(&exchange.looking);
-    }
-    lock_release(&exchange.gate);
+    lock_release(&exchange.lock);
+    lock_release(&exchange.looking);
 }

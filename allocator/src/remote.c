@@ -1,8 +1,8 @@
 /* remote.c - what becomes of blocks that a thread frees and does not own.
  *
  * They go onto a list of the thread, by size class, which malloc takes over when what the thread
- * freed of its own is used up.  When two batches have come meanwhile (remote_batch), or more if
- * malloc does use the list, they go to the exchange, where their owner and every other thread find
+ * freed of its own is used up.  When a batch has come meanwhile (remote_batch), or more if malloc
+ * does use the list, they go to the exchange, where their owner and every other thread find
  * them.  Home, into the slabs they are from, go blocks the exchange has no room for, those nobody
  * wanted for a while, and those with units of their own: linked through their first words, one
  * compare-and-swap puts a chain on the owner's inbox.  The owner takes the inbox as a whole by one
@@ -14,9 +14,9 @@
  * receiver then sends the block on.  Heaps are never unmapped, so a late block
  * always arrives somewhere.
  *
- * Bound on memory held back per thread that stops freeing: of each class two batches,
- * N_BATCHES_USED if it used such blocks, each of remote_batch blocks and, but for one block, of
- * BATCH_BYTES at most.
+ * Bound on memory held back per thread that stops freeing: of each class a batch, N_BATCHES_USED
+ * if it used such blocks, each of remote_batch blocks and, but for one block, of BATCH_BYTES at
+ * most.
  */
 #include "remote.h"
 
@@ -28,9 +28,7 @@
 #include "thread.h"
 
 enum {
-    BATCH_BYTES = 8192, /* of the blocks that come from or go to the exchange at a time */
-    N_BATCH_MAX = 1024, /* remote_batch */
-    N_LIST_MAX = 2 * N_BATCH_MAX,
+    BATCH_BYTES = 8192,  /* of the blocks that come from or go to the exchange at a time */
     N_BATCHES_USED = 8,  /* on a list that malloc uses */
     N_BATCHES_ALL = 256, /* the same for all heaps together, but for two each */
     N_HOME = 64          /* blocks sent home, or flushed, at a time */
@@ -112,7 +110,7 @@ static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
     if (n == 0)
         return;
     size_t stripe = owner_at((uintptr_t)blocks[0]);
-    size_t n_put = exchange_put(class, stripe, blocks, n);
+    size_t n_put = exchange_put(class, stripe, blocks, n, n_batch(class));
     send_home(blocks + n_put, n - n_put);
     /* Somebody must look at the exchange, and into the inboxes of orphans. */
     supply_schedule_purge(heap);
@@ -124,8 +122,7 @@ static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
 static size_t n_most_used(size_t class) {
     size_t n = N_BATCHES_ALL / thread_count_heaps();
     n = n > N_BATCHES_USED ? N_BATCHES_USED : n < 2 ? 2 : n;
-    n *= n_batch(class);
-    return n < N_LIST_MAX ? n : N_LIST_MAX;
+    return n * n_batch(class);
 }
 
 void remote_consider_unmixed_slowly(struct heap *heap) {
@@ -150,11 +147,11 @@ void remote_flush_list(struct heap *heap, void *block) {
 void remote_shed(struct heap *heap, size_t class) {
     struct foreign *list = &heap->foreign[class];
     size_t n = list->most + 1U;
-    size_t most = list->was_used ? n_most_used(class) : 2 * n_batch(class);
+    size_t most = list->was_used ? n_most_used(class) : n_batch(class);
     if (n >= most) {
         remote_flush_list(heap, foreign_take(list));
         list->was_used = false;
-        most = 2 * n_batch(class);
+        most = n_batch(class);
         n = 0;
     }
     list->most = (uint16_t)(most - 1);
@@ -186,15 +183,13 @@ void *remote_take_freed(struct heap *heap, size_t class) {
 }
 
 void *remote_take_slowly(struct heap *heap, size_t class) {
-    void *blocks[N_BATCH_MAX];
-    return make_ready(heap, class, blocks,
-                      exchange_take(class, heap->number, blocks, n_batch(class)));
+    void *blocks[N_SEGMENT];
+    return make_ready(heap, class, blocks, exchange_take(class, heap->number, blocks));
 }
 
 void *remote_take_anywhere_slowly(struct heap *heap, size_t class) {
-    void *blocks[N_BATCH_MAX];
-    return make_ready(heap, class, blocks,
-                      exchange_take_anywhere(class, heap->number, blocks, n_batch(class)));
+    void *blocks[N_SEGMENT];
+    return make_ready(heap, class, blocks, exchange_take_anywhere(class, heap->number, blocks));
 }
 
 /* Free `block` and those that follow it in `pending` and lie in the same unit, at
