@@ -269,21 +269,36 @@ void options_complete(struct options *o) {
         o->check = 1;
 }
 
-void options_load(void) {
-    char environment[16384];
+/* Apply what the environment says.  Apart from options_load, since most programs set nothing: then
+ * these buffers and the constants for messages take no memory. */
+COLD static void apply(const char *conf) {
     char lines[4096];
     struct text report = {lines, sizeof lines, 0};
-    if (getauxval(AT_SECURE) != 0)
-        return;
-    const char *conf =
-        environ != NULL ? getenv("EXGEN_CONF") : conf_from_kernel(environment, sizeof environment);
-    size_t n_bad = conf != NULL ? options_parse(&options, conf, &report) : 0;
-    options_complete(&options);
+    size_t n_bad = options_parse(&options, conf, &report);
     if (n_bad == 0)
         return;
     text_to_stderr(&report);
     if (options.abort_conf)
         fatal("EXGEN_CONF is not valid", NULL);
+}
+
+COLD static void apply_from_kernel(void) {
+    char environment[16384];
+    const char *conf = conf_from_kernel(environment, sizeof environment);
+    if (conf != NULL)
+        apply(conf);
+}
+
+void options_load(void) {
+    static char name[] = "EXGEN_CONF"; /* not const, so among data that is used anyway */
+    if (getauxval(AT_SECURE) != 0)
+        return;
+    const char *conf = environ != NULL ? getenv(name) : NULL;
+    if (conf != NULL)
+        apply(conf);
+    else if (environ == NULL)
+        apply_from_kernel();
+    options_complete(&options);
 }
 
 void option_write_value(struct text *t, size_t i, uint64_t value) {

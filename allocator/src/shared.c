@@ -7,5 +7,5 @@
  */
 #include "platform.h"
 
-extern HIDDEN void *const __dso_handle;
-HIDDEN void *const __dso_handle = NULL;
+extern HIDDEN void *__dso_handle;
+HIDDEN void *__dso_handle = NULL;

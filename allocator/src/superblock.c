@@ -373,10 +373,10 @@ struct slab *superblock_take(struct superblock *sb, size_t at, size_t n) {
         .start = superblock_unit_start(sb, at),
         .n_units = (uint16_t)n,
         .countdown = -1,
-        .state = SLAB_ASLEEP,
         .class = CLASS_NONE,
-        .clean = take_units(sb, at, n),
     };
+    slab->clean = take_units(sb, at, n);
+    slab->state = SLAB_ASLEEP;
     for (size_t i = 1; i < n; i++)
         slab[i].to_first = (uint32_t)(i << SLAB_SHIFT);
     return slab;

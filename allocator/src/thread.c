@@ -42,7 +42,7 @@ static struct {
 
 static void detach(void *heap);
 
-static void print_configuration(void) {
+COLD static void print_configuration(void) {
     char buffer[4096];
     struct text t = {buffer, sizeof buffer, 0};
     text_string(&t, "exgen: configuration ");

@@ -226,8 +226,10 @@ static struct slab *new_tray(struct heap *heap) {
     slab->class = CLASS_TRAY;
     slab->block_bytes = (uint32_t)step_bytes();
     slab->capacity = N_TRAY_LISTS - 1;
-    slab[1].free_steps = steps(0, N_STEPS);
-    slab[1].dirty_steps = slab->clean ? 0 : steps(0, N_STEPS);
+    /* N_STEPS of them, but no constant that makes a page of those resident. */
+    step_set all = steps(0, tray_layout.n_units << UNIT_SHIFT >> tray_layout.step_shift);
+    slab[1].free_steps = all;
+    slab[1].dirty_steps = slab->clean ? 0 : all;
     slab[2].aged_steps = 0;
     for (size_t i = 0; i < N_LENGTH_ENTRIES; i++)
         memset(slab[FIRST_LENGTHS + i].lengths, 0, LENGTHS);
