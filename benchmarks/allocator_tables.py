@@ -40,6 +40,9 @@ GEM5_TARGETS: Final = {"cpu_s": 0.87, "mean_anon_bytes": 0.96}
 FLAT_TARGET: Final = 1.05
 """RSS over live bytes in the last quarter of churn, relative to the second quarter."""
 
+THREADS_METRICS: Final = (THROUGHPUT, CALLS["malloc", "P99"], CALLS["malloc", "P99.9"], PEAK_RSS)
+"""What is judged of the threaded tasks: peak RSS against glibc's, the others against the best."""
+
 Record = Mapping[str, Any]
 """One kept sample of a program."""
 Medians = dict[str, dict[str, Estimate]]
@@ -173,18 +176,32 @@ def threads_comparison(part: Mapping[str, Any]) -> Comparison:
     return Comparison(part["header"], tuple(sample_from(record) for record in part["samples"]))
 
 
-def judge_threads(comparison: Comparison) -> Iterator[Judgement]:
-    """Yield throughput, percentiles and memory of every task."""
-    for metric in (THROUGHPUT, CALLS["malloc", "P99"], CALLS["malloc", "P99.9"], PEAK_RSS):
+def judge_threads(comparison: Comparison, ours: str = OURS[0]) -> Iterator[Judgement]:
+    """Yield throughput, percentiles and memory of a subject on every task."""
+    for metric in THREADS_METRICS:
         rows = estimates(comparison, metric, tasks_of(comparison))
-        yield from _judge_metric(rows, metric)
+        yield from _judge_metric(rows, metric, ours)
 
 
-def _judge_metric(rows: Estimates, metric: Metric) -> Iterator[Judgement]:
-    ours = OURS[0]
+def standing_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield how often each subject would reach what is asked of exgen on the threaded tasks."""
+    yield ""
+    yield "every allocator held to the targets of threads: reached, of the tasks it ran"
+    yield f"{'':14}" + "".join(f"{metric.name:>16}" for metric in THREADS_METRICS)
+    for subject in comparison.labels:
+        cells = []
+        for metric in THREADS_METRICS:
+            rows = estimates(comparison, metric, tasks_of(comparison))
+            found = list(_judge_metric(rows, metric, subject))
+            n_met = sum(judgement.is_met for judgement in found)
+            cells.append(f"{n_met} of {len(found)}" if found else "-")
+        yield f"{subject:14}" + "".join(f"{cell:>16}" for cell in cells)
+
+
+def _judge_metric(rows: Estimates, metric: Metric, ours: str) -> Iterator[Judgement]:
     pick = max if metric.more_is_better else min
     for task, row in rows.items():
-        others = {s: e.median for s, e in row.items() if s not in OURS and e.median > 0}
+        others = {s: e.median for s, e in row.items() if s != ours and e.median > 0}
         if metric is PEAK_RSS:
             others = {s: value for s, value in others.items() if s == "glibc"}
         if ours in row and others:

@@ -80,6 +80,7 @@ from benchmarks.allocator_tables import (
     judge_all,
     long_ones,
     medians,
+    standing_lines,
     table_lines,
     threads_comparison,
 )
@@ -563,6 +564,9 @@ def _print_tables(parts: dict[str, Any]) -> None:
             for table in bench_tables(threads_comparison(parts[name])):
                 print()
                 stdout_console(table).print(table)
+    if "threads" in parts:
+        for line in standing_lines(threads_comparison(parts["threads"])):
+            print(line)
 
 
 def _print_programs(

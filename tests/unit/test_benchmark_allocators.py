@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,19 @@ from benchmarks.allocator_tables import (
     common,
     failed,
     flatness,
+    floor_lines,
     geometric,
     judge_cache,
     judge_gem5,
     judge_programs,
+    judge_threads,
     long_ones,
     medians,
+    standing_lines,
     table_lines,
+    threads_comparison,
 )
+from benchmarks.allocators import RESULTS
 
 SUBJECTS = ("glibc", "mimalloc", "exgen")
 
@@ -111,6 +117,31 @@ def test_gem5_is_judged_against_glibc_and_the_best() -> None:
 
     assert found["exgen: gem5, cpu_s / glibc's"].value == pytest.approx(0.85)
     assert found["exgen: gem5, cpu_s / best peer's"].value == pytest.approx(8.5 / 9)
+
+
+def test_the_floor_is_compared_where_both_are_known() -> None:
+    peaks = {"python": {"glibc": [20.0], "exgen": [25.0]}, "perl": {"glibc": [9.0]}}
+    subjects = [{"label": "glibc"}, {"label": "exgen"}]
+    parts = {
+        "floor": {"samples": samples("floor_bytes", {"python": {"glibc": [10.0]}})},
+        "programs": {"samples": samples("peak_rss_bytes", peaks), "subjects": subjects},
+    }
+
+    assert [line.split() for line in floor_lines(parts)][2:] == [
+        ["glibc", "0.500"],
+        ["exgen", "0.400"],
+    ]
+
+
+def test_every_allocator_stands_where_it_is_held_to_the_same_targets() -> None:
+    comparison = threads_comparison(json.loads(RESULTS.read_text())["parts"]["threads"])
+    judged = list(judge_threads(comparison))
+    n_met = sum(judgement.is_met for judgement in judged)
+
+    (row,) = [line.split() for line in standing_lines(comparison) if line.startswith("exgen ")]
+
+    assert sum(map(int, row[1::3])) == n_met
+    assert sum(map(int, row[3::3])) == len(judged)
 
 
 def test_a_heap_that_grows_is_not_flat() -> None:
