@@ -28,12 +28,18 @@ enum {
     MOST_STRIDES = 4096,
     MOST_REGIONS = 64,
     MOST_ENTRIES = 256,
-    /* Share of the time that measuring may take, and what it may take at once. */
-    BUDGET_SHARE = 64,
-    BUDGET_START_NS = 5000000,
+    /* Share of the time that each part of the work may take, and what it may take at once. */
+    BUDGET_SHARE = 50,
+    BUDGET_START_NS = 10000000,
     /* A page that was taken away comes back at about this many times the cost of taking it
      * (1.6 and 0.1 microseconds where this was written). */
     RETURN_COST = 16,
+};
+
+enum work {
+    LOOKING,
+    CLEARING, /* pages of recycled blocks: dear, so that looking has a budget of its own */
+    N_WORKS
 };
 
 /* Of linux/fs.h since 6.7; older headers lack it (Documentation/admin-guide/mm/pagemap.rst). */
@@ -77,7 +83,7 @@ static struct {
     struct touch_stride *strides[MOST_STRIDES]; /* mapped from the spool */
     size_t page_bytes;
     uint64_t start_ns;
-    uint64_t spent_ns; /* atomic */
+    uint64_t spent_ns[N_WORKS]; /* atomic */
     int pagemap;
     dev_t device; /* of pagemap */
     ino_t inode;
@@ -98,13 +104,14 @@ static void unlock_touch(void) {
 
 /* ---- time ---- */
 
-static void charge(uint64_t ns) {
-    __atomic_fetch_add(&touch.spent_ns, ns, __ATOMIC_RELAXED);
+static void charge(enum work work, uint64_t ns) {
+    __atomic_fetch_add(&touch.spent_ns[work], ns, __ATOMIC_RELAXED);
 }
 
-static bool has_budget(uint64_t now_ns) {
-    return __atomic_load_n(&touch.spent_ns, __ATOMIC_RELAXED) <
-           BUDGET_START_NS + (now_ns - touch.start_ns) / BUDGET_SHARE;
+static bool has_budget(enum work work) {
+    uint64_t elapsed_ns = clock_monotonic_ns() - touch.start_ns;
+    return __atomic_load_n(&touch.spent_ns[work], __ATOMIC_RELAXED) <
+           BUDGET_START_NS + elapsed_ns / BUDGET_SHARE;
 }
 
 /* ---- pages ---- */
@@ -196,18 +203,27 @@ static bool read_pages(struct range range, uint64_t *n_pages) {
 }
 
 static bool count_pages(struct range range, uint64_t *n_pages) {
-    return has_pagemap() &&
-           (touch.can_scan ? scan_pages(range, n_pages) : read_pages(range, n_pages));
+    uint64_t start_ns = clock_monotonic_ns();
+    bool is_known =
+        has_pagemap() && (touch.can_scan ? scan_pages(range, n_pages) : read_pages(range, n_pages));
+    charge(LOOKING, clock_monotonic_ns() - start_ns);
+    return is_known;
 }
 
-/* Makes the pages of the range untouched. */
-static bool clear_pages(struct range range) {
-    if (range.begin == range.end)
-        return true;
+static bool drop_pages(struct range range) {
     uint64_t start_ns = clock_monotonic_ns();
     long status = syscall(SYS_madvise, range.begin, range.end - range.begin, MADV_DONTNEED);
-    charge((clock_monotonic_ns() - start_ns) * RETURN_COST);
+    charge(CLEARING, (clock_monotonic_ns() - start_ns) * RETURN_COST);
     return status == 0;
+}
+
+/* Makes the pages of the range untouched, which are as a rule when they are fresh. */
+static bool clear_pages(struct range range) {
+    uint64_t n_pages = 0;
+    if (range.begin == range.end)
+        return true;
+    return count_pages(range, &n_pages) &&
+           (n_pages == 0 || (has_budget(CLEARING) && drop_pages(range)));
 }
 
 static bool is_zero(uintptr_t page) {
@@ -225,11 +241,11 @@ static bool clear_zeros(struct range range) {
     struct range run = {range.begin, range.begin};
     for (; run.end < range.end && is_clear; run.end += touch.page_bytes)
         if (!is_zero(run.end)) {
-            is_clear = clear_pages(run);
+            is_clear = run.begin == run.end || drop_pages(run);
             run.begin = run.end + touch.page_bytes;
         }
-    charge(clock_monotonic_ns() - start_ns);
-    return is_clear && (run.begin >= run.end || clear_pages(run));
+    charge(LOOKING, clock_monotonic_ns() - start_ns);
+    return is_clear && (run.begin >= run.end || drop_pages(run));
 }
 
 /* ---- answers ---- */
@@ -259,11 +275,8 @@ static void answer(uint32_t number, uint32_t value) {
 /* What is touched of a block as it is now, as in trace.h; *n_pages are its touched pages. */
 static uint32_t look_at(const struct touch_block *block, uint64_t *n_pages) {
     struct range whole = whole_pages(block->address, 0, block->size);
-    uint64_t start_ns = clock_monotonic_ns();
     *n_pages = block->zero_pages;
-    bool is_known = count_pages(whole, n_pages);
-    charge(clock_monotonic_ns() - start_ns);
-    if (!is_known)
+    if (!count_pages(whole, n_pages))
         return 0;
     uint64_t most = block->size / touch.page_bytes;
     uint64_t n_untouched =
@@ -355,8 +368,7 @@ uint32_t touch_begin(const void *address, size_t size) {
     struct touch_block block = {.address = (uintptr_t)address, .size = size};
     int saved_errno = errno;
     uint32_t number = 0;
-    if (is_measuring() && has_budget(clock_monotonic_ns()) &&
-        clear_pages(whole_pages(block.address, 0, size)))
+    if (is_measuring() && has_budget(LOOKING) && clear_pages(whole_pages(block.address, 0, size)))
         number = number_block(&block);
     errno = saved_errno;
     return number;
@@ -431,7 +443,7 @@ uint32_t touch_after_realloc(const struct touch_move *move, const void *moved, s
     }
     if (move->old.address != 0)
         answer(move->old.number, move->touch);
-    if (moved != NULL && size >= TOUCH_LEAST_BYTES && has_budget(clock_monotonic_ns()) &&
+    if (moved != NULL && size >= TOUCH_LEAST_BYTES && has_budget(LOOKING) &&
         inherit(move, &block) &&
         clear_pages(whole_pages(block.address,
                                 move->usable_bytes < size ? move->usable_bytes : size, size)))
@@ -501,7 +513,7 @@ void touch_start(void) {
         return;
     touch.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     touch.start_ns = clock_monotonic_ns();
-    touch.spent_ns = 0;
+    memset(touch.spent_ns, 0, sizeof touch.spent_ns);
     find_scan();
     disable_huge_pages();
     touch.is_on = touch.pagemap >= 0;
