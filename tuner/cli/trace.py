@@ -39,7 +39,7 @@ def as_json(info: TraceInfo, trace: Trace) -> str:
     plain = {
         field.name: getattr(info, field.name)
         for field in dataclasses.fields(info)
-        if field.name not in ("totals", "size", "lifetime", "curve")
+        if field.name not in ("totals", "size", "lifetime", "curve", "touching")
     }
     value: dict[str, Any] = {
         "schema": SCHEMA,
@@ -51,6 +51,7 @@ def as_json(info: TraceInfo, trace: Trace) -> str:
         "realloc_share": info.realloc_share,
         "cross_thread_share": info.cross_thread_share,
         "bytes_per_event": info.bytes_per_event,
+        "touching": dataclasses.asdict(info.touching),
         "size": _histogram_json(info.size),
         "lifetime_events": _histogram_json(info.lifetime),
         "curve": {
@@ -88,6 +89,16 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
         "cross-thread frees",
         f"{info.cross_thread_frees:,} ({_percent(info.cross_thread_frees, n_frees)} of frees)",
     )
+    touching = info.touching
+    if touching.known_blocks:
+        yield (
+            "touched",
+            f"{_percent(touching.touched_bytes, touching.known_bytes)} of "
+            f"{show_size(touching.known_bytes)} in {touching.known_blocks:,} of "
+            f"{touching.blocks:,} large blocks",
+        )
+    elif touching.blocks:
+        yield "touched", f"not known of {touching.blocks:,} large blocks"
     yield "foreign frees", f"{metadata.get('foreign_frees', 'unknown')}"
     each = f", {info.bytes_per_event:.2f} bytes an event" if totals.n_events else ""
     yield "on disk", f"{show_size(info.file_bytes)}{each}"

@@ -26,6 +26,9 @@ N_CURVE_POINTS: Final = 1000
 N_LOG2_BINS: Final = 65
 """Bin 0 holds the value 0, bin k holds 2**(k-1) <= value < 2**k."""
 
+LARGE_BYTES: Final = 32768
+"""Least size of a block whose touched pages a recording tells."""
+
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -51,6 +54,21 @@ class LiveCurve:
     """Greatest requested bytes alive within the point's share of the events."""
     live_blocks: Counts
     """Blocks alive at the end of the share."""
+
+
+@dataclass(frozen=True)
+class Touching:
+    """How much of its large blocks the program touched; a realloc counts as a block."""
+
+    blocks: int
+    """Of `LARGE_BYTES` or more."""
+    bytes: int
+    """Requested bytes of these."""
+    known_blocks: int
+    """Those of which it was recorded."""
+    known_bytes: int
+    touched_bytes: int
+    """Of the known bytes; what lies in one page with a touched byte counts as touched."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,7 @@ class TraceInfo:
     lifetime: Histogram
     """Lifetimes in events of all blocks that were freed."""
     curve: LiveCurve
+    touching: Touching
 
     @property
     def n_allocations(self) -> int:
@@ -167,6 +186,7 @@ class _Survey:
         self.cross_thread_frees = 0
         self.sizes = np.zeros((2, N_LOG2_BINS))
         self.lifetimes = np.zeros((2, N_LOG2_BINS))
+        self.touching = np.zeros(5, np.int64)
         self.live_bytes = 0
         self.live_blocks = 0
         self.last_time_ns = 0
@@ -180,9 +200,20 @@ class _Survey:
         self.ops += np.bincount(events["op"], minlength=len(Op))
         self.apis += np.bincount(events["api"], minlength=len(Api))
         self.threads += np.bincount(events["thread"], minlength=len(self.threads))
+        self.touching += self._count_touches(events)
         delta_bytes = self._follow_blocks(events)
         self._follow_curve(events, delta_bytes)
         self.n_events += len(events)
+
+    def _count_touches(self, events: Events) -> tuple[int, ...]:
+        """Return the fields of `Touching` of a batch."""
+        large = events[events["size"] >= LARGE_BYTES]
+        known = large[large["touch"] > 0]
+        n_bytes = int(known["size"].sum())
+        untouched = (known["touch"].astype(np.int64) - 1).sum() * self.totals.page_bytes
+        return (
+            len(large), int(large["size"].sum()), len(known), n_bytes, n_bytes - int(untouched)
+        )  # fmt: skip
 
     def _follow_blocks(self, events: Events) -> npt.NDArray[np.int64]:
         """Return by how much each event changes the live bytes; update sizes and lifetimes."""
@@ -273,6 +304,7 @@ class _Survey:
             size=Histogram(self.sizes[0].astype(np.int64), self.sizes[1]),
             lifetime=Histogram(self.lifetimes[0].astype(np.int64), self.lifetimes[1]),
             curve=LiveCurve(*points.T),
+            touching=Touching(*self.touching.tolist()),
         )
 
 
