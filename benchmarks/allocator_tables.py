@@ -188,10 +188,10 @@ def standing_lines(comparison: Comparison) -> Iterator[str]:
     yield ""
     yield "every allocator held to the targets of threads: reached, of the tasks it ran"
     yield f"{'':14}" + "".join(f"{metric.name:>16}" for metric in THREADS_METRICS)
+    tables = [(m, estimates(comparison, m, tasks_of(comparison))) for m in THREADS_METRICS]
     for subject in comparison.labels:
         cells = []
-        for metric in THREADS_METRICS:
-            rows = estimates(comparison, metric, tasks_of(comparison))
+        for metric, rows in tables:
             found = list(_judge_metric(rows, metric, subject))
             n_met = sum(judgement.is_met for judgement in found)
             cells.append(f"{n_met} of {len(found)}" if found else "-")

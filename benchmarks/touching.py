@@ -170,7 +170,7 @@ def heap(known: Mapping[str, Any]) -> float:
 
 def is_comparable(known: Mapping[str, Any]) -> bool:
     """Tell whether a program's heap is large enough, and most of its memory."""
-    return heap(known) >= max(LEAST_HEAP, MOST_BESIDE * known["beside_heap_bytes"])
+    return bool(heap(known) >= max(LEAST_HEAP, MOST_BESIDE * known["beside_heap_bytes"]))
 
 
 def lines(results: Mapping[str, Any]) -> Iterator[str]:
