@@ -249,3 +249,16 @@ def test_a_trace_is_no_profile_and_fit_makes_one(
     words = ["-o", str(tmp_path / "two.json"), "--size", "2"]
     assert run(["vary", str(trace), *words]) == TraceError.exit_code
     assert "malloc-tuner fit" in capsys.readouterr().err
+
+
+def test_what_stays_untouched_grows_with_the_blocks(tmp_path: Path) -> None:
+    maker = TraceMaker()
+    grown = maker.allocate(40960, untouched=4)
+    maker.reallocate(grown, 81920, untouched=0)
+    maker.allocate(40960, untouched=10)
+    maker.allocate(40960)
+    profile = fitted(maker.write(tmp_path / "parts.trace"))
+    assert varied(profile, size=2.5)[0]["touch"].tolist() == [11, 1, 26, 0]
+    # Never more than fit into the smaller block.
+    assert varied(profile, size=0.33)[0]["touch"].tolist() == [2, 1, 4, 0]
+    assert varied(profile, intensity=2.0)[0]["touch"].max() <= 21
