@@ -91,12 +91,9 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
     )
     touching = info.touching
     if touching.known_blocks:
-        yield (
-            "touched",
-            f"{_percent(touching.touched_bytes, touching.known_bytes)} of "
-            f"{show_size(touching.known_bytes)} in {touching.known_blocks:,} of "
-            f"{touching.blocks:,} large blocks",
-        )
+        share = _percent(touching.touched_bytes, touching.known_bytes)
+        known = f"{touching.known_blocks:,} of {touching.blocks:,} large blocks"
+        yield "touched", f"{share} of {show_size(touching.known_bytes)} in {known}"
     elif touching.blocks:
         yield "touched", f"not known of {touching.blocks:,} large blocks"
     yield "foreign frees", f"{metadata.get('foreign_frees', 'unknown')}"
