@@ -10,11 +10,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static char folder[4000];
+
+/* Some programs clear their environment. */
+__attribute__((constructor)) static void begin(void) {
+    const char *found = getenv("MAPS_AT_EXIT");
+    if (found != NULL)
+        snprintf(folder, sizeof folder, "%s", found);
+}
+
 static void leave_map(void) {
     static char bytes[65536];
     char path[4096];
-    const char *folder = getenv("MAPS_AT_EXIT");
-    snprintf(path, sizeof path, "%s/%d", folder != NULL ? folder : ".", (int)getpid());
+    if (folder[0] == '\0')
+        return;
+    snprintf(path, sizeof path, "%s/%d", folder, (int)getpid());
     int from = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
     int to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     for (ssize_t n; (n = read(from, bytes, sizeof bytes)) > 0;)

@@ -105,18 +105,16 @@ def measure_beside(program: Program, helper: Path) -> int:
     """Run a program once under glibc's allocator; return what is no heap of its memory."""
     with tempfile.TemporaryDirectory(prefix="touching-") as folder:
         environment = {**clean_environment(os.environ), PRELOAD: str(helper)}
-        subprocess.run(
-            [program.folder / "run.sh"], env={**environment, "MAPS_AT_EXIT": folder},
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-            check=False, timeout=TIMEOUT_S,
-        )  # fmt: skip
-        maps = [path.read_text() for path in Path(folder).iterdir()]
-    # Helpers of run.sh leave one too; the program is what holds most.
-    return beside_heap(max(maps, key=_anonymous))
-
-
-def _anonymous(smaps: str) -> int:
-    return sum(int(line.split()[1]) for line in smaps.splitlines() if line[:10] == "Anonymous:")
+        process = subprocess.Popen(
+            [program.folder / "run.sh"],
+            env={**environment, "MAPS_AT_EXIT": folder},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+        )
+        process.wait(timeout=TIMEOUT_S)
+        # What run.sh starts leaves a map too; the program is what run.sh becomes.
+        return beside_heap((Path(folder) / str(process.pid)).read_text())
 
 
 def measure(
