@@ -197,7 +197,8 @@ static bool next_stride(struct spool_lane *lane) {
 /* The answer of that number, if it was given; 0: not known. */
 static uint32_t find_touch(const struct spool *spool, uint64_t number, uint64_t size) {
     uint64_t index = number / TOUCHES_PER_STRIDE;
-    if (number == 0 || index >= spool->n_touches || spool->touches[index] == NULL)
+    if (number == 0 || index >= spool->n_touches || spool->touches[index] == NULL ||
+        spool->header->page_bytes == 0)
         return 0;
     uint32_t touch = spool->touches[index]->touches[number % TOUCHES_PER_STRIDE];
     return touch > 1 && touch - 1 > size / spool->header->page_bytes ? 0 : touch;

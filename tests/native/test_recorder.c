@@ -28,6 +28,7 @@ enum {
 static char spool_path[64];
 static char trace_path[64];
 static char message[600];
+static struct trace_event events[MOST_EVENTS]; /* of the trace built last */
 
 /* ---- spools by hand ---- */
 
@@ -85,7 +86,6 @@ static void add_start(struct lane *lane, uint64_t stamp) {
 static struct builder_counts build(uint32_t n_strides, char *words, size_t words_bytes) {
     static struct builder builder;
     static const char letters[] = "mcarf+-";
-    struct trace_event events[MOST_EVENTS];
     struct spool spool;
     struct trace_writer *writer;
     struct trace_reader *reader;
@@ -123,6 +123,54 @@ static void expect(const char *expected, uint32_t n_strides, uint64_t foreign, u
     CHECK(strcmp(words, expected) == 0);
     CHECK(counts.foreign_frees == foreign);
     CHECK(counts.repaired_events == repaired);
+}
+
+/* ---- what was touched ---- */
+
+/* Number and answer of a large block; the stride of answers is the second one. */
+static void add_large(struct lane *lane, uint64_t number, uint64_t address, uint64_t stamp) {
+    add_long(lane, RECORD_TOUCH, 0, number);
+    add(lane, RECORD_CODE(TRACE_MALLOC, TRACE_API_MALLOC), address, 65536, stamp);
+}
+
+static struct touch_stride *add_answers(uint32_t number, uint32_t index) {
+    struct touch_stride *answers = (void *)&file.strides[number - 1];
+    answers->magic = SPOOL_TOUCH_MAGIC;
+    answers->index = index;
+    return answers;
+}
+
+static void test_answers_belong_to_the_next_allocation(void) {
+    new_spool();
+    struct lane *lane = add_stride(1, 1, 1);
+    add_answers(2, 0)->touches[3] = 17; /* 16 pages, all of them */
+    add_answers(3, 1)->touches[0] = 5;
+    add_large(lane, 3, 0x10000, 2000);
+    add_malloc(lane, 0x90000, 2100); /* small, and after it */
+    add_large(lane, TOUCHES_PER_STRIDE, 0x30000, 2200);
+    add_large(lane, 4, 0x50000, 2300); /* was not answered */
+    add_long(lane, RECORD_TOUCH, 0, 3);
+    add(lane, RECORD_REALLOC_BEGIN, 0x50000, 0, 2400);
+    add_long(lane, RECORD_TOUCH, 0, TOUCHES_PER_STRIDE);
+    add(lane, RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOC), 0x50000, 70000, 2500);
+    expect("m0 m0 m0 m0 r0", 3, 0, 0);
+    const uint32_t expected[] = {17, 0, 5, 0, 5};
+    for (size_t i = 0; i < 5; i++)
+        CHECK(events[i].touch == expected[i]);
+}
+
+static void test_answers_that_cannot_be_are_not_known(void) {
+    new_spool();
+    struct lane *lane = add_stride(1, 1, 1);
+    add_answers(2, 0)->touches[1] = 18; /* one page more than the block has */
+    add_answers(3, 77)->touches[0] = 1; /* more strides than the file has */
+    add_large(lane, 1, 0x10000, 2000);
+    add_large(lane, TOUCHES_PER_STRIDE * UINT64_C(77), 0x30000, 2100);
+    add_large(lane, UINT64_MAX, 0x50000, 2200);
+    add_large(lane, TOUCHES_PER_STRIDE + 1, 0x70000, 2300); /* of a stride that is missing */
+    expect("m0 m0 m0 m0", 3, 0, 0);
+    for (size_t i = 0; i < 4; i++)
+        CHECK(events[i].touch == 0);
 }
 
 /* ---- the builder ---- */
@@ -300,6 +348,8 @@ static void test_the_map_agrees_with_an_array(void) {
 int main(void) {
     snprintf(spool_path, sizeof spool_path, "test_recorder.%d.spool", (int)getpid());
     snprintf(trace_path, sizeof trace_path, "test_recorder.%d.trace", (int)getpid());
+    test_answers_belong_to_the_next_allocation();
+    test_answers_that_cannot_be_are_not_known();
     test_lanes_are_merged_by_stamp();
     test_a_free_before_its_allocation_is_put_right();
     test_a_free_long_before_any_allocation_is_foreign();
