@@ -131,7 +131,7 @@ static void touch_parts(void) {
     free(made(1000000, 1000000));
     free(malloc(1000001));
     free(made(1000002, 100 * PAGE));
-    for (int i = 0; i < 3; i++) /* the same memory again and again */
+    for (int i = 2; i >= 0; i--) /* the same memory again and again */
         free(made(50000, (size_t)i * 4 * PAGE));
     char *zeros = calloc(1, MIB);
     volatile char read = zeros[MIB / 2]; /* of a page of zeros: not resident */
