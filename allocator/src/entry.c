@@ -116,9 +116,9 @@ static NOINLINE void free_thoroughly(void *block) {
 
 /* What does not go to the list of free_mixed: blocks that share a line of cache with others, and
  * those without a size class. */
-static NOINLINE void free_apart(struct slab *slab, void *block) {
+static NOINLINE void free_apart(void *block) {
     if (owner_at((uintptr_t)block) == local.own_number)
-        heap_free(local.heap, slab, block);
+        heap_free(local.heap, slab_of((uintptr_t)block), block);
     else
         remote_free(local.heap, block);
 }
@@ -126,10 +126,9 @@ static NOINLINE void free_apart(struct slab *slab, void *block) {
 /* A block, of this thread's heap or not, of a thread that frees both kinds by turns: which kind
  * it is cannot be predicted and does not matter to the next malloc, so nobody asks here. */
 static void free_mixed(struct foreign *foreign, void *block) {
-    struct slab *slab = slab_of((uintptr_t)block);
-    size_t class = slab->class;
+    size_t class = class_of_block((uintptr_t)block);
     if (unlikely(class >= N_CLASSES_MAX || class < classes.first_line)) {
-        free_apart(slab, block);
+        free_apart(block);
         return;
     }
     struct foreign *list = &foreign[class];

@@ -259,6 +259,8 @@ static struct slab *divide(struct slab *slab, size_t class) {
     slab->block_bytes = c->block_bytes;
     slab->capacity = (uint32_t)((size_t)(end - slab->start) / c->block_bytes);
     slab->class = (uint8_t) class;
+    for (size_t i = 0; i < slab->n_units; i++)
+        slab[i].unit_class = (uint8_t)(class + 1);
     ASSERT(slab->capacity > 0);
     return slab;
 }

@@ -15,7 +15,7 @@ void remote_shed(struct heap *heap, size_t class);
 
 /* Free a block of another heap than the calling thread's.  Never waits. */
 ALWAYS_INLINE void remote_free(struct heap *heap, void *block) {
-    size_t class = slab_of((uintptr_t)block)->class;
+    size_t class = class_of_block((uintptr_t)block);
     if (unlikely(class >= N_CLASSES_MAX)) {
         remote_free_slowly(heap, block);
         return;

@@ -394,8 +394,10 @@ static size_t touched_units(const struct slab *slab) {
 void superblock_give(struct superblock *sb, struct slab *slab) {
     size_t n = slab->n_units;
     size_t n_dirty = touched_units(slab);
-    for (size_t i = 1; i < n; i++)
+    for (size_t i = 1; i < n; i++) {
         slab[i].to_first = 0;
+        slab[i].unit_class = 0;
+    }
     *slab = (struct slab){.class = CLASS_NONE};
     give_units(sb, (size_t)(slab - sb->slab), n, n_dirty);
 }
@@ -454,9 +456,16 @@ void superblock_purge(struct superblock *sb, bool all) {
 
 /* --- walkers --- */
 
+static bool unit_classes_are_valid(const struct slab *slab) {
+    for (size_t i = 0; i < slab->n_units; i++)
+        if (slab[i].unit_class != (slab->class < CLASS_TRAY ? slab->class + 1 : 0))
+            return false;
+    return true;
+}
+
 bool slab_is_valid(const struct slab *slab) {
     if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 ||
-        slab->countdown < -1)
+        slab->countdown < -1 || !unit_classes_are_valid(slab))
         return false;
     if (slab->class == CLASS_TRAY)
         return tray_is_valid(slab);

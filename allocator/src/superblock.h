@@ -96,6 +96,7 @@ struct slab {
     bool
         zeroed; /* blocks given out since the last carving read as zero, but for their first word */
     bool clean; /* uncarved memory reads as zero */
+    uint8_t unit_class; /* of every unit of the slab: size class + 1, or 0 if it has none */
 };
 
 _Static_assert(sizeof(struct slab) == CACHE_LINE && CACHE_LINE == 1 << SLAB_SHIFT,
@@ -185,6 +186,11 @@ ALWAYS_INLINE struct slab *unit_slab_of(uintptr_t address) {
 ALWAYS_INLINE struct slab *slab_of(uintptr_t address) {
     struct slab *s = unit_slab_of(address);
     return (struct slab *)((char *)s - s->to_first);
+}
+
+/* The size class of a block, above all classes if it has none; from one line, not two. */
+ALWAYS_INLINE size_t class_of_block(uintptr_t address) {
+    return (uint8_t)(unit_slab_of(address)->unit_class - 1);
 }
 
 /* Map and set up an empty superblock; NULL if the system refuses. */
