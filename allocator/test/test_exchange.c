@@ -1,0 +1,107 @@
+/* test_exchange.c - what goes into the exchange comes out of it exactly once, whatever the threads
+ * do.
+ *
+ * Tokens stand for blocks; the exchange never looks into those.  Threads put tokens they hold into
+ * two stacks and take others out, at random; nobody may get a token that somebody holds.
+ */
+#include <pthread.h>
+
+#include "exchange.h"
+#include "exgen.h"
+#include "test.h"
+
+enum {
+    N_THREADS = 4,
+    N_TOKENS = 64,
+    N_STEPS = 1000000,
+    N_HELD_MAX = N_TOKENS + N_SEGMENT,
+    CLASS = 5
+};
+
+static struct token { _Alignas(16) uint32_t n_holders; /* atomic, 0 or 1 */ } tokens[N_TOKENS];
+
+struct hand {
+    uint64_t random;
+    size_t n;
+    void *held[N_HELD_MAX];
+};
+
+static void grasp(struct hand *hand, size_t n) {
+    for (size_t i = hand->n; i < hand->n + n; i++) {
+        struct token *token = hand->held[i];
+        EXPECT(token >= tokens && token < tokens + N_TOKENS);
+        EXPECT(__atomic_exchange_n(&token->n_holders, 1, __ATOMIC_RELAXED) == 0);
+    }
+    hand->n += n;
+}
+
+static void let_go(struct hand *hand, size_t n) {
+    hand->n -= n;
+    for (size_t i = hand->n; i < hand->n + n; i++) {
+        struct token *token = hand->held[i];
+        EXPECT(__atomic_exchange_n(&token->n_holders, 0, __ATOMIC_RELAXED) == 1);
+    }
+}
+
+static void put_some(struct hand *hand) {
+    size_t n = 1 + test_random(&hand->random) % N_SEGMENT;
+    if (n > hand->n)
+        n = hand->n;
+    size_t class = CLASS + test_random(&hand->random) % 2;
+    let_go(hand, n);
+    EXPECT(exchange_put(class, 1, hand->held + hand->n, n, N_SEGMENT) == n);
+}
+
+static void take_some(struct hand *hand) {
+    size_t class = CLASS + test_random(&hand->random) % 2;
+    void **to = hand->held + hand->n;
+    size_t n = test_random(&hand->random) % 8 == 0 ? exchange_take_anywhere(class, 0, to)
+                                                   : exchange_take(class, 1, to);
+    grasp(hand, n);
+}
+
+static void *play(void *seed) {
+    struct hand *hand = calloc(1, sizeof *hand);
+    EXPECT(hand != NULL);
+    hand->random = (uint64_t)(uintptr_t)seed;
+    for (size_t i = 0; i < N_STEPS; i++) {
+        if (test_random(&hand->random) % 2 == 0)
+            put_some(hand);
+        else
+            take_some(hand);
+    }
+    while (hand->n > 0)
+        put_some(hand);
+    free(hand);
+    return NULL;
+}
+
+static void put_all(void) {
+    for (size_t i = 0; i < N_TOKENS; i++) {
+        void *token = &tokens[i];
+        EXPECT(exchange_put(CLASS, 1, &token, 1, N_SEGMENT) == 1);
+    }
+}
+
+static void expect_all(void) {
+    struct hand *hand = calloc(1, sizeof *hand);
+    size_t n;
+    while ((n = exchange_take_any(hand->held + hand->n, N_HELD_MAX - hand->n)) > 0)
+        grasp(hand, n);
+    EXPECT(hand->n == N_TOKENS);
+    EXPECT(!exchange_has_any());
+    let_go(hand, N_TOKENS);
+    free(hand);
+}
+
+int main(void) {
+    pthread_t threads[N_THREADS];
+    exgen_free(exgen_malloc(1)); /* the size classes, hence bounds, are in place */
+    put_all();
+    for (uintptr_t i = 0; i < N_THREADS; i++)
+        EXPECT(pthread_create(&threads[i], NULL, play, (void *)(i + 1)) == 0);
+    for (size_t i = 0; i < N_THREADS; i++)
+        EXPECT(pthread_join(threads[i], NULL) == 0);
+    expect_all();
+    return test_passed();
+}
