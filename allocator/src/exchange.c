@@ -216,8 +216,9 @@ static size_t take_many(struct shelf *shelf, void **blocks, size_t n_most, size_
 static size_t look_at(struct shelf *shelf, void **blocks, size_t n) {
     uint32_t n_idle = __atomic_load_n(&shelf->n_idle, __ATOMIC_RELAXED);
     size_t n_taken = take_many(shelf, blocks, n_idle, n);
-    uint32_t next = n_taken == 0 ? depth(shelf) : n_idle - (uint32_t)n_taken;
-    __atomic_store_n(&shelf->n_idle, n_taken > n_idle ? 0 : next, __ATOMIC_RELAXED);
+    uint32_t next = n_taken == 0 ? depth(shelf) : n_taken < n_idle ? n_idle - (uint32_t)n_taken : 0;
+    if (next != n_idle) /* shelves that never were in use stay untouched */
+        __atomic_store_n(&shelf->n_idle, next, __ATOMIC_RELAXED);
     exchange.cursor += n_taken == 0;
     return n_taken;
 }
