@@ -176,10 +176,11 @@ static bool may_adopt(const struct heap *heap) {
            heap->n_units + layout.n_units <= options.thread_max >> UNIT_SHIFT;
 }
 
-/* A new superblock from the system; those that came with it go to the heap. */
-static struct superblock *create_superblock(struct heap *heap) {
-    bool is_grown =
-        options.huge_pages == HUGE_GROWN && heap->n_units << UNIT_SHIFT >= options.huge_min;
+/* A new superblock from the system; those that came with it go to the heap.  A grown heap asks
+ * for huge pages where slabs are to lie, which are touched from end to end; trays are not. */
+static struct superblock *create_superblock(struct heap *heap, bool is_dense) {
+    bool is_grown = is_dense && options.huge_pages == HUGE_GROWN &&
+                    heap->n_units << UNIT_SHIFT >= options.huge_min;
     if (!is_grown && options.huge_pages != HUGE_ALWAYS)
         return superblock_create();
     struct superblock *first = superblock_create_huge();
@@ -215,7 +216,7 @@ struct slab *supply_take(struct heap *heap, size_t n, bool anywhere) {
     if (slab == NULL && supply_adopt(heap))
         slab = take_from_buckets(heap, n, anywhere);
     if (slab == NULL && may_grow(heap, n))
-        slab = take_from_new(heap, create_superblock(heap), n, anywhere);
+        slab = take_from_new(heap, create_superblock(heap, anywhere), n, anywhere);
     return slab;
 }
 

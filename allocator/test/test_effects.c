@@ -257,6 +257,12 @@ static uint64_t wants_huge_pages(void) {
 }
 
 static uint64_t wants_huge_pages_later(void) {
+    for (size_t i = 0; i < 5000; i++)
+        EXPECT(exgen_malloc(2000) != NULL);
+    return has_map_flag(" hg");
+}
+
+static uint64_t wants_huge_pages_between_gaps(void) {
     for (size_t i = 0; i < 100; i++)
         EXPECT(exgen_malloc(100000) != NULL);
     return has_map_flag(" hg");
@@ -461,6 +467,8 @@ static const struct effect {
     {"huge_pages", wants_huge_pages, "huge_pages:system", "huge_pages:always", LESS},
     {"huge_pages", wants_huge_pages_later, "huge_pages:system", "huge_pages:grown,huge_min:4194304",
      LESS},
+    {"huge_pages", wants_huge_pages_between_gaps, "huge_pages:grown,huge_min:4194304",
+     "huge_pages:always", LESS},
     {"huge_min", wants_huge_pages_later, "huge_min:134217728", "huge_min:4194304", LESS},
     {"prefault", resident_pages_of_first_superblock, "prefault:false", "prefault:true", LESS},
     {"remote_batch", remote_frees_offered, "remote_batch:1", "remote_batch:100", MORE},
