@@ -208,7 +208,7 @@ static void print_curve(struct json *json, const struct result *result) {
     json_open(json, "curve");
     json_open_list(json, "event");
     for (uint64_t i = 0; i < n_points; i++)
-        json_integer(json, NULL, workload->event_of_op[after[chosen[i]] - 1]);
+        json_integer(json, NULL, workload_event_of(workload, after[chosen[i]] - 1));
     json_close_list(json);
     json_open_list(json, "time_ns");
     for (uint64_t i = 0; i < n_points; i++)

@@ -243,6 +243,15 @@ bool schedule_build(const struct trace_event *events, uint32_t n_events, uint32_
     return is_built;
 }
 
+bool schedule_single(uint64_t n_events, struct schedule *schedule) {
+    *schedule = (struct schedule){.n_lanes = 1};
+    schedule->lanes = calloc(1, sizeof(struct lane));
+    struct turn *turn = n_events > 0 ? append_turn(schedule) : NULL;
+    if (turn != NULL)
+        *turn = (struct turn){.end = n_events, .next_same_lane = NO_TURN};
+    return schedule->lanes != NULL && (turn != NULL || n_events == 0) && finish_lanes(schedule);
+}
+
 void schedule_release(struct schedule *schedule) {
     free(schedule->order);
     free(schedule->sequences);

@@ -41,6 +41,9 @@ struct schedule {
 bool schedule_build(const struct trace_event *events, uint32_t n_events, uint32_t n_threads,
                     uint32_t n_slots, struct schedule *schedule);
 
+/* The same for one thread without events of threads; it has nothing but a lane and a turn. */
+bool schedule_single(uint64_t n_events, struct schedule *schedule);
+
 void schedule_release(struct schedule *schedule);
 
 #endif

@@ -47,11 +47,11 @@ static void describe_op(const struct run *run, uint64_t index, char *text, size_
         return;
     }
     const struct op *op = (const struct op *)plan_at(plan, plan->ops_offset) + index;
-    uint32_t event = run->workload->event_of_op[index];
+    uint64_t event = workload_event_of(run->workload, index);
     if (op->kind == TRACE_FREE)
-        snprintf(text, text_bytes, "event %" PRIu32 " (free of slot %" PRIu32 ")", event, op->slot);
+        snprintf(text, text_bytes, "event %" PRIu64 " (free of slot %" PRIu32 ")", event, op->slot);
     else
-        snprintf(text, text_bytes, "event %" PRIu32 " (%s of %" PRIu64 " bytes, slot %" PRIu32 ")",
+        snprintf(text, text_bytes, "event %" PRIu64 " (%s of %" PRIu64 " bytes, slot %" PRIu32 ")",
                  event, NAMES[op->kind], op_size(op), op->slot);
 }
 

@@ -25,7 +25,7 @@ struct workload {
     struct workload_model model;
     int plan_fd;             /* sealed memfd */
     const struct plan *plan; /* the same, mapped */
-    uint32_t *event_of_op;   /* [n_ops] index in the trace, for messages */
+    uint32_t *event_of_op;   /* [n_ops] index in the trace, for messages; NULL: all are the same */
     uint64_t *sample_ns;     /* [n_samples] trace time of each sample */
     uint64_t *sample_live;   /* [n_samples] live bytes there */
     uint64_t peak_live_bytes;
@@ -43,6 +43,9 @@ int workload_save_plan(const struct workload *workload, const char *path);
 /* The same from events in memory (n_events of info); used for calibration and tests. */
 int workload_from_events(const struct trace_event *events, const struct trace_info *info,
                          struct workload *workload);
+
+/* Index in the trace of the event that an operation stands for. */
+uint64_t workload_event_of(const struct workload *workload, uint64_t op);
 
 void workload_release(struct workload *workload);
 

@@ -8,14 +8,15 @@
 
 enum {
     INITIAL_SLOTS = 4096,
+    PREFETCHED_LIVES = 8, /* so many later than the one that begins */
     RANK_BITS = 16,
     WINDOW_BITS = 16
 };
 _Static_assert(WHEEL_TICK_BITS + RANK_BITS + WINDOW_BITS == 64, "a key holds all three");
 _Static_assert(TRACE_MAX_THREADS <= 1 << 16, "owners of slots fit");
 
-#define END_STEP_MAX ((UINT32_C(1) << 30) - 1)
-#define RANK_MAX     ((UINT64_C(1) << RANK_BITS) - 1)
+#define STEP_MAX ((UINT32_C(1) << SLOT_STEP_BITS) - 1)
+#define RANK_MAX ((UINT64_C(1) << RANK_BITS) - 1)
 
 struct generator {
     const struct profile *profile;
@@ -103,8 +104,8 @@ static uint32_t window_of(const struct profile *profile, uint64_t tick) {
 
 /* Rank of a life among those that end together, youngest or oldest first. */
 static uint64_t draw_rank(struct generator *generator, uint64_t age, uint32_t lifo_permille) {
-    age &= RANK_MAX / 2;
-    return random_below(&generator->random, 1000) < lifo_permille ? age : RANK_MAX - age;
+    uint64_t is_fifo = random_below(&generator->random, 1000) >= lifo_permille;
+    return (age & (RANK_MAX / 2)) ^ (RANK_MAX & (0 - is_fifo));
 }
 
 /* Rank of a fixed life's step: the one it has, else youngest first. */
@@ -120,13 +121,13 @@ static uint64_t due_after(struct generator *generator, const struct slot *slot, 
     const struct profile *profile = generator->profile;
     uint64_t elapsed = (uint64_t)code;
     uint64_t width;
-    if (!slot->is_fixed) {
+    if (slot->codes == CODES_COARSE) {
         elapsed = profile_bin(profile, (uint32_t)-code, &width);
-        elapsed += width > 1 ? random_below(&generator->random, width) : 0;
+        elapsed += random_choice(&generator->random, width);
     }
     uint64_t due = generator->tick + elapsed;
     uint64_t age = due - slot->birth_tick;
-    if (slot->is_fixed && profile->version > 1)
+    if (slot->codes != CODES_COARSE && profile->version > 1)
         return due_key(due, 0, fixed_rank(age, rank));
     uint32_t lifo_permille = profile->windows[generator->window].lifo_permille;
     return due_key(due, 0, draw_rank(generator, age, lifo_permille));
@@ -200,8 +201,8 @@ static int schedule_step(struct generator *generator, uint32_t number) {
     if (slot->next_step == slot->end_step)
         return 1;
     int32_t code = profile->codes[slot->next_code++];
-    int32_t rank = slot->has_ranks ? profile->codes[slot->next_code++] : 0;
-    int32_t part = slot->is_fixed ? -code : code;
+    int32_t rank = slot->codes == CODES_RANKED ? profile->codes[slot->next_code++] : 0;
+    int32_t part = slot->codes != CODES_COARSE ? -code : code;
     uint64_t due =
         part > 0 ? due_within(generator, slot, part, rank) : due_after(generator, slot, code, rank);
     if (profile->n_threads > 1)
@@ -236,7 +237,10 @@ static int grow_slots(struct generator *generator) {
 static uint32_t take_slot(struct generator *generator, uint32_t thread) {
     uint32_t slot = generator->free_slots[thread];
     if (slot != NO_SLOT) {
-        generator->free_slots[thread] = generator->slots[slot].next;
+        uint32_t next = generator->slots[slot].next;
+        generator->free_slots[thread] = next;
+        if (next != NO_SLOT)
+            __builtin_prefetch(&generator->slots[next], 1);
         return slot;
     }
     if (generator->totals.n_slots >= TRACE_MAX_SLOTS ||
@@ -245,9 +249,23 @@ static uint32_t take_slot(struct generator *generator, uint32_t thread) {
     return generator->totals.n_slots++;
 }
 
-/* Begins a life of the kind, whose codes are told. */
-static int emit_birth(struct generator *generator, uint32_t kind_number, struct slot life,
-                      struct trace_event *event) {
+/* A life of the kind begins in its slot.  The fields are written one by one: a copy would read wide
+ * what was just written narrow. */
+static void begin_life(const struct generator *generator, struct slot *slot,
+                       const struct profile_kind *kind, uint32_t first_code,
+                       enum slot_codes codes) {
+    slot->birth_tick = (uint32_t)generator->tick;
+    slot->birth_window = (uint16_t)generator->window;
+    slot->next_step = kind->first_step;
+    slot->end_step = (kind->first_step + kind->n_steps) & STEP_MAX;
+    slot->codes = codes & 3;
+    slot->next_code = first_code;
+    slot->owner = (uint16_t)kind->thread;
+}
+
+/* Emits the allocation of a life of the kind. */
+static int emit_birth(struct generator *generator, uint32_t kind_number, uint32_t first_code,
+                      enum slot_codes codes, struct trace_event *event) {
     static const uint8_t APIS[] = {TRACE_API_MALLOC, TRACE_API_CALLOC, TRACE_API_POSIX_MEMALIGN};
     const struct profile_kind *kind = &generator->profile->kinds[kind_number];
     uint32_t slot = take_slot(generator, kind->thread);
@@ -262,12 +280,7 @@ static int emit_birth(struct generator *generator, uint32_t kind_number, struct 
                                   .owner = kind->thread,
                                   .slot = slot};
     generator->tick++;
-    life.birth_tick = (uint32_t)generator->tick;
-    life.birth_window = (uint16_t)generator->window;
-    life.next_step = kind->first_step;
-    life.end_step = (kind->first_step + kind->n_steps) & END_STEP_MAX;
-    life.owner = (uint16_t)kind->thread;
-    generator->slots[slot] = life;
+    begin_life(generator, &generator->slots[slot], kind, first_code, codes);
     struct generator_totals *totals = &generator->totals;
     if (++totals->live_blocks > totals->peak_live_blocks)
         totals->peak_live_blocks = totals->live_blocks;
@@ -276,6 +289,19 @@ static int emit_birth(struct generator *generator, uint32_t kind_number, struct 
     return wheel_advance(&generator->wheel, generator->slots) && schedule_step(generator, slot)
                ? TRACE_OK
                : TRACE_ERROR_MEMORY;
+}
+
+/* Brings near what the lives that are dealt next consist of: their order is random. */
+static void prefetch_lives(const struct generator *generator) {
+    const struct profile *profile = generator->profile;
+    uint32_t next = generator->next_dealt;
+    if (next + PREFETCHED_LIVES >= generator->n_dealt)
+        return;
+    __builtin_prefetch(&profile->lives[generator->dealt[next + PREFETCHED_LIVES]]);
+    const struct profile_life *life =
+        &profile->lives[generator->dealt[next + PREFETCHED_LIVES / 2]];
+    __builtin_prefetch(&profile->kinds[life->kind]);
+    __builtin_prefetch(&profile->codes[life->first_code]);
 }
 
 /* The place of the window is a fixed life's, or the next one's that was dealt. */
@@ -287,12 +313,12 @@ static int emit_allocation(struct generator *generator, struct trace_event *even
     if (generator->next_fixed < window->n_fixed &&
         fixed->offset == generator->tick - window->tick) {
         generator->next_fixed++;
-        struct slot life = {
-            .next_code = fixed->first_code, .is_fixed = 1, .has_ranks = fixed->has_ranks != 0};
-        return emit_birth(generator, fixed->kind, life, event);
+        return emit_birth(generator, fixed->kind, fixed->first_code,
+                          fixed->has_ranks ? CODES_RANKED : CODES_EXACT, event);
     }
     const struct profile_life *life = &profile->lives[generator->dealt[generator->next_dealt++]];
-    return emit_birth(generator, life->kind, (struct slot){.next_code = life->first_code}, event);
+    prefetch_lives(generator);
+    return emit_birth(generator, life->kind, life->first_code, CODES_COARSE, event);
 }
 
 static int emit_step(struct generator *generator, struct trace_event *event) {

@@ -10,6 +10,8 @@ enum {
     MOST_INT_LENGTH = 18, /* digits and sign: far below 2^63 */
 };
 
+static const char NOTHING[] = "";
+
 void walk_fail(struct walk *walk, const char *format, ...) {
     if (walk->has_failed)
         return;
@@ -20,6 +22,7 @@ void walk_fail(struct walk *walk, const char *format, ...) {
     vsnprintf(walk->message + n, sizeof walk->message - (size_t)n, format, arguments);
     va_end(arguments);
     walk->has_failed = 1;
+    walk->at = walk->end = NOTHING;
 }
 
 static void no_json(struct walk *walk) {
@@ -94,7 +97,7 @@ int walk_has_member(struct walk *walk) {
     return !walk->has_failed;
 }
 
-int walk_has_element(struct walk *walk) {
+int walk_has_element_behind(struct walk *walk) {
     return has_more(walk, ']');
 }
 
@@ -140,7 +143,7 @@ static int is_behind_value(const struct walk *walk, const char *at) {
     return at == walk->end || *at == ',' || *at == ']' || *at == '}' || is_blank(*at);
 }
 
-int64_t walk_int(struct walk *walk, int64_t low, int64_t high) {
+int64_t walk_any_int(struct walk *walk, int64_t low, int64_t high) {
     if (walk->has_failed)
         return 0;
     const char *at = walk->at;

@@ -554,13 +554,3 @@ void profile_release(struct profile *profile) {
     memory_unmap(profile->memory, profile->memory_bytes);
     *profile = (struct profile){.page_bytes = 0};
 }
-
-uint64_t profile_bin(const struct profile *profile, uint32_t bin, uint64_t *width) {
-    uint32_t per_octave = 1u << profile->bins_log2;
-    uint32_t octave = bin / per_octave;
-    *width = 1;
-    if (octave <= 1)
-        return bin;
-    *width = UINT64_C(1) << (octave - 1);
-    return (uint64_t)(bin % per_octave + per_octave) << (octave - 1);
-}

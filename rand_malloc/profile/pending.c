@@ -22,7 +22,7 @@ static int grow(struct pending *pending) {
     return 1;
 }
 
-int pending_push(struct pending *pending, uint64_t key, uint32_t slot) {
+int pending_push_behind(struct pending *pending, uint64_t key, uint32_t slot) {
     struct pending_entry entry = {.key = key, .sequence = pending->sequence++, .slot = slot};
     if (pending->n == pending->capacity && !grow(pending))
         return 0;
@@ -37,7 +37,7 @@ int pending_push(struct pending *pending, uint64_t key, uint32_t slot) {
 
 /* Moves the hole down to a leaf and the last entry up from there: it belongs near the leaves,
  * so comparing it on the way down would be in vain (Wegener, TCS 118(1), 1993). */
-uint32_t pending_pop(struct pending *pending) {
+uint32_t pending_pop_several(struct pending *pending) {
     struct pending_entry *entries = pending->entries;
     uint32_t slot = entries[0].slot;
     struct pending_entry last = entries[--pending->n];

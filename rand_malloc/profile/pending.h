@@ -15,18 +15,32 @@ struct pending_entry {
     uint32_t slot;
 };
 
-struct pending {
+struct pending { /* often of one entry, for which the functions below need no call */
     struct pending_entry *entries;
     size_t n;
     size_t capacity;
     uint32_t sequence;
 };
 
+int pending_push_behind(struct pending *pending, uint64_t key, uint32_t slot);
+uint32_t pending_pop_several(struct pending *pending);
+
 /* False when memory is short. */
-int pending_push(struct pending *pending, uint64_t key, uint32_t slot);
+static inline int pending_push(struct pending *pending, uint64_t key, uint32_t slot) {
+    if (pending->n > 0 || pending->capacity == 0)
+        return pending_push_behind(pending, key, slot);
+    pending->entries[0] = (struct pending_entry){key, pending->sequence++, slot};
+    pending->n = 1;
+    return 1;
+}
 
 /* Removes and returns the slot of the first entry; n must be above 0. */
-uint32_t pending_pop(struct pending *pending);
+static inline uint32_t pending_pop(struct pending *pending) {
+    if (pending->n > 1)
+        return pending_pop_several(pending);
+    pending->n = 0;
+    return pending->entries[0].slot;
+}
 
 void pending_release(struct pending *pending);
 

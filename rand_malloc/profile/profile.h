@@ -113,7 +113,8 @@ struct profile {
     size_t memory_bytes;
 };
 
-/* Reads n_bytes of JSON.  0, or a trace_status with a sentence in message. */
+/* Reads n_bytes of JSON, behind which a NUL must be.  0, or a trace_status with a sentence in
+ * message. */
 int profile_parse(const char *text, size_t n_bytes, struct profile *profile, char *message,
                   size_t message_bytes);
 
@@ -126,6 +127,14 @@ const struct profile_span *profile_span_at(const struct profile *profile, uint32
 
 /* Lower end and width of an age bin: exact below 2 << bins_log2, then 1 << bins_log2
  * bins of equal width per octave, as in HDR histograms. */
-uint64_t profile_bin(const struct profile *profile, uint32_t bin, uint64_t *width);
+static inline uint64_t profile_bin(const struct profile *profile, uint32_t bin, uint64_t *width) {
+    uint32_t per_octave = 1u << profile->bins_log2;
+    uint32_t octave = bin / per_octave;
+    *width = 1;
+    if (octave <= 1)
+        return bin;
+    *width = UINT64_C(1) << (octave - 1);
+    return (uint64_t)(bin % per_octave + per_octave) << (octave - 1);
+}
 
 #endif

@@ -18,4 +18,13 @@ static inline uint64_t random_below(uint64_t *state, uint64_t n) {
     return ((random_next(state) >> 32) * n) >> 32;
 }
 
+/* The same, but nothing is drawn where n is 1: without a branch, which would be taken at
+ * random. */
+static inline uint64_t random_choice(uint64_t *state, uint64_t n) {
+    uint64_t next = *state;
+    uint64_t choice = random_below(&next, n);
+    *state = n > 1 ? next : *state;
+    return choice;
+}
+
 #endif

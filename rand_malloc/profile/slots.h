@@ -7,16 +7,26 @@
 
 #define NO_SLOT UINT32_MAX
 
+enum {
+    SLOT_STEP_BITS = 30 /* there are fewer steps than bytes of text */
+};
+
+/* What the codes of a life are. */
+enum slot_codes {
+    CODES_COARSE,
+    CODES_EXACT, /* it is a fixed life */
+    CODES_RANKED /* the same, each followed by a rank */
+};
+
 /* A slot: the life in it, or a link in the list of those its thread freed.  Half a cache line. */
 struct slot {
     uint64_t due;        /* when the next step comes, see wheel.h */
     uint32_t next;       /* slot that follows in the list of waiting or of freed ones */
     uint32_t birth_tick; /* allocations up to its own */
-    uint32_t next_code;  /* in the codes of the profile; one for each step, or a code and a rank */
+    uint32_t next_code;  /* in the codes of the profile */
     uint32_t next_step;  /* in its steps; end_step: none is left */
-    uint32_t end_step : 30; /* less than the bytes of the text */
-    uint32_t is_fixed : 1;  /* its codes are exact */
-    uint32_t has_ranks : 1; /* each behind its code */
+    uint32_t end_step : SLOT_STEP_BITS;
+    uint32_t codes : 2; /* enum slot_codes */
     uint16_t birth_window;
     uint16_t owner; /* thread that allocated or reallocated the block last */
 };

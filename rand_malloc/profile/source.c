@@ -53,7 +53,8 @@ struct source {
     struct kept kept;     /* all events, or none */
     struct trace_info info;
     uint64_t seed;
-    int status; /* TRACE_OK, or what ended reading */
+    int is_streamed; /* generated once, as it is read */
+    int status;      /* TRACE_OK, or what ended reading */
     char path[200];
     char message[512]; /* path and what parse says fit */
 };
@@ -96,6 +97,38 @@ static void drop_kept(struct source *source) {
     source->kept = (struct kept){.events = NULL};
 }
 
+static void note_classic_totals(struct source *source) {
+    const struct ledger *ledger = &source->ledger;
+    classic_get_figures(source->classic, &source->figures);
+    source->info = (struct trace_info){
+        .version = PROFILE_VERSION, /* records have none */
+        .n_threads = ledger->n_threads,
+        .n_slots = ledger->n_slots,
+        .page_bytes = 4096,
+        .n_events = ledger->n_events,
+        .duration_ns = ledger->time_ns,
+        .peak_live_bytes = ledger->peak_live_bytes,
+        .peak_live_blocks = ledger->peak_live_blocks,
+        .is_complete = 1,
+    };
+}
+
+static void note_totals(struct source *source) {
+    struct generator_totals totals;
+    generator_get_totals(source->generator, &totals);
+    source->info = (struct trace_info){
+        .version = PROFILE_VERSION,
+        .n_threads = source->profile.n_threads,
+        .n_slots = totals.n_slots,
+        .page_bytes = source->profile.page_bytes,
+        .n_events = source->profile.n_events,
+        .duration_ns = totals.time_ns,
+        .peak_live_bytes = totals.peak_live_bytes,
+        .peak_live_blocks = totals.peak_live_blocks,
+        .is_complete = 1,
+    };
+}
+
 /* Makes room for n events in all; false if there is none. */
 static int make_room(struct kept *kept, size_t n) {
     size_t old_bytes = kept->capacity * sizeof *kept->events;
@@ -127,6 +160,8 @@ static int read_classic(struct source *source, struct trace_event *events, size_
 static int read_profile(struct source *source, struct trace_event *events, size_t capacity,
                         size_t *n_read) {
     int status = generator_read(source->generator, events, capacity, n_read);
+    if (source->is_streamed)
+        note_totals(source);
     return status == TRACE_ERROR_FORMAT ? fail(source, status, "the live bytes are out of range")
                                         : status;
 }
@@ -164,48 +199,35 @@ static int keep_events(struct source *source, int *is_whole) {
     return status == TRACE_END ? TRACE_OK : status;
 }
 
-static void note_classic_totals(struct source *source) {
-    const struct ledger *ledger = &source->ledger;
-    classic_get_figures(source->classic, &source->figures);
-    source->info = (struct trace_info){
-        .n_threads = ledger->n_threads,
-        .n_slots = ledger->n_slots,
-        .page_bytes = 4096,
-        .n_events = ledger->n_events,
-        .duration_ns = ledger->time_ns,
-        .peak_live_bytes = ledger->peak_live_bytes,
-        .peak_live_blocks = ledger->peak_live_blocks,
-    };
-}
-
-static void note_totals(struct source *source) {
-    struct generator_totals totals;
-    generator_get_totals(source->generator, &totals);
-    source->info = (struct trace_info){
-        .n_threads = source->profile.n_threads,
-        .n_slots = totals.n_slots,
-        .page_bytes = source->profile.page_bytes,
-        .n_events = totals.n_events,
-        .duration_ns = totals.time_ns,
-        .peak_live_bytes = totals.peak_live_bytes,
-        .peak_live_blocks = totals.peak_live_blocks,
-    };
-}
-
 /* Learns the totals, then begins again. */
-static int open_generated(struct source *source) {
+static int open_kept(struct source *source) {
     int is_whole;
     if (start_generating(source) != TRACE_OK || keep_events(source, &is_whole) != TRACE_OK)
         return source->status;
     (source->kind == KIND_CLASSIC ? note_classic_totals : note_totals)(source);
-    source->info.version = PROFILE_VERSION; /* records have none */
-    source->info.is_complete = 1;
     if (!is_whole) {
         drop_kept(source);
         return start_generating(source);
     }
     close_generators(source);
     return TRACE_OK;
+}
+
+static int open_streamed(struct source *source) {
+    source->info = (struct trace_info){
+        .version = PROFILE_VERSION,
+        .n_threads = source->profile.n_threads,
+        .page_bytes = source->profile.page_bytes,
+        .n_events = source->profile.n_events,
+        .duration_ns = source->profile.duration_ns,
+        .is_complete = 1,
+    };
+    return start_generating(source);
+}
+
+static int open_generated(struct source *source) {
+    int is_streamed = source->is_streamed && source->kind == KIND_PROFILE;
+    return (is_streamed ? open_streamed : open_kept)(source);
 }
 
 static int read_kept(struct source *source, struct trace_event *events, size_t capacity,
@@ -235,7 +257,7 @@ static int parse_toml(struct source *source, const char *text, size_t n_bytes) {
     if (json == NULL)
         return fail(source, TRACE_ERROR_FORMAT, why);
     int status = parse_text(source, json, n_json);
-    memory_unmap(json, n_json);
+    memory_unmap(json, n_json + 1);
     return status;
 }
 
@@ -254,7 +276,7 @@ static int read_whole(int fd, char *text, size_t n_bytes) {
 static int open_profile(struct source *source, int fd, size_t n_bytes) {
     if (n_bytes > PROFILE_MAX_BYTES)
         return fail(source, TRACE_ERROR_FORMAT, "a profile of more than 256 MiB");
-    char *text = memory_map(n_bytes);
+    char *text = memory_map(n_bytes + 1); /* ends with NUL */
     if (text == NULL)
         return fail(source, TRACE_ERROR_MEMORY, "no memory for the profile");
     int is_toml = source->kind == KIND_TOML;
@@ -264,7 +286,7 @@ static int open_profile(struct source *source, int fd, size_t n_bytes) {
         fail(source, status, "cannot read the profile");
     else
         status = (is_toml ? parse_toml : parse_text)(source, text, n_bytes);
-    memory_unmap(text, n_bytes);
+    memory_unmap(text, n_bytes + 1);
     return status;
 }
 
@@ -315,8 +337,8 @@ static int open_kind(struct source *source, const char *path, int fd, size_t n_b
     return trace_open(path, &source->reader, source->message, sizeof source->message);
 }
 
-int source_open(const char *path, uint64_t seed, struct source **source, char *message,
-                size_t message_bytes) {
+static int open_source(const char *path, uint64_t seed, int is_streamed, struct source **source,
+                       char *message, size_t message_bytes) {
     *source = NULL;
     struct source *new_source = memory_map(sizeof *new_source);
     if (new_source == NULL) {
@@ -324,6 +346,7 @@ int source_open(const char *path, uint64_t seed, struct source **source, char *m
         return TRACE_ERROR_MEMORY;
     }
     new_source->seed = seed;
+    new_source->is_streamed = is_streamed;
     snprintf(new_source->path, sizeof new_source->path, "%s", path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t n_bytes = 0;
@@ -338,6 +361,16 @@ int source_open(const char *path, uint64_t seed, struct source **source, char *m
     }
     *source = new_source;
     return TRACE_OK;
+}
+
+int source_open(const char *path, uint64_t seed, struct source **source, char *message,
+                size_t message_bytes) {
+    return open_source(path, seed, 0, source, message, message_bytes);
+}
+
+int source_stream(const char *path, uint64_t seed, struct source **source, char *message,
+                  size_t message_bytes) {
+    return open_source(path, seed, 1, source, message, message_bytes);
 }
 
 const char *source_level(const struct source *source) {
@@ -376,10 +409,6 @@ int source_read(struct source *source, struct trace_event *events, size_t capaci
         return read_kept(source, events, capacity, n_read);
     *n_read = 0;
     return generate(source, events, capacity, n_read);
-}
-
-const struct trace_event *source_events(const struct source *source) {
-    return source->kept.events;
 }
 
 const char *source_message(const struct source *source) {

@@ -17,6 +17,12 @@ struct source;
 TRACE_EXPORT int source_open(const char *path, uint64_t seed, struct source **source, char *message,
                              size_t message_bytes);
 
+/* The same for one pass: a profile is generated as it is read, nothing is kept.  Of its totals
+ * only the events and threads are exact before the last event was read; slots and peaks are 0
+ * until then, and the duration is the greatest it can be. */
+int source_stream(const char *path, uint64_t seed, struct source **source, char *message,
+                  size_t message_bytes);
+
 /* What the events are: "trace", "classic", or the level a profile says it is of. */
 TRACE_EXPORT const char *source_level(const struct source *source);
 
@@ -32,10 +38,6 @@ TRACE_EXPORT void source_get_info(const struct source *source, struct trace_info
 TRACE_EXPORT const char *source_metadata(const struct source *source);
 TRACE_EXPORT int source_read(struct source *source, struct trace_event *events, size_t capacity,
                              size_t *n_read);
-/* All events, n_events of the info, where they are in memory anyhow; else NULL.  They live as
- * long as the source, and reading neither changes nor needs them. */
-const struct trace_event *source_events(const struct source *source);
-
 TRACE_EXPORT const char *source_message(const struct source *source);
 TRACE_EXPORT void source_close(struct source *source);
 

@@ -68,7 +68,7 @@ char *toml_as_json(const char *text, size_t n_bytes, size_t *n_json, char *messa
     char *made = as_json(text, n_bytes, n_json, message, message_bytes);
     if (made == NULL)
         return NULL;
-    char *json = memory_map(*n_json);
+    char *json = memory_map(*n_json + 1); /* ends with NUL */
     if (json != NULL)
         memcpy(json, made, *n_json);
     else

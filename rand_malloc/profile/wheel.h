@@ -18,6 +18,8 @@
 enum {
     WHEEL_TICK_BITS = 32, /* of a key */
     WHEEL_PAGE_BITS = 12, /* ticks of a page, base-2 logarithm */
+    WHEEL_PAGE_TICKS = 1 << WHEEL_PAGE_BITS,
+    WHEEL_PREFETCHED_TICKS = 4
 };
 
 struct wheel {
@@ -33,11 +35,46 @@ struct wheel {
 int wheel_open(struct wheel *wheel, uint64_t n_ticks);
 void wheel_close(struct wheel *wheel);
 
+/* Begin the page of the tick; make the lives of a list due. */
+void wheel_begin_page(struct wheel *wheel, struct slot *slots);
+int wheel_push_list(struct wheel *wheel, uint32_t *list, struct slot *slots);
+
+static inline void wheel_put_in_list(uint32_t *list, struct slot *slots, uint32_t slot) {
+    slots[slot].next = *list;
+    *list = slot;
+}
+
 /* The slot's life waits until slots[slot].due, which may have passed. */
-int wheel_push(struct wheel *wheel, struct slot *slots, uint32_t slot);
+static inline int wheel_push(struct wheel *wheel, struct slot *slots, uint32_t slot) {
+    uint64_t tick = slots[slot].due >> WHEEL_TICK_BITS;
+    if (tick <= wheel->tick)
+        return pending_push(&wheel->due, slots[slot].due, slot);
+    if (tick > wheel->n_ticks)
+        wheel_put_in_list(&wheel->far[wheel->n_pages], slots, slot);
+    else if (tick >> WHEEL_PAGE_BITS == wheel->tick >> WHEEL_PAGE_BITS)
+        wheel_put_in_list(&wheel->near[tick % WHEEL_PAGE_TICKS], slots, slot);
+    else
+        wheel_put_in_list(&wheel->far[tick >> WHEEL_PAGE_BITS], slots, slot);
+    return 1;
+}
 
 /* The next tick begins; it is at most n_ticks. */
-int wheel_advance(struct wheel *wheel, struct slot *slots);
+static inline int wheel_advance(struct wheel *wheel, struct slot *slots) {
+    wheel->tick++;
+    if (wheel->tick % WHEEL_PAGE_TICKS == 0)
+        wheel_begin_page(wheel, slots);
+    uint32_t soon = wheel->near[(wheel->tick + WHEEL_PREFETCHED_TICKS) % WHEEL_PAGE_TICKS];
+    if (soon != NO_SLOT)
+        __builtin_prefetch(&slots[soon], 1);
+    uint32_t *list = &wheel->near[wheel->tick % WHEEL_PAGE_TICKS];
+    uint32_t slot = *list;
+    if (slot == NO_SLOT)
+        return 1;
+    if (slots[slot].next != NO_SLOT)
+        return wheel_push_list(wheel, list, slots);
+    *list = NO_SLOT;
+    return pending_push(&wheel->due, slots[slot].due, slot);
+}
 
 /* Behind the last tick everything is due, what waits and what still comes. */
 int wheel_end(struct wheel *wheel, struct slot *slots);

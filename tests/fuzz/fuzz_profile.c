@@ -7,6 +7,7 @@
 #include "../../rand_malloc/trace/ledger.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     MOST_EVENTS = 20000 /* a short text may stand for billions */
@@ -60,7 +61,12 @@ static void generate(const struct profile *profile) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     struct profile profile;
     char message[256] = "";
-    int status = profile_parse((const char *)data, n_bytes, &profile, message, sizeof message);
+    char *text = malloc(n_bytes + 1);
+    require(text != NULL);
+    memcpy(text, data, n_bytes);
+    text[n_bytes] = '\0';
+    int status = profile_parse(text, n_bytes, &profile, message, sizeof message);
+    free(text);
     require(status == TRACE_OK || message[0] != '\0');
     if (status != TRACE_OK)
         return 0;

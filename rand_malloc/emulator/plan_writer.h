@@ -1,0 +1,56 @@
+/* plan_writer.h - writes the plan of a workload, operation by operation, as its events come.
+ *
+ * The events need not be in memory together: what the plan says of an operation follows from
+ * it, its slot's past and the time of the next one.
+ *
+ * Samples are taken after every 1/10 000 of the operations, after every 1/10 000 of
+ * the trace's time, and before every pause of that length, so that a mean weighted by time
+ * is not wrong where the program slept.
+ */
+#ifndef RAND_MALLOC_PLAN_WRITER_H
+#define RAND_MALLOC_PLAN_WRITER_H
+
+#include "schedule.h"
+#include "workload.h"
+
+/* What is known before the first event. */
+struct plan_extent {
+    uint64_t n_ops; /* at most */
+    uint64_t begin_ns;
+    uint64_t end_ns; /* at the latest */
+};
+
+/* The plan while it is being written. */
+struct plan_writer {
+    struct workload *workload;
+    struct plan *plan; /* mapped */
+    struct op *ops;
+    uint64_t *samples;
+    struct partial *partials;
+    struct slot_state *slots; /* [slot_capacity] */
+    size_t slot_capacity;
+    uint64_t n_ops; /* so far */
+    uint64_t live_bytes;
+    uint64_t now_ns;
+    uint64_t sampled_ns; /* time and operations at the last sample */
+    uint64_t sampled_ops;
+    uint64_t sample_ns; /* time and operations from one sample to the next, at most */
+    uint64_t sample_ops;
+    double live_integral; /* bytes * ns */
+};
+
+/* Makes an empty plan for the lanes and turns of the schedule, whose turns are numbered in
+ * operations, in the workload; false, as of all below, when that fails: errno tells why. */
+bool plan_writer_open(struct plan_writer *writer, const struct plan_extent *extent,
+                      const struct schedule *schedule, struct workload *workload);
+
+/* Appends heap events in the order in which they will run. */
+bool plan_writer_add(struct plan_writer *writer, const struct trace_event *events, size_t n_events);
+
+/* Ends the plan and seals it: what info says of the events is known by now. */
+bool plan_writer_finish(struct plan_writer *writer, const struct trace_info *info);
+
+/* Whether it was finished or not. */
+void plan_writer_close(struct plan_writer *writer);
+
+#endif
