@@ -322,7 +322,7 @@ static int emit_allocation(struct generator *generator, struct trace_event *even
 }
 
 static int emit_step(struct generator *generator, struct trace_event *event) {
-    uint32_t number = pending_pop(&generator->wheel.due);
+    uint32_t number = wheel_pop(&generator->wheel);
     struct slot *slot = &generator->slots[number];
     const struct profile_step *step = &generator->profile->steps[slot->next_step++];
     uint32_t thread = generator->is_running[step->thread] ? step->thread : 0;
@@ -392,9 +392,9 @@ static int enter_window(struct generator *generator) {
 }
 
 static int is_step_due(const struct generator *generator) {
-    const struct pending *due = &generator->wheel.due;
-    return due->n > 0 && (key_window(due->entries[0].key) <= generator->window ||
-                          generator->window == generator->profile->n_windows);
+    uint64_t key = wheel_first_key(&generator->wheel);
+    return key != NO_KEY && (key_window(key) <= generator->window ||
+                             generator->window == generator->profile->n_windows);
 }
 
 /* Begins the next window; behind the last, what is left becomes due. */

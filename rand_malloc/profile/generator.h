@@ -8,8 +8,7 @@
  *
  * Guarantees: the same profile and seed give the same events everywhere; every window has
  * exactly its allocations; each life ends once; the rules of trace.h hold.
- * Cost: O(1) per event, and O(log of the steps that are due together) per step of a burst;
- * memory proportional to the lives in progress and to the largest window.
+ * Cost: O(1) per event; memory proportional to the lives in progress and to the largest window.
  */
 #ifndef RAND_MALLOC_PROFILE_GENERATOR_H
 #define RAND_MALLOC_PROFILE_GENERATOR_H

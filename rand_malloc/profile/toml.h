@@ -22,8 +22,8 @@ __attribute__((visibility("default"))) void profiletoml_release(char *json);
 /* Does the text begin, behind blanks and comments, with the key schema? */
 int toml_recognise(const char *text, size_t n_bytes);
 
-/* The JSON in pages of its own, to be given back with memory_unmap(json, *n_json + 1), a NUL behind it; NULL with
- * a sentence in message. */
+/* The JSON in pages of its own, to be given back with memory_unmap(json, *n_json + 1), a NUL behind
+ * it; NULL with a sentence in message. */
 char *toml_as_json(const char *text, size_t n_bytes, size_t *n_json, char *message,
                    size_t message_bytes);
 

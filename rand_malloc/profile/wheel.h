@@ -4,16 +4,18 @@
  * lower ones.  Every tick of the page of ticks that runs has a list of its own, every later
  * page one list, which is dealt out when the page begins (Varghese and Lauck, SOSP 1987,
  * scheme 7).  A life waits for one step at a time, so its slot is the link.  Only what is due
- * is put in order, in a heap that is short except after a burst of frees.
+ * is put in order: a burst by a radix sort, anything else in a heap that stays short.
  *
  * Steps with equal keys leave in the order in which they came.
- * Cost: O(1) for a step until it is due, then O(log of the steps due at the same time).
+ * Cost: O(1) for a step.
  */
 #ifndef RAND_MALLOC_PROFILE_WHEEL_H
 #define RAND_MALLOC_PROFILE_WHEEL_H
 
 #include "pending.h"
 #include "slots.h"
+
+#define NO_KEY UINT64_MAX /* no moment: its tick and window would lie behind any end */
 
 enum {
     WHEEL_TICK_BITS = 32, /* of a key */
@@ -23,10 +25,14 @@ enum {
 };
 
 struct wheel {
-    struct pending due; /* the steps of this tick and before it */
-    uint32_t *near;     /* by tick of this page, the one that came last; or NO_SLOT */
-    uint32_t *far;      /* by page, likewise; the last is for ticks behind the end */
-    uint64_t tick;      /* now */
+    struct pending due;         /* the steps of this tick and before it, but for a burst */
+    struct pending_entry *run;  /* what is left of a burst, in order */
+    struct pending_entry *room; /* to sort in */
+    size_t run_next, run_end;   /* in run */
+    size_t run_capacity;        /* of both */
+    uint32_t *near;             /* by tick of this page, the one that came last; or NO_SLOT */
+    uint32_t *far;              /* by page, likewise; the last is for ticks behind the end */
+    uint64_t tick;              /* now */
     uint64_t n_ticks;
     uint64_t n_pages;
 };
@@ -74,6 +80,23 @@ static inline int wheel_advance(struct wheel *wheel, struct slot *slots) {
         return wheel_push_list(wheel, list, slots);
     *list = NO_SLOT;
     return pending_push(&wheel->due, slots[slot].due, slot);
+}
+
+/* The key of the step that is due first, or NO_KEY. */
+static inline uint64_t wheel_first_key(const struct wheel *wheel) {
+    uint64_t key = wheel->due.n > 0 ? wheel->due.entries[0].key : NO_KEY;
+    if (wheel->run_next < wheel->run_end && wheel->run[wheel->run_next].key < key)
+        key = wheel->run[wheel->run_next].key;
+    return key;
+}
+
+/* Removes the step that is due first and returns its slot; there must be one.  Of equal keys
+ * those of the burst came first: it was there when its tick began. */
+static inline uint32_t wheel_pop(struct wheel *wheel) {
+    if (wheel->run_next < wheel->run_end &&
+        (wheel->due.n == 0 || wheel->run[wheel->run_next].key <= wheel->due.entries[0].key))
+        return wheel->run[wheel->run_next++].slot;
+    return pending_pop(&wheel->due);
 }
 
 /* Behind the last tick everything is due, what waits and what still comes. */
