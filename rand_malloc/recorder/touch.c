@@ -29,7 +29,7 @@ enum {
     MOST_REGIONS = 64,
     MOST_ENTRIES = 256,
     /* Share of the time that each part of the work may take, and what it may take at once. */
-    BUDGET_SHARE = 50,
+    BUDGET_SHARE = 100,
     BUDGET_START_NS = 10000000,
     /* A page that was taken away comes back at about this many times the cost of taking it
      * (1.6 and 0.1 microseconds where this was written). */
