@@ -51,15 +51,15 @@ uint8_t exchange_is_open;
 
 /* All state of this module but exchange_is_open. */
 static struct {
-    struct lock lock; /* of n_numbers, and of setting chunks */
-    uint32_t n_numbers;
+    struct lock lock;    /* of n_segments, and of setting chunks */
+    uint32_t n_segments; /* ever made; 0 first, so that none of this lies in the file */
     struct segment *chunks[N_CHUNKS];
     uint64_t unused;     /* atomic: a stack, as that of a shelf */
     struct lock looking; /* of the two below */
     uint64_t look_ms;    /* when the next look is due */
     size_t cursor;       /* shelf that the look has come to; all of them between looks */
     struct shelf shelves[N_CLASSES_MAX][N_STRIPES];
-} exchange = {.n_numbers = UINT32_C(1) << FIRST_SHIFT};
+} exchange;
 
 static bool is_open(void) {
     return THREADS && __atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED);
@@ -80,11 +80,14 @@ static struct segment *segment_at(uint32_t number) {
 static uint32_t new_segment(void) {
     uint32_t number = 0;
     lock_take(&exchange.lock);
-    size_t chunk = chunk_of(exchange.n_numbers);
+    uint32_t next = exchange.n_segments + (UINT32_C(1) << FIRST_SHIFT);
+    size_t chunk = chunk_of(next);
     if (chunk < N_CHUNKS && exchange.chunks[chunk] == NULL)
         exchange.chunks[chunk] = os_map(sizeof(struct segment) << (chunk + FIRST_SHIFT));
-    if (chunk < N_CHUNKS && exchange.chunks[chunk] != NULL)
-        number = exchange.n_numbers++;
+    if (chunk < N_CHUNKS && exchange.chunks[chunk] != NULL) {
+        number = next;
+        exchange.n_segments++;
+    }
     lock_release(&exchange.lock);
     return number;
 }
