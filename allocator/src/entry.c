@@ -142,9 +142,8 @@ static void free_mixed(struct foreign *foreign, void *block) {
 }
 
 void free_slowly(void *block, uint8_t owner) {
-    struct foreign *foreign = local.mixed;
-    if (THREADS && foreign != NULL && owner != OWNER_NONE)
-        free_mixed(foreign, block);
+    if (THREADS && local.mixed != NULL && owner != OWNER_NONE)
+        free_mixed(local.mixed, block);
     else if (likely(THREADS && owner != OWNER_NONE && local.own_number != OWNER_NOBODY))
         remote_free(local.heap, block);
     else
