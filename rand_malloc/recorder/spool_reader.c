@@ -67,7 +67,7 @@ static void note_touches(struct spool *spool, uint32_t number) {
     if (spool->n_bytes - start < SPOOL_STRIDE_BYTES || stride->magic != SPOOL_TOUCH_MAGIC ||
         stride->index >= spool->n_touches)
         return;
-    spool->touches[stride->index] = stride;
+    spool->touches[stride->index].stride = stride;
 }
 
 static bool list_strides(struct spool *spool) {
@@ -197,10 +197,10 @@ static bool next_stride(struct spool_lane *lane) {
 /* The answer of that number, if it was given; 0: not known. */
 static uint32_t find_touch(const struct spool *spool, uint64_t number, uint64_t size) {
     uint64_t index = number / TOUCHES_PER_STRIDE;
-    if (number == 0 || index >= spool->n_touches || spool->touches[index] == NULL ||
+    if (number == 0 || index >= spool->n_touches || spool->touches[index].stride == NULL ||
         spool->header->page_bytes == 0)
         return 0;
-    uint32_t touch = spool->touches[index]->touches[number % TOUCHES_PER_STRIDE];
+    uint32_t touch = spool->touches[index].stride->touches[number % TOUCHES_PER_STRIDE];
     return touch > 1 && touch - 1 > size / spool->header->page_bytes ? 0 : touch;
 }
 

@@ -42,13 +42,18 @@ struct spool_event {
     uint32_t touch; /* of an allocation, as in struct trace_event */
 };
 
+/* A stride of answers; NULL where the file was cut off. */
+struct touch_answers {
+    const struct touch_stride *stride;
+};
+
 struct spool {
     const uint8_t *bytes; /* the whole file, mapped */
     size_t n_bytes;
     const struct spool_header *header;
     struct spool_stride *strides; /* sorted by lane and sequence */
     size_t n_strides;
-    const struct touch_stride **touches; /* [n_touches] by their index, NULL where cut off */
+    struct touch_answers *touches; /* [n_touches] by their index, NULL where cut off */
     size_t n_touches;
     struct spool_lane *lanes;  /* by home */
     struct spool_event *heads; /* the next event of each lane */

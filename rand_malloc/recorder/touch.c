@@ -412,7 +412,7 @@ static bool inherit(const struct touch_move *move, struct touch_block *block) {
     if (move->usable_bytes == 0)
         return false;
     if (move->touch == 0) /* a small one, of which all is taken for touched */
-        return move->usable_bytes < 2 * TOUCH_LEAST_BYTES && move->old.address == 0;
+        return move->usable_bytes < (size_t)2 * TOUCH_LEAST_BYTES && move->old.address == 0;
     block->zero_pages = move->old.zero_pages;
     if (block->address == move->address)
         return true;

@@ -74,8 +74,9 @@ ALLOCATORS = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 
 @pytest.mark.parametrize("allocator", ALLOCATORS)
 def test_recorded_pages_are_touched_and_no_others(tmp_path: Path, allocator: str) -> None:
-    """Of calloc, malloc and realloc; a block that grows keeps what it holds; every allocator
-    ends with the same checksum, and with all pages where nothing is recorded.
+    """Of calloc, malloc and realloc; where nothing is recorded all are, under every allocator.
+
+    A block that grows keeps what it holds, and the checksum is the same everywhere.
     """
     maker = TraceMaker()
     maker.allocate(8 * MIB, op=Op.CALLOC, untouched=8 * MIB // PAGE - 256)

@@ -29,7 +29,8 @@ static void check_defaults(void) {
     require(parse(&options, (const char *const[]){"app.trace", NULL}) == EXIT_OK, "plain trace");
     require(strcmp(options.trace, "app.trace") == 0 && options.preload == NULL, "trace");
     require(options.wants_memory && options.wants_count && !options.is_free_running, "both runs");
-    require(options.touch == TOUCH_RECORDED && options.seed == 1 && options.curve_points == 200, "rest");
+    require(options.touch == TOUCH_RECORDED && options.seed == 1 && options.curve_points == 200,
+            "rest");
     require(options.cpu == -1 && !options.keeps_thp && options.instrument == INSTRUMENT_AUTO,
             "machine");
 }
