@@ -8,7 +8,9 @@
 
 enum {
     INITIAL_SLOTS = 4096,
+    INITIAL_FREE_SLOTS = 1024,
     PREFETCHED_LIVES = 8, /* so many later than the one that begins */
+    PREFETCHED_SLOTS = 4,
     RANK_BITS = 16,
     WINDOW_BITS = 16
 };
@@ -18,15 +20,22 @@ _Static_assert(TRACE_MAX_THREADS <= 1 << 16, "owners of slots fit");
 #define STEP_MAX ((UINT32_C(1) << SLOT_STEP_BITS) - 1)
 #define RANK_MAX ((UINT64_C(1) << RANK_BITS) - 1)
 
+/* Slots that a thread freed and may allocate into; the last first. */
+struct free_slots {
+    uint32_t *slots;
+    size_t n;
+    size_t capacity;
+};
+
 struct generator {
     const struct profile *profile;
     uint64_t random;
     struct wheel wheel;
     struct slot *slots;
     size_t slot_capacity;
-    uint8_t *is_running;  /* [n_threads] */
-    uint32_t *free_slots; /* [n_threads] first of the list, or NO_SLOT */
-    uint32_t *dealt;      /* lives of this window in random order */
+    uint8_t *is_running;           /* [n_threads] */
+    struct free_slots *free_slots; /* [n_threads] */
+    uint32_t *dealt;               /* lives of this window in random order */
     uint32_t n_dealt, next_dealt;
     size_t dealt_capacity;
     uint32_t next_fixed;        /* of this window */
@@ -235,18 +244,33 @@ static int grow_slots(struct generator *generator) {
 
 /* A slot the thread may allocate into, or NO_SLOT when memory is short. */
 static uint32_t take_slot(struct generator *generator, uint32_t thread) {
-    uint32_t slot = generator->free_slots[thread];
-    if (slot != NO_SLOT) {
-        uint32_t next = generator->slots[slot].next;
-        generator->free_slots[thread] = next;
-        if (next != NO_SLOT)
-            __builtin_prefetch(&generator->slots[next], 1);
-        return slot;
+    struct free_slots *free_slots = &generator->free_slots[thread];
+    if (free_slots->n > 0) {
+        if (free_slots->n > PREFETCHED_SLOTS)
+            __builtin_prefetch(
+                &generator->slots[free_slots->slots[free_slots->n - 1 - PREFETCHED_SLOTS]], 1);
+        return free_slots->slots[--free_slots->n];
     }
     if (generator->totals.n_slots >= TRACE_MAX_SLOTS ||
         (generator->totals.n_slots == generator->slot_capacity && !grow_slots(generator)))
         return NO_SLOT;
     return generator->totals.n_slots++;
+}
+
+static int give_slot(struct generator *generator, uint32_t thread, uint32_t slot) {
+    struct free_slots *free_slots = &generator->free_slots[thread];
+    if (free_slots->n == free_slots->capacity) {
+        size_t old = free_slots->capacity;
+        size_t capacity = old > 0 ? 2 * old : INITIAL_FREE_SLOTS;
+        uint32_t *slots =
+            memory_grow(free_slots->slots, old * sizeof *slots, capacity * sizeof *slots);
+        if (slots == NULL)
+            return 0;
+        free_slots->slots = slots;
+        free_slots->capacity = capacity;
+    }
+    free_slots->slots[free_slots->n++] = slot;
+    return 1;
 }
 
 /* A life of the kind begins in its slot.  The fields are written one by one: a copy would read wide
@@ -322,7 +346,7 @@ static int emit_allocation(struct generator *generator, struct trace_event *even
 }
 
 static int emit_step(struct generator *generator, struct trace_event *event) {
-    uint32_t number = wheel_pop(&generator->wheel);
+    uint32_t number = wheel_pop(&generator->wheel, generator->slots);
     struct slot *slot = &generator->slots[number];
     const struct profile_step *step = &generator->profile->steps[slot->next_step++];
     uint32_t thread = generator->is_running[step->thread] ? step->thread : 0;
@@ -340,9 +364,7 @@ static int emit_step(struct generator *generator, struct trace_event *event) {
         return schedule_step(generator, number) ? TRACE_OK : TRACE_ERROR_MEMORY;
     }
     generator->totals.live_blocks--;
-    slot->next = generator->free_slots[thread];
-    generator->free_slots[thread] = number;
-    return TRACE_OK;
+    return give_slot(generator, thread, number) ? TRACE_OK : TRACE_ERROR_MEMORY;
 }
 
 static int emit_thread_event(struct generator *generator, struct trace_event *event) {
@@ -402,8 +424,7 @@ static int next_window(struct generator *generator) {
     generator->window++;
     if (!enter_window(generator))
         return 0;
-    return generator->window < generator->profile->n_windows ||
-           wheel_end(&generator->wheel, generator->slots);
+    return generator->window < generator->profile->n_windows || wheel_end(&generator->wheel);
 }
 
 static int emit(struct generator *generator, struct trace_event *event) {
@@ -453,7 +474,7 @@ struct generator *generator_open(const struct profile *profile, uint64_t seed) {
     generator->profile = profile;
     generator->random = seed;
     generator->is_running = memory_map(profile->n_threads);
-    generator->free_slots = memory_map(profile->n_threads * sizeof(uint32_t));
+    generator->free_slots = memory_map(profile->n_threads * sizeof *generator->free_slots);
     if (generator->is_running == NULL || generator->free_slots == NULL ||
         !wheel_open(&generator->wheel, profile->windows[profile->n_windows].tick) ||
         !enter_window(generator)) {
@@ -461,8 +482,6 @@ struct generator *generator_open(const struct profile *profile, uint64_t seed) {
         return NULL;
     }
     generator->is_running[0] = 1;
-    for (uint32_t i = 0; i < profile->n_threads; i++)
-        generator->free_slots[i] = NO_SLOT;
     return generator;
 }
 
@@ -473,6 +492,10 @@ void generator_close(struct generator *generator) {
     memory_unmap(generator->slots, generator->slot_capacity * sizeof *generator->slots);
     memory_unmap(generator->dealt, generator->dealt_capacity * sizeof *generator->dealt);
     memory_unmap(generator->is_running, generator->profile->n_threads);
-    memory_unmap(generator->free_slots, generator->profile->n_threads * sizeof(uint32_t));
+    uint32_t n_threads = generator->profile->n_threads;
+    for (uint32_t i = 0; generator->free_slots != NULL && i < n_threads; i++)
+        memory_unmap(generator->free_slots[i].slots,
+                     generator->free_slots[i].capacity * sizeof(uint32_t));
+    memory_unmap(generator->free_slots, n_threads * sizeof *generator->free_slots);
     memory_unmap(generator, sizeof *generator);
 }

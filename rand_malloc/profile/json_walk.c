@@ -183,7 +183,7 @@ static int pass_string(struct walk *walk) {
             return 1;
         if (byte != '\\')
             continue;
-        if (walk->at == walk->end || memchr("\"\\/bfnrtu", *walk->at, 9) == NULL)
+        if (walk->at == walk->end || *walk->at == '\0' || strchr("\"\\/bfnrtu", *walk->at) == NULL)
             return 0;
         if (*walk->at++ == 'u' && !pass_code_point(walk))
             return 0;
@@ -251,7 +251,7 @@ static int pass_key(struct walk *walk) {
 
 /* Any value; what it is in is `depth` deep. */
 static int pass_value(struct walk *walk, int depth) { /* NOLINT(misc-no-recursion): bounded */
-    char bracket = walk->at < walk->end ? *walk->at : '\0';
+    char bracket = *walk->at;                         /* NUL at the end */
     if (bracket != '{' && bracket != '[') {
         int is_good = pass_scalar(walk);
         pass_blanks(walk);

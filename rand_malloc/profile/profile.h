@@ -128,13 +128,11 @@ const struct profile_span *profile_span_at(const struct profile *profile, uint32
 /* Lower end and width of an age bin: exact below 2 << bins_log2, then 1 << bins_log2
  * bins of equal width per octave, as in HDR histograms. */
 static inline uint64_t profile_bin(const struct profile *profile, uint32_t bin, uint64_t *width) {
-    uint32_t per_octave = 1u << profile->bins_log2;
-    uint32_t octave = bin / per_octave;
-    *width = 1;
-    if (octave <= 1)
-        return bin;
-    *width = UINT64_C(1) << (octave - 1);
-    return (uint64_t)(bin % per_octave + per_octave) << (octave - 1);
+    uint32_t octave = bin >> profile->bins_log2;
+    uint32_t shift = octave - (octave > 0);
+    uint64_t first = (uint64_t)(octave > 0) << profile->bins_log2; /* bin of its octave */
+    *width = UINT64_C(1) << shift;
+    return (first | (bin & ((1u << profile->bins_log2) - 1))) << shift;
 }
 
 #endif

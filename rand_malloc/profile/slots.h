@@ -18,10 +18,10 @@ enum slot_codes {
     CODES_RANKED /* the same, each followed by a rank */
 };
 
-/* A slot: the life in it, or a link in the list of those its thread freed.  Half a cache line. */
+/* A slot: the life in it.  Half a cache line. */
 struct slot {
     uint64_t due;        /* when the next step comes, see wheel.h */
-    uint32_t next;       /* slot that follows in the list of waiting or of freed ones */
+    uint32_t next;       /* slot that waits for the same tick, see wheel.h */
     uint32_t birth_tick; /* allocations up to its own */
     uint32_t next_code;  /* in the codes of the profile */
     uint32_t next_step;  /* in its steps; end_step: none is left */

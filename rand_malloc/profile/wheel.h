@@ -1,10 +1,12 @@
 /* wheel.h - lives that wait for the due moment of their next step: a timing wheel.
  *
  * A moment is a key: the tick in its upper 32 bits, what orders the steps of a tick in the
- * lower ones.  Every tick of the page of ticks that runs has a list of its own, every later
- * page one list, which is dealt out when the page begins (Varghese and Lauck, SOSP 1987,
- * scheme 7).  A life waits for one step at a time, so its slot is the link.  Only what is due
- * is put in order: a burst by a radix sort, anything else in a heap that stays short.
+ * lower ones.  Ticks are cut into pages.  What waits for a later page lies in blocks of that
+ * page, in the order in which it came, and is dealt out to the ticks when the page begins; what
+ * comes for a tick of the page that runs is linked from slot to slot (Varghese and Lauck, SOSP
+ * 1987, scheme 7).  Only what is due is put in order: a burst by a radix sort, anything else in
+ * a heap that stays short.  Slots of lives that wait long are nowhere near: what a page needs is
+ * read from its blocks alone.
  *
  * Steps with equal keys leave in the order in which they came.
  * Cost: O(1) for a step.
@@ -21,18 +23,44 @@ enum {
     WHEEL_TICK_BITS = 32, /* of a key */
     WHEEL_PAGE_BITS = 12, /* ticks of a page, base-2 logarithm */
     WHEEL_PAGE_TICKS = 1 << WHEEL_PAGE_BITS,
-    WHEEL_PREFETCHED_TICKS = 4
+    WHEEL_BLOCK_ENTRIES = 63,
+    WHEEL_AHEAD = 8 /* entries or ticks between asking for a slot and using it */
+};
+
+/* Lives that wait for one page, 1 KiB. */
+struct wheel_block {
+    uint32_t next; /* block of the same page or free one, or NO_BLOCK */
+    uint32_t n;
+    uint64_t unused;
+    struct pending_entry entries[WHEEL_BLOCK_ENTRIES];
+};
+
+struct wheel_page {
+    uint32_t first; /* block, or NO_BLOCK */
+    uint32_t last;
+};
+
+/* Entries in order. */
+struct wheel_list {
+    struct pending_entry *entries;
+    size_t n;
+    size_t capacity;
 };
 
 struct wheel {
-    struct pending due;         /* the steps of this tick and before it, but for a burst */
-    struct pending_entry *run;  /* what is left of a burst, in order */
-    struct pending_entry *room; /* to sort in */
-    size_t run_next, run_end;   /* in run */
-    size_t run_capacity;        /* of both */
-    uint32_t *near;             /* by tick of this page, the one that came last; or NO_SLOT */
-    uint32_t *far;              /* by page, likewise; the last is for ticks behind the end */
-    uint64_t tick;              /* now */
+    struct pending due;      /* the steps of this tick and before it, but for a burst */
+    struct wheel_list run;   /* what is left of a burst, in order, from run_next on */
+    struct wheel_list room;  /* to sort in */
+    struct wheel_list dealt; /* of this page by tick, those that came before it began */
+    uint32_t *ends;          /* [WHEEL_PAGE_TICKS] in dealt, of a tick; begins are ends before */
+    uint32_t *near;          /* [WHEEL_PAGE_TICKS] slot that came last since, or NO_SLOT */
+    struct wheel_page *far;  /* [n_pages + 1]; the last is for ticks behind the end */
+    struct wheel_block *blocks;
+    size_t block_capacity;
+    uint32_t n_blocks;
+    uint32_t free_block; /* first of the list, or NO_BLOCK */
+    size_t run_next;
+    uint64_t tick; /* now */
     uint64_t n_ticks;
     uint64_t n_pages;
 };
@@ -41,65 +69,61 @@ struct wheel {
 int wheel_open(struct wheel *wheel, uint64_t n_ticks);
 void wheel_close(struct wheel *wheel);
 
-/* Begin the page of the tick; make the lives of a list due. */
-void wheel_begin_page(struct wheel *wheel, struct slot *slots);
-int wheel_push_list(struct wheel *wheel, uint32_t *list, struct slot *slots);
-
-static inline void wheel_put_in_list(uint32_t *list, struct slot *slots, uint32_t slot) {
-    slots[slot].next = *list;
-    *list = slot;
-}
+/* Parts of the functions below. */
+int wheel_push_far(struct wheel *wheel, uint64_t page, uint64_t key, uint32_t slot);
+int wheel_begin_page(struct wheel *wheel);
+int wheel_make_due(struct wheel *wheel, struct slot *slots);
 
 /* The slot's life waits until slots[slot].due, which may have passed. */
 static inline int wheel_push(struct wheel *wheel, struct slot *slots, uint32_t slot) {
-    uint64_t tick = slots[slot].due >> WHEEL_TICK_BITS;
+    uint64_t key = slots[slot].due;
+    uint64_t tick = key >> WHEEL_TICK_BITS;
     if (tick <= wheel->tick)
-        return pending_push(&wheel->due, slots[slot].due, slot);
+        return pending_push(&wheel->due, key, slot);
     if (tick > wheel->n_ticks)
-        wheel_put_in_list(&wheel->far[wheel->n_pages], slots, slot);
-    else if (tick >> WHEEL_PAGE_BITS == wheel->tick >> WHEEL_PAGE_BITS)
-        wheel_put_in_list(&wheel->near[tick % WHEEL_PAGE_TICKS], slots, slot);
-    else
-        wheel_put_in_list(&wheel->far[tick >> WHEEL_PAGE_BITS], slots, slot);
+        return wheel_push_far(wheel, wheel->n_pages, key, slot);
+    if (tick >> WHEEL_PAGE_BITS != wheel->tick >> WHEEL_PAGE_BITS)
+        return wheel_push_far(wheel, tick >> WHEEL_PAGE_BITS, key, slot);
+    slots[slot].next = wheel->near[tick % WHEEL_PAGE_TICKS];
+    wheel->near[tick % WHEEL_PAGE_TICKS] = slot;
     return 1;
 }
 
 /* The next tick begins; it is at most n_ticks. */
 static inline int wheel_advance(struct wheel *wheel, struct slot *slots) {
-    wheel->tick++;
-    if (wheel->tick % WHEEL_PAGE_TICKS == 0)
-        wheel_begin_page(wheel, slots);
-    uint32_t soon = wheel->near[(wheel->tick + WHEEL_PREFETCHED_TICKS) % WHEEL_PAGE_TICKS];
-    if (soon != NO_SLOT)
-        __builtin_prefetch(&slots[soon], 1);
-    uint32_t *list = &wheel->near[wheel->tick % WHEEL_PAGE_TICKS];
-    uint32_t slot = *list;
-    if (slot == NO_SLOT)
-        return 1;
-    if (slots[slot].next != NO_SLOT)
-        return wheel_push_list(wheel, list, slots);
-    *list = NO_SLOT;
-    return pending_push(&wheel->due, slots[slot].due, slot);
+    uint32_t at = (uint32_t)(++wheel->tick % WHEEL_PAGE_TICKS);
+    if (at == 0 && !wheel_begin_page(wheel))
+        return 0;
+    uint32_t begin = at > 0 ? wheel->ends[at - 1] : 0;
+    if (begin + WHEEL_AHEAD < wheel->dealt.n)
+        __builtin_prefetch(&slots[wheel->dealt.entries[begin + WHEEL_AHEAD].slot], 1);
+    return begin == wheel->ends[at] && wheel->near[at] == NO_SLOT ? 1
+                                                                  : wheel_make_due(wheel, slots);
 }
 
 /* The key of the step that is due first, or NO_KEY. */
 static inline uint64_t wheel_first_key(const struct wheel *wheel) {
     uint64_t key = wheel->due.n > 0 ? wheel->due.entries[0].key : NO_KEY;
-    if (wheel->run_next < wheel->run_end && wheel->run[wheel->run_next].key < key)
-        key = wheel->run[wheel->run_next].key;
+    if (wheel->run_next < wheel->run.n && wheel->run.entries[wheel->run_next].key < key)
+        key = wheel->run.entries[wheel->run_next].key;
     return key;
 }
 
 /* Removes the step that is due first and returns its slot; there must be one.  Of equal keys
  * those of the burst came first: it was there when its tick began. */
-static inline uint32_t wheel_pop(struct wheel *wheel) {
-    if (wheel->run_next < wheel->run_end &&
-        (wheel->due.n == 0 || wheel->run[wheel->run_next].key <= wheel->due.entries[0].key))
-        return wheel->run[wheel->run_next++].slot;
-    return pending_pop(&wheel->due);
+static inline uint32_t wheel_pop(struct wheel *wheel, const struct slot *slots) {
+    if (wheel->run_next == wheel->run.n)
+        return pending_pop(&wheel->due);
+    const struct pending_entry *run = wheel->run.entries + wheel->run_next;
+    if (wheel->due.n > 0 && wheel->due.entries[0].key < run->key)
+        return pending_pop(&wheel->due);
+    if (wheel->run_next + WHEEL_AHEAD < wheel->run.n)
+        __builtin_prefetch(&slots[run[WHEEL_AHEAD].slot], 1);
+    wheel->run_next++;
+    return run->slot;
 }
 
 /* Behind the last tick everything is due, what waits and what still comes. */
-int wheel_end(struct wheel *wheel, struct slot *slots);
+int wheel_end(struct wheel *wheel);
 
 #endif
