@@ -281,7 +281,7 @@ def measure_cost(traces: Iterable[Path]) -> list[dict[str, Any]]:
             "name": trace.stem, "program_s": metadata["cpu_s"],
             "recorded_events": metadata.get("thinned_from"),
             "emulation_s": {
-                runs: [emulation_seconds(trace, runs) for _ in range(N_COSTS)]
+                runs: [emulation_seconds(trace, "--runs", runs) for _ in range(N_COSTS)]
                 for runs in ("memory", "both")
             },
         })  # fmt: skip

@@ -77,14 +77,14 @@ class Measured:
         return [known.get(key) for key in keys]
 
 
-def emulation_seconds(workload: Path, runs: str = "both") -> float:
+def emulation_seconds(workload: Path, *options: str) -> float:
     """Return the processor time of emulating a workload once, under the machine's allocator.
 
     Args:
         workload: a trace or a profile.
-        runs: memory, or both: with the run that counts instructions.
+        options: of rand_malloc; without any, both runs of an evaluation.
     """
-    command = [str(native_file("rand_malloc")), "--runs", runs, str(workload)]
+    command = [str(native_file("rand_malloc")), *options, str(workload)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
