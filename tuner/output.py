@@ -1,4 +1,4 @@
-"""Write a finished text to a file in one step, or say why it cannot be written.
+"""Write a finished file in one step, or say why it cannot be written; folders for a while.
 
 The file is complete or not there at all: the text goes to a file beside it, which
 then takes its place.
@@ -9,12 +9,29 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from tuner.errors import OutputError
 
 _EXECUTABLE = 0o111
 """Permission bits of execution for owner, group and others."""
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make a folder that is gone in the end.
+
+    Raises:
+        OutputError: there is no place for it.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="malloc-tuner-")
+    except OSError as error:
+        message = f"{tempfile.gettempdir()}: cannot be written ({error.strerror}); set TMPDIR"
+        raise OutputError(message) from error
+    with folder as name:
+        yield Path(name)
 
 
 def write_text(path: Path, text: str, *, executable: bool = False) -> None:

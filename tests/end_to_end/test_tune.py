@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tuner.errors import MissingToolError, OutputError, StoreError, TraceError
 from tuner.records import Origin, Status
 from tuner.spec import load_campaign
 from tuner.store import FINISHED, STORE_NAME, Store
+from tuner.workload.trace import Trace
 
 pytestmark = pytest.mark.end_to_end
 
@@ -92,6 +94,26 @@ def test_more_evaluations_extend_the_run(copy: Path) -> None:
         assert store.campaign().budget == N_FIRST + 3
     assert before == after[:N_FIRST]
     assert len(after) == N_FIRST + 3
+
+
+def test_a_profile_is_generated_once_and_replayed(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile, folder = tmp_path / "mixed.profile.json", tmp_path / "run"
+    assert run(["fit", str(trace), "-o", str(profile)]) == 0
+
+    assert tune(profile, folder, "--quiet") == 0
+
+    with Store.open(folder) as store:
+        (default, *_) = store.trials()
+    capsys.readouterr()
+    assert run(["emulate", str(profile), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["evaluations"][0]["measurement"]
+    assert default.measurement is not None
+    assert default.measurement.peak_heap_bytes == found["peak_heap_bytes"]
+    assert default.measurement.instructions == found["instructions"]
+    with Trace(folder / "generated-0.trace") as generated:
+        assert generated.level == "trace"
 
 
 def test_another_campaign_is_refused_with_the_differences(

@@ -32,6 +32,7 @@ from tuner.space import Parameter, Space, joint_space
 from tuner.spec import AllocatorFile, CampaignSpec, dump_campaign
 from tuner.spec.campaign import COUNTED, LATENCY, ScreeningSpec, allocator_files
 from tuner.store import AllocatorRecord, CampaignRecord, Store
+from tuner.workload.generated import replayable
 from tuner.workload.info import describe
 from tuner.workload.profile import is_profile, read_profile, workload_sha256, write_profile
 from tuner.workload.trace import Trace
@@ -43,6 +44,9 @@ CAMPAIGN_FILE = "campaign.toml"
 
 SHRUNK_FILE = "shrunk.profile.json"
 """The workload of the screening, in a run folder."""
+
+GENERATED_FILE = "generated-{}.trace"
+"""What is replayed of a profile, in a run folder: 0 for the first workload, and so on."""
 
 _LIBRARIES = ("numpy", "scipy", "pymoo", "deap", "moocore")
 """Libraries whose version may change what is searched or shown."""
@@ -98,26 +102,39 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     # The prices of the campaign are those it began with.
     prices = Calibration.from_record(store.campaign().calibration)
     emulation = Emulation(spec.trace, located, prices, options)
-    evaluator = _evaluator(emulation, spec)
-    if "screening" not in store.campaign().workload:
-        return Campaign(store, spaces, evaluator)
-    shrunk = run / SHRUNK_FILE
     try:
-        if not shrunk.exists():
-            write_profile(shrunk, shrink(spec.trace, spec.screening.fidelity))
+        evaluator = _evaluator(emulation, spec, run)
+        screener = None
+        if "screening" in store.campaign().workload:
+            screener = EmulatorEvaluator(_on(emulation, _shrunk(spec, run), run, "shrunk"))
     except BaseException:
         store.close()
         raise
-    screener = EmulatorEvaluator(replace(emulation, trace=shrunk))
     return Campaign(store, spaces, evaluator, screener)
 
 
-def _evaluator(emulation: Emulation, spec: CampaignSpec) -> EmulatorEvaluator | SeveralWorkloads:
-    first = EmulatorEvaluator(emulation)
-    if not spec.further_traces:
-        return first
-    rest = (replace(emulation, trace=t, reads_back=False) for t in spec.further_traces)
-    return SeveralWorkloads([first, *map(EmulatorEvaluator, rest)])
+def _shrunk(spec: CampaignSpec, run: Path) -> Path:
+    """Return the workload of the screening, which is made when it is missing."""
+    shrunk = run / SHRUNK_FILE
+    if not shrunk.exists():
+        write_profile(shrunk, shrink(spec.trace, spec.screening.fidelity))
+    return shrunk
+
+
+def _evaluator(
+    emulation: Emulation, spec: CampaignSpec, run: Path
+) -> EmulatorEvaluator | SeveralWorkloads:
+    first, *rest = (_on(emulation, trace, run, n) for n, trace in enumerate(spec.traces))
+    if not rest:
+        return EmulatorEvaluator(first)
+    others = (EmulatorEvaluator(replace(one, reads_back=False)) for one in rest)
+    return SeveralWorkloads([EmulatorEvaluator(first), *others])
+
+
+def _on(emulation: Emulation, workload: Path, run: Path, name: str | int) -> Emulation:
+    """Return the emulation of a workload, generated in the run folder if it is a profile."""
+    file = run / GENERATED_FILE.format(name)
+    return replace(emulation, trace=replayable(workload, emulation.options.seed, file))
 
 
 def with_workload(spec: CampaignSpec, *, is_forced: bool = False) -> tuple[CampaignSpec, Workload]:

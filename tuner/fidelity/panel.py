@@ -18,8 +18,10 @@ from tuner.errors import ProgramError
 from tuner.measure.calibration import Calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
+from tuner.output import scratch_folder
 from tuner.records import Configuration, Measurement
 from tuner.space import joint_space
+from tuner.workload.generated import replayable
 from tuner.workload.info import describe
 from tuner.workload.trace import Trace
 
@@ -89,12 +91,14 @@ def measure_panel(
     Raises:
         TunerError: the set-up is broken, so that nothing can be measured.
     """
-    emulation = Emulation(workload, located, calibration, options, reads_back=reads_back)
     found: list[Measurement | None] = [None] * len(panel)
-    with LocalExecutor(EmulatorEvaluator(emulation), measuring_cpus()) as executor:
-        for outcome in executor.run(panel):
-            if outcome.evaluation is None:
-                message = f"{outcome.configuration}: {'; '.join(outcome.failures)}"
-                raise outcome.error or ProgramError(message)
-            found[outcome.index] = outcome.evaluation.measurement
+    with scratch_folder() as folder:
+        trace = replayable(workload, options.seed, folder / "generated.trace")
+        emulation = Emulation(trace, located, calibration, options, reads_back=reads_back)
+        with LocalExecutor(EmulatorEvaluator(emulation), measuring_cpus()) as executor:
+            for outcome in executor.run(panel):
+                if outcome.evaluation is None:
+                    message = f"{outcome.configuration}: {'; '.join(outcome.failures)}"
+                    raise outcome.error or ProgramError(message)
+                found[outcome.index] = outcome.evaluation.measurement
     return found

@@ -16,7 +16,6 @@ import hashlib
 import os
 import re
 import signal
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tuner.errors import MissingToolError, OutputError, ProgramError
+from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.process import Finished, Processes
+from tuner.output import scratch_folder
 from tuner.records import CurvePoint
 from tuner.resources import native_file
 
@@ -190,13 +190,7 @@ class ProgramRunner:
             ProgramError: supervise failed; a program that fails is no error here.
             OutputError: there is no room for what the program prints.
         """
-        try:
-            folder = tempfile.TemporaryDirectory(prefix="malloc-tuner-")
-        except OSError as error:
-            message = f"{tempfile.gettempdir()}: cannot be written ({error.strerror}); set TMPDIR"
-            raise OutputError(message) from error
-        with folder as name:
-            scratch = Path(name)
+        with scratch_folder() as scratch:
             words = self._words(scratch, environment, surroundings)
             words += ["--", *command]
             clean = clean_environment(environment)

@@ -1,0 +1,40 @@
+"""A profile's events as a trace: what campaigns replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.errors import OutputError
+from tuner.workload.generated import replayable
+from tuner.workload.trace import Trace
+
+ROOT = Path(__file__).resolve().parents[2]
+PROFILE = ROOT / "configs/workloads/git-pack/git-pack.profile.json"
+
+
+@pytest.mark.parametrize("seed", [1, 7])
+def test_a_profile_becomes_a_trace_of_the_same_events(tmp_path: Path, seed: int) -> None:
+    found = replayable(PROFILE, seed, tmp_path / "generated.trace")
+
+    assert found == tmp_path / "generated.trace"
+    assert sorted(tmp_path.iterdir()) == [found]
+    with Trace(PROFILE, seed) as profile, Trace(found) as trace:
+        assert trace.level == "trace"
+        assert trace.totals.n_slots == profile.totals.n_slots
+        assert trace.totals.duration_ns == profile.totals.duration_ns
+        assert np.array_equal(trace.read_all(), profile.read_all())
+
+
+def test_a_trace_stays_where_it_is(tmp_path: Path) -> None:
+    trace = ROOT / "configs/workloads/perl-index/perl-index.trace"
+
+    assert replayable(trace, 1, tmp_path / "generated.trace") == trace
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="nowhere"):
+        replayable(PROFILE, 1, tmp_path / "nowhere" / "generated.trace")
