@@ -266,8 +266,12 @@ def _subjects(options: argparse.Namespace) -> tuple[Subject, ...]:
 
 
 def _digest(subjects: Sequence[Subject], options: argparse.Namespace) -> str:
-    """Return a name that changes with everything that samples of one session share."""
+    """Return a name that changes with everything that samples of one session share.
+
+    And with the parts, so that other parts can be measured at the same time.
+    """
     shared = [[subject.identity() for subject in subjects], options.seconds, options.churn_minutes]
+    shared.append(options.parts)
     return hashlib.sha256(json.dumps(shared).encode()).hexdigest()[:12]
 
 
