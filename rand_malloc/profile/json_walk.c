@@ -1,291 +1,301 @@
-/* json_walk.c - see json_walk.h. */
+/* json_walk.c - see json_walk.h.
+ *
+ * The list has room for the most tokens a text of n bytes can have, so that one pass makes
+ * it; its pages are touched only as they fill.  With the byte that ends or parts them,
+ * tokens take two bytes at least, but for the last one in brackets, which take two
+ * themselves: tokens <= (n + 1) / 2.
+ */
 #include "json_walk.h"
 
+#include "memory.h"
+
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum {
-    MOST_DEPTH = 64,      /* of values that are skipped */
-    MOST_INT_LENGTH = 18, /* digits and sign: far below 2^63 */
-};
+#define JSMN_STATIC
+#define JSMN_STRICT
+#define JSMN_PARENT_LINKS /* else closing brackets cost quadratic time */
+#include <jsmn.h>
 
-static const char NOTHING[] = "";
+/* Behind the last token; in nothing, so never the next element of anything. */
+static const jsmntok_t NO_TOKEN = {.type = JSMN_UNDEFINED, .parent = -2};
+
+static const jsmntok_t *token_at(const struct walk *walk, int index) {
+    return (const jsmntok_t *)walk->tokens + index;
+}
+
+static const jsmntok_t *next_token(const struct walk *walk) {
+    return token_at(walk, walk->next);
+}
 
 void walk_fail(struct walk *walk, const char *format, ...) {
     if (walk->has_failed)
         return;
-    size_t byte = (size_t)(walk->at - walk->text);
-    int n = snprintf(walk->message, sizeof walk->message, "byte %zu: ", byte);
+    int n = snprintf(walk->message, sizeof walk->message, "byte %d: ", walk->at);
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(walk->message + n, sizeof walk->message - (size_t)n, format, arguments);
     va_end(arguments);
     walk->has_failed = 1;
-    walk->at = walk->end = NOTHING;
+    walk->next = walk->n_tokens;
 }
 
-static void no_json(struct walk *walk) {
+static int no_json(struct walk *walk) {
     walk_fail(walk, "not a malloc-tuner trace, and no profile: it is not JSON, or cut off");
+    return 0;
 }
 
-static int is_blank(char byte) {
-    return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+/* ---- the text between tokens ---- */
+
+static int first_byte(const jsmntok_t *token) {
+    return token->start - (token->type == JSMN_STRING); /* its quote */
 }
 
-static int is_digit(char byte) {
-    return byte >= '0' && byte <= '9';
+static int byte_behind(const jsmntok_t *token) {
+    return token->end + (token->type == JSMN_STRING);
 }
 
-static void pass_blanks(struct walk *walk) {
-    while (walk->at < walk->end && is_blank(*walk->at))
-        walk->at++;
+/* Passes what lies before the byte `end`: blanks, and the separator once, unless it is 0. */
+static int pass_gap(struct walk *walk, int end, char separator) {
+    int is_missing = separator != '\0';
+    for (; walk->at < end; walk->at++) {
+        char byte = walk->text[walk->at];
+        if (is_missing && byte == separator)
+            is_missing = 0;
+        else if (byte != ' ' && byte != '\n' && byte != '\r' && byte != '\t')
+            return no_json(walk);
+    }
+    return !is_missing || no_json(walk);
 }
 
-/* Passes the byte if it is next, and the blanks behind it. */
-static int take_byte(struct walk *walk, char byte) {
-    if (walk->at >= walk->end || *walk->at != byte)
-        return 0;
-    walk->at++;
-    pass_blanks(walk);
-    return 1;
+/* Passes the next token whole; what is in it, if there is something, is next. */
+static void pass_token(struct walk *walk) {
+    walk->at = byte_behind(next_token(walk));
+    walk->next++;
+}
+
+/* ---- the whole ---- */
+
+static void split(struct walk *walk) {
+    int most = (int)(walk->n_bytes / 2 + 1);
+    size_t bytes = ((size_t)most + 1) * sizeof(jsmntok_t);
+    jsmntok_t *tokens = memory_map(bytes);
+    if (tokens == NULL) {
+        walk_fail(walk, "no memory for its tokens");
+        return;
+    }
+    jsmn_parser parser;
+    jsmn_init(&parser);
+    int n = jsmn_parse(&parser, walk->text, walk->n_bytes, tokens, (unsigned)most);
+    walk->n_tokens = n > 0 ? n : 0;
+    tokens[walk->n_tokens] = NO_TOKEN;
+    walk->tokens = tokens;
+    walk->tokens_bytes = bytes;
+    walk->at = n > 0 ? 0 : (int)parser.pos;
+    if (n <= 0) /* too many tokens: some bracket is never closed */
+        no_json(walk);
 }
 
 void walk_open(struct walk *walk, const char *text, size_t n_bytes) {
-    *walk = (struct walk){.text = text, .at = text, .end = text + n_bytes};
-    pass_blanks(walk);
+    *walk = (struct walk){.text = text, .n_bytes = n_bytes, .tokens = &NO_TOKEN, .open = -1};
+    if (n_bytes >= INT_MAX)
+        walk_fail(walk, "a text of 2 GiB or more");
+    else
+        split(walk);
+    if (!walk->has_failed)
+        pass_gap(walk, first_byte(next_token(walk)), '\0');
+}
+
+void walk_close(struct walk *walk) {
+    if (walk->tokens_bytes > 0)
+        memory_unmap((void *)(uintptr_t)walk->tokens, walk->tokens_bytes);
+    walk->tokens = NULL;
+    walk->tokens_bytes = 0;
+}
+
+void walk_finish(struct walk *walk) {
+    if (walk->has_failed)
+        return;
+    if (walk->next < walk->n_tokens)
+        no_json(walk);
+    else
+        pass_gap(walk, (int)walk->n_bytes, '\0');
 }
 
 /* ---- objects and arrays ---- */
 
-static void enter(struct walk *walk, char bracket, const char *wanted) {
-    if (walk->has_failed)
-        return;
-    if (walk->at == walk->end)
-        no_json(walk);
-    else if (!take_byte(walk, bracket))
-        walk_fail(walk, "%s is missing", wanted);
+static void enter(struct walk *walk) {
+    walk->open = walk->next;
+    walk->at = next_token(walk)->start + 1;
+    walk->next++;
     walk->is_first = 1;
 }
 
+static void enter_wanted(struct walk *walk, jsmntype_t type, const char *wanted) {
+    if (next_token(walk)->type == type)
+        enter(walk);
+    else
+        walk_fail(walk, "%s is missing", wanted);
+}
+
 void walk_enter_object(struct walk *walk) {
-    enter(walk, '{', "an object");
+    enter_wanted(walk, JSMN_OBJECT, "an object");
 }
 
 void walk_enter_array(struct walk *walk) {
-    enter(walk, '[', "an array");
+    enter_wanted(walk, JSMN_ARRAY, "an array");
+}
+
+/* The object or array that the open one is in, perhaps as the value of a key. */
+static int find_outer(const struct walk *walk) {
+    int outer = token_at(walk, walk->open)->parent;
+    if (outer >= 0 && token_at(walk, outer)->type == JSMN_STRING)
+        outer = token_at(walk, outer)->parent;
+    return outer;
 }
 
 /* Is there more before the bracket? */
-static int has_more(struct walk *walk, char bracket) {
+static int has_more(struct walk *walk) {
+    const jsmntok_t *next = next_token(walk);
     if (walk->has_failed)
         return 0;
     int is_first = walk->is_first;
     walk->is_first = 0;
-    if (take_byte(walk, bracket))
+    if (next->parent == walk->open)
+        return pass_gap(walk, first_byte(next), is_first ? '\0' : ',');
+    int end = token_at(walk, walk->open)->end;
+    if (!pass_gap(walk, end - 1, '\0'))
         return 0;
-    if (!is_first && !take_byte(walk, ','))
-        no_json(walk);
-    return !walk->has_failed;
+    walk->at = end;
+    walk->open = find_outer(walk);
+    return 0;
 }
 
 int walk_has_member(struct walk *walk) {
-    if (!has_more(walk, '}'))
-        return 0;
-    if (walk->at == walk->end || *walk->at != '"')
-        no_json(walk);
-    return !walk->has_failed;
+    return has_more(walk);
 }
 
-int walk_has_element_behind(struct walk *walk) {
-    return has_more(walk, ']');
+int walk_has_element(struct walk *walk) {
+    return has_more(walk);
 }
 
 int walk_is_array(const struct walk *walk) {
-    return !walk->has_failed && walk->at < walk->end && *walk->at == '[';
+    return next_token(walk)->type == JSMN_ARRAY;
 }
 
 /* ---- values ---- */
 
-int walk_take_text(struct walk *walk, const char *text) {
+static int is_text(const struct walk *walk, const char *text) {
+    const jsmntok_t *token = next_token(walk);
     size_t length = strlen(text);
-    const char *at = walk->at;
-    if (walk->has_failed || (size_t)(walk->end - at) < length + 2 || *at != '"' ||
-        memcmp(at + 1, text, length) != 0 || at[1 + length] != '"')
+    return token->type == JSMN_STRING && (size_t)(token->end - token->start) == length &&
+           memcmp(walk->text + token->start, text, length) == 0;
+}
+
+int walk_take_text(struct walk *walk, const char *text) {
+    if (!is_text(walk, text))
         return 0;
-    walk->at += length + 2;
-    pass_blanks(walk);
+    pass_token(walk);
     return 1;
 }
 
+static int pass_key(struct walk *walk) {
+    int key = walk->next;
+    pass_token(walk);
+    if (next_token(walk)->parent != key) /* it has no value */
+        return no_json(walk);
+    return pass_gap(walk, first_byte(next_token(walk)), ':');
+}
+
 int walk_take_key(struct walk *walk, const char *key) {
-    if (!walk_take_text(walk, key))
-        return 0;
-    if (!take_byte(walk, ':'))
-        no_json(walk);
-    return !walk->has_failed;
+    return is_text(walk, key) && pass_key(walk);
 }
 
-/* What is next is no number, or none that is wanted. */
-static int64_t refuse_int(struct walk *walk, int64_t low, int64_t high) {
-    if (walk->at == walk->end)
-        no_json(walk);
-    else if (*walk->at != '-' && !is_digit(*walk->at))
-        walk_fail(walk, "a number is missing");
-    else
-        walk_fail(walk, "a whole number from %lld to %lld is wanted", (long long)low,
-                  (long long)high);
-    return 0;
+static int is_number(const struct walk *walk, const jsmntok_t *token) {
+    char first = walk->text[token->start];
+    return token->type == JSMN_PRIMITIVE && (first == '-' || (first >= '0' && first <= '9'));
 }
 
-/* May a number end before this byte? */
-static int is_behind_value(const struct walk *walk, const char *at) {
-    return at == walk->end || *at == ',' || *at == ']' || *at == '}' || is_blank(*at);
+/* A zero leads more digits, which strtoll does not mind. */
+static int has_leading_zero(const char *begin, const char *end) {
+    begin += *begin == '-';
+    return *begin == '0' && end - begin > 1;
 }
 
-int64_t walk_any_int(struct walk *walk, int64_t low, int64_t high) {
+int64_t walk_int(struct walk *walk, int64_t low, int64_t high) {
+    const jsmntok_t *token = next_token(walk);
     if (walk->has_failed)
         return 0;
-    const char *at = walk->at;
-    int is_negative = at < walk->end && *at == '-';
-    const char *first = at + is_negative;
-    const char *most = walk->end - at > MOST_INT_LENGTH ? at + MOST_INT_LENGTH : walk->end;
-    int64_t value = 0;
-    for (at = first; at < most && is_digit(*at); at++)
-        value = 10 * value + (*at - '0');
-    int has_leading_zero = at - first > 1 && *first == '0';
-    value = is_negative ? -value : value;
-    if (at == first || has_leading_zero || !is_behind_value(walk, at) || value < low ||
-        value > high)
-        return refuse_int(walk, low, high);
-    walk->at = at;
-    pass_blanks(walk);
+    if (!is_number(walk, token)) {
+        walk_fail(walk, "a number is missing");
+        return 0;
+    }
+    const char *begin = walk->text + token->start;
+    char *end;
+    int64_t value = strtoll(begin, &end, 10); /* too large ones saturate, beyond any high */
+    if (end != walk->text + token->end || has_leading_zero(begin, end) || value < low ||
+        value > high) {
+        walk_fail(walk, "a whole number from %lld to %lld is wanted", (long long)low,
+                  (long long)high);
+        return 0;
+    }
+    pass_token(walk);
     return value;
 }
 
 /* ---- values that are passed over ---- */
 
-/* Four hexadecimal digits. */
-static int pass_code_point(struct walk *walk) {
-    for (int i = 0; i < 4; i++, walk->at++)
-        if (walk->at == walk->end ||
-            !(is_digit(*walk->at) || (*walk->at >= 'a' && *walk->at <= 'f') ||
-              (*walk->at >= 'A' && *walk->at <= 'F')))
-            return 0;
-    return 1;
+static int is_word(const char *begin, size_t length, const char *word) {
+    return length == strlen(word) && memcmp(begin, word, length) == 0;
 }
 
-/* A string, up to behind its second quote. */
-static int pass_string(struct walk *walk) {
-    for (walk->at++; walk->at < walk->end && (unsigned char)*walk->at >= ' ';) {
-        char byte = *walk->at++;
-        if (byte == '"')
-            return 1;
-        if (byte != '\\')
-            continue;
-        if (walk->at == walk->end || *walk->at == '\0' || strchr("\"\\/bfnrtu", *walk->at) == NULL)
-            return 0;
-        if (*walk->at++ == 'u' && !pass_code_point(walk))
-            return 0;
-    }
-    return 0;
-}
-
-static int pass_digits(struct walk *walk) {
-    const char *first = walk->at;
-    while (walk->at < walk->end && is_digit(*walk->at))
-        walk->at++;
-    return walk->at > first;
-}
-
-/* A byte of the two, if it is next. */
-static int pass_either(struct walk *walk, char one, char other) {
-    int is_there = walk->at < walk->end && (*walk->at == one || *walk->at == other);
-    walk->at += is_there;
-    return is_there;
-}
-
-static int pass_number(struct walk *walk) {
-    pass_either(walk, '-', '-');
-    const char *first = walk->at;
-    if (!pass_digits(walk) || (walk->at - first > 1 && *first == '0'))
-        return 0;
-    if (pass_either(walk, '.', '.') && !pass_digits(walk))
-        return 0;
-    if (!pass_either(walk, 'e', 'E'))
+/* A string, a word of JSON, or what consists of what numbers do. */
+static int is_scalar(const struct walk *walk, const jsmntok_t *token) {
+    const char *begin = walk->text + token->start;
+    size_t length = (size_t)(token->end - token->start);
+    if (token->type == JSMN_STRING)
         return 1;
-    pass_either(walk, '+', '-');
-    return pass_digits(walk);
+    if (is_number(walk, token))
+        return strspn(begin, "0123456789+-.eE") == length;
+    return is_word(begin, length, "true") || is_word(begin, length, "false") ||
+           is_word(begin, length, "null");
 }
 
-static int pass_word(struct walk *walk, const char *word) {
-    size_t length = strlen(word);
-    if ((size_t)(walk->end - walk->at) < length || memcmp(walk->at, word, length) != 0)
-        return 0;
-    walk->at += length;
-    return 1;
+static void pass_begin(struct walk *walk) {
+    const jsmntok_t *token = next_token(walk);
+    if (token->type == JSMN_OBJECT || token->type == JSMN_ARRAY)
+        enter(walk);
+    else if (is_scalar(walk, token))
+        pass_token(walk);
+    else
+        no_json(walk);
 }
 
-static int pass_scalar(struct walk *walk) {
-    switch (walk->at < walk->end ? *walk->at : '\0') {
-    case '"':
-        return pass_string(walk);
-    case 't':
-        return pass_word(walk, "true");
-    case 'f':
-        return pass_word(walk, "false");
-    case 'n':
-        return pass_word(walk, "null");
-    default:
-        return pass_number(walk);
-    }
-}
-
-/* The key of a member and its colon. */
-static int pass_key(struct walk *walk) {
-    if (walk->at == walk->end || *walk->at != '"' || !pass_string(walk))
-        return 0;
-    pass_blanks(walk);
-    return take_byte(walk, ':');
-}
-
-/* Any value; what it is in is `depth` deep. */
-static int pass_value(struct walk *walk, int depth) { /* NOLINT(misc-no-recursion): bounded */
-    char bracket = *walk->at;                         /* NUL at the end */
-    if (bracket != '{' && bracket != '[') {
-        int is_good = pass_scalar(walk);
-        pass_blanks(walk);
-        return is_good;
-    }
-    if (depth == MOST_DEPTH)
-        return 0;
-    take_byte(walk, bracket);
-    walk->is_first = 1;
-    while (has_more(walk, bracket == '{' ? '}' : ']'))
-        if ((bracket == '{' && !pass_key(walk)) || !pass_value(walk, depth + 1))
-            return 0;
-    return !walk->has_failed;
+/* Steps out of all that ends here, up to the outer one, and to the next value if that has
+ * not ended. */
+static void pass_to_value(struct walk *walk, int outer) {
+    while (walk->open != outer && !has_more(walk) && !walk->has_failed)
+        ;
+    if (!walk->has_failed && walk->open != outer && token_at(walk, walk->open)->type == JSMN_OBJECT)
+        pass_key(walk);
 }
 
 void walk_skip(struct walk *walk, const char **begin, size_t *n_bytes) {
-    const char *first = walk->at;
-    *begin = first;
+    const jsmntok_t *token = next_token(walk);
+    int outer = walk->open;
+    *begin = "";
     *n_bytes = 0;
     if (walk->has_failed)
         return;
-    if (!pass_value(walk, 0)) {
-        no_json(walk);
+    do {
+        pass_begin(walk);
+        pass_to_value(walk, outer);
+    } while (walk->open != outer && !walk->has_failed);
+    if (walk->has_failed)
         return;
-    }
-    const char *last = walk->at;
-    while (is_blank(last[-1]))
-        last--;
-    int is_string = *first == '"';
-    *begin = first + is_string;
-    *n_bytes = (size_t)(last - first) - (is_string ? 2 : 0);
-}
-
-void walk_finish(struct walk *walk) {
-    if (!walk->has_failed && walk->at != walk->end)
-        no_json(walk);
+    *begin = walk->text + token->start;
+    *n_bytes = (size_t)(token->end - token->start);
 }

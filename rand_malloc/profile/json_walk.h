@@ -1,13 +1,16 @@
 /* json_walk.h - a walk over JSON text, value by value, with errors that name the place.
  *
- * The reader says what it expects next and gets it, converted, in one pass without a tree
- * or a list of tokens: what a profile costs to read is little more than its digits.  The
- * text must be JSON (RFC 8259); only whole numbers can be read as values, and strings are
- * compared as they are written, escapes and all.
+ * jsmn splits the text into a list of tokens, once; the walk goes along the list: the
+ * reader says what it expects next and gets it, converted.  Only whole numbers can be read
+ * as values, and strings are compared as they are written, escapes and all.
+ *
+ * jsmn does not look at commas and colons, nor at what is behind the first byte of a
+ * number or word: the walk does.  Two things that JSON (RFC 8259) forbids pass all the
+ * same: control characters in strings, and of numbers that are skipped, forms such as 01
+ * and 4+.  Brackets in brackets cost jsmn time that is quadratic in their depth.
  *
  * After the first error every further call is harmless and returns 0, so callers check
- * `has_failed` once per object.  The walk stands before an empty text then: no quick path
- * needs to ask.
+ * `has_failed` once per object.
  */
 #ifndef RAND_MALLOC_PROFILE_JSON_WALK_H
 #define RAND_MALLOC_PROFILE_JSON_WALK_H
@@ -15,14 +18,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    WALK_QUICK_DIGITS = 17 /* far below 2^63 */
-};
-
 struct walk {
     const char *text;
-    const char *at; /* what is read next; blanks before it are passed; there is a NUL at the end */
-    const char *end;
+    size_t n_bytes;
+    const void *tokens; /* jsmntok_t[n_tokens + 1] in memory of their own; the last one is none */
+    size_t tokens_bytes;
+    int n_tokens;
+    int next;     /* token that is read next; n_tokens: none */
+    int open;     /* token of the innermost object or array that was entered; -1: none */
+    int at;       /* byte: of what is next, or behind what was read last */
     int is_first; /* nothing was read yet of the array or object that was entered last */
     int has_failed;
     char message[200]; /* of the first error */
@@ -30,6 +34,9 @@ struct walk {
 
 /* Stands before the first value; the text must outlive the walk, and text[n_bytes] be NUL. */
 void walk_open(struct walk *walk, const char *text, size_t n_bytes);
+
+/* Gives the tokens back, after an error too; the message stays. */
+void walk_close(struct walk *walk);
 
 __attribute__((format(printf, 2, 3))) void walk_fail(struct walk *walk, const char *format, ...);
 
@@ -40,14 +47,7 @@ void walk_enter_array(struct walk *walk);
 /* Is there another member (a key and its value) of the object, another element of the
  * array?  If not, steps out of it. */
 int walk_has_member(struct walk *walk);
-int walk_has_element_behind(struct walk *walk); /* whatever is next */
-
-static inline int walk_has_element(struct walk *walk) {
-    if (*walk->at != ',' || walk->is_first || walk->at[1] <= ' ')
-        return walk_has_element_behind(walk);
-    walk->at++;
-    return 1;
-}
+int walk_has_element(struct walk *walk);
 
 /* Is an array next? */
 int walk_is_array(const struct walk *walk);
@@ -58,23 +58,8 @@ int walk_take_key(struct walk *walk, const char *key);
 /* Is the next value this string?  If so it is passed. */
 int walk_take_text(struct walk *walk, const char *text);
 
-/* A whole number from low to high. */
-int64_t walk_any_int(struct walk *walk, int64_t low, int64_t high); /* whatever is next */
-
-static inline int64_t walk_int(struct walk *walk, int64_t low, int64_t high) {
-    const char *at = walk->at;
-    int64_t value = 0;
-    int is_negative = *at == '-';
-    const char *first = at += is_negative;
-    for (; *at >= '0' && *at <= '9' && at - first < WALK_QUICK_DIGITS; at++)
-        value = 10 * value + (*at - '0');
-    value = is_negative ? -value : value;
-    int is_odd = at == first || (*first == '0' && at - first > 1);
-    if ((*at != ',' && *at != ']') || is_odd || value < low || value > high)
-        return walk_any_int(walk, low, high);
-    walk->at = at;
-    return value;
-}
+/* A whole number from low to high, which is less than INT64_MAX. */
+int64_t walk_int(struct walk *walk, int64_t low, int64_t high);
 
 /* Passes the next value, whatever it is, and tells where its text is; of a string, what is
  * between its quotes. */

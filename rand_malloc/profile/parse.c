@@ -543,6 +543,7 @@ int profile_parse(const char *text, size_t n_bytes, struct profile *profile, cha
         lay_out(profile, n_bytes, &metadata, (uintptr_t)profile->memory);
         take_profile(&parser, metadata);
     }
+    walk_close(&parser.walk);
     if (!parser.walk.has_failed)
         return TRACE_OK;
     snprintf(message, message_bytes, "%s", parser.walk.message);

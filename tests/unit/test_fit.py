@@ -404,6 +404,38 @@ def test_a_cut_off_profile_is_refused(
         Trace(path)
 
 
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ('"version": 3', '"version" 3'),
+        ('"version": 3', '"version":: 3'),
+        ('"version": 3', '"version": 03'),
+        ('"version": 3', '"version": 3x'),
+        ('"version": 3', '"version": 3, "source"'),
+        ('"version": 3,', '"version": 3'),
+        ('"version": 3,', '"version": 3,,'),
+        ('"version": 3', '"version": 3, "source": [1 2]'),
+        ('"version": 3', '"version": 3, "source": {"a": tree}'),
+        ("}\n", ",}\n"),
+        ("}\n", "}}\n"),
+        ("}\n", "}\n{}"),
+        ("}\n", "}\n\0"),
+    ],
+)
+def test_what_is_nearly_json_is_refused(
+    tmp_path: Path, profile: dict[str, Any], good: str, bad: str
+) -> None:
+    text = json.dumps(profile) + "\n"
+    assert text.count(good) == 1
+    path = tmp_path / "nearly.json"
+    path.write_text(text)
+    with Trace(path):
+        pass
+    path.write_text(text.replace(good, bad))
+    with pytest.raises(TraceError, match=r"byte \d+: "):
+        Trace(path)
+
+
 # ---- the command ----
 
 
