@@ -421,9 +421,16 @@ def _tell(part: str, sample: dict[str, Any]) -> None:
           file=sys.stderr)  # fmt: skip
 
 
+def _has_valgrind(part: str) -> bool:
+    """Tell whether a part that needs valgrind can be measured; say so if it cannot."""
+    found = shutil.which("valgrind") is not None
+    if not found:
+        print(f"allocators.py: {part} left out: valgrind is not installed", file=sys.stderr)
+    return found
+
+
 def _cache(session: Session) -> dict[str, Any] | None:
-    if shutil.which("valgrind") is None:
-        print("allocators.py: cache left out: valgrind is not installed", file=sys.stderr)
+    if not _has_valgrind("cache"):
         return None
     commands = [python_command(session.inputs, 200 if session.smoke else 5000)]
     if not session.smoke:
@@ -432,8 +439,7 @@ def _cache(session: Session) -> dict[str, Any] | None:
 
 
 def _share(session: Session) -> dict[str, Any] | None:
-    if shutil.which("valgrind") is None:
-        print("allocators.py: share left out: valgrind is not installed", file=sys.stderr)
+    if not _has_valgrind("share"):
         return None
     subjects = [subject for subject in session.subjects if subject.label in _SHARES]
     return _variants("share", subjects, session, run_callgrind)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -198,14 +197,15 @@ def _judge_shrunk(  # noqa: PLR0917 - internal, what one panel is measured with
     """Measure the panel on the shrunk profiles, and judge them beside the whole one."""
     from tuner.fidelity import judge_shrunk, measure_panel
     from tuner.measure.calibration import load_calibration
+    from tuner.output import scratch_folder
     from tuner.workload.profile import write_profile
     from tuner.workload.variation import shrink
 
     found = []
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         for share in shares:
             _tell(f"{len(panel)} configurations on the profile shrunk to {share:g}")
-            path = Path(folder) / "shrunk.profile.json"
+            path = folder / "shrunk.profile.json"
             write_profile(path, shrink(profile, share))
             prices = load_calibration()
             small = measure_panel(path, panel, located, prices, options, reads_back=False)

@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tuner.errors import MissingToolError
 from tuner.measure.process import Processes
+from tuner.output import scratch_folder
 
 TUNABLES = "GLIBC_TUNABLES"
 
@@ -58,8 +58,8 @@ class InstructionCounter:
         """
         own = environment.get(TUNABLES)
         tunables = f"{own}:{_NO_REPEATED_STRINGS}" if own else _NO_REPEATED_STRINGS
-        with tempfile.TemporaryDirectory(prefix="malloc-tuner-") as folder:
-            result = Path(folder) / "cachegrind"
+        with scratch_folder() as folder:
+            result = folder / "cachegrind"
             words = [self._valgrind, "--tool=cachegrind", "--cache-sim=no", "--quiet"]
             words += [f"--cachegrind-out-file={result}", "--log-file=/dev/null", *command]
             with Path(os.devnull).open("wb") as nothing:

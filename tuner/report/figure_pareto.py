@@ -38,7 +38,7 @@ def draw_pareto(plot: ParetoPlot, axes: Axes) -> None:
         if point.is_default:
             _default_point(axes, plot, point)
     _labels(axes, plot)
-    axes.figure.legend(loc="outside lower center", ncols=max(1, len(allocators) + 1), fontsize=8)
+    axes.figure.legend(loc="outside lower center", ncols=len(allocators) + 1, fontsize=8)
 
 
 def _set_up(axes: Axes, plot: ParetoPlot) -> None:

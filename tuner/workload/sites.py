@@ -29,15 +29,14 @@ elementary.
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tuner.output import scratch_folder
 from tuner.workload.fit import FitOptions, fit
 from tuner.workload.lives import Ints
 from tuner.workload.trace import EVENT, Api, Events, Op, Trace, write_trace
@@ -424,8 +423,8 @@ def make_profile(
     """
     layout = lay_out(sites)
     peak_bytes = int(sites.peak_bytes.sum())
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "sites.trace"
+    with scratch_folder() as folder:
+        path = folder / "sites.trace"
         write_trace(path, layout.events(sites.ns_per_unit), metadata)
         with Trace(path) as trace:
             profile = fit(trace, options)

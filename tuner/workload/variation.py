@@ -13,7 +13,6 @@ They apply in this order.  The same profile and variation give the same text eve
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -23,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from tuner.errors import SpecError
+from tuner.output import scratch_folder
 from tuner.workload.fit import fit
 from tuner.workload.lives import Ints, Lives, find_lives
 from tuner.workload.model import FREED, Life, Model, Window, take_apart
@@ -133,8 +133,8 @@ def shrink(path: Path, fidelity: float) -> dict[str, Any]:
     wanted = Variation(intensity=fidelity)
     if is_profile(path):
         return vary(path, wanted)
-    with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder) / "whole.profile.json"
+    with scratch_folder() as folder:
+        whole = folder / "whole.profile.json"
         with Trace(path) as trace:
             write_profile(whole, fit(trace))
         return vary(whole, wanted)
