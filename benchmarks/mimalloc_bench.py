@@ -268,7 +268,8 @@ def _print(document: Mapping[str, Any]) -> None:
     _print_table("median peak RSS, MB", subjects, peaks, 1e-6)
     single = {program.name for program in (*PROGRAMS, SMOKE) if program.n_threads == 1}
     for title, names in (("one thread", single), ("threads", set(times) - single)):
-        _print_means(title, subjects, _only(times, names), _only(peaks, names))
+        if set(times) & names:
+            _print_means(title, subjects, _only(times, names), _only(peaks, names))
     for sample in samples:
         if sample["status"] != "ok":
             print(f"failed: {sample['program']} under {sample['subject']}: {sample['reason']}")

@@ -482,6 +482,20 @@ def test_text_has_one_line_per_file(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
 
 
+@needs_cc
+def test_text_tells_all_that_a_static_program_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = PTHREAD + "#include <threads.h>\nint more(thrd_t *t) { return thrd_create(t, 0, 0); }"
+    program = compile_(tmp_path, source, "-static")
+    run(["link-advice", str(program)])
+
+    line = capsys.readouterr().out.splitlines()[2]
+    assert line == (
+        f"  {program} holds pthread_create, which starts a thread (POSIX threads), and thrd_create"
+    )
+
+
 def test_an_error_of_the_command_has_its_own_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

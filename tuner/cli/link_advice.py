@@ -67,7 +67,8 @@ def _symbol_line(path: Path, reasons: list[Reason]) -> list[str]:
     if not reasons:
         return []
     first, *others = reasons
-    more = f", and to {', '.join(str(reason.symbol) for reason in others)}" if others else ""
+    to = "to " if first.text.startswith("refers to ") else ""
+    more = f", and {to}{', '.join(str(reason.symbol) for reason in others)}" if others else ""
     via = f"; {first.via}" if first.via else ""
     return [f"{path} {first.text}{more}{via}"]
 
