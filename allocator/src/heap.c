@@ -31,6 +31,10 @@ _Thread_local struct local local = {.number = OWNER_NOBODY, .own_number = OWNER_
 
 struct slab no_slab = {.class = CLASS_NONE};
 
+size_t heap_bytes(void) {
+    return offsetof(struct heap, bins) + classes.n_classes * sizeof(struct bin);
+}
+
 void heap_init(struct heap *heap, uint8_t number) {
     heap->number = number;
     for (size_t i = 0; i < classes.n_classes; i++)

@@ -28,14 +28,6 @@ struct slab_list {
     struct slab *last;
 };
 
-/* The slabs of one size class. */
-struct bin {
-    struct slab *active;      /* feeds the ready list, as other threads' blocks may; or no_slab */
-    struct slab *fresh;       /* the one slab with uncarved memory, or NULL */
-    struct slab_list partial; /* slabs with free blocks, all SLAB_PARTIAL */
-    size_t n_empty;           /* slabs in `partial` with no block in use */
-};
-
 /* The blocks of one size class that the thread freed and that are other heaps', and the thread's
  * own if it frees both by turns, see free_mixed. */
 struct foreign {
@@ -45,11 +37,22 @@ struct foreign {
     bool was_used;     /* by malloc, since the list was too long */
 };
 
+/* What a heap has of one size class. */
+struct bin {
+    struct slab *active;      /* feeds the ready list, as other threads' blocks may; or no_slab */
+    struct slab *fresh;       /* the one slab with uncarved memory, or NULL */
+    struct slab_list partial; /* slabs with free blocks, all SLAB_PARTIAL */
+    size_t n_empty;           /* slabs in `partial` with no block in use */
+    void *ready;              /* in place of local.free: for the higher classes, and with junk */
+    struct foreign foreign;
+};
+
+_Static_assert(sizeof(struct bin) == CACHE_LINE, "one cache line per class");
+
 struct heap {
-    void *free[N_CLASSES_MAX - N_FINE_CLASSES_MAX]; /* as local.free, for the higher classes */
-    struct superblock *superblocks;                 /* all, through next and previous */
-    struct superblock *buckets[N_BUCKETS];          /* the same by room, through bucket_next */
-    uint64_t tray_lists; /* a bit for each of `trays` that is not empty */
+    struct superblock *superblocks;        /* all, through next and previous */
+    struct superblock *buckets[N_BUCKETS]; /* the same by room, through bucket_next */
+    uint64_t tray_lists;                   /* a bit for each of `trays` that is not empty */
     size_t n_trays;
     size_t n_empty_trays; /* without a block in use */
     size_t n_superblocks;
@@ -71,11 +74,9 @@ struct heap {
     uint32_t n_unmixed;           /* slow refills since others' blocks were used, see remote.h */
     void **quarantine;            /* freed blocks held back, options.quarantine places or NULL */
     uint64_t random;              /* state of the generator of harden.c, 0 before its first use */
-    _Alignas(CACHE_LINE) void *inbox; /* atomic: LIFO of blocks freed by other threads */
-    struct bin bins[N_CLASSES_MAX];   /* of which the first n_classes are touched, hence here */
-    struct foreign foreign[N_CLASSES_MAX]; /* the same */
-    struct slab *trays[N_TRAY_LISTS];      /* through next and previous, see tray.c */
-    void *slow[N_FINE_CLASSES_MAX];        /* in place of local.free, with junk */
+    struct slab *trays[N_TRAY_LISTS];       /* through next and previous, see tray.c */
+    _Alignas(CACHE_LINE) void *inbox;       /* atomic: LIFO of blocks freed by other threads */
+    _Alignas(CACHE_LINE) struct bin bins[]; /* n_classes */
 };
 
 /* What a thread has of its own; initial-exec, so one addition away.  Kept small:
@@ -83,7 +84,7 @@ struct heap {
 struct local {
     void *free[N_FINE_CLASSES_MAX]; /* blocks ready for malloc, by class */
     struct heap *heap;              /* NULL until the first slow path, and after thread exit */
-    struct foreign *mixed;          /* of the heap, in a thread that uses others' blocks; or NULL */
+    struct bin *mixed;              /* of the heap, in a thread that uses others' blocks; or NULL */
     uint8_t number;                 /* equals owner_at(block) if free may take the fast path */
     uint8_t own_number;             /* of the heap; the same, but for when mixed is not NULL */
     bool has_ended;                 /* the thread: a heap it gets now may never be given back */
@@ -101,14 +102,18 @@ ALWAYS_INLINE void **plain_address(void **list) {
 
 /* Where the blocks of `class` that are ready for malloc hang. */
 ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class) {
-    if (class >= N_FINE_CLASSES_MAX)
-        return &heap->free[class - N_FINE_CLASSES_MAX];
-    return unlikely(options.junk) ? &heap->slow[class] : &l->free[class];
+    if (class >= N_FINE_CLASSES_MAX || unlikely(options.junk))
+        return &heap->bins[class].ready;
+    return &l->free[class];
 }
 
 /* A slab without blocks, the active slab of bins that have none. */
 extern struct slab no_slab;
 
+/* Bytes of a heap. */
+size_t heap_bytes(void);
+
+/* Make zeros a heap. */
 void heap_init(struct heap *heap, uint8_t number);
 
 /* All blocks of a list; NULL if there are none. */
@@ -124,8 +129,9 @@ ALWAYS_INLINE void *foreign_take(struct foreign *list) {
 ALWAYS_INLINE void *foreign_take_for_use(struct heap *heap, size_t class) {
     if (!THREADS || class < classes.first_line)
         return NULL;
-    heap->foreign[class].was_used = true;
-    return foreign_take(&heap->foreign[class]);
+    struct foreign *list = &heap->bins[class].foreign;
+    list->was_used = true;
+    return foreign_take(list);
 }
 
 /* The blocks freed in the active slab of `class`, a fine one, or if there are none, others' that
@@ -147,7 +153,7 @@ ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t c
             return NULL;
         if (owner_at((uintptr_t)block) != l->own_number) {
             heap->n_unmixed = 0;
-            l->mixed = l->own_number != OWNER_NOBODY ? heap->foreign : NULL;
+            l->mixed = l->own_number != OWNER_NOBODY ? heap->bins : NULL;
             l->number = OWNER_NOBODY;
         }
     }

@@ -1,7 +1,8 @@
 /* pool.c - empty superblocks between two owners; at most pool_superblocks of them.
  *
  * Superblocks enter and leave at the same end, so the ones at the other end are
- * the oldest and their pages have gone back to the system.
+ * the oldest and their pages have gone back to the system.  One that holds a heap stays, even
+ * where it is one too many; then its units go back at once.
  */
 #include "pool.h"
 
@@ -36,7 +37,10 @@ void pool_give(struct superblock *sb) {
         superblock_purge(sb, true);
     sb->pooled_ms = os_clock_ms();
     lock_take(&pool.lock);
-    bool keep = pool.n < options.pool_superblocks;
+    bool has_room = pool.n < options.pool_superblocks;
+    bool keep = has_room || sb->holds_heap;
+    if (!has_room && keep)
+        superblock_purge(sb, true);
     if (keep) {
         sb->next = pool.first;
         __atomic_store_n(&pool.first, sb, __ATOMIC_RELAXED);
@@ -61,9 +65,21 @@ bool pool_purge(uint64_t now_ms) {
 }
 
 void pool_empty(void) {
+    struct superblock *staying = NULL;
     struct superblock *sb;
-    while ((sb = pool_take()) != NULL)
-        superblock_destroy(sb);
+    while ((sb = pool_take()) != NULL) {
+        if (sb->holds_heap) {
+            sb->next = staying;
+            staying = sb;
+        } else {
+            superblock_destroy(sb);
+        }
+    }
+    while ((sb = staying) != NULL) {
+        staying = sb->next;
+        superblock_purge(sb, true);
+        pool_give(sb);
+    }
 }
 
 void pool_lock(void) {

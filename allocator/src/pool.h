@@ -14,7 +14,7 @@ void pool_give(struct superblock *sb);
  * some is left for later. */
 bool pool_purge(uint64_t now_ms);
 
-/* Unmap everything in the pool. */
+/* Unmap everything in the pool that may be, and give back the rest. */
 void pool_empty(void);
 
 /* For the moment of a fork, so that the child finds the pool whole. */

@@ -145,7 +145,7 @@ void remote_flush_list(struct heap *heap, void *block) {
 }
 
 void remote_shed(struct heap *heap, size_t class) {
-    struct foreign *list = &heap->foreign[class];
+    struct foreign *list = &heap->bins[class].foreign;
     size_t n = list->most + 1U;
     size_t most = list->was_used ? n_most_used(class) : n_batch(class);
     if (n >= most) {
@@ -160,7 +160,7 @@ void remote_shed(struct heap *heap, size_t class) {
 
 void remote_flush(struct heap *heap) {
     for (size_t class = 0; class < classes.n_classes; class ++)
-        remote_flush_list(heap, foreign_take(&heap->foreign[class]));
+        remote_flush_list(heap, foreign_take(&heap->bins[class].foreign));
 }
 
 /* --- back into use --- */

@@ -20,7 +20,7 @@ ALWAYS_INLINE void remote_free(struct heap *heap, void *block) {
         remote_free_slowly(heap, block);
         return;
     }
-    struct foreign *list = &heap->foreign[class];
+    struct foreign *list = &heap->bins[class].foreign;
     if (unlikely(list->free == block))
         fatal("double free", block);
     link_set(block, list->free);

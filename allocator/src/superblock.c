@@ -187,18 +187,23 @@ static void add_guards(struct superblock *sb) {
         sb->n_units--;
 }
 
-/* Make mapped memory an empty superblock. */
-static struct superblock *set_up(char *start) {
+static size_t table_end(void) {
+    return sizeof(struct superblock) + layout.n_units * sizeof(struct slab);
+}
+
+/* Make mapped memory an empty superblock, with room for a heap of so many bytes if any. */
+static struct superblock *set_up(char *start, size_t heap_bytes) {
     struct superblock *sb = (struct superblock *)start;
     ASSERT(owner_of_any((uintptr_t)sb) == OWNER_NONE);
     note_piece((uintptr_t)sb >> owners.shift);
     if (options.prefault)
         os_populate(sb, layout.bytes);
     sb->n_units = (uint16_t)layout.n_units;
-    sb->head_bytes = (uint32_t)(sizeof *sb + layout.n_units * sizeof(struct slab));
+    sb->head_bytes = (uint32_t)(table_end() + heap_bytes);
+    sb->holds_heap = heap_bytes > 0;
     if (options.secure)
         add_guards(sb);
-    sb->first_unit = (uint16_t)(sb->head_bytes >> UNIT_SHIFT);
+    sb->first_unit = (uint8_t)(sb->head_bytes >> UNIT_SHIFT);
     sb->n_free = (uint16_t)(sb->n_units - sb->first_unit);
     set_add(&sb->free, sb->first_unit, sb->n_free);
     sb->largest_run = sb->n_free;
@@ -217,13 +222,28 @@ static char *map_group(size_t bytes) {
     return NULL;
 }
 
-struct superblock *superblock_create(void) {
+static struct superblock *create(size_t heap_bytes) {
     char *start = map_group(layout.bytes);
     if (start == NULL)
         return NULL;
     if (options.huge_pages == HUGE_NEVER)
         os_advise_huge(start, layout.bytes, false);
-    return set_up(start);
+    return set_up(start, heap_bytes);
+}
+
+struct superblock *superblock_create(void) {
+    return create(0);
+}
+
+struct superblock *superblock_create_for_heap(size_t bytes) {
+    bool fits =
+        layout.n_units > 1 && (table_end() + bytes) >> UNIT_SHIFT == table_end() >> UNIT_SHIFT;
+    return fits && options.huge_pages != HUGE_ALWAYS ? create(bytes) : NULL;
+}
+
+void *superblock_heap_place(struct superblock *sb) {
+    ASSERT(sb->holds_heap);
+    return (char *)sb + table_end();
 }
 
 struct superblock *superblock_create_huge(void) {
@@ -234,7 +254,7 @@ struct superblock *superblock_create_huge(void) {
     os_advise_huge(start, bytes, true);
     struct superblock *first = NULL;
     for (size_t at = bytes; at > 0; at -= layout.bytes) {
-        struct superblock *sb = set_up(start + at - layout.bytes);
+        struct superblock *sb = set_up(start + at - layout.bytes, 0);
         sb->dirty = sb->free; /* one touched byte makes all of them resident */
         sb->n_dirty = sb->n_free;
         sb->next = first;
@@ -244,7 +264,7 @@ struct superblock *superblock_create_huge(void) {
 }
 
 void superblock_destroy(struct superblock *sb) {
-    ASSERT(superblock_is_empty(sb));
+    ASSERT(superblock_is_empty(sb) && !sb->holds_heap);
     lock_take(&owners.lock);
     superblock_set_owner(sb, NULL, OWNER_NONE);
     lock_release(&owners.lock);
@@ -280,7 +300,7 @@ __attribute__((no_sanitize("thread"))) static void count_slabs(const struct supe
 }
 
 __attribute__((no_sanitize("thread"))) static bool head_is_plausible(const struct superblock *sb) {
-    size_t least = sizeof *sb + layout.n_units * sizeof(struct slab);
+    size_t least = table_end();
     return sb->n_units <= layout.n_units && sb->n_units + 1u >= layout.n_units &&
            sb->head_bytes >= least && sb->first_unit == sb->head_bytes >> UNIT_SHIFT;
 }

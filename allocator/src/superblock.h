@@ -6,9 +6,10 @@
  *   | maps, purge age  | one of 64 B per unit | first unit    |          |
  *   +------------------+----------------------+---------------+----------+
  *
- * All that describes blocks lies in the head, none of it next to blocks.  The
- * head of any block is found by masking its address, its slab by the number
- * of its unit; only touched parts of the table cost memory.
+ * A thread's heap lies behind the table of a superblock that it begins with, and so on a page
+ * that is touched anyway.  All that describes blocks lies in the head, none of it next to blocks.
+ * The head of any block is found by masking its address, its slab by the number of its unit; only
+ * touched parts of the table cost memory.
  *
  * Which addresses belong to superblocks at all, and to whose, is answered by
  * the owner map: one byte for every superblock-sized piece of the address
@@ -131,13 +132,14 @@ struct superblock {
     struct superblock *bucket_next; /* superblocks of the heap with similar room */
     struct superblock *bucket_previous;
     uint16_t n_units;     /* head included */
-    uint16_t first_unit;  /* first unit that is not all head */
+    uint8_t first_unit;   /* first unit that is not all head */
+    bool holds_heap;      /* behind the table: is never unmapped */
     uint16_t n_free;      /* units */
     uint16_t largest_run; /* longest run of free units */
     uint8_t bucket;       /* log2(largest_run) + 1, or 0 if full */
     uint8_t n_trays;
-    uint16_t n_dirty; /* free units that may hold touched pages */
-    uint32_t head_bytes;
+    uint16_t n_dirty;      /* free units that may hold touched pages */
+    uint32_t head_bytes;   /* with the heap in it, if `holds_heap` */
     uint64_t pooled_ms;    /* time of entering the pool */
     struct unit_set free;  /* units in no slab */
     struct unit_set dirty; /* subset of free: may hold touched pages */
@@ -195,6 +197,13 @@ ALWAYS_INLINE size_t class_of_block(uintptr_t address) {
 
 /* Map and set up an empty superblock; NULL if the system refuses. */
 struct superblock *superblock_create(void);
+
+/* The same with `bytes` of zeros in its head, for a heap; NULL also if that is not the place for
+ * one: the head would need more units, or huge pages are asked for from the start. */
+struct superblock *superblock_create_for_heap(size_t bytes);
+
+/* Where they are. */
+void *superblock_heap_place(struct superblock *sb);
 
 /* The same for as many as one huge page holds, linked through `next`. */
 struct superblock *superblock_create_huge(void);

@@ -1,7 +1,8 @@
 /* thread.c - heaps and threads: start, attach, detach, orphans, adoption.
  *
- * The first thread has a heap in static memory; others get one by mapping.  Heaps
- * are never unmapped, because other threads may still send blocks to them.
+ * A new heap lies in the head of a superblock, its first, so that a thread with a few blocks
+ * touches two pages.  Heaps are never unmapped, because other threads may still send blocks to
+ * them, so that superblock never is either; but it may go to other heaps, as others do.
  * When a thread ends, its heap, trimmed, becomes an orphan if it still has
  * superblocks (blocks in use by others), else idle.  A new thread takes the
  * orphan that was left last, whole, which costs nothing; a thread that needs
@@ -25,13 +26,10 @@
 #include "supply.h"
 #include "tray.h"
 
-static struct heap first_heap; /* of the first thread */
-
-/* All other state of this module. */
+/* All state of this module. */
 static struct {
     struct lock lock; /* of everything here */
     bool started;     /* options, tables and owner map are in place */
-    bool first_heap_taken;
     bool has_key;
     bool watches_fork;
     size_t n_heaps;       /* ever made; atomic */
@@ -89,16 +87,16 @@ static void push(struct heap **list, struct heap *heap) {
 }
 
 static struct heap *make_heap(void) {
-    struct heap *heap = &first_heap;
-    if (threads.first_heap_taken) {
-        heap = os_map(round_up(sizeof *heap, os_page_bytes()));
-        if (heap == NULL)
-            return NULL;
-    }
-    threads.first_heap_taken = true;
+    struct superblock *sb = superblock_create_for_heap(heap_bytes());
+    struct heap *heap =
+        sb != NULL ? superblock_heap_place(sb) : os_map(round_up(heap_bytes(), os_page_bytes()));
+    if (heap == NULL)
+        return NULL;
     size_t number = OWNER_FIRST + threads.n_heaps;
     __atomic_store_n(&threads.n_heaps, threads.n_heaps + 1, __ATOMIC_RELAXED);
     heap_init(heap, (uint8_t)(number <= OWNER_LAST ? number : OWNER_IN_HEAD));
+    if (sb != NULL)
+        supply_link(heap, sb);
     return heap;
 }
 
@@ -118,7 +116,7 @@ static struct heap *pop_this(struct heap **list, const struct heap *heap) {
 static struct heap *find_heap_locked(const struct heap *wanted) {
     if (!start_locked())
         return NULL;
-    if (!THREADS && threads.first_heap_taken)
+    if (!THREADS && threads.n_heaps > 0)
         fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
               NULL);
     /* Only orphans may be looked into. */

@@ -44,7 +44,7 @@ static bool foreign_is_valid(const struct foreign *list, size_t class) {
 bool heap_is_valid(const struct heap *heap) {
     for (size_t class = 0; class < classes.n_classes; class ++)
         if (!bin_is_valid(&heap->bins[class], class) ||
-            !foreign_is_valid(&heap->foreign[class], class))
+            !foreign_is_valid(&heap->bins[class].foreign, class))
             return false;
     return no_slab.free == NULL && no_slab.countdown == 0 && trays_are_valid(heap) &&
            supply_is_valid(heap);
@@ -70,7 +70,7 @@ void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_
         }
     for (size_t class = 0; class < classes.n_classes; class ++) {
         size_t n = count_own(heap, *ready_list(heap, l, class)) +
-                   count_own(heap, heap->foreign[class].free);
+                   count_own(heap, heap->bins[class].foreign.free);
         *n_blocks -= n;
         *n_bytes -= n * classes.of[class].block_bytes;
     }

@@ -1,10 +1,13 @@
 /* test_threads.c - memory that crosses threads comes back and does not pile up. */
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "exgen.h"
 #include "heap.h"
+#include "options.h"
 #include "os.h"
+#include "pool.h"
 #include "remote.h"
 #include "test.h"
 
@@ -200,6 +203,60 @@ static void memory_of_the_dead_is_used_again(void) {
         exgen_free(taken[i]);
 }
 
+/* --- what a thread costs --- */
+
+static size_t resident_pages(void *start, size_t bytes) {
+    static unsigned char in_memory[1 << 16];
+    size_t n_pages = bytes / os_page_bytes();
+    size_t n = 0;
+    EXPECT(n_pages <= sizeof in_memory && mincore(start, bytes, in_memory) == 0);
+    for (size_t i = 0; i < n_pages; i++)
+        n += in_memory[i] & 1;
+    return n;
+}
+
+/* One holds the head and the heap's first fields, one the rest of the heap and the block. */
+static void *touch_two_pages(void *of_another) {
+    char *block = exgen_malloc(8);
+    *block = 1;
+    exgen_free(of_another);
+    EXPECT(local.heap == superblock_heap_place(local.heap->superblocks));
+    EXPECT(resident_pages(local.heap->superblocks, layout.bytes) <= 2);
+    exgen_free(block);
+    return NULL;
+}
+
+static pthread_barrier_t all_began;
+
+static void *begin_and_end(void *unused) {
+    char *block = exgen_malloc(20000);
+    memset(block, 1, 20000);
+    pthread_barrier_wait(&all_began);
+    exgen_free(block);
+    return unused;
+}
+
+/* More heaps than the pool keeps superblocks: all stay, but for their heads without memory. */
+static void heaps_outlive_their_threads(void) {
+    enum {
+        N = 12
+    };
+    pthread_t threads[N];
+    exgen_purge();
+    pthread_barrier_init(&all_began, NULL, N);
+    for (size_t i = 0; i < N; i++)
+        EXPECT(pthread_create(&threads[i], NULL, begin_and_end, NULL) == 0);
+    for (size_t i = 0; i < N; i++)
+        EXPECT(pthread_join(threads[i], NULL) == 0);
+    EXPECT(N > options.pool_superblocks && pool_count() >= N);
+    exgen_purge();
+    EXPECT(pool_count() >= N);
+    struct superblock *sb = pool_take();
+    EXPECT(sb != NULL && sb->holds_heap && sb->n_dirty == 0);
+    EXPECT(resident_pages(sb, layout.bytes) <= 2);
+    pool_give(sb);
+}
+
 /* --- statistics and leaks of all heaps --- */
 
 static void *leave_seven(void *unused) {
@@ -218,6 +275,7 @@ static void *hold_seven(void *unused) {
 }
 
 static void all_heaps_are_counted(void) {
+    exgen_purge(); /* of other heaps' blocks that this thread freed some are still on their way */
     size_t before = stats().all_blocks;
     EXPECT(exgen_check_leaks(0) == before + stats().n_large);
     run_thread(leave_seven, NULL);
@@ -291,6 +349,7 @@ static void more_threads_than_numbers(void) {
 
 int main(void) {
     exgen_free(exgen_malloc(1));
+    run_thread(touch_two_pages, exgen_malloc(100));
     producer_gets_its_memory_back();
     what_one_thread_freed_serves_another();
     what_nobody_wants_goes_home();
@@ -299,6 +358,7 @@ int main(void) {
     memory_of_the_dead_is_used_again();
     all_heaps_are_counted();
     late_destructors_may_allocate();
+    heaps_outlive_their_threads();
     more_threads_than_numbers();
     exgen_purge();
     EXPECT(exgen_validate_heap());
