@@ -16,11 +16,11 @@ FUZZ_SECONDS ?= 600
 BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-native test-allocator test-sanitized test-fuzz test-python test-benchmarks \
+.PHONY: help demo test test-native test-allocator test-allocator-sanitized test-sanitized test-fuzz test-python test-benchmarks \
         lint bench fuzz develop native wheel clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- set-up ------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ wheel: $(TEST_DEPENDENCIES) ## build the wheel into dist/
 
 # --- tests: everything CI runs -----------------------------------------------
 
-test: test-native test-allocator test-sanitized test-fuzz test-benchmarks test-python ## run all tests
+test: test-native test-allocator test-allocator-sanitized test-sanitized test-fuzz test-benchmarks test-python ## run all tests
 
 test-native: native ## C tests, built by gcc
 	ctest --test-dir $(BUILD)/develop --output-on-failure --no-tests=error
@@ -66,6 +66,16 @@ test-allocator: $(BUILD)/.packages-build ## tests of exgen, built alone
 	    || { cat $(BUILD)/allocator.log; exit 1; }
 	cmake --build $(BUILD)/allocator
 	ctest --test-dir $(BUILD)/allocator --output-on-failure --no-tests=error --parallel 2
+
+# Of the random tests every tenth group of settings.
+test-allocator-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## tests of exgen, built by clang with ASan and UBSan, and with TSan
+	@set -e; for sanitizers in address,undefined thread; do \
+	    build=$(BUILD)/allocator-$${sanitizers%,*}; \
+	    cmake -S allocator -B $$build -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+	        -DEXGEN_SANITIZE=$$sanitizers > $$build.log || { cat $$build.log; exit 1; }; \
+	    cmake --build $$build; \
+	    ctest --test-dir $$build --output-on-failure --no-tests=error --parallel 2 \
+	        -E 'random-[0-9]|random-checked-[0-9]*[1-9]$$'; done
 
 test-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## C tests, built by clang with ASan and UBSan
 	@cmake -S . -B $(BUILD)/sanitized -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \

@@ -45,6 +45,8 @@ int __real_munmap(void *start, size_t bytes);
 int __wrap_munmap(void *start, size_t bytes);
 int __real_madvise(void *start, size_t bytes, int advice);
 int __wrap_madvise(void *start, size_t bytes, int advice);
+int __real_mprotect(void *start, size_t bytes, int protection);
+int __wrap_mprotect(void *start, size_t bytes, int protection);
 void *__real_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...);
 void *__wrap_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...);
 
@@ -58,6 +60,10 @@ int __wrap_munmap(void *start, size_t bytes) {
 
 int __wrap_madvise(void *start, size_t bytes, int advice) {
     return fails() ? -1 : __real_madvise(start, bytes, advice);
+}
+
+int __wrap_mprotect(void *start, size_t bytes, int protection) {
+    return fails() ? -1 : __real_mprotect(start, bytes, protection);
 }
 
 void *__wrap_mremap(void *start, size_t old_bytes, size_t new_bytes, int flags, ...) {
@@ -147,6 +153,8 @@ static void run_until_nothing_fails(size_t length, const char *conf) {
 int main(void) {
     run_until_nothing_fails(1, "");
     run_until_nothing_fails(3, "purge_delay:0");
+    run_until_nothing_fails(1, "secure:true");
+    run_until_nothing_fails(1, "purge_delay:0,purge_how:unmap");
     run_until_nothing_fails(SIZE_MAX, "pool_superblocks:0,large_cache_count:0");
     return test_passed();
 }

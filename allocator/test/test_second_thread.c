@@ -1,8 +1,10 @@
 /* test_second_thread.c - the single-threaded library names a second thread's call and ends. */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "child.h"
 #include "exgen.h"
@@ -27,6 +29,28 @@ static void *release_nothing(void *unused) {
     return unused;
 }
 
+/* A thread that libc does not know, with thread-local storage of its own: all zeros but for the
+ * pointer to itself that x86-64 wants. */
+static _Alignas(64) char stack_of_clone[1 << 18];
+static _Alignas(64) char storage_of_clone[1 << 16];
+
+static int allocate_in_clone(void *unused) {
+    (void)unused;
+    return exgen_malloc(10) != NULL;
+}
+
+static uint64_t clone_allocates(void) {
+    void **self = (void **)(storage_of_clone + sizeof storage_of_clone / 2);
+    self[0] = self[2] = self;
+    block = exgen_malloc(10);
+    EXPECT(clone(allocate_in_clone, stack_of_clone + sizeof stack_of_clone,
+                 CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                     CLONE_SETTLS,
+                 NULL, NULL, self, NULL) > 0);
+    sleep(60); /* the other thread ends the process */
+    return 0;
+}
+
 static uint64_t run_second(void *(*function)(void *)) {
     pthread_t thread;
     block = exgen_malloc(10);
@@ -46,8 +70,10 @@ static uint64_t second_frees_null(void) {
 }
 
 int main(void) {
-    static const scenario fatal_ones[] = {second_allocates, second_frees};
-    for (size_t i = 0; i < 2; i++) {
+    static const scenario fatal_ones[] = {second_allocates, second_frees, clone_allocates};
+    /* Sanitizers keep their own state in thread-local storage. */
+    size_t n_fatal = sizeof fatal_ones / sizeof *fatal_ones - (EXGEN_SANITIZED ? 1 : 0);
+    for (size_t i = 0; i < n_fatal; i++) {
         struct outcome o = run_in_child(fatal_ones[i], "");
         EXPECT(WIFSIGNALED(o.status) && WTERMSIG(o.status) == SIGABRT);
         EXPECT(strcmp(o.output, message) == 0);
