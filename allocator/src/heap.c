@@ -66,15 +66,14 @@ static void list_remove(struct slab_list *list, struct slab *slab) {
 /* --- transitions --- */
 
 /* An active slab with nothing left to give waits for frees. */
-static void fall_asleep(struct bin *bin) {
+ALWAYS_INLINE void fall_asleep(struct bin *bin) {
     struct slab *slab = bin->active;
     if (slab == &no_slab)
         return;
     ASSERT(slab->free == NULL && slab_used(slab) > 0);
     uint32_t used = slab_used(slab);
-    uint32_t wake = classes.of[slab->class].wake_blocks;
-    wake = wake > used ? used : wake;
-    slab_set_used(slab, used, wake);
+    uint32_t wake = slab->capacity * (uint32_t)options.merge_percent / 100;
+    slab_set_used(slab, used, wake > used ? used : wake > 0 ? wake : 1);
     slab->state = SLAB_ASLEEP;
     bin->active = &no_slab;
 }
@@ -88,14 +87,14 @@ static void wake_up(struct bin *bin, struct slab *slab) {
         list_push_first(&bin->partial, slab);
 }
 
-static void activate(struct bin *bin, struct slab *slab) {
+ALWAYS_INLINE void activate(struct bin *bin, struct slab *slab) {
     ASSERT(bin->active == &no_slab);
     slab_set_used(slab, slab_used(slab), slab_used(slab));
     slab->state = SLAB_ACTIVE;
     bin->active = slab;
 }
 
-static struct slab *pop_partial(struct bin *bin) {
+ALWAYS_INLINE struct slab *pop_partial(struct bin *bin) {
     struct slab *slab = bin->partial.first;
     if (slab == NULL)
         return NULL;
@@ -111,8 +110,12 @@ static void release(struct heap *heap, struct slab *slab) {
     if (unlikely(options.secure) && slab->class != CLASS_UNIT_RUN)
         harden_unguard((char *)round_down((uintptr_t)slab->start, UNIT_BYTES) +
                        (size_t)slab->n_units * UNIT_BYTES);
-    if (slab->class != CLASS_UNIT_RUN && heap->bins[slab->class].fresh == slab)
-        heap->bins[slab->class].fresh = NULL;
+    if (slab->class != CLASS_UNIT_RUN) {
+        struct bin *bin = &heap->bins[slab->class];
+        bin->n_units -= slab->n_units;
+        if (bin->fresh == slab)
+            bin->fresh = NULL;
+    }
     supply_give(heap, slab);
 }
 
@@ -181,7 +184,7 @@ static void *blocks_in_order(const struct slab *slab) {
 }
 
 /* The thread takes over all free blocks of the active slab. */
-static void *take_list(struct heap *heap, struct slab *slab, size_t class) {
+ALWAYS_INLINE void *take_list(struct heap *heap, struct slab *slab, size_t class) {
     void *block = blocks_in_order(slab);
     slab->free = NULL;
     slab_set_used(slab, slab->carved, slab->carved);
@@ -254,7 +257,7 @@ static struct slab *divide(struct slab *slab, size_t class) {
     if (slab == NULL)
         return NULL;
     char *end =
-        (char *)round_down((uintptr_t)slab->start, UNIT_BYTES) + (size_t)c->n_units * UNIT_BYTES;
+        (char *)round_down((uintptr_t)slab->start, UNIT_BYTES) + (size_t)slab->n_units * UNIT_BYTES;
     if (unlikely(options.secure)) {
         harden_guard(end);
         end -= harden_guard_bytes();
@@ -269,14 +272,31 @@ static struct slab *divide(struct slab *slab, size_t class) {
     return slab;
 }
 
-typedef struct slab *supplier(struct heap *heap, size_t n, bool anywhere);
+/* Whether slabs of the class may share a unit with the head of a superblock. */
+static bool is_small(const struct size_class *c) {
+    return c->block_bytes <= UNIT_BYTES / 4;
+}
 
-/* Give the bin a fresh slab, unless it got one in the meantime; false if there is none. */
-static bool get_fresh(struct heap *heap, size_t class, supplier *take) {
-    const struct size_class *c = &classes.of[class];
-    struct slab *slab = divide(take(heap, c->n_units, c->block_bytes <= UNIT_BYTES / 4), class);
+/* Units of the next slab: in a class with few blocks, not many that stay idle. */
+static size_t units_of_next(const struct bin *bin, const struct size_class *c) {
+    return bin->n_units < options.slab_start_units ? c->n_start_units : c->n_units;
+}
+
+/* `n` units for a slab in the heap's superblocks: fewer rather than none. */
+static struct slab *find_units(struct heap *heap, const struct size_class *c, size_t n) {
+    struct slab *slab = NULL;
+    for (; n > 0 && slab == NULL; n = size_class_fewer_units(c, n))
+        slab = supply_take_own(heap, n, is_small(c));
+    return slab;
+}
+
+/* Give the bin a fresh slab of these units, unless it got one in the meantime; false if there are
+ * none. */
+static bool add_fresh(struct heap *heap, size_t class, struct slab *units) {
+    struct slab *slab = divide(units, class);
     if (slab == NULL)
         return false;
+    heap->bins[class].n_units += slab->n_units;
     /* Getting units may adopt slabs of another heap, of this class too. */
     if (heap->bins[class].fresh == NULL)
         heap->bins[class].fresh = slab;
@@ -285,27 +305,32 @@ static bool get_fresh(struct heap *heap, size_t class, supplier *take) {
     return true;
 }
 
+/* Blocks of the partial slab that is next, if there is one. */
+ALWAYS_INLINE void *take_partial(struct heap *heap, size_t class) {
+    struct bin *bin = &heap->bins[class];
+    struct slab *slab = pop_partial(bin);
+    if (slab == NULL)
+        return NULL;
+    activate(bin, slab);
+    return take_list(heap, slab, class);
+}
+
 /* Blocks from a partial slab, from other threads, or from untouched memory. */
 static void *refill_from_slabs(struct heap *heap, size_t class) {
     struct bin *bin = &heap->bins[class];
-    struct slab *slab = pop_partial(bin);
-    if (slab != NULL) {
-        activate(bin, slab);
-        return take_list(heap, slab, class);
-    }
-    void *block = remote_take_anywhere(heap, class);
-    if (block != NULL)
+    void *block = take_partial(heap, class);
+    if (block == NULL)
+        block = remote_take_anywhere(heap, class);
+    if (block != NULL || bin->fresh == NULL)
         return block;
-    if (bin->fresh == NULL)
-        return NULL;
     activate(bin, bin->fresh);
     return carve(heap, bin->fresh, class);
 }
 
 static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
-    fall_asleep(&heap->bins[class]);
+    const struct size_class *c = &classes.of[class];
+    size_t n = units_of_next(&heap->bins[class], c);
     remote_consider_unmixed(heap);
-    heap_tick(heap);
     void *block = remote_take_freed(heap, class);
     if (block == NULL)
         block = remote_take(heap, class);
@@ -313,9 +338,11 @@ static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
         return block;
     remote_drain(heap);
     block = refill_from_slabs(heap, class);
-    if (block == NULL && (get_fresh(heap, class, supply_take_at_hand) || supply_adopt(heap)))
+    if (block == NULL &&
+        (add_fresh(heap, class, find_units(heap, c, n)) ||
+         add_fresh(heap, class, supply_take_at_hand(heap, n, is_small(c))) || supply_adopt(heap)))
         block = refill_from_slabs(heap, class);
-    while (block == NULL && get_fresh(heap, class, supply_take))
+    while (block == NULL && add_fresh(heap, class, supply_take(heap, n, is_small(c))))
         block = refill_from_slabs(heap, class);
     ASSERT_FULL(heap_is_valid(heap));
     return block;
@@ -344,7 +371,10 @@ void *heap_refill(size_t class) {
         report_damage(slab, *ready_list(heap, &local, class));
     if (slab->free != NULL)
         return take_list(heap, slab, class);
-    return refill_slowly(heap, class);
+    fall_asleep(&heap->bins[class]);
+    heap_tick(heap);
+    void *block = remote_has_none(heap, class) ? take_partial(heap, class) : NULL;
+    return block != NULL ? block : refill_slowly(heap, class);
 }
 
 size_t heap_largest_run(void) {
@@ -504,6 +534,7 @@ void heap_link_slabs(struct heap *heap, struct superblock *sb) {
             continue;
         struct bin *bin = &heap->bins[slab->class];
         ASSERT(slab->state == SLAB_ASLEEP);
+        bin->n_units += slab->n_units;
         /* Two fresh slabs in a bin are one too many: the new one forgets its untouched rest. */
         if (slab->carved < slab->capacity && bin->fresh == NULL)
             bin->fresh = slab;
@@ -526,6 +557,7 @@ void heap_unlink_slabs(struct heap *heap, struct superblock *sb) {
             continue;
         struct bin *bin = &heap->bins[slab->class];
         ASSERT(slab->state != SLAB_ACTIVE);
+        bin->n_units -= slab->n_units;
         if (bin->fresh == slab)
             bin->fresh = NULL;
         if (slab->state == SLAB_PARTIAL) {

@@ -69,6 +69,14 @@ ALWAYS_INLINE void *remote_take_anywhere(struct heap *heap, size_t class) {
     return is_open ? remote_take_anywhere_slowly(heap, class) : NULL;
 }
 
+/* Nothing of what other threads freed, or of others' blocks, waits for a malloc of `class`. */
+ALWAYS_INLINE bool remote_has_none(const struct heap *heap, size_t class) {
+    return !THREADS ||
+           (local.number == local.own_number && heap->bins[class].foreign.free == NULL &&
+            heap->pending == NULL && __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) == NULL &&
+            !__atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED));
+}
+
 /* Free blocks that others sent to `heap`: a bounded number, or all. */
 void remote_drain_slowly(struct heap *heap, size_t n_most);
 

@@ -52,11 +52,15 @@ static size_t tail_bytes(size_t n_units, size_t bytes) {
     return round_up(end, SLAB_ALIGNMENT_MAX) - end;
 }
 
+static bool has_small_tail(size_t n_units, size_t bytes) {
+    return tail_bytes(n_units, bytes) <= n_units * UNIT_BYTES / 32;
+}
+
 /* Units of a slab: `most`, or if it leaves more than 1/32 of that idle, at least half as many
  * with the smallest tail for each. */
 static size_t best_units(size_t least, size_t most, size_t bytes) {
     size_t best = most;
-    if (tail_bytes(most, bytes) <= most * UNIT_BYTES / 32)
+    if (has_small_tail(most, bytes))
         return most;
     for (size_t n = most; n-- > larger(least, most / 2 + 1);)
         if (tail_bytes(n, bytes) * best < tail_bytes(best, bytes) * n)
@@ -75,14 +79,15 @@ static size_t slab_units(size_t bytes, const struct options *o, size_t superbloc
 
 static struct size_class describe(size_t bytes, const struct options *o, size_t superblock_units) {
     size_t n_units = slab_units(bytes, o, superblock_units);
-    size_t wake = n_units * UNIT_BYTES / bytes * o->merge_percent / 100;
     struct size_class c = {
         .block_bytes = (uint32_t)bytes,
         .carve_blocks = (uint32_t)larger(1, o->commit_step / bytes),
         .n_units = (uint32_t)n_units,
-        .wake_blocks = (uint32_t)larger(1, wake),
         .alignment = (uint32_t)smaller(bytes & (~bytes + 1), SLAB_ALIGNMENT_MAX),
     };
+    c.n_start_units = c.n_units;
+    for (size_t n = n_units; n > 0; n = size_class_fewer_units(&c, n))
+        c.n_start_units = (uint32_t)n;
     return c;
 }
 
@@ -96,7 +101,8 @@ static size_t describe_listed(struct size_class *of, const struct options *o, si
         size_t least = least_units(bytes, o);
         size_t most = larger(least, superblock_units / 4);
         if (o->listed[n].n_units != 0)
-            of[n].n_units = (uint32_t)smaller(larger(o->listed[n].n_units, least), most);
+            of[n].n_units = of[n].n_start_units =
+                (uint32_t)smaller(larger(o->listed[n].n_units, least), most);
     }
     return n;
 }
@@ -139,6 +145,14 @@ void size_class_init(struct size_classes *c, const struct options *o, size_t sup
         c->coarse[i] = (uint8_t) class;
     }
     ASSERT(size_classes_are_valid(c));
+}
+
+size_t size_class_fewer_units(const struct size_class *c, size_t n_units) {
+    size_t least = least_units(c->block_bytes, &options);
+    for (size_t n = n_units - 1; n >= least; n--)
+        if (has_small_tail(n, c->block_bytes))
+            return n;
+    return 0;
 }
 
 size_t class_of_aligned(size_t size, size_t alignment) {

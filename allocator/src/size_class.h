@@ -29,11 +29,11 @@ enum {
 };
 
 struct size_class {
-    uint32_t block_bytes;  /* multiple of 16 */
-    uint32_t carve_blocks; /* blocks cut from untouched memory at a time, at least 1 */
-    uint32_t n_units;      /* units of a slab of this class */
-    uint32_t wake_blocks;  /* frees that wake a full slab, at least 1 */
-    uint32_t alignment;    /* power of two that divides every block address, 16 to 4096 */
+    uint32_t block_bytes;   /* multiple of 16 */
+    uint32_t carve_blocks;  /* blocks cut from untouched memory at a time, at least 1 */
+    uint32_t n_units;       /* units of a slab of this class */
+    uint32_t n_start_units; /* ... of its first slabs */
+    uint32_t alignment;     /* power of two that divides every block address, 16 to 4096 */
 };
 
 /* Written once by size_class_init, read-only afterwards. */
@@ -50,6 +50,10 @@ extern struct size_classes classes;
 
 /* Fill `c` for the settings `o`; a superblock has `superblock_units` units. */
 void size_class_init(struct size_classes *c, const struct options *o, size_t superblock_units);
+
+/* The next smaller number of units for a slab of the class, with a small tail as well; 0 if there
+ * is none. */
+size_t size_class_fewer_units(const struct size_class *c, size_t n_units);
 
 /* size <= FINE_MAX */
 ALWAYS_INLINE size_t class_of_fine(size_t size) {

@@ -200,11 +200,13 @@ static struct slab *take_from_new(struct heap *heap, struct superblock *sb, size
     return take_from(heap, sb, n, anywhere);
 }
 
+struct slab *supply_take_own(struct heap *heap, size_t n, bool anywhere) {
+    return may_grow(heap, n) ? take_from_buckets(heap, n, anywhere) : NULL;
+}
+
 struct slab *supply_take_at_hand(struct heap *heap, size_t n, bool anywhere) {
-    if (!may_grow(heap, n))
-        return NULL;
-    struct slab *slab = take_from_buckets(heap, n, anywhere);
-    return slab != NULL ? slab : take_from_new(heap, pool_take(), n, anywhere);
+    struct slab *slab = supply_take_own(heap, n, anywhere);
+    return slab == NULL && may_grow(heap, n) ? take_from_new(heap, pool_take(), n, anywhere) : slab;
 }
 
 bool supply_adopt(struct heap *heap) {

@@ -41,13 +41,25 @@ static bool foreign_is_valid(const struct foreign *list, size_t class) {
     return list->countdown >= 0 && n == (size_t)(list->most - list->countdown);
 }
 
+static bool units_of_bins_are_valid(const struct heap *heap) {
+    size_t n_units[N_CLASSES_MAX] = {0};
+    for (const struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next)
+        for (size_t i = sb->first_unit; i < sb->n_units; i++)
+            if (sb->slab[i].n_units > 0 && sb->slab[i].class < classes.n_classes)
+                n_units[sb->slab[i].class] += sb->slab[i].n_units;
+    for (size_t class = 0; class < classes.n_classes; class ++)
+        if (n_units[class] != heap->bins[class].n_units)
+            return false;
+    return true;
+}
+
 bool heap_is_valid(const struct heap *heap) {
     for (size_t class = 0; class < classes.n_classes; class ++)
         if (!bin_is_valid(&heap->bins[class], class) ||
             !foreign_is_valid(&heap->bins[class].foreign, class))
             return false;
     return no_slab.free == NULL && no_slab.countdown == 0 && trays_are_valid(heap) &&
-           supply_is_valid(heap);
+           supply_is_valid(heap) && units_of_bins_are_valid(heap);
 }
 
 /* Blocks of a thread's list that are in use by the heap's own counters. */
