@@ -66,7 +66,8 @@ size_t exgen_config_json(char *buffer, size_t capacity);
 int exgen_validate_heap(void);
 
 /* Number of blocks still in use in the whole process; of running threads' heaps an
- * upper bound, see exgen_stats.  With `report` one line for each size goes to stderr. */
+ * upper bound, see exgen_stats.  With `report` a line goes to stderr for each of these that
+ * still has some: the calling thread's heap, all other heaps, large blocks. */
 size_t exgen_check_leaks(int report);
 
 /* Give all free memory that the calling thread can reach back to the system. */
