@@ -35,7 +35,7 @@ static void *allocate_big(size_t size, size_t alignment, bool *is_zero) {
     *is_zero = false;
     if (size > PTRDIFF_MAX)
         return out_of_memory();
-    if (size <= heap_largest_run() && alignment <= UNIT_BYTES) {
+    if (alignment <= UNIT_BYTES && (size <= tray_layout.largest || size <= heap_largest_run())) {
         block = heap_allocate_run(size, alignment, is_zero);
     } else {
         block = large_allocate(size, alignment, is_zero);

@@ -158,7 +158,9 @@ ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t c
             l->number = OWNER_NOBODY;
         }
     }
-    *list = link_next(block);
+    void *next = link_next(block);
+    *list = next;
+    __builtin_prefetch(next);
     return block;
 }
 

@@ -87,7 +87,7 @@ struct slab {
             step_set dirty_steps; /* subset of free_steps: may hold what was written */
         };
         step_set aged_steps; /* subset of dirty_steps: were so at the last look of the purger */
-        uint8_t lengths[32]; /* steps of the block that begins here, or 0 */
+        uint8_t lengths[32]; /* steps of the block that begins there, or 0: of two units */
     };
     uint32_t carved;   /* blocks */
     uint32_t to_first; /* bytes back to the entry of the unit where this one's slab starts */

@@ -1,8 +1,8 @@
 /* tray.c - blocks of any size in steps; see tray.h.
  *
- * Inside a tray: address-ordered first fit, by shifting the set of free steps over itself
- * (log2 of the length shifts).  Among trays: lists by the longest free run; the tray with
- * the least sufficient one comes first, so that others can become empty.  Hence O(1).
+ * Inside a tray: address-ordered first fit, run by run (see step_set.h).  Among trays: lists by the
+ * longest free run; the tray with the least sufficient one comes first, so that others can become
+ * empty.  Hence O(1).
  */
 #include "tray.h"
 
@@ -10,20 +10,19 @@
 
 #include "options.h"
 #include "os.h"
+#include "step_set.h"
 #include "supply.h"
 
 enum {
-    FIRST_LENGTHS = 3, /* entry of the table */
-    LENGTHS = 32,      /* in an entry */
-    N_LENGTH_ENTRIES = (N_STEPS + LENGTHS - 1) / LENGTHS,
-    N_RUNS = 6 /* powers of two below N_TRAY_LISTS */
+    LENGTHS = 16,      /* in half an entry: of the steps of one unit */
+    OWN_LENGTHS = 2,   /* first unit whose entry has room for its own */
+    OTHERS_LENGTHS = 3 /* first unit whose entry has room for another's as well */
 };
 
-_Static_assert(FIRST_LENGTHS + N_LENGTH_ENTRIES <= N_STEPS * 1024 / UNIT_BYTES,
+_Static_assert(OTHERS_LENGTHS + OWN_LENGTHS <= N_STEPS * 1024 / UNIT_BYTES,
                "the smallest tray must have entries for all its lengths");
-_Static_assert(N_STEPS < 8 * sizeof(step_set), "no step may look like the last bit of a set");
-_Static_assert(sizeof(((struct slab *)0)->lengths) == LENGTHS, "as many lengths as there is room");
-_Static_assert(1 << N_RUNS == N_TRAY_LISTS, "longest_run ends where the lists do");
+_Static_assert(sizeof(((struct slab *)0)->lengths) == (size_t)2 * LENGTHS, "both halves");
+_Static_assert(LENGTHS * 1024 == UNIT_BYTES, "as many lengths as there is room");
 _Static_assert(2 * N_TRAY_BLOCK_MAX - 1 < N_TRAY_LISTS, "a list for every aligned request");
 
 struct tray_layout tray_layout;
@@ -38,90 +37,16 @@ void tray_init(void) {
     tray_layout.largest = options.tray_max < most ? options.tray_max : most;
 }
 
-/* --- sets of steps --- */
-
-static step_set steps(size_t from, size_t n) {
-    return (((step_set)1 << n) - 1) << from;
-}
-
-/* Lowest step in the set, which is not empty. */
-static size_t lowest(step_set s) {
-    uint64_t low = (uint64_t)s;
-    return low != 0 ? (size_t)__builtin_ctzll(low)
-                    : 64 + (size_t)__builtin_ctzll((uint64_t)(s >> 64));
-}
-
-static size_t highest(step_set s) {
-    uint64_t high = (uint64_t)(s >> 64);
-    return high != 0 ? 127 - (size_t)__builtin_clzll(high)
-                     : 63 - (size_t)__builtin_clzll((uint64_t)s);
-}
-
-/* Length of the free run around `at`, which is free. */
-static size_t run_around(step_set free, size_t at) {
-    step_set before = ~free & steps(0, at);
-    size_t end = at + lowest(~free >> at);
-    return before != 0 ? end - highest(before) - 1 : end;
-}
-
-/* Without the test for shifts by a whole word. */
-static step_set shift_down(step_set s, size_t n) {
-    return s >> (n & 63);
-}
-
-/* Where runs of 1, 2, 4 ... free steps begin. */
-struct runs {
-    step_set of[N_RUNS];
-};
-
-static struct runs runs_in(step_set free) {
-    struct runs r;
-#pragma GCC unroll 6
-    for (size_t i = 0; i < N_RUNS; i++) {
-        r.of[i] = free;
-        free &= shift_down(free, (size_t)1 << i);
-    }
-    return r;
-}
-
-/* Where runs of `n` free steps begin, n > 0. */
-static step_set starts_of(step_set free, size_t n) {
-    for (size_t left = n - 1, step = 1; left > 0; left -= step, step *= 2) {
-        if (step > left)
-            step = left;
-        free &= shift_down(free, step);
-    }
-    return free;
-}
-
-/* Length of the longest run of free steps, or N_TRAY_LISTS - 1: one run behind another, the
- * longest that fit first. */
-static size_t longest_run(step_set free) {
-    struct runs r = runs_in(free);
-    step_set starts = ~(step_set)0;
-    size_t n = 0;
-#pragma GCC unroll 6
-    for (size_t i = N_RUNS; i-- > 0;) {
-        step_set longer = starts & shift_down(r.of[i], n);
-        bool fits = longer != 0;
-        starts = fits ? longer : starts;
-        n += (size_t)fits << i;
-    }
-    return n;
-}
-
-/* Every `n`-th step, of a power of two. */
-static step_set every(size_t n) {
-    step_set s = 1;
-    for (; n < N_STEPS; n *= 2)
-        s |= s << n;
-    return s;
-}
-
 /* --- one tray --- */
 
-static uint8_t *length_at(struct slab *slab, size_t step) {
-    return &slab[FIRST_LENGTHS + step / LENGTHS].lengths[step % LENGTHS];
+/* In the entry of the unit where the step lies, which every free has read, if there is room. */
+static uint8_t *length_at(const struct slab *slab, size_t step) {
+    unsigned shift = UNIT_SHIFT - tray_layout.step_shift;
+    size_t unit = step >> shift;
+    size_t in_unit = step & (((size_t)1 << shift) - 1);
+    size_t entry = unit < OWN_LENGTHS ? unit + OTHERS_LENGTHS : unit;
+    size_t first = unit < OWN_LENGTHS ? 0 : LENGTHS;
+    return (uint8_t *)&slab[entry].lengths[first + in_unit];
 }
 
 static size_t step_bytes(void) {
@@ -140,9 +65,7 @@ static size_t step_at(const struct slab *slab, const void *block) {
 
 size_t tray_block_bytes(const struct slab *slab, const void *block) {
     size_t at = step_at(slab, block);
-    if (at == N_STEPS)
-        return 0;
-    return slab[FIRST_LENGTHS + at / LENGTHS].lengths[at % LENGTHS] * step_bytes();
+    return at < N_STEPS ? (size_t)*length_at(slab, at) << tray_layout.step_shift : 0;
 }
 
 void tray_check(const struct slab *slab, const void *block) {
@@ -200,6 +123,8 @@ static void list_remove(struct heap *heap, struct slab *slab) {
 
 /* The longest run of free steps has become another one. */
 static void set_longest(struct heap *heap, struct slab *slab, size_t longest) {
+    if (longest >= N_TRAY_LISTS)
+        longest = N_TRAY_LISTS - 1;
     if (slab->capacity == longest)
         return;
     list_remove(heap, slab);
@@ -219,6 +144,12 @@ void tray_unlink(struct heap *heap, struct slab *slab) {
     list_remove(heap, slab);
 }
 
+static void clear_lengths(struct slab *slab) {
+    memset(&slab[OWN_LENGTHS].lengths[LENGTHS], 0, LENGTHS);
+    for (size_t i = OTHERS_LENGTHS; i < tray_layout.n_units; i++)
+        memset(slab[i].lengths, 0, sizeof slab[i].lengths);
+}
+
 static struct slab *new_tray(struct heap *heap) {
     struct slab *slab = supply_take(heap, tray_layout.n_units, false);
     if (slab == NULL)
@@ -231,8 +162,7 @@ static struct slab *new_tray(struct heap *heap) {
     slab[1].free_steps = all;
     slab[1].dirty_steps = slab->clean ? 0 : all;
     slab[2].aged_steps = 0;
-    for (size_t i = 0; i < N_LENGTH_ENTRIES; i++)
-        memset(slab[FIRST_LENGTHS + i].lengths, 0, LENGTHS);
+    clear_lengths(slab);
     superblock_of((uintptr_t)slab)->n_trays++;
     tray_link(heap, slab);
     return slab;
@@ -246,7 +176,7 @@ static void release(struct heap *heap, struct slab *slab) {
     step_set dirty = slab[1].dirty_steps;
     slab->clean = true; /* but for what lies before `carved` */
     slab->carved = dirty != 0 ? (uint32_t)highest(dirty) + 1 : 0;
-    for (size_t i = 1; i < FIRST_LENGTHS + N_LENGTH_ENTRIES; i++)
+    for (size_t i = 1; i < tray_layout.n_units; i++)
         memset(slab[i].lengths, 0, sizeof slab[i].lengths);
     supply_give(heap, slab);
 }
@@ -260,6 +190,14 @@ void tray_trim(struct heap *heap) {
     }
 }
 
+/* After steps around `at` became free. */
+static void note_room(struct heap *heap, struct slab *slab, size_t at) {
+    size_t run = run_around(slab[1].free_steps, at);
+    if (run > slab->capacity)
+        set_longest(heap, slab, run);
+    supply_schedule_purge(heap);
+}
+
 /* --- blocks --- */
 
 /* The tray with the least room that is enough for `n_room` steps; NULL if there is none. */
@@ -270,38 +208,32 @@ static struct slab *find_tray(const struct heap *heap, size_t n_room) {
 
 void *tray_allocate(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
     size_t n = steps_for(bytes);
-    size_t n_apart = alignment > step_bytes() ? alignment / step_bytes() : 1;
+    size_t n_apart = alignment > step_bytes() ? alignment >> tray_layout.step_shift : 1;
     /* Among so many free steps an aligned block fits for certain. */
     struct slab *slab = find_tray(heap, n + n_apart - 1);
     if (slab == NULL)
         slab = new_tray(heap);
     if (slab == NULL)
         return NULL;
-    step_set starts = starts_of(slab[1].free_steps, n);
-    if (n_apart > 1)
-        starts &= every(n_apart);
-    size_t at = lowest(starts);
+    struct fit fit = first_fit(slab[1].free_steps, n);
+    if (unlikely(n_apart > 1)) {
+        fit.at = first_aligned_fit(slab[1].free_steps, n, n_apart);
+        fit.longest = longest_run(slab[1].free_steps & ~steps(fit.at, n));
+    }
     heap->n_empty_trays -= slab->asleep == 0;
     slab->asleep++;
-    *is_zero = take_steps(slab, at, n);
-    *length_at(slab, at) = (uint8_t)n;
-    set_longest(heap, slab, longest_run(slab[1].free_steps));
-    return slab->start + at * step_bytes();
-}
-
-/* After steps around `at` became free. */
-static void note_room(struct heap *heap, struct slab *slab, size_t at) {
-    size_t run = run_around(slab[1].free_steps, at);
-    if (run > slab->capacity)
-        set_longest(heap, slab, run < N_TRAY_LISTS ? run : N_TRAY_LISTS - 1);
-    supply_schedule_purge(heap);
+    *is_zero = take_steps(slab, fit.at, n);
+    *length_at(slab, fit.at) = (uint8_t)n;
+    set_longest(heap, slab, fit.longest);
+    return slab->start + fit.at * step_bytes();
 }
 
 void tray_free(struct heap *heap, struct slab *slab, void *block) {
     slab->countdown = -1;
-    tray_check(slab, block);
     size_t at = step_at(slab, block);
-    uint8_t *length = length_at(slab, at);
+    uint8_t *length = length_at(slab, at < N_STEPS ? at : 0);
+    if (unlikely(at >= N_STEPS || *length == 0))
+        tray_check(slab, block);
     give_steps(slab, at, *length);
     *length = 0;
     slab->asleep--;
@@ -422,7 +354,7 @@ bool tray_is_valid(const struct slab *slab) {
     size_t run = 0;
     size_t longest = 0;
     for (size_t at = 0; at < N_STEPS;) {
-        size_t length = slab[FIRST_LENGTHS + at / LENGTHS].lengths[at % LENGTHS];
+        size_t length = *length_at(slab, at);
         bool is_free = slab[1].free_steps >> at & 1;
         if (is_free == (length > 0) || at + length > N_STEPS)
             return false;

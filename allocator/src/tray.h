@@ -6,11 +6,13 @@
  * steps; all that describes it lies in the table entries of its units:
  *
  *   slab[0]     n_units, class, lists as for every slab; block_bytes == tray_step;
- *               capacity == the longest run of free steps, or N_TRAY_LISTS - 1; carved == steps in
- * use; slab_used == blocks in use, all asleep: every free is an event slab[1]     the set of free
- * steps, and of those that hold what was written into them slab[2]     the set of those that did so
- * at the last look of the purger slab[3..6]  for each step the number of steps of the block that
- * begins there, or 0
+ *               capacity == the longest run of free steps, or N_TRAY_LISTS - 1;
+ *               carved == steps in use; slab_used == blocks in use, all asleep: every free is an
+ *               event
+ *   slab[1]     the set of free steps, and of those that hold what was written into them
+ *   slab[2]     the set of those that did so at the last look of the purger
+ *   slab[i]     for each step of unit i the number of steps of the block that begins there, or
+ *               0; those of units 0 and 1, where there is no room, in slab[3] and slab[4]
  *
  * The last is what other threads may read of a block that is theirs.
  */
