@@ -182,7 +182,8 @@ static void detach(void *value) {
     struct heap *heap = value;
     if (heap != local.heap)
         return;
-    quarantine_flush(heap);
+    if (heap->quarantine != NULL)
+        quarantine_flush(heap);
     heap_return_lists(heap, &local);
     remote_flush(heap);
     clean_up(heap);
