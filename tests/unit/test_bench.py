@@ -40,6 +40,7 @@ from tuner.bench.summary import (
 from tuner.errors import MissingToolError, SpecError, StoreError
 from tuner.measure.driver import BenchDriver, DriverResult, DriverRun
 from tuner.records import Status
+from tuner.report.bench_figures import looks, write_bench_figures
 
 RING = Task("ring", 2)
 LARSON = Task("larson", 16)
@@ -353,3 +354,14 @@ def test_malloc_of_somebody_else_is_refused(tmp_path: Path) -> None:
 def test_a_missing_driver_is_told(tmp_path: Path) -> None:
     with pytest.raises(MissingToolError, match="cannot be started"):
         BenchDriver(tmp_path / "nothing").run(["ring"], {}, None, 1)
+
+
+def test_colours_do_not_move_up_where_the_first_subject_failed(tmp_path: Path) -> None:
+    found = comparison(sample("bob", 0), sample("bob", 1))
+    colours = looks(["alice", "bob"])
+    drawn = {path.stem: path.read_text() for path in write_bench_figures(found, tmp_path, ("svg",))}
+
+    assert {"throughput-threads", "memory-threads", "latency"} <= set(drawn)
+    for text in drawn.values():
+        assert colours["bob"].colour in text
+        assert colours["alice"].colour not in text

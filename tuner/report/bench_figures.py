@@ -121,7 +121,8 @@ def _over_threads(
         rows = estimates(comparison, metric, tasks_of(comparison, workload))
         points = _lines(rows, comparison.labels, lambda task: task.threads)
         if points:
-            panels.append((workload, _log_lines(points, divisor, "threads", title)))
+            styles = looks(comparison.labels)
+            panels.append((workload, _log_lines(points, styles, divisor, "threads", title)))
     return panels
 
 
@@ -134,7 +135,8 @@ def _over_sizes(comparison: Comparison) -> list[Panel]:
             estimates(comparison, THROUGHPUT, mine), comparison.labels, lambda task: task.size or 0
         )
         title = f"{threads} thread{'s' if threads > 1 else ''}"
-        panels.append((title, _log_lines(points, _MEGA, "block size", "M operations/s")))
+        styles = looks(comparison.labels)
+        panels.append((title, _log_lines(points, styles, _MEGA, "block size", "M operations/s")))
     return panels
 
 
@@ -152,6 +154,7 @@ def _lines(
 
 def _log_lines(
     lines: Mapping[str, Sequence[tuple[int, Estimate]]],
+    styles: Mapping[str, Look],
     divisor: float,
     x_title: str,
     y_title: str,
@@ -159,7 +162,6 @@ def _log_lines(
     is_linear: bool = False,
 ) -> Callable[[Axes], None]:
     def draw(axes: Axes) -> None:
-        styles = looks(list(lines))
         for label, points in lines.items():
             axes.errorbar(
                 [x for x, _ in points],
@@ -266,7 +268,9 @@ def _overhead(comparison: Comparison) -> list[Panel]:
             estimates(comparison, metric, tasks), comparison.labels, lambda task: task.size or 0
         )
         if lines:
-            draw = _log_lines(lines, 1.0, "block size", metric.name, is_linear=True)
+            draw = _log_lines(
+                lines, looks(comparison.labels), 1.0, "block size", metric.name, is_linear=True
+            )
             panels.append((metric.name, draw))
     return panels
 
@@ -277,7 +281,7 @@ def _memory(comparison: Comparison) -> list[Panel]:
         return []
 
     def draw(axes: Axes) -> None:
-        styles = looks(list(curves))
+        styles = looks(comparison.labels)
         longest = max((live for _, live, _ in curves.values()), key=len)
         axes.fill_between(
             range(len(longest)),
@@ -302,7 +306,7 @@ def _churn(comparison: Comparison) -> list[Panel]:
         return []
 
     def draw(axes: Axes) -> None:
-        styles = looks(list(curves))
+        styles = looks(comparison.labels)
         for label, (times, live, rss) in curves.items():
             axes.plot(
                 [time / 1e9 for time in times],
