@@ -137,7 +137,7 @@ void size_class_init(struct size_classes *c, const struct options *o, size_t sup
     for (size_t i = 0; i <= FINE_MAX >> FINE_SHIFT; i++) {
         while (c->of[class].block_bytes < i << FINE_SHIFT)
             class ++;
-        c->fine[i] = (uint8_t) class;
+        __atomic_store_n(&c->fine[i], (uint8_t) class, __ATOMIC_RELAXED);
     }
     for (size_t i = FINE_MAX >> COARSE_SHIFT; i < c->largest >> COARSE_SHIFT; i++) {
         while (c->of[class].block_bytes < (i + 1) << COARSE_SHIFT)

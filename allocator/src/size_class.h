@@ -55,9 +55,11 @@ void size_class_init(struct size_classes *c, const struct options *o, size_t sup
  * is none. */
 size_t size_class_fewer_units(const struct size_class *c, size_t n_units);
 
-/* size <= FINE_MAX */
+/* size <= FINE_MAX.  Atomic, since a thread's first malloc may come while another's fills the
+ * table; its list is empty whatever it reads, and the slow path asks again. */
 ALWAYS_INLINE size_t class_of_fine(size_t size) {
-    return classes.fine[(size + ((1u << FINE_SHIFT) - 1)) >> FINE_SHIFT];
+    return __atomic_load_n(&classes.fine[(size + ((1u << FINE_SHIFT) - 1)) >> FINE_SHIFT],
+                           __ATOMIC_RELAXED);
 }
 
 /* FINE_MAX < size <= classes.largest */
