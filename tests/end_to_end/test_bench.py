@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,22 @@ def test_a_tiny_comparison_gives_tables_samples_and_figures(tmp_path: Path) -> N
     assert all(sample["status"] == "ok" for sample in samples(tmp_path))
     for name in ("throughput-threads", "memory-threads", "latency", "overhead"):
         assert (tmp_path / "figures" / f"{name}.png").stat().st_size > 10000
+
+
+def test_a_comparison_that_is_stopped_says_what_is_kept(tmp_path: Path) -> None:
+    words = ("--allocators", "glibc", "--workloads", "larson", "--budget", "60 s", "-o", tmp_path)
+    command = [sys.executable, "-m", "tuner.cli.main", "bench", *map(str, words)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    file = tmp_path / "samples.jsonl"
+    deadline = time.monotonic() + 60.0
+    while not file.exists() or file.read_text().count("\n") < 2:
+        assert time.monotonic() < deadline, "no sample came"
+        time.sleep(0.005)
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=60)
+
+    assert running.returncode == 130
+    assert f"stopped; all samples are kept in {tmp_path}" in told
 
 
 def test_a_comparison_goes_on_where_it_stopped(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.bench.plan import WORKLOADS
 from tuner.cli.epilog import epilog
 from tuner.errors import (
+    InterruptedCampaign,
     MissingToolError,
     OutputError,
     ProgramError,
@@ -48,6 +50,7 @@ def register(app: typer.Typer) -> None:
                 StoreError,
                 OutputError,
                 SelectionError,
+                InterruptedCampaign,
             ),
         ),
     )(bench)
@@ -83,7 +86,9 @@ def bench(
             help="A variable for one of them, not read back; repeatable.",
         ),
     ] = None,
-    workloads: Annotated[str | None, typer.Option(metavar="NAME,...", help="Default: all.")] = None,
+    workloads: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help=f"Default: {', '.join(WORKLOADS)}.")
+    ] = None,
     threads: Annotated[
         str | None, typer.Option(metavar="N,...", help="Default: 1,2,4,16,64,128.")
     ] = None,
@@ -113,7 +118,6 @@ def bench(
         DEFAULT_SIZES,
         DEFAULT_THREADS,
         OVERHEAD_SIZES,
-        WORKLOADS,
         Plan,
         make_tasks,
         seconds_within,
@@ -205,9 +209,13 @@ def _measure(subjects: list[Subject], plan: Plan, folder: Path) -> Comparison:
         if sample.reason is not None:
             progress.print(f"{sample.subject}: {sample.task}: {sample.reason}", markup=False)
 
-    with progress:
-        bar = progress.add_task("starting", total=count_missing(plan, subjects, journal))
-        run_missing(plan, subjects, journal, BenchDriver(), on_sample)
+    try:
+        with progress:
+            bar = progress.add_task("starting", total=count_missing(plan, subjects, journal))
+            run_missing(plan, subjects, journal, BenchDriver(), on_sample)
+    except KeyboardInterrupt:
+        message = f"stopped; all samples are kept in {folder}, and the same command goes on"
+        raise InterruptedCampaign(message) from None
     return journal.comparison
 
 
