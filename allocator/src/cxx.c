@@ -3,8 +3,12 @@
  * The functions have the mangled names of the Itanium C++ ABI (size_t is
  * unsigned long on all supported targets: "m").  Throwing is left to the C++
  * library of the program, found through weak symbols: a C program that
- * preloads exgen needs none.  Compiled with -fexceptions so that bad_alloc can
- * pass through.
+ * preloads exgen needs none, and where it loads one later, loaded_symbol finds it.
+ * In the archives the symbols are not weak, or nothing might bring them into the
+ * program; only a program that uses new takes this file out of them.
+ * Compiled with -fexceptions so that bad_alloc can pass through.  The forms of new
+ * with nothrow stay the C++ library's, which call the others and catch what they, or
+ * the program's handler, throw: no C function could.
  *
  * Source: ISO C++ [new.delete.single] to [new.delete.array] for the rules.
  */
@@ -15,35 +19,50 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+#if EXGEN_SHARED
+#define OPTIONAL __attribute__((weak))
+#else
+#define OPTIONAL
+#endif
+
 typedef void (*new_handler)(void);
 
 /* std::get_new_handler() and std::__throw_bad_alloc() of the C++ library. */
-extern new_handler std_get_new_handler(void) __asm__("_ZSt15get_new_handlerv")
-    __attribute__((weak));
-extern _Noreturn void std_throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv")
-    __attribute__((weak));
+extern new_handler std_get_new_handler(void) __asm__("_ZSt15get_new_handlerv") OPTIONAL;
+extern _Noreturn void std_throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") OPTIONAL;
+
+/* In shared libraries: what a C++ library that was loaded later defines (shared.c). */
+extern void *loaded_symbol(const char *name) __attribute__((weak, visibility("hidden")));
+
+static void *find_symbol(void *linked, const char *name) {
+    return linked != NULL || loaded_symbol == NULL ? linked : loaded_symbol(name);
+}
 
 /* Call the program's handler; false if there is none. */
 static bool call_new_handler(void) {
-    new_handler handler = std_get_new_handler != NULL ? std_get_new_handler() : NULL;
+    new_handler (*get)(void) =
+        (new_handler(*)(void))find_symbol((void *)std_get_new_handler, "_ZSt15get_new_handlerv");
+    new_handler handler = get != NULL ? get() : NULL;
     if (handler == NULL)
         return false;
     handler();
     return true;
 }
 
+static _Noreturn void throw_bad_alloc(void) {
+    void (*throw)(void) =
+        (void (*)(void))find_symbol((void *)std_throw_bad_alloc, "_ZSt17__throw_bad_allocv");
+    if (throw != NULL)
+        throw();
+    fatal("out of memory in operator new, and no C++ library to throw bad_alloc", NULL);
+}
+
 /* A block by any means: ask the program's handler until it helps or gives up. */
-static NOINLINE void *new_slowly(size_t size, size_t alignment, bool may_throw) {
+static NOINLINE void *new_slowly(size_t size, size_t alignment) {
     void *block;
-    while ((block = exgen_memalign(alignment, size)) == NULL) {
-        if (!call_new_handler()) {
-            if (!may_throw)
-                return NULL;
-            if (std_throw_bad_alloc == NULL)
-                fatal("out of memory in operator new, and no C++ library to throw bad_alloc", NULL);
-            std_throw_bad_alloc();
-        }
-    }
+    while ((block = exgen_memalign(alignment, size)) == NULL)
+        if (!call_new_handler())
+            throw_bad_alloc();
     return block;
 }
 
@@ -58,19 +77,10 @@ static NOINLINE void *new_slowly(size_t size, size_t alignment, bool may_throw) 
 #define NEW_FORMS(letter)                                                                          \
     NEW(_Zn##letter##m) {                                                                          \
         void *block = allocate_fast(size);                                                         \
-        return likely(block != NULL) ? block : new_slowly(size, 1, true);                          \
-    }                                                                                              \
-    NEW(_Zn##letter##mRKSt9nothrow_t, const void *nothrow) {                                       \
-        (void)nothrow;                                                                             \
-        void *block = allocate_fast(size);                                                         \
-        return likely(block != NULL) ? block : new_slowly(size, 1, false);                         \
+        return likely(block != NULL) ? block : new_slowly(size, 1);                                \
     }                                                                                              \
     NEW(_Zn##letter##mSt11align_val_t, size_t alignment) {                                         \
-        return new_slowly(size, alignment, true);                                                  \
-    }                                                                                              \
-    NEW(_Zn##letter##mSt11align_val_tRKSt9nothrow_t, size_t alignment, const void *nothrow) {      \
-        (void)nothrow;                                                                             \
-        return new_slowly(size, alignment, false);                                                 \
+        return new_slowly(size, alignment);                                                        \
     }
 
 #define DELETE_FORMS(letter)                                                                       \

@@ -65,6 +65,19 @@ static void new_handler_is_asked_until_it_gives_up() {
     EXPECT(n_handler_calls == 3);
 }
 
+static void throwing_handler() {
+    throw std::bad_alloc();
+}
+
+static void nothrow_forms_catch_what_the_handler_throws() {
+    std::set_new_handler(throwing_handler);
+    EXPECT(::operator new(too_large, std::nothrow) == nullptr);
+    EXPECT(::operator new[](too_large, std::nothrow) == nullptr);
+    EXPECT(::operator new (too_large, std::align_val_t{64}, std::nothrow) == nullptr);
+    EXPECT(::operator new[](too_large, std::align_val_t{64}, std::nothrow) == nullptr);
+    std::set_new_handler(nullptr);
+}
+
 static void containers_work() {
     std::vector<std::string> v;
     for (int i = 0; i < 10000; i++)
@@ -76,6 +89,7 @@ int main() {
     forms_allocate_and_release();
     failure_throws_or_returns_null();
     new_handler_is_asked_until_it_gives_up();
+    nothrow_forms_catch_what_the_handler_throws();
     containers_work();
     return test_passed();
 }

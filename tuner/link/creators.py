@@ -102,6 +102,8 @@ RUNTIMES: Final = (
     "liblzma.so.5",
     "libselinux.so.1",
     "libzstd.so.1",
+    "libexgen.so",
+    "libexgen-st.so",
 )
 """Sonames of the runtimes, as shell patterns."""
 
