@@ -166,11 +166,21 @@ static void write_allowed(struct text *t, const struct option *row) {
     }
 }
 
+/* What the user wrote, on one line and short: bytes that are no printable ASCII as ?. */
+static void write_shown(struct text *t, struct piece p) {
+    enum {
+        N_SHOWN = 80
+    };
+    for (size_t i = 0; i < p.length && i < N_SHOWN; i++)
+        text_bytes(t, p.start[i] >= ' ' && p.start[i] <= '~' ? &p.start[i] : "?", 1);
+    text_string(t, p.length > N_SHOWN ? "..." : "");
+}
+
 static void report_bad_value(struct text *t, const struct option *row, struct piece value) {
     text_string(t, "exgen: EXGEN_CONF: ");
     text_string(t, row->name);
     text_string(t, value.length > 0 ? ":" : " without a value");
-    text_bytes(t, value.start, value.length);
+    write_shown(t, value);
     text_string(t, ": allowed is ");
     write_allowed(t, row);
     text_string(t, "\n");
@@ -178,8 +188,9 @@ static void report_bad_value(struct text *t, const struct option *row, struct pi
 
 static void report_unknown_key(struct text *t, struct piece entry) {
     text_string(t, "exgen: EXGEN_CONF: ");
-    text_bytes(t, entry.start, entry.length);
-    text_string(t, ": no such setting; allowed are");
+    write_shown(t, entry);
+    text_string(t, entry.length > 0 ? ": " : "empty entry: ");
+    text_string(t, "no such setting; allowed are");
     for (size_t i = 0; i < N_OPTIONS; i++) {
         text_string(t, " ");
         text_string(t, option_list[i].name);
@@ -236,23 +247,49 @@ size_t options_parse(struct options *o, const char *text, struct text *report) {
     return n_bad;
 }
 
-/* The loader allocates before the C library has set up `environ`; the kernel's
- * copy of the environment is read then.  Returns NULL if EXGEN_CONF is not set
- * or not wholly inside the first bytes of the environment. */
+static const char conf_prefix[] = "EXGEN_CONF=";
+
+/* The value of EXGEN_CONF among the whole entries at the start of the buffer, or NULL; these
+ * entries leave it.  `passing`: the first one is the rest of one that did not fit. */
+static const char *take_entries(char *buffer, size_t *length, bool *passing) {
+    char *entry = buffer;
+    char *end;
+    while ((end = memchr(entry, '\0', *length - (size_t)(entry - buffer))) != NULL) {
+        if (!*passing && strncmp(entry, conf_prefix, strlen(conf_prefix)) == 0)
+            return entry + strlen(conf_prefix);
+        *passing = false;
+        entry = end + 1;
+    }
+    *length -= (size_t)(entry - buffer);
+    memmove(buffer, entry, *length);
+    return NULL;
+}
+
+/* A program may allocate before the C library has set up `environ`; the kernel's
+ * copy of the environment is read then.  Returns NULL if EXGEN_CONF is not set,
+ * or, with a message, if it does not fit the buffer. */
 static const char *conf_from_kernel(char *buffer, size_t capacity) {
+    static const char too_long[] = "exgen: EXGEN_CONF: too long for a program that allocates "
+                                   "before it has an environment; it has no effect\n";
     int file = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return NULL;
+    const char *conf = NULL;
     size_t length = 0;
+    bool passing = false;
     ssize_t got;
-    while (length < capacity - 1 && (got = read(file, buffer + length, capacity - 1 - length)) > 0)
+    while (conf == NULL && (got = read(file, buffer + length, capacity - length)) > 0) {
         length += (size_t)got;
+        conf = take_entries(buffer, &length, &passing);
+        if (conf != NULL || length < capacity)
+            continue;
+        if (!passing && memcmp(buffer, conf_prefix, strlen(conf_prefix)) == 0)
+            text_to_stderr(&(struct text){(char *)too_long, sizeof too_long, sizeof too_long - 1});
+        passing = true;
+        length = 0;
+    }
     close(file);
-    buffer[length] = '\0';
-    for (const char *s = buffer; s < buffer + length; s += strlen(s) + 1)
-        if (strncmp(s, "EXGEN_CONF=", 11) == 0)
-            return s + 11;
-    return NULL;
+    return conf;
 }
 
 void options_complete(struct options *o) {
@@ -269,6 +306,16 @@ void options_complete(struct options *o) {
         o->check = 1;
 }
 
+/* Where the lines were cut off. */
+COLD static void report_rest(size_t n_bad) {
+    char line[128];
+    struct text t = {line, sizeof line, 0};
+    text_string(&t, "...\nexgen: EXGEN_CONF: ");
+    text_decimal(&t, n_bad);
+    text_string(&t, " entries have no effect\n");
+    text_to_stderr(&t);
+}
+
 /* Apply what the environment says.  Apart from options_load, since most programs set nothing: then
  * these buffers and the constants for messages take no memory. */
 COLD static void apply(const char *conf) {
@@ -278,6 +325,8 @@ COLD static void apply(const char *conf) {
     if (n_bad == 0)
         return;
     text_to_stderr(&report);
+    if (report.length >= report.capacity)
+        report_rest(n_bad);
     if (options.abort_conf)
         fatal("EXGEN_CONF is not valid", NULL);
 }

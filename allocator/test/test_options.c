@@ -52,6 +52,20 @@ static void unknown_keys_are_named(void) {
     EXPECT(strncmp(lines, start, strlen(start)) == 0);
     EXPECT(parse(&o, "purge_delay") == 1);
     EXPECT(parse(&o, "=3,:,,") == 3);
+    EXPECT(strstr(lines, "exgen: EXGEN_CONF: empty entry: no such setting; ") != NULL);
+}
+
+static void what_was_written_is_shown_on_one_short_line(void) {
+    struct options o;
+    char text[200];
+    EXPECT(parse(&o, "check:a\nb\033[1m\303\244") == 1);
+    EXPECT(strcmp(lines, "exgen: EXGEN_CONF: check:a?b?[1m??: allowed is true or false\n") == 0);
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    EXPECT(parse(&o, text) == 1);
+    EXPECT(strlen(strstr(lines, "xxx")) > 80);
+    EXPECT(strstr(lines, "xxxxx...: no such setting; ") ==
+           lines + strlen("exgen: EXGEN_CONF: ") + 75);
 }
 
 static void bad_entries_leave_the_others(void) {
@@ -130,6 +144,7 @@ int main(void) {
     good_entries_take_effect();
     bad_values_are_named();
     unknown_keys_are_named();
+    what_was_written_is_shown_on_one_short_line();
     sizes_are_listed();
     bad_entries_leave_the_others();
     bounds_are_part_of_the_range();
