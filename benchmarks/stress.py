@@ -5,7 +5,7 @@ with one seed after the other, in turn under every group of settings below, for 
 asked for.  Each run checks contents, alignment, validity and that nothing leaks.
 
     python benchmarks/stress.py                  one hour
-    python benchmarks/stress.py --seconds 600
+    python benchmarks/stress.py --seconds 600 --seed 1000
     python benchmarks/stress.py --smoke          each test once
 
 Exit status 1, with the command that repeats it, when a run fails.
@@ -34,6 +34,7 @@ CONFIGURATIONS = (
     "superblock_size:16384",
     "remote_batch:1,empty_superblocks:0,pool_superblocks:0",
     "adopt:thread,merge_percent:30",
+    "slab_start_units:0,slab_units_max:32,purge_delay:1",
 )
 
 TESTS = (("test_random_checked", "2000"), ("test_random", "40000"))
@@ -66,12 +67,13 @@ def main() -> int:
     """Run until the time is over; print the number of runs."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--seconds", type=float, default=3600.0, help="how long (default: 3600)")
+    parser.add_argument("--seed", type=int, default=1, help="the first one (default: 1)")
     parser.add_argument("--smoke", action="store_true", help="each test once")
     arguments = parser.parse_args()
     _build()
     end = time.monotonic() + (0 if arguments.smoke else arguments.seconds)
     n_runs = 0
-    for seed in itertools.count(1):
+    for seed in itertools.count(arguments.seed):
         configuration = CONFIGURATIONS[(seed - 1) % len(CONFIGURATIONS)]
         for name, operations in TESTS:
             if not _run(name, operations, seed, configuration):
