@@ -263,7 +263,10 @@ class AllocatorFile(Model):
             ValueError: no such parameter (of that version), or it is never to be set.
         """
         if name in self.never:
-            message = f"{self.name}.{name} is never set: {self.never[name]}"
+            message = (
+                f"{self.name}.{name} is never set: {self.never[name]}; to have it all the same, "
+                "set the allocator's own environment variable"
+            )
             raise ValueError(message)
         named = [p for p in self.parameters if p.name == name]
         fitting = [p for p in named if version is None or version in VersionRange(p.versions)]
