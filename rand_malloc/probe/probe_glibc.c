@@ -32,6 +32,7 @@
 enum {
     CHUNK_HEADER = 8,       /* bytes of a chunk that the program cannot use */
     CHUNK_MIN = 32,         /* least chunk; also kept free on top */
+    CHUNK_STEP = 16,        /* chunks are multiples of this */
     CHUNK_IS_MMAPPED = 2,   /* flag in the size word before a block */
     SMALL_CHUNK_MAX = 1040, /* largest chunk in the classic thread cache */
     LARGE_LG_MIN = 11,      /* requests of the large thread-cache bins, */
@@ -146,12 +147,23 @@ static size_t observe_tcache_count(void) {
     return n_cached;
 }
 
-/* A mmapped block says nothing about the thread cache. */
+/* What the program can use of the smallest chunk that holds a request of 24 bytes or more. */
+static size_t usable_size(size_t request) {
+    return (request + CHUNK_HEADER + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP - CHUNK_HEADER;
+}
+
+/* A mmapped block says nothing about the thread cache, and one cut from a remainder that is a
+ * step larger than asked tells of another bin: it is kept, and the next one is looked at. */
 static bool is_cached(size_t request) {
-    if (!allocate(request, 1) || is_mmapped(state.blocks[0])) {
-        return false;
+    for (size_t i = 0; i < STRAYS_MAX; i++) {
+        if (!allocate(request, 1) || is_mmapped(state.blocks[0])) {
+            return false;
+        }
+        if (malloc_usable_size(state.blocks[0]) == usable_size(request)) {
+            return count_released(request, 1) == 0;
+        }
     }
-    return count_released(request, 1) == 0;
+    return false;
 }
 
 static void observe_tcache_max(size_t tcache_count) {

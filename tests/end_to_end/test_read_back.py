@@ -89,6 +89,12 @@ def test_fast_bins_are_seen_behind_a_deep_narrow_thread_cache() -> None:
     glibc.read_back(glibc.locate(), Configuration.of("glibc", settings))
 
 
+def test_the_thread_cache_is_seen_through_a_block_from_a_larger_remainder() -> None:
+    glibc = get_allocator("glibc")
+    settings = {"mmap_threshold": 4 << 20, "tcache_count": 8, "tcache_max": 328, "top_pad": 4096}
+    glibc.read_back(glibc.locate(), Configuration.of("glibc", settings))
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "expected"),
     [
