@@ -557,6 +557,7 @@ def test_the_makefile_snippet_follows_the_sources(tmp_path: Path, exgen: Path) -
         os.utime(project / "main.c", (n_build * 1e6, n_build * 1e6))
         (project / "main.o").unlink(missing_ok=True)
         build("make", "app", cwd=project)
+        build("./app", cwd=project)
         chosen.append(next(n for n in read_object(project / "app").needed if "exgen" in n))
 
     assert chosen == ["libexgen-st.so", "libexgen.so", "libexgen-st.so"]
@@ -592,6 +593,7 @@ def test_the_cmake_snippet_follows_the_sources(tmp_path: Path, exgen: Path, gene
     for source in (SINGLE, PTHREAD, SINGLE):
         (project / "main.c").write_text(source)
         build("cmake", "--build", "build", "--target", "app", cwd=project)
+        build("build/app", cwd=project)
         chosen.append(next(n for n in read_object(project / "build/app").needed if "exgen" in n))
 
     assert chosen == ["libexgen-st.so", "libexgen.so", "libexgen-st.so"]
