@@ -86,7 +86,16 @@ def test_another_library_is_another_campaign() -> None:
     (line,) = differences(RECORD, replace(RECORD, allocators=upgraded))
 
     assert line.startswith("allocators.jemalloc: was ")
-    assert "5.3.1" in line
+    assert line.endswith(", is 5.3.1 (/opt/j.so)")
+
+
+def test_an_allocator_less_is_one_difference_with_all_its_settings() -> None:
+    left = dict(RECORD.allocators)
+    del left["jemalloc"]
+    space = tuple(gene for gene in GENES if not gene["name"].startswith("jemalloc."))
+
+    expected = ["allocators: was [glibc, jemalloc], is [glibc]"]
+    assert expected == differences(RECORD, replace(RECORD, allocators=left, space=space))
 
 
 def test_the_order_of_allocators_matters() -> None:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.errors import StoreError
-from tuner.store import CampaignRecord
+from tuner.space import ALLOCATOR
+from tuner.store import AllocatorRecord, CampaignRecord
 
 _FIELDS: Mapping[str, str] = {
     "trace_sha256": "content of the trace",
@@ -24,9 +25,6 @@ _FIELDS: Mapping[str, str] = {
     "seed_configurations": "seed_configurations",
 }
 """Fields that must be equal, with the words users know them by."""
-
-_TABLES = ("emulation", "allocators")
-"""Tables that must be equal key by key."""
 
 _MACHINE = ("cpu_model", "kernel", "libc", "page_bytes")
 """Facts of the machine without which numbers are not comparable."""
@@ -42,10 +40,8 @@ def differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
         for name, words in _FIELDS.items()
         if getattr(stored, name) != getattr(wanted, name)
     ]
-    for table in _TABLES:
-        found += _table_differences(table, getattr(stored, table), getattr(wanted, table))
-    if list(stored.allocators) != list(wanted.allocators):
-        found.append(_changed("order of allocators", [*stored.allocators], [*wanted.allocators]))
+    found += _table_differences("emulation", stored.emulation, wanted.emulation)
+    found += _allocator_differences(stored, wanted)
     found += _space_differences(stored, wanted)
     old, new = ({k: r.machine.get(k) for k in _MACHINE} for r in (stored, wanted))
     found += _table_differences("machine", old, new)
@@ -96,8 +92,29 @@ def _table_differences(table: str, old: Mapping[str, Any], new: Mapping[str, Any
     ]
 
 
+def _allocator_differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
+    old, new = stored.allocators, wanted.allocators
+    shared = old.keys() & new.keys()
+    lines = _table_differences(
+        "allocators",
+        {name: found for name, found in old.items() if name in shared},
+        {name: found for name, found in new.items() if name in shared},
+    )
+    if [*old] != [*new]:
+        words = "order of allocators" if len(shared) == len(old) == len(new) else "allocators"
+        lines.append(_changed(words, [*old], [*new]))
+    return lines
+
+
 def _space_differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
-    old, new = ({gene["name"]: dict(gene) for gene in r.space} for r in (stored, wanted))
+    apart = {*stored.allocators} ^ {*wanted.allocators}
+    old, new = (
+        {g["name"]: dict(g) for g in r.space if g["name"].split(".")[0] not in apart}
+        for r in (stored, wanted)
+    )
+    if apart:
+        old.pop(ALLOCATOR, None)
+        new.pop(ALLOCATOR, None)
     lines = []
     for name in dict.fromkeys([*old, *new]):
         if name not in new:
@@ -119,6 +136,8 @@ def _changed(what: str, old: object, new: object) -> str:
 def _show(value: object) -> str:
     if value is None:
         return "absent"
+    if isinstance(value, AllocatorRecord):
+        return f"{value.version} ({value.library or 'the C library'})"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_show, value)) + "]"
     return str(value)

@@ -213,7 +213,8 @@ class LineProgress:
     def recheck_started(self, n_rechecks: int) -> None:
         """See `Listener.recheck_started`."""
         if n_rechecks:
-            self._print(f"measuring {n_rechecks} trials of the front again")
+            trials = "trial" if n_rechecks == 1 else "trials"
+            self._print(f"measuring {n_rechecks} {trials} of the front again")
 
     def recheck_ended(self, recheck: Recheck) -> None:
         """See `Listener.recheck_ended`."""
