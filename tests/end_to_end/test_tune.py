@@ -160,6 +160,17 @@ def test_a_missing_trace_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert not (tmp_path / "run" / STORE_NAME).exists()
 
 
+def test_a_trace_without_events_leaves_no_store(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = trace.read_bytes()
+    (tmp_path / "cut.trace").write_bytes(content[: len(content) // 2])
+
+    assert TraceError.exit_code == tune(tmp_path / "cut.trace", tmp_path / "run")
+    assert "holds no events" in capsys.readouterr().err
+    assert not (tmp_path / "run" / STORE_NAME).exists()
+
+
 def test_a_missing_library_is_named(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

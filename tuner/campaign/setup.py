@@ -19,6 +19,7 @@ import tuner
 from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts, get_allocator
 from tuner.allocators.facts import LARGE_FREED_BYTES
 from tuner.campaign.identity import check_same
+from tuner.errors import TraceError
 from tuner.machine import read_machine
 from tuner.measure.calibration import Calibration, load_calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator, options_record
@@ -194,6 +195,9 @@ def _workload(spec: CampaignSpec) -> WorkloadFacts:
 def _facts_of(path: Path) -> WorkloadFacts:
     with Trace(path) as trace:
         totals = trace.totals
+        if not totals.n_events:
+            message = f"{path}: holds no events; record it again"
+            raise TraceError(message)
         # All requests together bound what can have been freed, and cost one addition each.
         most_freed_bytes = sum(int(events["size"].sum()) for events in trace.batches())
     if most_freed_bytes < LARGE_FREED_BYTES:
