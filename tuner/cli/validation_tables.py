@@ -59,7 +59,9 @@ def _reading(summary: ValidationSummary) -> str:
         "top of the real baseline. "
         "Real: the median of the ratios to the baseline of the same round, with bootstrap "
         f"intervals corrected for {summary.n_claims} claims; an interval that holds 0 % shows no "
-        "difference, which does not mean that there is none."
+        "difference, which does not mean that there is none. Changes of the table above are such "
+        "medians of ratios too, not ratios of its medians. Overall: the weakest verdict of the "
+        "gains claimed, or of all if no gain was claimed; anything worse than claimed counts."
     )
 
 
