@@ -235,9 +235,11 @@ struct superblock *superblock_create(void) {
     return create(0);
 }
 
+/* Behind the heap there must be room for a block of any class that may share a unit with the head:
+ * up to a quarter of it, and at a multiple of that. */
 struct superblock *superblock_create_for_heap(size_t bytes) {
-    bool fits =
-        layout.n_units > 1 && (table_end() + bytes) >> UNIT_SHIFT == table_end() >> UNIT_SHIFT;
+    size_t room = UNIT_BYTES - (table_end() & (UNIT_BYTES - 1));
+    bool fits = layout.n_units > 1 && bytes + UNIT_BYTES / 4 <= room && !options.secure;
     return fits && options.huge_pages != HUGE_ALWAYS ? create(bytes) : NULL;
 }
 

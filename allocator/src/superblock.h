@@ -199,7 +199,8 @@ ALWAYS_INLINE size_t class_of_block(uintptr_t address) {
 struct superblock *superblock_create(void);
 
 /* The same with `bytes` of zeros in its head, for a heap; NULL also if that is not the place for
- * one: the head would need more units, or huge pages are asked for from the start. */
+ * one: the head has no room, huge pages are asked for from the start, or the heap is to lie apart
+ * (secure). */
 struct superblock *superblock_create_for_heap(size_t bytes);
 
 /* Where they are. */
