@@ -380,6 +380,7 @@ def write_presets(document: Mapping[str, Any], folder: Path) -> None:
     """Write a file for every aim but the default."""
     aims = {aim.name: aim for aim in AIMS}
     rows = {row["aim"]: row for row in document["aims"]}  # the last of an aim is what was found
+    shipped = next(row for row in document["aims"] if not row["settings"])
     for name, row in rows.items():
         if name == "default":
             continue
@@ -392,15 +393,19 @@ def write_presets(document: Mapping[str, Any], folder: Path) -> None:
             "found_on": document["date"],
             "found_by": document["command"],
         }
-        gains = {
-            workload: {metric: round(value, 4) for metric, value in gain.items()}
-            for workload, gain in row["gains"].items()
-        }
         text = "# Written by benchmarks/presets.py --write, from benchmarks/results/presets.json.\n"
         settings = dict(sorted({**row["settings"], **aims[name].beyond_emulation}.items()))
         text += _toml(head, {"settings": settings})
-        text += _toml({}, {f"gains.{workload}": gain for workload, gain in gains.items()})
+        text += _toml({}, _rounded("gains", row))
+        text += _toml({}, _rounded("default_gains", shipped))
         write_text(folder / f"{ALLOCATOR}-{name}.toml", text)
+
+
+def _rounded(title: str, row: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    return {
+        f"{title}.{workload}": {metric: round(value, 4) for metric, value in gain.items()}
+        for workload, gain in row["gains"].items()
+    }
 
 
 def _toml(head: Mapping[str, Value], tables: Mapping[str, Mapping[str, Value]]) -> str:

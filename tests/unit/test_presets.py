@@ -16,7 +16,7 @@ from tuner.export.deployment import Deployment, preset_deployment
 from tuner.export.formats import FORMATS, render
 from tuner.resources import native_file
 from tuner.spec import shipped_allocator_file
-from tuner.spec.preset import load_preset, preset_names, shipped_presets
+from tuner.spec.preset import load_preset, mean_gain, preset_names, shipped_presets
 
 PRESET = """
 schema = 1
@@ -109,10 +109,12 @@ def test_a_shipped_preset_bears_the_name_of_its_file_and_sets_no_default() -> No
 
 
 def test_shipped_presets_keep_their_word() -> None:
-    """Each is the best of the three at what it is for."""
+    """Each is the best of the three, and of the default, at what it is for."""
     memory, speed = load_preset("exgen-memory"), load_preset("exgen-speed")
     assert memory.gain("mean_heap") == min(p.gain("mean_heap") for p in shipped_presets())
     assert speed.gain("cost") == min(p.gain("cost") for p in shipped_presets())
+    assert memory.gain("mean_heap") < mean_gain(memory.default_gains, "mean_heap")
+    assert speed.gain("cost") < mean_gain(speed.default_gains, "cost")
 
 
 # Exports
@@ -227,6 +229,11 @@ def test_presets_are_listed_with_what_they_gain(capsys: pytest.CaptureFixture[st
     for name in preset_names():
         assert re.search(rf"^{name}: \w", out, re.MULTILINE)
     assert out.count("against the default of glibc") == len(preset_names())
+    assert out.count("with the default of exgen") == len(preset_names())
+
+
+def test_a_preset_need_not_know_what_the_default_gains(file: Path) -> None:
+    assert not load_preset(str(file)).default_gains
 
 
 def test_presets_are_listed_as_json(capsys: pytest.CaptureFixture[str]) -> None:

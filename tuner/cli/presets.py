@@ -11,7 +11,9 @@ from tuner.cli.epilog import epilog
 from tuner.errors import SpecError
 
 if TYPE_CHECKING:  # reading it imports what does the work; --help must not
-    from tuner.spec.preset import Preset
+    from collections.abc import Mapping
+
+    from tuner.spec.preset import Preset, PresetGain
 
 SCHEMA = "malloc-tuner.presets"
 VERSION = 1
@@ -43,19 +45,27 @@ def register(app: typer.Typer) -> None:
 
 
 def _as_text(preset: Preset) -> str:
-    gains = (
-        f"{label} {(preset.gain(objective) - 1.0) * 100.0:+.1f} %"
+    text = (
+        f"{preset.name}: {preset.purpose}\n"
+        f"  {preset.configuration}\n"
+        f"  {_gains(preset.gains)} against the default of {preset.baseline}, "
+        f"geometric mean of {len(preset.gains)} emulated workloads"
+    )
+    if preset.default_gains:
+        text += f"\n  {_gains(preset.default_gains)} with the default of {preset.allocator}"
+    return text
+
+
+def _gains(gains: Mapping[str, PresetGain]) -> str:
+    from tuner.spec.preset import mean_gain
+
+    return ", ".join(
+        f"{label} {(mean_gain(gains, objective) - 1.0) * 100.0:+.1f} %"
         for objective, label in (
             ("mean_heap", "mean heap"),
             ("peak_heap", "peak"),
             ("cost", "cost"),
         )
-    )
-    return (
-        f"{preset.name}: {preset.purpose}\n"
-        f"  {preset.configuration}\n"
-        f"  {', '.join(gains)} against the default of {preset.baseline}, "
-        f"geometric mean of {len(preset.gains)} emulated workloads"
     )
 
 
@@ -71,6 +81,9 @@ def _document(presets: list[Preset]) -> dict[str, Any]:
                 "settings": preset.settings,
                 "baseline": preset.baseline,
                 "gains": {name: gain.model_dump() for name, gain in preset.gains.items()},
+                "default_gains": {
+                    name: gain.model_dump() for name, gain in preset.default_gains.items()
+                },
                 "found_on": preset.found_on,
                 "found_by": preset.found_by,
             }

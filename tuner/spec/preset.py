@@ -20,7 +20,7 @@ from tuner.spec.allocator_file import Scalar, Sentence, allocator_names, shipped
 from tuner.spec.reading import Model, closest, problems_error, read_toml, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 def _allocator(name: str) -> str:
@@ -55,6 +55,8 @@ class Preset(Model):
     settings: dict[str, Scalar]
     gains: Annotated[dict[str, PresetGain], Field(min_length=1)]
     """Workload -> what the preset does to it."""
+    default_gains: dict[str, PresetGain] = Field(default_factory=dict)
+    """The same of the allocator's own default, of the same day; empty: not known."""
 
     @property
     def configuration(self) -> Configuration:
@@ -67,8 +69,13 @@ class Preset(Model):
         Args:
             objective: mean_heap, peak_heap or cost.
         """
-        logs = [math.log(getattr(gain, objective)) for gain in self.gains.values()]
-        return math.exp(sum(logs) / len(logs))
+        return mean_gain(self.gains, objective)
+
+
+def mean_gain(gains: Mapping[str, PresetGain], objective: str) -> float:
+    """Return the geometric mean of a ratio (mean_heap, peak_heap or cost) over workloads."""
+    logs = [math.log(getattr(gain, objective)) for gain in gains.values()]
+    return math.exp(sum(logs) / len(logs))
 
 
 def preset_names() -> tuple[str, ...]:
