@@ -144,7 +144,7 @@ def _labels(axes: Axes, plot: ParetoPlot) -> None:
         for text in texts
     ]
     anchors = [point_of(label.x, label.y) for label in plot.labels]
-    obstacles = [point_of(p.x, p.y) for p in plot.points if p.role is Role.FRONT]
+    obstacles = [point_of(p.x, p.y) for p in plot.points]
     places = place_labels(anchors, sizes, obstacles, _PLOT_PT)
     for label, text, place in zip(plot.labels, texts, places, strict=True):
         axes.annotate(

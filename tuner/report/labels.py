@@ -76,7 +76,7 @@ def place_labels(
     Args:
         anchors: position of each label's point.
         sizes: width and height of each label.
-        obstacles: positions of points that should stay visible.
+        obstacles: positions of points that should stay visible: all that are drawn.
         plot: width and height of the plot.
 
     Returns:
