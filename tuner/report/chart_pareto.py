@@ -227,7 +227,7 @@ def _annotations(plot: ParetoPlot, size: tuple[float, float]) -> list[dict[str, 
     anchors = [pixel(label.x, label.y) for label in plot.labels]
     texts = [_wrapped(label.text) for label in plot.labels]
     sizes = [(_CHAR_PX * max(map(len, lines)) + 6.0, 16.0 * len(lines) + 2.0) for lines in texts]
-    obstacles = [pixel(p.x, p.y) for p in plot.points if p.role is Role.FRONT]
+    obstacles = [pixel(p.x, p.y) for p in plot.points]
     places = place_labels(anchors, sizes, obstacles, size)
     return [
         {
