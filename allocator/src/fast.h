@@ -25,18 +25,13 @@ NOINLINE void free_sized_slowly(void *block, size_t size, uint8_t owner);
 /* Finish a free of the thread's own block whose countdown went below 0. */
 NOINLINE void free_event(void *block, struct slab *slab);
 
-/* The first block of a list; NULL if it is empty or damaged, which heap_refill tells apart.
- *
- * The next one is fetched for the malloc that will return it, which else waits for its link:
- * blocks rest long enough on their slabs to leave the caches.  One instruction. */
+/* The first block of a list; NULL if it is empty or damaged, which heap_refill tells apart. */
 ALWAYS_INLINE void *pop(void **list) {
     list = plain_address(list);
     void *block = *list;
     if (unlikely(block == NULL || !link_is_sound(block)))
         return NULL;
-    void *next = link_next(block);
-    *list = next;
-    __builtin_prefetch(next);
+    set_behind(list, block);
     return block;
 }
 

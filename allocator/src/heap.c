@@ -340,7 +340,7 @@ static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
     block = refill_from_slabs(heap, class);
     if (block == NULL &&
         (add_fresh(heap, class, find_units(heap, c, n)) ||
-         add_fresh(heap, class, supply_take_at_hand(heap, n, is_small(c))) || supply_adopt(heap)))
+         add_fresh(heap, class, supply_take_pooled(heap, n, is_small(c))) || supply_adopt(heap)))
         block = refill_from_slabs(heap, class);
     while (block == NULL && add_fresh(heap, class, supply_take(heap, n, is_small(c))))
         block = refill_from_slabs(heap, class);

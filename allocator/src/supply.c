@@ -204,9 +204,8 @@ struct slab *supply_take_own(struct heap *heap, size_t n, bool anywhere) {
     return may_grow(heap, n) ? take_from_buckets(heap, n, anywhere) : NULL;
 }
 
-struct slab *supply_take_at_hand(struct heap *heap, size_t n, bool anywhere) {
-    struct slab *slab = supply_take_own(heap, n, anywhere);
-    return slab == NULL && may_grow(heap, n) ? take_from_new(heap, pool_take(), n, anywhere) : slab;
+struct slab *supply_take_pooled(struct heap *heap, size_t n, bool anywhere) {
+    return may_grow(heap, n) ? take_from_new(heap, pool_take(), n, anywhere) : NULL;
 }
 
 bool supply_adopt(struct heap *heap) {
@@ -214,7 +213,9 @@ bool supply_adopt(struct heap *heap) {
 }
 
 struct slab *supply_take(struct heap *heap, size_t n, bool anywhere) {
-    struct slab *slab = supply_take_at_hand(heap, n, anywhere);
+    struct slab *slab = supply_take_own(heap, n, anywhere);
+    if (slab == NULL)
+        slab = supply_take_pooled(heap, n, anywhere);
     if (slab == NULL && supply_adopt(heap))
         slab = take_from_buckets(heap, n, anywhere);
     if (slab == NULL && may_grow(heap, n))

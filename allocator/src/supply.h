@@ -8,9 +8,9 @@
  * may start right behind the head.  NULL if out of memory. */
 struct slab *supply_take(struct heap *heap, size_t n, bool anywhere);
 
-/* The same from the heap's own superblocks only, or from those and the pool. */
+/* The same from the heap's own superblocks only, or from one of the pool. */
 struct slab *supply_take_own(struct heap *heap, size_t n, bool anywhere);
-struct slab *supply_take_at_hand(struct heap *heap, size_t n, bool anywhere);
+struct slab *supply_take_pooled(struct heap *heap, size_t n, bool anywhere);
 
 /* Make a superblock of a thread that ended the heap's, with the slabs in it; false if there is
  * none to be had. */
