@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from tuner import stats
 from tuner.stats import Estimate
-from tuner.validate.gem5_summary import geometric_mean
 
 BASELINE: Final = "glibc default"
 METRICS: Final = {
@@ -90,7 +89,7 @@ def change(
         return None
     shared = set.intersection(*(t.keys() & b.keys() for t, b in zip(tables, bases, strict=True)))
     means = [
-        geometric_mean([t[n] / b[n] for t, b in zip(tables, bases, strict=True)])
+        statistics.geometric_mean([t[n] / b[n] for t, b in zip(tables, bases, strict=True)])
         for n in sorted(shared)
     ]
     return stats.median_estimate(means)
@@ -191,7 +190,9 @@ def over_tuned(results: Results, label: str, metric: str) -> float | None:
         names = {r["simulation"] for r in rows_of(results, part=part, label=BASELINE)}
         tables = [_by_round(results, part, name, label, metric) for name in sorted(names)]
         if tables and all(tables):
-            return geometric_mean([statistics.median(table.values()) for table in tables])
+            return statistics.geometric_mean(
+                [statistics.median(table.values()) for table in tables]
+            )
     return None
 
 

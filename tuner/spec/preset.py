@@ -7,8 +7,8 @@ that nobody has recorded yet; tuning for the program itself finds more.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -74,8 +74,7 @@ class Preset(Model):
 
 def mean_gain(gains: Mapping[str, PresetGain], objective: str) -> float:
     """Return the geometric mean of a ratio (mean_heap, peak_heap or cost) over workloads."""
-    logs = [math.log(getattr(gain, objective)) for gain in gains.values()]
-    return math.exp(sum(logs) / len(logs))
+    return geometric_mean(getattr(gain, objective) for gain in gains.values())
 
 
 def preset_names() -> tuple[str, ...]:

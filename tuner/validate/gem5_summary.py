@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 from tuner import objectives, stats
 from tuner.records import Status
@@ -139,16 +140,6 @@ def summarize_gem5(run: Run, records: Sequence[ValidationRecord]) -> list[Gem5Su
     titles = {Role.HELD_OUT: "held-out simulations", Role.TUNE: "simulations tuned on"}
     groups = [(title, [s for s in found if s.role is role]) for role, title in titles.items()]
     return [_summarize(run, title, group) for title, group in groups if group]
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Return the geometric mean of positive numbers, at least one.
-
-    Example:
-        >>> round(geometric_mean([0.5, 2.0]), 12)
-        1.0
-    """
-    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
 
 
 def _comparable(record: ValidationRecord, last: ValidationRecord) -> bool:
