@@ -117,7 +117,7 @@ def test_no_gem5_is_told_with_where_to_get_it(
 
 
 def test_command_and_gem5_exclude_each_other(folder: Path) -> None:
-    assert run(["validate", str(folder), "--gem5", GEM5, "--", "true"]) == 3
+    assert run(["validate", str(folder), "--gem5", GEM5, "--", "true"]) == 2
 
 
 def test_gem5_in_the_environment_leaves_commands_alone(

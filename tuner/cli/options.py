@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -31,3 +32,48 @@ class HugePages(StrEnum):
 
     NEVER = "never"
     KEEP = "keep"
+
+
+class InapplicableOption(typer.BadParameter):
+    """An option was given that this form of the command would ignore; exit code 2."""
+
+    def format_message(self) -> str:
+        """Return the message alone, without "Invalid value"."""
+        return self.message
+
+
+def given_options(context: typer.Context) -> list[str]:
+    """Return the options on the command line, as ``--name``, in the order of the help.
+
+    What comes from a variable of the environment or from a default is none.
+    """
+    names = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        is_given = source is not None and source.name == "COMMANDLINE"
+        if is_given and parameter.param_type_name == "option":
+            names.append(max(parameter.opts, key=len))
+    return names
+
+
+def refuse_options(context: typer.Context, names: Collection[str], why: str) -> None:
+    """Refuse options that this form of a command would ignore.
+
+    Args:
+        context: of the command that runs.
+        names: options that do not apply, as ``--name``.
+        why: completes "--name does not apply", such as ``with --inside``.
+
+    Raises:
+        InapplicableOption: one of them is on the command line.
+    """
+    found = [name for name in given_options(context) if name in names]
+    if found:
+        verb = "does" if len(found) == 1 else "do"
+        message = f"{', '.join(found)} {verb} not apply {why}"
+        raise InapplicableOption(message, ctx=context)
+
+
+def allow_options(context: typer.Context, names: Collection[str], why: str) -> None:
+    """Refuse every option but these, see `refuse_options`: a new option applies nowhere."""
+    refuse_options(context, set(given_options(context)) - set(names), why)

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.epilog import epilog
-from tuner.cli.options import HugePages, RunFolder
+from tuner.cli.options import (
+    HugePages,
+    RunFolder,
+    allow_options,
+    given_options,
+    refuse_options,
+)
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -29,6 +35,20 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
 
 _POINTS = "picks,front"
 _OBJECTIVES = "l1d_mpki,l2_mpki,ipc"
+
+_OF_ALL = {"--points", "--front", "--dominated", "--timeout"}
+_OF_ROUNDS = {"--rounds", "--instrument", "--cpu", "--thp", "--sample-ms", "--seed"}
+OF_COMMAND = _OF_ALL | _OF_ROUNDS | {"--ignore-output", "--output-file"}
+OF_GEM5 = _OF_ALL | _OF_ROUNDS | {"--gem5", "--suite", "--simulations"}
+OF_INSIDE = _OF_ALL | {
+    "--gem5",
+    "--suite",
+    "--simulations",
+    "--inside",
+    "--objectives",
+    "--workers",
+}
+"""Options that apply to each form of the command."""
 
 
 class CountedBy(StrEnum):
@@ -169,22 +189,7 @@ def validate(
     from tuner.validate.subjects import choose_subjects
     from tuner.validate.summary import summarize
 
-    if ignore_output and output_file:
-        message = "--ignore-output and --output-file exclude each other"
-        raise SpecError(message)
-    source = context.get_parameter_source("gem5")
-    if command and source is not None and source.name == "COMMANDLINE":
-        message = "--gem5 takes the place of COMMAND: give one of the two"
-        raise SpecError(message)
-    if not command and gem5 is None:
-        message = (
-            "no program to measure: give it behind --, or gem5 with --gem5 or GEM5 "
-            "(`malloc-tuner doctor` tells how to get it)"
-        )
-        raise typer.BadParameter(message, ctx=context, param_hint="COMMAND")
-    if inside and (command or gem5 is None):
-        message = "--inside needs --gem5, or GEM5, and no COMMAND"
-        raise SpecError(message)
+    _refuse(context, command, gem5, inside=inside, points=_words(points))
     if inside and gem5 is not None:
         timeout_s = parse_duration(timeout) / 1e9 if timeout else None
         validate_inside(
@@ -204,11 +209,6 @@ def validate(
         thp=thp.value,
     )
     if not command and gem5 is not None:
-        if ignore_output or output_file:
-            message = (
-                "simulations are compared by their statistics; no --ignore-output or --output-file"
-            )
-            raise SpecError(message)
         validate_with_gem5(
             run,
             gem5,
@@ -231,6 +231,40 @@ def validate(
     identifier = _measure(found, command or [], subjects, options, counter)
     (record,) = (v for v in load_run(run).validations if v.identifier == identifier)
     print_summary(summarize(found, record))
+
+
+def _refuse(
+    context: typer.Context,
+    command: list[str] | None,
+    gem5: Path | None,
+    *,
+    inside: bool,
+    points: list[str],
+) -> None:
+    """Refuse a call without anything to run, and options that its form would ignore.
+
+    Raises:
+        BadParameter: exit code 2; the message names the options.
+    """
+    if command:
+        allow_options(context, OF_COMMAND, "to a COMMAND: leave them out, or the COMMAND")
+    elif gem5 is None and inside:
+        message = "--inside needs gem5: name it with --gem5 or GEM5"
+        raise typer.BadParameter(message, ctx=context, param_hint="--inside")
+    elif gem5 is None:
+        message = (
+            "no program to measure: give it behind --, or gem5 with --gem5 or GEM5 "
+            "(`malloc-tuner doctor` tells how to get it)"
+        )
+        raise typer.BadParameter(message, ctx=context, param_hint="COMMAND")
+    elif inside:
+        allow_options(context, OF_INSIDE, "with --inside: simulated machines repeat themselves")
+    else:
+        allow_options(context, OF_GEM5, "to simulations on gem5")
+    if "--output-file" in given_options(context):
+        refuse_options(context, ["--ignore-output"], "with --output-file")
+    if "front" not in points:
+        refuse_options(context, ["--front"], "without the word front in --points")
 
 
 def _words(text: str) -> list[str]:
