@@ -1,6 +1,6 @@
-/* source.c - see source.h.  A file whose first byte that is no blank is `{` is a profile, as
- * is one that begins with the key schema, in TOML;
- * classic records start with a comment or their number. */
+/* source.c - see source.h.  Text whose first byte that is no blank is `{` is a profile, as is one
+ * that begins with the key schema, in TOML; classic records start with a comment or their number.
+ * Either may be packed with zstd. */
 #include "source.h"
 
 #include "classic.h"
@@ -8,21 +8,20 @@
 #include "ledger.h"
 #include "memory.h"
 #include "profile.h"
+#include "text.h"
 #include "toml.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum kind {
     KIND_TRACE,
     KIND_PROFILE,
-    KIND_TOML, /* a profile too; only while it is opened */
+    KIND_TOML, /* a profile too; only while it is recognised */
     KIND_CLASSIC
 };
 
@@ -240,9 +239,9 @@ static int read_kept(struct source *source, struct trace_event *events, size_t c
     return *n_read > 0 ? TRACE_OK : TRACE_END;
 }
 
-/* ---- profiles ---- */
+/* ---- text ---- */
 
-static int parse_text(struct source *source, const char *text, size_t n_bytes) {
+static int parse_profile(struct source *source, const char *text, size_t n_bytes) {
     char why[256];
     int status = profile_parse(text, n_bytes, &source->profile, why, sizeof why);
     if (status != TRACE_OK)
@@ -256,84 +255,76 @@ static int parse_toml(struct source *source, const char *text, size_t n_bytes) {
     char *json = toml_as_json(text, n_bytes, &n_json, why, sizeof why);
     if (json == NULL)
         return fail(source, TRACE_ERROR_FORMAT, why);
-    int status = parse_text(source, json, n_json);
+    int status = parse_profile(source, json, n_json);
     memory_unmap(json, n_json + 1);
     return status;
 }
 
-static int read_whole(int fd, char *text, size_t n_bytes) {
-    for (size_t done = 0; done < n_bytes;) {
-        ssize_t n = pread(fd, text + done, n_bytes - done, (off_t)done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return 0;
-        done += (size_t)n;
-    }
-    return 1;
-}
-
-static int open_profile(struct source *source, int fd, size_t n_bytes) {
-    if (n_bytes > PROFILE_MAX_BYTES)
-        return fail(source, TRACE_ERROR_FORMAT, "a profile of more than 256 MiB");
-    char *text = memory_map(n_bytes + 1); /* ends with NUL */
-    if (text == NULL)
-        return fail(source, TRACE_ERROR_MEMORY, "no memory for the profile");
-    int is_toml = source->kind == KIND_TOML;
-    int status = TRACE_ERROR_OPEN;
-    source->kind = KIND_PROFILE;
-    if (!read_whole(fd, text, n_bytes))
-        fail(source, status, "cannot read the profile");
-    else
-        status = (is_toml ? parse_toml : parse_text)(source, text, n_bytes);
-    memory_unmap(text, n_bytes + 1);
-    return status;
-}
-
-/* ---- classic records ---- */
-
 static int parse_records(struct source *source, const char *text, size_t n_bytes) {
     char why[256];
+    if (source->seed > CLASSIC_MAX_SEED)
+        return fail(source, TRACE_ERROR_FORMAT, "a seed of classic records is 0 to 2147483647");
     int status = records_parse(text, n_bytes, &source->records, why, sizeof why);
     return status == TRACE_OK ? open_generated(source) : fail(source, status, why);
 }
 
-static int open_classic(struct source *source, int fd, size_t n_bytes) {
-    if (source->seed > CLASSIC_MAX_SEED)
-        return fail(source, TRACE_ERROR_FORMAT, "a seed of classic records is 0 to 2147483647");
-    void *text = mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (text == MAP_FAILED)
-        return fail(source, TRACE_ERROR_OPEN, "cannot map the records");
-    int status = parse_records(source, text, n_bytes);
-    munmap(text, n_bytes);
+/* What a text looks like by its start. */
+static enum kind recognise_text(const char *start, size_t n_bytes) {
+    if (toml_recognise(start, n_bytes))
+        return KIND_TOML;
+    for (size_t i = 0; i < n_bytes; i++)
+        if (!isspace((unsigned char)start[i]))
+            return start[i] == '{'                             ? KIND_PROFILE
+                   : records_recognise(start + i, n_bytes - i) ? KIND_CLASSIC
+                                                               : KIND_TRACE;
+    return KIND_TRACE;
+}
+
+static int parse_text(struct source *source, const struct text *text) {
+    enum kind kind = recognise_text(text->bytes, text->n_bytes);
+    source->kind = kind == KIND_TOML ? KIND_PROFILE : kind;
+    switch (kind) {
+    case KIND_PROFILE:
+        return parse_profile(source, text->bytes, text->n_bytes);
+    case KIND_TOML:
+        return parse_toml(source, text->bytes, text->n_bytes);
+    case KIND_CLASSIC:
+        return parse_records(source, text->bytes, text->n_bytes);
+    default:
+        return fail(source, TRACE_ERROR_FORMAT, "packed, but not a profile");
+    }
+}
+
+static int open_text(struct source *source, int fd, size_t n_bytes) {
+    struct text text;
+    const char *why = NULL;
+    int status = text_load(fd, n_bytes, PROFILE_MAX_BYTES, &text, &why);
+    if (status != TRACE_OK)
+        fail(source, status, why);
+    else
+        status = parse_text(source, &text);
+    text_release(&text);
     return status;
 }
 
 /* ---- any ---- */
 
-/* What the file looks like, and its size; a trace unless it is a regular file of text. */
-static enum kind recognise(int fd, size_t *n_bytes) {
+/* Whether the file is text, packed or not, and its size; else it is taken for a trace. */
+static int is_text(int fd, size_t *n_bytes) {
     struct stat status;
     char start[4096];
     if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
-        return KIND_TRACE;
+        return 0;
     ssize_t n = pread(fd, start, sizeof start, 0);
     *n_bytes = (size_t)status.st_size;
-    if (n > 0 && toml_recognise(start, (size_t)n))
-        return KIND_TOML;
-    for (ssize_t i = 0; i < n; i++)
-        if (!isspace((unsigned char)start[i]))
-            return start[i] == '{'                                 ? KIND_PROFILE
-                   : records_recognise(start + i, (size_t)(n - i)) ? KIND_CLASSIC
-                                                                   : KIND_TRACE;
-    return KIND_TRACE;
+    return n > 0 &&
+           (text_is_packed(start, (size_t)n) || recognise_text(start, (size_t)n) != KIND_TRACE);
 }
 
-static int open_kind(struct source *source, const char *path, int fd, size_t n_bytes) {
-    if (source->kind == KIND_PROFILE || source->kind == KIND_TOML)
-        return open_profile(source, fd, n_bytes);
-    if (source->kind == KIND_CLASSIC)
-        return open_classic(source, fd, n_bytes);
+static int open_file(struct source *source, const char *path, int fd) {
+    size_t n_bytes = 0;
+    if (is_text(fd, &n_bytes))
+        return open_text(source, fd, n_bytes);
     return trace_open(path, &source->reader, source->message, sizeof source->message);
 }
 
@@ -349,9 +340,7 @@ static int open_source(const char *path, uint64_t seed, int is_streamed, struct 
     new_source->is_streamed = is_streamed;
     snprintf(new_source->path, sizeof new_source->path, "%s", path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t n_bytes = 0;
-    new_source->kind = recognise(fd, &n_bytes);
-    int status = open_kind(new_source, path, fd, n_bytes);
+    int status = open_file(new_source, path, fd);
     snprintf(message, message_bytes, "%s", new_source->message);
     if (fd >= 0)
         close(fd);

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("units", "records", "resources", "machine", "output"),
+    ("units", "records", "resources", "machine", "output", "zstd"),
     ("spec", "store"),
     ("space", "objectives", "stats"),
     ("workload",),
@@ -134,7 +134,12 @@ def test_every_layer_holds_modules_that_exist() -> None:
     assert listed - present == set()
 
 
-PART_OF = {"elftools": "pyelftools", "pydantic_core": "pydantic"}
+PART_OF = {
+    "elftools": "pyelftools",
+    "pydantic_core": "pydantic",
+    "backports": "backports.zstd",
+    "compression": "backports.zstd",  # until it is the standard library's everywhere
+}
 """Modules that a dependency of another name brings along."""
 
 

@@ -152,7 +152,6 @@ def import_file(
         TraceError: the file cannot be read, is not of this format, or is malformed; the
             message names line or byte.
         SpecError: there is no such format, or `output` is the file itself.
-        MissingToolError: the file is packed with zstd and there is no such program.
         OutputError: the output cannot be written.
     """
     source = Source(path)

@@ -9,15 +9,13 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import os
-import shutil
-import subprocess
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from tuner.errors import MissingToolError, TraceError
+from tuner import zstd
+from tuner.errors import TraceError
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -42,7 +40,6 @@ class Source:
 
         Raises:
             TraceError: it cannot be read or unpacked.
-            MissingToolError: it is packed with zstd, and there is no such program.
         """
         try:
             with self.path.open("rb") as file:
@@ -51,35 +48,14 @@ class Source:
                     with gzip.open(file) as unpacked:
                         yield io.BufferedReader(unpacked)
                 elif start.startswith(_ZSTD):
-                    with self._zstd(file) as through:
-                        yield through
+                    with zstd.ZstdFile(file) as unpacked:
+                        yield io.BufferedReader(unpacked)
                 else:
                     yield file
-        except (OSError, EOFError, zlib.error) as error:
+        except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             message = f"{self.path}: cannot be read ({reason})"
             raise TraceError(message) from error
-
-    @contextlib.contextmanager
-    def _zstd(self, file: BinaryIO) -> Iterator[BinaryIO]:
-        program = shutil.which("zstd")
-        if program is None:
-            message = f"{self.path}: packed with zstd; install the package zstd, or unpack it first"
-            raise MissingToolError(message)
-        os.lseek(file.fileno(), 0, os.SEEK_SET)  # where `peek` left it
-        with subprocess.Popen(
-            [program, "-dcq"], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as process:
-            if process.stdout is None or process.stderr is None:  # never, with PIPE
-                return
-            yield io.BufferedReader(process.stdout)  # type: ignore[type-var]
-            if process.stdout.read(1):  # the reader has seen enough
-                process.kill()
-                return
-            complaint = process.stderr.read().decode("utf-8", "replace").strip()
-            if process.wait():
-                message = f"{self.path}: cannot be unpacked: {complaint}"
-                raise TraceError(message)
 
     def start(self, n_bytes: int) -> bytes:
         """Return the first bytes, at most `n_bytes`, unpacked."""

@@ -1,0 +1,15 @@
+"""zstd of the standard library (Python 3.14), or its backport.
+
+Layer: beside `units`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdError, ZstdFile, compress, decompress, get_frame_info
+else:
+    from backports.zstd import ZstdError, ZstdFile, compress, decompress, get_frame_info
+
+__all__ = ["ZstdError", "ZstdFile", "compress", "decompress", "get_frame_info"]
