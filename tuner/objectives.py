@@ -424,56 +424,6 @@ def relative_hypervolume(trials: Sequence[Trial], reference: Sequence[float]) ->
     return hypervolume(points_of(feasible), reference) / base if base > 0.0 else None
 
 
-def knee(trials: Sequence[Trial]) -> Trial | None:
-    """Return the trial of the front where giving up one objective buys least of another.
-
-    Objectives are scaled to 0..1 between the best and the worst of the front,
-    in logarithms as for the hypervolume.  The knee is the point farthest below
-    the plane through the unit points, which is the line between both ends when
-    there are two objectives.  Of equal distances the first trial is taken.
-
-    Args:
-        trials: any trials; infeasible and dominated ones are left out.
-
-    Returns:
-        None when no trial is feasible.
-
-    Source: Das, "On characterizing the 'knee' of the Pareto curve based on
-        normal-boundary intersection", Structural Optimization 18, 1999, with the
-        plane of Deb and Gupta, "Understanding knee points in bicriteria
-        problems", Engineering Optimization 43, 2011.
-    """
-    members = front(trials)
-    if not members:
-        return None
-    scaled = np.log1p(points_of(members))
-    low, high = scaled.min(axis=0), scaled.max(axis=0)
-    spread = np.where(high > low, high - low, 1.0)
-    distance = ((scaled - low) / spread).sum(axis=1)
-    return members[int(np.argmin(np.round(distance, 12)))]
-
-
-def best(trials: Sequence[Trial], position: int) -> Trial | None:
-    """Return the feasible trial with the least value of one objective.
-
-    Of equal values the one that is better in the others is taken, then the first.
-
-    Args:
-        trials: any trials; infeasible ones are left out.
-        position: index of the objective in the campaign's order.
-
-    Returns:
-        None when no trial is feasible.
-    """
-    feasible = [trial for trial in trials if trial.is_feasible]
-
-    def rank(trial: Trial) -> tuple[float, tuple[float, ...], int]:
-        values = trial.objectives or ()
-        return values[position], values, trial.number
-
-    return min(feasible, key=rank, default=None)
-
-
 def _finite(points: Points) -> Points:
     if not np.isfinite(points).all():
         message = "objectives must be finite numbers"

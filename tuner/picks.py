@@ -2,8 +2,9 @@
 
 A pick is a promise: what was validated under a name is what is exported under
 it.  Therefore a file holds the trial's number *and* its configuration, and a
-file that no longer fits the store is an error.  ``knee``, ``no-regret`` and
-``best-<objective>`` are computed when there is no file of that name.
+file that no longer fits the store is an error.  ``balanced``, ``knee``,
+``no-regret`` and ``best-<objective>`` are computed when there is no file of that
+name.
 
 Layer: beside `selection`.
 """
@@ -105,7 +106,8 @@ def find_pick(run: Run, name: str) -> Pick:
     standard = {pick.name: pick for pick in _standard(run)}
     if name not in standard:
         known = ", ".join(pick.name for pick in all_picks(run)) or "none: no trial is feasible"
-        message = f"{run.folder}: has no pick {name!r}; picks: {known}"
+        why = f" ({selection.NO_KNEE})" if name == selection.KNEE and standard else ""
+        message = f"{run.folder}: has no pick {name!r}{why}; picks: {known}"
         raise SelectionError(message)
     return standard[name]
 
@@ -113,10 +115,10 @@ def find_pick(run: Run, name: str) -> Pick:
 def first_name(run: Run) -> str:
     """Return the name of the pick that is meant when none is named.
 
-    That is the knee, or with one objective its best.
+    That is the balanced pick, or with one objective its best.
     """
     names = run.campaign.objectives
-    return selection.KNEE if len(names) > 1 else selection.best_name(names[0])
+    return selection.BALANCED if len(names) > 1 else selection.best_name(names[0])
 
 
 def pick_of_trial(run: Run, number: int) -> Pick:

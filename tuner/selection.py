@@ -1,17 +1,38 @@
-"""Choose among the measured trials: the front of any objectives, the knee, the best under bounds.
+"""Choose among the measured trials: the front of any objectives, the picks, the best under bounds.
 
-All functions are pure and work on records; dominance and the knee themselves
-come from `tuner.objectives`.  Trials that failed, or that break a constraint of
-the campaign, are never chosen.
+All functions are pure and work on records; dominance itself comes from
+`tuner.objectives`.  Trials that failed, or that break a constraint of the
+campaign, are never chosen.
 
 The baseline is the default of one allocator.  Relative bounds (``cost=+1%``) are
 relative to it, or to the default of each trial's own allocator.
+
+The rules of the picks:
+
+* *balanced*: the least sum of the changes against the baseline; -8 % mean_heap
+  and +2 % cost are -6 %.
+* *knee*: the balanced pick, if its sum is more than 0.5 % of the baseline below
+  those of the trials with the least of each objective; else the front has none.
+* *no-regret*: balanced, among the trials that are worse than the baseline in no
+  objective and better in one.
+* *best-X*: of the trials within 0.5 % of the least X, the least sum of the
+  changes in the other objectives.
+
+Guarantee: to leave the balanced pick, a trial gives up at least as many per cent
+of the baseline as it gains; no trial within 0.5 % of the least X has less of the
+others than best-X.  No pick depends on the units of an objective, on the order
+of the trials, or on dominated trials, and neither on how far the front extends.
+
+Source: a least weighted sum lies on the convex hull of the front, so a concave
+front has its least at an end: Das and Dennis, "A closer look at drawbacks of
+minimizing weighted sums of objectives", Structural Optimization 14, 1997.
 
 Layer: above `objectives`, below `validate`, `report` and `export`, which share it.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +41,22 @@ from tuner import objectives
 from tuner.errors import SelectionError, SpecError
 from tuner.objectives import Constraint
 from tuner.records import Measurement, Status, Trial
+from tuner.stats import TIE
+
+BALANCED = "balanced"
+"""Name of the pick with the least sum of changes."""
 
 KNEE = "knee"
-"""Name of the pick that balances the objectives."""
+"""Name of the balanced pick where the front has a knee."""
+
+KNEE_RULE = "knee of the front: balanced, and clearly better than its ends"
+"""The rule of the knee in words."""
+
+NO_KNEE = "the front has no knee: none of its points is clearly better balanced than its ends"
+"""What is said where `find_knee` finds none."""
 
 NO_REGRET = "no-regret"
-"""Name of the pick that balances the gains without being worse than the baseline anywhere."""
+"""Name of the balanced pick among those that are worse than the baseline nowhere."""
 
 OWN = "own"
 """As a baseline: every allocator is compared with its own default."""
@@ -71,11 +102,11 @@ class Pick:
     """A trial chosen from a campaign, with the rule that chose it."""
 
     name: str
-    """File name without suffix: ``knee``, ``best-mean_heap``, or the user's own."""
+    """File name without suffix: ``balanced``, ``best-mean_heap``, or the user's own."""
     trial: Trial
     """What was chosen."""
     rule: str
-    """In words: ``least mean_heap, cost=+1%``."""
+    """In words; see `balanced_rule` and `best_rule`."""
 
 
 # Baselines and bounds
@@ -214,33 +245,106 @@ def project(trials: Iterable[Trial], names: Sequence[str]) -> list[Trial]:
     ]
 
 
-def select_knee(trials: Iterable[Trial], names: Sequence[str]) -> Trial:
-    """Return the knee of the front of the named objectives.
+def select_balanced(trials: Iterable[Trial], names: Sequence[str], baseline: Trial) -> Trial:
+    """Return the trial with the least sum of the changes against the baseline.
+
+    Of equal sums the trial with less of the first objective is taken, then the
+    first trial.
+
+    Args:
+        trials: of one campaign, any status.
+        names: the objectives to minimise.
+        baseline: a trial that succeeded, feasible or not.
 
     Raises:
         SelectionError: no trial is feasible.
         MissingToolError: an objective was not measured.
     """
     trials = list(trials)
-    return _chosen(trials, objectives.knee(project(trials, names)))
+    units = _units(baseline, names)
+
+    def rank(candidate: Trial) -> tuple[float, tuple[float, ...], int]:
+        return _total(candidate, units), candidate.objectives or (), candidate.number
+
+    return _chosen(trials, min(project(trials, names), key=rank, default=None))
 
 
-def select_best(trials: Iterable[Trial], metric: str, ties: Sequence[str] = ()) -> Trial:
-    """Return the feasible trial with the least value of one metric.
+def select_best(
+    trials: Iterable[Trial], metric: str, others: Sequence[str], baseline: Trial
+) -> Trial:
+    """Return a trial with next to the least value of one metric that is best in the others.
+
+    Of the trials within `TIE` of the least value, it is the one with the least
+    sum of the others' changes against the baseline; of equal sums the one with
+    less of the metric, then of the others in order, then the first.
 
     Args:
         trials: of one campaign, any status.
         metric: what to minimise.
-        ties: further metrics, in order, that decide between equal values; after
-            them the first trial.
+        others: further metrics; `metric` itself among them is left out.
+        baseline: a trial that succeeded, feasible or not.
 
     Raises:
         SelectionError: no trial is feasible.
         MissingToolError: a metric was not measured.
     """
-    names = (metric, *(name for name in ties if name != metric))
     trials = list(trials)
-    return _chosen(trials, objectives.best(project(trials, names), 0))
+    names = (metric, *(name for name in others if name != metric))
+    units = (0.0, *_units(baseline, names)[1:])
+    candidates = project(trials, names)
+    least = min((_values(candidate)[0] for candidate in candidates), default=0.0)
+
+    def rank(candidate: Trial) -> tuple[float, tuple[float, ...], int]:
+        return _total(candidate, units), _values(candidate), candidate.number
+
+    near = (one for one in candidates if _values(one)[0] <= least * (1.0 + TIE))
+    return _chosen(trials, min(near, key=rank, default=None))
+
+
+def find_knee(trials: Iterable[Trial], names: Sequence[str], baseline: Trial) -> Trial | None:
+    """Return the balanced trial if the front has a knee there.
+
+    It has one if to go on to the least of any objective gives up more than it
+    gains by over `TIE` of the baseline.  A straight or concave front has none,
+    nor has one objective alone.
+
+    Args:
+        trials: of one campaign, any status.
+        names: the objectives to minimise.
+        baseline: a trial that succeeded, feasible or not.
+
+    Returns:
+        None when there is no knee.
+
+    Raises:
+        SelectionError: no trial is feasible.
+        MissingToolError: an objective was not measured.
+    """
+    trials = list(trials)
+    balanced = select_balanced(trials, names, baseline)
+    units = _units(baseline, names)
+    points = [(_values(one), _total(one, units)) for one in project(trials, names)]
+    ends = (min((values[k], total) for values, total in points)[1] for k in range(len(names)))
+    return balanced if min(total for _, total in points) < min(ends) - TIE else None
+
+
+def _units(baseline: Trial, names: Sequence[str]) -> tuple[float, ...]:
+    """Return what a change of 1 (100 %) is in each objective: the baseline's value, 1 for 0."""
+    values = objectives.trial_values(measured(baseline), names, baseline.resolution)
+    return tuple(value or 1.0 for value in values)
+
+
+def _total(projected: Trial, units: Sequence[float]) -> float:
+    """Return the sum of the values in those units; an objective of unit 0 is left out.
+
+    It is rounded, so that sums stay equal in other units of measure.
+    """
+    pairs = zip(_values(projected), units, strict=True)
+    return round(math.fsum(value / unit for value, unit in pairs if unit), 12)
+
+
+def _values(projected: Trial) -> tuple[float, ...]:
+    return projected.objectives or ()
 
 
 def _chosen(trials: Iterable[Trial], projected: Trial | None) -> Trial:
@@ -254,37 +358,72 @@ def _chosen(trials: Iterable[Trial], projected: Trial | None) -> Trial:
 def standard_picks(trials: Sequence[Trial], names: Sequence[str], baseline: str) -> list[Pick]:
     """Return the picks every campaign has, in the order of reports.
 
-    The knee of the front (of two or more objectives), the knee of those trials
-    that are no worse than the baseline in any objective, and the best of each
+    With two or more objectives: balanced, the knee if there is one, no-regret if
+    a trial is better than the baseline's default; always: the best of each
     objective.  One trial may be picked several times; the list is empty when no
     trial is feasible.
 
     Args:
         trials: of one campaign, any status.
         names: the campaign's objectives.
-        baseline: allocator whose default is the baseline.
+        baseline: allocator whose default is the baseline; it was measured.
     """
     if not any(trial.is_feasible for trial in trials):
         return []
     picks = []
+    default = baseline_trial(trials, baseline)
     if len(names) > 1:
-        rule = f"knee of {' and '.join(names)}"
-        picks.append(Pick(KNEE, select_knee(trials, names), rule))
-        better = _no_worse(trials, names, baseline)
+        rule = balanced_rule(names, baseline)
+        picks.append(Pick(BALANCED, select_balanced(trials, names, default), rule))
+        knee = find_knee(trials, names, default)
+        if knee is not None:
+            picks.append(Pick(KNEE, knee, KNEE_RULE))
+        better = _no_worse(trials, names, default)
         if better:
-            rule += f", none above the default of {baseline}"
-            picks.append(Pick(NO_REGRET, select_knee(better, names), rule))
+            rule += ", nothing above it"
+            picks.append(Pick(NO_REGRET, select_balanced(better, names, default), rule))
     picks.extend(
-        Pick(best_name(name), select_best(trials, name, names), f"least {name}") for name in names
+        Pick(best_name(name), select_best(trials, name, names, default), best_rule(name, names))
+        for name in names
     )
     return picks
 
 
-def _no_worse(trials: Sequence[Trial], names: Sequence[str], baseline: str) -> list[Trial]:
+def baseline_trial(trials: Iterable[Trial], baseline: str) -> Trial:
+    """Return the default that changes are relative to.
+
+    Raises:
+        SelectionError: it was not measured.
+    """
+    return baselines(trials, baseline).defaults[baseline]
+
+
+def balanced_rule(names: Sequence[str], baseline: str) -> str:
+    """Return the rule of the balanced pick in words.
+
+    Example:
+        >>> balanced_rule(("mean_heap", "cost"), "glibc")
+        'least sum of the changes in mean_heap and cost against the default of glibc'
+    """
+    return f"least sum of the changes in {' and '.join(names)} against the default of {baseline}"
+
+
+def best_rule(metric: str, names: Sequence[str]) -> str:
+    """Return the rule of a best pick in words.
+
+    Example:
+        >>> best_rule("mean_heap", ("mean_heap", "cost"))
+        'least mean_heap (within 0.5 %: least cost)'
+        >>> best_rule("cost", ("cost",))
+        'least cost'
+    """
+    others = " and ".join(name for name in names if name != metric)
+    ties = f" (within {100 * TIE:g} %: least {others})" if others else ""
+    return f"least {metric}{ties}"
+
+
+def _no_worse(trials: Sequence[Trial], names: Sequence[str], default: Trial) -> list[Trial]:
     """Return the feasible trials that are better than a default somewhere and worse nowhere."""
-    default = default_trials(trials).get(baseline)
-    if default is None:
-        return []
     limits = objectives.trial_values(measured(default), names, default.resolution)
     return [
         trial

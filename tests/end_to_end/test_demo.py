@@ -60,11 +60,11 @@ def test_the_store_holds_every_evaluation(run: Path) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_export_was_written(run: Path, name: str) -> None:
-    assert (run / "exports" / f"knee.{name}").read_text().strip()
+    assert (run / "exports" / f"balanced.{name}").read_text().strip()
 
 
 def test_the_exported_json_names_its_configuration(run: Path) -> None:
-    exported = json.loads((run / "exports" / "knee.json").read_text())
+    exported = json.loads((run / "exports" / "balanced.json").read_text())
 
     assert exported["allocator"]
 

@@ -79,7 +79,7 @@ def test_the_same_command_again_changes_nothing(
         assert before == (store.trials(), store.rechecks())
     out, err = capsys.readouterr()
     assert "continuing after 12" in err
-    for words in ("glibc default", "jemalloc knee", "12 configurations", f"report {copy}"):
+    for words in ("glibc default", "jemalloc balanced", "12 configurations", f"report {copy}"):
         assert words in out
 
 

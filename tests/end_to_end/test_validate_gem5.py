@@ -51,7 +51,7 @@ def suite(tmp_path: Path) -> str:
 
 
 def validate(folder: Path, suite: str, *options: str) -> int:
-    words = ["validate", str(folder), "--gem5", GEM5, "--suite", suite, "--points", "knee"]
+    words = ["validate", str(folder), "--gem5", GEM5, "--suite", suite, "--points", "balanced"]
     return run([*words, "--rounds", "2", *options])
 
 
@@ -68,7 +68,7 @@ def test_picks_and_defaults_run_on_every_simulation(
     assert "gem5, held-out simulations: 1; rounds: 2" in out
     assert "gem5, simulations tuned on: 1; rounds: 2" in out
     names = [sorted(label for label, _ in found) for found in labels(folder)]
-    assert names == [sorted(["glibc-default", "jemalloc-default", "knee"] * 2)] * 2
+    assert names == [sorted(["glibc-default", "jemalloc-default", "balanced"] * 2)] * 2
     assert all(status is Status.OK for found in labels(folder) for _, status in found)
 
 
@@ -85,7 +85,7 @@ def test_setting_that_changes_the_simulation_is_rejected(
     monkeypatch.setenv("FAKE_GEM5", "MALLOC_CONF:drift")
     assert validate(folder, suite) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "knee is out of unseen: 1 simulated statistics differ from the baseline's" in out
+    assert "balanced is out of unseen: 1 simulated statistics differ from the baseline's" in out
     assert "simTicks is 1001, not 1000" in out
 
 
@@ -124,7 +124,9 @@ def test_gem5_in_the_environment_leaves_commands_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GEM5", "no-such-gem5")
-    assert run(["validate", str(folder), "--points", "knee", "--rounds", "1", "--", "true"]) == 0
+    assert (
+        run(["validate", str(folder), "--points", "balanced", "--rounds", "1", "--", "true"]) == 0
+    )
 
 
 def test_nothing_of_simulated_memory_is_left_behind() -> None:

@@ -48,7 +48,7 @@ def suite(tmp_path: Path) -> str:
 
 def validate(folder: Path, suite: str, *options: str) -> int:
     words = ["validate", str(folder), "--gem5", GEM5, "--inside", "--suite", suite]
-    return run([*words, "--points", "knee", "--objectives", "cycles,ipc", *options])
+    return run([*words, "--points", "balanced", "--objectives", "cycles,ipc", *options])
 
 
 def n_kept(folder: Path) -> int:
@@ -61,7 +61,7 @@ def test_picks_and_defaults_run_inside(
     assert validate(folder, suite) == 0
     out = capsys.readouterr().out
     assert "answer on core (gem5)" in out
-    for label in ("glibc-default", "jemalloc-default", "knee"):
+    for label in ("glibc-default", "jemalloc-default", "balanced"):
         assert label in out
     assert "Does the emulator rank as simulated machines do?" in out
     assert "Best in k cycles, IPC, none better in all: glibc-default." in out
@@ -89,7 +89,7 @@ def test_program_that_fails_leaves_records_with_reasons(
     (folder.parent / "core.json").write_text('{"cpu": {}, "wrong": 1}')
     assert validate(folder, suite, "--gem5", str(broken_gem5(folder.parent))) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "answer on core: knee: gem5 ended with exit status 3: panic: no luck" in out
+    assert "answer on core: balanced: gem5 ended with exit status 3: panic: no luck" in out
     assert n_kept(folder) == 6
 
 
@@ -97,7 +97,7 @@ def test_gem5_ends_with_a_killed_validation(folder: Path, suite: str, tmp_path: 
     number = tmp_path / "pid"
     gem5 = broken_gem5(tmp_path, f"echo $$ > {number}.new\nmv {number}.new {number}\nsleep 600")
     words = ["validate", str(folder), "--gem5", str(gem5), "--inside", "--suite", suite]
-    program = [sys.executable, "-m", "tuner.cli.main", *words, "--points", "knee"]
+    program = [sys.executable, "-m", "tuner.cli.main", *words, "--points", "balanced"]
     validation = subprocess.Popen(program, cwd=ROOT)
     wait_until(number.exists)
     validation.kill()

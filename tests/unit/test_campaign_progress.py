@@ -185,13 +185,13 @@ def test_the_live_display_shows_bar_scores_and_messages() -> None:
 # The summary at the end
 
 
-def test_the_summary_has_default_knee_and_best_of_every_allocator() -> None:
+def test_the_summary_has_default_balanced_and_best_of_every_allocator() -> None:
     trials = [DEFAULT, OTHER, BETTER, FAILED]
     record = replace(RECORD, reference=REFERENCE)
 
     found = summarise(record, trials)
 
-    titles = ["default", "knee", "best mean_heap", "best cost"]
+    titles = ["default", "balanced", "best mean_heap", "best cost"]
     expected = [f"{name} {title}" for name in ("glibc", "jemalloc") for title in titles]
     assert expected == [line.title for line in found.lines]
     assert [line.trial.number for line in found.lines] == [0, 0, 0, 0, 1, 2, 2, 2]
@@ -209,5 +209,5 @@ def test_an_allocator_whose_default_failed_has_no_default_line() -> None:
 
     titles = [line.title for line in found.lines]
     assert "jemalloc default" not in titles
-    assert "jemalloc knee" in titles
+    assert "jemalloc balanced" in titles
     assert found.gain is None

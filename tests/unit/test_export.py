@@ -197,11 +197,11 @@ def test_comments_tell_what_was_left_out() -> None:
 
 def test_comments_tell_what_the_real_program_said() -> None:
     run = synthetic_run(validation=True)
-    (label,) = {s.label for s in run.validations[0].samples if s.label == "knee"}
+    (label,) = {s.label for s in run.validations[0].samples if s.label == "no-regret"}
     number = next(s.trial for s in run.validations[0].samples if s.label == label)
     assert number is not None
 
-    text = render(deployment(run, Pick("knee", run.trial(number), "knee")), "sh")
+    text = render(deployment(run, Pick("no-regret", run.trial(number), "")), "sh")
 
     assert "on the real program" in " ".join(text.replace("#", "").split())
     assert "7 rounds of gs -dBATCH" in " ".join(text.replace("#", "").split())

@@ -1,4 +1,4 @@
-"""Objectives, constraints, fronts, hypervolume and knee against known answers."""
+"""Objectives, constraints, fronts, and hypervolume against known answers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from tuner.errors import MissingToolError, SpecError
 from tuner.objectives import (
     OBJECTIVES,
     at_resolution,
-    best,
     front,
     hypervolume,
-    knee,
     non_dominated,
     objective_value,
     objective_values,
@@ -72,10 +70,6 @@ def trial(
         tuple(values),
         violated,
     )
-
-
-def trials(*points: Sequence[float]) -> list[Trial]:
-    return [trial(number, values) for number, values in enumerate(points)]
 
 
 # Objectives
@@ -332,64 +326,6 @@ def test_gain_compares_with_the_defaults() -> None:
     assert relative_hypervolume([better], reference) is None
 
 
-# Knee and best
-
-
-def test_the_knee_is_farthest_below_the_line_between_the_ends() -> None:
-    found = knee(trials((1.0, 1000.0), (10.0, 50.0), (100.0, 40.0), (1000.0, 1.0)))
-
-    assert found is not None
-    assert found.number == 1
-
-
-def test_the_knee_does_not_depend_on_units() -> None:
-    points = [(1e9, 1000.0), (2e9, 50.0), (9e9, 40.0), (1e10, 10.0)]
-    scaled = [(a / 1024, b * 1e6) for a, b in points]
-
-    one, other = knee(trials(*points)), knee(trials(*scaled))
-
-    assert one is not None
-    assert other is not None
-    assert one.number == other.number == 1
-
-
-@pytest.mark.parametrize(
-    ("points", "number"),
-    [([(5.0, 5.0)], 0), ([(1.0, 2.0), (2.0, 1.0)], 0), ([(3.0, 3.0), (3.0, 3.0)], 0)],
-)
-def test_the_knee_of_a_degenerate_front_is_its_first_member(
-    points: list[tuple[float, float]], number: int
-) -> None:
-    found = knee(trials(*points))
-
-    assert found is not None
-    assert found.number == number
-
-
-def test_three_objectives_have_a_knee() -> None:
-    points = [(1.0, 90.0, 90.0), (90.0, 1.0, 90.0), (90.0, 90.0, 1.0), (5.0, 5.0, 5.0)]
-
-    found = knee(trials(*points))
-
-    assert found is not None
-    assert found.number == 3
-
-
-def test_nothing_feasible_has_neither_knee_nor_best() -> None:
-    hopeless = [trial(0, (1.0, 1.0), violated=0.5), trial(1, None)]
-
-    assert knee(hopeless) is None
-    assert best(hopeless, 0) is None
-
-
-def test_best_breaks_ties_by_the_other_objectives_then_by_number() -> None:
-    many = trials((1.0, 5.0), (1.0, 4.0), (1.0, 4.0), (2.0, 1.0))
-
-    found = [best(many, 0), best(many, 1)]
-
-    assert [one.number for one in found if one] == [1, 3]
-
-
 def test_objectives_need_no_other_indicator_library() -> None:
     """Moocore is imported where it is used, so that --help does not pay for it."""
     assert "moocore" not in vars(objectives)
@@ -424,5 +360,4 @@ def test_differences_below_the_resolution_neither_dominate_nor_win() -> None:
     ]
 
     assert [member.number for member in front(found[:2])] == [0]
-    assert best(found[:2], 0) == found[0]
     assert [member.number for member in front(found)] == [2]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.runs import synthetic_run, write_run
+from tests.doubles.runs import synthetic_run, trial, write_run
 from tuner import picks, selection
 from tuner.cli import main
 from tuner.errors import SelectionError, SpecError, StoreError
@@ -209,7 +209,9 @@ def test_pick_prints_the_point_and_keeps_it(fresh: Run, capsys: pytest.CaptureFi
 
     document = picked(fresh, "best-mean_heap-max-cost")
     assert f"trial {document['trial']}: {document['allocator']}" in text
-    assert document["rule"] == "least mean_heap, cost=+1% relative to glibc"
+    assert (
+        document["rule"] == "least mean_heap (within 0.5 %: least cost), cost=+1% relative to glibc"
+    )
     trial = fresh.trial(document["trial"])
     default = selection.default_trials(fresh.trials)["glibc"]
     assert trial.measurement is not None
@@ -218,9 +220,9 @@ def test_pick_prints_the_point_and_keeps_it(fresh: Run, capsys: pytest.CaptureFi
 
 
 def test_pick_within_one_allocator(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    call(capsys, "pick", fresh.folder, "--knee", "--allocator", "tcmalloc")
+    call(capsys, "pick", fresh.folder, "--balanced", "--allocator", "tcmalloc")
 
-    assert picked(fresh, "knee-tcmalloc")["allocator"] == "tcmalloc"
+    assert picked(fresh, "balanced-tcmalloc")["allocator"] == "tcmalloc"
 
 
 def test_pick_relative_to_own_default(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,8 +244,8 @@ def test_pick_by_number_under_a_name(fresh: Run, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ((), 2, "one of --knee"),
-        (("--knee", "--trial", "1"), 2, "one of --knee"),
+        ((), 2, "one of --balanced"),
+        (("--knee", "--trial", "1"), 2, "one of --balanced"),
         (("--trial", "1", "--max", "cost=+1%"), 2, "only narrow a choice"),
         (("--trial", "999"), 9, "has no trial 999"),
         (("--best", "heap"), 3, "choose among"),
@@ -267,6 +269,39 @@ def test_pick_failures(
     assert not (fresh.folder / "picks").exists()
 
 
+def test_pick_of_a_knee_that_is_there(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    knee = json.loads(call(capsys, "pick", fresh.folder, "--knee", "--json"))
+    balanced = json.loads(call(capsys, "pick", fresh.folder, "--balanced", "--json"))
+
+    assert knee["trial"] == balanced["trial"]
+
+
+@pytest.fixture
+def straight(tmp_path: Path) -> Run:
+    """Return a run of two points that balance equally."""
+    drawn = synthetic_run(tmp_path / "straight", n_trials=3, allocators=("glibc",), rechecks=False)
+    ends = ((100.0, 1000.0), (90.0, 1100.0), (110.0, 900.0))
+    trials = tuple(
+        replace(trial(number, one.configuration, *ends[number]), origin=one.origin)
+        for number, one in enumerate(drawn.trials)
+    )
+    write_run(replace(drawn, trials=trials))
+    return load_run(tmp_path / "straight")
+
+
+def test_where_there_is_no_knee_a_balanced_pick_is(
+    straight: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (("pick", "--knee"), ("export", "--pick", "knee")):
+        code, message = failure(capsys, command[0], straight.folder, *command[1:])
+
+        assert code == 12
+        assert "the front has no knee" in message
+        assert "balanced" in message
+    assert not (straight.folder / "picks").exists()
+    assert '"name": "balanced"' in call(capsys, "export", straight.folder, "--format", "json")
+
+
 # Kept picks
 
 
@@ -279,7 +314,7 @@ def test_kept_pick_wins_over_the_computed_one(fresh: Run) -> None:
 
 
 def test_unknown_pick_lists_the_known_ones(fresh: Run) -> None:
-    with pytest.raises(SelectionError, match=r"no pick 'service'; picks: knee, .*best-cost"):
+    with pytest.raises(SelectionError, match=r"no pick 'service'; picks: balanced, .*best-cost"):
         picks.find_pick(fresh, "service")
 
 
@@ -321,12 +356,14 @@ def test_unsafe_pick_names_are_refused(name: str) -> None:
 # export and report
 
 
-def test_export_takes_the_knee_unless_told(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    knee = picks.find_pick(kept, "knee")
+def test_export_takes_the_balanced_pick_unless_told(
+    kept: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    balanced = picks.find_pick(kept, "balanced")
 
     document = json.loads(call(capsys, "export", kept.folder, "--format", "json"))
 
-    assert document["pick"]["trial"] == knee.trial.number
+    assert document["pick"]["trial"] == balanced.trial.number
 
 
 def test_exported_script_may_be_run(
@@ -403,10 +440,10 @@ def test_every_output_says_what_is_to_be_known_of_the_workload(
     assert json.loads(call(capsys, "front", noted.folder, "--format", "json"))[
         "workload_notes"
     ] == [note]
-    assert note in call(capsys, "pick", noted.folder, "--knee")
-    assert json.loads(call(capsys, "pick", noted.folder, "--knee", "--json"))["workload_notes"] == [
-        note
-    ]
+    assert note in call(capsys, "pick", noted.folder, "--balanced")
+    assert json.loads(call(capsys, "pick", noted.folder, "--balanced", "--json"))[
+        "workload_notes"
+    ] == [note]
     call(capsys, "report", noted.folder)
     assert note in (noted.folder / "report.html").read_text()
 

@@ -266,7 +266,7 @@ def test_heap_shows_defaults_first_and_each_pick_once() -> None:
     plot = heap_plot(run, picks)
 
     assert plot is not None
-    assert [curve.title for curve in plot.curves][:4] == [
+    assert [curve.title.partition(",")[0] for curve in plot.curves][:4] == [
         f"{name} default" for name in run.campaign.allocators
     ]
     assert len({curve.title for curve in plot.curves}) == len(plot.curves)

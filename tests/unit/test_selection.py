@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,11 +122,257 @@ def test_baseline_that_was_not_measured_is_refused() -> None:
         selection.baselines(TRIALS, "jemalloc")
 
 
-def test_best_takes_the_least_and_breaks_ties_by_the_other_objectives() -> None:
-    trials = (*TRIALS, tried(8, 50.0, 1400.0))
+# The rules of the picks
 
-    assert selection.select_best(trials, "mean_heap", NAMES).number == 8
-    assert selection.select_best(trials, "cost").number == 3
+Points = list[tuple[float, float]]
+
+
+def tried_all(points: Points) -> list[Trial]:
+    return [tried(number, *point) for number, point in enumerate(points, start=1)]
+
+
+def changes(one: Trial) -> tuple[float, float]:
+    """Return how far mean heap and cost are from the baseline's."""
+    base, found = selection.measured(BASELINE), selection.measured(one)
+    assert base.cost is not None
+    assert found.cost is not None
+    return found.mean_heap_bytes / base.mean_heap_bytes - 1.0, found.cost / base.cost - 1.0
+
+
+def best_of(trials: Iterable[Trial], metric: str) -> Trial:
+    return selection.select_best(trials, metric, NAMES, BASELINE)
+
+
+def balanced_of(trials: Iterable[Trial]) -> Trial:
+    return selection.select_balanced(trials, NAMES, BASELINE)
+
+
+def knee_of(trials: Iterable[Trial]) -> Trial | None:
+    return selection.find_knee(trials, NAMES, BASELINE)
+
+
+def numbers_picked(trials: Sequence[Trial]) -> list[int | None]:
+    """Return the numbers of all picks: balanced, knee, both bests."""
+    found = [balanced_of(trials), knee_of(trials), *(best_of(trials, name) for name in NAMES)]
+    return [one.number if one else None for one in found]
+
+
+DEMO = [
+    (90.07, 338.0),
+    (93.40, 327.0),
+    (93.78, 320.0),
+    (94.16, 317.0),
+    (95.77, 316.5),
+    (98.49, 295.0),
+]
+"""Heap and cost of a front of the demo: 8 % of heap for 4 % of the baseline's cost, in a line."""
+
+CORNER = [(90.0, 1100.0), (92.0, 905.0), (95.0, 900.0), (120.0, 890.0)]
+"""A front with a corner: its second point."""
+
+BULGE = [(80.0, 1000.0), (88.0, 990.0), (95.0, 950.0), (99.0, 880.0), (100.0, 800.0)]
+"""A concave front."""
+
+
+def test_balanced_is_the_least_sum_of_changes() -> None:
+    found = balanced_of(tried_all(DEMO))
+
+    assert changes(found) == pytest.approx((-0.0993, -0.662))
+
+
+def test_a_straight_front_has_no_knee() -> None:
+    """Whichever end is balanced by a hair, nobody would call it a knee."""
+    assert knee_of(tried_all(DEMO)) is None
+
+
+def test_a_corner_is_a_knee() -> None:
+    assert knee_of(tried_all(CORNER)) == tried_all(CORNER)[1]
+
+
+def test_a_knee_is_clearly_better_than_the_ends() -> None:
+    """The sum of a knee is below that of the ends by more than 0.5 % of the baseline."""
+    ends = [(90.0, 1000.0), (100.0, 900.0)]
+
+    assert knee_of(tried_all([*ends, (94.6, 950.0)])) is None
+    assert knee_of(tried_all([*ends, (94.4, 950.0)])) is not None
+
+
+def test_an_end_far_away_does_not_move_the_balanced_pick() -> None:
+    trials = tried_all(CORNER)
+    far = tried(9, 89.9, 90_000.0)
+
+    assert balanced_of([*trials, far]) == balanced_of(trials)
+
+
+def test_best_gives_up_next_to_nothing_for_much() -> None:
+    trials = tried_all([(50.0, 1500.0), (50.24, 1100.0), (50.26, 900.0)])
+
+    assert best_of(trials, "mean_heap") == trials[1]
+    assert best_of(trials, "cost") == trials[2]
+
+
+def test_best_breaks_ties_by_the_others_then_by_number() -> None:
+    trials = tried_all([(50.0, 1500.0), (50.0, 1400.0), (50.0, 1400.0)])
+
+    assert best_of(trials, "mean_heap") == trials[1]
+
+
+def test_best_of_one_objective_is_its_least() -> None:
+    trials = tried_all([(50.2, 900.0), (50.0, 1500.0)])
+
+    assert selection.select_best(trials, "mean_heap", ("mean_heap",), BASELINE) == trials[1]
+
+
+def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units() -> None:
+    still = replace(selection.measured(BASELINE), faults=0)
+    base = replace(BASELINE, measurement=still)
+    few, many = (
+        replace(one, measurement=replace(selection.measured(one), faults=faults))
+        for one, faults in zip(tried_all([(100.0, 1000.0)] * 2), (1, 3), strict=True)
+    )
+
+    assert selection.select_balanced([many, few], ("cost", "faults"), base) == few
+
+
+def test_three_objectives_have_a_knee() -> None:
+    names = ("mean_heap", "cost", "faults")
+    points = [(50, 2000, 4000), (200, 500, 4000), (200, 2000, 1000), (60, 600, 1200)]
+    base = replace(BASELINE, measurement=replace(selection.measured(BASELINE), faults=2000))
+    trials = [
+        replace(one, measurement=replace(selection.measured(one), faults=faults))
+        for number, (heap, cost, faults) in enumerate(points)
+        for one in [tried(number, heap, cost)]
+    ]
+
+    assert selection.find_knee(trials, names, base) == trials[3]
+    assert selection.find_knee(trials[:3], names, base) is None
+
+
+def test_what_is_not_feasible_is_never_picked() -> None:
+    broken = replace(tried(8, 1.0, 1.0), violation=0.5)
+
+    assert balanced_of([*TRIALS, broken]).number != 8
+    assert best_of([*TRIALS, broken], "cost").number != 8
+    with pytest.raises(SelectionError, match="no trial succeeded"):
+        balanced_of([broken, TRIALS[6]])
+
+
+def test_values_are_compared_as_coarsely_as_the_campaign_tells_them_apart() -> None:
+    steps = (("mean_heap", 0.05),)
+    coarse = [replace(one, resolution=steps) for one in tried_all([(50, 1000.0), (49.9, 1000.0)])]
+
+    assert balanced_of(coarse) == best_of(coarse, "mean_heap") == coarse[0]
+
+
+# 1/16 MiB and whole instructions: sums are exact, so that scaling moves no tie.
+VALUES = st.integers(16, 3200).map(lambda sixteenths: sixteenths / 16)
+CLOUDS = st.lists(st.tuples(VALUES, st.integers(100, 4000).map(float)), min_size=1, max_size=30)
+
+
+@settings(deadline=None)
+@given(CLOUDS)
+def test_no_trial_beats_the_balanced_pick_by_more_than_it_gives_up(points: Points) -> None:
+    trials = tried_all(points)
+    heap, cost = changes(balanced_of(trials))
+
+    for other in trials:
+        other_heap, other_cost = changes(other)
+        assert (other_heap - heap) + (other_cost - cost) >= -1e-9
+
+
+@settings(deadline=None)
+@given(CLOUDS)
+def test_no_trial_near_the_least_beats_a_best_pick(points: Points) -> None:
+    """Nor does any trial dominate it."""
+    trials = tried_all(points)
+    for position, name in enumerate(NAMES):
+        chosen = points[best_of(trials, name).number - 1]
+        least = min(point[position] for point in points)
+
+        assert chosen[position] <= 1.005 * least
+        for point in points:
+            is_near = point[position] <= 1.005 * least
+            assert not (is_near and point[1 - position] < chosen[1 - position])
+            assert not (point != chosen and point[0] <= chosen[0] and point[1] <= chosen[1])
+
+
+@settings(deadline=None)
+@given(CLOUDS, st.randoms(use_true_random=False))
+def test_picks_do_not_depend_on_the_order_of_trials(points: Points, random: Random) -> None:
+    trials = tried_all(points)
+    shuffled = random.sample(trials, len(trials))
+
+    assert numbers_picked(shuffled) == numbers_picked(trials)
+
+
+@settings(deadline=None)
+@given(CLOUDS, st.integers(-8, 8), st.integers(-8, 8))
+def test_picks_do_not_depend_on_units(points: Points, heap: int, cost: int) -> None:
+    def scaled(one: Trial) -> Trial:
+        found = selection.measured(one)
+        assert found.cost is not None
+        return replace(
+            one,
+            measurement=replace(
+                found,
+                mean_heap_bytes=found.mean_heap_bytes * 2.0**heap,
+                cost=found.cost * 2.0**cost,
+            ),
+        )
+
+    trials = [scaled(one) for one in tried_all(points)]
+    base = scaled(BASELINE)
+
+    balanced = selection.select_balanced(trials, NAMES, base)
+    knee = selection.find_knee(trials, NAMES, base)
+    bests = [selection.select_best(trials, name, NAMES, base) for name in NAMES]
+    found = [one.number if one else None for one in (balanced, knee, *bests)]
+    assert found == numbers_picked(tried_all(points))
+
+
+@settings(deadline=None)
+@given(CLOUDS, st.data())
+def test_dominated_trials_do_not_change_the_picks(points: Points, data: st.DataObject) -> None:
+    worse = [
+        (
+            heap + data.draw(st.integers(0, 64)) / 16,
+            cost + data.draw(st.integers(0, 500)),
+        )
+        for heap, cost in data.draw(st.lists(st.sampled_from(points), max_size=10))
+    ]
+
+    assert numbers_picked(tried_all([*points, *worse])) == numbers_picked(tried_all(points))
+
+
+STEPS = st.lists(st.tuples(st.integers(1, 64), st.integers(1, 400)), min_size=2, max_size=12)
+
+
+def bent(steps: list[tuple[int, int]], *, is_convex: bool) -> Points:
+    """Return a front whose steps become ever flatter (convex) or ever steeper."""
+    ordered = sorted(steps, key=lambda step: step[1] / step[0], reverse=is_convex)
+    points = [(50.0, 10_000.0)]
+    for heap, cost in ordered:
+        points.append((points[-1][0] + heap / 16, points[-1][1] - cost))
+    return points
+
+
+@settings(deadline=None)
+@given(STEPS)
+def test_a_concave_front_has_no_knee(steps: list[tuple[int, int]]) -> None:
+    assert knee_of(tried_all(bent(steps, is_convex=False))) is None
+
+
+@settings(deadline=None)
+@given(STEPS, STEPS)
+def test_a_convex_front_has_a_knee_where_its_exchange_turns_bad(
+    good: list[tuple[int, int]], bad: list[tuple[int, int]]
+) -> None:
+    """From one end heap buys more cost than it is worth, towards the other less."""
+    steep = [(heap, 10 * heap + cost) for heap, cost in good]  # 1/16 % of heap for over 1 % of cost
+    flat = [(1000 * heap, min(heap, cost)) for heap, cost in bad]
+    trials = tried_all(bent([*steep, *flat], is_convex=True))
+
+    assert knee_of(trials) == trials[len(steep)]
 
 
 def test_no_regret_pick_is_worse_nowhere() -> None:
@@ -136,7 +386,7 @@ def test_no_regret_pick_is_worse_nowhere() -> None:
 def test_no_regret_pick_is_absent_when_the_default_is_not_beaten() -> None:
     picks = selection.standard_picks((BASELINE, TRIALS[2]), NAMES, "glibc")
 
-    assert [pick.name for pick in picks] == ["knee", "best-mean_heap", "best-cost"]
+    assert [pick.name for pick in picks] == ["balanced", "best-mean_heap", "best-cost"]
 
 
 def test_no_pick_without_a_feasible_trial() -> None:

@@ -30,7 +30,7 @@ def by_role(subjects: tuple[Subject, ...], role: str) -> list[Subject]:
 
 
 def test_baseline_comes_first_and_every_default_runs(run: Run) -> None:
-    subjects = choose_subjects(run, ["knee"], 4, 3)
+    subjects = choose_subjects(run, ["balanced"], 4, 3)
     assert subjects[0].label == baseline_label(run) == "glibc-default"
     defaults = [subject.configuration.allocator for subject in by_role(subjects, DEFAULT)]
     assert defaults == ["glibc", "tcmalloc", "jemalloc", "mimalloc"]
@@ -43,10 +43,12 @@ def test_labels_and_configurations_are_distinct(run: Run) -> None:
 
 
 def test_pick_keeps_its_name(run: Run) -> None:
-    (knee,) = by_role(choose_subjects(run, ["knee"], 4, 0), "knee")
-    expected = selection.select_knee(run.trials, run.campaign.objectives)
-    assert knee.trial == expected.number
-    assert knee.is_pick
+    (balanced,) = by_role(choose_subjects(run, ["balanced"], 4, 0), "balanced")
+    expected = selection.select_balanced(
+        run.trials, run.campaign.objectives, selection.baseline_trial(run.trials, "glibc")
+    )
+    assert balanced.trial == expected.number
+    assert balanced.is_pick
 
 
 def test_trial_is_named_by_its_number(run: Run) -> None:
@@ -65,7 +67,7 @@ def test_front_is_spread_and_bounded(run: Run) -> None:
 
 def test_dominated_points_are_feasible_and_off_the_front(run: Run) -> None:
     front = {p.trial.number for p in selection.front(run.trials, run.campaign.objectives)}
-    found = by_role(choose_subjects(run, ["knee"], 4, 40), DOMINATED)
+    found = by_role(choose_subjects(run, ["balanced"], 4, 40), DOMINATED)
     assert len(found) == 40
     for subject in found:
         assert subject.trial is not None

@@ -135,7 +135,7 @@ def pick_subject(text: str) -> Subject:
     """Return the pick of a campaign as a subject; its settings are read back.
 
     Args:
-        text: ``RUN:PICK``, such as ``runs/app:knee``.
+        text: ``RUN:PICK``, such as ``runs/app:balanced``.
 
     Raises:
         SpecError: not of this form.
@@ -146,7 +146,7 @@ def pick_subject(text: str) -> Subject:
     """
     folder, sign, name = text.rpartition(":")
     if not (folder and sign and name):
-        message = f"--pick {text!r}: write RUN:PICK, such as runs/app:knee"
+        message = f"--pick {text!r}: write RUN:PICK, such as runs/app:balanced"
         raise SpecError(message)
     pick = find_pick(load_run(Path(folder)), name)
     configuration = pick.trial.configuration

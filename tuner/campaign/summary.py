@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.objectives import best, front, knee, relative_hypervolume
+from tuner.objectives import front, relative_hypervolume
 from tuner.records import Trial
+from tuner.selection import BALANCED, find_knee, select_balanced, select_best
 from tuner.store import CampaignRecord
 
 
@@ -18,7 +19,7 @@ class Line:
     """One row: a trial with its place in the campaign."""
 
     title: str
-    """``jemalloc default``, ``jemalloc knee``, ``jemalloc best cost``."""
+    """``jemalloc default``, ``jemalloc balanced``, ``jemalloc best cost``."""
     trial: Trial
     on_front: bool
     """True when no trial of any allocator dominates it."""
@@ -31,7 +32,7 @@ class Summary:
     """What a campaign found."""
 
     lines: tuple[Line, ...]
-    """Allocator by allocator: default, knee, best of each objective."""
+    """Allocator by allocator: default, balanced, best of each objective."""
     n_trials: int
     n_failed: int
     """Trials that did not succeed."""
@@ -39,6 +40,8 @@ class Summary:
     """Trials that succeeded and break a constraint."""
     n_front: int
     """Trials that no other dominates."""
+    has_knee: bool
+    """True when the front of all allocators has a knee."""
     gain: float | None
     """Hypervolume over that of the defaults; None when no default is feasible."""
 
@@ -51,11 +54,12 @@ def summarise(record: CampaignRecord, trials: Sequence[Trial]) -> Summary:
         trials: all its trials, by number; the first is the baseline's default.
     """
     members = {trial.number for trial in front(trials)}
-    baseline = trials[0].objectives
+    default = trials[0]
+    baseline = default.objectives
     lines = [
         Line(title, trial, trial.number in members, _changes(trial, baseline))
         for allocator in record.allocators
-        for title, trial in _picks(allocator, record.objectives, trials)
+        for title, trial in _picks(allocator, record.objectives, trials, default)
     ]
     succeeded = [trial for trial in trials if trial.objectives is not None]
     return Summary(
@@ -64,22 +68,25 @@ def summarise(record: CampaignRecord, trials: Sequence[Trial]) -> Summary:
         n_failed=len(trials) - len(succeeded),
         n_infeasible=sum(not trial.is_feasible for trial in succeeded),
         n_front=len(members),
+        has_knee=bool(members) and find_knee(trials, record.objectives, default) is not None,
         gain=relative_hypervolume(trials, record.reference) if record.reference else None,
     )
 
 
 def _picks(
-    allocator: str, names: Sequence[str], trials: Sequence[Trial]
+    allocator: str, names: Sequence[str], trials: Sequence[Trial], baseline: Trial
 ) -> list[tuple[str, Trial]]:
     own = [trial for trial in trials if trial.configuration.allocator == allocator]
-    default = next((trial for trial in own if trial.configuration.is_default), None)
-    found = [("default", default), ("knee", knee(own))]
-    found += [(f"best {name}", best(own, position)) for position, name in enumerate(names)]
-    return [
-        (f"{allocator} {title}", trial)
-        for title, trial in found
-        if trial is not None and trial.objectives is not None
+    found = [
+        ("default", trial)
+        for trial in own
+        if trial.configuration.is_default and trial.objectives is not None
     ]
+    if any(trial.is_feasible for trial in own):
+        if len(names) > 1:
+            found.append((BALANCED, select_balanced(own, names, baseline)))
+        found += [(f"best {name}", select_best(own, name, names, baseline)) for name in names]
+    return [(f"{allocator} {title}", trial) for title, trial in found]
 
 
 def _changes(trial: Trial, baseline: Sequence[float] | None) -> tuple[float | None, ...]:

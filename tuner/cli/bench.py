@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         epilog=epilog(
             "malloc-tuner bench -o runs/bench",
             "malloc-tuner bench --allocators glibc,exgen --library mine=/opt/lib/libmine.so",
-            "malloc-tuner bench --with tight=jemalloc,dirty_decay_ms=0 --pick runs/app:knee",
+            "malloc-tuner bench --with tight=jemalloc,dirty_decay_ms=0 --pick runs/app:balanced",
             "malloc-tuner bench --workloads larson,ring --threads 2,16 --budget '2 min'",
             errors=(
                 SpecError,

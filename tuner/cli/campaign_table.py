@@ -44,12 +44,19 @@ def print_outcome(record: CampaignRecord, summary: Summary, run: Path) -> None:
     console.print(
         f"run folder: {run}\n\nnext:\n"
         f"  malloc-tuner front {run}\n"
-        f"  malloc-tuner pick {run} --knee\n"
+        f"  malloc-tuner pick {run} {_rule(record, summary)}\n"
         f"  malloc-tuner validate {run} -- PROGRAM ARGUMENTS\n"
         f"  malloc-tuner report {run}",
         markup=False,
         soft_wrap=True,
     )
+
+
+def _rule(record: CampaignRecord, summary: Summary) -> str:
+    """Return the option of `pick` that suits this campaign."""
+    if len(record.objectives) == 1:
+        return f"--best {record.objectives[0]}"
+    return "--knee" if summary.has_knee else "--balanced"
 
 
 def _table(record: CampaignRecord, summary: Summary) -> Table:

@@ -73,7 +73,7 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(
                 metavar="NAME",
-                help="knee (if nothing is named), no-regret, best-METRIC, or a kept pick.",
+                help="balanced (default), knee, no-regret, best-METRIC, or a kept pick.",
             ),
         ] = None,
         trial: TrialNumber = None,

@@ -80,7 +80,7 @@ Record a program's allocations, tune in emulation, prove it on the program:
   malloc-tuner tune --trace app.trace --evaluations 300 -o runs/app
   malloc-tuner validate runs/app -- ./app --its arguments
   malloc-tuner report runs/app
-  malloc-tuner export runs/app --pick knee --format env > malloc.env
+  malloc-tuner export runs/app --pick balanced --format env > malloc.env
 
 `malloc-tuner COMMAND --help` shows examples and the exit codes of a command;
 `malloc-tuner doctor` tells what this machine offers.

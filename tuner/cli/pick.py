@@ -12,6 +12,7 @@ from tuner.cli.options import RunFolder, TrialNumber
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 if TYPE_CHECKING:  # reading them imports what does the work; --help must not
+    from tuner.records import Trial
     from tuner.runs import Run
     from tuner.selection import Pick
 
@@ -23,7 +24,7 @@ def register(app: typer.Typer) -> None:
         "pick",
         help="Choose one point of a run, and keep it under a name.",
         epilog=epilog(
-            "malloc-tuner pick runs/app --knee",
+            "malloc-tuner pick runs/app --balanced",
             "malloc-tuner pick runs/app --best mean_heap --max cost=+1%",
             "malloc-tuner pick runs/app --best cost --max peak_heap=2GiB --name service",
             errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
@@ -32,11 +33,27 @@ def register(app: typer.Typer) -> None:
     def pick(
         run: RunFolder,
         *,
+        balanced: Annotated[
+            bool,
+            typer.Option(
+                "--balanced",
+                help="Least sum of the objectives' changes against the baseline: -8% and +2% "
+                "are -6%.",
+            ),
+        ] = False,
         knee: Annotated[
-            bool, typer.Option("--knee", help="The point that balances the objectives.")
+            bool,
+            typer.Option(
+                "--knee",
+                help="The balanced point, if its sum is over 0.5% below those of the front's ends.",
+            ),
         ] = False,
         best: Annotated[
-            str | None, typer.Option(metavar="METRIC", help="The least value of this metric.")
+            str | None,
+            typer.Option(
+                metavar="METRIC",
+                help="Within 0.5% of this metric's least value, the least of the other objectives.",
+            ),
         ] = None,
         trial: TrialNumber = None,
         maximum: Annotated[
@@ -58,17 +75,18 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         name: Annotated[
-            str | None, typer.Option(metavar="NAME", help="Name of the pick; told by the rule.")
+            str | None,
+            typer.Option(metavar="NAME", help="Name of the pick (default: from the rule)."),
         ] = None,
         as_json_object: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     ) -> None:
         from dataclasses import replace
 
-        from tuner import picks
+        from tuner import picks, selection
         from tuner.runs import load_run
 
-        if sum((knee, best is not None, trial is not None)) != 1:
-            message = "give one of --knee, --best METRIC and --trial N"
+        if sum((balanced, knee, best is not None, trial is not None)) != 1:
+            message = "give one of --balanced, --knee, --best METRIC and --trial N"
             raise typer.BadParameter(message)
         if trial is not None and (maximum or allocator):
             message = "--trial names the point itself; --max and --allocator only narrow a choice"
@@ -78,7 +96,8 @@ def register(app: typer.Typer) -> None:
         if trial is not None:
             chosen = picks.pick_of_trial(found, trial)
         else:
-            chosen = _choose(found, best, maximum or [], allocator, relative_to)
+            wanted = best or (selection.KNEE if knee else selection.BALANCED)
+            chosen = _choose(found, wanted, maximum or [], allocator, relative_to)
         if name is not None:
             chosen = replace(chosen, name=picks.check_pick_name(name))
         print(
@@ -92,13 +111,11 @@ def register(app: typer.Typer) -> None:
 
 
 def _choose(
-    run: Run, best: str | None, bounds: list[str], allocator: str | None, relative_to: str
+    run: Run, wanted: str, bounds: list[str], allocator: str | None, relative_to: str
 ) -> Pick:
-    """Apply the rule to the trials that hold the bounds."""
+    """Apply a rule (balanced, knee, or a metric) to the trials that hold the bounds."""
     from tuner import selection
-    from tuner.objectives import find_objective
 
-    names = run.campaign.objectives
     limits = [selection.parse_bound(text) for text in bounds]
     candidates = [t for t in run.trials if allocator in (None, t.configuration.allocator)]
     if allocator is not None and allocator not in run.campaign.allocators:
@@ -107,19 +124,35 @@ def _choose(
         raise SelectionError(message)
     compared = selection.baselines(run.trials, relative_to)
     fitting = selection.within(candidates, limits, compared)
-    if best is None:
-        rule, name = f"knee of {' and '.join(names)}", selection.KNEE
-        chosen = selection.select_knee(fitting, names)
-    else:
-        rule, name = f"least {find_objective(best).name}", selection.best_name(best)
-        chosen = selection.select_best(fitting, best, names)
+    chosen = _by_rule(run, fitting, wanted)
+    rule, name = chosen.rule, chosen.name
     for limit in limits:
         rule, name = f"{rule}, {limit.text}", f"{name}-max-{limit.objective}"
     if limits:
         rule += f" relative to {relative_to}"
     if allocator is not None:
         rule, name = f"{rule}, {allocator} only", f"{name}-{allocator}"
-    return selection.Pick(name, chosen, rule)
+    return selection.Pick(name, chosen.trial, rule)
+
+
+def _by_rule(run: Run, fitting: list[Trial], wanted: str) -> Pick:
+    from tuner import selection
+    from tuner.objectives import find_objective
+
+    names, baseline = run.campaign.objectives, run.campaign.baseline
+    default = selection.baseline_trial(run.trials, baseline)
+    if wanted == selection.BALANCED:
+        chosen = selection.select_balanced(fitting, names, default)
+        return selection.Pick(wanted, chosen, selection.balanced_rule(names, baseline))
+    if wanted == selection.KNEE:
+        knee = selection.find_knee(fitting, names, default)
+        if knee is None:
+            message = f"{selection.NO_KNEE}; use --balanced or --best METRIC"
+            raise SelectionError(message)
+        return selection.Pick(wanted, knee, selection.KNEE_RULE)
+    metric = find_objective(wanted).name
+    chosen = selection.select_best(fitting, metric, names, default)
+    return selection.Pick(selection.best_name(metric), chosen, selection.best_rule(metric, names))
 
 
 def _as_text(run: Run, chosen: Pick, relative_to: str) -> str:

@@ -66,7 +66,7 @@ def register(app: typer.Typer) -> None:
         help="Measure picks and defaults on the real program, in rounds.",
         epilog=epilog(
             "malloc-tuner validate runs/app -- ./app --its arguments",
-            "malloc-tuner validate runs/app --points knee,best,17 --rounds 10 -- ./app",
+            "malloc-tuner validate runs/app --points balanced,best,17 --rounds 10 -- ./app",
             "malloc-tuner validate runs/app --output-file out.pdf -- ./render in.ps out.pdf",
             "malloc-tuner validate runs/gem5 --gem5 build/X86/gem5.opt --simulations held-out",
             "malloc-tuner validate runs/app --gem5 build/X86/gem5.opt --inside --simulations perl",

@@ -53,7 +53,7 @@ class Label:
     """A name beside a point."""
 
     text: str
-    """``knee``, or several names of the same point: ``knee, no-regret``."""
+    """``balanced``, or several names of the same point: ``balanced, no-regret``."""
     x: float
     y: float
     allocator: str

@@ -344,6 +344,6 @@ def commands(run: Run) -> list[tuple[str, str]]:
         ("prove it on the program", f"malloc-tuner validate {folder} -- PROGRAM ARGUMENTS"),
         (
             "deploy it",
-            f"malloc-tuner export {folder} --pick knee --format env -o malloc.env",
+            f"malloc-tuner export {folder} --pick balanced --format env -o malloc.env",
         ),
     ]

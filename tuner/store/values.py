@@ -160,7 +160,7 @@ class ValidationSample:
     position: int
     """0-based place within the round."""
     label: str
-    """What the subject is called in tables: ``baseline``, ``knee``, ..."""
+    """What the subject is called in tables: ``baseline``, ``balanced``, ..."""
     configuration: Configuration
     """What ran."""
     trial: int | None

@@ -35,7 +35,7 @@ class Subject:
     """One configuration to run, with why it was chosen."""
 
     label: str
-    """Unique in a validation: ``glibc-default``, ``knee``, ``trial-17``."""
+    """Unique in a validation: ``glibc-default``, ``balanced``, ``trial-17``."""
     configuration: Configuration
     trial: int | None
     """Number of its trial; None when the campaign has none."""
