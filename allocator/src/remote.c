@@ -80,10 +80,20 @@ void remote_free_slowly(struct heap *heap, void *block) {
 
 /* --- others --- */
 
+/* Most blocks of a size class that may come from or go to the exchange at a time. */
+static size_t most_batch(size_t class) {
+    size_t n = BATCH_BYTES / classes.of[class].block_bytes;
+    return n == 0 ? 1 : n;
+}
+
 /* Blocks of a size class that come from or go to the exchange at a time. */
 static size_t n_batch(size_t class) {
-    size_t n = BATCH_BYTES / classes.of[class].block_bytes;
-    return n == 0 ? 1 : n < options.remote_batch ? n : options.remote_batch;
+    size_t n = most_batch(class);
+    return n < options.remote_batch ? n : options.remote_batch;
+}
+
+size_t remote_most_batch(void) {
+    return most_batch(0);
 }
 
 /* The first blocks of a list, up to `n`; returns how many. */

@@ -51,6 +51,9 @@ void remote_flush(struct heap *heap);
 /* The same, and send everything home that is in the exchange. */
 void remote_send_all_home(struct heap *sender);
 
+/* Most blocks of the smallest size class in a batch, whatever remote_batch says. */
+size_t remote_most_batch(void);
+
 /* Send home some of what nobody wanted for a while; false if there is no more for now. */
 bool remote_send_idle_home(uint64_t now_ms);
 

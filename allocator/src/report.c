@@ -58,6 +58,10 @@ EXPORT size_t exgen_config_json(char *buffer, size_t capacity) {
     text_decimal(&t, tray_layout.largest);
     text_string(&t, ",\"largest_run_bytes\":");
     text_decimal(&t, heap_largest_run());
+    text_string(&t, ",\"most_slab_units\":");
+    text_decimal(&t, size_class_most_units(layout.n_units));
+    text_string(&t, ",\"most_batch\":");
+    text_decimal(&t, remote_most_batch());
     text_string(&t, "}}");
     return t.length;
 }

@@ -68,9 +68,13 @@ static size_t best_units(size_t least, size_t most, size_t bytes) {
     return best;
 }
 
+size_t size_class_most_units(size_t superblock_units) {
+    return larger(1, superblock_units / 4);
+}
+
 static size_t slab_units(size_t bytes, const struct options *o, size_t superblock_units) {
     size_t least = least_units(bytes, o);
-    size_t most = larger(least, smaller(o->slab_units_max, superblock_units / 4));
+    size_t most = larger(least, smaller(o->slab_units_max, size_class_most_units(superblock_units)));
     size_t n = least;
     while (n < most && n * UNIT_BYTES / bytes < o->slab_blocks)
         n++;

@@ -48,6 +48,9 @@ struct size_classes {
 
 extern struct size_classes classes;
 
+/* Most units of a slab of several blocks, whatever slab_units_max says. */
+size_t size_class_most_units(size_t superblock_units);
+
 /* Fill `c` for the settings `o`; a superblock has `superblock_units` units. */
 void size_class_init(struct size_classes *c, const struct options *o, size_t superblock_units);
 

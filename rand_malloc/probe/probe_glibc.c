@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -76,7 +77,11 @@ static void use_up_top(void) {
 static void observe_growth(void) {
     use_up_top();
     const void *block = take(GROWTH_BYTES);
-    if (!block || is_mmapped(block)) {
+    if (!block) {
+        fprintf(stderr, "probe: malloc fails for a block of %d bytes\n", GROWTH_BYTES);
+        exit(1);
+    }
+    if (is_mmapped(block)) {
         report_null("top_after_growth_bytes");
         report_null("heap_end_is_huge_page_aligned");
         return;
@@ -135,8 +140,9 @@ static size_t observe_tcache_count(void) {
     const size_t request = CHUNK_MIN - CHUNK_HEADER;
     size_t n_cached = 0;
     for (size_t n_blocks = 64; n_blocks <= BLOCKS_MAX; n_blocks *= 2) {
-        if (!allocate(request, n_blocks)) {
-            break;
+        if (!allocate(request, n_blocks) || is_mmapped(state.blocks[n_blocks - 1])) {
+            report_null("tcache_count"); /* every block is a mapping of its own */
+            return 0;
         }
         n_cached = n_blocks - count_released(request, n_blocks);
         if (n_cached < n_blocks) {

@@ -1,6 +1,7 @@
 /* probe_jemalloc.c - what jemalloc made of MALLOC_CONF, by mallctl.
  *
- * opt.* holds the request after clipping, arenas.* the effective value.  mallctl
+ * opt.* holds the request, of some options after clipping; the other names hold
+ * what is in use: arenas.narenas counts the arena for huge blocks too.  mallctl
  * checks the size of the result, so each name carries its type; names that this
  * version does not have are left out of the report.
  *
@@ -56,8 +57,12 @@ static const struct {
     {"opt.tcache_nslots_small_max", UNSIGNED},
     {"opt.tcache_nslots_small_min", UNSIGNED},
     {"opt.thp", TEXT},
+    {"arenas.dirty_decay_ms", SIGNED},
+    {"arenas.muzzy_decay_ms", SIGNED},
     {"arenas.narenas", UNSIGNED},
     {"arenas.tcache_max", SIZE},
+    {"background_thread", BOOLEAN},
+    {"thread.tcache.enabled", BOOLEAN},
 };
 
 static void report_option(control read, const char *name, enum kind kind) {

@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -73,7 +74,7 @@ void report_unsigned(const char *key, unsigned long long value) {
 
 void report_number(const char *key, double value) {
     begin_member(key);
-    append("%.17g", value);
+    append(isfinite(value) ? "%.17g" : "\"%g\"", value); /* JSON has no infinity */
 }
 
 void report_boolean(const char *key, bool value) {

@@ -253,7 +253,8 @@ def test_unset_lies_among_the_numbers_where_a_mutation_finds_its_neighbours() ->
         ({"check": True}, "never set: Verify every pointer"),
         ({"abort_conf": True}, "never set: A bad entry"),
         ({"purge_dely": 0}, "did you mean 'purge_delay'"),
-        ({"purge_delay": "1s"}, "is not a size"),
+        ({"purge_delay": "soon"}, "is not a whole number of milliseconds"),
+        ({"remote_batch": "4 KiB"}, "count is counted in whole numbers"),
     ],
 )
 def test_settings_that_exgen_has_not_for_tuning_are_refused(
@@ -335,6 +336,16 @@ def test_texts_of_a_command_line_get_the_type_of_the_setting(text: Value, expect
     assert Configuration.of("glibc", {"trim_threshold": expected}) == configuration
 
 
+def test_a_time_may_be_written_with_its_unit() -> None:
+    configuration = get_allocator("jemalloc").configuration({"dirty_decay_ms": "2 s"}, "5.3.0")
+    assert Configuration.of("jemalloc", {"dirty_decay_ms": 2000}) == configuration
+
+
+def test_glibc_is_not_named_with_a_path() -> None:
+    with pytest.raises(SpecError, match="name it without a path"):
+        get_allocator("glibc:/etc/passwd")
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "expected"),
     [
@@ -342,6 +353,9 @@ def test_texts_of_a_command_line_get_the_type_of_the_setting(text: Value, expect
         ("glibc", {"perturb": "1"}, "never set: debugging"),
         ("glibc", {"mxfast": "64K"}, "is not a size"),
         ("glibc", {"mxfast": True}, "is not a whole number"),
+        ("glibc", {"tcache_count": "64K"}, "is not a whole number; blocks"),
+        ("jemalloc", {"dirty_decay_ms": "64K"}, "is not a whole number of milliseconds"),
+        ("tcmalloc", {"release_rate": "nan"}, "is not a number"),
         ("jemalloc", {"retain": "on"}, "is not true or false"),
         ("mimalloc", {"purge_delay": "0"}, "mimalloc 2.0.9 has no setting purge_delay"),
     ],
@@ -367,7 +381,7 @@ def test_a_default_has_nothing_to_disagree_with(name: str) -> None:
         ({"tcache_count": 4096}, {"tcache_count": 4096}),
         ({"tcache_max": 1032}, {"tcache_max_bytes": 1032}),
         ({"tcache_max": 100}, {"tcache_max_bytes": 104}),
-        ({"tcache_max": 0}, {"tcache_max_bytes": 24}),
+        ({"tcache_max": 9}, {"tcache_max_bytes": 24}),
         ({"mxfast": 0}, {"fast_chunk_max_bytes": 0}),
         ({"mxfast": 100}, {"fast_chunk_max_bytes": 96}),
         ({"trim_threshold": -1}, {"tunables": {"trim_threshold": 2**64 - 1}, "dynamic": False}),
@@ -414,7 +428,7 @@ def test_glibc_settings_that_took_effect_agree(
         (
             {"hugetlb": 1},
             {"tunables": {"hugetlb": 1}, "heap_end_is_huge_page_aligned": False},
-            "hugetlb = 1 was not taken: 1 is in effect",
+            "hugetlb = 1 was not taken: 0 is in effect",
         ),
     ],
 )
@@ -467,6 +481,18 @@ def test_tcmalloc_settings_agree_only_when_seen_or_within_the_scale(
         ({"thp": "always"}, {"opt.thp": "always"}, True),
         ({"slab_sizes": "1-14336:64"}, {}, False),
         ({"cache_oblivious": False}, {"opt.cache_oblivious": False}, False),
+        ({"narenas": 99999999}, {"opt.narenas": 99999999, "arenas.narenas": 4095}, False),
+        ({"narenas": 3}, {"opt.narenas": 3, "arenas.narenas": 4}, True),
+        (
+            {"narenas": 3},
+            {"opt.narenas": 3, "arenas.narenas": 3, "opt.oversize_threshold": 0},
+            True,
+        ),
+        ({"tcache_max": 4000}, {"arenas.tcache_max": 4096}, True),
+        ({"tcache_max": 0}, {"arenas.tcache_max": 8}, False),
+        ({"tcache_nslots_small_max": 7}, {"opt.tcache_nslots_small_max": 7}, False),
+        ({"tcache_gc_delay_bytes": 4 << 20}, {"opt.tcache_gc_delay_bytes": 4 << 20}, False),
+        ({"tcache_gc_delay_bytes": 2 << 20}, {"opt.tcache_gc_delay_bytes": 2 << 20}, True),
     ],
 )
 def test_jemalloc_settings_agree_only_when_mallctl_says_so(

@@ -47,11 +47,15 @@ class Mismatch:
 
     setting: str
     asked: Value
-    effective: Level
+    effective: Level = None
     """What the allocator works with; None when it does not know the setting."""
+    why: str = ""
+    """Why the value is refused whatever the allocator makes of it; empty: by what is in effect."""
 
     def __str__(self) -> str:
         """Return the message without the name of the allocator."""
+        if self.why:
+            return f"{self.setting} = {self.asked!r} {self.why}"
         if self.effective is None:
             return f"{self.setting} = {self.asked!r} was not taken: the allocator does not know it"
         return f"{self.setting} = {self.asked!r} was not taken: {self.effective!r} is in effect"
@@ -241,37 +245,54 @@ class Allocator(abc.ABC):
             MissingToolError: the library cannot be preloaded.
         """
         self._check_known(installation, configuration)
-        report = self.observe(self.environment(installation, configuration))
+        self._refuse(installation.version, self._out_of_range(configuration, installation.version))
+        try:
+            report = self.observe(self.environment(installation, configuration))
+        except SettingError as error:
+            message = f"{configuration}: {error}"
+            raise SettingError(message) from error
         if installation.library and report.malloc_from != installation.library.resolve():
             message = (
                 f"{self.name}: malloc comes from {report.malloc_from}, not {installation.library}"
             )
             raise SettingError(message)
-        problems = self.mismatches(configuration, report)
+        self._refuse(installation.version, self.mismatches(configuration, report))
+
+    def _refuse(self, version: str, problems: Sequence[Mismatch]) -> None:
         if problems:
-            message = f"{self.name} {installation.version}: " + "; ".join(map(str, problems))
+            message = f"{self.name} {version}: " + "; ".join(map(str, problems))
             raise SettingError(message)
 
     def mismatches(self, configuration: Configuration, report: ProbeReport) -> list[Mismatch]:
         """Compare what was asked with what the probe saw."""
         effective = self.effective(report)
-        version = self.version_of(report)
-        return [
+        out = self._out_of_range(configuration, self.version_of(report))
+        told = {mismatch.setting for mismatch in out}
+        return [*out] + [
             Mismatch(setting, asked, effective.get(setting))
             for setting, asked in configuration.settings
-            if not self._took_effect(setting, asked, effective, report, version)
+            if setting not in told and not self._took_effect(setting, asked, effective, report)
         ]
 
+    def _out_of_range(self, configuration: Configuration, version: str) -> list[Mismatch]:
+        """Return the settings whose value the allocator misreads, or hides what it made of it."""
+        found = []
+        for setting, asked in configuration.settings:
+            try:
+                spec = self.file.find(setting, version)
+            except ValueError:
+                continue  # the allocator does not know it, which the report shows
+            why = _misread(spec, asked)
+            if not why and setting in self.unproven and not _on_scale(spec, asked):
+                shown = spec.groups.shown(is_free=spec.is_free)
+                why = f"is refused: what becomes of it cannot be seen; allowed: {shown}"
+            if why:
+                found.append(Mismatch(setting, asked, why=why))
+        return found
+
     def _took_effect(
-        self,
-        setting: str,
-        asked: Value,
-        effective: Mapping[str, Value],
-        report: ProbeReport,
-        version: str,
+        self, setting: str, asked: Value, effective: Mapping[str, Value], report: ProbeReport
     ) -> bool:
-        if setting in self.unproven and not _on_scale(self.file.find(setting, version), asked):
-            return False
         if setting not in effective:
             return setting in self.unreadable
         return self.agrees(setting, asked, effective[setting], report)
@@ -337,6 +358,24 @@ class Allocator(abc.ABC):
                 return path
         message = f"{self.name}: {self.file.library.sonames[0]} is not on this machine; "
         raise MissingToolError(message + self.how_to_install())
+
+
+def _misread(spec: ParameterSpec, value: Value) -> str:
+    """Return why no allocator takes a value as it is meant: its type, or a sign it has no use for.
+
+    A negative size or count wraps around to a very large one, without a word.
+    """
+    try:
+        spec.coerce(value)
+    except ValueError as error:
+        return f"is refused: {error}"
+    numbers = [x for x in spec.levels if isinstance(x, int | float)]
+    if isinstance(value, str) or not numbers or value >= 0 or min(numbers) < -1:
+        return ""
+    if value in numbers:
+        return ""
+    never = ", or -1" if min(numbers) == -1 else ""
+    return f"is refused: it is negative; allowed is 0 or more{never}"
 
 
 def _on_scale(spec: ParameterSpec, value: Value) -> bool:

@@ -53,6 +53,12 @@ class ExgenSt(Exgen):
 
     name: ClassVar[str] = "exgen-st"
 
+    def effective(self, report: ProbeReport) -> dict[str, Value]:
+        """Return the settings but those about threads, which this library ignores."""
+        about_threads = {p.name for p in self.file.parameters if "threads" in p.requires}
+        found = super().effective(report)
+        return {name: value for name, value in found.items() if name not in about_threads}
+
     def check_workload(self, workload: WorkloadFacts) -> None:
         """Refuse a workload with threads: the library would end it.
 
@@ -68,16 +74,29 @@ class ExgenSt(Exgen):
 
 
 def _cut_back(options: Mapping[str, Any], derived: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the sizes that a small superblock cuts back.
+    """Return the settings that others cut back, a small superblock above all.
+
+    A step of trays that leaves no room for one is 0: there are no trays.
 
     Example:
-        >>> _cut_back({"small_max": 32768, "tray_max": 65536, "large_min": 524288},
+        >>> _cut_back({"small_max": 32768, "tray_max": 65536, "tray_step": 1024,
+        ...            "large_min": 524288, "slab_units_max": 32, "remote_batch": 1024},
         ...           {"largest_small_bytes": 4096, "largest_tray_bytes": 32768,
-        ...            "largest_run_bytes": 524287})
-        {'small_max': 4096, 'tray_max': 32768, 'large_min': 524288}
+        ...            "largest_run_bytes": 524287, "most_slab_units": 16, "most_batch": 512})
+        {'small_max': 4096, 'tray_max': 32768, 'large_min': 524288, 'tray_step': 1024,
+        'slab_units_max': 16, 'remote_batch': 512}
     """
+    has_trays = options["tray_max"] == 0 or derived["largest_tray_bytes"] > 0
     return {
         "small_max": min(options["small_max"], derived["largest_small_bytes"]),
         "tray_max": min(options["tray_max"], derived["largest_tray_bytes"]),
         "large_min": min(options["large_min"], derived["largest_run_bytes"] + 1),
+        "tray_step": options["tray_step"] if has_trays else 0,
+        "slab_units_max": _at_most(options["slab_units_max"], derived.get("most_slab_units")),
+        "remote_batch": _at_most(options["remote_batch"], derived.get("most_batch")),
     }
+
+
+def _at_most(asked: int, bound: int | None) -> int:
+    """Cut back at a bound; a library of before 0.2 does not tell it."""
+    return asked if bound is None else min(asked, bound)

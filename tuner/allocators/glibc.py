@@ -32,6 +32,10 @@ _SMALL_TCACHE_MAX: Final = 1032
 _LARGE_TCACHE_SINCE: Final = "2.42"
 _FREEZING: Final = frozenset({"top_pad", "trim_threshold", "mmap_threshold"})
 """Settings that switch the dynamic thresholds off merely by being set."""
+_HUGE_PAGES: Final = "glibc.malloc.hugetlb=1"
+_CHANCES: Final = 8
+"""Runs in which hugetlb=1 may show its effect: glibc 2.36 compares the machine's mode with a
+text whose last byte it did not write, so that it takes effect or not by what lay on the stack."""
 _LISTED: Final = (
     "trim_threshold",
     "mmap_threshold",
@@ -57,6 +61,10 @@ class Glibc(Allocator):
     def observe(self, environment: Mapping[str, str]) -> ProbeReport:
         """Run the probe, and add what the loader says it accepted."""
         report = run_probe(environment)
+        for _ in range(_CHANCES):
+            if _HUGE_PAGES not in environment.get("GLIBC_TUNABLES", "") or _has_huge_end(report):
+                break
+            report = run_probe(environment)
         tunables = list_tunables(report.data["loader"], environment)
         listed = {
             name.removeprefix(_PREFIX): tunable
@@ -77,10 +85,13 @@ class Glibc(Allocator):
         }
         if seen.get("top_after_growth_bytes") is not None:
             values["top_pad"] = _top_pad(report)
-        values["tcache_count"] = seen["tcache_count"]
+        if seen["tcache_count"] is not None:
+            values["tcache_count"] = seen["tcache_count"]
         values["tcache_max"] = seen["tcache_max_bytes"]
         values["mxfast"] = max(0, seen["fast_chunk_max_bytes"] - _CHUNK_HEADER)
         values["dynamic"] = seen["dynamic"]
+        if "hugetlb" in values:
+            values["hugetlb"] = int(_has_huge_end(report))
         return values
 
     def agrees(self, setting: str, asked: Value, effective: Value, report: ProbeReport) -> bool:
@@ -109,8 +120,8 @@ class Glibc(Allocator):
     def _behaves(self, setting: str, asked: int, report: ProbeReport) -> bool:
         """Check what the list cannot tell: 0 from unset, huge pages from a dead switch."""
         seen = report.of("glibc")
-        if setting == "hugetlb" and asked == 1:
-            return bool(seen["heap_end_is_huge_page_aligned"])
+        if setting == "hugetlb":  # reserved huge pages, modes from 2 on, are no resident memory
+            return asked == int(_has_huge_end(report))
         if setting == "top_pad" and seen["top_after_growth_bytes"] is not None:
             surplus: int = seen["top_after_growth_bytes"] - _CHUNK_MIN - asked
             step = int(report.data["page_size_bytes"])
@@ -121,9 +132,8 @@ class Glibc(Allocator):
         if report.of("glibc")["tcache_count"] == 0:
             return asked <= _SMALL_TCACHE_MAX  # off: nothing to observe, malloc's own check
         chunk = -(-(asked + _CHUNK_HEADER) // _CHUNK_ALIGN) * _CHUNK_ALIGN
-        rounded = max(chunk, _CHUNK_MIN) - _CHUNK_HEADER
         if asked <= _SMALL_TCACHE_MAX:
-            return effective == rounded
+            return chunk >= _CHUNK_MIN and effective == chunk - _CHUNK_HEADER
         # Large bins: blocks above the mmap threshold cannot be observed, smaller ones can.
         has_large = parse_version(self.version_of(report)) >= parse_version(_LARGE_TCACHE_SINCE)
         return has_large and effective > _SMALL_TCACHE_MAX
@@ -139,6 +149,10 @@ def _accepted(tunable: Tunable | None, asked: int) -> bool:
         return False
     wanted = _NEVER if asked == -1 else asked
     return tunable.value == wanted and tunable.minimum <= wanted <= tunable.maximum
+
+
+def _has_huge_end(report: ProbeReport) -> bool:
+    return report.of("glibc").get("heap_end_is_huge_page_aligned") is True
 
 
 def _has_huge_steps(report: ProbeReport) -> bool:

@@ -2,8 +2,11 @@
 
 A search adds abort_conf:true, which makes jemalloc stop at anything it does not
 understand; an exported file must not carry it, because an upgrade that drops an option
-would then stop the service.  opt.* shows values after clipping.  slab_sizes has no option
-to read; the slab of every bin shows its effect.
+would then stop the service.
+
+opt.* shows most values after clipping, but echoes some wishes: those are read where they
+act (`_WHERE_IT_ACTS`, narenas, tcache_max) or follow from the wish by jemalloc's arithmetic.
+slab_sizes has no option to read; the slab of every bin shows its effect.
 """
 
 from __future__ import annotations
@@ -20,9 +23,26 @@ if TYPE_CHECKING:
     from tuner.allocators.probe import ProbeReport
     from tuner.records import Configuration, Value
 
+_LEAST_CLASS: Final = 8
+"""Least size class, in bytes.  Source: jemalloc(3), SIZE CLASSES."""
 _LG_SLAB_REGIONS_MAX: Final = 9
 """log2 of the greatest number of blocks in a slab: page (2^12) over least block (2^3).
 Source: jemalloc include/jemalloc/internal/sc.h, SC_LG_SLAB_MAXREGS."""
+
+_LEAST_SLOTS: Final = 2
+"""Of a small size in the thread cache; the number is even.  Source: jemalloc src/tcache.c,
+tcache_ncached_max_compute."""
+_MOST_DELAY_ITEMS: Final = 255
+"""Blocks of a size by which the clean-up of a thread cache can be delayed.  Source: jemalloc
+src/tcache.c, tcache_gc_item_delay_compute."""
+_WHERE_IT_ACTS: Final = {
+    "background_thread": "background_thread",
+    "dirty_decay_ms": "arenas.dirty_decay_ms",
+    "muzzy_decay_ms": "arenas.muzzy_decay_ms",
+    "tcache": "thread.tcache.enabled",
+    "tcache_max": "arenas.tcache_max",
+}
+"""Setting -> name of mallctl with the value in use."""
 
 _SLABS = re.compile(r"(?P<low>\d+)-(?P<high>\d+):(?P<pages>\d+)")
 
@@ -44,17 +64,62 @@ class Jemalloc(Allocator):
         return str(report.of("jemalloc").get("version", "")).partition("-")[0]
 
     def effective(self, report: ProbeReport) -> dict[str, Value]:
-        """Return opt.* by name; slab_sizes as one text for all bins."""
+        """Return every option with the value in use; slab_sizes as one text for all bins."""
         seen = report.of("jemalloc")
-        values = {k.removeprefix("opt."): v for k, v in seen.items() if k.startswith("opt.")}
+        values: dict[str, Value] = {
+            k.removeprefix("opt."): v for k, v in seen.items() if k.startswith("opt.")
+        }
+        values |= {name: seen[key] for name, key in _WHERE_IT_ACTS.items() if key in seen}
+        values |= _computed(values, max(seen["bin_block_bytes"]))
+        if "arenas.narenas" in seen and values.get("percpu_arena") == "disabled":
+            has_huge_arena = bool(values.get("oversize_threshold"))
+            values["narenas"] = seen["arenas.narenas"] - has_huge_arena
         slabs = _slab_text(seen, int(report.data["page_size_bytes"]))
         return {**values, "slab_sizes": slabs}
 
     def agrees(self, setting: str, asked: Value, effective: Value, report: ProbeReport) -> bool:
-        """Compare slab sizes bin by bin: what is asked may concern some of them only."""
+        """Compare slab sizes bin by bin, of which a wish may concern some, and size classes."""
         if setting == "slab_sizes":
             return _slabs_are(str(asked), report)
+        if setting == "tcache_max":
+            return int(asked) >= _LEAST_CLASS and size_class(int(asked)) == effective
         return super().agrees(setting, asked, effective, report)
+
+
+def size_class(n_bytes: int) -> int:
+    """Return the size class that holds a request.
+
+    Source: jemalloc(3), SIZE CLASSES: four classes per doubling, at least 16 bytes apart.
+
+    Example:
+        >>> size_class(4000), size_class(8), size_class(150)
+        (4096, 8, 160)
+    """
+    if n_bytes <= _LEAST_CLASS:
+        return _LEAST_CLASS
+    step = max(16, 1 << ((n_bytes - 1).bit_length() - 3))
+    return -(-n_bytes // step) * step
+
+
+def _computed(values: Mapping[str, Value], largest_small: int) -> dict[str, Value]:
+    """Return what jemalloc makes of options that mallctl only repeats.
+
+    Args:
+        values: options by name.
+        largest_small: greatest block that has a bin, in bytes.
+    """
+    found: dict[str, Value] = {}
+    for name in ("tcache_nslots_small_max", "tcache_nslots_small_min"):
+        if name in values:
+            odd = int(values[name]) % 2
+            even = int(values[name]) + (odd if name.endswith("min") else -odd)
+            found[name] = max(_LEAST_SLOTS, even)
+    delay = int(values.get("tcache_gc_delay_bytes", 0))
+    if delay // largest_small > _MOST_DELAY_ITEMS:
+        found["tcache_gc_delay_bytes"] = _MOST_DELAY_ITEMS * largest_small
+    elif delay < _LEAST_CLASS:
+        found["tcache_gc_delay_bytes"] = 0
+    return found
 
 
 def expected_slab(block_bytes: int, pages: int, page_bytes: int) -> int:

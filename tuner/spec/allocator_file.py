@@ -49,7 +49,13 @@ Requirement = Literal[
 
 def _number(value: object) -> object:
     """Let sizes be written with units: ``"64 KiB"``."""
-    return parse_size(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_size(value)
+    except ValueError as error:
+        message = f'{value!r} is neither a number nor a size such as "64 KiB"'
+        raise ValueError(message) from error
 
 
 def _scalar(value: object) -> Value:
@@ -205,13 +211,18 @@ class ParameterSpec(Model):
         """True when neighbouring levels of the scale are alike."""
         return self.scale not in {"categorical", "boolean"}
 
+    @property
+    def is_free(self) -> bool:
+        """True when any number between the ends of the scale may be wanted."""
+        return self.scale in {"log2", "log", "linear"}
+
     def coerce(self, value: Value) -> Value:
         """Return a value in the type of this parameter, or refuse it; ranges are not checked.
 
         Raises:
             ValueError: the value has another type; says which is wanted.
         """
-        return coerce(self.value_type, value)
+        return coerce(self.value_type, value, self.unit)
 
     def narrowed(self, narrowing: Narrowing) -> Levels:
         """Return the levels a campaign keeps.
@@ -224,7 +235,7 @@ class ParameterSpec(Model):
             return Levels(groups.unset, (), (), self.default)
         if narrowing.values is not None:
             wanted = [self.coerce(value) for value in narrowing.values if value != UNSET]
-            return groups.only(wanted, is_free=self.scale in {"log2", "log", "linear"})
+            return groups.only(wanted, is_free=self.is_free)
         if narrowing.form == ALL:
             return groups
         return groups.between(narrowing.low, narrowing.high)

@@ -141,9 +141,12 @@ class AllocatorChoice:
         """Read ``NAME`` or ``NAME:PATH``.
 
         Raises:
-            ValueError: the name is unknown; says which exist.
+            ValueError: the name is unknown, or a path where none can be; says which exist.
         """
         name, _, path = _allocator(text).partition(":")
+        if path and name == "glibc":
+            message = "glibc is the C library that programs run with; name it without a path"
+            raise ValueError(message)
         return cls(name, Path(path) if path else None)
 
 

@@ -11,13 +11,15 @@ Scales:
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
 from tuner.records import Value
 from tuner.spec.reading import show
-from tuner.units import parse_size
+from tuner.units import NS_PER_UNIT, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,12 +115,13 @@ def _one_two_five(low: float, high: float) -> tuple[Value, ...]:
     return tuple(float(x) if is_float else int(x) for x in chosen)
 
 
-def coerce(kind: type, value: Value) -> Value:
-    """Return a value as the type a parameter has; texts may be sizes or written numbers.
+def coerce(kind: type, value: Value, unit: str = "") -> Value:
+    """Return a value as the type a parameter has.
 
     Args:
         kind: bool, int, float or str.
         value: from a file (typed) or from a command line (text).
+        unit: of the parameter: a text may be a size for bytes, a duration for ms, else a number.
 
     Raises:
         ValueError: the value does not fit; says what is wanted.
@@ -129,22 +132,50 @@ def coerce(kind: type, value: Value) -> Value:
     elif kind is bool and value in ("true", "false"):
         return value == "true"
     elif kind is not bool and not isinstance(value, bool):
-        return _numeric(kind, value)
+        return _real(value) if kind is float else _whole(value, unit)
     wanted = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}[kind]
     message = f"{show(value)} is not {wanted}"
     raise ValueError(message)
 
 
-def _numeric(kind: type, value: Value) -> int | float:
-    if kind is float:
-        return float(value)
-    if isinstance(value, str):
-        text = value.strip()
-        return int(text) if text.lstrip("-").isdecimal() else parse_size(text)
-    if value != int(value):
-        message = f"{show(value)} is not a whole number"
+def _real(value: Value) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        message = f"{show(value)} is not a number"
         raise ValueError(message)
-    return int(value)
+    return number
+
+
+def _whole(value: Value, unit: str) -> int:
+    if not isinstance(value, str):
+        if not math.isfinite(value) or value != int(value):
+            message = f"{show(value)} is not a whole number"
+            raise ValueError(message)
+        return int(value)
+    text = value.strip()
+    if re.fullmatch("[+-]?[0-9]+", text):
+        return int(text)
+    if unit == "bytes":
+        return parse_size(text)
+    if unit == "ms":
+        return _milliseconds(text)
+    counted = f"{unit} is counted in whole numbers" if unit else "give a plain one, such as 4"
+    message = f"{show(value)} is not a whole number; {counted}"
+    raise ValueError(message)
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        ns = parse_duration(text)
+    except ValueError:
+        ns = 1
+    if ns % NS_PER_UNIT["ms"]:
+        message = f'{show(text)} is not a whole number of milliseconds, nor such as "5 ms" or "2 s"'
+        raise ValueError(message)
+    return ns // NS_PER_UNIT["ms"]
 
 
 @dataclass(frozen=True)
@@ -215,10 +246,13 @@ class Levels:
         is_number = not isinstance(value, str) and not isinstance(first, str)
         if is_free and is_number and first <= value <= last:  # type: ignore[operator]
             return
-        message = f"{show(value)} is outside the search space; allowed: {self._shown(is_free)}"
+        message = (
+            f"{show(value)} is outside the search space; allowed: {self.shown(is_free=is_free)}"
+        )
         raise ValueError(message)
 
-    def _shown(self, is_free: bool) -> str:  # noqa: FBT001 - see _check_within
+    def shown(self, *, is_free: bool) -> str:
+        """Return the levels for a message; of a scale on which any value may stand its ends."""
         words = [show(x) for x in (*self.unset, *self.specials)]
         words = ['"unset"' if word == "null" else word for word in words]
         if is_free:
