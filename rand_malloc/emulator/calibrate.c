@@ -4,18 +4,23 @@
  * faults, divided by the instructions an instrument counts for it.  Its heap of a dozen MiB
  * lies outside of the processor's small caches, as the heaps of programs do; in them an
  * instruction costs half as much, and faults would seem twice as dear.  ns per fault: first
- * touches of a fresh mapping, including the kernel's zeroing.  ns per huge page: one first touch
- * of each, where the machine has them.  ns per system call: pairs on small untouched ranges.  Each
- * is the median of REPEATS repeats, pinned to one processor.
+ * touches of a fresh mapping, including the kernel's zeroing.  ns per page: one first touch of
+ * each huge page, where the machine gives them, shared among its pages.  ns per system call:
+ * pairs on small untouched ranges.
  *
- * c_fault = ns_per_fault / ns_per_instruction; c_page likewise, of a page that came with a huge
- * one; c_syscall with the median over the classes.
+ * All are measured in turn, ROUNDS times, pinned to one processor, on memory that was used
+ * before (warm.h).  Prices are ratios within a round, so that what a busy machine does to all
+ * of a round cancels: c_fault = ns_per_fault / ns_per_instruction; c_page likewise; c_syscall
+ * with the median over the classes.  Each is told as the median of the rounds with its interval
+ * from order statistics: with 21 rounds the 6th to the 16th value hold the median with
+ * probability 97.3 % (binomial, 1 - 2 * P(X <= 5) for n = 21, p = 1/2).
  */
 #include "calibrate.h"
 #include "clock.h"
 #include "instruments/instrument.h"
 #include "json.h"
 #include "message.h"
+#include "warm.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -24,13 +29,25 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REPEATS         9
-#define PAIRS           2000u
-#define FAULT_PAGES     8192u
+#define ROUNDS          21
+#define RANK            5 /* of the interval's ends among the rounds, from either side, from 0 */
+#define PAIRS           500u
+#define FAULT_PAGES     2048u
 #define HUGE_BYTES      (UINT64_C(2) << 20)
-#define HUGE_PAGES      16u
+#define HUGE_PAGES      8u
 #define WORKLOAD_EVENTS 400000u
 #define WORKLOAD_SLOTS  50000u
+#define WARM_BYTES      (UINT64_C(256) << 20) /* several times what a round holds at once */
+
+/* ns of each in one round */
+struct round {
+    double instruction, fault, page, call[SYSCALL_CLASSES];
+};
+
+/* Median of the rounds, and its interval. */
+struct price {
+    double middle, low, high;
+};
 
 static int compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -69,22 +86,27 @@ static double time_fault(void) {
     return ns;
 }
 
-/* Of one page of a huge one; 0 where the kernel gives no huge pages. */
+static bool is_resident(char *page) {
+    unsigned char state = 0;
+    return mincore(page, PAGE_BYTES, &state) == 0 && (state & 1) != 0;
+}
+
+/* Of one page of a huge one; 0 where the kernel does not give huge pages. */
 static double time_page(void) {
     size_t bytes = (HUGE_PAGES + 1) * HUGE_BYTES;
     char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
         return 0;
-    volatile char *first = pages + (0 - (uintptr_t)pages) % HUGE_BYTES;
-    double ns = 0;
-    if (madvise(pages, bytes, MADV_HUGEPAGE) == 0) {
-        double begin = now_ns();
-        for (size_t page = 0; page < HUGE_PAGES; page++)
-            first[page * HUGE_BYTES] = 1;
-        ns = (now_ns() - begin) / ((double)HUGE_PAGES * HUGE_BYTES / PAGE_BYTES);
-    }
+    char *first = pages + (0 - (uintptr_t)pages) % HUGE_BYTES;
+    bool is_huge = madvise(pages, bytes, MADV_HUGEPAGE) == 0;
+    double begin = now_ns();
+    for (size_t page = 0; page < HUGE_PAGES; page++)
+        ((volatile char *)first)[page * HUGE_BYTES] = 1;
+    double ns = (now_ns() - begin) / ((double)HUGE_PAGES * HUGE_BYTES / PAGE_BYTES);
+    for (size_t page = 1; page <= HUGE_PAGES; page++)
+        is_huge = is_huge && is_resident(first + page * HUGE_BYTES - PAGE_BYTES);
     munmap(pages, bytes);
-    return ns;
+    return is_huge ? ns : 0;
 }
 
 static double time_brk(void) {
@@ -153,13 +175,6 @@ static double time_mprotect(void) {
     return ns;
 }
 
-static double repeat(double (*measure)(void)) {
-    double values[REPEATS];
-    for (size_t i = 0; i < REPEATS; i++)
-        values[i] = measure();
-    return median(values, REPEATS);
-}
-
 static uint64_t draw(uint64_t *state, uint64_t limit) {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (*state >> 33) % limit;
@@ -202,24 +217,6 @@ static double time_replay(const struct options *options, const struct workload *
     return ns;
 }
 
-static int measure_instruction(const struct options *options, double ns_per_fault, double *ns) {
-    struct workload workload = {0};
-    struct counted counted = {.instrument = NULL};
-    double values[REPEATS];
-    int code = load_typical(&workload);
-    if (code == EXIT_OK)
-        code = instrument_count(options, &workload, &counted);
-    for (size_t i = 0; code == EXIT_OK && i < REPEATS; i++) {
-        values[i] = time_replay(options, &workload, ns_per_fault);
-        if (!(values[i] > 0))
-            code = complain(EXIT_REPLAY, "calibrate", "the replay could not be timed");
-    }
-    if (code == EXIT_OK)
-        *ns = median(values, REPEATS) / (double)counted.instructions.process;
-    workload_release(&workload);
-    return code;
-}
-
 static const struct {
     const char *name;
     double (*measure)(void);
@@ -235,26 +232,106 @@ static void pin_self(const struct options *options) {
     sched_setaffinity(0, sizeof set, &set);
 }
 
+/* The replay stands between two readings of faults, which drift with the machine. */
+static bool measure_round(const struct options *options, const struct workload *workload,
+                          uint64_t n_instructions, struct round *round) {
+    double before = time_fault();
+    round->page = time_page();
+    round->instruction = time_replay(options, workload, before) / (double)n_instructions;
+    round->fault = (before + time_fault()) / 2;
+    bool is_good = round->instruction > 0 && round->fault > 0;
+    for (int call = 0; call < SYSCALL_CLASSES; call++) {
+        round->call[call] = CLASSES[call].measure();
+        is_good = is_good && round->call[call] > 0;
+    }
+    return is_good;
+}
+
+static int measure_rounds(const struct options *options, struct round *rounds) {
+    struct workload workload = {0};
+    struct counted counted = {.instrument = NULL};
+    int code = load_typical(&workload);
+    if (code == EXIT_OK)
+        code = instrument_count(options, &workload, &counted);
+    memory_warm(WARM_BYTES);
+    for (size_t i = 0; code == EXIT_OK && i < ROUNDS; i++)
+        if (!measure_round(options, &workload, counted.instructions.process, &rounds[i]))
+            code = complain(EXIT_REPLAY, "calibrate", "the replay could not be timed");
+    workload_release(&workload);
+    return code;
+}
+
+static double ns_of_fault(const struct round *round) {
+    return round->fault;
+}
+
+static double ns_of_page(const struct round *round) {
+    return round->page;
+}
+
+static double ns_of_instruction(const struct round *round) {
+    return round->instruction;
+}
+
+static double ns_of_call(const struct round *round) {
+    double sorted[SYSCALL_CLASSES];
+    memcpy(sorted, round->call, sizeof sorted);
+    return median(sorted, SYSCALL_CLASSES);
+}
+
+static double median_ns(const struct round *rounds, double (*ns)(const struct round *)) {
+    double values[ROUNDS];
+    for (size_t i = 0; i < ROUNDS; i++)
+        values[i] = ns(&rounds[i]);
+    return median(values, ROUNDS);
+}
+
+/* In instructions; 0 if a round could not measure it, as without huge pages. */
+static struct price price_of(const struct round *rounds, double (*ns)(const struct round *)) {
+    double values[ROUNDS];
+    for (size_t i = 0; i < ROUNDS; i++)
+        values[i] = ns(&rounds[i]) / rounds[i].instruction;
+    double middle = median(values, ROUNDS); /* sorts them */
+    if (!(values[0] > 0))
+        return (struct price){0, 0, 0};
+    return (struct price){middle, values[RANK], values[ROUNDS - 1 - RANK]};
+}
+
+static void print_price(struct json *json, const char *name, const char *interval,
+                        struct price price) {
+    json_number(json, name, price.middle);
+    json_open_list(json, interval);
+    json_number(json, NULL, price.low);
+    json_number(json, NULL, price.high);
+    json_close_list(json);
+}
+
+static void print_calls(struct json *json, const struct round *rounds) {
+    json_open(json, "ns_per_syscall");
+    for (int call = 0; call < SYSCALL_CLASSES; call++) {
+        double values[ROUNDS];
+        for (size_t i = 0; i < ROUNDS; i++)
+            values[i] = rounds[i].call[call];
+        json_number(json, CLASSES[call].name, median(values, ROUNDS));
+    }
+    json_close(json);
+}
+
 int calibrate(const struct options *options) {
-    double per_instruction = 0, per_call[SYSCALL_CLASSES], sorted[SYSCALL_CLASSES];
+    static struct round rounds[ROUNDS];
     pin_self(options);
-    double per_fault = repeat(time_fault), per_page = repeat(time_page);
-    int code = measure_instruction(options, per_fault, &per_instruction);
+    int code = measure_rounds(options, rounds);
     if (code != EXIT_OK)
         return code;
-    for (int call = 0; call < SYSCALL_CLASSES; call++)
-        per_call[call] = sorted[call] = repeat(CLASSES[call].measure);
     struct json json = json_begin();
-    json_number(&json, "ns_per_instruction", per_instruction);
-    json_number(&json, "ns_per_fault", per_fault);
-    json_number(&json, "ns_per_page", per_page);
-    json_open(&json, "ns_per_syscall");
-    for (int call = 0; call < SYSCALL_CLASSES; call++)
-        json_number(&json, CLASSES[call].name, per_call[call]);
-    json_close(&json);
-    json_number(&json, "c_fault", per_fault / per_instruction);
-    json_number(&json, "c_page", per_page / per_instruction);
-    json_number(&json, "c_syscall", median(sorted, SYSCALL_CLASSES) / per_instruction);
+    json_integer(&json, "rounds", ROUNDS);
+    json_number(&json, "ns_per_instruction", median_ns(rounds, ns_of_instruction));
+    json_number(&json, "ns_per_fault", median_ns(rounds, ns_of_fault));
+    json_number(&json, "ns_per_page", median_ns(rounds, ns_of_page));
+    print_calls(&json, rounds);
+    print_price(&json, "c_fault", "c_fault_interval", price_of(rounds, ns_of_fault));
+    print_price(&json, "c_page", "c_page_interval", price_of(rounds, ns_of_page));
+    print_price(&json, "c_syscall", "c_syscall_interval", price_of(rounds, ns_of_call));
     json_end(&json);
     return EXIT_OK;
 }

@@ -30,9 +30,13 @@ _Noreturn void setup_fail(struct replay *replay, const char *step, long error) {
 void *map_populated(struct replay *replay, uint64_t bytes, const char *what) {
     uint64_t n_pages = bytes > 0 ? (bytes + PAGE_BYTES - 1) / PAGE_BYTES : 1;
     long address = raw_syscall(SYS_mmap, 0, (long)(n_pages * PAGE_BYTES), PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address < 0 && address > -4096)
         setup_fail(replay, what, address);
+    /* Never huge pages: they would take what the allocator is due, and differ with their number. */
+    raw_syscall3(SYS_madvise, address, (long)(n_pages * PAGE_BYTES), MADV_NOHUGEPAGE);
+    for (uint64_t page = 0; page < n_pages; page++)
+        ((volatile char *)address)[page * PAGE_BYTES] = 0;
     replay->harness_bytes += n_pages * PAGE_BYTES;
     return (void *)address;
 }

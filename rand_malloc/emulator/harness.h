@@ -52,7 +52,8 @@ _Noreturn void replay_fail(struct replay *replay, enum failure_kind kind, uint64
                            uint64_t detail);
 _Noreturn void setup_fail(struct replay *replay, const char *step, long error);
 
-/* Populated private memory outside of the measured heap; fails through setup_fail. */
+/* Populated private memory of small pages outside of the measured heap; fails through setup_fail.
+ */
 void *map_populated(struct replay *replay, uint64_t bytes, const char *what);
 
 #endif

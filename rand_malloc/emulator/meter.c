@@ -159,6 +159,7 @@ void meter_begin_heap(struct replay *replay) {
     read_statm(&outcome->baseline_rss_bytes, &unused); /* once before: touches the code */
     uint64_t allocator_bytes = footprint_of_allocator(replay->harness_bytes);
     read_statm(&outcome->baseline_rss_bytes, &outcome->baseline_anonymous_bytes);
+    outcome->begin_anonymous_bytes = outcome->baseline_anonymous_bytes;
     outcome->baseline_rss_bytes -= allocator_bytes;
     outcome->baseline_anonymous_bytes -= allocator_bytes;
     meter.has_watermark = raw_syscall3(SYS_write, meter.refs, (long)"5", 1) == 1;
@@ -196,6 +197,7 @@ void meter_sample(struct replay *replay, uint64_t index) {
     struct sample *sample = &replay->samples[index];
     uint64_t resident;
     read_statm(&resident, &sample->anonymous_bytes);
+    sample->faults = minor_faults() - meter.faults_begin;
     sample->lazy_bytes = 0;
     if (atomic_load_explicit(&replay->outcome->lazy_seen, memory_order_relaxed) == 0)
         return;

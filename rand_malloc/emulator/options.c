@@ -23,7 +23,7 @@ static const char HELP[] =
     "  --instrument auto|qemu|cachegrind|perf|none  what counts instructions (default auto)\n"
     "  --cpu N               pin the replay to this processor (default: first allowed)\n"
     "  --cpus N              processors the allocator sees (default: those online)\n"
-    "  --thp keep|never      transparent huge pages (default never)\n"
+    "  --thp keep|never      transparent huge pages: as the machine is set (default), or off\n"
     "  --touch recorded|all|ends|none|zeros  what is written of each block (default recorded: the\n"
     "                        pages that the recorded program touched, all where that is not\n"
     "                        known); zeros: all pages, and every other block is zero between its\n"
@@ -40,6 +40,9 @@ static const char HELP[] =
     "  --replay-plan FILE [empty]  replay such a file in this process and measure nothing, for\n"
     "                        simulated machines; takes no other option; empty: only the start\n"
     "  --instruments         print which instruments work here, as JSON\n"
+    "  --warm MIB            touch that much memory and give it back: what is timed next then "
+    "gets\n"
+    "                        pages that were used before; print the cost of a page as JSON\n"
     "  --calibrate           print the cost of faults and system calls here, as JSON\n"
     "  --version, --help\n\n"
     "Exit codes: 0 ok, 1 the replay failed, 2 usage, 3 trace unreadable, 4 timed out,\n"
@@ -64,6 +67,7 @@ enum option_key {
     KEY_FIRST,
     KEY_SAVE_PLAN,
     KEY_INSTRUMENTS,
+    KEY_WARM,
     KEY_CALIBRATE,
     KEY_VERSION,
     KEY_HELP
@@ -86,6 +90,7 @@ static const struct option LONG_OPTIONS[] = {
     {"first", required_argument, NULL, KEY_FIRST},
     {"save-plan", required_argument, NULL, KEY_SAVE_PLAN},
     {"instruments", no_argument, NULL, KEY_INSTRUMENTS},
+    {"warm", required_argument, NULL, KEY_WARM},
     {"calibrate", no_argument, NULL, KEY_CALIBRATE},
     {"version", no_argument, NULL, KEY_VERSION},
     {"help", no_argument, NULL, KEY_HELP},
@@ -183,6 +188,10 @@ static bool parse_number(int key, const char *text, struct options *options) {
         options->seed = value;
     if (key == KEY_CURVE && (is_good = parse_count("--curve-points", text, 100000, &value)))
         options->curve_points = (uint32_t)value;
+    if (key == KEY_WARM && (is_good = parse_count("--warm", text, UINT32_MAX, &value))) {
+        options->action = ACTION_WARM;
+        options->warm_bytes = value << 20;
+    }
     if (key == KEY_FIRST && (is_good = parse_count("--first", text, UINT32_MAX, &value)))
         options->most_events = value;
     return is_good;
@@ -220,6 +229,7 @@ static bool parse_option(int key, const char *text, struct options *options) {
     case KEY_SEED:
     case KEY_CURVE:
     case KEY_FIRST:
+    case KEY_WARM:
         return parse_number(key, text, options);
     case '?':
     case ':':
@@ -248,6 +258,7 @@ int options_parse(int argc, char **argv, struct options *options) {
     bool names_runs = false;
     bool names_touch = false;
     *options = (struct options){.wants_memory = true,
+                                .keeps_thp = true,
                                 .wants_count = true,
                                 .cpu = -1,
                                 .touch = TOUCH_RECORDED,

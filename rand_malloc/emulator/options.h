@@ -22,6 +22,7 @@ enum action {
     ACTION_REPLAY,
     ACTION_INSTRUMENTS,
     ACTION_CALIBRATE,
+    ACTION_WARM,
     ACTION_VERSION,
     ACTION_HELP
 };
@@ -53,6 +54,7 @@ struct options {
     uint32_t curve_points;
     double timeout_s;      /* of one child; 0: none */
     uint64_t most_events;  /* of the trace that are taken */
+    uint64_t warm_bytes;   /* ACTION_WARM: how much memory */
     const char *plan_file; /* write the plan there and replay nothing; NULL: replay */
 };
 

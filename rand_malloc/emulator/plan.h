@@ -169,6 +169,7 @@ struct failure {
 struct sample {
     uint64_t anonymous_bytes; /* RssAnon of the replayer */
     int64_t lazy_bytes;       /* LazyFree, or -1 where it was not read */
+    uint64_t faults;          /* minor faults in the region so far */
 };
 
 #define LATENCY_KINDS 3 /* malloc (with calloc and aligned), realloc, free */
@@ -191,8 +192,9 @@ struct outcome {
     struct failure failure;
     uint64_t baseline_anonymous_bytes;
     uint64_t baseline_rss_bytes;
-    uint64_t watermark_bytes; /* VmHWM at the end; 0 if it could not be reset */
-    uint64_t faults;          /* minor faults in the region */
+    uint64_t begin_anonymous_bytes; /* with what the allocator holds already */
+    uint64_t watermark_bytes;       /* VmHWM at the end; 0 if it could not be reset */
+    uint64_t faults;                /* minor faults in the region */
     uint64_t wall_ns;
     uint64_t cpu_ns;             /* user and system time of the process in the region */
     uint64_t ticks;              /* of the latency clock in the region */

@@ -46,11 +46,23 @@ static void print_head(struct json *json, const struct result *result) {
 }
 
 static void print_absent_heap(struct json *json) {
-    static const char *const NAMES[] = {"peak_heap_bytes", "mean_heap_bytes",
-                                        "baseline_bytes",  "fragmentation_at_peak",
-                                        "lazy_free_bytes", "faults"};
+    static const char *const NAMES[] = {
+        "peak_heap_bytes", "mean_heap_bytes", "baseline_bytes", "fragmentation_at_peak",
+        "lazy_free_bytes", "faults",          "huge_pages"};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         json_null(json, NAMES[i]);
+}
+
+static void print_huge_pages(struct json *json, const struct result *result) {
+    if (!result->options->keeps_thp) {
+        json_null(json, "huge_pages");
+        return;
+    }
+    json_open(json, "huge_pages");
+    json_integer(json, "pages", huge_pages_of_region(result->memory));
+    json_integer(json, "fallbacks", result->memory->huge_pages.fallbacks);
+    json_integer(json, "collapses", result->memory->huge_pages.collapses);
+    json_close(json);
 }
 
 static void print_heap(struct json *json, const struct result *result) {
@@ -67,6 +79,7 @@ static void print_heap(struct json *json, const struct result *result) {
                         : NAN);
         json_integer(json, "lazy_free_bytes", heap->lazy_bytes);
         json_integer(json, "faults", result->memory->outcome->faults);
+        print_huge_pages(json, result);
     }
     json_integer(json, "peak_live_bytes", result->workload->peak_live_bytes);
     json_number(json, "mean_live_bytes", result->workload->mean_live_bytes);

@@ -1,8 +1,8 @@
 /* run.c - spawns the replayer with everything that could vary held fixed; see run.h.
  *
  * Before the exec: own process group, death with the supervisor, no address-space
- * randomisation (personality(2), inherited), transparent huge pages off, one processor, a fixed
- * environment, standard output and error into a memfd.
+ * randomisation (personality(2), inherited), transparent huge pages off if asked, one processor, a
+ * fixed environment, standard output and error into a memfd.
  */
 #include "run.h"
 #include "environment.h"

@@ -3,6 +3,7 @@
 #define RAND_MALLOC_RUN_H
 
 #include "filter.h"
+#include "huge_pages.h"
 #include "options.h"
 #include "workload.h"
 
@@ -35,6 +36,7 @@ struct run {
     struct traced traced;
     int status; /* of waitpid */
     bool timed_out;
+    struct huge_pages huge_pages; /* meanwhile on the machine; of a run that keeps them */
 };
 
 /* Appends words to a command: formatted, owned by it.  Exits if memory is short. */

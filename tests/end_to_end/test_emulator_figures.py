@@ -346,3 +346,6 @@ def test_calibration_is_plausible() -> None:
     assert result["c_fault"] > 1
     assert 0 <= result["c_page"] < result["c_fault"]
     assert result["c_syscall"] > 1
+    for price in ("c_fault", "c_page", "c_syscall"):
+        low, high = result[f"{price}_interval"]
+        assert low <= result[price] <= high

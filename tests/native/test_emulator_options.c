@@ -31,7 +31,7 @@ static void check_defaults(void) {
     require(options.wants_memory && options.wants_count && !options.is_free_running, "both runs");
     require(options.touch == TOUCH_RECORDED && options.seed == 1 && options.curve_points == 200,
             "rest");
-    require(options.cpu == -1 && !options.keeps_thp && options.instrument == INSTRUMENT_AUTO,
+    require(options.cpu == -1 && options.keeps_thp && options.instrument == INSTRUMENT_AUTO,
             "machine");
 }
 
@@ -39,13 +39,13 @@ static void check_all(void) {
     struct options options;
     const char *const words[] = {"--preload=/l.so", "--env=A=1=2",  "--env",   "B=",
                                  "--runs=count",    "--touch=ends", "--cpu=3", "--seed=9",
-                                 "--thp=keep",      "--timeout=.5", "t",       NULL};
+                                 "--thp=never",     "--timeout=.5", "t",       NULL};
     require(parse(&options, words) == EXIT_OK, "all options");
     require(strcmp(options.preload, "/l.so") == 0, "preload");
     require(options.n_variables == 2 && strcmp(options.variables[0], "A=1=2") == 0, "variables");
     require(!options.wants_memory && options.wants_count, "runs");
     require(options.touch == TOUCH_ENDS && options.cpu == 3 && options.seed == 9, "numbers");
-    require(options.keeps_thp && options.timeout_s > 0.49 && options.timeout_s < 0.51, "timeout");
+    require(!options.keeps_thp && options.timeout_s > 0.49 && options.timeout_s < 0.51, "timeout");
 }
 
 static void check_classic(void) {

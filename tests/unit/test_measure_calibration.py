@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tuner.errors import MissingToolError, ProgramError
-from tuner.measure.calibration import Calibration, calibrate, load_calibration
+from tuner.measure.calibration import (
+    FEWEST_DRAWS,
+    Calibration,
+    calibrate,
+    load_calibration,
+)
 from tuner.measure.instruments import Instrument, find_instruments
 
 _DOUBLE = Path(__file__).parents[1] / "doubles" / "rand_malloc"
-_EXPECTED = Calibration(c_fault=2000.0, c_syscall=400.0, ns_per_instruction=0.5, c_page=300.0)
+_ONE = Calibration(
+    c_fault=2000.0,
+    c_syscall=400.0,
+    ns_per_instruction=0.5,
+    c_page=300.0,
+    c_fault_interval=(1900.0, 2100.0),
+    c_page_interval=(290.0, 310.0),
+    c_syscall_interval=(380.0, 420.0),
+    n_draws=1,
+)
+_EXPECTED = replace(_ONE, n_draws=FEWEST_DRAWS)
+_DAY_S = 24 * 3600.0
 
 
 @pytest.fixture(autouse=True)
@@ -25,11 +44,77 @@ def cached_file(cache: Path) -> Path:
     return path
 
 
-def test_prices_are_read_and_kept(cache: Path) -> None:
+def emulator_with(folder: Path, c_fault: float) -> Path:
+    """Return a double whose faults have another price."""
+    emulator = folder / f"rand_malloc_{c_fault:g}"
+    emulator.write_text(_DOUBLE.read_text().replace('"c_fault": 2000.0', f'"c_fault": {c_fault}'))
+    emulator.chmod(0o755)
+    return emulator
+
+
+def at(time_s: float) -> Callable[[], float]:
+    return lambda: time_s
+
+
+def test_prices_are_measured_a_few_times_and_kept(cache: Path) -> None:
     assert load_calibration(_DOUBLE) == _EXPECTED
     kept = cached_file(cache)
+    assert len(json.loads(kept.read_text())) == FEWEST_DRAWS
     kept.write_text(kept.read_text().replace("2000.0", "1.0"))
     assert load_calibration(_DOUBLE).c_fault == 1.0
+
+
+def test_prices_of_today_are_not_measured_again(tmp_path: Path) -> None:
+    load_calibration(_DOUBLE, at(1000.0))
+    again = load_calibration(emulator_with(tmp_path, 9000.0), at(1000.0 + _DAY_S))
+    assert again == _EXPECTED
+
+
+def test_day_old_prices_get_one_more_draw_that_does_not_decide_alone(tmp_path: Path) -> None:
+    load_calibration(_DOUBLE, at(1000.0))
+    again = load_calibration(emulator_with(tmp_path, 9000.0), at(1001.0 + _DAY_S))
+    assert again.n_draws == FEWEST_DRAWS + 1
+    assert again.c_fault == 2000.0
+
+
+def test_old_draws_go_in_the_end(tmp_path: Path) -> None:
+    load_calibration(_DOUBLE, at(0.0))
+    other = emulator_with(tmp_path, 9000.0)
+    for day in range(1, 20):
+        found = load_calibration(other, at(day * (_DAY_S + 1.0)))
+    assert found.n_draws == 9
+    assert found.c_fault == 9000.0
+
+
+def test_median_of_the_draws_is_the_price_and_their_span_its_interval(cache: Path) -> None:
+    load_calibration(_DOUBLE)
+    kept = cached_file(cache)
+    draws = json.loads(kept.read_text())
+    for draw, price in zip(draws, (2500.0, 1000.0, 2200.0), strict=True):
+        draw |= {"c_fault": price, "c_fault_interval": [price - 100.0, price + 50.0]}
+    kept.write_text(json.dumps(draws))
+    found = load_calibration(_DOUBLE)
+    assert found.c_fault == 2200.0
+    assert found.c_fault_interval == (900.0, 2550.0)
+
+
+def test_one_measurement_is_one_draw() -> None:
+    assert calibrate(_DOUBLE) == _ONE
+
+
+def test_prices_have_two_ends() -> None:
+    low, high = _EXPECTED.ends()
+    assert (low.c_fault, low.c_page, low.c_syscall) == (1900.0, 290.0, 380.0)
+    assert (high.c_fault, high.c_page, high.c_syscall) == (2100.0, 310.0, 420.0)
+    assert Calibration(c_fault=1.0, c_syscall=1.0).ends() == ()
+
+
+def test_prices_are_told_with_their_intervals() -> None:
+    expected = (
+        "a page fault costs 2,000 (1,900 to 2,100) instructions, a page that comes with a huge "
+        "one 300 (290 to 310), a memory system call 400 (380 to 420) (median of 3 calibrations)"
+    )
+    assert _EXPECTED.describe() == expected
 
 
 @pytest.mark.parametrize("damage", ["", "{}", '{"c_fault": -1.0}', "\xff"])

@@ -89,8 +89,11 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     parts = _parts(spec, located)
     spaces = make_spaces(parts, spec.search)
     options = emulation_options(spec)
-    wanted = make_record(spec, located, spaces, options, workload)
-    if Store.exists(run):
+    # The prices of a campaign are those it began with: one that goes on measures none.
+    is_begun = Store.exists(run)
+    prices = Calibration(0.0, 0.0) if is_begun else load_calibration()
+    wanted = make_record(spec, located, spaces, options, workload, prices=prices)
+    if is_begun:
         store = Store.open(run, writable=True)
         try:
             _continue(store, wanted, run)
@@ -100,7 +103,6 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     else:
         store = Store.create(run, wanted)
         write_text(run / CAMPAIGN_FILE, dump_campaign(spec))
-    # The prices of the campaign are those it began with.
     prices = Calibration.from_record(store.campaign().calibration)
     emulation = Emulation(spec.trace, located, prices, options)
     try:
@@ -243,8 +245,10 @@ def make_record(
     spaces: Sequence[Space],
     options: EmulationOptions,
     workload: Workload | None = None,
+    *,
+    prices: Calibration,
 ) -> CampaignRecord:
-    """Return the record the campaign would have if it were created now."""
+    """Return the record the campaign would have if it were created now, with these prices."""
     return CampaignRecord(
         name=spec.name,
         trace_path=str(spec.trace),
@@ -266,7 +270,7 @@ def make_record(
         },
         versions=versions(),
         machine=_plain(asdict(read_machine())),
-        calibration=load_calibration().as_record(),
+        calibration=prices.as_record(),
         workload={
             **(workload.as_record() if workload else {}),
             **_screening(spec),

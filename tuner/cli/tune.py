@@ -218,6 +218,7 @@ def _run(
     from tuner.campaign.setup import open_campaign
     from tuner.campaign.summary import summarise
     from tuner.cli.console import tell_if_cut_off
+    from tuner.measure.calibration import Calibration
     from tuner.measure.executor import LocalExecutor, measuring_cpus
 
     # Latency is that of a machine with nothing else to do: one evaluation at a time.
@@ -226,6 +227,9 @@ def _run(
     ready = open_campaign(spec, run, workload)
     for path in spec.traces:
         tell_if_cut_off(path)
+    if "cost" in spec.metrics and not quiet:
+        prices = Calibration.from_record(ready.store.campaign().calibration)
+        print(f"malloc-tuner: {prices.describe()}", file=sys.stderr)
     with contextlib.ExitStack() as stack:
         stack.enter_context(ready.store)
         executor = stack.enter_context(LocalExecutor(ready.evaluator, cpus))

@@ -2,9 +2,11 @@
 
 User instructions alone miss the kernel: a setting that trades a few
 instructions for a million page faults would look like a gain.  rand_malloc
-measures both prices once per machine; they are kept in the user's cache,
-because a second measurement would differ a little and costs could then not be
-compared.  A campaign records the prices it was made with.
+measures the prices.  One measurement is one draw: what else runs, and which memory the
+kernel happens to give, move it.  Several draws are kept in the user's cache; their medians
+are the prices, and from the lowest to the highest end of their intervals is how far they can
+be trusted.  A draw is added when the last one is old.  A campaign records the prices it was
+begun with and keeps them: costs under other prices could not be compared.
 
 One fault on a huge page brings 512 pages, which the kernel zeroes: it costs a hundred times what
 a fault on a small page does.  How many came that way is not told per process; but of the pages of
@@ -15,18 +17,31 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import platform
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tuner.errors import ProgramError
 from tuner.measure.instruments import ask_emulator
+
+FEWEST_DRAWS = 3
+"""Draws before prices are used; the median of three withstands one bad one."""
+
+_MOST_DRAWS = 9
+"""Draws kept; the oldest go first."""
+
+_OLD_S = 24 * 3600.0
+"""Age of the newest draw at which another one is taken."""
+
+Interval = tuple[float, float]
+"""Lowest and highest plausible value, in this order."""
 
 _PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
@@ -44,6 +59,12 @@ class Calibration:
     c_page: float = 0.0
     """Instructions that take as long as zeroing a page that comes with a huge page, at least 0;
     0 where there are no huge pages, and in campaigns that were begun without this price."""
+    c_fault_interval: Interval | None = None
+    """Where c_fault lay in the draws; None in campaigns that were begun without it, as below."""
+    c_page_interval: Interval | None = None
+    c_syscall_interval: Interval | None = None
+    n_draws: int | None = None
+    """Measurements that the prices are medians of."""
 
     def cost(
         self, instructions: int | None, faults: int, syscalls: int | None, peak_bytes: int = 0
@@ -73,65 +94,153 @@ class Calibration:
         kernel = self.c_fault * faults + self.c_page * n_pages + self.c_syscall * syscalls
         return instructions + kernel
 
-    def as_record(self) -> dict[str, float | None]:
-        """Return the fields for the record of a campaign."""
-        return asdict(self)
+    def as_record(self) -> dict[str, Any]:
+        """Return the fields for the record of a campaign; those that are not known are left out."""
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in known.items()}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Calibration:
         """Rebuild a calibration from `as_record`."""
-        return cls(**record)
+        known: dict[str, Any] = {
+            field.name: tuple(value) if isinstance(value, list) else value
+            for field in fields(cls)
+            if (value := record.get(field.name)) is not None
+        }
+        return cls(**known)
+
+    def ends(self) -> tuple[Calibration, ...]:
+        """Return the prices at the low and at the high ends of their intervals.
+
+        All prices share their divisor, the time of an instruction, so they are low or high
+        together.  Empty when an interval is not known.
+        """
+        intervals = (self.c_fault_interval, self.c_page_interval, self.c_syscall_interval)
+        if None in intervals:
+            return ()
+        sides = zip(*(interval for interval in intervals if interval), strict=True)
+        return tuple(
+            Calibration(fault, syscall, self.ns_per_instruction, page)
+            for fault, page, syscall in sides
+        )
+
+    def describe(self) -> str:
+        """Return the prices with their intervals in words, for people."""
+        pages = _priced(self.c_page, self.c_page_interval)
+        parts = [
+            f"a page fault costs {_priced(self.c_fault, self.c_fault_interval)} instructions",
+            f"a page that comes with a huge one {pages}" if self.c_page else "",
+            f"a memory system call {_priced(self.c_syscall, self.c_syscall_interval)}",
+        ]
+        drawn = f" (median of {self.n_draws} calibrations)" if self.n_draws else ""
+        return ", ".join(filter(None, parts)) + drawn
+
+
+def _priced(price: float, interval: Interval | None) -> str:
+    if interval is None:
+        return f"{price:,.0f}"
+    return f"{price:,.0f} ({interval[0]:,.0f} to {interval[1]:,.0f})"
 
 
 class _Answer(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
 
+    ns_per_instruction: float = Field(gt=0)
     c_fault: float = Field(ge=0)
     c_page: float = Field(ge=0)
     c_syscall: float = Field(ge=0)
-    ns_per_instruction: float = Field(gt=0)
+    c_fault_interval: Interval
+    c_page_interval: Interval
+    c_syscall_interval: Interval
 
-    @property
-    def calibration(self) -> Calibration:
-        return Calibration(self.c_fault, self.c_syscall, self.ns_per_instruction, self.c_page)
+
+class _Draw(_Answer):
+    """One measurement as it is kept."""
+
+    taken_at_s: float
+    """Seconds since the epoch."""
+
+
+_DRAWS = TypeAdapter(tuple[_Draw, ...])
 
 
 def calibrate(emulator: Path | None = None) -> Calibration:
-    """Measure the prices on this machine now; takes a second.
+    """Measure the prices on this machine once, now; takes a few seconds.
 
     Raises:
         MissingToolError: rand_malloc is not installed.
         ProgramError: it failed, or its answer is not understood.
     """
+    return _combined([_ask(emulator)])
+
+
+def _ask(emulator: Path | None) -> _Answer:
     try:
-        answer = _Answer.model_validate_json(ask_emulator("--calibrate", emulator))
+        return _Answer.model_validate_json(ask_emulator("--calibrate", emulator))
     except ValidationError as error:
         message = f"rand_malloc --calibrate: not understood: {error}; reinstall malloc-tuner"
         raise ProgramError(message) from error
-    return answer.calibration
 
 
-def load_calibration(emulator: Path | None = None) -> Calibration:
-    """Return the prices of this machine, measured the first time they are asked for.
+def _combined(draws: Sequence[_Answer]) -> Calibration:
+    """Return the medians of the draws, with the span of their intervals."""
 
-    A cache that cannot be read or written costs a new measurement, nothing else.
+    def middle(name: str) -> float:
+        return statistics.median(float(getattr(draw, name)) for draw in draws)
+
+    def span(name: str) -> Interval:
+        lows, highs = zip(*(getattr(draw, f"{name}_interval") for draw in draws), strict=True)
+        return min(lows), max(highs)
+
+    return Calibration(
+        c_fault=middle("c_fault"),
+        c_syscall=middle("c_syscall"),
+        ns_per_instruction=middle("ns_per_instruction"),
+        c_page=middle("c_page"),
+        c_fault_interval=span("c_fault"),
+        c_page_interval=span("c_page"),
+        c_syscall_interval=span("c_syscall"),
+        n_draws=len(draws),
+    )
+
+
+def load_calibration(
+    emulator: Path | None = None, clock: Callable[[], float] = time.time
+) -> Calibration:
+    """Return the prices of this machine from the draws there are, and from new ones if due.
+
+    A cache that cannot be read or written costs new measurements, nothing else.
+
+    Args:
+        emulator: path of rand_malloc; None for the installed one.
+        clock: tells the seconds since the epoch.
 
     Raises:
         MissingToolError: rand_malloc is not installed.
         ProgramError: it failed, or its answer is not understood.
     """
     path = _cache_file(ask_emulator("--version", emulator))
-    with contextlib.suppress(OSError, ValueError):
-        answer = _Answer.model_validate_json(path.read_text(encoding="utf-8"))
-        return answer.calibration
-    calibration = calibrate(emulator)
+    draws = _read(path)
+    is_old = not draws or clock() - draws[-1].taken_at_s > _OLD_S
+    n_due = max(FEWEST_DRAWS - len(draws), 1 if is_old else 0)
+    if not n_due:
+        return _combined(draws)
+    for _ in range(n_due):
+        draws.append(_Draw(**_ask(emulator).model_dump(), taken_at_s=clock()))
+    draws = draws[-_MOST_DRAWS:]
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         # Written aside and renamed: a concurrent reader sees all of it or none.
         draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(calibration.as_record()), encoding="utf-8")
+        draft.write_bytes(_DRAWS.dump_json(tuple(draws)))
         draft.replace(path)
-    return calibration
+    return _combined(draws)
+
+
+def _read(path: Path) -> list[_Draw]:
+    with contextlib.suppress(OSError, ValueError):
+        return list(_DRAWS.validate_json(path.read_bytes()))
+    return []
 
 
 def _cache_file(version: str) -> Path:
