@@ -62,7 +62,7 @@ def measure(n_draws: int) -> dict[str, Draws]:
 def change(draws: dict[str, Draws], price: str) -> float:
     """Return the relative change of a price's median by the loops."""
     alone, loops = (statistics.median(d[price] for d in draws[k]) for k in ("alone", "loops"))
-    return loops / alone - 1.0
+    return float(loops / alone) - 1.0
 
 
 def table(draws: dict[str, Draws]) -> list[str]:
@@ -77,7 +77,8 @@ def table(draws: dict[str, Draws]) -> list[str]:
         line = f"{price:20} {cells[0]:>24} {cells[1]:>24} {change(draws, price):>+8.1%}"
         loops, alone = ([draw[price] for draw in draws[kind]] for kind in ("loops", "alone"))
         found = ratio_estimate(loops, alone)
-        interval = f" [{found.low - 1.0:+.1%}, {found.high - 1.0:+.1%}]" if found else ""
+        ends = found.interval if found else None
+        interval = f" [{ends.low - 1.0:+.1%}, {ends.high - 1.0:+.1%}]" if ends else ""
         lines.append(line + interval)
     return lines
 
