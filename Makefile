@@ -15,6 +15,10 @@ FUZZ_SECONDS ?= 600
 # Programs, not the modules they share.
 BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py)
 
+# What is run here sees its own settings of allocators, not the caller's.
+unexport EXGEN_CONF GLIBC_TUNABLES LD_PRELOAD
+unexport $(filter-out MALLOC_TUNER_%,$(filter MALLOC_% MIMALLOC_% TCMALLOC_%,$(.VARIABLES)))
+
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-native test-allocator test-allocator-sanitized test-sanitized test-fuzz test-python test-benchmarks \
         lint bench fuzz develop native wheel clean

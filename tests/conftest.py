@@ -1,21 +1,45 @@
-"""What every Python test shares: a clean environment."""
+"""What every Python test shares: a clean environment, and random input that repeats.
+
+Random tests draw the same input in every run and know no time limit, so that a busy machine and
+another day change nothing.  `pytest --hypothesis-profile explore` draws new input, and more of it.
+"""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-ALLOCATOR_VARIABLES = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_CONF")
-"""Settings of the developer's shell that would reach the measured programs."""
+from tuner.measure.program import clean_environment
 
-ALLOCATOR_PREFIXES = ("TCMALLOC_", "MIMALLOC_", "MALLOC_TUNER_")
+INPUT_OF_TESTS = ("MALLOC_TUNER_CLASSIC_RECORDS",)
+"""Variables that a test reads itself."""
+
+settings.register_profile(
+    "fixed", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "explore", settings.get_profile("fixed"), derandomize=False, max_examples=1000
+)
+settings.load_profile("fixed")
+
+
+def remove_allocator_settings() -> None:
+    """Remove allocators' settings and our own debugging variables from the environment.
+
+    The C tests' list of them is allocator/test/clean_environment.cmake.
+    """
+    clean = clean_environment(os.environ)
+    for name in os.environ.keys() - clean.keys() - set(INPUT_OF_TESTS):
+        del os.environ[name]
+
+
+# Now, and not in a fixture: fixtures of modules and of the session start programs before one runs.
+remove_allocator_settings()
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove allocator settings and our own debugging variables from the environment."""
-    for name in list(os.environ):
-        if name in ALLOCATOR_VARIABLES or name.startswith(ALLOCATOR_PREFIXES):
-            monkeypatch.delenv(name)
+def fixed_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give tables the width that expected outputs have."""
     monkeypatch.setenv("COLUMNS", "100")

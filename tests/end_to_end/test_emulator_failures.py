@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 
 from tests.doubles.instruments import counting_instrument
 from tests.doubles.traces import TraceMaker, write_mixed_trace
+from tests.doubles.waiting import wait_until
 from tuner.resources import native_file
 
 pytestmark = pytest.mark.end_to_end
@@ -43,7 +43,7 @@ def bad_allocator(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run rand_malloc; never raises for an exit code."""
     command = [str(native_file("rand_malloc")), *map(str, arguments)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 def expect(done: subprocess.CompletedProcess[str], code: int, *parts: str) -> None:
@@ -114,15 +114,11 @@ def test_a_killed_supervisor_leaves_no_child(
         trace,
     ]
     supervisor = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 20
-    while not (children := children_of(supervisor.pid)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert children
+    wait_until(lambda: children_of(supervisor.pid))
+    children = children_of(supervisor.pid)
     supervisor.send_signal(number)
-    assert supervisor.wait(20) == -number
-    while any(Path(f"/proc/{child}").exists() for child in children):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert supervisor.wait() == -number
+    wait_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
 
 
 def test_an_impossible_block_is_an_error_of_the_replay(tmp_path: Path) -> None:
@@ -212,7 +208,6 @@ def test_a_full_output_is_an_error(trace: Path) -> None:
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
         )
     assert done.returncode == REPLAY_FAILED
     assert os.strerror(28) in done.stderr

@@ -18,7 +18,7 @@ REPLAY_FAILED, USAGE, UNREADABLE = range(1, 4)
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [str(native_file("rand_malloc")), *map(str, arguments)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def replay(trace: Path, library: Path | None, *options: str) -> dict[str, Any]:
     """Replay a trace and return the result."""
     preload = ["--preload", str(library)] if library else []
     command = [str(native_file("rand_malloc")), *preload, *options, str(trace)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 

@@ -8,13 +8,13 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.workload.recording import Recording, record, recover
 from tuner.workload.trace import Api, Events, Op, Trace
@@ -282,8 +282,8 @@ def test_a_recording_whose_command_was_killed_is_recovered(tmp_path: Path, subje
     recorder.kill()
     recorder.wait()
     os.kill(child, signal.SIGKILL)
-    while Path(f"/proc/{child}/maps").exists() and Path(f"/proc/{child}/maps").read_text():
-        time.sleep(0.01)
+    maps = Path(f"/proc/{child}/maps")
+    wait_until(lambda: not maps.exists() or not maps.read_text())
     with pytest.raises(OutputError, match=r"trace recover .*a\.trace\.spool"):
         record([subject], output)
     (process,) = recover(tmp_path / "a.trace.spool", output)

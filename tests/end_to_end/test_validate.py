@@ -7,8 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.runs import campaign_record, trial
+from tests.doubles.waiting import wait_until
 from tuner.allocators import get_allocator
 from tuner.cli.main import run
 from tuner.records import Configuration, Status
@@ -157,11 +156,11 @@ def test_program_does_not_outlive_a_killed_validation(folder: Path, tmp_path: Pa
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    wait_until(lambda: told.exists() and told.read_text() != "", "the program did not start")
+    wait_until(lambda: told.exists() and told.read_text() != "")
     process.kill()
     process.wait()
     program = Path("/proc") / told.read_text()
-    wait_until(lambda: not program.exists(), "the program still runs")
+    wait_until(lambda: not program.exists())
 
 
 def test_interrupt_ends_cleanly(folder: Path) -> None:
@@ -171,7 +170,7 @@ def test_interrupt_ends_cleanly(folder: Path) -> None:
     )
     wait_for_samples(folder, 2)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate()
     assert process.returncode == 130
     assert "the same command continues it" in err
     assert "Traceback" not in err
@@ -180,15 +179,7 @@ def test_interrupt_ends_cleanly(folder: Path) -> None:
 def wait_for_samples(folder: Path, n: int) -> None:
     query = "SELECT count(*) FROM validation_sample"
     with closing(sqlite3.connect(folder / "store.sqlite")) as store:
-        wait_until(lambda: store.execute(query).fetchall()[0][0] >= n, "no samples came")
-
-
-def wait_until(holds: Callable[[], bool], otherwise: str) -> None:
-    deadline = time.monotonic() + 60.0
-    while not holds():
-        if time.monotonic() > deadline:
-            pytest.fail(otherwise)
-        time.sleep(0.005)
+        wait_until(lambda: store.execute(query).fetchall()[0][0] >= n)
 
 
 def test_file_that_the_program_writes_is_compared(folder: Path, tmp_path: Path) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.doubles.runs import installed_run
+from tests.doubles.waiting import wait_until
 from tuner.cli.main import run
 
 pytestmark = pytest.mark.end_to_end
@@ -103,13 +102,6 @@ def test_gem5_ends_with_a_killed_validation(folder: Path, suite: str, tmp_path: 
     validation.kill()
     validation.wait()
     wait_until(lambda: not Path("/proc", number.read_text().strip()).exists())
-
-
-def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def broken_gem5(folder: Path, what: str = 'echo "panic: no luck" >&2\nexit 3') -> Path:

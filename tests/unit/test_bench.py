@@ -322,18 +322,18 @@ def driver_that(tmp_path: Path, script: str) -> BenchDriver:
 
 
 @pytest.mark.parametrize(
-    ("script", "status", "reason"),
+    ("script", "limit_s", "status", "reason"),
     [
-        ("echo bad >&2; kill -SEGV $$", Status.FAILED, "killed by SIGSEGV: bad"),
-        ("exit 3", Status.FAILED, "exit status 3"),
-        ("echo '{}'", Status.FAILED, "the report of malloc_bench is not understood"),
-        ("sleep 100", Status.TIMED_OUT, "stopped at the time limit of 0.5 s"),
+        ("echo bad >&2; kill -SEGV $$", 600.0, Status.FAILED, "killed by SIGSEGV: bad"),
+        ("exit 3", 600.0, Status.FAILED, "exit status 3"),
+        ("echo '{}'", 600.0, Status.FAILED, "the report of malloc_bench is not understood"),
+        ("sleep 600", 0.1, Status.TIMED_OUT, "stopped at the time limit of 0.1 s"),
     ],
 )
 def test_endings_of_the_driver_are_states(
-    tmp_path: Path, script: str, status: Status, reason: str
+    tmp_path: Path, script: str, limit_s: float, status: Status, reason: str
 ) -> None:
-    ended = driver_that(tmp_path, script).run(["ring"], {}, None, 0.5)
+    ended = driver_that(tmp_path, script).run(["ring"], {}, None, limit_s)
 
     assert ended.status is status
     assert ended.reason is not None

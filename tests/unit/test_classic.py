@@ -15,9 +15,7 @@ from tuner.workload.lives import find_lives
 from tuner.workload.trace import Events, Op, Trace
 from tuner.workload.trust import caveat
 
-ON_FILES = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+ON_FILES = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 RECORDS = st.lists(
     st.tuples(
         st.integers(1, 3),

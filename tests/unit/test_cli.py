@@ -199,7 +199,6 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
             stdout=writing,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
         )
     finally:
         os.close(writing)
@@ -219,7 +218,6 @@ def test_completion_completes_a_command() -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
         env=environment,
     )
 

@@ -15,6 +15,7 @@ from typing import cast
 import pytest
 
 from tests.doubles import synthetic
+from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, ProgramError, SpecError, TunerError
 from tuner.measure.evaluation import Evaluation
 from tuner.measure.executor import MAX_ATTEMPTS, LocalExecutor, Outcome, measuring_cpus
@@ -41,7 +42,7 @@ class Recorder:
             self.now[cpu] += 1
             self.most = max(self.most, self.now[cpu])
         if self._meet:
-            self._meet.wait(timeout=10)
+            self._meet.wait()
         with self._lock:
             self.now[cpu] -= 1
         return Evaluation.succeeded(synthetic.measure(configuration))
@@ -93,7 +94,7 @@ def test_outcomes_come_as_they_end() -> None:
     class SlowFirst:
         def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
             if configuration.as_dict["pad"] == 0:
-                assert go.wait(timeout=10)
+                assert go.wait()
             return Evaluation.did_not_succeed(Status.FAILED, "done")
 
     with LocalExecutor(SlowFirst(), [0, 1]) as executor:
@@ -170,12 +171,12 @@ def test_after_stop_the_running_end_and_the_waiting_do_not_begin() -> None:
 class Sleeper:
     """Starts a process group that would outlive any test."""
 
-    def __init__(self, delay_s: float = 0.0, sleep_s: int = 600) -> None:
+    def __init__(self, delay_s: float = 0.0) -> None:
         self.pids: list[int] = []
         self.exit_statuses: list[int] = []
         self.started = threading.Event()
         self._delay_s = delay_s
-        self._command = ["sh", "-c", f"sleep {sleep_s} & sleep {sleep_s}"]
+        self._command = ["sh", "-c", "sleep 600 & sleep 600"]
 
     def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
         if self._delay_s:
@@ -220,7 +221,7 @@ def test_an_exception_kills_what_runs_with_its_whole_group() -> None:
             list(outcomes)
 
     def interrupt() -> None:
-        assert sleeper.started.wait(timeout=10)
+        assert sleeper.started.wait()
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
@@ -228,18 +229,15 @@ def test_an_exception_kills_what_runs_with_its_whole_group() -> None:
 
     assert 1 <= len(sleeper.pids) <= 2
     # A killed process is gone only when it has been scheduled once more.
-    deadline = time.monotonic() + 30.0
-    while any(members(group) for group in sleeper.pids) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert [pid for group in sleeper.pids for pid in members(group)] == []
+    wait_until(lambda: not any(members(group) for group in sleeper.pids))
 
 
 def test_an_interrupt_while_work_is_handed_out_kills_what_is_about_to_start() -> None:
-    sleeper = Sleeper(delay_s=0.3, sleep_s=5)
+    sleeper = Sleeper(delay_s=0.3)
 
     def handed_out() -> Iterator[Configuration]:
         yield configurations(1)[0]
-        assert sleeper.started.wait(timeout=10)
+        assert sleeper.started.wait()
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), LocalExecutor(sleeper, [0, 1]) as executor:

@@ -28,9 +28,7 @@ from tuner.workload.profile import (
 from tuner.workload.trace import EVENT, Events, Op, Trace, write_trace
 from tuner.workload.windows import cut_windows
 
-ON_FILES = settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+ON_FILES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def read(path: Path, seed: int = 1) -> Events:

@@ -49,8 +49,6 @@ A_FEW = [
 
 fast = settings(
     max_examples=20,
-    deadline=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

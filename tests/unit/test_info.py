@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.workload.info import TraceInfo, filled_bins, log2_bins, survey
@@ -88,7 +88,6 @@ def plain_live(events: Events) -> list[int]:
     return live
 
 
-@settings(deadline=None)
 @given(events=histories(), batch=st.integers(1, 90))
 def test_batches_do_not_change_the_statistics(events: Events, batch: int) -> None:
     info = survey_in(events, batch)

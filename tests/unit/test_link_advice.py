@@ -415,7 +415,7 @@ def small_program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return compile_(tmp_path_factory.mktemp("small"), SINGLE, "-s").read_bytes()
 
 
-@settings(max_examples=200, deadline=None, derandomize=True,
+@settings(max_examples=200,
           suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(data=st.data())
 def test_a_damaged_file_ends_in_one_error(

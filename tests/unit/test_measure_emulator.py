@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.doubles.waiting import wait_until
 from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.errors import MissingToolError, ProgramError, SettingError, TraceError
 from tuner.measure.calibration import Calibration
@@ -229,9 +229,7 @@ def test_stop_ends_a_running_replay(trace: Trace) -> None:
 
     thread = threading.Thread(target=evaluate)
     thread.start()
-    while not trace.path.with_name("app.trace.calls").exists():
-        time.sleep(0.005)
+    wait_until(trace.path.with_name("app.trace.calls").exists)
     tested.stop()
-    thread.join(timeout=10)
-    assert not thread.is_alive()
+    thread.join()
     assert len(errors) == 1

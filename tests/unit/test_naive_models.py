@@ -42,9 +42,7 @@ def test_objects_are_what_lies_between_two_calls_for_a_block(tmp_path: Path) -> 
     assert found.life.tolist() == [FOREVER, 0, 0, 0]
 
 
-@settings(
-    deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(model=st.sampled_from(sorted(MODELS)), seed=st.integers(0, 2**32))
 def test_every_model_writes_a_trace_that_repeats(tmp_path: Path, model: str, seed: int) -> None:
     """The writer checks that every free frees a live block once."""

@@ -312,7 +312,7 @@ def test_effect_is_the_ratio_to_the_trial_without_the_setting() -> None:
 # Labels
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.floats(0.0, 800.0), st.floats(0.0, 400.0)), max_size=8))
 def test_labels_stay_inside_the_plot(anchors: list[tuple[float, float]]) -> None:
     sizes = [(90.0, 16.0)] * len(anchors)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.doubles.runs import MIB, failed_trial, synthetic_run, trial
@@ -59,7 +59,6 @@ def test_front_of_an_unknown_metric_names_the_known_ones() -> None:
         selection.front(TRIALS, ("heap",))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=25),
 )

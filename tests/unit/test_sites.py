@@ -29,9 +29,7 @@ from tuner.workload.trust import caveat, choose_workload
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "imports"
 """One program, recorded by valgrind 3.19, jemalloc 5.3 and gperftools 2.10."""
 
-ON_FILES = settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+ON_FILES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def sites_of_a_program(
@@ -75,7 +73,7 @@ def read(path: Path, seed: int = 1) -> Events:
         return trace.read_all()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), n_sites=st.integers(1, 12), n_blocks=st.integers(0, 150))
 def test_what_the_profile_tells_is_kept(seed: int, n_sites: int, n_blocks: int) -> None:
     sites = sites_of_a_program(seed, n_sites, n_blocks)
@@ -92,7 +90,7 @@ def test_what_the_profile_tells_is_kept(seed: int, n_sites: int, n_blocks: int) 
     assert (layout.birth <= np.nextafter(sites.end_time, math.inf)).all()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
 def test_sites_begin_in_order_and_no_later_than_their_sums_allow(seed: int) -> None:
     sites = sites_of_a_program(seed, 10, 60)
@@ -234,9 +232,7 @@ def test_malformed_files_are_one_error(tmp_path: Path, text: str, message: str) 
     assert not (tmp_path / "out.json").exists()
 
 
-@settings(
-    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(sorted(SITE_FORMATS)), seed=st.integers(0, 2**32))
 def test_no_damage_crashes_the_readers(tmp_path: Path, name: str, seed: int) -> None:
     """Whatever is accepted makes a profile that can be read."""

@@ -16,9 +16,7 @@ from tuner.workload.trace import EVENT, Api, Events, Op, Trace, write_trace
 QUANTUM_NS = 10_000
 """Resolution of times in a file; TRACE_TIME_QUANTUM_NS."""
 
-ON_FILES = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+ON_FILES = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 class Program:

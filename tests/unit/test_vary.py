@@ -20,9 +20,7 @@ from tuner.workload.profile import profile_text, read_profile, write_profile
 from tuner.workload.trace import Events, Op, Trace
 from tuner.workload.variation import Variation, vary
 
-ON_FILES = settings(
-    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+ON_FILES = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def read(path: Path) -> tuple[Events, Lives]:
