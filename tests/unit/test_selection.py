@@ -268,7 +268,6 @@ VALUES = st.integers(16, 3200).map(lambda sixteenths: sixteenths / 16)
 CLOUDS = st.lists(st.tuples(VALUES, st.integers(100, 4000).map(float)), min_size=1, max_size=30)
 
 
-@settings(deadline=None)
 @given(CLOUDS)
 def test_no_trial_beats_the_balanced_pick_by_more_than_it_gives_up(points: Points) -> None:
     trials = tried_all(points)
@@ -279,7 +278,6 @@ def test_no_trial_beats_the_balanced_pick_by_more_than_it_gives_up(points: Point
         assert (other_heap - heap) + (other_cost - cost) >= -1e-9
 
 
-@settings(deadline=None)
 @given(CLOUDS)
 def test_no_trial_near_the_least_beats_a_best_pick(points: Points) -> None:
     """Nor does any trial dominate it."""
@@ -295,7 +293,6 @@ def test_no_trial_near_the_least_beats_a_best_pick(points: Points) -> None:
             assert not (point != chosen and point[0] <= chosen[0] and point[1] <= chosen[1])
 
 
-@settings(deadline=None)
 @given(CLOUDS, st.randoms(use_true_random=False))
 def test_picks_do_not_depend_on_the_order_of_trials(points: Points, random: Random) -> None:
     trials = tried_all(points)
@@ -304,7 +301,6 @@ def test_picks_do_not_depend_on_the_order_of_trials(points: Points, random: Rand
     assert numbers_picked(shuffled) == numbers_picked(trials)
 
 
-@settings(deadline=None)
 @given(CLOUDS, st.integers(-8, 8), st.integers(-8, 8))
 def test_picks_do_not_depend_on_units(points: Points, heap: int, cost: int) -> None:
     def scaled(one: Trial) -> Trial:
@@ -329,7 +325,6 @@ def test_picks_do_not_depend_on_units(points: Points, heap: int, cost: int) -> N
     assert found == numbers_picked(tried_all(points))
 
 
-@settings(deadline=None)
 @given(CLOUDS, st.data())
 def test_dominated_trials_do_not_change_the_picks(points: Points, data: st.DataObject) -> None:
     worse = [
@@ -355,13 +350,11 @@ def bent(steps: list[tuple[int, int]], *, is_convex: bool) -> Points:
     return points
 
 
-@settings(deadline=None)
 @given(STEPS)
 def test_a_concave_front_has_no_knee(steps: list[tuple[int, int]]) -> None:
     assert knee_of(tried_all(bent(steps, is_convex=False))) is None
 
 
-@settings(deadline=None)
 @given(STEPS, STEPS)
 def test_a_convex_front_has_a_knee_where_its_exchange_turns_bad(
     good: list[tuple[int, int]], bad: list[tuple[int, int]]
