@@ -136,6 +136,7 @@ def test_every_layer_holds_modules_that_exist() -> None:
 
 PART_OF = {
     "elftools": "pyelftools",
+    "tomli_w": "tomli-w",
     "pydantic_core": "pydantic",
     "backports": "backports.zstd",
     "compression": "backports.zstd",  # until it is the standard library's everywhere

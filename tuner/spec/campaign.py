@@ -7,13 +7,13 @@ so both ways have the same checks and the same messages.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import tomli_w
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from tuner.records import Configuration
@@ -375,19 +375,11 @@ def _seed_problems(spec: CampaignSpec, files: Mapping[str, AllocatorFile]) -> li
 def dump_campaign(spec: CampaignSpec) -> str:
     """Return a campaign as TOML; `load_campaign` of the text gives an equal campaign."""
     data = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    space = {
+    data["space"] = {
         allocator: {name: _narrowing_value(narrowing) for name, narrowing in table.items()}
-        for allocator, table in data.pop("space").items()
+        for allocator, table in data["space"].items()
     }
-    seeds = data.pop("seed_configurations")
-    tables = {key: data.pop(key) for key in [k for k, v in data.items() if isinstance(v, dict)]}
-    lines = [f"{key} = {_toml(value)}" for key, value in data.items()]
-    for title, table in {**tables, **{f"space.{a}": t for a, t in space.items()}}.items():
-        lines += ["", f"[{title}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
-    for seed in seeds:
-        lines += ["", "[[seed_configurations]]", f"allocator = {_toml(seed['allocator'])}"]
-        lines += [f"settings = {_toml(seed['settings'])}"]
-    return "\n".join(lines) + "\n"
+    return tomli_w.dumps(data)
 
 
 def _narrowing_value(narrowing: Mapping[str, Any]) -> object:
@@ -396,12 +388,3 @@ def _narrowing_value(narrowing: Mapping[str, Any]) -> object:
     if "values" in narrowing:
         return narrowing["values"]
     return {key: narrowing[key] for key in ("low", "high") if key in narrowing}
-
-
-def _toml(value: object) -> str:
-    """Return a value as TOML text; JSON's scalars and strings are TOML's too."""
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import tomli_w
+
 from tuner import zstd
 from tuner.errors import TraceError
 from tuner.output import write_bytes
@@ -80,8 +82,10 @@ def workload_sha256(path: Path) -> str:
 
 def _without_none(value: object) -> object:
     """Return a value as TOML can hold it, so that both forms of a profile have one digest."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: _without_none(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list | tuple):
+        return [_without_none(member) for member in value if member is not None]
     return value
 
 
@@ -103,38 +107,8 @@ def _compact(value: object) -> str:
 
 def profile_toml(profile: Mapping[str, Any]) -> str:
     """Return the text of a profile as TOML, which has no null: what is None is left out."""
-    lines: list[str] = []
-    tables: list[str] = []
-    for name, value in profile.items():
-        if name == "windows":
-            for window in value:
-                tables += [
-                    "",
-                    "[[windows]]",
-                    *(f"{_key(k)} = {_toml(v)}" for k, v in window.items()),
-                ]
-        elif isinstance(value, dict):
-            members = [f"{_key(k)} = {_toml(v)}" for k, v in value.items() if v is not None]
-            tables += ["", f"[{_key(name)}]", *members]
-        elif name in _BY_LINE:
-            lines += [f"{_key(name)} = [", *(f"  {_toml(row)}," for row in value), "]"]
-        elif value is not None:
-            lines.append(f"{_key(name)} = {_toml(value)}")
-    return "\n".join([*lines, *tables]) + "\n"
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
-
-
-def _toml(value: object) -> str:
-    """Return a value as TOML on one line; JSON's scalars and strings are TOML's too."""
-    if isinstance(value, Mapping):
-        pairs = (f"{_key(k)} = {_toml(v)}" for k, v in value.items() if v is not None)
-        return "{ " + ", ".join(pairs) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(member) for member in value if member is not None) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    members = {name: _without_none(v) for name, v in profile.items() if v is not None}
+    return tomli_w.dumps(members)
 
 
 def write_profile(path: Path, profile: Mapping[str, Any]) -> None:
