@@ -88,7 +88,7 @@ def test_a_run_folder_continues_itself(campaign: Path, tmp_path: Path) -> None:
 
 
 def test_neither_campaign_nor_trace_is_an_error() -> None:
-    with pytest.raises(SpecError, match="give a campaign file, or a trace with --trace"):
+    with pytest.raises(SpecError, match="give a trace or a campaign file"):
         read_spec(None, None, NOTHING)
 
 

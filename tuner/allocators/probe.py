@@ -29,6 +29,7 @@ SCHEMA_VERSION: Final = 1
 _TUNABLE = re.compile(
     r"(?P<name>[\w.]+): (?P<value>-?\w+) \(min: (?P<min>-?\w+), max: (?P<max>-?\w+)\)"
 )
+_NOT_PRELOADED = re.compile(r"object '(?P<library>.*)' from LD_PRELOAD .*\((?P<why>[^)]*)\)")
 
 
 @dataclass(frozen=True)
@@ -141,5 +142,10 @@ def _first_line(text: str) -> str:
 
 
 def _loader_line(text: str) -> str:
+    """Return the loader's complaint about a library in our words."""
     line = next(line for line in text.splitlines() if "cannot be preloaded" in line)
-    return line.strip().removeprefix("ERROR: ")
+    match = _NOT_PRELOADED.search(line)
+    if match is None:
+        return line.strip().removeprefix("ERROR: ")
+    library, why = match["library"], match["why"]
+    return f"{library} cannot be preloaded: {why}; name a shared library for this machine"

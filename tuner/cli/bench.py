@@ -10,6 +10,7 @@ import typer
 
 from tuner.bench.plan import WORKLOADS
 from tuner.cli.epilog import epilog
+from tuner.cli.options import allow_options, refuse_options
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -57,6 +58,7 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
+    context: typer.Context,
     *,
     allocators: Annotated[
         str | None,
@@ -118,6 +120,7 @@ def bench(
         DEFAULT_SIZES,
         DEFAULT_THREADS,
         OVERHEAD_SIZES,
+        THREADED,
         Plan,
         make_tasks,
         seconds_within,
@@ -126,11 +129,19 @@ def bench(
     from tuner.units import parse_duration, parse_size
 
     if print_only:
+        allow_options(context, {"--print", "--output", "--figures"}, "with --print")
         _show(load_comparison(output), output, figures=figures)
         return
+    if smoke:
+        refuse_options(context, {"--rounds", "--budget"}, "with --smoke")
+    names = _split(workloads) or list(WORKLOADS)
+    if "sizes" not in names:
+        refuse_options(context, {"--sizes"}, "without the workload sizes")
+    if not {*THREADED, "sizes", "churn"} & {*names}:
+        refuse_options(context, {"--threads"}, f"to {' and '.join(names)}")
     budget_s = parse_duration(budget) / 1e9
     tasks = make_tasks(
-        _split(workloads) or WORKLOADS,
+        names,
         _numbers("--threads", threads) or (_SMOKE_THREADS if smoke else DEFAULT_THREADS),
         tuple(map(parse_size, _split(sizes))) or (_SMOKE_SIZES if smoke else DEFAULT_SIZES),
         _SMOKE_OVERHEAD if smoke else OVERHEAD_SIZES,

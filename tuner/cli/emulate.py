@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.epilog import epilog
-from tuner.cli.options import HugePages, Threads
+from tuner.cli.options import HugePages, Threads, refuse_options, split_names
 from tuner.errors import (
     MissingToolError,
     ProgramError,
@@ -25,6 +25,7 @@ from tuner.errors import (
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from rich.table import Table
 
+    from tuner.fidelity.panel import Located
     from tuner.measure.emulator import Emulation
     from tuner.measure.evaluation import Evaluation
     from tuner.records import Configuration, Measurement
@@ -62,8 +63,8 @@ def register(app: typer.Typer) -> None:
         "emulate",
         help="Measure one allocator setting on a trace, and the defaults.",
         epilog=epilog(
-            "malloc-tuner emulate app.trace --allocator jemalloc --set dirty_decay_ms=0",
-            "malloc-tuner emulate app.trace --allocator glibc --set trim_threshold=64MiB --json",
+            "malloc-tuner emulate app.trace --allocators jemalloc --set dirty_decay_ms=0",
+            "malloc-tuner emulate app.trace --allocators glibc,exgen --json",
             errors=(
                 SpecError,
                 MissingToolError,
@@ -77,18 +78,19 @@ def register(app: typer.Typer) -> None:
 
 
 def emulate(
+    context: typer.Context,
     *,
     trace: Annotated[
         Path,
         typer.Argument(metavar="TRACE", help="Trace, profile, or classic records."),
     ],
-    allocator: Annotated[
+    allocators: Annotated[
         str,
         typer.Option(
-            "--allocator",
+            "--allocators",
             "-a",
-            metavar="NAME[:PATH]",
-            help="glibc, tcmalloc, jemalloc, mimalloc, exgen or exgen-st; a path names your own.",
+            metavar="NAME[:PATH],...",
+            help="glibc, tcmalloc, jemalloc, mimalloc, exgen, exgen-st; a path names your own.",
         ),
     ] = _BASELINE,
     settings: Annotated[
@@ -115,7 +117,6 @@ def emulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Evaluate a configuration, the allocator's default and glibc's default."""
-    from tuner.allocators import get_allocator
     from tuner.cli.console import tell_if_cut_off, tell_if_guessed
     from tuner.measure.calibration import load_calibration
     from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
@@ -126,9 +127,13 @@ def emulate(
         allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))))
         message = f"--cpu {cpu}: not a core this process may use; allowed: {allowed}"
         raise SpecError(message)
-    adapter = get_allocator(allocator)
+    if threads is Threads.FREE and instrument is not InstrumentName.NONE:
+        refuse_options(context, {"--instrument"}, "with --threads free, which counts nothing")
+    located = _located(allocators)
+    if len(located) > 1:
+        refuse_options(context, {"--set"}, "to several allocators; name one")
+    adapter, installation = next(iter(located.values()))
     pairs = parse_settings(settings or [])
-    installation = adapter.locate()
     asked = adapter.configuration(pairs, installation.version)
     options = EmulationOptions(
         instrument=instrument.value,
@@ -136,16 +141,13 @@ def emulate(
         thp=thp.value,
         timeout_s=parse_duration(timeout) / 1e9,
     )
-    allocators = {adapter.name: (adapter, installation)}
-    if adapter.name != _BASELINE:
-        baseline = get_allocator(_BASELINE)
-        allocators[_BASELINE] = (baseline, baseline.locate())
-    emulation = Emulation(trace, allocators, load_calibration(), options)
+    emulation = Emulation(trace, {**_located(_BASELINE), **located}, load_calibration(), options)
     tell_if_cut_off(trace)
     tell_if_guessed(trace)
     evaluator = EmulatorEvaluator(emulation)
     columns = []
-    wanted = [asked, Configuration(adapter.name), Configuration(_BASELINE)]
+    defaults = [Configuration(name) for name in (*located, _BASELINE)]
+    wanted = [asked, *defaults]
     for configuration in unique_configurations(wanted):
         evaluation = evaluator.evaluate(configuration, cpu)
         if configuration == asked and evaluation.status is not Status.OK:
@@ -154,6 +156,17 @@ def emulate(
             raise _ERRORS[evaluation.status.value](message)
         columns.append(_Column(configuration, evaluation))
     _print(emulation, columns, as_json=as_json)
+
+
+def _located(names: str) -> Located:
+    """Find the allocators of a list such as ``glibc,jemalloc:/opt/lib/libjemalloc.so``."""
+    from tuner.allocators import get_allocator
+
+    if not split_names(names):
+        message = f"--allocators {names!r}: name one, such as glibc"
+        raise SpecError(message)
+    adapters = [get_allocator(name) for name in split_names(names)]
+    return {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
 
 
 def parse_settings(texts: list[str]) -> dict[str, str]:

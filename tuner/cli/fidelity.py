@@ -11,6 +11,7 @@ import typer
 
 from tuner.cli.emulate import InstrumentName
 from tuner.cli.epilog import epilog
+from tuner.cli.options import refuse_options
 from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError, TraceError
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
@@ -40,6 +41,7 @@ def register(app: typer.Typer) -> None:
 
 
 def fidelity(
+    context: typer.Context,
     *,
     profile: Annotated[
         Path,
@@ -102,18 +104,13 @@ def fidelity(
     from tuner.measure.program import ProgramRunner, Surroundings
     from tuner.units import parse_duration
     from tuner.workload.info import describe
-    from tuner.workload.profile import is_profile, write_profile
+    from tuner.workload.profile import write_profile
     from tuner.workload.trace import Trace
     from tuner.workload.trust import caveat
 
     members = _members(profile)
     shares = _shares(shrunk) if members else []
-    if trace is None and (command or not shares):
-        message = "give --trace; without it only --shrunk of a profile can be measured"
-        raise SpecError(message)
-    if trace is not None and is_profile(trace):
-        message = f"--trace {trace}: a profile; its fidelity is judged against the trace itself"
-        raise SpecError(message)
+    _check_given(context, trace, shares, command, is_classic=not members)
     _warn_of_another_trace(trace, members)
     adapters = [get_allocator(name.strip()) for name in allocators.split(",")]
     located = {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
@@ -161,6 +158,31 @@ def fidelity(
         print(json.dumps(verdict, indent=2))
     else:
         _print(verdict)
+
+
+def _check_given(
+    context: typer.Context,
+    trace: Path | None,
+    shares: Sequence[float],
+    command: list[str] | None,
+    *,
+    is_classic: bool,
+) -> None:
+    """Refuse what does not go together."""
+    from tuner.workload.profile import is_profile
+
+    if trace is None and (command or not shares):
+        message = "give --trace; without it only --shrunk of a profile can be measured"
+        raise SpecError(message)
+    if trace is not None and is_profile(trace):
+        message = f"--trace {trace}: a profile; its fidelity is judged against the trace itself"
+        raise SpecError(message)
+    if trace is None:
+        refuse_options(context, {"--seeds"}, "without --trace")
+    if is_classic:
+        refuse_options(context, {"--shrunk"}, "to classic records")
+    if not command:
+        refuse_options(context, {"--rounds", "--timeout"}, "without COMMAND")
 
 
 def _without_trace(  # noqa: PLR0917 - internal, as _judge_shrunk

@@ -10,7 +10,7 @@ import typer
 
 from tuner.cli.console import print_or_write
 from tuner.cli.epilog import epilog
-from tuner.cli.options import OutputFile, RunFolder
+from tuner.cli.options import OutputFile, RunFolder, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 
@@ -79,8 +79,3 @@ def register(app: typer.Typer) -> None:
         else:
             text = table_text(table, color=output is None and sys.stdout.isatty())
         print_or_write(text, output)
-
-
-def split_names(text: str) -> tuple[str, ...]:
-    """Return the names of a list such as ``mean_heap,cost``, each once, in order."""
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

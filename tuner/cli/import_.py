@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.epilog import epilog
+from tuner.cli.options import refuse_options
 from tuner.errors import MissingToolError, OutputError, SpecError, TraceError
 
 if TYPE_CHECKING:  # reading the class imports numpy; --help must not
@@ -71,6 +72,7 @@ def register(app: typer.Typer) -> None:
         ),
     )
     def import_(
+        context: typer.Context,
         *,
         file: Annotated[Path, typer.Argument(metavar="FILE", help="What the other tool wrote.")],
         output: Annotated[
@@ -106,6 +108,7 @@ def register(app: typer.Typer) -> None:
         from tuner.workload.importers import import_classic, import_file
 
         if as_classic:
+            refuse_options(context, {"--step"}, "with --classic: records have no times")
             if format_name not in {None, "dhat"}:
                 message = f"--format {format_name}: --classic makes records of DHAT profiles only"
                 raise SpecError(message)

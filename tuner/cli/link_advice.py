@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.epilog import epilog
+from tuner.cli.options import refuse_options
 from tuner.errors import BinaryError, MissingToolError, ThreadedVerdict, UnknownVerdict
 
 if TYPE_CHECKING:  # reading the classes imports pyelftools; --help must not
@@ -109,6 +110,7 @@ def register(app: typer.Typer) -> None:
         ),
     )
     def link_advice(
+        context: typer.Context,
         program: Annotated[
             Path, typer.Argument(metavar="BINARY", help="A linked program, or a shared library.")
         ],
@@ -122,6 +124,9 @@ def register(app: typer.Typer) -> None:
         ] = False,
     ) -> None:
         from tuner.link.advice import advise
+
+        if choose:
+            refuse_options(context, {"--json"}, "with --choose, which prints one word")
 
         advice = advise(program)
         if choose:

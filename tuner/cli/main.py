@@ -77,7 +77,7 @@ Record a program's allocations, tune in emulation, prove it on the program:
 
 \b
   malloc-tuner record -o app.trace -- ./app --its arguments
-  malloc-tuner tune --trace app.trace --evaluations 300 -o runs/app
+  malloc-tuner tune app.trace --evaluations 300 -o runs/app
   malloc-tuner validate runs/app -- ./app --its arguments
   malloc-tuner report runs/app
   malloc-tuner export runs/app --pick balanced --format env > malloc.env
@@ -111,6 +111,11 @@ class _InOrderOfUse(TyperGroup):
         return [name for name in COMMANDS if name in self.commands]
 
 
+def _usual_name(name: str) -> str:
+    """Return the name under which an option stands in the help; other words stay as they are."""
+    return {"allocator": "allocators"}.get(name, name)
+
+
 def build_app() -> typer.Typer:
     """Assemble the application from the modules in `COMMANDS`."""
     app = typer.Typer(
@@ -119,7 +124,10 @@ def build_app() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,  # plain text: brackets stay as they are, and --help is fast
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "token_normalize_func": _usual_name,
+        },
     )
     app.callback(help=_HELP, epilog=exit_code_table(exit_codes()))(_options)
     for module in MODULES:

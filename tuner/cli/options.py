@@ -77,3 +77,8 @@ def refuse_options(context: typer.Context, names: Collection[str], why: str) -> 
 def allow_options(context: typer.Context, names: Collection[str], why: str) -> None:
     """Refuse every option but these, see `refuse_options`: a new option applies nowhere."""
     refuse_options(context, set(given_options(context)) - set(names), why)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the names of a list such as ``mean_heap,cost``, each once, in order."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

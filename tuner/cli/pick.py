@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.epilog import epilog
-from tuner.cli.options import RunFolder, TrialNumber
+from tuner.cli.options import RunFolder, TrialNumber, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 if TYPE_CHECKING:  # reading them imports what does the work; --help must not
@@ -64,8 +64,9 @@ def register(app: typer.Typer) -> None:
                 help="Upper bound: 2GiB, 5ms, 100000, or +1% against the baseline; repeatable.",
             ),
         ] = None,
-        allocator: Annotated[
-            str | None, typer.Option(metavar="NAME", help="Only among this allocator's trials.")
+        allocators: Annotated[
+            str | None,
+            typer.Option(metavar="NAME,...", help="Only among the trials of these allocators."),
         ] = None,
         relative_to: Annotated[
             str | None,
@@ -88,8 +89,8 @@ def register(app: typer.Typer) -> None:
         if sum((balanced, knee, best is not None, trial is not None)) != 1:
             message = "give one of --balanced, --knee, --best METRIC and --trial N"
             raise typer.BadParameter(message)
-        if trial is not None and (maximum or allocator):
-            message = "--trial names the point itself; --max and --allocator only narrow a choice"
+        if trial is not None and (maximum or allocators):
+            message = "--trial names the point itself; --max and --allocators only narrow a choice"
             raise typer.BadParameter(message)
         found = load_run(run)
         relative_to = relative_to or found.campaign.baseline
@@ -97,7 +98,8 @@ def register(app: typer.Typer) -> None:
             chosen = picks.pick_of_trial(found, trial)
         else:
             wanted = best or (selection.KNEE if knee else selection.BALANCED)
-            chosen = _choose(found, wanted, maximum or [], allocator, relative_to)
+            names = split_names(allocators or "")
+            chosen = _choose(found, wanted, maximum or [], names, relative_to)
         if name is not None:
             chosen = replace(chosen, name=picks.check_pick_name(name))
         print(
@@ -111,17 +113,18 @@ def register(app: typer.Typer) -> None:
 
 
 def _choose(
-    run: Run, wanted: str, bounds: list[str], allocator: str | None, relative_to: str
+    run: Run, wanted: str, bounds: list[str], only: tuple[str, ...], relative_to: str
 ) -> Pick:
     """Apply a rule (balanced, knee, or a metric) to the trials that hold the bounds."""
     from tuner import selection
 
     limits = [selection.parse_bound(text) for text in bounds]
-    candidates = [t for t in run.trials if allocator in (None, t.configuration.allocator)]
-    if allocator is not None and allocator not in run.campaign.allocators:
-        known = ", ".join(run.campaign.allocators)
-        message = f"{allocator} is not in this campaign; its allocators: {known}"
-        raise SelectionError(message)
+    for allocator in only:
+        if allocator not in run.campaign.allocators:
+            known = ", ".join(run.campaign.allocators)
+            message = f"{allocator} is not in this campaign; its allocators: {known}"
+            raise SelectionError(message)
+    candidates = [t for t in run.trials if not only or t.configuration.allocator in only]
     compared = selection.baselines(run.trials, relative_to)
     fitting = selection.within(candidates, limits, compared)
     chosen = _by_rule(run, fitting, wanted)
@@ -130,8 +133,8 @@ def _choose(
         rule, name = f"{rule}, {limit.text}", f"{name}-max-{limit.objective}"
     if limits:
         rule += f" relative to {relative_to}"
-    if allocator is not None:
-        rule, name = f"{rule}, {allocator} only", f"{name}-{allocator}"
+    if only:
+        rule, name = f"{rule}, {' and '.join(only)} only", "-".join([name, *only])
     return selection.Pick(name, chosen.trial, rule)
 
 

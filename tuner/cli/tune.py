@@ -12,7 +12,7 @@ import typer
 
 from tuner.cli.campaign_table import print_outcome
 from tuner.cli.epilog import epilog
-from tuner.cli.options import Threads
+from tuner.cli.options import Threads, refuse_options
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -48,9 +48,9 @@ def register(app: typer.Typer) -> None:
         ),
         epilog=epilog(
             "malloc-tuner tune configs/campaigns/demo.toml",
-            "malloc-tuner tune --trace app.trace --allocators glibc,jemalloc --evaluations 300",
-            'malloc-tuner tune --trace app.trace --constraint "peak_heap <= 2 GiB" -o runs/app',
-            "malloc-tuner tune --trace app.trace --threads free --objectives peak_heap,p99_latency",
+            "malloc-tuner tune app.trace --allocators glibc,jemalloc --evaluations 300",
+            'malloc-tuner tune app.trace --constraint "peak_heap <= 2 GiB" -o runs/app',
+            "malloc-tuner tune app.trace --threads free --objectives peak_heap,p99_latency",
             errors=(
                 SpecError,
                 MissingToolError,
@@ -66,9 +66,14 @@ def register(app: typer.Typer) -> None:
 
 
 def tune(
+    context: typer.Context,
     *,
-    campaign: Annotated[
-        Path | None, typer.Argument(help="Campaign file, or a run folder to continue.")
+    what: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="TRACE|CAMPAIGN|RUN",
+            help="Trace or profile to tune for, campaign file, or run folder to continue.",
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -76,7 +81,7 @@ def tune(
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Trace to tune for, when there is no campaign file."),
+        typer.Option(metavar="FILE", help="The same as TRACE; before, its only form.", hidden=True),
     ] = None,
     further_trace: Annotated[
         list[Path] | None,
@@ -128,9 +133,7 @@ def tune(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Search-space file instead of the shipped; repeatable."),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Decides every choice.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Random seed.")] = None,
     workers: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Evaluations at a time; default: one per core."),
@@ -147,6 +150,7 @@ def tune(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Read what is wanted, run it, print what was found."""
+    campaign, trace = _campaign_or_trace(what, trace)
     options: dict[str, Any] = {
         "allocators": _words(allocators),
         "evaluations": evaluations,
@@ -162,13 +166,32 @@ def tune(
         "exact_trace": str(exact_trace) if exact_trace else None,
     }
     from tuner.campaign.setup import with_workload
+    from tuner.workload.profile import is_profile
 
     spec, run = read_spec(campaign, output, options)
+    if not any(map(is_profile, spec.traces)):
+        refuse_options(context, {"--force", "--exact-trace"}, "to a trace: they are for profiles")
     spec, workload = with_workload(spec, is_forced=force)
     for note in workload.notes:
         print(f"malloc-tuner: {note}", file=sys.stderr)
     record, summary = _run(spec, run, workers, workload, quiet=quiet)
     print_outcome(record, summary, run)
+
+
+def _campaign_or_trace(what: Path | None, trace: Path | None) -> tuple[Path | None, Path | None]:
+    """Return the campaign, by its file or run folder, and the trace, of which one may be None.
+
+    A file whose name ends in .toml is a campaign unless it begins as a profile does; every
+    other file is a workload.
+    """
+    from tuner.workload.profile import is_profile
+
+    if what is None or what.is_dir() or (what.suffix == ".toml" and not is_profile(what)):
+        return what, trace
+    if trace is not None:
+        message = f"{what} and --trace {trace}: give one, and the other with --further-trace"
+        raise SpecError(message)
+    return None, what
 
 
 def read_spec(
@@ -196,7 +219,7 @@ def read_spec(
         given.setdefault("allocators", DEFAULT_ALLOCATORS.split(","))
         spec, run = campaign_from_options(**given), output
     else:
-        message = "give a campaign file, or a trace with --trace; see `malloc-tuner tune --help`"
+        message = "give a trace or a campaign file; see `malloc-tuner tune --help`"
         raise SpecError(message)
     return spec, run or RUNS / spec.name
 

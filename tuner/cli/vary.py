@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli.epilog import epilog
+from tuner.cli.options import refuse_options
 from tuner.errors import OutputError, SpecError, TraceError
 
 
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def vary(
+    context: typer.Context,
     *,
     profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Made by `fit`.")],
     output: Annotated[
@@ -66,6 +68,8 @@ def vary(
     except ValueError as error:
         message = f"--aged {aged!r}: {error}"
         raise SpecError(message) from error
+    if aged_bytes == 0:
+        refuse_options(context, {"--aged-share"}, "without --aged")
     variation = Variation(length, intensity, threads, size, aged_bytes, aged_share)
     if not variation.changes:
         message = "nothing to change: give --length, --intensity, --threads, --size or --aged"
