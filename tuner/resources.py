@@ -7,9 +7,13 @@ configuration files in the top-level ``configs`` folder.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tuner.errors import MissingToolError
+
+WORKLOADS_VARIABLE = "MALLOC_TUNER_WORKLOADS"
+"""Environment variable: folder of the workloads that an installed package leaves out."""
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -38,6 +42,33 @@ def configs_dir() -> Path:
             return candidate
     message = f"configs: not found beside {_PACKAGE}; install malloc-tuner with `pip install .`"
     raise MissingToolError(message)
+
+
+def workload_file(path: Path) -> Path:
+    """Return where a recorded workload is.
+
+    An installed package carries that of the demo.  The others are in the repository, in
+    ``configs/workloads``; the variable `WORKLOADS_VARIABLE` names a copy of that folder.
+
+    Args:
+        path: of a workload; returned as it is when it exists, or is none of the shipped ones.
+
+    Raises:
+        MissingToolError: it is one of the shipped ones, and not here.
+    """
+    shipped = configs_dir() / "workloads"
+    plain = Path(os.path.normpath(path))
+    if plain.exists() or not plain.is_relative_to(shipped):
+        return path
+    name = plain.relative_to(shipped)
+    found = Path(os.environ.get(WORKLOADS_VARIABLE, shipped)).absolute() / name
+    if not found.exists():
+        message = (
+            f"{found}: no such workload; an installed malloc-tuner has only that of the demo: "
+            f"set {WORKLOADS_VARIABLE} to the folder configs/workloads of the repository"
+        )
+        raise MissingToolError(message)
+    return found
 
 
 def gem5_dir() -> Path:

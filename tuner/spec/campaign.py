@@ -17,6 +17,7 @@ import tomli_w
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from tuner.records import Configuration
+from tuner.resources import workload_file
 from tuner.spec.allocator_file import (
     AllocatorFile,
     Narrowing,
@@ -275,6 +276,7 @@ def load_campaign(path: Path, overrides: Mapping[str, Any] | None = None) -> Cam
 
     Raises:
         SpecError: the file is unreadable or wrong; every problem is named.
+        MissingToolError: it names a shipped workload that is not installed.
     """
     data = read_toml(path)
     _anchor(data, path.parent)
@@ -325,12 +327,13 @@ def allocator_files(spec: CampaignSpec) -> dict[str, AllocatorFile]:
 
 def _anchor(data: dict[str, Any], folder: Path) -> None:
     """Make the paths of a campaign absolute; values of a wrong type are left to the model."""
+    base = folder.absolute()
     for key in ("trace", "exact_trace"):
         if isinstance(data.get(key), str | Path):
-            data[key] = str(folder.absolute() / data[key])
+            data[key] = str(workload_file(base / data[key]))
     for key in ("further_traces", "space_files"):
         if isinstance(data.get(key), list | tuple):
-            data[key] = [str(folder.absolute() / str(file)) for file in data[key]]
+            data[key] = [str(workload_file(base / str(file))) for file in data[key]]
 
 
 def _checked(data: Mapping[str, Any], source: str) -> CampaignSpec:
