@@ -35,6 +35,9 @@ enum instrument_choice {
     INSTRUMENT_NONE
 };
 
+/* Elapsed time allowed to a child, in limits of CPU time. */
+#define HANG_FACTOR 10
+
 struct options {
     enum action action;
     const char *trace;
@@ -52,7 +55,7 @@ struct options {
     bool wants_classic; /* the file must hold classic records */
     uint64_t seed;
     uint32_t curve_points;
-    double timeout_s;      /* of one child; 0: none */
+    double timeout_s;      /* CPU time of one child; 0: no limit */
     uint64_t most_events;  /* of the trace that are taken */
     uint64_t warm_bytes;   /* ACTION_WARM: how much memory */
     const char *plan_file; /* write the plan there and replay nothing; NULL: replay */

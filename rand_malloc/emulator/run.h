@@ -37,6 +37,7 @@ struct run {
     int status; /* of waitpid */
     bool timed_out;
     struct huge_pages huge_pages; /* meanwhile on the machine; of a run that keeps them */
+    bool is_hung; /* with timed_out: too much elapsed time, too little of it CPU time */
 };
 
 /* Appends words to a command: formatted, owned by it.  Exits if memory is short. */

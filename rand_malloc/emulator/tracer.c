@@ -1,5 +1,6 @@
 /* tracer.c - the wait loop; see tracer.h. */
 #include "tracer.h"
+#include "clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +12,13 @@
 #include <sys/ptrace.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#define TICK_S 0.1 /* longest time between two looks at the child's CPU time */
+
 static struct {
-    volatile sig_atomic_t is_alarm;  /* the time is over */
+    volatile sig_atomic_t ticks;     /* of the timer; none while this process is stopped */
     volatile sig_atomic_t interrupt; /* SIGINT or SIGTERM, else 0 */
 } waiting;
 
@@ -89,24 +93,39 @@ static void handle_stop(struct run *run, pid_t thread, int status) {
 
 static void on_alarm(int number) {
     (void)number;
-    waiting.is_alarm = 1;
+    waiting.ticks++;
 }
 
 static void on_interrupt(int number) {
     waiting.interrupt = number;
 }
 
-/* The timer repeats: a signal just before waitpid must not be lost. */
-static void set_timer(double seconds) {
+/* Time between two ticks: a signal just before waitpid is lost, the next one is not. */
+static double tick_s(double limit_s) {
+    return limit_s < TICK_S ? limit_s : TICK_S;
+}
+
+static void set_timer(double limit_s) {
     struct itimerval timer = {{0, 0}, {0, 0}};
-    if (seconds > 0) {
-        timer.it_value.tv_sec = (time_t)seconds;
-        timer.it_value.tv_usec = (suseconds_t)((seconds - (double)timer.it_value.tv_sec) * 1e6) + 1;
-        if (timer.it_value.tv_usec > 999999)
-            timer.it_value.tv_usec = 999999;
-        timer.it_interval.tv_usec = 100000;
-    }
+    if (limit_s > 0)
+        timer.it_value.tv_usec = (suseconds_t)(tick_s(limit_s) * 1e6) + 1;
+    timer.it_interval = timer.it_value;
     setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* CPU time of a process so far, all its threads; 0 when it has ended. */
+static double cpu_s(pid_t child) {
+    clockid_t clock;
+    return clock_getcpuclockid(child, &clock) == 0 ? (double)real_clock_ns(clock) / 1e9 : 0;
+}
+
+/* Has the child used its time?  The limit is one of CPU time, so that a busy machine does not
+ * stop what is only waiting for its turn; HANG_FACTOR times as much elapsed time stops what
+ * sleeps for ever. */
+static bool is_time_over(struct run *run, pid_t child) {
+    double limit_s = run->options->timeout_s;
+    run->is_hung = waiting.ticks * tick_s(limit_s) >= HANG_FACTOR * limit_s;
+    return run->is_hung || cpu_s(child) >= limit_s;
 }
 
 static void install_handlers(void) {
@@ -135,9 +154,10 @@ static void die_of_interrupt(void) {
 void tracer_wait(struct run *run, pid_t child) {
     int status = 0;
     run->traced.statm_fd = -1;
-    waiting.is_alarm = 0;
+    waiting.ticks = 0;
     install_handlers();
     set_timer(run->options->timeout_s);
+    sig_atomic_t seen = 0;
     for (bool is_over = false; !is_over;) {
         pid_t changed = waitpid(-1, &status, __WALL);
         if (changed > 0 && WIFSTOPPED(status))
@@ -146,8 +166,9 @@ void tracer_wait(struct run *run, pid_t child) {
             is_over = true;
         if (waiting.interrupt != 0)
             is_over = true;
-        else if (!is_over && waiting.is_alarm)
-            run->timed_out = is_over = true;
+        else if (!is_over && waiting.ticks != seen)
+            run->timed_out = is_over = is_time_over(run, child);
+        seen = waiting.ticks;
     }
     set_timer(0);
     run->status = status;

@@ -116,8 +116,12 @@ int run_verdict(const struct run *run) {
     if (run->timed_out) {
         char where[160];
         describe_op(run, run->outcome->progress, where, sizeof where);
-        return complain(EXIT_TIMEOUT, "replay", "no end after %g s, stopped at %s",
-                        run->options->timeout_s, where);
+        double limit_s = run->options->timeout_s;
+        if (run->is_hung)
+            return complain(EXIT_TIMEOUT, "replay", "no end after %g s, stopped at %s",
+                            HANG_FACTOR * limit_s, where);
+        return complain(EXIT_TIMEOUT, "replay", "no end after %g s of CPU time, stopped at %s",
+                        limit_s, where);
     }
     if (run->outcome->stage == STAGE_FAILED)
         return explain_failure(run);

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -78,10 +80,41 @@ def test_a_bad_allocator_is_found_out(
 
 @pytest.mark.parametrize("runs", ["memory", "count"])
 def test_a_hanging_allocator_is_stopped(trace: Path, bad_allocator: Path, runs: str) -> None:
-    """The limit of time ends the child; the message names the event."""
+    """The limit of CPU time ends the child; the message names the event."""
     options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=hang", "--timeout", "1")
     done = run(*options, "--runs", runs, "--instrument", counting_instrument(), trace)
-    expect(done, TIMED_OUT, "no end after 1 s, stopped at event ")
+    expect(done, TIMED_OUT, "no end after 1 s of CPU time, stopped at event ")
+
+
+def test_a_sleeping_allocator_is_stopped(trace: Path, bad_allocator: Path) -> None:
+    """What uses no CPU time has ten times the limit."""
+    options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=sleep", "--timeout", "0.2")
+    done = run(*options, "--runs", "memory", trace)
+    expect(done, TIMED_OUT, "no end after 2 s, stopped at event ")
+
+
+def test_waiting_is_no_time_out(trace: Path, bad_allocator: Path) -> None:
+    """A child that has to wait for longer than its limit, as on a busy machine, goes on."""
+    options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=nap", "--timeout", "0.5")
+    done = run(*options, "--runs", "memory", trace)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_time_in_which_the_emulator_is_stopped_does_not_count(
+    trace: Path, bad_allocator: Path
+) -> None:
+    """SIGSTOP for longer than ten limits, then SIGCONT: the replay goes on to its end."""
+    command = [str(native_file("rand_malloc")), "--preload", str(bad_allocator)]
+    command += ["--env", "EMULATOR_BAD=nap", "--timeout", "0.2", "--runs", "memory", str(trace)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        while not children_of(process.pid):
+            assert process.poll() is None
+        process.send_signal(signal.SIGSTOP)
+        select.select([], [], [], 2.5)
+        process.send_signal(signal.SIGCONT)
+        out, _ = process.communicate()
+    assert process.returncode == 0
+    assert json.loads(out)["schema"] == "rand_malloc.result"
 
 
 def children_of(pid: int) -> list[int]:

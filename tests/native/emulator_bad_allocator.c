@@ -1,6 +1,7 @@
 /* emulator_bad_allocator.c - libraries that misbehave, for the tests of the emulator's checks.
  *
- * EMULATOR_BAD names the fault: damage, dirty_calloc, misaligned, crash, hang, exit, null.
+ * EMULATOR_BAD names the fault: damage, dirty_calloc, misaligned, crash, hang, sleep, exit, null,
+ * and nap, which is none: a second without work.
  * It starts with the 1000th call of malloc or calloc.  Everything else is libc's allocator.
  */
 #include <stdbool.h>
@@ -15,6 +16,7 @@ void *__libc_calloc(size_t count, size_t bytes);
 
 static struct {
     unsigned n_calls;
+    bool has_slept;
     void *victim; /* the last block of at least 64 bytes */
 } state;
 
@@ -31,6 +33,12 @@ EXPORTED void *malloc(size_t bytes) {
         _exit(0);
     while (is_fault("hang"))
         continue;
+    while (is_fault("sleep"))
+        pause();
+    if (is_fault("nap") && !state.has_slept) {
+        state.has_slept = true;
+        usleep(1000000);
+    }
     if (is_fault("null") && bytes > 0)
         return NULL;
     char *block = __libc_malloc(bytes + 16);

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +18,7 @@ from tests.doubles import synthetic
 from tests.doubles.synthetic import SyntheticEvaluator
 from tuner.campaign.identity import differences
 from tuner.campaign.progress import Listener, Silence
+from tuner.campaign.recheck import n_missing
 from tuner.campaign.runner import FAILED_VIOLATION, Runner
 from tuner.campaign.screening import Estimate, carried_over, most_promising
 from tuner.campaign.setup import make_spaces
@@ -438,6 +442,77 @@ def test_free_running_numbers_may_scatter_and_are_repeated(tmp_path: Path) -> No
     rechecks = stored(tmp_path)[1]
     assert len(rechecks) == 30
     assert max(recheck.repeat for recheck in rechecks) > 1
+
+
+class LateAtLast(SyntheticEvaluator):
+    """Fails when a configuration is measured again: as on a machine that is busy by then."""
+
+    def __init__(self, status: Status, n_failures: int = 1 << 30) -> None:
+        super().__init__()
+        self._status = status
+        self._n_left = n_failures
+
+    def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+        if configuration in self.evaluated and self._n_left > 0:
+            self._n_left -= 1
+            return Evaluation.did_not_succeed(self._status, "no end after 60 s")
+        return super().evaluate(configuration, cpu)
+
+
+def test_a_remeasurement_that_timed_out_is_repeated(tmp_path: Path) -> None:
+    run(tmp_path, evaluator=LateAtLast(Status.TIMED_OUT, 1), cpus=(0,))
+
+    trials, rechecks, record = stored(tmp_path)
+    assert n_missing(record, trials, rechecks) == 0
+    with Store.open(tmp_path) as store:
+        assert [(one.attempt, one.reason) for one in store.incidents()] == [
+            (1, "no end after 60 s")
+        ]
+
+
+def test_remeasurements_that_only_time_out_are_incidents_and_heal(tmp_path: Path) -> None:
+    run(tmp_path, evaluator=LateAtLast(Status.TIMED_OUT))
+
+    trials, rechecks, record = stored(tmp_path)
+    assert record.status == FINISHED
+    assert rechecks == []
+    n_planned = n_missing(record, trials, rechecks)
+    assert n_planned > 1
+    with Store.open(tmp_path) as store:
+        assert Counter(one.attempt for one in store.incidents()) == {1: n_planned, 2: n_planned}
+
+    run(tmp_path)
+
+    trials, rechecks, record = stored(tmp_path)
+    assert n_missing(record, trials, rechecks) == 0
+
+
+def test_a_remeasurement_that_crashed_is_reported_and_heals(tmp_path: Path) -> None:
+    with pytest.raises(RepeatabilityError, match=r"trial 0 \(glibc default\): now no end after"):
+        run(tmp_path, evaluator=LateAtLast(Status.FAILED))
+
+    run(tmp_path)
+
+    trials, rechecks, record = stored(tmp_path)
+    assert n_missing(record, trials, rechecks) == 0
+
+
+def test_a_store_that_holds_a_failed_remeasurement_heals(tmp_path: Path) -> None:
+    """Earlier versions kept them as if they were results."""
+    run(tmp_path, synthetic.record(recheck_share=0.0))
+    run_path = tmp_path / "store.sqlite"
+    with contextlib.closing(sqlite3.connect(run_path)) as connection, connection:
+        connection.execute("UPDATE campaign SET recheck_share = 0.15")
+    with Store.open(tmp_path, writable=True) as store:
+        store.add_recheck(Recheck(0, 1, Status.TIMED_OUT, "still running after 60 s", None))
+
+    run(tmp_path)
+
+    trials, rechecks, record = stored(tmp_path)
+    assert n_missing(record, trials, rechecks) == 0
+    with Store.open(tmp_path) as store:
+        (incident,) = store.incidents()
+    assert (incident.configuration, incident.reason) == (DEFAULTS[0], "still running after 60 s")
 
 
 def test_an_interrupted_recheck_goes_on(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_everything_else_is_told_at_once() -> None:
 
     assert [line.split("; ")[-1] for line in out.getvalue().splitlines()] == [
         "continuing after 7",
-        "jemalloc default: the machine failed, not the configuration: out of processes",
+        "jemalloc default: an attempt failed and does not count: out of processes",
         "Ctrl-C again to kill them",
         "measuring 5 trials of the front again",
     ]

@@ -11,9 +11,16 @@ import pytest
 
 from tests.doubles.waiting import wait_until
 from tuner.allocators import Allocator, Installation, get_allocator
-from tuner.errors import MissingToolError, ProgramError, SettingError, TraceError
+from tuner.errors import (
+    MissingToolError,
+    ProgramError,
+    ProgramTimeoutError,
+    SettingError,
+    TraceError,
+)
 from tuner.measure.calibration import Calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
+from tuner.measure.executor import LocalExecutor
 from tuner.records import Configuration, CurvePoint, Status
 
 _DOUBLE = Path(__file__).parents[1] / "doubles" / "rand_malloc"
@@ -154,11 +161,33 @@ def test_replay_that_fails_is_a_failed_trial(trace: Trace) -> None:
 
 
 def test_replay_over_its_limit_timed_out(trace: Trace) -> None:
-    trace.orders(exit=4, stderr="rand_malloc: replay: timed out")
+    trace.orders(late=1)
     options = EmulationOptions(timeout_s=2.5)
     found = evaluator(trace, options=options).evaluate(Configuration("glibc"))
-    assert (found.status, found.reason) == (Status.TIMED_OUT, "still running after 2.5 s")
+    expected = (Status.TIMED_OUT, "replay: no end after 60 s of CPU time")
+    assert (found.status, found.reason) == expected
     assert trace.option("--timeout") == "2.5"
+
+
+@pytest.mark.parametrize(("n_late", "status"), [(1, Status.OK), (2, Status.TIMED_OUT)])
+def test_a_time_out_is_tried_once_more(trace: Trace, n_late: int, status: Status) -> None:
+    """What happened before is told; a second time-out is the configuration's."""
+    trace.orders(late=n_late)
+    with LocalExecutor(evaluator(trace), [0]) as executor:
+        (outcome,) = executor.run([Configuration("glibc")])
+    assert outcome.evaluation is not None
+    assert outcome.evaluation.status is status
+    assert outcome.failures == ("replay: no end after 60 s of CPU time",)
+    assert len(trace.calls()) == 2
+
+
+def test_an_emulator_that_hangs_is_no_result(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emulator limits its children itself; if it does not end, the machine failed."""
+    monkeypatch.setattr("tuner.measure.emulator._GRACE_S", 0.2)
+    trace.orders(hangs=True)
+    options = EmulationOptions(timeout_s=0.001)
+    with pytest.raises(ProgramTimeoutError, match="rand_malloc hangs"):
+        evaluator(trace, options=options).evaluate(Configuration("glibc"))
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ class Listener(Protocol):
         """Count a trial that ended, or was found in the store."""
 
     def failed_attempt(self, configuration: Configuration, reason: str) -> None:
-        """Tell that the machine failed during an evaluation, which may be retried."""
+        """Tell that an attempt at a configuration does not count; it may be retried."""
 
     def recheck_started(self, n_rechecks: int) -> None:
         """Show that the search is over, and that so many trials are measured again."""
@@ -239,8 +239,8 @@ def greeting(record: CampaignRecord, n_recorded: int, n_workers: int) -> str:
 
 
 def failure_text(configuration: Configuration, reason: str) -> str:
-    """Return the line about a failure of the machine."""
-    return f"{configuration}: the machine failed, not the configuration: {reason}"
+    """Return the line about an attempt that does not count."""
+    return f"{configuration}: an attempt failed and does not count: {reason}"
 
 
 def clock_text(seconds: float) -> str:

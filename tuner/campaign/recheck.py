@@ -6,6 +6,9 @@ repeat of each proves it, and a difference is a defect that is reported.  In
 free-running mode numbers scatter, as latency always does, and the quota is used
 up for repeats.
 
+A re-measurement without numbers says nothing about those of the trial.  It is
+kept as an incident and measured again when the campaign is continued.
+
 Source: docs/decisions/search.md.
 """
 
@@ -48,6 +51,12 @@ def plan(record: CampaignRecord, trials: Sequence[Trial]) -> list[tuple[Trial, i
     n_repeats = MAX_REPEATS if scatters or not is_repeatable(record) else 1
     planned = [(trial, repeat + 1) for repeat in range(n_repeats) for trial in members]
     return planned[:quota]
+
+
+def n_missing(record: CampaignRecord, trials: Sequence[Trial], rechecks: Iterable[Recheck]) -> int:
+    """Count the re-measurements that are planned and have no numbers yet."""
+    done = {(one.trial, one.repeat) for one in rechecks if one.measurement is not None}
+    return sum((trial.number, repeat) not in done for trial, repeat in plan(record, trials))
 
 
 def disagreements(trials: Iterable[Trial], rechecks: Iterable[Recheck]) -> list[str]:

@@ -248,7 +248,9 @@ class Runner:
     def _recheck(self) -> list[str]:
         """Measure the front again and return in what it disagrees."""
         trials = self._ended()
+        self._withdraw_failures(trials)
         done = {(r.trial, r.repeat): r for r in self._store.rechecks()}
+        failed: dict[tuple[int, int], Recheck] = {}
         wanted = plan(self._record, trials)
         missing = [pair for pair in wanted if (pair[0].number, pair[1]) not in done]
         self._listener.recheck_started(len(missing))
@@ -258,12 +260,33 @@ class Runner:
             recheck = Recheck(
                 trial.number, repeat, evaluation.status, evaluation.reason, evaluation.measurement
             )
+            if recheck.measurement is None:
+                self._note_failure(trial.configuration, len(outcome.failures), recheck)
+                failed[trial.number, repeat] = recheck
+                continue
             self._store.add_recheck(recheck)
             self._listener.recheck_ended(recheck)
             done[trial.number, repeat] = recheck
-        if any((trial.number, repeat) not in done for trial, repeat in missing):
+        if any((t.number, repeat) not in done | failed for t, repeat in missing):
             raise self._interrupted()
-        return disagreements(trials, done.values()) if is_repeatable(self._record) else []
+        crashed = [one for one in failed.values() if one.status is not Status.TIMED_OUT]
+        if not is_repeatable(self._record):
+            return []
+        return disagreements(trials, [*done.values(), *crashed])
+
+    def _withdraw_failures(self, trials: Sequence[Trial]) -> None:
+        """Make incidents of re-measurements without numbers, which are then measured again."""
+        configurations = {trial.number: trial.configuration for trial in trials}
+        for recheck in self._store.rechecks():
+            if recheck.measurement is None:
+                incident = Incident(configurations[recheck.trial], 1, str(recheck.reason))
+                self._store.withdraw_recheck(recheck, incident)
+
+    def _note_failure(self, configuration: Configuration, n_before: int, recheck: Recheck) -> None:
+        """Keep a re-measurement without numbers as an incident: the trial has its numbers."""
+        reason = str(recheck.reason)
+        self._store.add_incident(Incident(configuration, n_before + 1, reason))
+        self._listener.failed_attempt(configuration, reason)
 
     # Evaluating
 
@@ -317,7 +340,7 @@ class Runner:
     def _outcomes(
         self, configurations: Sequence[Configuration], executor: LocalExecutor | None = None
     ) -> Iterator[Outcome]:
-        """Yield outcomes as they end; failures of the machine are kept as incidents.
+        """Yield outcomes as they end; attempts that do not count are kept as incidents.
 
         Raises:
             TunerError: the machine failed at every attempt; what else was running

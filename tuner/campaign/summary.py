@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tuner.campaign.recheck import n_missing
 from tuner.objectives import front, relative_hypervolume
 from tuner.records import Trial
 from tuner.selection import BALANCED, find_knee, select_balanced, select_best
-from tuner.store import CampaignRecord
+from tuner.store import CampaignRecord, Recheck
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,23 @@ class Summary:
     """Trials that succeeded and break a constraint."""
     n_front: int
     """Trials that no other dominates."""
+    n_unchecked: int
+    """Re-measurements of the front that have no numbers yet."""
     has_knee: bool
     """True when the front of all allocators has a knee."""
     gain: float | None
     """Hypervolume over that of the defaults; None when no default is feasible."""
 
 
-def summarise(record: CampaignRecord, trials: Sequence[Trial]) -> Summary:
+def summarise(
+    record: CampaignRecord, trials: Sequence[Trial], rechecks: Iterable[Recheck] = ()
+) -> Summary:
     """Summarise the trials of a campaign.
 
     Args:
         record: the campaign.
         trials: all its trials, by number; the first is the baseline's default.
+        rechecks: all its re-measurements.
     """
     members = {trial.number for trial in front(trials)}
     default = trials[0]
@@ -68,6 +74,7 @@ def summarise(record: CampaignRecord, trials: Sequence[Trial]) -> Summary:
         n_failed=len(trials) - len(succeeded),
         n_infeasible=sum(not trial.is_feasible for trial in succeeded),
         n_front=len(members),
+        n_unchecked=n_missing(record, trials, rechecks),
         has_knee=bool(members) and find_knee(trials, record.objectives, default) is not None,
         gain=relative_hypervolume(trials, record.reference) if record.reference else None,
     )

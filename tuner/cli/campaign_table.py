@@ -41,6 +41,12 @@ def print_outcome(record: CampaignRecord, summary: Summary, run: Path) -> None:
         f"{summary.n_infeasible} break a constraint, {summary.n_front} on the front{gain}",
         soft_wrap=True,
     )
+    if summary.n_unchecked:
+        console.print(
+            f"{summary.n_unchecked} re-measurements failed and prove nothing; run the same command "
+            "again to repeat them",
+            soft_wrap=True,
+        )
     console.print(
         f"run folder: {run}\n\nnext:\n"
         f"  malloc-tuner front {run}\n"

@@ -107,7 +107,9 @@ def emulate(
         HugePages,
         typer.Option(help="Transparent huge pages: off, or as the machine is set."),
     ] = HugePages.NEVER,
-    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit of one replay.")] = "60 s",
+    timeout: Annotated[
+        str, typer.Option(metavar="DURATION", help="CPU time of one replay.")
+    ] = "60 s",
     cpu: Annotated[
         int | None,
         typer.Option(

@@ -261,8 +261,8 @@ def _run(
             screener = stack.enter_context(LocalExecutor(ready.screener, cpus))
         with _listener(quiet=quiet) as listener:
             trials = Runner(ready.store, ready.spaces, executor, listener, screener).run()
-        record = ready.store.campaign()
-    return record, summarise(record, trials)
+        record, rechecks = ready.store.campaign(), ready.store.rechecks()
+    return record, summarise(record, trials, rechecks)
 
 
 @contextlib.contextmanager

@@ -17,14 +17,23 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.allocators import Allocator, Installation
-from tuner.errors import MissingToolError, ProgramError, SettingError, TraceError
+from tuner.errors import (
+    MissingToolError,
+    ProgramError,
+    ProgramTimeoutError,
+    SettingError,
+    TraceError,
+)
 from tuner.measure.calibration import Calibration
 from tuner.measure.evaluation import Evaluation
 from tuner.measure.process import Finished, Processes, tool_environment
 from tuner.records import Configuration, CurvePoint, Measurement, Status
 from tuner.resources import native_file
 
-_GRACE_S = 30.0
+_HANG_FACTOR = 10.0
+"""Elapsed time that rand_malloc gives a child, in limits of CPU time; its HANG_FACTOR."""
+
+_GRACE_S = 600.0
 """Seconds beyond its own limits after which rand_malloc itself counts as hung."""
 
 _REPLAY_FAILED = 1
@@ -52,7 +61,7 @@ class EmulationOptions:
     seed: int = 1
     """Seed of the contents of blocks."""
     timeout_s: float = 60.0
-    """Limit of one replay."""
+    """CPU seconds of one replay; one that hangs is stopped after ten times as much elapsed time."""
     curve_points: int = 200
     """Points of the heap's curve."""
     with_latency: bool = False
@@ -168,6 +177,7 @@ class EmulatorEvaluator:
                 library cannot be preloaded.
             TraceError: the trace cannot be read, or nothing of it is left.
             ProgramError: rand_malloc itself failed.
+            ProgramTimeoutError: rand_malloc itself hangs.
         """
         allocator, installation = self._setup(configuration)
         if self._emulation.reads_back:
@@ -207,14 +217,17 @@ class EmulatorEvaluator:
     ) -> EmulatorResult | Evaluation:
         command = self._command(configuration, cpu, options)
         # Two runs, each with its own limit.
-        limit_s = 2.0 * options.timeout_s + _GRACE_S
+        limit_s = 2.0 * _HANG_FACTOR * options.timeout_s + _GRACE_S
         environment = tool_environment(os.environ)
         try:
             ended = self._processes.run(command, environment=environment, timeout_s=limit_s)
         except OSError as error:
             message = f"{self._emulator}: cannot be started: {error.strerror}"
             raise MissingToolError(message) from error
-        return self._understand(ended, options)
+        if ended.timed_out:
+            message = f"rand_malloc hangs: stopped after {limit_s:g} s"
+            raise ProgramTimeoutError(message)
+        return self._understand(ended)
 
     def _command(
         self, configuration: Configuration, cpu: int | None, options: EmulationOptions
@@ -247,13 +260,10 @@ class EmulatorEvaluator:
             command += ["--env", f"{name}={value}"]
         return [*command, self._emulation.trace]
 
-    def _understand(
-        self, ended: Finished, options: EmulationOptions
-    ) -> EmulatorResult | Evaluation:
-        if ended.timed_out or ended.exit_status == _TIMED_OUT:
-            reason = f"still running after {options.timeout_s:g} s"
-            return Evaluation.did_not_succeed(Status.TIMED_OUT, reason)
+    def _understand(self, ended: Finished) -> EmulatorResult | Evaluation:
         reason = _last_words(ended)
+        if ended.exit_status == _TIMED_OUT:
+            return Evaluation.did_not_succeed(Status.TIMED_OUT, reason)
         if ended.exit_status == _REPLAY_FAILED:
             return Evaluation.did_not_succeed(Status.FAILED, reason)
         if ended.exit_status == _TRACE_UNREADABLE:

@@ -9,7 +9,9 @@ neighbour; each carries the index of its configuration, and whoever needs an ord
 that does not depend on chance sorts by it.
 
 A `TunerError` out of the evaluator means that the machine failed, not the
-configuration.  It is tried again, a few times, and every failure is reported.
+configuration.  It is tried again, a few times, and every failure is reported.  So
+is an evaluation that reached its time limit, once: the limit is one of CPU time,
+but a machine whose caches and memory are busy needs more of it for the same work.
 """
 
 from __future__ import annotations
@@ -28,10 +30,13 @@ from typing import Self
 
 from tuner.errors import MissingToolError, SpecError, TraceError, TunerError
 from tuner.measure.evaluation import Evaluation, Evaluator
-from tuner.records import Configuration
+from tuner.records import Configuration, Status
 
 MAX_ATTEMPTS = 3
 """Attempts at one configuration before its failure counts as permanent."""
+
+TIMEOUT_ATTEMPTS = 2
+"""Attempts at one configuration before its time-out is a result."""
 
 _SIGNAL_INTERVAL_S = 0.2
 """Longest time a Ctrl-C may go unnoticed."""
@@ -53,7 +58,7 @@ class Outcome:
     evaluation: Evaluation | None
     """None when every attempt failed for a reason that is not the configuration's."""
     failures: tuple[str, ...] = ()
-    """What went wrong in the attempts that failed, in order."""
+    """What went wrong in the attempts that do not count, in order."""
     error: TunerError | None = None
     """The last failure when `evaluation` is None."""
 
@@ -161,7 +166,12 @@ class LocalExecutor:
                     if is_last or self._stopping.is_set():
                         return Outcome(index, configuration, None, tuple(failures), error)
                 else:
-                    return Outcome(index, configuration, evaluation, tuple(failures))
+                    is_last = len(failures) + 1 >= TIMEOUT_ATTEMPTS
+                    if evaluation.status is not Status.TIMED_OUT or is_last:
+                        return Outcome(index, configuration, evaluation, tuple(failures))
+                    failures.append(str(evaluation.reason))
+                    if self._stopping.is_set():
+                        return None
         finally:
             self._free_cpus.put(cpu)
 

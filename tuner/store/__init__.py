@@ -226,16 +226,19 @@ class Store:
         with self._transaction():
             self._insert("recheck", {**rows.recheck_row(recheck), "ended_at": _now()})
 
-    def add_incident(self, incident: Incident) -> None:
-        """Commit a failure of the machine that is about to be retried."""
-        row: rows.Row = {
-            "configuration": incident.configuration.key,
-            "attempt": int(incident.attempt),
-            "reason": incident.reason,
-            "happened_at": _now(),
-        }
+    def withdraw_recheck(self, recheck: Recheck, incident: Incident) -> None:
+        """Commit that a re-measurement without numbers was an incident."""
         with self._transaction():
-            self._insert("incident", row)
+            self._connection.execute(
+                "DELETE FROM recheck WHERE trial = ? AND repeat = ? AND status <> 'ok'",
+                (recheck.trial, recheck.repeat),
+            )
+            self._insert("incident", _incident_row(incident))
+
+    def add_incident(self, incident: Incident) -> None:
+        """Commit an attempt that does not count, such as a failure of the machine."""
+        with self._transaction():
+            self._insert("incident", _incident_row(incident))
 
     def begin_validation(self, record: ValidationRecord) -> int:
         """Commit the head of a validation and return its identifier."""
@@ -299,6 +302,15 @@ class Store:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+
+def _incident_row(incident: Incident) -> rows.Row:
+    return {
+        "configuration": incident.configuration.key,
+        "attempt": int(incident.attempt),
+        "reason": incident.reason,
+        "happened_at": _now(),
+    }
 
 
 def _now() -> str:
