@@ -12,8 +12,8 @@ is above the least one measured there with exgen.  The default is the configurat
 greatest distance is least (minimax regret), with equal weights: no workload is far from its
 own best.  The presets have the least mean distance, each for its weights.
 
-Settings that emulation cannot judge are left alone, but for those that an aim names: emulation
-runs without transparent huge pages, which cost memory.  Gains are ratios to glibc's default.
+Settings that emulation cannot judge are left alone, but for those that an aim names.  Transparent
+huge pages are as the machine is set.  Gains are ratios to glibc's default.
 
     benchmarks/presets.py            search and print; results go to benchmarks/results
     benchmarks/presets.py --write    also write configs/presets
@@ -392,6 +392,7 @@ def write_presets(document: Mapping[str, Any], folder: Path) -> None:
             "baseline": BASELINE,
             "found_on": document["date"],
             "found_by": document["command"],
+            "thp": document.get("thp", "never"),
         }
         text = "# Written by benchmarks/presets.py --write, from benchmarks/results/presets.json.\n"
         settings = dict(sorted({**row["settings"], **aims[name].beyond_emulation}.items()))

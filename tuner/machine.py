@@ -39,6 +39,8 @@ class Machine:
     """Name and version of the C library, which is also an allocator."""
     thp: str | None
     """Transparent huge pages: always, madvise or never."""
+    thp_defrag: str | None
+    """What a fault does when no huge page is free: always, defer, defer+madvise, madvise, never."""
     aslr: int | None
     """Address space randomisation: 0 off, 1 partly, 2 fully."""
     max_map_count: int | None
@@ -69,8 +71,9 @@ def _field(path: Path, name: str) -> str | None:
     return match.group(1).strip() if match else None
 
 
-def _thp(path: Path) -> str | None:
-    match = re.search(r"\[(\w+)\]", _text(path) or "")
+def _chosen(path: Path) -> str | None:
+    """Return the word in brackets of a list of choices."""
+    match = re.search(r"\[([\w+]+)\]", _text(path) or "")
     return match.group(1) if match else None
 
 
@@ -104,7 +107,8 @@ def read_machine(root: Path = Path("/")) -> Machine:
         memory_bytes=int(memory.split()[0]) * 1024 if memory else None,
         page_bytes=os.sysconf("SC_PAGE_SIZE"),
         libc=" ".join(platform.libc_ver()).strip() or "unknown",
-        thp=_thp(root / "sys/kernel/mm/transparent_hugepage/enabled"),
+        thp=_chosen(root / "sys/kernel/mm/transparent_hugepage/enabled"),
+        thp_defrag=_chosen(root / "sys/kernel/mm/transparent_hugepage/defrag"),
         aslr=_number(kernel / "randomize_va_space"),
         max_map_count=_number(virtual / "max_map_count"),
         perf_event_paranoid=_number(kernel / "perf_event_paranoid"),

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.traces import write_mixed_trace
+from tuner.allocators import HostFacts
 from tuner.cli.main import run
 from tuner.errors import MissingToolError, OutputError, StoreError, TraceError
+from tuner.machine import read_machine
 from tuner.records import Origin, Status
 from tuner.spec import load_campaign
 from tuner.store import FINISHED, STORE_NAME, Store
@@ -189,15 +191,26 @@ def test_a_run_folder_that_cannot_be_made_is_named(
     assert "cannot be created" in capsys.readouterr().err
 
 
-def test_settings_about_huge_pages_are_searched_only_where_huge_pages_are(
-    finished: Path,
-) -> None:
+def test_huge_pages_are_as_the_machine_is_set_and_searched_where_they_are(finished: Path) -> None:
     with Store.open(finished) as store:
         record = store.campaign()
 
     names = {gene["name"] for gene in record.space}
-    assert record.emulation["thp"] == "never"
+    assert record.emulation["thp"] == "keep"
+    assert record.machine["thp"] == read_machine().thp
     assert "jemalloc.dirty_decay_ms" in names
+    assert ("jemalloc.metadata_thp" in names) == (HostFacts.detect().thp_mode != "never")
+
+
+def test_campaign_goes_on_with_the_huge_pages_it_began_with(trace: Path, tmp_path: Path) -> None:
+    run = tmp_path / "never"
+    assert tune(trace, run, "--quiet", "--thp", "never") == 0
+    assert tune(trace, run, "--quiet") == 0
+    with Store.open(run) as store:
+        record = store.campaign()
+
+    names = {gene["name"] for gene in record.space}
+    assert record.emulation["thp"] == "never"
     assert not {"jemalloc.thp", "jemalloc.metadata_thp", "glibc.hugetlb"} & names
 
 

@@ -10,7 +10,7 @@ from tests.doubles import synthetic
 from tuner.campaign.identity import check_same, differences
 from tuner.errors import StoreError
 from tuner.records import Configuration
-from tuner.store import AllocatorRecord
+from tuner.store import AllocatorRecord, CampaignRecord
 
 RECORD = synthetic.record(budget=100)
 GENES = [dict(gene) for gene in RECORD.space]
@@ -56,6 +56,10 @@ def test_the_same_campaign_has_no_differences() -> None:
         (
             {"workload": {"further": [{"path": "/b.trace", "sha256": "cd"}]}},
             "workload.further: was absent, is [cd]",
+        ),
+        (
+            {"emulation": {"threads": "baton", "thp": "keep"}},
+            "emulation.thp: was never, is keep",
         ),
         ({"machine": {"cpu_model": "none", "kernel": "7"}}, "machine.kernel: was none, is 7"),
         (
@@ -127,3 +131,21 @@ def test_versions_of_libraries_may_change() -> None:
     other = replace(RECORD, versions={"python": "3.14", "rand_malloc": "0.1.0"})
 
     assert differences(RECORD, other) == []
+
+
+def test_no_word_about_huge_pages_is_none_of_them() -> None:
+    silent = replace(RECORD, emulation={"threads": "baton"})
+    never = replace(RECORD, emulation={"threads": "baton", "thp": "never"})
+
+    assert differences(silent, never) == []
+
+
+def test_setting_of_the_machine_counts_where_it_acts() -> None:
+    def on(thp: str, mode: str) -> CampaignRecord:
+        machine = {**RECORD.machine, "thp": mode}
+        return replace(RECORD, emulation={"thp": thp}, machine=machine)
+
+    assert differences(on("never", "always"), on("never", "madvise")) == []
+    assert differences(on("keep", "always"), on("keep", "madvise")) == [
+        "machine.thp: was always, is madvise"
+    ]

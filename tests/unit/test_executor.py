@@ -120,6 +120,24 @@ def test_a_failure_of_the_machine_is_retried_and_reported() -> None:
     assert outcome.failures == ("out of processes",) * 2
 
 
+def test_an_incident_of_a_success_is_reported_and_not_retried() -> None:
+    class Short:
+        n_calls = 0
+
+        def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+            self.n_calls += 1
+            return Evaluation.succeeded(synthetic.measure(configuration), ("no huge pages",))
+
+    evaluator = Short()
+    with LocalExecutor(evaluator, [0]) as executor:
+        (outcome,) = executor.run(configurations(1))
+
+    assert evaluator.n_calls == 1
+    assert outcome.failures == ("no huge pages",)
+    assert outcome.error is None
+    assert outcome.evaluation is not None
+
+
 def test_retries_end() -> None:
     evaluator = Failing(ProgramError("out of processes"))
     outcome = one(evaluator)

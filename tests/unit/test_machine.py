@@ -15,6 +15,11 @@ def write(root: Path, name: str, text: str) -> None:
 
 def test_facts_come_from_the_given_root(tmp_path: Path) -> None:
     write(tmp_path, "sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+    write(
+        tmp_path,
+        "sys/kernel/mm/transparent_hugepage/defrag",
+        "always defer [defer+madvise] madvise never\n",
+    )
     write(tmp_path, "proc/sys/kernel/randomize_va_space", "2\n")
     write(tmp_path, "proc/sys/kernel/perf_event_paranoid", "-1\n")
     write(tmp_path, "proc/sys/vm/max_map_count", "65530\n")
@@ -25,6 +30,7 @@ def test_facts_come_from_the_given_root(tmp_path: Path) -> None:
     machine = read_machine(tmp_path)
 
     assert machine.thp == "madvise"
+    assert machine.thp_defrag == "defer+madvise"
     assert machine.aslr == 2
     assert machine.perf_event_paranoid == -1
     assert machine.max_map_count == 65530

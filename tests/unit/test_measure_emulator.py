@@ -57,13 +57,15 @@ def trace(tmp_path: Path) -> Trace:
     return trace
 
 
-def evaluator(trace: Trace, **changes: Any) -> EmulatorEvaluator:
+def evaluator(
+    trace: Trace, calibration: Calibration | None = None, **changes: Any
+) -> EmulatorEvaluator:
     allocators: dict[str, tuple[Allocator, Installation]] = {
         "glibc": (get_allocator("glibc"), Installation("glibc", None, "2.36")),
         "jemalloc": (get_allocator("jemalloc"), Installation("jemalloc", _LIBRARY, "5.3.0")),
     }
     fields: dict[str, Any] = {"emulator": _DOUBLE, "reads_back": False, **changes}
-    calibration = Calibration(c_fault=100.0, c_syscall=10.0)
+    calibration = calibration or Calibration(c_fault=100.0, c_syscall=10.0)
     return EmulatorEvaluator(Emulation(trace.path, allocators, calibration, **fields))
 
 
@@ -109,7 +111,7 @@ def test_library_settings_and_core_reach_the_emulator(trace: Trace) -> None:
     assert "dirty_decay_ms:0" in trace.option("--env")
     assert trace.option("--env").startswith("MALLOC_CONF=")
     assert trace.option("--cpu") == "1"
-    assert trace.option("--thp") == "never"
+    assert trace.option("--thp") == "keep"
     assert trace.option("--runs") == "both"
     assert trace.arguments()[-1] == str(trace.path)
 
@@ -117,12 +119,31 @@ def test_library_settings_and_core_reach_the_emulator(trace: Trace) -> None:
 def test_default_of_libc_has_neither_library_nor_settings(trace: Trace) -> None:
     evaluator(trace).evaluate(Configuration("glibc"))
     assert not {"--preload", "--env", "--cpu"} & set(trace.arguments())
+
+
+def test_huge_pages_are_off_where_the_campaign_wants_none(trace: Trace) -> None:
+    never = EmulationOptions(thp="never")
+    evaluator(trace, options=never).evaluate(Configuration.of("jemalloc", {"thp": "always"}))
     assert trace.option("--thp") == "never"
 
 
-def test_setting_about_huge_pages_keeps_them(trace: Trace) -> None:
-    evaluator(trace).evaluate(Configuration.of("jemalloc", {"narenas": 1, "thp": "always"}))
-    assert trace.option("--thp") == "keep"
+def test_pages_that_came_with_huge_ones_have_their_price(trace: Trace) -> None:
+    without = evaluator(trace).evaluate(Configuration("glibc")).measurement
+    trace.orders(result={"huge_pages": {"pages": 511, "fallbacks": 0, "collapses": 0}})
+    prices = Calibration(c_fault=100.0, c_syscall=10.0, c_page=2.0)
+    found = evaluator(trace, calibration=prices).evaluate(Configuration("glibc"))
+    assert without is not None
+    assert without.cost is not None
+    assert found.measurement is not None
+    assert found.measurement.cost == without.cost + 2 * 511
+    assert found.incidents == ()
+
+
+def test_kernel_that_was_short_of_huge_pages_is_an_incident(trace: Trace) -> None:
+    trace.orders(result={"huge_pages": {"pages": 0, "fallbacks": 3, "collapses": 1}})
+    (incident,) = evaluator(trace).evaluate(Configuration("glibc")).incidents
+    assert "gave small ones (3 times)" in incident
+    assert "made huge pages out of small ones (1 times)" in incident
 
 
 def test_allocator_variables_of_the_user_stay_outside(

@@ -31,7 +31,7 @@ class HostFacts:
     """The machine a configuration is for."""
 
     thp_mode: str
-    """always, madvise or never; ``never`` also where the harness switches huge pages off."""
+    """always, madvise or never; ``never`` also where huge pages are switched off for the run."""
     n_cpus: int
     """Cores a program may use, at least 1."""
     page_size_bytes: int

@@ -29,6 +29,9 @@ _FIELDS: Mapping[str, str] = {
 _MACHINE = ("cpu_model", "kernel", "libc", "page_bytes")
 """Facts of the machine without which numbers are not comparable."""
 
+_HUGE_PAGES = ("thp", "thp_defrag")
+"""The same, for campaigns that run with the machine's huge pages."""
+
 _EMULATOR = "rand_malloc"
 """Key of the emulator in `CampaignRecord.versions`."""
 
@@ -40,10 +43,12 @@ def differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
         for name, words in _FIELDS.items()
         if getattr(stored, name) != getattr(wanted, name)
     ]
-    found += _table_differences("emulation", stored.emulation, wanted.emulation)
+    old, new = ({**r.emulation, "thp": r.huge_pages} for r in (stored, wanted))
+    found += _table_differences("emulation", old, new)
     found += _allocator_differences(stored, wanted)
     found += _space_differences(stored, wanted)
-    old, new = ({k: r.machine.get(k) for k in _MACHINE} for r in (stored, wanted))
+    facts = (*_MACHINE, *(_HUGE_PAGES if wanted.huge_pages == "keep" else ()))
+    old, new = ({k: r.machine.get(k) for k in facts} for r in (stored, wanted))
     found += _table_differences("machine", old, new)
     old, new = (_workload(record) for record in (stored, wanted))
     found += _table_differences("workload", old, new)

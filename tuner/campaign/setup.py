@@ -85,6 +85,7 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     """
     for text in spec.constraints:
         parse_constraint(text)
+    spec = _with_huge_pages(spec, run)
     located = locate(spec)
     parts = _parts(spec, located)
     spaces = make_spaces(parts, spec.search)
@@ -114,6 +115,16 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
         store.close()
         raise
     return Campaign(store, spaces, evaluator, screener)
+
+
+def _with_huge_pages(spec: CampaignSpec, run: Path) -> CampaignSpec:
+    """Return the campaign with the huge pages it was begun with, unless it names its own."""
+    if "thp" in spec.emulation.model_fields_set or not Store.exists(run):
+        return spec
+    with Store.open(run) as store:
+        thp = store.campaign().huge_pages
+    emulation = spec.emulation.model_copy(update={"thp": thp})
+    return spec.model_copy(update={"emulation": emulation})
 
 
 def _shrunk(spec: CampaignSpec, run: Path) -> Path:
@@ -181,7 +192,7 @@ def _parts(spec: CampaignSpec, located: Located) -> dict[str, tuple[Parameter, .
     """Return the parameters of every allocator that can act on this trace and machine."""
     host, workload = HostFacts.detect(), _workload(spec)
     if spec.emulation.thp == "never":
-        # Replays run without huge pages, where settings about them cannot act.
+        # Settings about huge pages cannot act without them.
         host = replace(host, thp_mode="never")
     return {
         name: adapter.parameters(installation, host, workload, spec.space.get(name))

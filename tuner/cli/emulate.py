@@ -105,8 +105,8 @@ def emulate(
     ] = InstrumentName.AUTO,
     thp: Annotated[
         HugePages,
-        typer.Option(help="Transparent huge pages: off, or as the machine is set."),
-    ] = HugePages.NEVER,
+        typer.Option(help="Transparent huge pages: as the machine is set, or off."),
+    ] = HugePages.KEEP,
     timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="CPU time of one replay.")
     ] = "60 s",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 
 from tuner.cli.emulate import InstrumentName
 from tuner.cli.epilog import epilog
-from tuner.cli.options import refuse_options
+from tuner.cli.options import HugePages, refuse_options
 from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError, TraceError
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
@@ -87,6 +88,10 @@ def fidelity(
     timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="With COMMAND: limit of one run.")
     ] = "10 min",
+    thp: Annotated[
+        HugePages,
+        typer.Option(help="Transparent huge pages: as the machine is set, or off."),
+    ] = HugePages.KEEP,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure the panel on both, judge, store the verdict in the profile."""
@@ -114,9 +119,9 @@ def fidelity(
     _warn_of_another_trace(trace, members)
     adapters = [get_allocator(name.strip()) for name in allocators.split(",")]
     located = {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
-    panel = draw_panel(trace or profile, located, configurations)
+    panel = draw_panel(trace or profile, located, configurations, thp=thp.value)
     prices = load_calibration()
-    first = EmulationOptions(instrument=instrument.value)
+    first = EmulationOptions(instrument=instrument.value, thp=thp.value)
     if trace is None:
         verdict = _without_trace(profile, members, shares, panel, located, first)
         print(json.dumps(verdict, indent=2) if as_json else "\n".join(_shrunk_lines(verdict)))
@@ -125,7 +130,7 @@ def fidelity(
     for number in range(seeds + 1):
         which = f"seed {number}" if number else "the trace"
         _tell(f"{len(panel)} configurations on {which}")
-        options = EmulationOptions(instrument=instrument.value, seed=max(1, number))
+        options = replace(first, seed=max(1, number))
         path = profile if number else trace
         reads_back = number == 0
         runs.append(measure_panel(path, panel, located, prices, options, reads_back=reads_back))
@@ -143,9 +148,8 @@ def fidelity(
             located,
             rounds=rounds,
             runner=ProgramRunner(),
-            # As the panel is emulated: without huge pages.
-            surroundings=Surroundings(
-                timeout_s=parse_duration(timeout) / 1e9, sample_ms=1, thp="never"
+            surroundings=Surroundings(  # as the panel is emulated
+                timeout_s=parse_duration(timeout) / 1e9, sample_ms=1, thp=thp.value
             ),
             tell=_tell,
         )

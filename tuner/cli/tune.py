@@ -12,7 +12,7 @@ import typer
 
 from tuner.cli.campaign_table import print_outcome
 from tuner.cli.epilog import epilog
-from tuner.cli.options import Threads, refuse_options
+from tuner.cli.options import HugePages, Threads, refuse_options
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -129,6 +129,10 @@ def tune(
             help="baton (the default): repeatable; free: running at once, without instructions."
         ),
     ] = None,
+    thp: Annotated[
+        HugePages | None,
+        typer.Option(help="Transparent huge pages: as the machine is set (the default), or off."),
+    ] = None,
     space: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Search-space file instead of the shipped; repeatable."),
@@ -158,7 +162,7 @@ def tune(
         "constraints": constraint,
         "strategy": strategy,
         "search": search,
-        "emulation": {"threads": threads.value} if threads else None,
+        "emulation": _emulation(threads, thp),
         "seed": seed,
         "space_files": [str(file) for file in space] if space else None,
         "trace": str(trace) if trace else None,
@@ -222,6 +226,12 @@ def read_spec(
         message = "give a trace or a campaign file; see `malloc-tuner tune --help`"
         raise SpecError(message)
     return spec, run or RUNS / spec.name
+
+
+def _emulation(threads: Threads | None, thp: HugePages | None) -> dict[str, str] | None:
+    """Return the options as keys of table emulation; None when none is given."""
+    given = {"threads": threads, "thp": thp}
+    return {key: option.value for key, option in given.items() if option} or None
 
 
 def _strategies() -> list[str]:

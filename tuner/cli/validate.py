@@ -164,8 +164,11 @@ def validate(
         int | None, typer.Option(min=0, metavar="CORE", help="Core to pin the program to.")
     ] = None,
     thp: Annotated[
-        HugePages, typer.Option(help="Transparent huge pages: as the machine is set, or off.")
-    ] = HugePages.KEEP,
+        HugePages | None,
+        typer.Option(
+            help="Transparent huge pages: as the machine is set, or off; default: the campaign's."
+        ),
+    ] = None,
     sample_ms: Annotated[
         int,
         typer.Option(
@@ -201,12 +204,13 @@ def validate(
             options=InsideOptions(_words(objectives), timeout_s, workers),
         )
         return
+    huge_pages = thp.value if thp else load_run(run).campaign.huge_pages
     counter = InstructionCounter() if instrument is CountedBy.CACHEGRIND else None
     surroundings = Surroundings(
         cpu=cpu,
         timeout_s=parse_duration(timeout) / 1e9 if timeout else None,
         sample_ms=sample_ms,
-        thp=thp.value,
+        thp="keep" if huge_pages == "keep" else "never",
     )
     if not command and gem5 is not None:
         validate_with_gem5(

@@ -180,7 +180,7 @@ def preset_deployment(preset: Preset, library: Path | None = None) -> Deployment
         None,
         {
             adapter.name: f"{here.version}, {where or 'the C library itself'}",
-            "transparent huge pages in emulation": "never",
+            "transparent huge pages in emulation": preset.thp,
         },
         f"malloc-tuner {tuner.__version__}",
     )
@@ -258,6 +258,7 @@ _FACTS = (
     ("architecture", "architecture"),
     ("kernel", "kernel"),
     ("thp", "transparent huge pages"),
+    ("thp_defrag", "transparent huge pages when none is free"),
     ("page_bytes", "page size in bytes"),
     ("n_cpus", "cores"),
     ("max_map_count", "vm.max_map_count"),

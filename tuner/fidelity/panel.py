@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -33,13 +34,16 @@ Located = Mapping[str, tuple[Allocator, Installation]]
 """Adapter and installation of each allocator."""
 
 
-def draw_panel(trace: Path, located: Located, n_least: int) -> list[Configuration]:
+def draw_panel(
+    trace: Path, located: Located, n_least: int, *, thp: Literal["never", "keep"] = "keep"
+) -> list[Configuration]:
     """Choose configurations, equally many of each allocator.
 
     Args:
         trace: decides which settings can act at all.
         located: the allocators of the panel.
         n_least: configurations in all; an allocator with few settings may give fewer.
+        thp: as in `EmulationOptions`; settings about huge pages cannot act without them.
 
     Raises:
         TraceError: the trace cannot be read.
@@ -51,7 +55,9 @@ def draw_panel(trace: Path, located: Located, n_least: int) -> list[Configuratio
         info.totals.duration_ns,
         info.allocated_bytes - info.never_freed_bytes,
     )
-    host = replace(HostFacts.detect(), thp_mode="never")
+    host = HostFacts.detect()
+    if thp == "never":
+        host = replace(host, thp_mode="never")
     n_each = math.ceil(n_least / len(located))
     rng = np.random.default_rng(_SEED)
     panel: list[Configuration] = []

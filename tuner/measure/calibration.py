@@ -9,8 +9,7 @@ be trusted.  A draw is added when the last one is old.  A campaign records the p
 begun with and keeps them: costs under other prices could not be compared.
 
 One fault on a huge page brings 512 pages, which the kernel zeroes: it costs a hundred times what
-a fault on a small page does.  How many came that way is not told per process; but of the pages of
-the peak, those without a fault of their own must have.  That is the fewest it can have been.
+a fault on a small page does.  rand_malloc tells how many came that way.
 """
 
 from __future__ import annotations
@@ -43,8 +42,6 @@ _OLD_S = 24 * 3600.0
 Interval = tuple[float, float]
 """Lowest and highest plausible value, in this order."""
 
-_PAGE_BYTES = os.sysconf("SC_PAGESIZE")
-
 
 @dataclass(frozen=True)
 class Calibration:
@@ -67,7 +64,7 @@ class Calibration:
     """Measurements that the prices are medians of."""
 
     def cost(
-        self, instructions: int | None, faults: int, syscalls: int | None, peak_bytes: int = 0
+        self, instructions: int | None, faults: int, syscalls: int | None, pages: int = 0
     ) -> float | None:
         """Return ``instructions + c_fault * faults + c_page * pages + c_syscall * syscalls``.
 
@@ -75,7 +72,7 @@ class Calibration:
             instructions: of the allocator.
             faults: minor page faults.
             syscalls: memory system calls.
-            peak_bytes: of the heap; ``pages`` are those of them beyond the faults.
+            pages: that came with a huge page, without a fault of their own.
 
         Returns:
             None when instructions or system calls were not counted.
@@ -85,13 +82,12 @@ class Calibration:
         Example:
             >>> Calibration(c_fault=1000.0, c_syscall=500.0).cost(10, 2, 1)
             2510.0
-            >>> Calibration(c_fault=1000.0, c_syscall=500.0, c_page=300.0).cost(10, 2, 1, 5 * 4096)
+            >>> Calibration(c_fault=1000.0, c_syscall=500.0, c_page=300.0).cost(10, 2, 1, 3)
             3410.0
         """
         if instructions is None or syscalls is None:
             return None
-        n_pages = max(0, peak_bytes // _PAGE_BYTES - faults)
-        kernel = self.c_fault * faults + self.c_page * n_pages + self.c_syscall * syscalls
+        kernel = self.c_fault * faults + self.c_page * pages + self.c_syscall * syscalls
         return instructions + kernel
 
     def as_record(self) -> dict[str, Any]:

@@ -52,9 +52,8 @@ class EmulationOptions:
     """auto, perf, qemu, cachegrind or none."""
     threads: Literal["baton", "free"] = "baton"
     """baton: deterministic; free: contention and latency, and no instruction count."""
-    thp: Literal["never", "keep"] = "never"
-    """keep: the machine's transparent huge pages for every configuration; never: only
-    for configurations with a setting about huge pages."""
+    thp: Literal["never", "keep"] = "keep"
+    """Transparent huge pages: as the machine is set, or off."""
     touch: Literal["recorded", "all", "ends", "none", "zeros"] = "recorded"
     """Which pages of a block are written; recorded: those the program touched, all where that is
     not known; zeros: all, every other block with zeros."""
@@ -100,6 +99,31 @@ class _Latency(BaseModel):
     all: _Percentiles
 
 
+class _HugePages(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    pages: int = Field(ge=0)
+    fallbacks: int = Field(ge=0)
+    collapses: int = Field(ge=0)
+
+    @property
+    def incidents(self) -> tuple[str, ...]:
+        """Say what the kernel did in every attempt that other runs need not meet with."""
+        words = []
+        if self.fallbacks:
+            words.append(f"was short of huge pages and gave small ones ({self.fallbacks} times)")
+        if self.collapses:
+            words.append(f"made huge pages out of small ones ({self.collapses} times)")
+        if not words:
+            return ()
+        what = " and ".join(words)
+        sentence = (
+            f"during every attempt at the memory run the kernel {what}, perhaps for another "
+            "process; faults and memory may be those of a machine in this state"
+        )
+        return (sentence,)
+
+
 class _Curve(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -125,6 +149,7 @@ class EmulatorResult(BaseModel):
     peak_heap_bytes: int = Field(ge=0)
     mean_heap_bytes: float = Field(ge=0)
     faults: int = Field(ge=0)
+    huge_pages: _HugePages | None = None
     syscalls: _Syscalls | None
     instructions: _Instructions | None
     latency_ns: _Latency | None
@@ -164,9 +189,6 @@ class EmulatorEvaluator:
         """
         self._emulation = emulation
         self._emulator = emulation.emulator or native_file("rand_malloc")
-        self._thp_settings = {
-            name: thp_settings(allocator) for name, (allocator, _) in emulation.allocators.items()
-        }
         self._processes = Processes()
 
     def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
@@ -192,13 +214,15 @@ class EmulatorEvaluator:
             message = f"{self._emulation.trace}: holds no events; record it again"
             raise TraceError(message)
         measurement = self._measurement(found)
+        incidents = found.huge_pages.incidents if found.huge_pages else ()
         if not self._emulation.options.with_latency or measurement.p99_latency_ns is not None:
-            return Evaluation.succeeded(measurement)
+            return Evaluation.succeeded(measurement, incidents)
         free = replace(self._emulation.options, threads="free", instrument="none")
         latency = self._replay(configuration, cpu, free)
         if isinstance(latency, Evaluation):
             return latency
-        return Evaluation.succeeded(replace(measurement, p99_latency_ns=_p99(latency)))
+        measurement = replace(measurement, p99_latency_ns=_p99(latency))
+        return Evaluation.succeeded(measurement, incidents)
 
     def stop(self) -> None:
         """End the replays that are running; for Ctrl-C."""
@@ -233,15 +257,11 @@ class EmulatorEvaluator:
         self, configuration: Configuration, cpu: int | None, options: EmulationOptions
     ) -> list[str | Path]:
         allocator, installation = self._setup(configuration)
-        settings = configuration.as_dict
-        keeps_thp = options.thp == "keep" or any(
-            name in self._thp_settings[configuration.allocator] for name in settings
-        )
         words = {
             "--threads": options.threads,
             "--runs": "both" if options.threads == "baton" else "memory",
             "--instrument": options.instrument,
-            "--thp": "keep" if keeps_thp else "never",
+            "--thp": options.thp,
             "--touch": options.touch,
             "--seed": str(options.seed),
             "--timeout": f"{options.timeout_s:g}",
@@ -287,7 +307,10 @@ class EmulatorEvaluator:
             instructions=instructions,
             process_instructions=result.instructions.process if result.instructions else None,
             cost=self._emulation.calibration.cost(
-                instructions, result.faults, n_syscalls, result.peak_heap_bytes
+                instructions,
+                result.faults,
+                n_syscalls,
+                result.huge_pages.pages if result.huge_pages else 0,
             ),
             p99_latency_ns=_p99(result),
             wall_ns=result.wall_ns,
@@ -313,15 +336,6 @@ def parse_result(text: str) -> EmulatorResult:
         )
         raise ProgramError(message) from error
     return result
-
-
-def thp_settings(allocator: Allocator) -> frozenset[str]:
-    """Return the settings of an allocator that act through transparent huge pages."""
-    return frozenset(
-        parameter.name
-        for parameter in allocator.file.parameters
-        if any(need.startswith("thp") for need in parameter.requires)
-    )
 
 
 def options_record(options: EmulationOptions) -> dict[str, str | int | float | bool]:

@@ -28,6 +28,8 @@ class Evaluation:
     """Why there are no numbers; None exactly when `status` is OK."""
     measurement: Measurement | None
     """None unless `status` is OK."""
+    incidents: tuple[str, ...] = ()
+    """What the machine did that may have moved the numbers; a sentence each."""
 
     def __post_init__(self) -> None:
         """Refuse combinations that would need a guess later."""
@@ -37,9 +39,9 @@ class Evaluation:
             raise ValueError(message)
 
     @classmethod
-    def succeeded(cls, measurement: Measurement) -> Evaluation:
+    def succeeded(cls, measurement: Measurement, incidents: tuple[str, ...] = ()) -> Evaluation:
         """Wrap the numbers of a success."""
-        return cls(Status.OK, None, measurement)
+        return cls(Status.OK, None, measurement, incidents)
 
     @classmethod
     def did_not_succeed(cls, status: Status, reason: str) -> Evaluation:

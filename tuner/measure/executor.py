@@ -58,7 +58,8 @@ class Outcome:
     evaluation: Evaluation | None
     """None when every attempt failed for a reason that is not the configuration's."""
     failures: tuple[str, ...] = ()
-    """What went wrong in the attempts that do not count, in order."""
+    """What went wrong in the attempts that do not count, in order, then the incidents of the
+    one that does."""
     error: TunerError | None = None
     """The last failure when `evaluation` is None."""
 
@@ -168,6 +169,7 @@ class LocalExecutor:
                 else:
                     is_last = len(failures) + 1 >= TIMEOUT_ATTEMPTS
                     if evaluation.status is not Status.TIMED_OUT or is_last:
+                        failures += evaluation.incidents
                         return Outcome(index, configuration, evaluation, tuple(failures))
                     failures.append(str(evaluation.reason))
                     if self._stopping.is_set():

@@ -56,13 +56,15 @@ class SeveralWorkloads:
         Raises:
             TunerError: as `EmulatorEvaluator.evaluate`.
         """
-        found = []
+        found: list[Measurement] = []
+        incidents: tuple[str, ...] = ()
         for evaluator in self._evaluators:
             evaluation = evaluator.evaluate(configuration, cpu)
             if evaluation.measurement is None:
                 return evaluation
             found.append(evaluation.measurement)
-        return Evaluation.succeeded(mean_measurement(found))
+            incidents += evaluation.incidents
+        return Evaluation.succeeded(mean_measurement(found), incidents)
 
     def stop(self) -> None:
         """End the replays that are running; for Ctrl-C."""

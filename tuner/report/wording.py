@@ -298,6 +298,7 @@ _MACHINE_LABELS = {
     "memory_bytes": "memory",
     "page_bytes": "page size",
     "thp": "transparent huge pages",
+    "thp_defrag": "huge pages when none is free",
     "aslr": "address space randomisation",
     "max_map_count": "vm.max_map_count",
     "libc": "C library",

@@ -159,8 +159,9 @@ class EmulationSpec(Model):
     """Limit of one replay."""
     threads: Literal["baton", "free"] = "baton"
     """baton: deterministic; free: contention and latency, no instruction count."""
-    thp: Literal["never", "keep"] = "never"
-    """keep: the machine's transparent huge pages, with the settings that depend on them."""
+    thp: Literal["never", "keep"] = "keep"
+    """Transparent huge pages: as the machine is set, with the settings that depend on them, or
+    off."""
     touch: Literal["recorded", "all", "ends", "none", "zeros"] = "recorded"
     """Which pages of a block are written; recorded: those the program touched, all where that is
     not known; zeros: all of them, every other block with zeros."""

@@ -52,6 +52,8 @@ class Preset(Model):
     """Day of the measurement, ISO 8601."""
     found_by: Sentence
     """The command that finds it."""
+    thp: Literal["never", "keep"] = "never"
+    """Transparent huge pages in the emulation that found it; presets without it had none."""
     settings: dict[str, Scalar]
     gains: Annotated[dict[str, PresetGain], Field(min_length=1)]
     """Workload -> what the preset does to it."""

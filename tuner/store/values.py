@@ -91,6 +91,14 @@ class CampaignRecord:
         return "glibc" if "glibc" in self.allocators else next(iter(self.allocators))
 
     @property
+    def huge_pages(self) -> str:
+        """Transparent huge pages in emulation: ``keep`` or, also where nothing is said, ``never``.
+
+        Campaigns that were begun before the option existed had none.
+        """
+        return str(self.emulation.get("thp", "never"))
+
+    @property
     def resolution(self) -> tuple[tuple[str, float], ...]:
         """What `Trial.resolution` is in this campaign."""
         return tuple(self.workload.get("resolution", {}).items())

@@ -25,6 +25,7 @@ from tuner.records import Configuration, CurvePoint, Status, Trial
 from tuner.runs import Run
 from tuner.stats import Concordance, Estimate
 from tuner.store import ValidationRecord, ValidationSample
+from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import METRICS, Metric, counterpart
 from tuner.validate.subjects import Subject
 
@@ -183,7 +184,7 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
         summaries,
         tuple(_rankings(summaries, checked, trials)),
         n_claims,
-        _notices(record, summaries),
+        (*huge_page_notices(run.campaign, record), *_notices(record, summaries)),
     )
 
 
