@@ -36,6 +36,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from tuner import objectives
 from tuner.errors import SelectionError, SpecError
@@ -177,6 +178,52 @@ def within(
         nearest = min(candidates, key=lambda trial: (excess[trial.number], trial.number))
         raise SelectionError(_nothing_fits(nearest, bounds, compared))
     return fitting
+
+
+def check_feasible(trials: Sequence[Trial], constraints: Sequence[Constraint], run: Path) -> None:
+    """Raise unless a trial of the campaign may be chosen.
+
+    Args:
+        trials: of one campaign, by number; the first is the baseline's default.
+        constraints: the campaign's.
+        run: its folder, for what may be tried next.
+
+    Raises:
+        SelectionError: no trial succeeded and holds every constraint; the message
+            names the nearest and what excludes it.
+    """
+    succeeded = [trial for trial in trials if trial.measurement is not None]
+    if not succeeded or any(trial.is_feasible for trial in succeeded):
+        return
+    nearest = min(succeeded, key=lambda trial: (trial.violation, trial.number))
+    defaults = default_trials(trials)
+    own = defaults.get(nearest.configuration.allocator)
+    reasons = [
+        reason
+        for constraint in constraints
+        if (reason := _broken(constraint, nearest, measured(trials[0]), own)) is not None
+    ]
+    message = (
+        f"no trial holds every constraint; the nearest is trial {nearest.number} "
+        f"({nearest.configuration}): {'; '.join(reasons)}; relax the constraint in a new run "
+        f"(-o NEW-RUN), or search longer (--evaluations); `malloc-tuner front {run} --all` shows "
+        "every trial"
+    )
+    raise SelectionError(message)
+
+
+def _broken(
+    constraint: Constraint, trial: Trial, baseline: Measurement, own: Trial | None
+) -> str | None:
+    """Say by how much a trial breaks a constraint; None when it holds."""
+    limit = constraint.limit(baseline, measured(own) if own else None)
+    value = objectives.objective_value(measured(trial), constraint.objective)
+    if limit is None or value <= limit:
+        return None
+    shown = objectives.show_value(constraint.objective, value)
+    most = objectives.show_value(constraint.objective, limit)
+    over = f", {value / limit - 1.0:.2%} more" if limit else ""
+    return f"its {constraint.objective} is {shown}{over} than {constraint.text!r} allows ({most})"
 
 
 def _excess(trial: Trial, bounds: Sequence[Constraint], compared: Baselines) -> float:

@@ -11,7 +11,13 @@ import pytest
 from tests.doubles.traces import write_mixed_trace
 from tuner.allocators import HostFacts
 from tuner.cli.main import run
-from tuner.errors import MissingToolError, OutputError, StoreError, TraceError
+from tuner.errors import (
+    MissingToolError,
+    OutputError,
+    SelectionError,
+    StoreError,
+    TraceError,
+)
 from tuner.machine import read_machine
 from tuner.records import Origin, Status
 from tuner.spec import load_campaign
@@ -38,6 +44,22 @@ def finished(trace: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     assert tune(trace, folder, "--quiet") == 0
     return folder
+
+
+def test_a_campaign_that_nothing_fits_says_what_excludes_the_nearest(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "tight"
+    words = ("--constraint", "mean_heap <= 1 KiB", "--quiet")
+
+    assert tune(trace, folder, *words) == SelectionError.exit_code
+
+    out, err = capsys.readouterr()
+    assert "12 configurations, 0 failed, 12 break a constraint, 0 on the front" in out
+    assert "malloc-tuner pick" not in out
+    assert "the nearest is trial" in err
+    assert "'mean_heap <= 1 KiB' allows (1.0 KiB)" in err
+    assert run(["front", str(folder), "--all"]) == 0
 
 
 @pytest.fixture

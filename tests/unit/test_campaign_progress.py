@@ -55,6 +55,20 @@ def test_rate_and_eta_follow_the_new_trials() -> None:
     assert scores.eta_s == pytest.approx(3.0)
 
 
+@pytest.mark.parametrize(("pause_s", "is_slow"), [(50.0, False), (110.0, True)])
+def test_a_slow_campaign_gets_advice_once(pause_s: float, is_slow: bool) -> None:
+    """6 of 10 evaluations are to come: 5 minutes are no reason for advice, 11 are."""
+    clock, out = Clock(), io.StringIO()
+    progress = LineProgress(out, clock)
+    progress.started(RECORD, 0, 1)
+    for trial in (DEFAULT, OTHER, BETTER, FAILED, BETTER):
+        clock.now_s += pause_s
+        progress.trial_ended(trial, is_new=True)
+
+    assert out.getvalue().count("left; a shorter workload") == is_slow
+    assert out.getvalue().count("trace thin /nowhere/synthetic.trace") == is_slow
+
+
 def test_trials_from_the_store_do_not_count_for_the_rate() -> None:
     clock = Clock()
     scores = Scoreboard(clock)

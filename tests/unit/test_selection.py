@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from tests.doubles.runs import MIB, failed_trial, synthetic_run, trial
 from tuner import selection
 from tuner.errors import MissingToolError, SelectionError, SpecError
+from tuner.objectives import parse_constraint, violation
 from tuner.records import Configuration, Status, Trial
 
 NAMES = ("mean_heap", "cost")
@@ -383,6 +385,45 @@ def test_no_regret_pick_is_absent_when_the_default_is_not_beaten() -> None:
 
 def test_no_pick_without_a_feasible_trial() -> None:
     assert selection.standard_picks(TRIALS[6:], NAMES, "glibc") == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (
+            ("mean_heap <= 40 MiB", "cost <= default * 2"),
+            (
+                "nearest is trial 2 (glibc mxfast=2): its mean_heap is 50.0 MiB, 25.00% more than "
+                "'mean_heap <= 40 MiB' allows (40.0 MiB);"
+            ),
+        ),
+        (
+            ("cost <= own_default - 60 %",),
+            (
+                "nearest is trial 3 (glibc mxfast=3): its cost is 700, 75.00% more than "
+                "'cost <= own_default - 60 %' allows (400);"
+            ),
+        ),
+    ],
+)
+def test_a_campaign_without_a_feasible_trial_names_the_nearest(
+    texts: tuple[str, ...], words: str
+) -> None:
+    constraints = [parse_constraint(text) for text in texts]
+    base = selection.measured(BASELINE)
+    broken = [
+        replace(one, violation=violation(constraints, one.measurement, base, base))
+        if one.measurement
+        else one
+        for one in TRIALS
+    ]
+
+    with pytest.raises(SelectionError) as caught:
+        selection.check_feasible(broken, constraints, Path("runs/app"))
+
+    assert words in str(caught.value)
+    assert "malloc-tuner front runs/app --all" in str(caught.value)
+    selection.check_feasible(TRIALS, constraints, Path("runs/app"))
 
 
 def test_failures_are_counted_by_kind() -> None:

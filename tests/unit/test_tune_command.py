@@ -112,6 +112,9 @@ def test_the_table_shows_every_number_in_a_narrow_terminal(
         (["--allocators", "glibc,hoard"], "hoard"),
         (["--constraint", "cost <= cheap"], "cheap"),
         (["--workers", "100000"], "100000 workers"),
+        (["--evaluations", "1000000001"], "evaluations"),
+        (["--evaluations", str(1 << 64)], "evaluations"),
+        (["--seed", str(1 << 64)], "seed"),
     ],
 )
 def test_a_wrong_option_is_named(

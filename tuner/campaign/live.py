@@ -60,6 +60,9 @@ class LiveProgress:
         """See `Listener.trial_ended`."""
         self._scores.add(trial, is_new=is_new)
         self._bar.update(self._task, completed=self._scores.n_trials)
+        advice = self._scores.advice()
+        if advice:
+            self._print(advice)
 
     def failed_attempt(self, configuration: Configuration, reason: str) -> None:
         """See `Listener.failed_attempt`."""

@@ -45,6 +45,13 @@ class Listener(Protocol):
         """Tell the user that Ctrl-C was understood."""
 
 
+SLOW_S = 600.0
+"""A campaign with more time left than this gets advice, once."""
+
+_N_TO_JUDGE = 4
+"""New evaluations before the time left is believed."""
+
+
 class Scoreboard:
     """Counts and scores of the trials so far."""
 
@@ -67,6 +74,8 @@ class Scoreboard:
         """Trials that did not succeed."""
         self.gain: float | None = None
         """Hypervolume over that of the defaults; None until both are known."""
+        self._trace = ""
+        self._is_advised = False
         self.best: dict[str, Trial] = {}
         """Feasible trial with the least value of each objective."""
 
@@ -74,6 +83,19 @@ class Scoreboard:
         """Begin to count the trials of a campaign."""
         self.names, self.budget = record.objectives, record.budget
         self._begun_s = self._clock()
+        self._trace = record.trace_path
+
+    def advice(self) -> str | None:
+        """Return what makes a slow campaign faster: once, else None."""
+        eta_s = self.eta_s
+        if self._is_advised or eta_s is None or self._n_new < _N_TO_JUDGE or eta_s <= SLOW_S:
+            return None
+        self._is_advised = True
+        return (
+            f"about {clock_text(eta_s)} left; a shorter workload takes less: cut the trace with "
+            f"`malloc-tuner trace thin {self._trace} -o thin.trace`, or fit a profile "
+            "(`malloc-tuner fit`) and set fidelity under [screening]"
+        )
 
     def set_reference(self, reference: tuple[float, ...]) -> None:
         """Begin to compute `gain`."""
@@ -205,6 +227,9 @@ class LineProgress:
         if is_new and (is_last or now_s - self._printed_s >= _LINE_INTERVAL_S):
             self._printed_s = now_s
             self._print(self._scores.summary())
+        advice = self._scores.advice()
+        if advice:
+            self._print(advice)
 
     def failed_attempt(self, configuration: Configuration, reason: str) -> None:
         """See `Listener.failed_attempt`."""

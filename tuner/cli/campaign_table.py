@@ -47,8 +47,11 @@ def print_outcome(record: CampaignRecord, summary: Summary, run: Path) -> None:
             "again to repeat them",
             soft_wrap=True,
         )
+    console.print(f"run folder: {run}", markup=False, soft_wrap=True)
+    if not summary.n_front:
+        return
     console.print(
-        f"run folder: {run}\n\nnext:\n"
+        "\nnext:\n"
         f"  malloc-tuner front {run}\n"
         f"  malloc-tuner pick {run} {_rule(record, summary)}\n"
         f"  malloc-tuner validate {run} -- PROGRAM ARGUMENTS\n"

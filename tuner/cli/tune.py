@@ -19,6 +19,7 @@ from tuner.errors import (
     OutputError,
     ProgramError,
     RepeatabilityError,
+    SelectionError,
     SpecError,
     StoreError,
     TraceError,
@@ -26,9 +27,9 @@ from tuner.errors import (
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from tuner.campaign.progress import Listener
-    from tuner.campaign.summary import Summary
+    from tuner.records import Trial
     from tuner.spec import CampaignSpec
-    from tuner.store import CampaignRecord
+    from tuner.store import CampaignRecord, Recheck
     from tuner.workload.trust import Workload
 
 DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
@@ -59,6 +60,7 @@ def register(app: typer.Typer) -> None:
                 StoreError,
                 OutputError,
                 RepeatabilityError,
+                SelectionError,
                 InterruptedCampaign,
             ),
         ),
@@ -178,8 +180,13 @@ def tune(
     spec, workload = with_workload(spec, is_forced=force)
     for note in workload.notes:
         print(f"malloc-tuner: {note}", file=sys.stderr)
-    record, summary = _run(spec, run, workers, workload, quiet=quiet)
-    print_outcome(record, summary, run)
+    record, trials, rechecks = _run(spec, run, workers, workload, quiet=quiet)
+    from tuner.campaign.summary import summarise
+    from tuner.objectives import parse_constraint
+    from tuner.selection import check_feasible
+
+    print_outcome(record, summarise(record, trials, rechecks), run)
+    check_feasible(trials, [parse_constraint(text) for text in record.constraints], run)
 
 
 def _campaign_or_trace(what: Path | None, trace: Path | None) -> tuple[Path | None, Path | None]:
@@ -246,10 +253,9 @@ def _searches() -> list[str]:
 
 def _run(
     spec: CampaignSpec, run: Path, workers: int | None, workload: Workload, *, quiet: bool
-) -> tuple[CampaignRecord, Summary]:
+) -> tuple[CampaignRecord, list[Trial], list[Recheck]]:
     from tuner.campaign.runner import Runner
     from tuner.campaign.setup import open_campaign
-    from tuner.campaign.summary import summarise
     from tuner.cli.console import tell_if_cut_off
     from tuner.measure.calibration import Calibration
     from tuner.measure.executor import LocalExecutor, measuring_cpus
@@ -271,8 +277,7 @@ def _run(
             screener = stack.enter_context(LocalExecutor(ready.screener, cpus))
         with _listener(quiet=quiet) as listener:
             trials = Runner(ready.store, ready.spaces, executor, listener, screener).run()
-        record, rechecks = ready.store.campaign(), ready.store.rechecks()
-    return record, summarise(record, trials, rechecks)
+        return ready.store.campaign(), trials, ready.store.rechecks()
 
 
 @contextlib.contextmanager

@@ -203,7 +203,7 @@ class CampaignSpec(Model):
     allocators: Allocators
     objectives: Objectives = ("mean_heap", "cost")
     constraints: tuple[Annotated[str, AfterValidator(_constraint)], ...] = ()
-    evaluations: Annotated[int, Field(ge=1)] = 300
+    evaluations: Annotated[int, Field(ge=1, le=1_000_000_000)] = 300
     """Number of distinct configurations to measure."""
     strategy: Annotated[str, AfterValidator(_strategy)] = "nsga2"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
