@@ -39,13 +39,13 @@ def write_text(path: Path, text: str, *, executable: bool = False) -> None:
 
     Args:
         path: the file.
-        text: written as UTF-8, line ends as they are.
+        text: written as UTF-8, line ends as they are; names of files with their own bytes.
         executable: True lets everybody run it who may read it.
 
     Raises:
         OutputError: the folder cannot be written, or the disk is full.
     """
-    _replace(path, text.encode(), executable=executable)
+    _replace(path, text.encode(errors="surrogateescape"), executable=executable)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

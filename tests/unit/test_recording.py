@@ -9,7 +9,7 @@ import pytest
 
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.workload import recording
-from tuner.workload.recording import Ending, record, recover
+from tuner.workload.recording import Ending, read_titles, record, recover
 
 NO_EVENTS = "nothing was recorded: it called no allocation function of a library"
 
@@ -104,3 +104,24 @@ def test_a_program_that_allocates_nothing_is_explained(tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match=NO_EVENTS):
         record(["true"], tmp_path / "a.trace")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", [".", "", "..", "/"])
+def test_a_folder_is_no_name_of_a_trace(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OutputError, match="is a folder; name the trace to write"):
+        record(["true"], Path(name))
+
+
+def test_a_process_is_known_by_what_it_calls_itself_last(tmp_path: Path) -> None:
+    """A server writes its role over its arguments; an image after exec has a second spool."""
+    proc = tmp_path / "proc"
+    for number, words in ((12, b"postgres: checkpointer \0\0\0"), (13, b""), (14, b"a\0b\xff\0")):
+        (proc / str(number)).mkdir(parents=True)
+        (proc / str(number) / "cmdline").write_bytes(words)
+    for name in ("12.spool", "13.spool", "14-2.spool", "15.spool"):
+        (tmp_path / name).touch()
+
+    assert read_titles(tmp_path, proc) == {12: "postgres: checkpointer", 14: "a b\ufffd"}

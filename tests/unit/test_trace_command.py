@@ -88,7 +88,34 @@ def test_a_damaged_trace_is_a_trace_error(trace: Path, capsys: pytest.CaptureFix
     assert "the checksum does not match; the file is damaged" in capsys.readouterr().err
 
 
-def test_a_trace_that_was_cut_off_says_so(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace.write_bytes(trace.read_bytes()[:-1])
-    assert run(["trace", "info", str(trace)]) == 0
-    assert "INCOMPLETE" in capsys.readouterr().out
+def test_a_trace_without_a_readable_event_is_an_error(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace.write_bytes(trace.read_bytes()[:-60])
+
+    assert run(["trace", "info", str(trace)]) == TraceError.exit_code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "the file was cut off after" in err
+    assert "none can be read; it is of /usr/bin/app -x" in err
+
+
+def test_what_can_be_read_of_a_trace_that_was_cut_off_is_told_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "long.trace"
+    n_blocks = 1 << 17
+    events = np.zeros(n_blocks, EVENT)
+    events["size"] = np.random.default_rng(1).integers(1, 1 << 20, n_blocks)
+    events["slot"] = np.arange(n_blocks)
+    events["owner"] = 0
+    write_trace(path, events, {"argv": ["app"]})
+    path.write_bytes(path.read_bytes()[:-1000])
+
+    assert run(["trace", "info", str(path)]) == 0
+    first = next(
+        line for line in capsys.readouterr().out.splitlines() if line.startswith((" INC", " pro"))
+    )
+    assert "INCOMPLETE" in first
+    assert " events can be read" in first
+    assert f"{n_blocks:,} events" not in first

@@ -7,6 +7,7 @@ imported by the command when it runs, so that ``--help`` answers at once.
 
 from __future__ import annotations
 
+import io
 import os
 import platform
 import signal
@@ -157,6 +158,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after the program's name; None takes them from the
             command line.
     """
+    _pass_names_through()
     try:
         build_app()(args=arguments, prog_name="malloc-tuner")
     except SystemExit as end:
@@ -173,6 +175,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _report_defect(error)
         return 1
     return 0
+
+
+def _pass_names_through() -> None:
+    """Let names of files that are no text leave as the bytes they came as."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")
 
 
 def _abandon_stdout() -> None:

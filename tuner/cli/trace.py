@@ -16,6 +16,7 @@ from tuner.errors import OutputError, ProgramError, SpecError, TraceError
 
 if TYPE_CHECKING:  # reading the classes imports numpy; --help must not
     from rich.console import RenderableType
+    from rich.table import Table
 
     from tuner.workload.info import Histogram, TraceInfo
     from tuner.workload.trace import Trace
@@ -72,6 +73,10 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
 
     totals, metadata = info.totals, trace.metadata
     n_frees = info.events_per_op["free"]
+    if not totals.is_complete:
+        yield "INCOMPLETE", f"the file was cut off; {totals.n_events:,} events can be read"
+    if metadata.get("stopped"):
+        yield "INCOMPLETE", f"recording stopped early: {metadata['stopped']}"
     yield "program", " ".join(metadata.get("argv", [])) or "unknown"
     if metadata.get("exit_status") is not None or metadata.get("signal"):
         yield "it ended with", str(metadata.get("signal") or f"status {metadata['exit_status']}")
@@ -104,13 +109,9 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
     if imported := metadata.get("imported"):
         yield "imported from", f"{imported['from']} ({imported['format']})"
         yield from (("lost", text) for text in imported["lost"])
-    if not totals.is_complete:
-        yield "INCOMPLETE", "the file was cut off; all figures cover its readable part"
-    if metadata.get("stopped"):
-        yield "INCOMPLETE", f"recording stopped early: {metadata['stopped']}"
 
 
-def _histogram_table(title: str, unit: str, histogram: Histogram) -> RenderableType:
+def _histogram_table(title: str, unit: str, histogram: Histogram) -> Table:
     from rich.table import Table
 
     from tuner.units import show_size
@@ -148,12 +149,12 @@ def as_tables(info: TraceInfo, trace: Trace) -> list[RenderableType]:
         calls.add_column(name, justify="left" if name == "function" else "right")
     for api, count in sorted(info.events_per_api.items(), key=lambda item: -item[1]):
         calls.add_row(api, f"{count:,}", _percent(count, info.totals.n_events))
-    return [
-        facts,
+    tables = [
         calls,
         _histogram_table("sizes", "requested bytes", info.size),
         _histogram_table("lifetimes", "events", info.lifetime),
     ]
+    return [facts, *(table for table in tables if table.row_count)]
 
 
 def _info_command(
@@ -168,6 +169,9 @@ def _info_command(
     from tuner.workload.trace import Trace
 
     with Trace(path) as trace:
+        if not (trace.totals.is_complete or trace.totals.n_events):
+            message = f"{path}: {_nothing_readable(trace)}"
+            raise TraceError(message)
         info = describe(trace)
     if as_json_object:
         print(as_json(info, trace))
@@ -181,6 +185,18 @@ def _info_command(
         from tuner.workload.plot import save
 
         save(info, Path((trace.metadata.get("argv") or [path.stem])[0]).name, plot)
+
+
+def _nothing_readable(trace: Trace) -> str:
+    """Say what a trace that was cut off before its first readable event is of."""
+    from tuner.units import show_size
+
+    size = show_size(trace.path.stat().st_size)
+    program = " ".join(trace.metadata.get("argv", [])) or "an unknown program"
+    return (
+        f"the file was cut off after {size}, before the end of its first block of events, so that "
+        f"none can be read; it is of {program}: copy or record it again"
+    )
 
 
 def _recover_command(

@@ -11,6 +11,8 @@ import difflib
 import json
 import tomllib
 import types
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -18,8 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tuner.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -87,6 +88,7 @@ def validate(model: type[ModelT], data: Mapping[str, Any], source: str) -> Model
     Raises:
         SpecError: one line per problem.
     """
+    _check_is_text(data, source)
     try:
         # In JSON mode pydantic's strictness knows that arrays become tuples.
         return model.model_validate_json(json.dumps(data, default=str))
@@ -94,6 +96,32 @@ def validate(model: type[ModelT], data: Mapping[str, Any], source: str) -> Model
         details = error.errors()
         problems = [_explain(model, data, d) for d in details if not _is_echo(d, details)]
         raise problems_error(source, problems) from error
+
+
+def _check_is_text(value: object, source: str) -> None:
+    """Refuse bytes that are no UTF-8: neither TOML nor a store can hold them.
+
+    Raises:
+        SpecError: names the text.
+    """
+    if isinstance(value, Mapping):
+        for member in value.values():
+            _check_is_text(member, source)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            _check_is_text(member, source)
+    elif isinstance(value, str | Path) and not _is_utf8(str(value)):
+        shown = str(value).encode(errors="surrogateescape").decode(errors="backslashreplace")
+        message = f"{source}: {shown}: holds bytes that are not UTF-8; rename it, or link to it"
+        raise SpecError(message)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def problems_error(source: str, problems: Iterable[str]) -> SpecError:

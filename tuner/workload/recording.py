@@ -17,9 +17,10 @@ import shutil
 import signal
 import stat
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,9 @@ from tuner.workload.trace import Trace, TraceTotals
 SPOOL_SUFFIX: Final = ".spool"
 SETTING: Final = "MALLOC_TUNER_RECORD"
 """Environment variable the recorder reads: ``FOLLOW:FOLDER``, FOLLOW being 0 or 1."""
+
+_TITLE_INTERVAL_S: Final = 0.2
+"""How often processes are looked at for the names they give themselves."""
 
 USUAL_ENDS: Final = frozenset(
     {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGPIPE, signal.SIGALRM}
@@ -58,6 +62,8 @@ class RecordedProcess:
     """Why recording ended before the process did; None: it did not."""
     replaced: tuple[str, ...]
     """Programs the process ran before it became this one by exec; not in the trace."""
+    title: str = ""
+    """What it called itself last, as ``ps`` shows it; empty: by its arguments, or not seen."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +119,14 @@ def record(command: Sequence[str], output: Path, *, follow: bool = False) -> Rec
     """
     spool = _make_spool(output)
     try:
-        ending = _run(command, spool, follow=follow)
+        with _titles(spool, follow=follow) as titles:
+            ending = _run(command, spool, follow=follow)
         _check_any_spool(spool, command, ending)
     except (OSError, ProgramError, MissingToolError):
         shutil.rmtree(spool, ignore_errors=True)
         raise
-    return Recording(recover(spool, output, ending, command), ending)
+    processes = recover(spool, output, ending, command)
+    return Recording(tuple(_named(process, titles) for process in processes), ending)
 
 
 def recover(
@@ -165,10 +173,10 @@ def recover(
 
 def _make_spool(output: Path) -> Path:
     """Create the spool folder beside the output, which must be writable."""
-    spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
-    if output.is_dir():
+    if output.is_dir() or not output.name:
         message = f"{output}: is a folder; name the trace to write"
         raise OutputError(message)
+    spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
     try:
         spool.mkdir()
     except FileExistsError as error:
@@ -210,6 +218,49 @@ def _run(command: Sequence[str], spool: Path, *, follow: bool) -> Ending:
     if code < 0:
         return Ending(None, _signal_name(-code), wall_s, cpu_s)
     return Ending(code, None, wall_s, cpu_s)
+
+
+@contextlib.contextmanager
+def _titles(spool: Path, *, follow: bool) -> Iterator[Mapping[int, str]]:
+    """Watch how the processes of a recording call themselves: servers tell their roles so.
+
+    Yields:
+        Process -> its command line as last seen; complete when the context ends.
+    """
+    titles: dict[int, str] = {}
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(_TITLE_INTERVAL_S):
+            titles.update(read_titles(spool))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    if follow:
+        watcher.start()
+    try:
+        yield titles
+    finally:
+        is_over.set()
+        if follow:
+            watcher.join()
+
+
+def read_titles(spool: Path, proc: Path = Path("/proc")) -> dict[int, str]:
+    """Return the command line that each recorded process shows now; those that ended are absent."""
+    found = {}
+    for path in spool.glob("*.spool"):
+        number = re.split("[-.]", path.name)[0]
+        with contextlib.suppress(OSError):
+            words = (proc / number / "cmdline").read_bytes().decode(errors="replace")
+            if title := " ".join(words.replace("\0", " ").split()):
+                found[int(number)] = title
+    return found
+
+
+def _named(process: RecordedProcess, titles: Mapping[int, str]) -> RecordedProcess:
+    title = titles.get(process.pid, "")
+    is_new = title != " ".join(" ".join(process.argv).split())
+    return replace(process, title=title if is_new else "")
 
 
 def _signal_name(number: int) -> str:
