@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("search",),
     ("runs",),
     ("selection",),
-    ("picks",),
+    ("picks", "repricing"),
     ("campaign", "validate", "fidelity", "bench", "doctor", "link"),
     ("report", "export"),
     ("cli",),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tuner.campaign.recheck import n_missing
 from tuner.objectives import front, relative_hypervolume
 from tuner.records import Trial
+from tuner.repricing import price_note
 from tuner.selection import BALANCED, find_knee, select_balanced, select_best
 from tuner.store import CampaignRecord, Recheck
 
@@ -45,6 +46,8 @@ class Summary:
     """Re-measurements of the front that have no numbers yet."""
     has_knee: bool
     """True when the front of all allocators has a knee."""
+    price_note: str | None
+    """What would change within the spread of the prices; None when nothing would."""
     gain: float | None
     """Hypervolume over that of the defaults; None when no default is feasible."""
 
@@ -76,6 +79,7 @@ def summarise(
         n_front=len(members),
         n_unchecked=n_missing(record, trials, rechecks),
         has_knee=bool(members) and find_knee(trials, record.objectives, default) is not None,
+        price_note=price_note(record, trials),
         gain=relative_hypervolume(trials, record.reference) if record.reference else None,
     )
 

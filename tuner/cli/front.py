@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -61,6 +62,7 @@ def register(app: typer.Typer) -> None:
         from tuner import picks
         from tuner.report.table import front_table, table_csv, table_json
         from tuner.report.terminal import table_text
+        from tuner.repricing import price_note
         from tuner.runs import load_run
 
         found = load_run(run)
@@ -72,6 +74,9 @@ def register(app: typer.Typer) -> None:
             relative_to=relative_to,
             everything=everything,
         )
+        note = price_note(found.campaign, found.trials, names)
+        if form is TableFormat.TABLE and note:
+            table = replace(table, notes=(*table.notes, note))
         if form is TableFormat.JSON:
             text = table_json(table)
         elif form is TableFormat.CSV:

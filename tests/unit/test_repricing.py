@@ -1,0 +1,105 @@
+"""Fronts and picks at the ends of the interval of the prices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.doubles import synthetic
+from tests.doubles.runs import trial
+from tuner.measure.calibration import Calibration
+from tuner.records import Configuration, Trial
+from tuner.repricing import price_note, reprice
+from tuner.store import CampaignRecord
+
+PRICES = Calibration(
+    c_fault=2000.0,
+    c_syscall=1000.0,
+    c_page=400.0,
+    c_fault_interval=(1000.0, 3000.0),
+    c_page_interval=(200.0, 600.0),
+    c_syscall_interval=(500.0, 1500.0),
+)
+LOW, HIGH = PRICES.ends()
+
+
+def record(prices: Calibration = PRICES, **changes: Any) -> CampaignRecord:
+    fields = {"allocators": {"glibc": synthetic.record().allocators.get("glibc")}, **changes}
+    return synthetic.record(calibration=prices.as_record(), **fields)
+
+
+def tried(number: int, heap: int, counts: tuple[int, int, int, int]) -> Trial:
+    """Return a trial; the counts are instructions, faults, system calls and pages."""
+    instructions, faults, syscalls, pages = counts
+    cost = PRICES.cost(instructions, faults, syscalls, pages)
+    made = trial(
+        number, Configuration.of("glibc", {"pad": number} if number else {}), float(heap), cost or 0
+    )
+    assert made.measurement is not None
+    counted = replace(
+        made.measurement, instructions=instructions, faults=faults, syscalls=syscalls, cost=cost
+    )
+    return replace(made, measurement=counted)
+
+
+def costs(trials: list[Trial]) -> list[float | None]:
+    return [trial.measurement.cost if trial.measurement else None for trial in trials]
+
+
+def test_costs_are_what_the_other_prices_make_of_the_counts() -> None:
+    trials = [tried(0, 1000, (10**6, 300, 20, 0)), tried(1, 900, (10**6, 10, 5, 5110))]
+
+    assert costs(reprice(record(), trials, HIGH)) == pytest.approx(
+        [HIGH.cost(10**6, 300, 20, 0), HIGH.cost(10**6, 10, 5, 5110)]
+    )
+
+
+def test_own_prices_change_nothing() -> None:
+    trials = [tried(0, 1000, (10**6, 300, 20, 0)), tried(1, 900, (10**6, 10, 5, 5110))]
+
+    assert costs(reprice(record(), trials, PRICES)) == pytest.approx(costs(trials))
+
+
+def test_limit_on_cost_moves_with_the_prices() -> None:
+    """Against the default, which has few faults, the other is dear when faults are."""
+    limited = record(constraints=("cost <= default * 1.1",))
+    trials = [tried(0, 1000, (2_000_000, 100, 0, 0)), tried(1, 900, (1_000_000, 700, 0, 0))]
+
+    assert [t.is_feasible for t in reprice(limited, trials, LOW)] == [True, True]
+    assert [t.is_feasible for t in reprice(limited, trials, HIGH)] == [True, False]
+
+
+def test_what_would_change_is_told() -> None:
+    """Trial 1 has faults, trial 2 instructions; the price of a fault decides which is best."""
+    trials = [
+        tried(0, 1000, (5_000_000, 1000, 0, 0)),
+        tried(1, 500, (1_000_000, 900, 0, 0)),
+        tried(2, 500, (2_900_000, 0, 0, 0)),
+    ]
+    note = price_note(record(), trials)
+
+    assert note is not None
+    assert "a page fault at 1,000 to 3,000 instructions" in note
+    assert "1 of the front's 1 points would leave it; 1 would come to it" in note
+    assert "another trial would be balanced" in note
+    assert "best-cost" in note
+
+
+def test_nothing_is_said_where_nothing_changes() -> None:
+    trials = [tried(0, 1000, (10**6, 300, 20, 0)), tried(1, 900, (10**5, 10, 5, 0))]
+
+    assert price_note(record(), trials) is None
+
+
+def test_nothing_is_said_where_nothing_is_known() -> None:
+    trials = [
+        tried(0, 1000, (5_000_000, 1000, 0, 0)),
+        tried(1, 500, (1_000_000, 900, 0, 0)),
+        tried(2, 500, (2_900_000, 0, 0, 0)),
+    ]
+
+    assert price_note(record(Calibration(2000.0, 1000.0)), trials) is None
+    assert price_note(record(), trials, ("mean_heap", "faults")) is None
+    assert price_note(record(), trials[1:]) is None

@@ -1,0 +1,143 @@
+"""Would another calibration have chosen otherwise: fronts and picks with other prices.
+
+What was counted stays; only what faults, pages and system calls cost is replaced.  The search
+would have proposed other trials under other prices; that cannot be told from those there are.
+
+Layer: beside `picks`; pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tuner import selection
+from tuner.measure.calibration import Calibration
+from tuner.objectives import parse_constraint, violation
+from tuner.records import Measurement, Trial
+from tuner.store import CampaignRecord
+
+_COST = "cost"
+
+
+def reprice(record: CampaignRecord, trials: Iterable[Trial], prices: Calibration) -> list[Trial]:
+    """Return the trials as they would be with other prices: costs, and limits on them.
+
+    Over several workloads, whose figures are means, costs are scaled by what the prices make of
+    the means.
+
+    Args:
+        record: the campaign; its calibration is what the costs were computed with.
+        trials: of it, any status.
+        prices: to compute them with instead.
+    """
+    known = Calibration.from_record(record.calibration)
+    changed = [
+        replace(trial, measurement=_with_cost(trial.measurement, known, prices))
+        if trial.measurement
+        else trial
+        for trial in trials
+    ]
+    constraints = [parse_constraint(text) for text in record.constraints]
+    if all(constraint.objective != _COST for constraint in constraints):
+        return changed
+    defaults = {
+        name: trial.measurement for name, trial in selection.default_trials(changed).items()
+    }
+    baseline = defaults.get(record.baseline)
+    return [
+        replace(
+            trial,
+            violation=violation(
+                constraints,
+                trial.measurement,
+                baseline,
+                defaults.get(trial.configuration.allocator),
+            ),
+        )
+        if trial.measurement
+        else trial
+        for trial in changed
+    ]
+
+
+def _with_cost(found: Measurement, known: Calibration, prices: Calibration) -> Measurement:
+    if found.cost is None:
+        return found
+    counted = known.cost(found.instructions, found.faults, found.syscalls) or 0.0
+    of_pages = max(0.0, found.cost - counted)
+    new = prices.cost(found.instructions, found.faults, found.syscalls) or 0.0
+    new += of_pages * (prices.c_page / known.c_page if known.c_page else 1.0)
+    before = counted + of_pages
+    return replace(found, cost=found.cost * new / before) if before else found
+
+
+def price_note(
+    record: CampaignRecord, trials: Sequence[Trial], names: Sequence[str] | None = None
+) -> str | None:
+    """Say whether the front or a pick changes within the spread of the campaign's prices.
+
+    Args:
+        record: the campaign.
+        trials: all of it.
+        names: objectives of the front; None for the campaign's.
+
+    Returns:
+        A sentence; None when nothing changes, when cost is no objective, or when the campaign
+        does not tell the spread.
+    """
+    names = names or record.objectives
+    if _COST not in names or "c_fault_interval" not in record.calibration:
+        return None
+    if record.baseline not in selection.default_trials(trials):
+        return None
+    prices = Calibration.from_record(record.calibration)
+    front, picks = _front(trials, names), _picks(record, trials, names)
+    lost: set[int] = set()
+    won: set[int] = set()
+    moved: dict[str, None] = {}
+    for end in prices.ends():
+        other = reprice(record, trials, end)
+        there = _front(other, names)
+        lost |= front - there
+        won |= there - front
+        chosen = _picks(record, other, names)
+        moved |= dict.fromkeys(n for n in {**picks, **chosen} if picks.get(n) != chosen.get(n))
+    return _sentence(prices, (len(front), len(lost), len(won)), list(moved))
+
+
+def _front(trials: Sequence[Trial], names: Sequence[str]) -> set[int]:
+    points = selection.front(trials, names)
+    return {number for point in points for number in (point.trial.number, *point.equals)}
+
+
+def _picks(record: CampaignRecord, trials: Sequence[Trial], names: Sequence[str]) -> dict[str, int]:
+    picks = selection.standard_picks(trials, names, record.baseline)
+    return {pick.name: pick.trial.number for pick in picks}
+
+
+def _sentence(
+    prices: Calibration, counts: tuple[int, int, int], moved: Sequence[str]
+) -> str | None:
+    """Return the note.
+
+    Args:
+        prices: of the campaign.
+        counts: points of the front, of those that leave it, of those that come to it.
+        moved: names of picks that become another trial, appear or vanish.
+    """
+    n_front, n_lost, n_won = counts
+    changes = []
+    if n_lost:
+        changes.append(f"{n_lost} of the front's {n_front} points would leave it")
+    if n_won:
+        changes.append(f"{n_won} would come to it")
+    if moved:
+        changes.append(f"another trial would be {', '.join(moved)}")
+    if not changes or prices.c_fault_interval is None:
+        return None
+    low, high = prices.c_fault_interval
+    return (
+        f"Within the spread of this machine's prices (a page fault at {low:,.0f} to {high:,.0f} "
+        f"instructions) {'; '.join(changes)}."
+    )
