@@ -100,6 +100,7 @@ from tuner.errors import MissingToolError, TunerError
 from tuner.machine import read_machine
 from tuner.measure.driver import BenchDriver
 from tuner.measure.program import padded
+from tuner.measure.warm import warm_memory
 from tuner.report.bench_figures import write_bench_figures
 from tuner.resources import configs_dir
 from tuner.spec.preset import shipped_presets
@@ -162,6 +163,7 @@ def main() -> int:
     options = _parse(sys.argv[1:])
     try:
         if not options.print:
+            warm_memory()
             _measure(options)
         kept = json.loads((options.output or RESULTS).read_text())
     except TunerError as error:

@@ -57,6 +57,7 @@ from benchmarks.gem5_case_tables import document
 from tuner.machine import read_machine
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5
 from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.measure.warm import warm_memory
 from tuner.resources import configs_dir, gem5_dir
 from tuner.runs import Run
 from tuner.spec.gem5_suite import Role, Simulation, Suite, load_suite
@@ -125,6 +126,7 @@ def _measure(options: argparse.Namespace) -> None:
     program = find_gem5(options.gem5)
     gem5 = Gem5(program, suite, folder / "guests", folder / "outputs", ProgramRunner())
     points = points_of(runs)
+    warm_memory()
     try:
         _keep(journal, runs, gem5, points)
         for step in options.steps:

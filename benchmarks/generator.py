@@ -35,6 +35,7 @@ from benchmarks.fidelity_tables import cells, write_between
 from benchmarks.fidelity_traces import find_traces, shipped_profile
 from benchmarks.measured import emulation_seconds
 from tuner.machine import read_machine
+from tuner.measure.warm import warm_memory
 from tuner.output import write_text
 from tuner.stats import ratio_estimate
 from tuner.workload.trace import Trace
@@ -132,6 +133,7 @@ def main() -> int:
         results = json.loads(RESULTS.read_text())
     else:
         only = [name for name in options.only.split(",") if name]
+        warm_memory()
         results = _measure_all(find_traces(options.traces, only), options.rounds)
         write_text(RESULTS, json.dumps(results) + "\n")
     lines = table(results)

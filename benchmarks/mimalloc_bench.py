@@ -42,6 +42,7 @@ from tuner.errors import MissingToolError, TunerError
 from tuner.machine import read_machine
 from tuner.measure.process import tool_environment
 from tuner.measure.program import ProgramRunner, Surroundings, padded
+from tuner.measure.warm import warm_memory
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "mimalloc_bench.json"
@@ -109,6 +110,7 @@ def main() -> int:
         if options.print:
             _print(json.loads(RESULTS.read_text()))
             return 0
+        warm_memory()
         document = _measure(options)
     except TunerError as error:
         sys.exit(f"mimalloc_bench.py: {error}")

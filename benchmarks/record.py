@@ -42,6 +42,7 @@ import scipy.stats
 
 import tuner
 from tuner.machine import read_machine
+from tuner.measure.warm import warm_memory
 from tuner.workload.trace import Op, Trace
 
 RESULTS: Final = Path(__file__).parent / "results" / "record.json"
@@ -498,6 +499,7 @@ def main() -> int:
             folder.mkdir()
         commands = {p.name: p.command(folders[p.name], smoke=options.smoke) for p in programs}
         rounds = 1 if options.smoke else options.rounds
+        warm_memory()
         samples = run_rounds(commands, programs, rounds, smoke=options.smoke)
         lost = {}
         for program in programs:

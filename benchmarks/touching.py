@@ -46,6 +46,7 @@ from tuner.machine import read_machine
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import EmulationOptions
 from tuner.measure.program import PRELOAD, ProgramRunner, Surroundings, clean_environment
+from tuner.measure.warm import warm_memory
 from tuner.output import write_text
 from tuner.records import Configuration
 from tuner.units import show_size
@@ -132,7 +133,7 @@ def measure(
         }
     real = measure_program(
         [str(program.folder / "run.sh")], panel, located, rounds=rounds, runner=ProgramRunner(),
-        surroundings=Surroundings(timeout_s=TIMEOUT_S, sample_ms=1, thp="never"),
+        surroundings=Surroundings(timeout_s=TIMEOUT_S, sample_ms=1),
         tell=lambda text: print(f"{program.name}: {text}", file=sys.stderr, flush=True),
     )  # fmt: skip
     with Trace(trace) as opened:
@@ -250,6 +251,7 @@ def main() -> None:
     if RESULTS.exists() and not options.smoke:
         results["programs"] = json.loads(RESULTS.read_text())["programs"]
     if not (options.only_prints or options.write_docs):
+        warm_memory()
         _run(options, results)
     print("\n".join(lines(results)))
     if options.write_docs:

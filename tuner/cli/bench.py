@@ -209,6 +209,7 @@ def _measure(subjects: list[Subject], plan: Plan, folder: Path) -> Comparison:
     from tuner.bench.rounds import count_missing, run_missing
     from tuner.cli.console import stderr_progress
     from tuner.measure.driver import BenchDriver
+    from tuner.measure.warm import warm_memory
 
     progress = stderr_progress()
     journal = Journal(folder, make_header(subjects, plan))
@@ -221,6 +222,7 @@ def _measure(subjects: list[Subject], plan: Plan, folder: Path) -> Comparison:
             progress.print(f"{sample.subject}: {sample.task}: {sample.reason}", markup=False)
 
     try:
+        warm_memory()
         with progress:
             bar = progress.add_task("starting", total=count_missing(plan, subjects, journal))
             run_missing(plan, subjects, journal, BenchDriver(), on_sample)

@@ -107,6 +107,7 @@ def fidelity(
     from tuner.measure.calibration import load_calibration
     from tuner.measure.emulator import EmulationOptions
     from tuner.measure.program import ProgramRunner, Surroundings
+    from tuner.measure.warm import warm_memory
     from tuner.units import parse_duration
     from tuner.workload.info import describe
     from tuner.workload.profile import write_profile
@@ -142,6 +143,7 @@ def fidelity(
         }
     verdict["shrunk"] = _judge_shrunk(profile, shares, panel, runs[1], located, first)
     if command:
+        warm_memory()
         program = measure_program(
             command,
             panel,

@@ -286,6 +286,7 @@ def _measure(
     from tuner.cli.console import stderr_progress
     from tuner.machine import read_machine
     from tuner.measure.program import ProgramRunner
+    from tuner.measure.warm import warm_memory
     from tuner.records import Status
     from tuner.store import Store, ValidationSample, store_path
     from tuner.validate.rounds import Observer, validate
@@ -308,6 +309,7 @@ def _measure(
         files = search_spaces(run.folder)
         prepared = prepare(subjects, run.campaign, os.environ, files)
         progress.update(task, description="first run")
+        warm_memory()
         return validate(
             store,
             command,

@@ -75,6 +75,7 @@ def _measure(
     from tuner.machine import read_machine
     from tuner.measure.gem5 import Gem5, build_guests
     from tuner.measure.program import ProgramRunner
+    from tuner.measure.warm import warm_memory
     from tuner.records import Status
     from tuner.store import Store, store_path
     from tuner.validate.gem5_rounds import Gem5Observer, validate_on_gem5
@@ -102,6 +103,7 @@ def _measure(
         progress.update(task, description="reading back")
         prepared = prepare(subjects, run.campaign, _environment(), search_spaces(run.folder))
         progress.update(task, description="first run")
+        warm_memory()
         validate_on_gem5(
             store,
             simulations,

@@ -3,6 +3,7 @@
 evaluation.py    what one evaluation yields, and the interface of whatever yields it
 emulator.py      one configuration through rand_malloc
 instruments.py   which instruction counters work on this machine
+warm.py          memory that was touched before, for what is timed next
 calibration.py   what a fault and a system call cost here, in instructions
 program.py       one run of a real program under supervise
 counting.py      instructions of a real program by cachegrind

@@ -1,0 +1,24 @@
+"""Memory is touched by rand_malloc, and what cannot be touched stops nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuner.measure.warm import warm_memory
+
+
+def test_rand_malloc_is_told_how_much(tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    emulator = tmp_path / "rand_malloc"
+    emulator.write_text(f'#!/bin/sh\necho "$@" >> {asked}\n')
+    emulator.chmod(0o755)
+    warm_memory(3, emulator)
+    assert asked.read_text() == "--warm=3\n"
+
+
+def test_failure_is_no_reason_to_stop(tmp_path: Path) -> None:
+    broken = tmp_path / "rand_malloc"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    warm_memory(3, broken)
+    warm_memory(3, tmp_path / "none")
