@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options.h"
-#include "size_class.h"
-#include "superblock.h"
+#include "base/options.h"
+#include "memory/size_class.h"
+#include "memory/superblock.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

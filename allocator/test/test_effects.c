@@ -12,13 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/options.h"
 #include "child.h"
-#include "exchange.h"
 #include "exgen.h"
-#include "heap.h"
-#include "options.h"
-#include "pool.h"
+#include "heap/heap.h"
+#include "memory/pool.h"
 #include "test.h"
+#include "thread/exchange.h"
 
 enum {
     N_BLOCKS_MAX = 100000

@@ -6,9 +6,9 @@
  */
 #include <pthread.h>
 
-#include "exchange.h"
 #include "exgen.h"
 #include "test.h"
+#include "thread/exchange.h"
 
 enum {
     N_THREADS = 4,

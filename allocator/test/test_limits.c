@@ -11,7 +11,7 @@
 
 #include "child.h"
 #include "exgen.h"
-#include "superblock.h"
+#include "memory/superblock.h"
 #include "test.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* test_options.c - EXGEN_CONF is parsed strictly and reported exactly. */
 #include <string.h>
 
-#include "options.h"
+#include "base/options.h"
 #include "test.h"
 
 static char lines[8192];

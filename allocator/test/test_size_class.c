@@ -1,6 +1,6 @@
 /* test_size_class.c - the class tables are tight for every spacing. */
-#include "size_class.h"
-#include "superblock.h"
+#include "memory/size_class.h"
+#include "memory/superblock.h"
 #include "test.h"
 
 static void check_spacing(const struct options *o) {

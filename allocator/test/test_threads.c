@@ -3,13 +3,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/options.h"
 #include "exgen.h"
-#include "heap.h"
-#include "options.h"
-#include "os.h"
-#include "pool.h"
-#include "remote.h"
+#include "heap/heap.h"
+#include "memory/pool.h"
+#include "system/os.h"
 #include "test.h"
+#include "thread/remote.h"
 
 enum {
     N_ROUNDS = 200,

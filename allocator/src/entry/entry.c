@@ -1,0 +1,390 @@
+/* entry.c - the C allocation functions; what they have in common is in fast.h.
+ *
+ * Rules kept: C23 7.24.3, POSIX malloc family, and glibc where those leave it
+ * open (size 0 gives a block; realloc to 0 frees; memalign rounds a bad
+ * alignment up).  free never changes errno.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "entry/fast.h"
+#include "entry/misuse.h"
+#include "exgen.h"
+#include "heap/heap.h"
+#include "heap/supply.h"
+#include "memory/harden.h"
+#include "memory/large.h"
+#include "memory/tray.h"
+#include "system/os.h"
+#include "thread/remote.h"
+#include "thread/thread.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* --- malloc --- */
+
+static void *out_of_memory(void) {
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* A block above the size classes: units of its own, or a mapping. */
+static void *allocate_big(size_t size, size_t alignment, bool *is_zero) {
+    void *block = NULL;
+    *is_zero = false;
+    if (size > PTRDIFF_MAX)
+        return out_of_memory();
+    if (alignment <= UNIT_BYTES && (size <= tray_layout.largest || size <= heap_largest_run())) {
+        block = heap_allocate_run(size, alignment, is_zero);
+    } else {
+        block = large_allocate(size, alignment, is_zero);
+    }
+    return block != NULL ? block : out_of_memory();
+}
+
+void *allocate_slowly(size_t size) {
+    if (unlikely(local.heap == NULL) && thread_attach() == NULL)
+        return out_of_memory();
+    if (unlikely(size > classes.largest)) {
+        bool is_zero;
+        return allocate_big(size, BLOCK_ALIGNMENT, &is_zero);
+    }
+    size_t class = class_of(size);
+    void *block = pop(ready_list(local.heap, &local, class));
+    if (block == NULL)
+        block = heap_refill(class);
+    if (unlikely(options.junk) && block != NULL)
+        harden_hand_out(block, classes.of[class].block_bytes);
+    return block != NULL ? block : out_of_memory();
+}
+
+void *allocate_refilled(size_t size, size_t class) {
+    struct heap *heap = local.heap;
+    void *block = likely(heap != NULL) ? heap_take_freed(heap, &local, class) : NULL;
+    return likely(block != NULL) ? block : allocate_slowly(size);
+}
+
+EXPORT void *exgen_malloc(size_t size) {
+    return allocate(size);
+}
+
+/* --- free --- */
+
+/* The block to be freed now, of those freed so far; NULL if none is. */
+static void *hold_back(struct heap *heap, struct slab *slab, void *block) {
+    if (slab->class >= CLASS_TRAY)
+        return block;
+    if (options.junk)
+        harden_fill(block, slab->block_bytes);
+    return options.quarantine > 0 && heap != NULL ? quarantine_exchange(heap, block) : block;
+}
+
+/* Large blocks, what is no block, all with check:true, and where the owner map does not tell. */
+static NOINLINE void free_thoroughly(void *block) {
+    if (block == NULL)
+        return;
+    struct heap *heap = local.heap;
+    if (owner_of_any((uintptr_t)block) == OWNER_NONE) {
+        if (!large_free(block))
+            fatal("invalid free, not a block of this heap", block);
+        if (heap != NULL)
+            supply_schedule_purge(heap);
+        return;
+    }
+    /* A thread that begins with a free goes on with the heap that another left behind. */
+    if (heap == NULL && !local.has_ended)
+        heap = thread_attach_to(superblock_owner(superblock_of((uintptr_t)block)));
+    if (options.check) {
+        struct slab *slab = slab_of((uintptr_t)block);
+        misuse_check_free(slab, block);
+        block = hold_back(heap, slab, block);
+        if (block == NULL)
+            return;
+    }
+    const struct heap *owner = superblock_owner(superblock_of((uintptr_t)block));
+    if (owner == heap)
+        heap_free(heap, slab_of((uintptr_t)block), block);
+    else if (THREADS && heap == NULL)
+        remote_free_slowly(heap, block);
+    else if (THREADS)
+        remote_free(heap, block);
+    else
+        fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
+              NULL);
+}
+
+/* What does not go to the list of free_mixed: blocks that share a line of cache with others, and
+ * those without a size class. */
+static NOINLINE void free_apart(void *block) {
+    if (owner_at((uintptr_t)block) == local.own_number)
+        heap_free(local.heap, slab_of((uintptr_t)block), block);
+    else
+        remote_free(local.heap, block);
+}
+
+/* A block, of this thread's heap or not, of a thread that frees both kinds by turns: which kind
+ * it is cannot be predicted and does not matter to the next malloc, so nobody asks here. */
+static void free_mixed(struct bin *bins, void *block) {
+    size_t class = class_of_block((uintptr_t)block);
+    if (unlikely(class >= N_CLASSES_MAX || class < classes.first_line)) {
+        free_apart(block);
+        return;
+    }
+    struct foreign *list = &bins[class].foreign;
+    void *first = list->free;
+    if (unlikely(first == block))
+        fatal("double free", block);
+    link_set(block, first);
+    list->free = block;
+    if (unlikely(--list->countdown < 0))
+        remote_shed(local.heap, class);
+}
+
+void free_slowly(void *block, uint8_t owner) {
+    if (THREADS && local.mixed != NULL && owner != OWNER_NONE)
+        free_mixed(local.mixed, block);
+    else if (likely(THREADS && owner != OWNER_NONE && local.own_number != OWNER_NOBODY))
+        remote_free(local.heap, block);
+    else
+        free_thoroughly(block);
+}
+
+void free_sized_slowly(void *block, size_t size, uint8_t owner) {
+    if (options.check)
+        misuse_check_size(block, size);
+    free_slowly(block, owner);
+}
+
+void free_event(void *block, struct slab *slab) {
+    heap_free_event(local.heap, slab, block);
+}
+
+EXPORT void exgen_free(void *block) {
+    deallocate(block);
+}
+
+EXPORT void exgen_free_sized(void *block, size_t size) {
+    deallocate_sized(block, size);
+}
+
+EXPORT void exgen_free_aligned_sized(void *block, size_t alignment, size_t size) {
+    (void)alignment;
+    deallocate_sized(block, size);
+}
+
+/* --- calloc --- */
+
+/* Clear a new block above FINE_MAX, of which often only the first word is not zero.  That
+ * the slab says; of a block from the exchange it would not be true. */
+static void clear_block(void *block, size_t size) {
+    const struct slab *slab = slab_of((uintptr_t)block);
+    bool is_new = slab == local.heap->bins[slab->class].active && slab->zeroed;
+    memset(block, 0, is_new ? sizeof(void *) : size);
+}
+
+static NOINLINE void *allocate_zeroed_slowly(size_t size) {
+    if (unlikely(local.heap == NULL) && thread_attach() == NULL)
+        return out_of_memory();
+    if (size <= classes.largest) {
+        void *block = allocate(size);
+        if (block != NULL)
+            clear_block(block, size);
+        return block;
+    }
+    bool is_zero;
+    void *block = allocate_big(size, BLOCK_ALIGNMENT, &is_zero);
+    if (block != NULL && !is_zero)
+        memset(block, 0, size);
+    return block;
+}
+
+EXPORT void *exgen_calloc(size_t count, size_t size) {
+    size_t bytes;
+    if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
+        return out_of_memory();
+    if (unlikely(bytes > FINE_MAX))
+        return allocate_zeroed_slowly(bytes);
+    void *block = allocate(bytes);
+    if (likely(block != NULL))
+        memset(block, 0, bytes);
+    return block;
+}
+
+/* --- size and realloc --- */
+
+EXPORT size_t exgen_malloc_usable_size(void *block) {
+    if (block == NULL)
+        return 0;
+    size_t bytes;
+    if (owner_of_any((uintptr_t)block) != OWNER_NONE) {
+        const struct slab *slab = slab_of((uintptr_t)block);
+        bytes = slab->class == CLASS_TRAY ? tray_block_bytes(slab, block) : slab->block_bytes;
+    } else {
+        bytes = large_bytes(block);
+    }
+    if (bytes == 0)
+        fatal("not a block of this heap", block);
+    return bytes;
+}
+
+/* What to ask for when a block grows from `old_bytes` to `size`. */
+static size_t with_slack(size_t size, size_t old_bytes) {
+    bool roomy = size > old_bytes && size > classes.largest && size > tray_layout.largest &&
+                 size < PTRDIFF_MAX / 2;
+    return roomy ? size + size / 100 * options.realloc_slack : size;
+}
+
+/* Make a large block of one with units of its own, without copying. */
+static void *move_run_out(void *block, struct slab *slab, size_t size) {
+    size_t old_bytes = slab->block_bytes;
+    if (((uintptr_t)block & (os_page_bytes() - 1)) != 0 || (old_bytes & (os_page_bytes() - 1)) != 0)
+        return NULL;
+    void *moved = large_move_in(block, old_bytes, size);
+    if (moved == NULL)
+        return NULL;
+    slab->clean = true;
+    slab->class = CLASS_NONE; /* no longer a block: nothing of it was touched */
+    slab->carved = 0;
+    slab_set_used(slab, 0, 0);
+    supply_give(local.heap, slab);
+    return moved;
+}
+
+/* Whether the calling thread's heap has the block. */
+static bool is_own(const void *block) {
+    return local.heap != NULL && superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
+}
+
+/* NULL if the block has to move. */
+static void *resize_on_tray(void *block, struct slab *slab, size_t size) {
+    return is_own(block) && tray_resize(local.heap, slab, block, size) ? block : NULL;
+}
+
+/* Resize a block with units of its own, to `roomy` bytes or else to `size`;
+ * NULL if it has to move. */
+static void *resize_run(void *block, struct slab *slab, size_t size, size_t roomy) {
+    size_t n = (size + UNIT_BYTES - 1) >> UNIT_SHIFT;
+    size_t n_roomy = (roomy + UNIT_BYTES - 1) >> UNIT_SHIFT;
+    if (!is_own(block) || size <= classes.largest)
+        return NULL;
+    if (roomy > heap_largest_run())
+        return move_run_out(block, slab, roomy);
+    return supply_resize_run(local.heap, slab, n_roomy) || supply_resize_run(local.heap, slab, n)
+               ? block
+               : NULL;
+}
+
+/* Whether a block of `old_bytes` is still a good home for `size`. */
+static bool stays(size_t old_bytes, size_t size) {
+    if (size > old_bytes)
+        return false;
+    /* Whole pages are worth giving back; inside a slab half the block may be idle. */
+    size_t slack = old_bytes / 100 * options.realloc_slack;
+    size_t step = old_bytes > tray_layout.largest ? UNIT_BYTES : options.tray_step;
+    return old_bytes > classes.largest ? size + slack + step >= old_bytes : size >= old_bytes / 2;
+}
+
+/* Resize without copying if the kind of block allows it; NULL if not. */
+static void *resize_in_place(void *block, size_t old_bytes, size_t size) {
+    if (stays(old_bytes, size))
+        return block;
+    size_t roomy = with_slack(size, old_bytes);
+    if (owner_of_any((uintptr_t)block) == OWNER_NONE)
+        return size > heap_largest_run() ? large_resize(block, roomy) : NULL;
+    struct slab *slab = slab_of((uintptr_t)block);
+    void *same = slab->class == CLASS_TRAY       ? resize_on_tray(block, slab, size)
+                 : slab->class == CLASS_UNIT_RUN ? resize_run(block, slab, size, roomy)
+                                                 : NULL;
+    if (same == NULL && size <= old_bytes && size >= old_bytes / 2)
+        same = block;
+    return same;
+}
+
+static NOINLINE void *resize(void *block, size_t size) {
+    if (size > PTRDIFF_MAX)
+        return out_of_memory();
+    size_t old_bytes = exgen_malloc_usable_size(block);
+    void *new_block = resize_in_place(block, old_bytes, size);
+    if (new_block != NULL)
+        return new_block;
+    new_block = allocate(with_slack(size, old_bytes));
+    if (new_block == NULL)
+        new_block = allocate(size);
+    if (new_block == NULL)
+        return NULL;
+    memcpy(new_block, block, old_bytes < size ? old_bytes : size);
+    deallocate(block);
+    return new_block;
+}
+
+EXPORT void *exgen_realloc(void *block, size_t size) {
+    if (block == NULL)
+        return allocate(size);
+    if (size == 0) {
+        deallocate(block);
+        return NULL;
+    }
+    return resize(block, size);
+}
+
+EXPORT void *exgen_reallocarray(void *block, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return out_of_memory();
+    return exgen_realloc(block, bytes);
+}
+
+/* --- alignment --- */
+
+/* A block at a multiple of `alignment`, a power of two; errno as for malloc. */
+static void *allocate_aligned(size_t alignment, size_t size) {
+    if (alignment <= BLOCK_ALIGNMENT)
+        return allocate(size);
+    if (local.heap == NULL && thread_attach() == NULL)
+        return out_of_memory();
+    size_t class = class_of_aligned(size, alignment);
+    if (class != CLASS_NONE)
+        return allocate(classes.of[class].block_bytes);
+    bool is_zero;
+    return allocate_big(size > classes.largest ? size : classes.largest + 1, alignment, &is_zero);
+}
+
+EXPORT void *exgen_aligned_alloc(size_t alignment, size_t size) {
+    if (!is_power_of_two(alignment)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return allocate_aligned(alignment, size);
+}
+
+EXPORT void *exgen_memalign(size_t alignment, size_t size) {
+    if (alignment > (size_t)PTRDIFF_MAX + 1) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return allocate_aligned(alignment <= 1 ? 1 : (size_t)1 << log2_ceil(alignment), size);
+}
+
+EXPORT int exgen_posix_memalign(void **block, size_t alignment, size_t size) {
+    if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
+        return EINVAL;
+    void *new_block = allocate_aligned(alignment, size);
+    if (new_block == NULL)
+        return ENOMEM;
+    *block = new_block;
+    return 0;
+}
+
+EXPORT void *exgen_valloc(size_t size) {
+    return allocate_aligned(os_page_bytes(), size);
+}
+
+EXPORT void *exgen_pvalloc(size_t size) {
+    size_t page = os_page_bytes();
+    if (size > PTRDIFF_MAX - page)
+        return out_of_memory();
+    return allocate_aligned(page, size == 0 ? page : round_up(size, page));
+}
+
+#include "entry/libc_names.h"

@@ -1,0 +1,80 @@
+/* fast.h - the common paths of malloc and free, for the files that export them.
+ *
+ * malloc: size -> class (one byte load) -> first block of the thread's list.
+ * free: owner map says "mine" -> count down in the slab -> push on its list.
+ * Everything else is a function apart, reached by a tail call.  The number of
+ * instructions of both paths is in the README and held by a test.
+ */
+#ifndef EXGEN_FAST_H
+#define EXGEN_FAST_H
+
+#include "heap/heap.h"
+#include "memory/link.h"
+
+/* Any request.  NULL and ENOMEM if out of memory. */
+NOINLINE void *allocate_slowly(size_t size);
+
+/* The same for a size up to FINE_MAX, of `class`, whose list in local.free has no sound block. */
+NOINLINE void *allocate_refilled(size_t size, size_t class);
+
+/* Blocks of other threads, large blocks, what is no block, and all with check:true; `owner` is
+ * what owner_at says. */
+NOINLINE void free_slowly(void *block, uint8_t owner);
+NOINLINE void free_sized_slowly(void *block, size_t size, uint8_t owner);
+
+/* Finish a free of the thread's own block whose countdown went below 0. */
+NOINLINE void free_event(void *block, struct slab *slab);
+
+/* The first block of a list; NULL if it is empty or damaged, which heap_refill tells apart. */
+ALWAYS_INLINE void *pop(void **list) {
+    list = plain_address(list);
+    void *block = *list;
+    if (unlikely(block == NULL || !link_is_sound(block)))
+        return NULL;
+    set_behind(list, block);
+    return block;
+}
+
+/* A block if there is one at hand, else NULL. */
+ALWAYS_INLINE void *allocate_fast(size_t size) {
+    return likely(size <= FINE_MAX) ? pop(&local.free[class_of_fine(size)]) : NULL;
+}
+
+ALWAYS_INLINE void *allocate(size_t size) {
+    if (unlikely(size > FINE_MAX))
+        return allocate_slowly(size);
+    size_t class = class_of_fine(size);
+    void *block = pop(&local.free[class]);
+    return likely(block != NULL) ? block : allocate_refilled(size, class);
+}
+
+ALWAYS_INLINE void deallocate_mine(void *block) {
+    struct slab *slab = slab_of((uintptr_t)block);
+    if (unlikely(--slab->countdown < 0)) {
+        free_event(block, slab);
+        return;
+    }
+    void *first = slab->free;
+    if (unlikely(first == block))
+        fatal("double free", block);
+    link_set(block, first);
+    slab->free = block;
+}
+
+ALWAYS_INLINE void deallocate(void *block) {
+    uint8_t owner = owner_at((uintptr_t)block);
+    if (likely(owner == local.number))
+        deallocate_mine(block);
+    else
+        free_slowly(block, owner);
+}
+
+ALWAYS_INLINE void deallocate_sized(void *block, size_t size) {
+    uint8_t owner = owner_at((uintptr_t)block);
+    if (likely(owner == local.number))
+        deallocate_mine(block);
+    else
+        free_sized_slowly(block, size, owner);
+}
+
+#endif

@@ -1,0 +1,569 @@
+/* heap.c - slabs of small blocks: refill, free, carve, sleep and wake.
+ *
+ * States of a slab (see struct slab for the counters):
+ *
+ *   new -> ACTIVE -> ASLEEP -> PARTIAL -> ACTIVE ...      and empty -> units free
+ *
+ * A slab that has handed out everything falls asleep: frees then only push and
+ * count down, until merge_percent of its blocks came back and it wakes into
+ * the list of partial slabs.  The order in which a refill looks for blocks is
+ * the order of what it costs in memory: blocks freed in the active slab, others' blocks
+ * that the thread freed, blocks other threads sent home, partial slabs, blocks in the exchange,
+ * untouched memory of the fresh slab, a new slab.  At most one slab per bin has untouched memory.
+ *
+ * Every path is O(1) but for carving (commit_step bytes) and the drain of the
+ * inbox (bounded, see remote.c).
+ */
+#include "heap/heap.h"
+
+#include "base/options.h"
+#include "heap/supply.h"
+#include "memory/harden.h"
+#include "memory/large.h"
+#include "memory/link.h"
+#include "memory/pool.h"
+#include "memory/tray.h"
+#include "system/os.h"
+#include "thread/remote.h"
+#include "thread/thread.h"
+
+_Thread_local struct local local = {.number = OWNER_NOBODY, .own_number = OWNER_NOBODY};
+
+struct slab no_slab = {.class = CLASS_NONE};
+
+size_t heap_bytes(void) {
+    return offsetof(struct heap, bins) + classes.n_classes * sizeof(struct bin);
+}
+
+void heap_init(struct heap *heap, uint8_t number) {
+    heap->number = number;
+    for (size_t i = 0; i < classes.n_classes; i++)
+        heap->bins[i].active = &no_slab;
+}
+
+/* --- the list of partial slabs --- */
+
+static void list_push_first(struct slab_list *list, struct slab *slab) {
+    slab->previous = NULL;
+    slab->next = list->first;
+    *(list->first != NULL ? &list->first->previous : &list->last) = slab;
+    list->first = slab;
+}
+
+static void list_push_last(struct slab_list *list, struct slab *slab) {
+    slab->next = NULL;
+    slab->previous = list->last;
+    *(list->last != NULL ? &list->last->next : &list->first) = slab;
+    list->last = slab;
+}
+
+static void list_remove(struct slab_list *list, struct slab *slab) {
+    *(slab->previous != NULL ? &slab->previous->next : &list->first) = slab->next;
+    *(slab->next != NULL ? &slab->next->previous : &list->last) = slab->previous;
+    slab->next = slab->previous = NULL;
+}
+
+/* --- transitions --- */
+
+/* An active slab with nothing left to give waits for frees. */
+ALWAYS_INLINE void fall_asleep(struct bin *bin) {
+    struct slab *slab = bin->active;
+    if (slab == &no_slab)
+        return;
+    ASSERT(slab->free == NULL && slab_used(slab) > 0);
+    uint32_t used = slab_used(slab);
+    uint32_t wake = slab->capacity * (uint32_t)options.merge_percent / 100;
+    slab_set_used(slab, used, wake > used ? used : wake > 0 ? wake : 1);
+    slab->state = SLAB_ASLEEP;
+    bin->active = &no_slab;
+}
+
+static void wake_up(struct bin *bin, struct slab *slab) {
+    slab_set_used(slab, slab_used(slab), slab_used(slab));
+    slab->state = SLAB_PARTIAL;
+    if (options.slab_order == SLAB_ORDER_FIFO)
+        list_push_last(&bin->partial, slab);
+    else
+        list_push_first(&bin->partial, slab);
+}
+
+ALWAYS_INLINE void activate(struct bin *bin, struct slab *slab) {
+    ASSERT(bin->active == &no_slab);
+    slab_set_used(slab, slab_used(slab), slab_used(slab));
+    slab->state = SLAB_ACTIVE;
+    bin->active = slab;
+}
+
+ALWAYS_INLINE struct slab *pop_partial(struct bin *bin) {
+    struct slab *slab = bin->partial.first;
+    if (slab == NULL)
+        return NULL;
+    list_remove(&bin->partial, slab);
+    if (slab_used(slab) == 0)
+        bin->n_empty--;
+    return slab;
+}
+
+/* Give the units of an empty slab, which is in no list, back to the supply. */
+static void release(struct heap *heap, struct slab *slab) {
+    ASSERT(slab_used(slab) == 0);
+    if (unlikely(options.secure) && slab->class != CLASS_UNIT_RUN)
+        harden_unguard((char *)round_down((uintptr_t)slab->start, UNIT_BYTES) +
+                       (size_t)slab->n_units * UNIT_BYTES);
+    if (slab->class != CLASS_UNIT_RUN) {
+        struct bin *bin = &heap->bins[slab->class];
+        bin->n_units -= slab->n_units;
+        if (bin->fresh == slab)
+            bin->fresh = NULL;
+    }
+    supply_give(heap, slab);
+}
+
+static void slab_emptied(struct heap *heap, struct slab *slab) {
+    if (slab->state == SLAB_ACTIVE)
+        return; /* the next malloc of the class wants it; heap_trim comes for it otherwise */
+    if (slab->class != CLASS_UNIT_RUN) {
+        struct bin *bin = &heap->bins[slab->class];
+        if (bin->n_empty < options.empty_slabs) {
+            if (slab->state == SLAB_ASLEEP)
+                wake_up(bin, slab);
+            bin->n_empty++;
+            return;
+        }
+        if (slab->state == SLAB_PARTIAL)
+            list_remove(&bin->partial, slab);
+    }
+    release(heap, slab);
+}
+
+/* --- free --- */
+
+void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
+    if (slab->n_units == 0)
+        fatal("double free", block);
+    if (slab->class == CLASS_TRAY) {
+        tray_free(heap, slab, block);
+        return;
+    }
+    if (slab->countdown < -1)
+        fatal("double free", block);
+    link_set(block, slab->free);
+    slab->free = block;
+    if (slab->asleep > 0)
+        wake_up(&heap->bins[slab->class], slab);
+    else
+        slab_emptied(heap, slab);
+}
+
+void heap_free(struct heap *heap, struct slab *slab, void *block) {
+    if (--slab->countdown < 0) {
+        heap_free_event(heap, slab, block);
+        return;
+    }
+    link_set(block, slab->free);
+    slab->free = block;
+}
+
+bool heap_free_chain(struct slab *slab, void *first, void *last, size_t n) {
+    if (slab->countdown < (int32_t)n)
+        return false;
+    slab->countdown -= (int32_t)n;
+    link_set(last, slab->free);
+    slab->free = first;
+    return true;
+}
+
+/* --- malloc --- */
+
+/* The free blocks of a slab in the order in which they are to be used. */
+static void *blocks_in_order(const struct slab *slab) {
+    if (likely(options.block_order == BLOCK_ORDER_LIFO))
+        return slab->free;
+    return options.block_order == BLOCK_ORDER_FIFO ? link_reverse(slab->free)
+                                                   : link_sort(slab->free, slab);
+}
+
+/* The thread takes over all free blocks of the active slab. */
+ALWAYS_INLINE void *take_list(struct heap *heap, struct slab *slab, size_t class) {
+    void *block = blocks_in_order(slab);
+    slab->free = NULL;
+    slab_set_used(slab, slab->carved, slab->carved);
+    slab->zeroed = false;
+    *ready_list(heap, &local, class) = link_next(block);
+    return block;
+}
+
+/* With junk, new blocks look like freed ones; with secure, their order is random. */
+static COLD char *link_hardened(struct heap *heap, char *start, size_t n, size_t block_bytes) {
+    char *first = start;
+    if (options.secure)
+        first = harden_shuffle(heap, start, n, block_bytes);
+    for (size_t i = 0; i < n; i++) {
+        char *block = start + i * block_bytes;
+        void *next = i + 1 < n ? block + block_bytes : NULL;
+        if (options.secure)
+            next = link_next(block);
+        harden_fill(block, block_bytes);
+        link_set(block, next);
+    }
+    return first;
+}
+
+/* The first blocks of a slab that begins inside a page, behind the head of its superblock:
+ * up to `n`, but none that begins in a page of which commit_step would touch a part only. */
+static uint32_t blocks_of_first_page(const struct slab *slab, uint32_t n) {
+    uintptr_t start = (uintptr_t)slab->start;
+    uintptr_t end = round_down(start + (uintptr_t)n * slab->block_bytes, os_page_bytes());
+    if (end <= start)
+        return n;
+    return (uint32_t)((end - start + slab->block_bytes - 1) / slab->block_bytes);
+}
+
+/* Cut the next blocks from the active slab's untouched memory, in address order. */
+static void *carve(struct heap *heap, struct slab *slab, size_t class) {
+    struct bin *bin = &heap->bins[class];
+    char *first = slab->start + (size_t)slab->carved * slab->block_bytes;
+    uint32_t n = slab->capacity - slab->carved;
+    if (n > classes.of[class].carve_blocks)
+        n = classes.of[class].carve_blocks;
+    if (slab->carved == 0 && ((uintptr_t)first & (UNIT_BYTES - 1)) != 0)
+        n = blocks_of_first_page(slab, n);
+    /* The first is the caller's and stays untouched, so that it is he who takes the page fault. */
+    char *second = first + slab->block_bytes;
+    char *last = first + (size_t)(n - 1) * slab->block_bytes;
+    if (unlikely(options.junk)) {
+        first = link_hardened(heap, first, n, slab->block_bytes);
+        second = link_next(first);
+    } else {
+        for (char *block = second; block < last; block += slab->block_bytes)
+            link_set(block, block + slab->block_bytes);
+        if (n > 1)
+            link_set(last, NULL);
+        else
+            second = NULL;
+    }
+    slab->carved += n;
+    slab->countdown += (int32_t)n;
+    slab->zeroed = slab->clean && !options.junk;
+    if (slab->carved == slab->capacity)
+        bin->fresh = NULL;
+    *ready_list(heap, &local, class) = second;
+    return first;
+}
+
+/* Cut the units of `slab`, if it is not NULL, into blocks of `class`. */
+static struct slab *divide(struct slab *slab, size_t class) {
+    const struct size_class *c = &classes.of[class];
+    if (slab == NULL)
+        return NULL;
+    char *end =
+        (char *)round_down((uintptr_t)slab->start, UNIT_BYTES) + (size_t)slab->n_units * UNIT_BYTES;
+    if (unlikely(options.secure)) {
+        harden_guard(end);
+        end -= harden_guard_bytes();
+    }
+    slab->start = (char *)round_up((uintptr_t)slab->start, c->alignment);
+    slab->block_bytes = c->block_bytes;
+    slab->capacity = (uint32_t)((size_t)(end - slab->start) / c->block_bytes);
+    slab->class = (uint8_t) class;
+    for (size_t i = 0; i < slab->n_units; i++)
+        slab[i].unit_class = (uint8_t)(class + 1);
+    ASSERT(slab->capacity > 0);
+    return slab;
+}
+
+/* Whether slabs of the class may share a unit with the head of a superblock. */
+static bool is_small(const struct size_class *c) {
+    return c->block_bytes <= UNIT_BYTES / 4;
+}
+
+/* Units of the next slab: in a class with few blocks, not many that stay idle. */
+static size_t units_of_next(const struct bin *bin, const struct size_class *c) {
+    return bin->n_units < options.slab_start_units ? c->n_start_units : c->n_units;
+}
+
+/* `n` units for a slab in the heap's superblocks: fewer rather than none. */
+static struct slab *find_units(struct heap *heap, const struct size_class *c, size_t n) {
+    struct slab *slab = NULL;
+    for (; n > 0 && slab == NULL; n = size_class_fewer_units(c, n))
+        slab = supply_take_own(heap, n, is_small(c));
+    return slab;
+}
+
+/* Give the bin a fresh slab of these units, unless it got one in the meantime; false if there are
+ * none. */
+static bool add_fresh(struct heap *heap, size_t class, struct slab *units) {
+    struct slab *slab = divide(units, class);
+    if (slab == NULL)
+        return false;
+    heap->bins[class].n_units += slab->n_units;
+    /* Getting units may adopt slabs of another heap, of this class too. */
+    if (heap->bins[class].fresh == NULL)
+        heap->bins[class].fresh = slab;
+    else
+        release(heap, slab);
+    return true;
+}
+
+/* Blocks of the partial slab that is next, if there is one. */
+ALWAYS_INLINE void *take_partial(struct heap *heap, size_t class) {
+    struct bin *bin = &heap->bins[class];
+    struct slab *slab = pop_partial(bin);
+    if (slab == NULL)
+        return NULL;
+    activate(bin, slab);
+    return take_list(heap, slab, class);
+}
+
+/* Blocks from a partial slab, from other threads, or from untouched memory. */
+static void *refill_from_slabs(struct heap *heap, size_t class) {
+    struct bin *bin = &heap->bins[class];
+    void *block = take_partial(heap, class);
+    if (block == NULL)
+        block = remote_take_anywhere(heap, class);
+    if (block != NULL || bin->fresh == NULL)
+        return block;
+    activate(bin, bin->fresh);
+    return carve(heap, bin->fresh, class);
+}
+
+static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
+    const struct size_class *c = &classes.of[class];
+    size_t n = units_of_next(&heap->bins[class], c);
+    remote_consider_unmixed(heap);
+    void *block = remote_take_freed(heap, class);
+    if (block == NULL)
+        block = remote_take(heap, class);
+    if (block != NULL)
+        return block;
+    remote_drain(heap);
+    block = refill_from_slabs(heap, class);
+    if (block == NULL &&
+        (add_fresh(heap, class, find_units(heap, c, n)) ||
+         add_fresh(heap, class, supply_take_pooled(heap, n, is_small(c))) || supply_adopt(heap)))
+        block = refill_from_slabs(heap, class);
+    while (block == NULL && add_fresh(heap, class, supply_take(heap, n, is_small(c))))
+        block = refill_from_slabs(heap, class);
+    ASSERT_FULL(heap_is_valid(heap));
+    return block;
+}
+
+/* The list that `slab` fed goes on at `wrong`: name the block whose link says so,
+ * or, if the program has written into it since, the first block of the slab. */
+static COLD void report_damage(const struct slab *slab, const void *wrong) {
+    for (size_t i = 0; i < slab->carved; i++) {
+        const char *block = slab->start + i * slab->block_bytes;
+        if (link_next(block) == wrong)
+            fatal("corrupted free list", block);
+    }
+    fatal("corrupted free list", slab->start);
+}
+
+void *heap_refill(size_t class) {
+    struct heap *heap = local.heap;
+    if (unlikely(heap == NULL)) {
+        heap = thread_attach();
+        if (heap == NULL)
+            return NULL;
+    }
+    struct slab *slab = heap->bins[class].active;
+    if (unlikely(*ready_list(heap, &local, class) != NULL))
+        report_damage(slab, *ready_list(heap, &local, class));
+    if (slab->free != NULL)
+        return take_list(heap, slab, class);
+    fall_asleep(&heap->bins[class]);
+    heap_tick(heap);
+    void *block = remote_has_none(heap, class) ? take_partial(heap, class) : NULL;
+    return block != NULL ? block : refill_slowly(heap, class);
+}
+
+size_t heap_largest_run(void) {
+    if (options.secure) /* blocks above the classes have guard pages, so mappings */
+        return 0;
+    size_t n_head = sizeof(struct superblock) / sizeof(struct slab) + layout.n_units;
+    size_t first = n_head * sizeof(struct slab) >> UNIT_SHIFT;
+    size_t half = layout.bytes / 2;
+    size_t room = (layout.n_units - first - 1) << UNIT_SHIFT;
+    size_t largest = half < room ? half : room;
+    return largest < options.large_min ? largest : options.large_min - 1;
+}
+
+void *heap_allocate_run(size_t bytes, size_t alignment, bool *is_zero) {
+    struct heap *heap = local.heap != NULL ? local.heap : thread_attach();
+    if (heap == NULL)
+        return NULL;
+    heap_tick(heap);
+    remote_drain(heap);
+    if (bytes <= tray_layout.largest) {
+        void *block = tray_allocate(heap, bytes, alignment, is_zero);
+        ASSERT_FULL(heap_is_valid(heap));
+        return block;
+    }
+    size_t n = (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
+    struct slab *slab = supply_take(heap, n, false);
+    if (slab == NULL)
+        return NULL;
+    slab->class = CLASS_UNIT_RUN;
+    slab->block_bytes = (uint32_t)(n << UNIT_SHIFT);
+    slab->capacity = slab->carved = 1;
+    slab_set_used(slab, 1, 1);
+    *is_zero = slab->clean;
+    ASSERT_FULL(heap_is_valid(heap));
+    return slab->start;
+}
+
+/* --- housekeeping --- */
+
+/* Put one list of the thread back on the slabs it came from, those of other heaps too. */
+static void return_list(struct heap *heap, struct local *from, size_t class) {
+    struct bin *bin = &heap->bins[class];
+    struct slab *slab = bin->active;
+    void **ready = ready_list(heap, from, class);
+    void *of_others = NULL;
+    for (void *block = *ready; block != NULL;) {
+        void *next = link_follow(block);
+        struct slab *home = slab_of((uintptr_t)block);
+        if (home == slab) {
+            link_set(block, slab->free);
+            slab->free = block;
+            slab->countdown--;
+        } else if (superblock_owner(superblock_of((uintptr_t)block)) == heap) {
+            heap_free(heap, home, block);
+        } else {
+            link_set(block, of_others);
+            of_others = block;
+        }
+        block = next;
+    }
+    remote_flush_list(heap, of_others);
+    *ready = NULL;
+    if (slab == &no_slab)
+        return;
+    bin->active = &no_slab;
+    if (slab_used(slab) == 0) {
+        release(heap, slab);
+    } else if (slab->free != NULL) {
+        wake_up(bin, slab);
+    } else {
+        bin->active = slab;
+        fall_asleep(bin);
+    }
+}
+
+void heap_return_lists(struct heap *heap, struct local *from) {
+    for (size_t class = 0; class < classes.n_classes; class ++)
+        return_list(heap, from, class);
+}
+
+static void trim_partial(struct heap *heap, struct bin *bin) {
+    for (struct slab *slab = bin->partial.first, *next; bin->n_empty > 0 && slab != NULL;
+         slab = next) {
+        next = slab->next;
+        if (slab_used(slab) == 0) {
+            list_remove(&bin->partial, slab);
+            bin->n_empty--;
+            release(heap, slab);
+        }
+    }
+}
+
+/* Release what is empty but was kept for the next malloc. */
+void heap_trim(struct heap *heap) {
+    for (size_t class = 0; class < classes.n_classes; class ++) {
+        struct bin *bin = &heap->bins[class];
+        struct slab *active = bin->active;
+        if (active != &no_slab && slab_used(active) == 0) {
+            bin->active = &no_slab;
+            release(heap, active);
+        }
+        trim_partial(heap, bin);
+        struct slab *fresh = bin->fresh;
+        if (fresh != NULL && fresh->carved == 0)
+            release(heap, fresh);
+    }
+    tray_trim(heap);
+}
+
+void heap_give_back(struct heap *heap) {
+    remote_drain_slowly(heap, SIZE_MAX);
+    heap_trim(heap);
+    supply_purge_all(heap);
+}
+
+/* A look is due when purge_delay is over and the thread was at work meanwhile: a
+ * thread that waited for a processor has not had the chance to use its memory. */
+static bool look_is_due(const struct heap *heap, uint64_t now) {
+    enum {
+        TICKS_AT_WORK = 512, /* slow paths */
+        N_DELAYS_IDLE = 8    /* ... or this many times purge_delay */
+    };
+    return now >= heap->purge_ms &&
+           (heap->n_ticks >= TICKS_AT_WORK ||
+            now >= heap->purge_ms + (N_DELAYS_IDLE - 1) * options.purge_delay);
+}
+
+void heap_tick(struct heap *heap) {
+    enum {
+        TICKS_PER_CLOCK = 16
+    };
+    if ((heap->purge_ms == 0 && !heap->looks) || ++heap->n_ticks % TICKS_PER_CLOCK != 0)
+        return;
+    if (heap->looks) {
+        supply_purge_step(heap);
+        return;
+    }
+    uint64_t now = os_clock_ms();
+    if (remote_send_idle_home(now) || !look_is_due(heap, now))
+        return;
+    heap->n_ticks = 0;
+    heap_trim(heap);
+    supply_purge_begin(heap, now, true);
+    thread_collect(now);
+    bool pool_left = pool_purge(now);
+    if (large_purge(now) || pool_left || exchange_has_any())
+        supply_schedule_purge(heap);
+}
+
+void heap_link_slabs(struct heap *heap, struct superblock *sb) {
+    for (size_t i = sb->first_unit;
+         i<sb->n_units; i += sb->slab[i].n_units> 0 ? sb->slab[i].n_units : 1) {
+        struct slab *slab = &sb->slab[i];
+        if (slab->n_units > 0 && slab->class == CLASS_TRAY)
+            tray_link(heap, slab);
+        if (slab->n_units == 0 || slab->class >= CLASS_TRAY)
+            continue;
+        struct bin *bin = &heap->bins[slab->class];
+        ASSERT(slab->state == SLAB_ASLEEP);
+        bin->n_units += slab->n_units;
+        /* Two fresh slabs in a bin are one too many: the new one forgets its untouched rest. */
+        if (slab->carved < slab->capacity && bin->fresh == NULL)
+            bin->fresh = slab;
+        else
+            slab->capacity = slab->carved;
+        if (slab->free != NULL) {
+            wake_up(bin, slab);
+            bin->n_empty += slab_used(slab) == 0;
+        }
+    }
+}
+
+void heap_unlink_slabs(struct heap *heap, struct superblock *sb) {
+    for (size_t i = sb->first_unit;
+         i<sb->n_units; i += sb->slab[i].n_units> 0 ? sb->slab[i].n_units : 1) {
+        struct slab *slab = &sb->slab[i];
+        if (slab->n_units > 0 && slab->class == CLASS_TRAY)
+            tray_unlink(heap, slab);
+        if (slab->n_units == 0 || slab->class >= CLASS_TRAY)
+            continue;
+        struct bin *bin = &heap->bins[slab->class];
+        ASSERT(slab->state != SLAB_ACTIVE);
+        bin->n_units -= slab->n_units;
+        if (bin->fresh == slab)
+            bin->fresh = NULL;
+        if (slab->state == SLAB_PARTIAL) {
+            list_remove(&bin->partial, slab);
+            bin->n_empty -= slab_used(slab) == 0;
+        }
+        slab->state = SLAB_ASLEEP;
+    }
+}

@@ -1,0 +1,213 @@
+/* heap.h - one thread's heap: bins of slabs over a supply of superblocks.
+ *
+ * malloc takes the first block of a list in thread-local storage; free puts the
+ * block on the list of its slab.  The two lists meet only when the first runs
+ * out: then the thread takes over a whole slab's list at once (deferred
+ * merging).  So the common paths touch one list head, one block, and, in free,
+ * one cache line of slab data.
+ *
+ * Only the owning thread touches a heap, except for `inbox`, where other
+ * threads leave the blocks they freed, and except for a heap without a thread,
+ * which belongs to whoever took it from the orphans (see thread.c).
+ */
+#ifndef EXGEN_HEAP_H
+#define EXGEN_HEAP_H
+
+#include "base/options.h"
+#include "base/platform.h"
+#include "memory/link.h"
+#include "memory/size_class.h"
+#include "memory/superblock.h"
+
+enum {
+    N_TRAY_LISTS = 64 /* by the longest run of free steps; the last: this much or more */
+};
+
+struct slab_list {
+    struct slab *first;
+    struct slab *last;
+};
+
+/* The blocks of one size class that the thread freed and that are other heaps', and the thread's
+ * own if it frees both by turns, see free_mixed. */
+struct foreign {
+    void *free;
+    int32_t countdown; /* frees to come before the one that makes the list too long */
+    uint16_t most;     /* countdown of the empty list; 0 before the first free */
+    bool was_used;     /* by malloc, since the list was too long */
+};
+
+/* What a heap has of one size class. */
+struct bin {
+    struct slab *active;      /* feeds the ready list, as other threads' blocks may; or no_slab */
+    struct slab *fresh;       /* the one slab with uncarved memory, or NULL */
+    struct slab_list partial; /* slabs with free blocks, all SLAB_PARTIAL */
+    uint32_t n_empty;         /* slabs in `partial` with no block in use */
+    uint32_t n_units;         /* of all slabs */
+    void *ready;              /* in place of local.free: for the higher classes, and with junk */
+    struct foreign foreign;
+};
+
+_Static_assert(sizeof(struct bin) == CACHE_LINE, "one cache line per class");
+
+struct heap {
+    struct superblock *superblocks;        /* all, through next and previous */
+    struct superblock *buckets[N_BUCKETS]; /* the same by room, through bucket_next */
+    uint64_t tray_lists;                   /* a bit for each of `trays` that is not empty */
+    size_t n_trays;
+    size_t n_empty_trays; /* without a block in use */
+    size_t n_superblocks;
+    size_t n_empty;                /* superblocks without a slab */
+    size_t n_units;                /* units in slabs */
+    size_t n_units_peak;           /* highest n_units so far */
+    size_t n_dirty;                /* free units that may hold touched pages */
+    uint64_t purge_ms;             /* when to look for memory to give back; 0: none is due */
+    bool looks;                    /* a look is under way */
+    uint8_t n_held;                /* looks in a row that left free units alone */
+    struct superblock *purge_next; /* where it goes on, or NULL: not at superblocks */
+    struct slab *look_next;        /* ... at this tray first, or NULL: at that list */
+    size_t look_list;
+    struct superblock *shed_next; /* where the next early purge starts, or NULL: at the first */
+    uint32_t n_ticks;             /* slow paths since the last look */
+    uint8_t number;               /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
+    struct heap *next;            /* orphaned or idle heaps, under the lock of thread.c */
+    void *pending;                /* blocks taken from the inbox, not yet freed */
+    uint32_t n_unmixed;           /* slow refills since others' blocks were used, see remote.h */
+    void **quarantine;            /* freed blocks held back, options.quarantine places or NULL */
+    uint64_t random;              /* state of the generator of harden.c, 0 before its first use */
+    struct slab *trays[N_TRAY_LISTS];       /* through next and previous, see tray.c */
+    _Alignas(CACHE_LINE) void *inbox;       /* atomic: LIFO of blocks freed by other threads */
+    _Alignas(CACHE_LINE) struct bin bins[]; /* n_classes */
+};
+
+/* What a thread has of its own; initial-exec, so one addition away.  Kept small:
+ * a library that is loaded late has to fit into what the loader holds in reserve. */
+struct local {
+    void *free[N_FINE_CLASSES_MAX]; /* blocks ready for malloc, by class */
+    struct heap *heap;              /* NULL until the first slow path, and after thread exit */
+    struct bin *mixed;              /* of the heap, in a thread that uses others' blocks; or NULL */
+    uint8_t number;                 /* equals owner_at(block) if free may take the fast path */
+    uint8_t own_number;             /* of the heap; the same, but for when mixed is not NULL */
+    bool has_ended;                 /* the thread: a heap it gets now may never be given back */
+};
+
+extern _Thread_local struct local local
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* The same address, held in a register.  What one malloc stores at such an address the next one
+ * loads without delay; with an index or a segment in the address it waits five cycles. */
+ALWAYS_INLINE void **plain_address(void **list) {
+    __asm__("" : "+r"(list));
+    return list;
+}
+
+/* Make what comes behind `block` the list.  The first of it is fetched for the malloc that will
+ * return it, which else waits for its link: blocks rest long enough on their slabs to leave the
+ * caches.  One instruction. */
+ALWAYS_INLINE void set_behind(void **list, const void *block) {
+    void *next = link_next(block);
+    *list = next;
+    __builtin_prefetch(next);
+}
+
+/* Where the blocks of `class` that are ready for malloc hang. */
+ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class) {
+    if (class >= N_FINE_CLASSES_MAX || unlikely(options.junk))
+        return &heap->bins[class].ready;
+    return &l->free[class];
+}
+
+/* A slab without blocks, the active slab of bins that have none. */
+extern struct slab no_slab;
+
+/* Bytes of a heap. */
+size_t heap_bytes(void);
+
+/* Make zeros a heap. */
+void heap_init(struct heap *heap, uint8_t number);
+
+/* All blocks of a list; NULL if there are none. */
+ALWAYS_INLINE void *foreign_take(struct foreign *list) {
+    void *first = list->free;
+    list->free = NULL;
+    list->countdown = list->most;
+    return first;
+}
+
+/* The same if malloc may have them: two threads would go on sharing the cache line of smaller
+ * ones. */
+ALWAYS_INLINE void *foreign_take_for_use(struct heap *heap, size_t class) {
+    if (!THREADS || class < classes.first_line)
+        return NULL;
+    struct foreign *list = &heap->bins[class].foreign;
+    list->was_used = true;
+    return foreign_take(list);
+}
+
+/* The blocks freed in the active slab of `class`, a fine one, or if there are none, others' that
+ * the thread freed: the first, and the rest onto the ready list.  NULL if there are none, or if
+ * it takes more than that. */
+ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t class) {
+    struct slab *slab = heap->bins[class].active;
+    void **list = plain_address(&l->free[class]);
+    if (*list != NULL || options.junk || options.block_order != BLOCK_ORDER_LIFO)
+        return NULL;
+    void *block = slab->free;
+    if (block != NULL) {
+        slab->free = NULL;
+        slab_set_used(slab, slab->carved, slab->carved);
+        slab->zeroed = false;
+    } else {
+        block = foreign_take_for_use(heap, class);
+        if (block == NULL)
+            return NULL;
+        if (owner_at((uintptr_t)block) != l->own_number) {
+            heap->n_unmixed = 0;
+            l->mixed = l->own_number != OWNER_NOBODY ? heap->bins : NULL;
+            l->number = OWNER_NOBODY;
+        }
+    }
+    set_behind(list, block);
+    return block;
+}
+
+/* A block of `class` when its ready list has none.  NULL if out of memory. */
+void *heap_refill(size_t class);
+
+/* A block above the classes, at a multiple of `alignment`, up to UNIT_BYTES: from a tray, or
+ * with units of its own.  NULL if out of memory. */
+void *heap_allocate_run(size_t bytes, size_t alignment, bool *is_zero);
+
+/* Largest request that heap_allocate_run serves. */
+size_t heap_largest_run(void);
+
+/* Give back a block of the calling thread's heap. */
+void heap_free(struct heap *heap, struct slab *slab, void *block);
+
+/* Give back `n` linked blocks of one slab at once; false (and nothing done) if an
+ * event is among them. */
+bool heap_free_chain(struct slab *slab, void *first, void *last, size_t n);
+
+/* The rest of heap_free when the countdown went below 0. */
+void heap_free_event(struct heap *heap, struct slab *slab, void *block);
+
+/* Put the thread's lists back on their slabs and give back what is empty. */
+void heap_return_lists(struct heap *heap, struct local *from);
+void heap_trim(struct heap *heap);
+
+/* Give back everything the heap can do without, and what others sent to it. */
+void heap_give_back(struct heap *heap);
+
+/* Give back memory whose time has come; cheap unless it has. */
+void heap_tick(struct heap *heap);
+
+/* Add the slabs of a superblock that was another heap's, or remove them. */
+void heap_link_slabs(struct heap *heap, struct superblock *sb);
+void heap_unlink_slabs(struct heap *heap, struct superblock *sb);
+
+/* Blocks and bytes in use (blocks in the calling thread's lists are not). */
+void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_bytes);
+
+bool heap_is_valid(const struct heap *heap);
+
+#endif

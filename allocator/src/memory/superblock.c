@@ -1,0 +1,529 @@
+/* superblock.c - units and slabs inside one superblock, and the owner map.
+ *
+ * Units are handed out address-ordered first fit from a bitmap, so merging
+ * freed neighbours is the clearing of bits and costs nothing.  Three sets
+ * describe them: aged <= dirty <= free.  The purger moves dirty units to aged
+ * at one look and gives the aged ones back at the next, so memory returns to the
+ * system after one to two delays without use, whatever else happens near it.
+ *
+ * Not thread-safe: a superblock belongs to one heap, or to the locked pool.
+ */
+#include "memory/superblock.h"
+
+#include "base/options.h"
+#include "memory/harden.h"
+#include "memory/link.h"
+#include "memory/size_class.h"
+#include "memory/tray.h"
+#include "system/lock.h"
+#include "system/os.h"
+
+/* Until the start every address leads to this byte, so that free(NULL) works. */
+static uint8_t no_owner = OWNER_NONE;
+
+_Alignas(CACHE_LINE) struct layout layout = {.owner_map = &no_owner, .shift = 63};
+
+_Static_assert(offsetof(struct superblock, slab) % CACHE_LINE == 0,
+               "slabs must not share cache lines");
+_Static_assert(N_UNITS_MAX <= 1 << (N_BUCKETS - 1), "a bucket for every run");
+
+/* The owner map as the slow paths know it; all state of this module but `layout`. */
+static struct {
+    uint8_t *bytes;  /* of the pieces from `first` on */
+    uintptr_t first; /* piece of the address space */
+    uintptr_t n;     /* pieces; 0 before the start */
+    unsigned shift;  /* log2(superblock_size) */
+    uintptr_t low;   /* pieces that ever had an owner lie in [low, high] */
+    uintptr_t high;
+    struct lock lock; /* while it is held, no superblock is unmapped; guards low and high */
+} owners = {.low = UINTPTR_MAX};
+
+/* A map of the whole address space, or, where address space is limited, of the
+ * pieces around it: the system maps what is asked for side by side.  With the
+ * small one, free finds every owner on its slow path. */
+static bool map_owners(unsigned shift) {
+    enum {
+        N_AROUND = 1 << 20 /* pieces: 1 TiB of superblocks of 1 MiB */
+    };
+    owners.shift = shift;
+    owners.n = (uintptr_t)1 << (ADDRESS_BITS - shift);
+    owners.bytes = os_map_sparse(owners.n);
+    if (owners.bytes != NULL) {
+        layout.owner_map = owners.bytes;
+        layout.shift = shift;
+        return true;
+    }
+    owners.bytes = os_map_sparse(N_AROUND);
+    uintptr_t here = (uintptr_t)owners.bytes >> shift;
+    owners.first = here > N_AROUND / 2 ? here - N_AROUND / 2 : 0;
+    owners.n = owners.bytes != NULL ? N_AROUND : 0;
+    return owners.bytes != NULL;
+}
+
+/* The byte of the map for an address, NULL if it has none. */
+static uint8_t *owner_byte(uintptr_t address) {
+    uintptr_t piece = (address >> owners.shift) - owners.first;
+    return piece < owners.n ? &owners.bytes[piece] : NULL;
+}
+
+bool layout_init(size_t superblock_bytes) {
+    if (!map_owners(log2_floor(superblock_bytes)))
+        return false;
+    link_init();
+    layout.bytes = superblock_bytes;
+    layout.base_mask = ~(superblock_bytes - 1);
+    layout.n_units = (uint32_t)(superblock_bytes >> UNIT_SHIFT);
+    layout.slab_mask = (layout.n_units - 1) * sizeof(struct slab);
+    return true;
+}
+
+uint8_t owner_of_any(uintptr_t address) {
+    const uint8_t *byte = owner_byte(address);
+    return byte != NULL ? __atomic_load_n(byte, __ATOMIC_RELAXED) : OWNER_NONE;
+}
+
+/* --- sets of units --- */
+
+static bool set_has(const struct unit_set *s, size_t i) {
+    return s->word[i / 64] >> (i % 64) & 1;
+}
+
+static uint64_t bits(size_t from, size_t n) {
+    return (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << from;
+}
+
+static void set_add(struct unit_set *s, size_t at, size_t n) {
+    while (n > 0) {
+        size_t part = 64 - at % 64 < n ? 64 - at % 64 : n;
+        s->word[at / 64] |= bits(at % 64, part);
+        at += part;
+        n -= part;
+    }
+}
+
+/* Remove units; returns how many of them were in the set. */
+static size_t set_remove(struct unit_set *s, size_t at, size_t n) {
+    size_t n_removed = 0;
+    while (n > 0) {
+        size_t part = 64 - at % 64 < n ? 64 - at % 64 : n;
+        uint64_t all = bits(at % 64, part);
+        uint64_t b = s->word[at / 64] & all;
+        /* All or none is what mostly happens, and counting bits is slow on old processors. */
+        n_removed += b == all ? part : b == 0 ? 0 : (size_t)__builtin_popcountll(b);
+        s->word[at / 64] ^= b;
+        at += part;
+        n -= part;
+    }
+    return n_removed;
+}
+
+static size_t set_count(const struct unit_set *s, size_t at, size_t n) {
+    size_t count = 0;
+    for (size_t i = at; i < at + n; i++)
+        count += set_has(s, i);
+    return count;
+}
+
+/* First unit in [at, end) that is in the set (inside) or not in it; end if none. */
+static size_t set_next(const struct unit_set *s, size_t at, size_t end, bool inside) {
+    while (at < end) {
+        uint64_t w = inside ? s->word[at / 64] : ~s->word[at / 64];
+        w >>= at % 64;
+        if (w != 0) {
+            size_t found = at + (size_t)__builtin_ctzll(w);
+            return found < end ? found : end;
+        }
+        at = (at / 64 + 1) * 64;
+    }
+    return end;
+}
+
+/* First unit of the run inside the set that ends before `at`; `at` if there is none. */
+static size_t set_run_start(const struct unit_set *s, size_t at) {
+    while (at > 0) {
+        size_t last = at - 1;
+        uint64_t w = ~s->word[last / 64] << (63 - last % 64);
+        if (w != 0)
+            return at - (size_t)__builtin_clzll(w);
+        at = last / 64 * 64;
+    }
+    return 0;
+}
+
+/* --- life of a superblock --- */
+
+static void measure_largest_run(struct superblock *sb) {
+    size_t longest = 0;
+    size_t at = set_next(&sb->free, sb->first_unit, sb->n_units, true);
+    while (at < sb->n_units) {
+        size_t end = set_next(&sb->free, at, sb->n_units, false);
+        if (end - at > longest)
+            longest = end - at;
+        at = set_next(&sb->free, end, sb->n_units, true);
+    }
+    sb->largest_run = (uint16_t)longest;
+}
+
+static void note_piece(uintptr_t piece) {
+    lock_take(&owners.lock);
+    owners.low = piece < owners.low ? piece : owners.low;
+    owners.high = piece > owners.high ? piece : owners.high;
+    lock_release(&owners.lock);
+}
+
+/* A guard behind the head, and one for the last unit, before the next superblock's head. */
+static void add_guards(struct superblock *sb) {
+    enum {
+        N_UNITS_WORTH_IT = 16 /* a smaller superblock has no room to give up two units */
+    };
+    size_t guard = harden_guard_bytes();
+    if (guard == 0)
+        return;
+    bool is_roomy = sb->n_units >= N_UNITS_WORTH_IT;
+    sb->head_bytes =
+        (uint32_t)round_up(sb->head_bytes + guard, is_roomy ? UNIT_BYTES : os_page_bytes());
+    harden_guard((char *)sb + sb->head_bytes);
+    if (is_roomy && os_protect((char *)sb + layout.bytes - UNIT_BYTES, UNIT_BYTES, true))
+        sb->n_units--;
+}
+
+static size_t table_end(void) {
+    return sizeof(struct superblock) + layout.n_units * sizeof(struct slab);
+}
+
+/* Make mapped memory an empty superblock, with room for a heap of so many bytes if any. */
+static struct superblock *set_up(char *start, size_t heap_bytes) {
+    struct superblock *sb = (struct superblock *)start;
+    ASSERT(owner_of_any((uintptr_t)sb) == OWNER_NONE);
+    note_piece((uintptr_t)sb >> owners.shift);
+    if (options.prefault)
+        os_populate(sb, layout.bytes);
+    sb->n_units = (uint16_t)layout.n_units;
+    sb->head_bytes = (uint32_t)(table_end() + heap_bytes);
+    sb->holds_heap = heap_bytes > 0;
+    if (options.secure)
+        add_guards(sb);
+    sb->first_unit = (uint8_t)(sb->head_bytes >> UNIT_SHIFT);
+    sb->n_free = (uint16_t)(sb->n_units - sb->first_unit);
+    set_add(&sb->free, sb->first_unit, sb->n_free);
+    sb->largest_run = sb->n_free;
+    return sb;
+}
+
+/* Memory for superblocks, `bytes` of it and aligned to that; NULL also where the
+ * owner map does not reach. */
+static char *map_group(size_t bytes) {
+    char *start = os_map_aligned(bytes, bytes);
+    if (start == NULL)
+        return NULL;
+    if (owner_byte((uintptr_t)start) != NULL && owner_byte((uintptr_t)start + bytes - 1) != NULL)
+        return start;
+    os_unmap(start, bytes);
+    return NULL;
+}
+
+static struct superblock *create(size_t heap_bytes) {
+    char *start = map_group(layout.bytes);
+    if (start == NULL)
+        return NULL;
+    if (options.huge_pages == HUGE_NEVER)
+        os_advise_huge(start, layout.bytes, false);
+    return set_up(start, heap_bytes);
+}
+
+struct superblock *superblock_create(void) {
+    return create(0);
+}
+
+/* Behind the heap there must be room for a block of any class that may share a unit with the head:
+ * up to a quarter of it, and at a multiple of that. */
+struct superblock *superblock_create_for_heap(size_t bytes) {
+    size_t room = UNIT_BYTES - (table_end() & (UNIT_BYTES - 1));
+    bool fits = layout.n_units > 1 && bytes + UNIT_BYTES / 4 <= room && !options.secure;
+    return fits && options.huge_pages != HUGE_ALWAYS ? create(bytes) : NULL;
+}
+
+void *superblock_heap_place(struct superblock *sb) {
+    ASSERT(sb->holds_heap);
+    return (char *)sb + table_end();
+}
+
+struct superblock *superblock_create_huge(void) {
+    size_t bytes = layout.bytes > HUGE_BYTES ? layout.bytes : HUGE_BYTES;
+    char *start = map_group(bytes);
+    if (start == NULL)
+        return superblock_create();
+    os_advise_huge(start, bytes, true);
+    struct superblock *first = NULL;
+    for (size_t at = bytes; at > 0; at -= layout.bytes) {
+        struct superblock *sb = set_up(start + at - layout.bytes, 0);
+        sb->dirty = sb->free; /* one touched byte makes all of them resident */
+        sb->n_dirty = sb->n_free;
+        sb->next = first;
+        first = sb;
+    }
+    return first;
+}
+
+void superblock_destroy(struct superblock *sb) {
+    ASSERT(superblock_is_empty(sb) && !sb->holds_heap);
+    lock_take(&owners.lock);
+    superblock_set_owner(sb, NULL, OWNER_NONE);
+    lock_release(&owners.lock);
+    os_unmap(sb, layout.bytes);
+}
+
+void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number) {
+    __atomic_store_n(&sb->owner, owner, __ATOMIC_RELAXED);
+    __atomic_store_n(owner_byte((uintptr_t)sb), number, __ATOMIC_RELAXED);
+}
+
+struct heap *superblock_owner(const struct superblock *sb) {
+    return __atomic_load_n(&sb->owner, __ATOMIC_RELAXED);
+}
+
+/* --- a look at superblocks whose owners run --- */
+
+/* Read what an owner may be writing: each value is one that was there, not all of
+ * them at the same time, hence no more than plausible. */
+__attribute__((no_sanitize("thread"))) static void count_slabs(const struct superblock *sb,
+                                                               struct superblock_counts *c) {
+    for (size_t i = 0; i < layout.n_units; i++) {
+        const volatile struct slab *slab = &sb->slab[i];
+        uint32_t carved = slab->carved;
+        uint32_t used = (uint32_t)(slab->countdown + 1) + slab->asleep;
+        if (slab->n_units == 0)
+            continue;
+        used = used <= carved ? used : carved;
+        c->n_blocks += used;
+        c->block_bytes += slab->class == CLASS_TRAY ? (size_t)carved * slab->block_bytes
+                                                    : (size_t)used * slab->block_bytes;
+    }
+}
+
+__attribute__((no_sanitize("thread"))) static bool head_is_plausible(const struct superblock *sb) {
+    size_t least = table_end();
+    return sb->n_units <= layout.n_units && sb->n_units + 1u >= layout.n_units &&
+           sb->head_bytes >= least && sb->first_unit == sb->head_bytes >> UNIT_SHIFT;
+}
+
+struct superblock_counts superblock_count_others(const struct heap *except) {
+    struct superblock_counts c = {.plausible = true};
+    lock_take(&owners.lock);
+    for (uintptr_t piece = owners.low; piece <= owners.high; piece++) {
+        const struct superblock *sb = (const struct superblock *)(piece << owners.shift);
+        if (owner_of_any((uintptr_t)sb) == OWNER_NONE || superblock_owner(sb) == except)
+            continue;
+        c.n_superblocks++;
+        c.plausible = c.plausible && head_is_plausible(sb);
+        count_slabs(sb, &c);
+    }
+    lock_release(&owners.lock);
+    return c;
+}
+
+void superblock_lock(void) {
+    lock_take(&owners.lock);
+}
+
+void superblock_unlock(void) {
+    lock_release(&owners.lock);
+}
+
+/* --- slabs --- */
+
+/* superblock_find for superblocks of up to 64 units: after the shifts, a bit stands
+ * where a run of n begins. */
+static size_t find_in_word(const struct superblock *sb, size_t n, size_t from) {
+    uint64_t starts = sb->free.word[0] >> from << from;
+    for (size_t left = n - 1, step = 1; left > 0 && starts != 0; left -= step, step *= 2) {
+        if (step > left)
+            step = left;
+        starts &= starts >> step;
+    }
+    return starts != 0 ? (size_t)__builtin_ctzll(starts) : sb->n_units;
+}
+
+size_t superblock_find(const struct superblock *sb, size_t n, size_t from) {
+    if (sb->n_units <= 64)
+        return from < 64 && n <= 64 ? find_in_word(sb, n, from) : sb->n_units;
+    size_t at =
+        set_next(&sb->free, from > sb->first_unit ? from : sb->first_unit, sb->n_units, true);
+    while (at < sb->n_units) {
+        size_t end = set_next(&sb->free, at, sb->n_units, false);
+        if (end - at >= n)
+            return at;
+        at = set_next(&sb->free, end, sb->n_units, true);
+    }
+    return sb->n_units;
+}
+
+char *superblock_unit_start(struct superblock *sb, size_t at) {
+    return (char *)sb + (at == sb->first_unit ? sb->head_bytes : at << UNIT_SHIFT);
+}
+
+/* Take `n` units out of the free set; true if all of them read as zero.  The
+ * first unit shares a page with the head, which is never given back, and what
+ * MADV_FREE does is not known, so those are not trusted. */
+static bool take_units(struct superblock *sb, size_t at, size_t n) {
+    ASSERT(set_count(&sb->free, at, n) == n);
+    size_t run = set_next(&sb->free, at + n, sb->n_units, false) - set_run_start(&sb->free, at);
+    set_remove(&sb->free, at, n);
+    set_remove(&sb->aged, at, n);
+    size_t n_dirty = set_remove(&sb->dirty, at, n);
+    sb->n_dirty = (uint16_t)(sb->n_dirty - n_dirty);
+    sb->n_free = (uint16_t)(sb->n_free - n);
+    if (run == sb->largest_run)
+        measure_largest_run(sb);
+    return n_dirty == 0 && at > sb->first_unit && options.purge_how != PURGE_FREE;
+}
+
+/* Put `n` units into the free set, of which the first `n_dirty` were touched. */
+static void give_units(struct superblock *sb, size_t at, size_t n, size_t n_dirty) {
+    set_add(&sb->free, at, n);
+    set_add(&sb->dirty, at, n_dirty);
+    sb->n_free = (uint16_t)(sb->n_free + n);
+    sb->n_dirty = (uint16_t)(sb->n_dirty + n_dirty);
+    size_t run = set_next(&sb->free, at + n, sb->n_units, false) - set_run_start(&sb->free, at);
+    if (run > sb->largest_run)
+        sb->largest_run = (uint16_t)run;
+}
+
+struct slab *superblock_take(struct superblock *sb, size_t at, size_t n) {
+    struct slab *slab = &sb->slab[at];
+    *slab = (struct slab){
+        .start = superblock_unit_start(sb, at),
+        .n_units = (uint16_t)n,
+        .countdown = -1,
+        .class = CLASS_NONE,
+    };
+    slab->clean = take_units(sb, at, n);
+    slab->state = SLAB_ASLEEP;
+    for (size_t i = 1; i < n; i++)
+        slab[i].to_first = (uint32_t)(i << SLAB_SHIFT);
+    return slab;
+}
+
+/* Units of the slab that may hold touched pages; they come first. */
+static size_t touched_units(const struct slab *slab) {
+    if (!slab->clean || slab->class == CLASS_UNIT_RUN)
+        return slab->n_units;
+    size_t end =
+        ((uintptr_t)slab->start & (UNIT_BYTES - 1)) + (size_t)slab->carved * slab->block_bytes;
+    return (end + UNIT_BYTES - 1) >> UNIT_SHIFT;
+}
+
+void superblock_give(struct superblock *sb, struct slab *slab) {
+    size_t n = slab->n_units;
+    size_t n_dirty = touched_units(slab);
+    for (size_t i = 1; i < n; i++) {
+        slab[i].to_first = 0;
+        slab[i].unit_class = 0;
+    }
+    *slab = (struct slab){.class = CLASS_NONE};
+    give_units(sb, (size_t)(slab - sb->slab), n, n_dirty);
+}
+
+void superblock_shrink_run(struct superblock *sb, struct slab *slab, size_t n) {
+    ASSERT(slab->class == CLASS_UNIT_RUN && n < slab->n_units);
+    slab->n_units = (uint16_t)(slab->n_units - n);
+    slab->block_bytes -= (uint32_t)(n << UNIT_SHIFT);
+    for (size_t i = 0; i < n; i++)
+        slab[slab->n_units + i].to_first = 0;
+    give_units(sb, (size_t)(slab - sb->slab) + slab->n_units, n, n);
+}
+
+bool superblock_grow_run(struct superblock *sb, struct slab *slab, size_t n) {
+    ASSERT(slab->class == CLASS_UNIT_RUN);
+    size_t end = (size_t)(slab - sb->slab) + slab->n_units;
+    if (end + n > sb->n_units || set_next(&sb->free, end, end + n, false) != end + n)
+        return false;
+    take_units(sb, end, n);
+    for (size_t i = 0; i < n; i++)
+        slab[slab->n_units + i].to_first = (uint32_t)((slab->n_units + i) << SLAB_SHIFT);
+    slab->n_units = (uint16_t)(slab->n_units + n);
+    slab->block_bytes += (uint32_t)(n << UNIT_SHIFT);
+    return true;
+}
+
+/* --- giving memory back --- */
+
+/* Give back the whole pages of a run of free units. */
+static void purge_run(struct superblock *sb, size_t at, size_t end) {
+    size_t page_units = os_page_bytes() >> UNIT_SHIFT;
+    if (page_units > 1) {
+        at = round_up(at, page_units);
+        end = round_down(end, page_units);
+    }
+    char *from = superblock_unit_start(sb, at);
+    char *to = (char *)sb + (end << UNIT_SHIFT);
+    if (at >= end || (size_t)(to - from) < options.purge_min)
+        return;
+    if (os_purge(from, (size_t)(to - from), options.purge_how))
+        sb->n_dirty = (uint16_t)(sb->n_dirty - set_remove(&sb->dirty, at, end - at));
+}
+
+void superblock_purge(struct superblock *sb, bool all) {
+    if (options.purge_how == PURGE_NEVER)
+        return;
+    const struct unit_set old = all ? sb->dirty : sb->aged;
+    size_t at = set_next(&old, sb->first_unit, sb->n_units, true);
+    while (at < sb->n_units) {
+        size_t end = set_next(&old, at, sb->n_units, false);
+        purge_run(sb, at, end);
+        at = set_next(&old, end, sb->n_units, true);
+    }
+    sb->aged = sb->dirty;
+}
+
+/* --- walkers --- */
+
+static bool unit_classes_are_valid(const struct slab *slab) {
+    for (size_t i = 0; i < slab->n_units; i++)
+        if (slab[i].unit_class != (slab->class < CLASS_TRAY ? slab->class + 1 : 0))
+            return false;
+    return true;
+}
+
+bool slab_is_valid(const struct slab *slab) {
+    if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 ||
+        slab->countdown < -1 || !unit_classes_are_valid(slab))
+        return false;
+    if (slab->class == CLASS_TRAY)
+        return tray_is_valid(slab);
+    if (slab->state != SLAB_ASLEEP && slab->asleep != 0)
+        return false;
+    size_t used = slab_used(slab);
+    size_t n_listed = link_count(slab->free, slab->capacity);
+    if (used + n_listed != slab->carved || slab->carved > slab->capacity)
+        return false;
+    for (size_t i = 1; i < slab->n_units; i++)
+        if (slab[i].to_first != i << SLAB_SHIFT || slab[i].countdown != 0)
+            return false;
+    const char *end =
+        (const char *)superblock_of((uintptr_t)slab) +
+        ((size_t)(slab - superblock_of((uintptr_t)slab)->slab + slab->n_units) << UNIT_SHIFT);
+    return slab->start + (size_t)slab->capacity * slab->block_bytes <= end;
+}
+
+bool superblock_is_valid(const struct superblock *sb) {
+    size_t n_free = 0;
+    for (size_t i = sb->first_unit; i < sb->n_units;) {
+        bool is_free = set_has(&sb->free, i);
+        if (is_free ? sb->slab[i].state != SLAB_FREE || sb->slab[i].countdown != 0
+                    : !slab_is_valid(&sb->slab[i]))
+            return false;
+        n_free += is_free;
+        i += is_free ? 1 : sb->slab[i].n_units;
+    }
+    struct superblock measured = {.n_units = sb->n_units, .first_unit = sb->first_unit};
+    measured.free = sb->free;
+    measure_largest_run(&measured);
+    if (measured.largest_run != sb->largest_run)
+        return false;
+    for (size_t i = 0; i < N_UNIT_WORDS; i++)
+        if ((sb->aged.word[i] & ~sb->dirty.word[i]) != 0 ||
+            (sb->dirty.word[i] & ~sb->free.word[i]) != 0)
+            return false;
+    return n_free == sb->n_free && set_count(&sb->dirty, 0, sb->n_units) == sb->n_dirty;
+}

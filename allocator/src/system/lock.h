@@ -1,0 +1,29 @@
+/* lock.h - a small mutex for the slow paths: a futex word with three states.
+ *
+ * Free while the process has one thread: the C library says so in
+ * __libc_single_threaded, and then lock and unlock are plain stores.  The word
+ * has the same meaning in both ways, so a lock taken before the first thread
+ * is created may be released after it.
+ * Source of the three-state protocol: Drepper, "Futexes Are Tricky" (2011),
+ * section 6, mutex3.
+ */
+#ifndef EXGEN_LOCK_H
+#define EXGEN_LOCK_H
+
+#include "base/platform.h"
+
+struct lock {
+    uint32_t word; /* 0 free, 1 held, 2 held and somebody may wait */
+};
+
+void lock_take(struct lock *l);
+void lock_release(struct lock *l);
+
+/* lock_take without waiting; false if somebody holds it. */
+bool lock_try(struct lock *l);
+
+/* Whether the calling thread holds a lock or is about to: true in a signal handler that
+ * came between lock_take and lock_release, whose locks would never be released. */
+bool lock_is_interrupted(void);
+
+#endif

@@ -1,0 +1,234 @@
+/* os.c - memory and time from Linux; see os.h for the contract.
+ *
+ * Aligned mappings: Linux hands out addresses from the top down, so right
+ * after an aligned mapping the next one of the same size is aligned too.  We
+ * therefore try a plain mapping first and cut an oversized one only when that
+ * misses; in a steady state one superblock costs one system call.
+ *
+ * The clock is clock_gettime through the dynamic symbol, on purpose: a
+ * replaying emulator defines its own, and purge delays then run on its clock.
+ */
+#include "system/os.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/options.h"
+
+/* All state of this module. */
+static struct {
+    size_t page_bytes;           /* of the system, set once */
+    struct os_counters counters; /* relaxed atomics */
+    int moves_out;               /* whether os_move_out works here: 1, -1 no, 0 not known yet */
+} os = {.page_bytes = 4096};
+
+static void count_mapped(size_t bytes) {
+    size_t now = __atomic_add_fetch(&os.counters.mapped_bytes, bytes, __ATOMIC_RELAXED);
+    size_t peak = __atomic_load_n(&os.counters.mapped_peak_bytes, __ATOMIC_RELAXED);
+    while (now > peak && !__atomic_compare_exchange_n(&os.counters.mapped_peak_bytes, &peak, now,
+                                                      true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    __atomic_add_fetch(&os.counters.n_maps, 1, __ATOMIC_RELAXED);
+}
+
+void os_init(void) {
+    long bytes = sysconf(_SC_PAGESIZE);
+    if (bytes > 0)
+        os.page_bytes = (size_t)bytes;
+}
+
+size_t os_page_bytes(void) {
+    return os.page_bytes;
+}
+
+static void *map(size_t bytes, int flags) {
+    int saved = errno;
+    void *start =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    errno = saved;
+    if (start == MAP_FAILED)
+        return NULL;
+    count_mapped(bytes);
+    return start;
+}
+
+void *os_map(size_t bytes) {
+    return map(bytes, 0);
+}
+
+void *os_map_sparse(size_t bytes) {
+    return map(bytes, MAP_NORESERVE);
+}
+
+void *os_map_aligned(size_t bytes, size_t alignment) {
+    char *start = os_map(bytes);
+    if (start == NULL || ((uintptr_t)start & (alignment - 1)) == 0)
+        return start;
+    os_unmap(start, bytes);
+    if (bytes > SIZE_MAX - alignment)
+        return NULL;
+    start = os_map(bytes + alignment);
+    if (start == NULL)
+        return NULL;
+    char *aligned = (char *)round_up((uintptr_t)start, alignment);
+    size_t before = (size_t)(aligned - start);
+    if (before > 0)
+        os_unmap(start, before);
+    if (before < alignment)
+        os_unmap(aligned + bytes, alignment - before);
+    return aligned;
+}
+
+bool os_unmap(void *start, size_t bytes) {
+    int saved = errno;
+    bool done = munmap(start, bytes) == 0;
+    errno = saved;
+    if (done) {
+        __atomic_sub_fetch(&os.counters.mapped_bytes, bytes, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&os.counters.n_unmaps, 1, __ATOMIC_RELAXED);
+    }
+    return done;
+}
+
+/* Other, untouched memory in the place of whole pages. */
+static bool map_anew(void *start, size_t bytes) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    if (mmap(start, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) != start)
+        return false;
+    __atomic_sub_fetch(&os.counters.mapped_bytes, bytes, __ATOMIC_RELAXED);
+    count_mapped(bytes);
+    return true;
+}
+
+bool os_purge(void *start, size_t bytes, uint64_t how) {
+    uintptr_t from = round_up((uintptr_t)start, os.page_bytes);
+    uintptr_t to = round_down((uintptr_t)start + bytes, os.page_bytes);
+    if (from >= to)
+        return false;
+    int saved = errno;
+    bool done = how == PURGE_UNMAP ? map_anew((void *)from, to - from)
+                                   : madvise((void *)from, to - from,
+                                             how == PURGE_FREE ? MADV_FREE : MADV_DONTNEED) == 0;
+    errno = saved;
+    if (done)
+        __atomic_add_fetch(&os.counters.n_purges, 1, __ATOMIC_RELAXED);
+    return done;
+}
+
+void os_populate(void *start, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += os.page_bytes)
+        ((volatile char *)start)[at] = 0;
+}
+
+void *os_remap(void *start, size_t old_bytes, size_t new_bytes) {
+    int saved = errno;
+    void *moved = mremap(start, old_bytes, new_bytes, MREMAP_MAYMOVE);
+    errno = saved;
+    if (moved == MAP_FAILED)
+        return NULL;
+    __atomic_sub_fetch(&os.counters.mapped_bytes, old_bytes, __ATOMIC_RELAXED);
+    count_mapped(new_bytes);
+    return moved;
+}
+
+/* Whether pages can be moved away such that the place they leave stays ordinary memory.
+ * Linux before 5.7 refuses; QEMU's user emulation (7.2) does it, but forgets the place, so that
+ * giving memory back has no effect there any more. */
+COLD static int try_to_move_out(void) {
+    volatile char *page = os_map(os.page_bytes);
+    if (page == NULL)
+        return 0;
+    int result = -1;
+    void *start = (void *)(uintptr_t)page;
+    void *moved =
+        mremap(start, os.page_bytes, os.page_bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+    if (moved != MAP_FAILED) {
+        count_mapped(os.page_bytes);
+        *page = 1;
+        if (os_purge(start, os.page_bytes, PURGE_DONTNEED) && *page == 0)
+            result = 1;
+        os_unmap(moved, os.page_bytes);
+    }
+    os_unmap(start, os.page_bytes);
+    return result;
+}
+
+static bool moves_out(void) {
+    int known = __atomic_load_n(&os.moves_out, __ATOMIC_RELAXED);
+    if (known == 0) {
+        int saved = errno;
+        known = try_to_move_out();
+        errno = saved;
+        __atomic_store_n(&os.moves_out, known, __ATOMIC_RELAXED);
+    }
+    return known > 0;
+}
+
+void *os_move_out(void *start, size_t old_bytes, size_t new_bytes) {
+    if (!moves_out())
+        return NULL;
+    int saved = errno;
+    void *grown = NULL;
+    void *moved = mremap(start, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+    if (moved != MAP_FAILED) {
+        count_mapped(old_bytes);
+        grown = os_remap(moved, old_bytes, new_bytes);
+        /* No room to grow: the pages go home, which cannot fail for want of memory. */
+        if (grown == NULL &&
+            mremap(moved, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, start) == start)
+            __atomic_sub_fetch(&os.counters.mapped_bytes, old_bytes, __ATOMIC_RELAXED);
+    }
+    errno = saved;
+    return grown;
+}
+
+bool os_protect(void *start, size_t bytes, bool forbid) {
+    int saved = errno;
+    bool done = mprotect(start, bytes, forbid ? PROT_NONE : PROT_READ | PROT_WRITE) == 0;
+    errno = saved;
+    return done;
+}
+
+void os_advise_huge(void *start, size_t bytes, bool want) {
+    int saved = errno;
+    madvise(start, bytes, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    errno = saved;
+}
+
+uint64_t os_clock_ms(void) {
+    struct timespec now = {0, 0};
+    int saved = errno;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    errno = saved;
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint64_t os_random(void) {
+    uint64_t n = 0;
+    int saved = errno;
+    if (getrandom(&n, sizeof n, GRND_NONBLOCK) != sizeof n) {
+        /* An old kernel, or early in the boot: what the kernel gave the process at its start. */
+        const void *bytes = (const void *)getauxval(AT_RANDOM);
+        if (bytes != NULL)
+            memcpy(&n, bytes, sizeof n);
+        n = (n ^ os_clock_ms()) * 0x9e3779b97f4a7c15u;
+    }
+    errno = saved;
+    return n;
+}
+
+struct os_counters os_read_counters(void) {
+    struct os_counters c = {
+        .mapped_bytes = __atomic_load_n(&os.counters.mapped_bytes, __ATOMIC_RELAXED),
+        .mapped_peak_bytes = __atomic_load_n(&os.counters.mapped_peak_bytes, __ATOMIC_RELAXED),
+        .n_maps = __atomic_load_n(&os.counters.n_maps, __ATOMIC_RELAXED),
+        .n_unmaps = __atomic_load_n(&os.counters.n_unmaps, __ATOMIC_RELAXED),
+        .n_purges = __atomic_load_n(&os.counters.n_purges, __ATOMIC_RELAXED),
+    };
+    return c;
+}

@@ -1,0 +1,274 @@
+/* exchange.c - stacks of segments of addresses, one for each size class and stripe.
+ *
+ * A thread that frees blocks of others brings them here, each to the stripe of its owner;
+ * a thread that needs blocks takes some, from its own stripe if it can, from any
+ * other before it takes memory that nobody used so far.  Whose slab a block lies in does
+ * not matter to its user: it stays in use there until it is sent home.  So memory
+ * that one thread allocates and another frees goes round without a look into any
+ * slab, and what was freed for a thread that sleeps serves those that run.
+ *
+ * Addresses lie in segments, not in the blocks, which stay untouched and can be
+ * fetched in advance, all at once.  A stack takes exchange_bytes of blocks.  What nobody
+ * wanted for one to two times purge_delay, by the fewest blocks that were there
+ * meanwhile, goes home.
+ *
+ * Nobody waits, for whoever held a lock might sleep, and what he guards would be missing: the
+ * others would cut new memory.  A stack is one word, the number of its top segment, which one
+ * compare-and-swap replaces (Treiber, "Systems programming: coping with parallelism", 1986).
+ * The rest of the word counts changes, so that a thread that slept before its compare-and-swap
+ * sees that the top it knew went away and came back; that fails after 2^40 changes exactly.
+ * Segments are never unmapped, hence can be read at any time.
+ */
+#include "thread/exchange.h"
+
+#include "base/options.h"
+#include "memory/size_class.h"
+#include "system/lock.h"
+#include "system/os.h"
+
+enum {
+    NUMBER_BITS = 24,
+    FIRST_SHIFT = 9, /* numbers begin with 2^FIRST_SHIFT, so many in the first chunk, twice as many
+                        in each that follows */
+    N_CHUNKS = NUMBER_BITS - FIRST_SHIFT
+};
+
+struct segment {
+    uint32_t below;          /* atomic: number of the segment below in the stack; 0: none */
+    uint32_t depth;          /* atomic: blocks in this and all below */
+    void *blocks[N_SEGMENT]; /* NULL behind the last */
+};
+
+_Static_assert(sizeof(struct segment) == (size_t)2 * CACHE_LINE, "a segment fills its lines");
+
+/* The blocks of one class and stripe. */
+struct shelf {
+    uint64_t top;    /* atomic: number of the top segment, or 0; changes << NUMBER_BITS */
+    uint32_t n_idle; /* atomic: fewest blocks since the last look */
+};
+
+uint8_t exchange_is_open;
+
+/* All state of this module but exchange_is_open. */
+static struct {
+    struct lock lock;    /* of n_segments, and of setting chunks */
+    uint32_t n_segments; /* ever made; 0 first, so that none of this lies in the file */
+    struct segment *chunks[N_CHUNKS];
+    uint64_t unused;     /* atomic: a stack, as that of a shelf */
+    struct lock looking; /* of the two below */
+    uint64_t look_ms;    /* when the next look is due */
+    size_t cursor;       /* shelf that the look has come to; all of them between looks */
+    struct shelf shelves[N_CLASSES_MAX][N_STRIPES];
+} exchange;
+
+static bool is_open(void) {
+    return THREADS && __atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED);
+}
+
+/* --- segments --- */
+
+static size_t chunk_of(uint32_t number) {
+    return (size_t)(31 - __builtin_clz(number)) - FIRST_SHIFT;
+}
+
+static struct segment *segment_at(uint32_t number) {
+    size_t chunk = chunk_of(number);
+    return exchange.chunks[chunk] + (number - (UINT32_C(1) << (chunk + FIRST_SHIFT)));
+}
+
+/* The number of a segment that never was in use; 0 if out of memory. */
+static uint32_t new_segment(void) {
+    uint32_t number = 0;
+    lock_take(&exchange.lock);
+    uint32_t next = exchange.n_segments + (UINT32_C(1) << FIRST_SHIFT);
+    size_t chunk = chunk_of(next);
+    if (chunk < N_CHUNKS && exchange.chunks[chunk] == NULL)
+        exchange.chunks[chunk] = os_map(sizeof(struct segment) << (chunk + FIRST_SHIFT));
+    if (chunk < N_CHUNKS && exchange.chunks[chunk] != NULL) {
+        number = next;
+        exchange.n_segments++;
+    }
+    lock_release(&exchange.lock);
+    return number;
+}
+
+/* --- one stack --- */
+
+static uint32_t number_in(uint64_t top) {
+    return (uint32_t)top & ((UINT32_C(1) << NUMBER_BITS) - 1);
+}
+
+static uint64_t changed(uint64_t top, uint32_t number) {
+    return ((top >> NUMBER_BITS) + 1) << NUMBER_BITS | number;
+}
+
+/* Blocks of a stack with this top, which may not be so any more. */
+static uint32_t depth_below(uint64_t top) {
+    uint32_t number = number_in(top);
+    return number != 0 ? __atomic_load_n(&segment_at(number)->depth, __ATOMIC_RELAXED) : 0;
+}
+
+static uint32_t depth(const struct shelf *shelf) {
+    return depth_below(__atomic_load_n(&shelf->top, __ATOMIC_ACQUIRE));
+}
+
+/* Put the segment, with `n` blocks, on the stack. */
+static void push(uint64_t *stack, uint32_t number, uint32_t n) {
+    struct segment *segment = segment_at(number);
+    uint64_t top = __atomic_load_n(stack, __ATOMIC_ACQUIRE);
+    do {
+        __atomic_store_n(&segment->below, number_in(top), __ATOMIC_RELAXED);
+        __atomic_store_n(&segment->depth, depth_below(top) + n, __ATOMIC_RELAXED);
+    } while (!__atomic_compare_exchange_n(stack, &top, changed(top, number), true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+}
+
+/* Take the top segment off; 0 if there is none. */
+static uint32_t pop(uint64_t *stack) {
+    uint64_t top = __atomic_load_n(stack, __ATOMIC_ACQUIRE);
+    uint32_t number;
+    uint32_t below;
+    do {
+        number = number_in(top);
+        if (number == 0)
+            return 0;
+        below = __atomic_load_n(&segment_at(number)->below, __ATOMIC_RELAXED);
+    } while (!__atomic_compare_exchange_n(stack, &top, changed(top, below), true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+    return number;
+}
+
+/* --- put and take --- */
+
+static bool has_room(const struct shelf *shelf, size_t block_bytes) {
+    return depth(shelf) * block_bytes < options.exchange_bytes;
+}
+
+/* Put up to N_SEGMENT blocks in; false if out of memory. */
+static bool put_segment(struct shelf *shelf, void *const *blocks, size_t n) {
+    uint32_t number = pop(&exchange.unused);
+    if (number == 0)
+        number = new_segment();
+    if (number == 0)
+        return false;
+    struct segment *segment = segment_at(number);
+    for (size_t i = 0; i < n; i++)
+        segment->blocks[i] = blocks[i];
+    if (n < N_SEGMENT)
+        segment->blocks[n] = NULL;
+    push(&shelf->top, number, (uint32_t)n);
+    return true;
+}
+
+/* Take out the blocks of one segment; returns how many. */
+static size_t take_segment(struct shelf *shelf, void **blocks) {
+    uint32_t number = pop(&shelf->top);
+    if (number == 0)
+        return 0;
+    struct segment *segment = segment_at(number);
+    uint32_t n = 0;
+    while (n < N_SEGMENT && segment->blocks[n] != NULL) {
+        blocks[n] = segment->blocks[n];
+        n++;
+    }
+    uint32_t left = __atomic_load_n(&segment->depth, __ATOMIC_RELAXED) - n;
+    if (left < __atomic_load_n(&shelf->n_idle, __ATOMIC_RELAXED))
+        __atomic_store_n(&shelf->n_idle, left, __ATOMIC_RELAXED);
+    push(&exchange.unused, number, 0);
+    return n;
+}
+
+size_t exchange_put(size_t class, size_t stripe, void *const *blocks, size_t n, size_t n_piece) {
+    struct shelf *shelf = &exchange.shelves[class][stripe % N_STRIPES];
+    size_t n_most = n_piece < N_SEGMENT ? n_piece : N_SEGMENT;
+    size_t n_put = 0;
+    while (n_put < n && has_room(shelf, classes.of[class].block_bytes)) {
+        size_t n_now = n - n_put < n_most ? n - n_put : n_most;
+        if (!put_segment(shelf, blocks + n_put, n_now))
+            break;
+        n_put += n_now;
+    }
+    if (n_put > 0 && !is_open())
+        __atomic_store_n(&exchange_is_open, 1, __ATOMIC_RELAXED);
+    return n_put;
+}
+
+size_t exchange_take(size_t class, size_t stripe, void **blocks) {
+    return take_segment(&exchange.shelves[class][stripe % N_STRIPES], blocks);
+}
+
+size_t exchange_take_anywhere(size_t class, size_t stripe, void **blocks) {
+    size_t n_taken = 0;
+    for (size_t i = 0; i < N_STRIPES && n_taken == 0; i++)
+        n_taken = exchange_take(class, stripe + i, blocks);
+    return n_taken;
+}
+
+/* --- looks --- */
+
+/* As many blocks of segments as there are up to `n_most`, or some more, but no more than `n`. */
+static size_t take_many(struct shelf *shelf, void **blocks, size_t n_most, size_t n) {
+    size_t n_taken = 0;
+    for (size_t n_now = 1; n_now > 0 && n_taken < n_most && n_taken + N_SEGMENT <= n;
+         n_taken += n_now)
+        n_now = take_segment(shelf, blocks + n_taken);
+    return n_taken;
+}
+
+/* Idle blocks of the shelf that the look has come to; 0: it has passed on to the next. */
+static size_t look_at(struct shelf *shelf, void **blocks, size_t n) {
+    uint32_t n_idle = __atomic_load_n(&shelf->n_idle, __ATOMIC_RELAXED);
+    size_t n_taken = take_many(shelf, blocks, n_idle, n);
+    uint32_t next = n_taken == 0 ? depth(shelf) : n_taken < n_idle ? n_idle - (uint32_t)n_taken : 0;
+    if (next != n_idle) /* shelves that never were in use stay untouched */
+        __atomic_store_n(&shelf->n_idle, next, __ATOMIC_RELAXED);
+    exchange.cursor += n_taken == 0;
+    return n_taken;
+}
+
+static size_t look(void **blocks, size_t n) {
+    size_t n_taken = 0;
+    while (exchange.cursor < classes.n_classes * N_STRIPES && n_taken == 0)
+        n_taken = look_at(&exchange.shelves[0][0] + exchange.cursor, blocks, n);
+    return n_taken;
+}
+
+size_t exchange_take_idle(uint64_t now_ms, void **blocks, size_t n) {
+    if (!is_open() || !lock_try(&exchange.looking))
+        return 0;
+    if (now_ms >= exchange.look_ms) {
+        exchange.look_ms = now_ms + options.purge_delay;
+        exchange.cursor = 0;
+    }
+    size_t n_taken = look(blocks, n);
+    lock_release(&exchange.looking);
+    return n_taken;
+}
+
+/* --- everything --- */
+
+size_t exchange_take_any(void **blocks, size_t n) {
+    size_t n_taken = 0;
+    for (size_t class = 0; is_open() && class < classes.n_classes; class ++)
+        for (size_t i = 0; i < N_STRIPES; i++)
+            n_taken += take_many(&exchange.shelves[class][i], blocks + n_taken, n, n - n_taken);
+    return n_taken;
+}
+
+bool exchange_has_any(void) {
+    for (size_t class = 0; is_open() && class < classes.n_classes; class ++)
+        for (size_t i = 0; i < N_STRIPES; i++)
+            if (number_in(__atomic_load_n(&exchange.shelves[class][i].top, __ATOMIC_RELAXED)) != 0)
+                return true;
+    return false;
+}
+
+void exchange_lock(void) {
+    lock_take(&exchange.looking);
+    lock_take(&exchange.lock);
+}
+
+void exchange_unlock(void) {
+    lock_release(&exchange.lock);
+    lock_release(&exchange.looking);
+}

@@ -1,0 +1,36 @@
+/* exchange.h - blocks that were freed by other threads than their owners, for any thread to use. */
+#ifndef EXGEN_EXCHANGE_H
+#define EXGEN_EXCHANGE_H
+
+#include "base/platform.h"
+
+enum {
+    N_STRIPES = 16,
+    N_SEGMENT = 15 /* most blocks that go in or out at once */
+};
+
+/* Put blocks of `class` in, for the owners that share `stripe` first of all, up to `n_piece` of
+ * them to be taken at once; returns how many there was room for, from the first on. */
+size_t exchange_put(size_t class, size_t stripe, void *const *blocks, size_t n, size_t n_piece);
+
+/* Take up to N_SEGMENT blocks of `class` out, from one stripe or from any; returns how many. */
+size_t exchange_take(size_t class, size_t stripe, void **blocks);
+size_t exchange_take_anywhere(size_t class, size_t stripe, void **blocks);
+
+/* A step of the look that comes every purge_delay: take out up to `n` blocks, N_SEGMENT at least,
+ * that nobody asked for since the last look.  0 when the look is over, or none is due. */
+size_t exchange_take_idle(uint64_t now_ms, void **blocks, size_t n);
+
+/* Take out up to `n` blocks of any class, N_SEGMENT at least; 0 when there are none. */
+size_t exchange_take_any(void **blocks, size_t n);
+
+/* Whether there is a block of any class. */
+bool exchange_has_any(void);
+
+extern HIDDEN uint8_t exchange_is_open; /* atomic: a block was put in, ever */
+
+/* For the moment of a fork. */
+void exchange_lock(void);
+void exchange_unlock(void);
+
+#endif

@@ -1,0 +1,96 @@
+/* remote.h - blocks freed by a thread that does not own them. */
+#ifndef EXGEN_REMOTE_H
+#define EXGEN_REMOTE_H
+
+#include "heap/heap.h"
+#include "memory/link.h"
+#include "thread/exchange.h"
+
+/* Free a block of another heap for which the way below is not open; `heap` is NULL or the
+ * calling thread's. */
+void remote_free_slowly(struct heap *heap, void *block);
+
+/* As many blocks of others have come to a list as it may have: let go of them. */
+void remote_shed(struct heap *heap, size_t class);
+
+/* Free a block of another heap than the calling thread's.  Never waits. */
+ALWAYS_INLINE void remote_free(struct heap *heap, void *block) {
+    size_t class = class_of_block((uintptr_t)block);
+    if (unlikely(class >= N_CLASSES_MAX)) {
+        remote_free_slowly(heap, block);
+        return;
+    }
+    struct foreign *list = &heap->bins[class].foreign;
+    if (unlikely(list->free == block))
+        fatal("double free", block);
+    link_set(block, list->free);
+    list->free = block;
+    if (unlikely(--list->countdown < 0))
+        remote_shed(heap, class);
+}
+
+/* For each slow refill: a thread that has not used others' blocks for a while tries again first
+ * whether a block is its own. */
+void remote_consider_unmixed_slowly(struct heap *heap);
+
+ALWAYS_INLINE void remote_consider_unmixed(struct heap *heap) {
+    if (THREADS && unlikely(local.number != local.own_number))
+        remote_consider_unmixed_slowly(heap);
+}
+
+/* Others' blocks of `class` that the thread freed, onto the ready list, which is empty, but for
+ * the first.  NULL if there are none, or if they are so small that two threads would go on
+ * sharing a line of cache. */
+void *remote_take_freed(struct heap *heap, size_t class);
+
+/* Let go of a list of blocks of one class that are other heaps', or of all that are held
+ * back because they are small. */
+void remote_flush_list(struct heap *heap, void *block);
+void remote_flush(struct heap *heap);
+
+/* The same, and send everything home that is in the exchange. */
+void remote_send_all_home(struct heap *sender);
+
+/* Most blocks of the smallest size class in a batch, whatever remote_batch says. */
+size_t remote_most_batch(void);
+
+/* Send home some of what nobody wanted for a while; false if there is no more for now. */
+bool remote_send_idle_home(uint64_t now_ms);
+
+/* A block of `class` that was freed for this heap, or for another one, and further ones
+ * onto the ready list, which is empty.  NULL if there is none. */
+void *remote_take_slowly(struct heap *heap, size_t class);
+void *remote_take_anywhere_slowly(struct heap *heap, size_t class);
+
+ALWAYS_INLINE void *remote_take(struct heap *heap, size_t class) {
+    bool is_open = THREADS && __atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED);
+    return is_open ? remote_take_slowly(heap, class) : NULL;
+}
+
+ALWAYS_INLINE void *remote_take_anywhere(struct heap *heap, size_t class) {
+    bool is_open = THREADS && __atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED);
+    return is_open ? remote_take_anywhere_slowly(heap, class) : NULL;
+}
+
+/* Nothing of what other threads freed, or of others' blocks, waits for a malloc of `class`. */
+ALWAYS_INLINE bool remote_has_none(const struct heap *heap, size_t class) {
+    return !THREADS ||
+           (local.number == local.own_number && heap->bins[class].foreign.free == NULL &&
+            heap->pending == NULL && __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) == NULL &&
+            !__atomic_load_n(&exchange_is_open, __ATOMIC_RELAXED));
+}
+
+/* Free blocks that others sent to `heap`: a bounded number, or all. */
+void remote_drain_slowly(struct heap *heap, size_t n_most);
+
+enum {
+    N_DRAINED = 64 /* blocks at a time, so that no malloc takes long */
+};
+
+ALWAYS_INLINE void remote_drain(struct heap *heap) {
+    if (THREADS &&
+        (heap->pending != NULL || __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) != NULL))
+        remote_drain_slowly(heap, N_DRAINED);
+}
+
+#endif

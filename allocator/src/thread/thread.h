@@ -1,0 +1,41 @@
+/* thread.h - which heap a thread has, from its first allocation to its end. */
+#ifndef EXGEN_THREAD_H
+#define EXGEN_THREAD_H
+
+#include "heap/heap.h"
+
+/* Give the calling thread a heap, and start the allocator if this is the
+ * process's first call.  NULL if out of memory.  In the single-threaded
+ * library a second thread ends the program here. */
+struct heap *thread_attach(void);
+
+/* The same; `wanted` if no thread has it. */
+struct heap *thread_attach_to(const struct heap *wanted);
+
+/* Start the allocator without giving the caller a heap.  False if out of memory. */
+bool allocator_start(void);
+
+/* Move one superblock of an ended thread to `heap`.  False if there is none, or
+ * the settings forbid it. */
+bool thread_adopt(struct heap *heap);
+
+/* Whether there are heaps without a thread that may hold memory. */
+bool thread_has_orphans(void);
+
+/* Free what was sent to heaps without a thread, and purge them if it is time. */
+void thread_collect(uint64_t now_ms);
+
+/* Hold or drop every lock of the allocator, around fork. */
+void thread_lock_all(void);
+void thread_unlock_all(void);
+
+/* The walkers over all heaps without a thread. */
+bool thread_orphans_are_valid(void);
+
+/* Number of heaps ever made: as many as there were threads at once, and at least 1. */
+size_t thread_count_heaps(void);
+
+/* Number of heaps without a thread that still have superblocks. */
+size_t thread_count_orphans(void);
+
+#endif
