@@ -7,16 +7,16 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/options.h"
 #include "entry/fast.h"
 #include "entry/misuse.h"
 #include "exgen.h"
-#include "heap/heap.h"
 #include "heap/supply.h"
-#include "memory/harden.h"
+#include "heap/trays.h"
+#include "memory/junk.h"
 #include "memory/large.h"
-#include "memory/tray.h"
 #include "system/os.h"
+#include "thread/quarantine.h"
+#include "thread/refill.h"
 #include "thread/remote.h"
 #include "thread/thread.h"
 
@@ -36,7 +36,7 @@ static void *allocate_big(size_t size, size_t alignment, bool *is_zero) {
     if (size > PTRDIFF_MAX)
         return out_of_memory();
     if (alignment <= UNIT_BYTES && (size <= tray_layout.largest || size <= heap_largest_run())) {
-        block = heap_allocate_run(size, alignment, is_zero);
+        block = refill_run(local.heap, size, alignment, is_zero);
     } else {
         block = large_allocate(size, alignment, is_zero);
     }
@@ -53,9 +53,9 @@ void *allocate_slowly(size_t size) {
     size_t class = class_of(size);
     void *block = pop(ready_list(local.heap, &local, class));
     if (block == NULL)
-        block = heap_refill(class);
+        block = refill(local.heap, class);
     if (unlikely(options.junk) && block != NULL)
-        harden_hand_out(block, classes.of[class].block_bytes);
+        junk_hand_out(block, classes.of[class].block_bytes);
     return block != NULL ? block : out_of_memory();
 }
 
@@ -76,7 +76,7 @@ static void *hold_back(struct heap *heap, struct slab *slab, void *block) {
     if (slab->class >= CLASS_TRAY)
         return block;
     if (options.junk)
-        harden_fill(block, slab->block_bytes);
+        junk_fill(block, slab->block_bytes);
     return options.quarantine > 0 && heap != NULL ? quarantine_exchange(heap, block) : block;
 }
 
@@ -151,8 +151,8 @@ void free_slowly(void *block, uint8_t owner) {
 }
 
 void free_sized_slowly(void *block, size_t size, uint8_t owner) {
-    if (options.check)
-        misuse_check_size(block, size);
+    if (options.check && block != NULL && size > exgen_malloc_usable_size(block))
+        fatal("size given to free is larger than the block", block);
     free_slowly(block, owner);
 }
 
@@ -258,7 +258,7 @@ static bool is_own(const void *block) {
 
 /* NULL if the block has to move. */
 static void *resize_on_tray(void *block, struct slab *slab, size_t size) {
-    return is_own(block) && tray_resize(local.heap, slab, block, size) ? block : NULL;
+    return is_own(block) && trays_resize(local.heap, slab, block, size) ? block : NULL;
 }
 
 /* Resize a block with units of its own, to `roomy` bytes or else to `size`;
@@ -270,7 +270,7 @@ static void *resize_run(void *block, struct slab *slab, size_t size, size_t room
         return NULL;
     if (roomy > heap_largest_run())
         return move_run_out(block, slab, roomy);
-    return supply_resize_run(local.heap, slab, n_roomy) || supply_resize_run(local.heap, slab, n)
+    return refill_resize_run(local.heap, slab, n_roomy) || refill_resize_run(local.heap, slab, n)
                ? block
                : NULL;
 }

@@ -8,11 +8,11 @@
  */
 #include "entry/misuse.h"
 
-#include "exgen.h"
 #include "heap/heap.h"
-#include "memory/harden.h"
+#include "memory/junk.h"
 #include "memory/link.h"
 #include "memory/tray.h"
+#include "thread/quarantine.h"
 
 static bool is_listed(const void *list, const void *block) {
     for (; list != NULL; list = link_follow(list))
@@ -54,14 +54,9 @@ void misuse_check_free(struct slab *slab, void *block) {
     if (offset % slab->block_bytes != 0)
         fatal("invalid free, inside a block", block);
     uintptr_t *words = block;
-    if (words[1] == harden_mark(block) && slab->class < CLASS_TRAY &&
+    if (words[1] == junk_mark(block) && slab->class < CLASS_TRAY &&
         (options.junk || (own && is_free_here(slab, block))))
         fatal("double free", block);
     if (own || options.junk)
-        words[1] = harden_mark(block);
-}
-
-void misuse_check_size(void *block, size_t size) {
-    if (block != NULL && size > exgen_malloc_usable_size(block))
-        fatal("size given to free is larger than the block", block);
+        words[1] = junk_mark(block);
 }

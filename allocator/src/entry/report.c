@@ -9,13 +9,13 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "exgen.h"
-#include "heap/heap.h"
 #include "heap/supply.h"
-#include "memory/harden.h"
+#include "heap/validate.h"
 #include "memory/large.h"
 #include "memory/pool.h"
-#include "memory/tray.h"
 #include "system/os.h"
+#include "thread/quarantine.h"
+#include "thread/registry.h"
 #include "thread/remote.h"
 #include "thread/thread.h"
 
@@ -31,7 +31,7 @@ EXPORT void exgen_get_stats(struct exgen_stats *stats, size_t size) {
         .n_purges = os.n_purges,
         .n_superblocks = local.heap != NULL ? local.heap->n_superblocks : 0,
         .n_pooled = pool_count(),
-        .n_orphans = thread_count_orphans(),
+        .n_orphans = registry_count_orphans(),
     };
     if (local.heap != NULL)
         heap_count(local.heap, &local, &s.n_blocks, &s.block_bytes);
@@ -67,7 +67,7 @@ EXPORT size_t exgen_config_json(char *buffer, size_t capacity) {
 }
 
 EXPORT int exgen_validate_heap(void) {
-    return (local.heap == NULL || heap_is_valid(local.heap)) && thread_orphans_are_valid() &&
+    return (local.heap == NULL || heap_is_valid(local.heap)) && registry_is_valid() &&
            superblock_count_others(local.heap).plausible && large_is_valid();
 }
 
@@ -91,7 +91,7 @@ EXPORT size_t exgen_check_leaks(int report) {
     size_t large_bytes = 0;
     if (local.heap != NULL) {
         quarantine_flush(local.heap);
-        heap_return_lists(local.heap, &local);
+        remote_return_lists(local.heap, &local);
         remote_send_all_home(local.heap);
         thread_collect(os_clock_ms());
         remote_drain_slowly(local.heap, SIZE_MAX);
@@ -110,7 +110,7 @@ EXPORT size_t exgen_check_leaks(int report) {
 EXPORT void exgen_purge(void) {
     if (local.heap != NULL) {
         quarantine_flush(local.heap);
-        heap_return_lists(local.heap, &local);
+        remote_return_lists(local.heap, &local);
         remote_send_all_home(local.heap);
         thread_collect(UINT64_MAX);
         remote_drain_slowly(local.heap, SIZE_MAX);

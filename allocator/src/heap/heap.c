@@ -1,4 +1,4 @@
-/* heap.c - slabs of small blocks: refill, free, carve, sleep and wake.
+/* heap.c - slabs of small blocks: free, carve, sleep and wake.
  *
  * States of a slab (see struct slab for the counters):
  *
@@ -6,26 +6,17 @@
  *
  * A slab that has handed out everything falls asleep: frees then only push and
  * count down, until merge_percent of its blocks came back and it wakes into
- * the list of partial slabs.  The order in which a refill looks for blocks is
- * the order of what it costs in memory: blocks freed in the active slab, others' blocks
- * that the thread freed, blocks other threads sent home, partial slabs, blocks in the exchange,
- * untouched memory of the fresh slab, a new slab.  At most one slab per bin has untouched memory.
+ * the list of partial slabs.  At most one slab per bin has untouched memory.
  *
- * Every path is O(1) but for carving (commit_step bytes) and the drain of the
- * inbox (bounded, see remote.c).
+ * Every path is O(1) but for carving (commit_step bytes).
  */
 #include "heap/heap.h"
 
-#include "base/options.h"
 #include "heap/supply.h"
-#include "memory/harden.h"
-#include "memory/large.h"
-#include "memory/link.h"
-#include "memory/pool.h"
-#include "memory/tray.h"
+#include "heap/trays.h"
+#include "memory/guard.h"
+#include "memory/junk.h"
 #include "system/os.h"
-#include "thread/remote.h"
-#include "thread/thread.h"
 
 _Thread_local struct local local = {.number = OWNER_NOBODY, .own_number = OWNER_NOBODY};
 
@@ -108,8 +99,8 @@ ALWAYS_INLINE struct slab *pop_partial(struct bin *bin) {
 static void release(struct heap *heap, struct slab *slab) {
     ASSERT(slab_used(slab) == 0);
     if (unlikely(options.secure) && slab->class != CLASS_UNIT_RUN)
-        harden_unguard((char *)round_down((uintptr_t)slab->start, UNIT_BYTES) +
-                       (size_t)slab->n_units * UNIT_BYTES);
+        unguard_last_page((char *)round_down((uintptr_t)slab->start, UNIT_BYTES) +
+                          (size_t)slab->n_units * UNIT_BYTES);
     if (slab->class != CLASS_UNIT_RUN) {
         struct bin *bin = &heap->bins[slab->class];
         bin->n_units -= slab->n_units;
@@ -142,7 +133,7 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     if (slab->n_units == 0)
         fatal("double free", block);
     if (slab->class == CLASS_TRAY) {
-        tray_free(heap, slab, block);
+        trays_free(heap, slab, block);
         return;
     }
     if (slab->countdown < -1)
@@ -197,13 +188,13 @@ ALWAYS_INLINE void *take_list(struct heap *heap, struct slab *slab, size_t class
 static COLD char *link_hardened(struct heap *heap, char *start, size_t n, size_t block_bytes) {
     char *first = start;
     if (options.secure)
-        first = harden_shuffle(heap, start, n, block_bytes);
+        first = junk_shuffle(&heap->random, start, n, block_bytes);
     for (size_t i = 0; i < n; i++) {
         char *block = start + i * block_bytes;
         void *next = i + 1 < n ? block + block_bytes : NULL;
         if (options.secure)
             next = link_next(block);
-        harden_fill(block, block_bytes);
+        junk_fill(block, block_bytes);
         link_set(block, next);
     }
     return first;
@@ -251,16 +242,14 @@ static void *carve(struct heap *heap, struct slab *slab, size_t class) {
     return first;
 }
 
-/* Cut the units of `slab`, if it is not NULL, into blocks of `class`. */
-static struct slab *divide(struct slab *slab, size_t class) {
+/* Cut the units of `slab` into blocks of `class`. */
+static void divide(struct slab *slab, size_t class) {
     const struct size_class *c = &classes.of[class];
-    if (slab == NULL)
-        return NULL;
     char *end =
         (char *)round_down((uintptr_t)slab->start, UNIT_BYTES) + (size_t)slab->n_units * UNIT_BYTES;
     if (unlikely(options.secure)) {
-        harden_guard(end);
-        end -= harden_guard_bytes();
+        guard_last_page(end);
+        end -= guard_bytes();
     }
     slab->start = (char *)round_up((uintptr_t)slab->start, c->alignment);
     slab->block_bytes = c->block_bytes;
@@ -269,83 +258,21 @@ static struct slab *divide(struct slab *slab, size_t class) {
     for (size_t i = 0; i < slab->n_units; i++)
         slab[i].unit_class = (uint8_t)(class + 1);
     ASSERT(slab->capacity > 0);
-    return slab;
 }
 
-/* Whether slabs of the class may share a unit with the head of a superblock. */
-static bool is_small(const struct size_class *c) {
-    return c->block_bytes <= UNIT_BYTES / 4;
+size_t heap_next_units(const struct heap *heap, size_t class) {
+    const struct size_class *c = &classes.of[class];
+    return heap->bins[class].n_units < options.slab_start_units ? c->n_start_units : c->n_units;
 }
 
-/* Units of the next slab: in a class with few blocks, not many that stay idle. */
-static size_t units_of_next(const struct bin *bin, const struct size_class *c) {
-    return bin->n_units < options.slab_start_units ? c->n_start_units : c->n_units;
-}
-
-/* `n` units for a slab in the heap's superblocks: fewer rather than none. */
-static struct slab *find_units(struct heap *heap, const struct size_class *c, size_t n) {
-    struct slab *slab = NULL;
-    for (; n > 0 && slab == NULL; n = size_class_fewer_units(c, n))
-        slab = supply_take_own(heap, n, is_small(c));
-    return slab;
-}
-
-/* Give the bin a fresh slab of these units, unless it got one in the meantime; false if there are
- * none. */
-static bool add_fresh(struct heap *heap, size_t class, struct slab *units) {
-    struct slab *slab = divide(units, class);
-    if (slab == NULL)
-        return false;
-    heap->bins[class].n_units += slab->n_units;
+void heap_add_slab(struct heap *heap, struct slab *units, size_t class) {
+    divide(units, class);
+    heap->bins[class].n_units += units->n_units;
     /* Getting units may adopt slabs of another heap, of this class too. */
     if (heap->bins[class].fresh == NULL)
-        heap->bins[class].fresh = slab;
+        heap->bins[class].fresh = units;
     else
-        release(heap, slab);
-    return true;
-}
-
-/* Blocks of the partial slab that is next, if there is one. */
-ALWAYS_INLINE void *take_partial(struct heap *heap, size_t class) {
-    struct bin *bin = &heap->bins[class];
-    struct slab *slab = pop_partial(bin);
-    if (slab == NULL)
-        return NULL;
-    activate(bin, slab);
-    return take_list(heap, slab, class);
-}
-
-/* Blocks from a partial slab, from other threads, or from untouched memory. */
-static void *refill_from_slabs(struct heap *heap, size_t class) {
-    struct bin *bin = &heap->bins[class];
-    void *block = take_partial(heap, class);
-    if (block == NULL)
-        block = remote_take_anywhere(heap, class);
-    if (block != NULL || bin->fresh == NULL)
-        return block;
-    activate(bin, bin->fresh);
-    return carve(heap, bin->fresh, class);
-}
-
-static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
-    const struct size_class *c = &classes.of[class];
-    size_t n = units_of_next(&heap->bins[class], c);
-    remote_consider_unmixed(heap);
-    void *block = remote_take_freed(heap, class);
-    if (block == NULL)
-        block = remote_take(heap, class);
-    if (block != NULL)
-        return block;
-    remote_drain(heap);
-    block = refill_from_slabs(heap, class);
-    if (block == NULL &&
-        (add_fresh(heap, class, find_units(heap, c, n)) ||
-         add_fresh(heap, class, supply_take_pooled(heap, n, is_small(c))) || supply_adopt(heap)))
-        block = refill_from_slabs(heap, class);
-    while (block == NULL && add_fresh(heap, class, supply_take(heap, n, is_small(c))))
-        block = refill_from_slabs(heap, class);
-    ASSERT_FULL(heap_is_valid(heap));
-    return block;
+        release(heap, units);
 }
 
 /* The list that `slab` fed goes on at `wrong`: name the block whose link says so,
@@ -359,22 +286,32 @@ static COLD void report_damage(const struct slab *slab, const void *wrong) {
     fatal("corrupted free list", slab->start);
 }
 
-void *heap_refill(size_t class) {
-    struct heap *heap = local.heap;
-    if (unlikely(heap == NULL)) {
-        heap = thread_attach();
-        if (heap == NULL)
-            return NULL;
-    }
-    struct slab *slab = heap->bins[class].active;
+void *heap_take_active(struct heap *heap, size_t class) {
+    struct bin *bin = &heap->bins[class];
+    struct slab *slab = bin->active;
     if (unlikely(*ready_list(heap, &local, class) != NULL))
         report_damage(slab, *ready_list(heap, &local, class));
     if (slab->free != NULL)
         return take_list(heap, slab, class);
-    fall_asleep(&heap->bins[class]);
-    heap_tick(heap);
-    void *block = remote_has_none(heap, class) ? take_partial(heap, class) : NULL;
-    return block != NULL ? block : refill_slowly(heap, class);
+    fall_asleep(bin);
+    return NULL;
+}
+
+void *heap_take_partial(struct heap *heap, size_t class) {
+    struct bin *bin = &heap->bins[class];
+    struct slab *slab = pop_partial(bin);
+    if (slab == NULL)
+        return NULL;
+    activate(bin, slab);
+    return take_list(heap, slab, class);
+}
+
+void *heap_take_fresh(struct heap *heap, size_t class) {
+    struct bin *bin = &heap->bins[class];
+    if (bin->fresh == NULL)
+        return NULL;
+    activate(bin, bin->fresh);
+    return carve(heap, bin->fresh, class);
 }
 
 size_t heap_largest_run(void) {
@@ -388,34 +325,18 @@ size_t heap_largest_run(void) {
     return largest < options.large_min ? largest : options.large_min - 1;
 }
 
-void *heap_allocate_run(size_t bytes, size_t alignment, bool *is_zero) {
-    struct heap *heap = local.heap != NULL ? local.heap : thread_attach();
-    if (heap == NULL)
-        return NULL;
-    heap_tick(heap);
-    remote_drain(heap);
-    if (bytes <= tray_layout.largest) {
-        void *block = tray_allocate(heap, bytes, alignment, is_zero);
-        ASSERT_FULL(heap_is_valid(heap));
-        return block;
-    }
-    size_t n = (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
-    struct slab *slab = supply_take(heap, n, false);
-    if (slab == NULL)
-        return NULL;
-    slab->class = CLASS_UNIT_RUN;
-    slab->block_bytes = (uint32_t)(n << UNIT_SHIFT);
-    slab->capacity = slab->carved = 1;
-    slab_set_used(slab, 1, 1);
-    *is_zero = slab->clean;
-    ASSERT_FULL(heap_is_valid(heap));
-    return slab->start;
+void *heap_make_run(struct slab *units, bool *is_zero) {
+    units->class = CLASS_UNIT_RUN;
+    units->block_bytes = (uint32_t)units->n_units << UNIT_SHIFT;
+    units->capacity = units->carved = 1;
+    slab_set_used(units, 1, 1);
+    *is_zero = units->clean;
+    return units->start;
 }
 
-/* --- housekeeping --- */
+/* --- lists and units given back --- */
 
-/* Put one list of the thread back on the slabs it came from, those of other heaps too. */
-static void return_list(struct heap *heap, struct local *from, size_t class) {
+void *heap_return_list(struct heap *heap, struct local *from, size_t class) {
     struct bin *bin = &heap->bins[class];
     struct slab *slab = bin->active;
     void **ready = ready_list(heap, from, class);
@@ -435,10 +356,9 @@ static void return_list(struct heap *heap, struct local *from, size_t class) {
         }
         block = next;
     }
-    remote_flush_list(heap, of_others);
     *ready = NULL;
     if (slab == &no_slab)
-        return;
+        return of_others;
     bin->active = &no_slab;
     if (slab_used(slab) == 0) {
         release(heap, slab);
@@ -448,11 +368,7 @@ static void return_list(struct heap *heap, struct local *from, size_t class) {
         bin->active = slab;
         fall_asleep(bin);
     }
-}
-
-void heap_return_lists(struct heap *heap, struct local *from) {
-    for (size_t class = 0; class < classes.n_classes; class ++)
-        return_list(heap, from, class);
+    return of_others;
 }
 
 static void trim_partial(struct heap *heap, struct bin *bin) {
@@ -467,7 +383,6 @@ static void trim_partial(struct heap *heap, struct bin *bin) {
     }
 }
 
-/* Release what is empty but was kept for the next malloc. */
 void heap_trim(struct heap *heap) {
     for (size_t class = 0; class < classes.n_classes; class ++) {
         struct bin *bin = &heap->bins[class];
@@ -481,47 +396,7 @@ void heap_trim(struct heap *heap) {
         if (fresh != NULL && fresh->carved == 0)
             release(heap, fresh);
     }
-    tray_trim(heap);
-}
-
-void heap_give_back(struct heap *heap) {
-    remote_drain_slowly(heap, SIZE_MAX);
-    heap_trim(heap);
-    supply_purge_all(heap);
-}
-
-/* A look is due when purge_delay is over and the thread was at work meanwhile: a
- * thread that waited for a processor has not had the chance to use its memory. */
-static bool look_is_due(const struct heap *heap, uint64_t now) {
-    enum {
-        TICKS_AT_WORK = 512, /* slow paths */
-        N_DELAYS_IDLE = 8    /* ... or this many times purge_delay */
-    };
-    return now >= heap->purge_ms &&
-           (heap->n_ticks >= TICKS_AT_WORK ||
-            now >= heap->purge_ms + (N_DELAYS_IDLE - 1) * options.purge_delay);
-}
-
-void heap_tick(struct heap *heap) {
-    enum {
-        TICKS_PER_CLOCK = 16
-    };
-    if ((heap->purge_ms == 0 && !heap->looks) || ++heap->n_ticks % TICKS_PER_CLOCK != 0)
-        return;
-    if (heap->looks) {
-        supply_purge_step(heap);
-        return;
-    }
-    uint64_t now = os_clock_ms();
-    if (remote_send_idle_home(now) || !look_is_due(heap, now))
-        return;
-    heap->n_ticks = 0;
-    heap_trim(heap);
-    supply_purge_begin(heap, now, true);
-    thread_collect(now);
-    bool pool_left = pool_purge(now);
-    if (large_purge(now) || pool_left || exchange_has_any())
-        supply_schedule_purge(heap);
+    trays_trim(heap);
 }
 
 void heap_link_slabs(struct heap *heap, struct superblock *sb) {
@@ -529,7 +404,7 @@ void heap_link_slabs(struct heap *heap, struct superblock *sb) {
          i<sb->n_units; i += sb->slab[i].n_units> 0 ? sb->slab[i].n_units : 1) {
         struct slab *slab = &sb->slab[i];
         if (slab->n_units > 0 && slab->class == CLASS_TRAY)
-            tray_link(heap, slab);
+            trays_link(heap, slab);
         if (slab->n_units == 0 || slab->class >= CLASS_TRAY)
             continue;
         struct bin *bin = &heap->bins[slab->class];
@@ -552,7 +427,7 @@ void heap_unlink_slabs(struct heap *heap, struct superblock *sb) {
          i<sb->n_units; i += sb->slab[i].n_units> 0 ? sb->slab[i].n_units : 1) {
         struct slab *slab = &sb->slab[i];
         if (slab->n_units > 0 && slab->class == CLASS_TRAY)
-            tray_unlink(heap, slab);
+            trays_unlink(heap, slab);
         if (slab->n_units == 0 || slab->class >= CLASS_TRAY)
             continue;
         struct bin *bin = &heap->bins[slab->class];

@@ -8,20 +8,16 @@
  *
  * Only the owning thread touches a heap, except for `inbox`, where other
  * threads leave the blocks they freed, and except for a heap without a thread,
- * which belongs to whoever took it from the orphans (see thread.c).
+ * which belongs to whoever took it from the orphans (see registry.h).
  */
 #ifndef EXGEN_HEAP_H
 #define EXGEN_HEAP_H
 
 #include "base/options.h"
-#include "base/platform.h"
 #include "memory/link.h"
 #include "memory/size_class.h"
 #include "memory/superblock.h"
-
-enum {
-    N_TRAY_LISTS = 64 /* by the longest run of free steps; the last: this much or more */
-};
+#include "memory/tray.h"
 
 struct slab_list {
     struct slab *first;
@@ -70,12 +66,12 @@ struct heap {
     struct superblock *shed_next; /* where the next early purge starts, or NULL: at the first */
     uint32_t n_ticks;             /* slow paths since the last look */
     uint8_t number;               /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
-    struct heap *next;            /* orphaned or idle heaps, under the lock of thread.c */
+    struct heap *next;            /* heaps without a thread, see registry.h */
     void *pending;                /* blocks taken from the inbox, not yet freed */
     uint32_t n_unmixed;           /* slow refills since others' blocks were used, see remote.h */
     void **quarantine;            /* freed blocks held back, options.quarantine places or NULL */
-    uint64_t random;              /* state of the generator of harden.c, 0 before its first use */
-    struct slab *trays[N_TRAY_LISTS];       /* through next and previous, see tray.c */
+    uint64_t random;              /* state of random.h */
+    struct slab *trays[N_TRAY_LISTS];       /* through next and previous, see trays.h */
     _Alignas(CACHE_LINE) void *inbox;       /* atomic: LIFO of blocks freed by other threads */
     _Alignas(CACHE_LINE) struct bin bins[]; /* n_classes */
 };
@@ -171,14 +167,23 @@ ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t c
     return block;
 }
 
-/* A block of `class` when its ready list has none.  NULL if out of memory. */
-void *heap_refill(size_t class);
+/* A block of `class` when its ready list has none, and the others of the same place onto that list:
+ * of the active slab, which falls asleep if it has none; from the partial slab that is next; from
+ * untouched memory.  NULL if there is none there. */
+void *heap_take_active(struct heap *heap, size_t class);
+void *heap_take_partial(struct heap *heap, size_t class);
+void *heap_take_fresh(struct heap *heap, size_t class);
 
-/* A block above the classes, at a multiple of `alignment`, up to UNIT_BYTES: from a tray, or
- * with units of its own.  NULL if out of memory. */
-void *heap_allocate_run(size_t bytes, size_t alignment, bool *is_zero);
+/* Units of the next slab of `class`: in a class with few blocks, not many that stay idle. */
+size_t heap_next_units(const struct heap *heap, size_t class);
 
-/* Largest request that heap_allocate_run serves. */
+/* Cut units, which have no class yet, into blocks of `class`. */
+void heap_add_slab(struct heap *heap, struct slab *units, size_t class);
+
+/* Make such units a single block. */
+void *heap_make_run(struct slab *units, bool *is_zero);
+
+/* Largest request that gets units of its own. */
 size_t heap_largest_run(void);
 
 /* Give back a block of the calling thread's heap. */
@@ -191,23 +196,15 @@ bool heap_free_chain(struct slab *slab, void *first, void *last, size_t n);
 /* The rest of heap_free when the countdown went below 0. */
 void heap_free_event(struct heap *heap, struct slab *slab, void *block);
 
-/* Put the thread's lists back on their slabs and give back what is empty. */
-void heap_return_lists(struct heap *heap, struct local *from);
+/* Put the thread's list of `class` back on the slabs it came from.  Returns those that are other
+ * heaps', linked. */
+void *heap_return_list(struct heap *heap, struct local *from, size_t class);
+
+/* Give back the units of what is empty but was kept for the next malloc. */
 void heap_trim(struct heap *heap);
-
-/* Give back everything the heap can do without, and what others sent to it. */
-void heap_give_back(struct heap *heap);
-
-/* Give back memory whose time has come; cheap unless it has. */
-void heap_tick(struct heap *heap);
 
 /* Add the slabs of a superblock that was another heap's, or remove them. */
 void heap_link_slabs(struct heap *heap, struct superblock *sb);
 void heap_unlink_slabs(struct heap *heap, struct superblock *sb);
-
-/* Blocks and bytes in use (blocks in the calling thread's lists are not). */
-void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_bytes);
-
-bool heap_is_valid(const struct heap *heap);
 
 #endif

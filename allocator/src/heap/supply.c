@@ -3,8 +3,10 @@
  * Superblocks lie in buckets by the logarithm of their longest free run.  A
  * request looks at the bucket where it may fit first (the fullest superblocks,
  * so that others can become empty), at a bounded number of candidates in each,
- * hence O(1).  When none fits: an empty superblock of the pool, one of a thread
- * that ended, or a new one, in this order.
+ * hence O(1).  When none fits: an empty superblock of the pool, or a new one.
+ *
+ * Memory that becomes free is only noted here, with the time when to look at it; who
+ * looks stands above (purge.h, housekeeping.h).
  */
 #include "heap/supply.h"
 
@@ -12,12 +14,10 @@
 #include "memory/pool.h"
 #include "memory/tray.h"
 #include "system/os.h"
-#include "thread/thread.h"
 
 enum {
     N_CANDIDATES = 4,  /* looked at in each bucket */
     N_SHED_LOOKS = 16, /* superblocks looked at for memory to give back early */
-    N_HELD = 8,        /* looks in a row that may pass over free units */
     N_PURGE_LOOKS = 8  /* superblocks looked at in one step of a purge */
 };
 
@@ -96,7 +96,7 @@ static void purge(struct heap *heap, struct superblock *sb, bool all) {
     heap->n_dirty -= sb->n_dirty;
     superblock_purge(sb, all);
     if (all && sb->n_trays > 0)
-        tray_purge(sb);
+        tray_purge_superblock(sb);
     heap->n_dirty += sb->n_dirty;
 }
 
@@ -148,7 +148,7 @@ static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n
     return slab;
 }
 
-static struct slab *take_from_buckets(struct heap *heap, size_t n, bool anywhere) {
+struct slab *supply_take_own(struct heap *heap, size_t n, bool anywhere) {
     for (size_t bucket = log2_floor(n) + 1; bucket < N_BUCKETS; bucket++) {
         struct superblock *sb = heap->buckets[bucket];
         for (size_t i = 0; sb != NULL && i < N_CANDIDATES; i++, sb = sb->bucket_next) {
@@ -158,22 +158,6 @@ static struct slab *take_from_buckets(struct heap *heap, size_t n, bool anywhere
         }
     }
     return NULL;
-}
-
-/* Whether the heap may have `n` more units; near thread_max it gives back first what
- * it can do without. */
-static bool may_grow(struct heap *heap, size_t n) {
-    size_t most = options.thread_max >> UNIT_SHIFT;
-    if (options.thread_max == 0 || heap->n_units + heap->n_dirty + n <= most)
-        return true;
-    heap_give_back(heap);
-    return heap->n_units + n <= most;
-}
-
-/* Whether another thread's superblock may come, however full it is. */
-static bool may_adopt(const struct heap *heap) {
-    return options.thread_max == 0 ||
-           heap->n_units + layout.n_units <= options.thread_max >> UNIT_SHIFT;
 }
 
 /* A new superblock from the system; those that came with it go to the heap.  A grown heap asks
@@ -200,27 +184,12 @@ static struct slab *take_from_new(struct heap *heap, struct superblock *sb, size
     return take_from(heap, sb, n, anywhere);
 }
 
-struct slab *supply_take_own(struct heap *heap, size_t n, bool anywhere) {
-    return may_grow(heap, n) ? take_from_buckets(heap, n, anywhere) : NULL;
-}
-
 struct slab *supply_take_pooled(struct heap *heap, size_t n, bool anywhere) {
-    return may_grow(heap, n) ? take_from_new(heap, pool_take(), n, anywhere) : NULL;
+    return take_from_new(heap, pool_take(), n, anywhere);
 }
 
-bool supply_adopt(struct heap *heap) {
-    return may_adopt(heap) && thread_adopt(heap);
-}
-
-struct slab *supply_take(struct heap *heap, size_t n, bool anywhere) {
-    struct slab *slab = supply_take_own(heap, n, anywhere);
-    if (slab == NULL)
-        slab = supply_take_pooled(heap, n, anywhere);
-    if (slab == NULL && supply_adopt(heap))
-        slab = take_from_buckets(heap, n, anywhere);
-    if (slab == NULL && may_grow(heap, n))
-        slab = take_from_new(heap, create_superblock(heap, anywhere), n, anywhere);
-    return slab;
+struct slab *supply_take_mapped(struct heap *heap, size_t n, bool anywhere) {
+    return take_from_new(heap, create_superblock(heap, anywhere), n, anywhere);
 }
 
 void supply_give(struct heap *heap, struct slab *slab) {
@@ -243,8 +212,6 @@ void supply_give(struct heap *heap, struct slab *slab) {
 bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units) {
     struct superblock *sb = superblock_of((uintptr_t)slab);
     size_t n_old = slab->n_units;
-    if (n_units > n_old && !may_grow(heap, n_units - n_old))
-        return false;
     size_t n_dirty = sb->n_dirty;
     if (n_units > n_old && !superblock_grow_run(sb, slab, n_units - n_old))
         return false;
@@ -258,30 +225,7 @@ bool supply_resize_run(struct heap *heap, struct slab *slab, size_t n_units) {
     return true;
 }
 
-/* There is more to look for as long as there is memory that ages. */
-static void schedule_next(struct heap *heap, uint64_t now_ms) {
-    bool may_age = heap->n_dirty > 0 || heap->n_trays > 0;
-    heap->purge_ms = may_age ? now_ms + options.purge_delay : 0;
-}
-
-/* Near the highest point so far, free units are likely to be used again, and do no harm. */
-static bool is_near_peak(const struct heap *heap) {
-    return heap->n_units + heap->n_dirty <= heap->n_units_peak &&
-           heap->n_units >= heap->n_units_peak - heap->n_units_peak / 16;
-}
-
-void supply_purge_begin(struct heap *heap, uint64_t now_ms, bool may_hold) {
-    bool holds = may_hold && heap->n_held < N_HELD && is_near_peak(heap);
-    heap->n_held = holds ? (uint8_t)(heap->n_held + 1) : 0;
-    heap->purge_next = holds ? NULL : heap->superblocks;
-    heap->looks = true;
-    tray_look_begin(heap);
-    schedule_next(heap, now_ms);
-}
-
-void supply_purge_step(struct heap *heap) {
-    if (tray_look_step(heap))
-        return;
+bool supply_purge_step(struct heap *heap) {
     struct superblock *sb = heap->purge_next;
     for (size_t i = 0; sb != NULL && sb->n_dirty == 0 && i < N_PURGE_LOOKS; i++)
         sb = sb->next;
@@ -290,14 +234,7 @@ void supply_purge_step(struct heap *heap) {
         sb = sb->next;
     }
     heap->purge_next = sb;
-    heap->looks = sb != NULL;
-}
-
-void supply_purge(struct heap *heap, uint64_t now_ms) {
-    supply_purge_begin(heap, now_ms, false);
-    while (heap->looks)
-        supply_purge_step(heap);
-    schedule_next(heap, now_ms);
+    return sb != NULL;
 }
 
 void supply_purge_all(struct heap *heap) {

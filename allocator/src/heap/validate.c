@@ -1,12 +1,41 @@
-/* validate.c - the walker over a heap, and the counts that need the same walk.
+/* validate.c - the walker over a heap, and the counts that need the same walk; see validate.h.
  *
  * heap_is_valid is what every full assertion calls: it follows all lists of a
  * heap and checks them against the counters that the fast paths keep.
  */
-#include "heap/heap.h"
+#include "heap/validate.h"
+
 #include "heap/supply.h"
+#include "heap/trays.h"
 #include "memory/link.h"
-#include "memory/tray.h"
+
+static bool unit_classes_are_valid(const struct slab *slab) {
+    for (size_t i = 0; i < slab->n_units; i++)
+        if (slab[i].unit_class != (slab->class < CLASS_TRAY ? slab->class + 1 : 0))
+            return false;
+    return true;
+}
+
+static bool slab_is_valid(const struct slab *slab) {
+    if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 ||
+        slab->countdown < -1 || !unit_classes_are_valid(slab))
+        return false;
+    if (slab->class == CLASS_TRAY)
+        return tray_is_valid(slab);
+    if (slab->state != SLAB_ASLEEP && slab->asleep != 0)
+        return false;
+    size_t used = slab_used(slab);
+    size_t n_listed = link_count(slab->free, slab->capacity);
+    if (used + n_listed != slab->carved || slab->carved > slab->capacity)
+        return false;
+    for (size_t i = 1; i < slab->n_units; i++)
+        if (slab[i].to_first != i << SLAB_SHIFT || slab[i].countdown != 0)
+            return false;
+    const char *end =
+        (const char *)superblock_of((uintptr_t)slab) +
+        ((size_t)(slab - superblock_of((uintptr_t)slab)->slab + slab->n_units) << UNIT_SHIFT);
+    return slab->start + (size_t)slab->capacity * slab->block_bytes <= end;
+}
 
 static bool partial_is_valid(const struct bin *bin, size_t class) {
     size_t n_empty = 0;
@@ -41,12 +70,17 @@ static bool foreign_is_valid(const struct foreign *list, size_t class) {
     return list->countdown >= 0 && n == (size_t)(list->most - list->countdown);
 }
 
-static bool units_of_bins_are_valid(const struct heap *heap) {
+/* Each slab, and the units of all slabs of a class against what its bin counts. */
+static bool slabs_are_valid(const struct heap *heap) {
     size_t n_units[N_CLASSES_MAX] = {0};
     for (const struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next)
-        for (size_t i = sb->first_unit; i < sb->n_units; i++)
-            if (sb->slab[i].n_units > 0 && sb->slab[i].class < classes.n_classes)
-                n_units[sb->slab[i].class] += sb->slab[i].n_units;
+        for (size_t i = sb->first_unit; i < sb->n_units; i++) {
+            const struct slab *slab = &sb->slab[i];
+            if (slab->n_units > 0 && !slab_is_valid(slab))
+                return false;
+            if (slab->n_units > 0 && slab->class < classes.n_classes)
+                n_units[slab->class] += slab->n_units;
+        }
     for (size_t class = 0; class < classes.n_classes; class ++)
         if (n_units[class] != heap->bins[class].n_units)
             return false;
@@ -59,7 +93,7 @@ bool heap_is_valid(const struct heap *heap) {
             !foreign_is_valid(&heap->bins[class].foreign, class))
             return false;
     return no_slab.free == NULL && no_slab.countdown == 0 && trays_are_valid(heap) &&
-           supply_is_valid(heap) && units_of_bins_are_valid(heap);
+           supply_is_valid(heap) && slabs_are_valid(heap);
 }
 
 /* Blocks of a thread's list that are in use by the heap's own counters. */

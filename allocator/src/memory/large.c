@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "memory/harden.h"
+#include "memory/guard.h"
 #include "system/lock.h"
 #include "system/os.h"
 
@@ -121,7 +121,7 @@ static void erase(struct entry *gap) {
 
 /* Unmap a block, with its guard page if blocks have one. */
 static void unmap_block(void *start, size_t bytes) {
-    os_unmap(start, bytes + harden_guard_bytes());
+    os_unmap(start, bytes + guard_bytes());
 }
 
 /* --- kept blocks --- */
@@ -197,10 +197,10 @@ static void keep(void *start, size_t bytes) {
 /* --- blocks --- */
 
 static void *map_block(size_t bytes, size_t alignment) {
-    size_t all = bytes + harden_guard_bytes();
+    size_t all = bytes + guard_bytes();
     char *start = alignment <= os_page_bytes() ? os_map(all) : os_map_aligned(all, alignment);
     if (start != NULL && options.secure)
-        harden_guard(start + all);
+        guard_last_page(start + all);
     bool is_advised = options.huge_pages == HUGE_ALWAYS || options.huge_pages == HUGE_NEVER;
     if (start != NULL && is_advised && bytes >= HUGE_BYTES)
         os_advise_huge(start, bytes, options.huge_pages == HUGE_ALWAYS);

@@ -15,7 +15,7 @@
 #ifndef EXGEN_LINK_H
 #define EXGEN_LINK_H
 
-#include "memory/superblock.h"
+#include "memory/slab.h"
 
 /* Whether this may be the address of a block, if it is not NULL; damaged links
  * decode to values that may not. */

@@ -1,7 +1,7 @@
 /* size_class.c - fill the tables from sizes to classes; see size_class.h. */
 #include "memory/size_class.h"
 
-#include "memory/superblock.h"
+#include "memory/slab.h"
 
 struct size_classes classes;
 
@@ -74,8 +74,7 @@ size_t size_class_most_units(size_t superblock_units) {
 
 static size_t slab_units(size_t bytes, const struct options *o, size_t superblock_units) {
     size_t least = least_units(bytes, o);
-    size_t most =
-        larger(least, smaller(o->slab_units_max, size_class_most_units(superblock_units)));
+    size_t most = larger(least, smaller(o->slab_units_max, size_class_most_units(superblock_units)));
     size_t n = least;
     while (n < most && n * UNIT_BYTES / bytes < o->slab_blocks)
         n++;

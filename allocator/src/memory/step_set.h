@@ -6,8 +6,11 @@
 #ifndef EXGEN_STEP_SET_H
 #define EXGEN_STEP_SET_H
 
-#include "heap/heap.h"
-#include "memory/tray.h"
+#include "memory/slab.h"
+
+enum {
+    N_STEPS = 112 /* of a tray; nine of them fill a superblock of 1 MiB */
+};
 
 _Static_assert(N_STEPS < 8 * sizeof(step_set), "no step may look like the last bit of a set");
 

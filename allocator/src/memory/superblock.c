@@ -11,144 +11,12 @@
 #include "memory/superblock.h"
 
 #include "base/options.h"
-#include "memory/harden.h"
-#include "memory/link.h"
-#include "memory/size_class.h"
-#include "memory/tray.h"
-#include "system/lock.h"
+#include "memory/guard.h"
 #include "system/os.h"
-
-/* Until the start every address leads to this byte, so that free(NULL) works. */
-static uint8_t no_owner = OWNER_NONE;
-
-_Alignas(CACHE_LINE) struct layout layout = {.owner_map = &no_owner, .shift = 63};
 
 _Static_assert(offsetof(struct superblock, slab) % CACHE_LINE == 0,
                "slabs must not share cache lines");
 _Static_assert(N_UNITS_MAX <= 1 << (N_BUCKETS - 1), "a bucket for every run");
-
-/* The owner map as the slow paths know it; all state of this module but `layout`. */
-static struct {
-    uint8_t *bytes;  /* of the pieces from `first` on */
-    uintptr_t first; /* piece of the address space */
-    uintptr_t n;     /* pieces; 0 before the start */
-    unsigned shift;  /* log2(superblock_size) */
-    uintptr_t low;   /* pieces that ever had an owner lie in [low, high] */
-    uintptr_t high;
-    struct lock lock; /* while it is held, no superblock is unmapped; guards low and high */
-} owners = {.low = UINTPTR_MAX};
-
-/* A map of the whole address space, or, where address space is limited, of the
- * pieces around it: the system maps what is asked for side by side.  With the
- * small one, free finds every owner on its slow path. */
-static bool map_owners(unsigned shift) {
-    enum {
-        N_AROUND = 1 << 20 /* pieces: 1 TiB of superblocks of 1 MiB */
-    };
-    owners.shift = shift;
-    owners.n = (uintptr_t)1 << (ADDRESS_BITS - shift);
-    owners.bytes = os_map_sparse(owners.n);
-    if (owners.bytes != NULL) {
-        layout.owner_map = owners.bytes;
-        layout.shift = shift;
-        return true;
-    }
-    owners.bytes = os_map_sparse(N_AROUND);
-    uintptr_t here = (uintptr_t)owners.bytes >> shift;
-    owners.first = here > N_AROUND / 2 ? here - N_AROUND / 2 : 0;
-    owners.n = owners.bytes != NULL ? N_AROUND : 0;
-    return owners.bytes != NULL;
-}
-
-/* The byte of the map for an address, NULL if it has none. */
-static uint8_t *owner_byte(uintptr_t address) {
-    uintptr_t piece = (address >> owners.shift) - owners.first;
-    return piece < owners.n ? &owners.bytes[piece] : NULL;
-}
-
-bool layout_init(size_t superblock_bytes) {
-    if (!map_owners(log2_floor(superblock_bytes)))
-        return false;
-    link_init();
-    layout.bytes = superblock_bytes;
-    layout.base_mask = ~(superblock_bytes - 1);
-    layout.n_units = (uint32_t)(superblock_bytes >> UNIT_SHIFT);
-    layout.slab_mask = (layout.n_units - 1) * sizeof(struct slab);
-    return true;
-}
-
-uint8_t owner_of_any(uintptr_t address) {
-    const uint8_t *byte = owner_byte(address);
-    return byte != NULL ? __atomic_load_n(byte, __ATOMIC_RELAXED) : OWNER_NONE;
-}
-
-/* --- sets of units --- */
-
-static bool set_has(const struct unit_set *s, size_t i) {
-    return s->word[i / 64] >> (i % 64) & 1;
-}
-
-static uint64_t bits(size_t from, size_t n) {
-    return (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << from;
-}
-
-static void set_add(struct unit_set *s, size_t at, size_t n) {
-    while (n > 0) {
-        size_t part = 64 - at % 64 < n ? 64 - at % 64 : n;
-        s->word[at / 64] |= bits(at % 64, part);
-        at += part;
-        n -= part;
-    }
-}
-
-/* Remove units; returns how many of them were in the set. */
-static size_t set_remove(struct unit_set *s, size_t at, size_t n) {
-    size_t n_removed = 0;
-    while (n > 0) {
-        size_t part = 64 - at % 64 < n ? 64 - at % 64 : n;
-        uint64_t all = bits(at % 64, part);
-        uint64_t b = s->word[at / 64] & all;
-        /* All or none is what mostly happens, and counting bits is slow on old processors. */
-        n_removed += b == all ? part : b == 0 ? 0 : (size_t)__builtin_popcountll(b);
-        s->word[at / 64] ^= b;
-        at += part;
-        n -= part;
-    }
-    return n_removed;
-}
-
-static size_t set_count(const struct unit_set *s, size_t at, size_t n) {
-    size_t count = 0;
-    for (size_t i = at; i < at + n; i++)
-        count += set_has(s, i);
-    return count;
-}
-
-/* First unit in [at, end) that is in the set (inside) or not in it; end if none. */
-static size_t set_next(const struct unit_set *s, size_t at, size_t end, bool inside) {
-    while (at < end) {
-        uint64_t w = inside ? s->word[at / 64] : ~s->word[at / 64];
-        w >>= at % 64;
-        if (w != 0) {
-            size_t found = at + (size_t)__builtin_ctzll(w);
-            return found < end ? found : end;
-        }
-        at = (at / 64 + 1) * 64;
-    }
-    return end;
-}
-
-/* First unit of the run inside the set that ends before `at`; `at` if there is none. */
-static size_t set_run_start(const struct unit_set *s, size_t at) {
-    while (at > 0) {
-        size_t last = at - 1;
-        uint64_t w = ~s->word[last / 64] << (63 - last % 64);
-        if (w != 0)
-            return at - (size_t)__builtin_clzll(w);
-        at = last / 64 * 64;
-    }
-    return 0;
-}
 
 /* --- life of a superblock --- */
 
@@ -164,25 +32,18 @@ static void measure_largest_run(struct superblock *sb) {
     sb->largest_run = (uint16_t)longest;
 }
 
-static void note_piece(uintptr_t piece) {
-    lock_take(&owners.lock);
-    owners.low = piece < owners.low ? piece : owners.low;
-    owners.high = piece > owners.high ? piece : owners.high;
-    lock_release(&owners.lock);
-}
-
 /* A guard behind the head, and one for the last unit, before the next superblock's head. */
 static void add_guards(struct superblock *sb) {
     enum {
         N_UNITS_WORTH_IT = 16 /* a smaller superblock has no room to give up two units */
     };
-    size_t guard = harden_guard_bytes();
+    size_t guard = guard_bytes();
     if (guard == 0)
         return;
     bool is_roomy = sb->n_units >= N_UNITS_WORTH_IT;
     sb->head_bytes =
         (uint32_t)round_up(sb->head_bytes + guard, is_roomy ? UNIT_BYTES : os_page_bytes());
-    harden_guard((char *)sb + sb->head_bytes);
+    guard_last_page((char *)sb + sb->head_bytes);
     if (is_roomy && os_protect((char *)sb + layout.bytes - UNIT_BYTES, UNIT_BYTES, true))
         sb->n_units--;
 }
@@ -195,7 +56,7 @@ static size_t table_end(void) {
 static struct superblock *set_up(char *start, size_t heap_bytes) {
     struct superblock *sb = (struct superblock *)start;
     ASSERT(owner_of_any((uintptr_t)sb) == OWNER_NONE);
-    note_piece((uintptr_t)sb >> owners.shift);
+    owner_map_widen(sb);
     if (options.prefault)
         os_populate(sb, layout.bytes);
     sb->n_units = (uint16_t)layout.n_units;
@@ -216,7 +77,7 @@ static char *map_group(size_t bytes) {
     char *start = os_map_aligned(bytes, bytes);
     if (start == NULL)
         return NULL;
-    if (owner_byte((uintptr_t)start) != NULL && owner_byte((uintptr_t)start + bytes - 1) != NULL)
+    if (owner_map_reaches(start, bytes))
         return start;
     os_unmap(start, bytes);
     return NULL;
@@ -267,15 +128,15 @@ struct superblock *superblock_create_huge(void) {
 
 void superblock_destroy(struct superblock *sb) {
     ASSERT(superblock_is_empty(sb) && !sb->holds_heap);
-    lock_take(&owners.lock);
+    owner_map_lock();
     superblock_set_owner(sb, NULL, OWNER_NONE);
-    lock_release(&owners.lock);
+    owner_map_unlock();
     os_unmap(sb, layout.bytes);
 }
 
 void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number) {
     __atomic_store_n(&sb->owner, owner, __ATOMIC_RELAXED);
-    __atomic_store_n(owner_byte((uintptr_t)sb), number, __ATOMIC_RELAXED);
+    owner_set(sb, number);
 }
 
 struct heap *superblock_owner(const struct superblock *sb) {
@@ -309,25 +170,16 @@ __attribute__((no_sanitize("thread"))) static bool head_is_plausible(const struc
 
 struct superblock_counts superblock_count_others(const struct heap *except) {
     struct superblock_counts c = {.plausible = true};
-    lock_take(&owners.lock);
-    for (uintptr_t piece = owners.low; piece <= owners.high; piece++) {
-        const struct superblock *sb = (const struct superblock *)(piece << owners.shift);
-        if (owner_of_any((uintptr_t)sb) == OWNER_NONE || superblock_owner(sb) == except)
+    owner_map_lock();
+    for (const struct superblock *sb = NULL; (sb = owner_map_next(sb)) != NULL;) {
+        if (superblock_owner(sb) == except)
             continue;
         c.n_superblocks++;
         c.plausible = c.plausible && head_is_plausible(sb);
         count_slabs(sb, &c);
     }
-    lock_release(&owners.lock);
+    owner_map_unlock();
     return c;
-}
-
-void superblock_lock(void) {
-    lock_take(&owners.lock);
-}
-
-void superblock_unlock(void) {
-    lock_release(&owners.lock);
 }
 
 /* --- slabs --- */
@@ -478,40 +330,12 @@ void superblock_purge(struct superblock *sb, bool all) {
 
 /* --- walkers --- */
 
-static bool unit_classes_are_valid(const struct slab *slab) {
-    for (size_t i = 0; i < slab->n_units; i++)
-        if (slab[i].unit_class != (slab->class < CLASS_TRAY ? slab->class + 1 : 0))
-            return false;
-    return true;
-}
-
-bool slab_is_valid(const struct slab *slab) {
-    if (slab->n_units == 0 || slab->state == SLAB_FREE || slab->to_first != 0 ||
-        slab->countdown < -1 || !unit_classes_are_valid(slab))
-        return false;
-    if (slab->class == CLASS_TRAY)
-        return tray_is_valid(slab);
-    if (slab->state != SLAB_ASLEEP && slab->asleep != 0)
-        return false;
-    size_t used = slab_used(slab);
-    size_t n_listed = link_count(slab->free, slab->capacity);
-    if (used + n_listed != slab->carved || slab->carved > slab->capacity)
-        return false;
-    for (size_t i = 1; i < slab->n_units; i++)
-        if (slab[i].to_first != i << SLAB_SHIFT || slab[i].countdown != 0)
-            return false;
-    const char *end =
-        (const char *)superblock_of((uintptr_t)slab) +
-        ((size_t)(slab - superblock_of((uintptr_t)slab)->slab + slab->n_units) << UNIT_SHIFT);
-    return slab->start + (size_t)slab->capacity * slab->block_bytes <= end;
-}
-
 bool superblock_is_valid(const struct superblock *sb) {
     size_t n_free = 0;
     for (size_t i = sb->first_unit; i < sb->n_units;) {
         bool is_free = set_has(&sb->free, i);
         if (is_free ? sb->slab[i].state != SLAB_FREE || sb->slab[i].countdown != 0
-                    : !slab_is_valid(&sb->slab[i]))
+                    : sb->slab[i].state == SLAB_FREE || sb->slab[i].n_units == 0)
             return false;
         n_free += is_free;
         i += is_free ? 1 : sb->slab[i].n_units;

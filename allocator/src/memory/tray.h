@@ -1,4 +1,4 @@
-/* tray.h - slabs of blocks of any size, for what is too large to have a class.
+/* tray.h - a slab of blocks of any size, for what is too large to have a class.
  *
  * Blocks above small_max, up to tray_max, are cut from a tray in steps of
  * tray_step bytes and merge with their free neighbours when they are
@@ -19,11 +19,19 @@
 #ifndef EXGEN_TRAY_H
 #define EXGEN_TRAY_H
 
-#include "heap/heap.h"
+#include "memory/size_class.h"
+#include "memory/step_set.h"
+#include "memory/superblock.h"
 
 enum {
-    N_STEPS = 112,        /* of a tray; nine of them fill a superblock of 1 MiB */
-    N_TRAY_BLOCK_MAX = 32 /* steps of the largest block */
+    N_TRAY_BLOCK_MAX = 32, /* steps of the largest block */
+    N_TRAY_LISTS = 64      /* by the longest run of free steps; the last: this much or more */
+};
+
+enum {
+    LENGTHS = 16,      /* in half an entry: of the steps of one unit */
+    OWN_LENGTHS = 2,   /* first unit whose entry has room for its own */
+    OTHERS_LENGTHS = 3 /* first unit whose entry has room for another's as well */
 };
 
 /* Constants of this run, written once by tray_init. */
@@ -37,15 +45,47 @@ extern HIDDEN struct tray_layout tray_layout;
 
 void tray_init(void);
 
-/* A block of `bytes`, up to tray_largest, at a multiple of `alignment`, up to UNIT_BYTES.
- * NULL if out of memory. */
-void *tray_allocate(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero);
+/* In the entry of the unit where the step lies, which every free has read, if there is room. */
+ALWAYS_INLINE uint8_t *tray_length_at(const struct slab *slab, size_t step) {
+    unsigned shift = UNIT_SHIFT - tray_layout.step_shift;
+    size_t unit = step >> shift;
+    size_t in_unit = step & (((size_t)1 << shift) - 1);
+    size_t entry = unit < OWN_LENGTHS ? unit + OTHERS_LENGTHS : unit;
+    size_t first = unit < OWN_LENGTHS ? 0 : LENGTHS;
+    return (uint8_t *)&slab[entry].lengths[first + in_unit];
+}
 
-/* Free a block of `slab`, which is a tray of the heap; ends the program if none begins there. */
-void tray_free(struct heap *heap, struct slab *slab, void *block);
+ALWAYS_INLINE size_t tray_step_bytes(void) {
+    return (size_t)1 << tray_layout.step_shift;
+}
 
-/* Make the block `bytes` large where it is; false if it must move. */
-bool tray_resize(struct heap *heap, struct slab *slab, void *block, size_t bytes);
+ALWAYS_INLINE size_t tray_steps_for(size_t bytes) {
+    return (bytes + tray_step_bytes() - 1) >> tray_layout.step_shift;
+}
+
+/* The step that begins at `block`; N_STEPS if none does. */
+ALWAYS_INLINE size_t tray_step_at(const struct slab *slab, const void *block) {
+    size_t offset = (size_t)((const char *)block - slab->start);
+    return (offset & (tray_step_bytes() - 1)) == 0 ? offset >> tray_layout.step_shift : N_STEPS;
+}
+
+/* Take free steps into use; true if they read as zero. */
+ALWAYS_INLINE bool tray_take_steps(struct slab *slab, size_t at, size_t n) {
+    step_set taken = steps(at, n);
+    bool is_zero = (slab[1].dirty_steps & taken) == 0 && options.purge_how != PURGE_FREE;
+    slab[1].free_steps &= ~taken;
+    slab[1].dirty_steps &= ~taken;
+    slab[2].aged_steps &= ~taken;
+    slab->carved += (uint32_t)n;
+    return is_zero;
+}
+
+ALWAYS_INLINE void tray_give_steps(struct slab *slab, size_t at, size_t n) {
+    step_set given = steps(at, n);
+    slab[1].free_steps |= given;
+    slab[1].dirty_steps |= given;
+    slab->carved -= (uint32_t)n;
+}
 
 /* Bytes of the block that begins at `block`; 0 if none does.  For any thread that has the block. */
 size_t tray_block_bytes(const struct slab *slab, const void *block);
@@ -53,23 +93,11 @@ size_t tray_block_bytes(const struct slab *slab, const void *block);
 /* End the program unless a block begins at `block`. */
 void tray_check(const struct slab *slab, const void *block);
 
-/* Give free memory of all trays of a superblock back. */
-void tray_purge(struct superblock *sb);
+/* Give free memory of a tray back that was free at the last look, or all; false if there was
+ * nothing to give back.  Of all trays of a superblock: all. */
+bool tray_purge(struct slab *slab, bool all);
+void tray_purge_superblock(struct superblock *sb);
 
-/* A look at the heap's trays for what has aged: its start, and a step of it; false if there
- * was nothing left to do. */
-void tray_look_begin(struct heap *heap);
-bool tray_look_step(struct heap *heap);
-
-/* Give back empty trays. */
-void tray_trim(struct heap *heap);
-
-/* Add a tray that was another heap's, or remove one. */
-void tray_link(struct heap *heap, struct slab *slab);
-void tray_unlink(struct heap *heap, struct slab *slab);
-
-/* One tray, or the heap's lists of them. */
 bool tray_is_valid(const struct slab *slab);
-bool trays_are_valid(const struct heap *heap);
 
 #endif

@@ -17,24 +17,44 @@
 
 #include <pthread.h>
 
+#include "memory/large.h"
+#include "memory/layout.h"
+#include "memory/pool.h"
 #include "system/lock.h"
-#include "thread/thread.h"
+#include "thread/exchange.h"
+#include "thread/registry.h"
 
 /* Forks of this thread, one inside the other, that did not take the locks. */
 static _Thread_local volatile unsigned n_without_locks;
+
+static void lock_all(void) {
+    registry_lock();
+    exchange_lock();
+    pool_lock();
+    large_lock();
+    owner_map_lock();
+}
+
+static void unlock_all(void) {
+    owner_map_unlock();
+    large_unlock();
+    pool_unlock();
+    exchange_unlock();
+    registry_unlock();
+}
 
 static void before(void) {
     if (lock_is_interrupted())
         n_without_locks++;
     else
-        thread_lock_all();
+        lock_all();
 }
 
 static void after(void) {
     if (n_without_locks > 0)
         n_without_locks--;
     else
-        thread_unlock_all();
+        unlock_all();
 }
 
 void fork_watch(void) {

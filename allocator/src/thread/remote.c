@@ -23,9 +23,8 @@
 #include "base/options.h"
 #include "heap/supply.h"
 #include "memory/link.h"
-#include "system/os.h"
 #include "thread/exchange.h"
-#include "thread/thread.h"
+#include "thread/registry.h"
 
 enum {
     BATCH_BYTES = 8192,  /* of the blocks that come from or go to the exchange at a time */
@@ -74,7 +73,7 @@ void remote_send_all_home(struct heap *sender) {
 
 void remote_free_slowly(struct heap *heap, void *block) {
     send_home(&block, 1);
-    if (heap != NULL && thread_has_orphans())
+    if (heap != NULL && registry_has_orphans())
         supply_schedule_purge(heap);
 }
 
@@ -130,7 +129,7 @@ static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
  * come before the mallocs that they serve do not empty it, and for all heaps together no longer
  * than N_BATCHES_ALL. */
 static size_t n_most_used(size_t class) {
-    size_t n = N_BATCHES_ALL / thread_count_heaps();
+    size_t n = N_BATCHES_ALL / registry_count();
     n = n > N_BATCHES_USED ? N_BATCHES_USED : n < 2 ? 2 : n;
     return n * n_batch(class);
 }
@@ -166,6 +165,11 @@ void remote_shed(struct heap *heap, size_t class) {
     }
     list->most = (uint16_t)(most - 1);
     list->countdown = (int32_t)(most - n) - 1;
+}
+
+void remote_return_lists(struct heap *heap, struct local *from) {
+    for (size_t class = 0; class < classes.n_classes; class ++)
+        remote_flush_list(heap, heap_return_list(heap, from, class));
 }
 
 void remote_flush(struct heap *heap) {

@@ -48,7 +48,10 @@ void *remote_take_freed(struct heap *heap, size_t class);
 void remote_flush_list(struct heap *heap, void *block);
 void remote_flush(struct heap *heap);
 
-/* The same, and send everything home that is in the exchange. */
+/* Put the thread's lists back on the slabs they came from, those of other heaps too. */
+void remote_return_lists(struct heap *heap, struct local *from);
+
+/* remote_flush, and send everything home that is in the exchange. */
 void remote_send_all_home(struct heap *sender);
 
 /* Most blocks of the smallest size class in a batch, whatever remote_batch says. */

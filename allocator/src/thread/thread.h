@@ -19,23 +19,7 @@ bool allocator_start(void);
  * the settings forbid it. */
 bool thread_adopt(struct heap *heap);
 
-/* Whether there are heaps without a thread that may hold memory. */
-bool thread_has_orphans(void);
-
 /* Free what was sent to heaps without a thread, and purge them if it is time. */
 void thread_collect(uint64_t now_ms);
-
-/* Hold or drop every lock of the allocator, around fork. */
-void thread_lock_all(void);
-void thread_unlock_all(void);
-
-/* The walkers over all heaps without a thread. */
-bool thread_orphans_are_valid(void);
-
-/* Number of heaps ever made: as many as there were threads at once, and at least 1. */
-size_t thread_count_heaps(void);
-
-/* Number of heaps without a thread that still have superblocks. */
-size_t thread_count_orphans(void);
 
 #endif

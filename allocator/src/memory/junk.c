@@ -1,0 +1,57 @@
+/* junk.c - patterns in free blocks, and blocks in random order; see junk.h. */
+#include "memory/junk.h"
+
+#include "memory/link.h"
+#include "system/random.h"
+
+static const uintptr_t junk = (uintptr_t)0xdededededededede;
+
+uintptr_t junk_mark(const void *block) {
+    return (uintptr_t)block ^ layout.link_secret ^ junk;
+}
+
+void junk_fill(void *block, size_t bytes) {
+    uintptr_t *words = block;
+    for (size_t i = 0; i < bytes / sizeof *words; i++)
+        words[i] = junk;
+    words[1] = junk_mark(block);
+}
+
+static void verify_from(const uintptr_t *words, size_t first, size_t bytes) {
+    if (words[1] != junk_mark(words))
+        fatal("write after free", &words[1]);
+    for (size_t i = first; i < bytes / sizeof *words; i++)
+        if (i != 1 && words[i] != junk)
+            fatal("write after free", &words[i]);
+}
+
+void junk_verify(const void *block, size_t bytes) {
+    verify_from(block, 0, bytes);
+}
+
+void junk_hand_out(void *block, size_t bytes) {
+    uintptr_t *words = block;
+    verify_from(words, 2, bytes);
+    words[0] = words[1] = junk;
+}
+
+/* --- random order --- */
+
+/* The permutation (Fisher and Yates) is kept in the second words of the blocks. */
+void *junk_shuffle(uint64_t *state, char *first, size_t n, size_t block_bytes) {
+#define ENTRY(i) (((uintptr_t *)(first + (i)*block_bytes))[1])
+    for (size_t i = 0; i < n; i++)
+        ENTRY(i) = i;
+    for (size_t i = n - 1; i > 0; i--) {
+        size_t k = random_next(state) % (i + 1);
+        uintptr_t entry = ENTRY(i);
+        ENTRY(i) = ENTRY(k);
+        ENTRY(k) = entry;
+    }
+    for (size_t i = 0; i < n; i++) {
+        char *next = i + 1 < n ? first + ENTRY(i + 1) * block_bytes : NULL;
+        link_set(first + ENTRY(i) * block_bytes, next);
+    }
+    return first + ENTRY(0) * block_bytes;
+#undef ENTRY
+}

@@ -1,0 +1,72 @@
+/* layout.h - the constants of this run that say where things lie, and the owner map.
+ *
+ * Which addresses belong to superblocks at all, and to whose, is answered by
+ * the owner map: one byte for every superblock-sized piece of the address
+ * space, sparse, untouched where there is nothing.  One comparison with it
+ * tells free() that the pointer is ours and the block our own thread's.
+ */
+#ifndef EXGEN_LAYOUT_H
+#define EXGEN_LAYOUT_H
+
+#include "base/platform.h"
+
+enum {
+    UNIT_SHIFT = 14,
+    UNIT_BYTES = 1 << UNIT_SHIFT,
+    N_UNITS_MAX = 8388608 / UNIT_BYTES, /* of the largest superblock_size */
+    SLAB_SHIFT = 6                      /* log2(sizeof(struct slab)) */
+};
+
+/* What a byte of the owner map says. */
+enum {
+    OWNER_NONE = 0,  /* no superblock there */
+    OWNER_FIRST = 1, /* ... to OWNER_LAST: the heap with this number */
+    OWNER_LAST = 253,
+    OWNER_IN_HEAD = 254, /* a heap with a higher number: see head */
+    OWNER_NOBODY = 255   /* in no map; the number of a thread that must take the slow path */
+};
+
+/* Read on every path; written once at start. */
+struct layout {
+    uint8_t *owner_map;  /* one byte per superblock-sized piece; a single 0 where there is no room
+                            for that */
+    uintptr_t base_mask; /* takes an address to its superblock */
+    uintptr_t slab_mask; /* (n_units - 1) * sizeof(struct slab) */
+    uint32_t
+        shift; /* log2(superblock_size); where there is no room, takes every address to that 0 */
+    uint32_t n_units;      /* units of a superblock */
+    size_t bytes;          /* superblock_size */
+    uintptr_t link_secret; /* what links are encoded with, see link.h */
+    uintptr_t link_zeros;  /* bits that are zero in the address of every block */
+};
+
+extern HIDDEN struct layout layout;
+
+/* Choose sizes and reserve the owner map.  False if the system refuses. */
+bool layout_init(size_t superblock_bytes);
+
+ALWAYS_INLINE uint8_t owner_at(uintptr_t address) {
+    return __atomic_load_n(&layout.owner_map[address >> layout.shift], __ATOMIC_RELAXED);
+}
+
+/* As owner_at for any value, even one that cannot be an address of a program. */
+uint8_t owner_of_any(uintptr_t address);
+
+/* Whether the map has bytes for [start, start + bytes). */
+bool owner_map_reaches(const void *start, size_t bytes);
+
+/* Write the byte of a superblock; for the first time after owner_map_widen. */
+void owner_set(const void *superblock, uint8_t number);
+
+/* Superblocks in use lie between addresses that have been here. */
+void owner_map_widen(const void *superblock);
+
+/* Hold the map still: meanwhile no superblock is unmapped.  Also for the moment of a fork. */
+void owner_map_lock(void);
+void owner_map_unlock(void);
+
+/* The next superblock behind `previous`, or the first if that is NULL; NULL after the last.  With
+ * the lock held. */
+void *owner_map_next(const void *previous);
+
+#endif

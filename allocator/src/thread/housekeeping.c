@@ -1,0 +1,47 @@
+/* housekeeping.c - when to look for memory that can go back; see housekeeping.h. */
+#include "thread/housekeeping.h"
+
+#include "base/options.h"
+#include "heap/purge.h"
+#include "heap/supply.h"
+#include "memory/large.h"
+#include "memory/pool.h"
+#include "system/os.h"
+#include "thread/exchange.h"
+#include "thread/remote.h"
+#include "thread/thread.h"
+
+/* A look is due when purge_delay is over and the thread was at work meanwhile: a
+ * thread that waited for a processor has not had the chance to use its memory. */
+static bool look_is_due(const struct heap *heap, uint64_t now) {
+    enum {
+        TICKS_AT_WORK = 512, /* slow paths */
+        N_DELAYS_IDLE = 8    /* ... or this many times purge_delay */
+    };
+    return now >= heap->purge_ms &&
+           (heap->n_ticks >= TICKS_AT_WORK ||
+            now >= heap->purge_ms + (N_DELAYS_IDLE - 1) * options.purge_delay);
+}
+
+void housekeeping_step(struct heap *heap) {
+    if (heap->looks) {
+        purge_step(heap);
+        return;
+    }
+    uint64_t now = os_clock_ms();
+    if (remote_send_idle_home(now) || !look_is_due(heap, now))
+        return;
+    heap->n_ticks = 0;
+    heap_trim(heap);
+    purge_begin(heap, now, true);
+    thread_collect(now);
+    bool pool_left = pool_purge(now);
+    if (large_purge(now) || pool_left || exchange_has_any())
+        supply_schedule_purge(heap);
+}
+
+void housekeeping_give_back(struct heap *heap) {
+    remote_drain_slowly(heap, SIZE_MAX);
+    heap_trim(heap);
+    supply_purge_all(heap);
+}

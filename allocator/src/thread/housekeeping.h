@@ -1,0 +1,29 @@
+/* housekeeping.h - memory given back while the program works.
+ *
+ * What lies below only notes that there is something to look for, and when (supply_schedule_purge);
+ * the looks are made from here, on slow paths of malloc.
+ */
+#ifndef EXGEN_HOUSEKEEPING_H
+#define EXGEN_HOUSEKEEPING_H
+
+#include "heap/heap.h"
+
+enum {
+    TICKS_PER_CLOCK = 16 /* slow paths for each time that the clock is read, a power of two */
+};
+
+/* The rest of the next function, at every TICKS_PER_CLOCK-th call. */
+void housekeeping_step(struct heap *heap);
+
+/* Give back memory of the calling thread's heap whose time has come; cheap unless it has. */
+ALWAYS_INLINE void housekeeping_tick(struct heap *heap) {
+    if (heap->purge_ms == 0 && !heap->looks)
+        return;
+    if (++heap->n_ticks % TICKS_PER_CLOCK == 0)
+        housekeeping_step(heap);
+}
+
+/* Give back everything the heap can do without, and what others sent to it. */
+void housekeeping_give_back(struct heap *heap);
+
+#endif

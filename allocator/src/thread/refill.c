@@ -1,0 +1,158 @@
+/* refill.c - where the next blocks of a heap come from; see refill.h.
+ *
+ * In this order: blocks freed in the active slab, others' blocks that the thread freed, blocks
+ * other threads sent home, partial slabs, blocks in the exchange, untouched memory of the fresh
+ * slab, a new slab.  Its units come from the heap's superblocks, from the pool of empty ones, from
+ * the heap of a thread that ended, from the system.
+ *
+ * Everything here is O(1) but for the drain of the inbox (bounded, see remote.c).
+ */
+#include "thread/refill.h"
+
+#include "base/options.h"
+#include "heap/supply.h"
+#include "heap/trays.h"
+#include "heap/validate.h"
+#include "thread/housekeeping.h"
+#include "thread/remote.h"
+#include "thread/thread.h"
+
+/* --- units --- */
+
+/* Whether the heap may have `n` more units; near thread_max it gives back first what
+ * it can do without. */
+static bool may_grow(struct heap *heap, size_t n) {
+    size_t most = options.thread_max >> UNIT_SHIFT;
+    if (options.thread_max == 0 || heap->n_units + heap->n_dirty + n <= most)
+        return true;
+    housekeeping_give_back(heap);
+    return heap->n_units + n <= most;
+}
+
+/* Make a superblock of a thread that ended the heap's, with the slabs in it, however full it is;
+ * false if there is none to be had. */
+static bool adopt(struct heap *heap) {
+    bool has_room = options.thread_max == 0 ||
+                    heap->n_units + layout.n_units <= options.thread_max >> UNIT_SHIFT;
+    return has_room && thread_adopt(heap);
+}
+
+static struct slab *take_own(struct heap *heap, size_t n, bool anywhere) {
+    return may_grow(heap, n) ? supply_take_own(heap, n, anywhere) : NULL;
+}
+
+static struct slab *take_pooled(struct heap *heap, size_t n, bool anywhere) {
+    return may_grow(heap, n) ? supply_take_pooled(heap, n, anywhere) : NULL;
+}
+
+/* `n` units of one superblock as a slab without class; `anywhere` if the slab
+ * may start right behind the head.  NULL if out of memory. */
+static struct slab *take_units(struct heap *heap, size_t n, bool anywhere) {
+    struct slab *units = take_own(heap, n, anywhere);
+    if (units == NULL)
+        units = take_pooled(heap, n, anywhere);
+    if (units == NULL && adopt(heap))
+        units = supply_take_own(heap, n, anywhere);
+    if (units == NULL && may_grow(heap, n))
+        units = supply_take_mapped(heap, n, anywhere);
+    return units;
+}
+
+/* `n` units in the heap's superblocks: fewer rather than none. */
+static struct slab *take_few_own(struct heap *heap, const struct size_class *c, size_t n,
+                                 bool anywhere) {
+    struct slab *units = NULL;
+    for (; n > 0 && units == NULL; n = size_class_fewer_units(c, n))
+        units = take_own(heap, n, anywhere);
+    return units;
+}
+
+/* --- blocks of a class --- */
+
+/* Cut units, if there are some, into blocks of `class`; false if not. */
+static bool add_slab(struct heap *heap, struct slab *units, size_t class) {
+    if (units != NULL)
+        heap_add_slab(heap, units, class);
+    return units != NULL;
+}
+
+/* Blocks from a partial slab, from other threads, or from untouched memory. */
+static void *take_from_slabs(struct heap *heap, size_t class) {
+    void *block = heap_take_partial(heap, class);
+    if (block == NULL)
+        block = remote_take_anywhere(heap, class);
+    return block != NULL ? block : heap_take_fresh(heap, class);
+}
+
+/* A new slab, or one of a thread that ended. */
+static void *take_from_new_slab(struct heap *heap, size_t class) {
+    const struct size_class *c = &classes.of[class];
+    size_t n = heap_next_units(heap, class);
+    bool is_small = c->block_bytes <= UNIT_BYTES / 4; /* may share a unit with the head */
+    void *block = NULL;
+    if (add_slab(heap, take_few_own(heap, c, n, is_small), class) ||
+        add_slab(heap, take_pooled(heap, n, is_small), class) || adopt(heap))
+        block = take_from_slabs(heap, class);
+    while (block == NULL && add_slab(heap, take_units(heap, n, is_small), class))
+        block = take_from_slabs(heap, class);
+    return block;
+}
+
+static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
+    remote_consider_unmixed(heap);
+    void *block = remote_take_freed(heap, class);
+    if (block == NULL)
+        block = remote_take(heap, class);
+    if (block != NULL)
+        return block;
+    remote_drain(heap);
+    block = take_from_slabs(heap, class);
+    if (block == NULL)
+        block = take_from_new_slab(heap, class);
+    ASSERT_FULL(heap_is_valid(heap));
+    return block;
+}
+
+void *refill(struct heap *heap, size_t class) {
+    void *block = heap_take_active(heap, class);
+    if (block != NULL)
+        return block;
+    housekeeping_tick(heap);
+    block = remote_has_none(heap, class) ? heap_take_partial(heap, class) : NULL;
+    return block != NULL ? block : refill_slowly(heap, class);
+}
+
+/* --- larger blocks --- */
+
+static void *take_from_tray(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
+    void *block = trays_allocate(heap, bytes, alignment, is_zero);
+    if (block != NULL)
+        return block;
+    struct slab *units = take_units(heap, tray_layout.n_units, false);
+    if (units == NULL)
+        return NULL;
+    trays_add(heap, units);
+    return trays_allocate(heap, bytes, alignment, is_zero);
+}
+
+void *refill_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
+    housekeeping_tick(heap);
+    remote_drain(heap);
+    void *block = NULL;
+    if (bytes <= tray_layout.largest) {
+        block = take_from_tray(heap, bytes, alignment, is_zero);
+    } else {
+        struct slab *units = take_units(heap, (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT, false);
+        if (units != NULL)
+            block = heap_make_run(units, is_zero);
+    }
+    ASSERT_FULL(heap_is_valid(heap));
+    return block;
+}
+
+bool refill_resize_run(struct heap *heap, struct slab *slab, size_t n_units) {
+    size_t n_old = slab->n_units;
+    if (n_units > n_old && !may_grow(heap, n_units - n_old))
+        return false;
+    return supply_resize_run(heap, slab, n_units);
+}
