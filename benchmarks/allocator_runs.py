@@ -130,6 +130,18 @@ def run_cachegrind(
     return {"status": "failed", "reason": reason} if text is None else _ok(misses(text))
 
 
+def run_instructions(
+    command: Command, subject: Subject, environment: dict[str, str]
+) -> dict[str, Any]:
+    """Run a program once under cachegrind without caches; its instructions."""
+    del subject
+    words = ["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file="]
+    text, reason = _under_valgrind(words, command, environment)
+    if text is None or (summary := _SUMMARY.search(text)) is None:
+        return {"status": "failed", "reason": reason or "cachegrind left no summary"}
+    return _ok({"instructions": int(summary[1].split()[0])})
+
+
 def run_callgrind(
     command: Command, subject: Subject, environment: dict[str, str]
 ) -> dict[str, Any]:

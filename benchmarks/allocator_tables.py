@@ -7,7 +7,7 @@ below 1 where it needs less than what it is compared with.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ from tuner.bench.summary import (
 )
 from tuner.stats import Estimate, median_estimate
 
+VARIANTS: Final = frozenset({"floor", "share", "candidates", "safety"})
+"""Parts of allocators.py with subjects of their own."""
 OURS: Final = ("exgen", "exgen-st")
 SHORT_S: Final = 0.015
 """Programs below this median CPU time have no time worth comparing; their memory has."""
@@ -70,6 +72,11 @@ class Judgement:
         sign = ">=" if self.at_least else "<="
         text = f"{'ok    ' if self.is_met else 'MISSED'} {self.what}: {self.value:.3f}"
         return f"{text} ({sign} {self.target:.3f}){'; ' + self.note if self.note else ''}"
+
+
+def best_of(others: Sized) -> str:
+    """Return the words for the best of those something was compared with: how many there are."""
+    return f"best of the {len(others)} compared"
 
 
 def medians(samples: Sequence[Record], field: str) -> Medians:
@@ -128,7 +135,7 @@ def judge_programs(samples: Sequence[Record], subjects: Sequence[str]) -> Iterat
         own = geometric(mine, ours)
         if own and known:
             best = min(known, key=lambda peer: known[peer])
-            yield Judgement(f"{ours}: time, geometric mean / best peer's", own / known[best],
+            yield Judgement(f"{ours}: time, geometric mean / {best_of(known)}", own / known[best],
                             TIME_TARGET, note=f"best is {best}")  # fmt: skip
         yield from _worst(mine, ours)
         yield from _memory(common(peaks, [ours]), ours)
@@ -145,7 +152,7 @@ def _worst(times: Medians, ours: str) -> Iterator[Judgement]:
     if behind:
         program = max(behind, key=lambda name: behind[name][0])
         ratio, best = behind[program]
-        yield Judgement(f"{ours}: time, worst program / best peer on it", ratio, WORST_TARGET,
+        yield Judgement(f"{ours}: time, worst program / best of the others", ratio, WORST_TARGET,
                         note=f"{program}, best is {best}")  # fmt: skip
 
 
@@ -166,7 +173,7 @@ def judge_cache(samples: Sequence[Record]) -> Iterator[Judgement]:
             for ours in OURS:
                 if ours in row and others:
                     best = min(others, key=lambda peer: others[peer])
-                    yield Judgement(f"{ours}: {name} misses / best peer's",
+                    yield Judgement(f"{ours}: {name} misses / {best_of(others)}",
                                     row[ours].median / others[best], 1.0,
                                     note=f"best is {best}")  # fmt: skip
 
@@ -264,7 +271,7 @@ def judge_gem5(samples: Sequence[Record]) -> Iterator[Judgement]:
                 if ours in row and others:
                     best = min(others, key=lambda peer: others[peer])
                     ratio = row[ours].median / others[best]
-                    yield Judgement(f"{ours}: gem5, {field} / best peer's", ratio, 1.0,
+                    yield Judgement(f"{ours}: gem5, {field} / {best_of(others)}", ratio, 1.0,
                                     note=f"best is {best}")  # fmt: skip
 
 
@@ -281,6 +288,12 @@ def failed(parts: Mapping[str, Any]) -> list[str]:
         if name in parts:
             lines += [f"{name}: {line}" for line in failures(threads_comparison(parts[name]))]
     return lines
+
+
+def subjects_of(parts: Mapping[str, Any]) -> list[str]:
+    """Return the subjects of all parts but those that have subjects of their own."""
+    found = (s["label"] for n, part in parts.items() if n not in VARIANTS for s in part["subjects"])
+    return list(dict.fromkeys(found))
 
 
 def judge_all(parts: Mapping[str, Any], subjects: Sequence[str]) -> Iterator[Judgement]:

@@ -19,7 +19,7 @@ figures are medians with 95 % intervals.  Parts:
     gem5       a simulator as the program, when the variable GEM5 names gem5.opt
 
     benchmarks/allocators.py                                   all parts
-    benchmarks/allocators.py --peer snmalloc=/opt/snmalloc.so  with a further peer; repeatable
+    benchmarks/allocators.py --peer snmalloc=/opt/snmalloc.so@0.7.1  with a further peer; repeatable
     benchmarks/allocators.py --parts threads --only exgen,glibc
     benchmarks/allocators.py --parts churn --churn-minutes 60
     benchmarks/allocators.py --programs more.toml              further programs, already built
@@ -44,16 +44,14 @@ import itertools
 import json
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import tuner
 from benchmarks.allocator_programs import (
     ROOT,
     Command,
@@ -69,8 +67,8 @@ from benchmarks.allocator_runs import (
     run_callgrind,
     run_floor,
     run_gem5,
+    run_instructions,
     run_program,
-    without_folders,
 )
 from benchmarks.allocator_tables import (
     Medians,
@@ -81,8 +79,19 @@ from benchmarks.allocator_tables import (
     long_ones,
     medians,
     standing_lines,
+    subjects_of,
     table_lines,
     threads_comparison,
+)
+from benchmarks.peers import peer_subject
+from benchmarks.provenance import (
+    identities_of,
+    make_stamp,
+    merge_stamps,
+    n_rounds,
+    provenance_lines,
+    stamps_of,
+    write_results,
 )
 from tuner.bench.journal import Journal, Sample, make_header, sample_record
 from tuner.bench.plan import THREADED, Plan, Task, make_tasks
@@ -90,20 +99,17 @@ from tuner.bench.rounds import run_missing
 from tuner.bench.subjects import (
     Subject,
     configured_subject,
-    library_subject,
     named_subject,
     with_variables,
 )
 from tuner.cli.bench_tables import bench_tables
 from tuner.cli.console import stdout_console
 from tuner.errors import MissingToolError, TunerError
-from tuner.machine import read_machine
 from tuner.measure.driver import BenchDriver
 from tuner.measure.program import padded
 from tuner.measure.warm import warm_memory
 from tuner.report.bench_figures import write_bench_figures
 from tuner.resources import configs_dir
-from tuner.spec.preset import shipped_presets
 
 RESULTS: Final = ROOT / "benchmarks" / "results" / "allocators.json"
 SCHEMA: Final = "malloc-tuner.benchmark.allocators"
@@ -114,7 +120,7 @@ PARTS: Final = (
     "share",
     "threads",
     "churn",
-    "presets",
+    "candidates",
     "safety",
     "gem5",
 )
@@ -123,10 +129,8 @@ OURS: Final = ("exgen", "exgen-st")
 SAFETY: Final = ("check", "junk", "secure")
 """Settings that find mistakes of programs, each with the milder ones in it."""
 _SINGLE_THREADED: Final = frozenset({"exgen-st", "dlmalloc"})
-_COUNTED: Final = frozenset({"cache", "share", "floor"})
+_COUNTED: Final = frozenset({"cache", "share", "floor", "instructions"})
 """Parts of one round: they count the same again."""
-_VARIANTS: Final = frozenset({"floor", "share", "presets", "safety"})
-"""Parts with subjects of their own."""
 _SHARES: Final = frozenset({"exgen", "mimalloc", "jemalloc"})
 THREADS: Final = (2, 4, 16, 64, 128)
 
@@ -148,6 +152,8 @@ class Session:
     seconds: float
     """Counting phase of a threaded workload."""
     churn_s: float
+    candidates: tuple[str, ...]
+    """Settings of exgen to compare, as `configured_subject` takes them."""
     extra: tuple[Command, ...]
     """Further programs."""
     smoke: bool
@@ -197,7 +203,15 @@ def _write_document(kept: dict[str, Any], file: Path) -> int:
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--parts", default=",".join(PARTS), help="default: all")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PATH@VERSION")
+    parser.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        dest="candidates",
+        metavar="LABEL=exgen,SETTING=VALUE,...",
+        help="for the part candidates",
+    )
     parser.add_argument("--only", metavar="NAME,...", help="only these subjects")
     parser.add_argument("--exgen", metavar="PATH", help="libexgen.so to use; default: ours")
     parser.add_argument("--exgen-st", metavar="PATH", help="libexgen-st.so to use; default: ours")
@@ -236,6 +250,7 @@ def _measure(options: argparse.Namespace) -> None:
             thread_rounds=1 if options.smoke else options.thread_rounds,
             seconds=0.02 if options.smoke else options.seconds,
             churn_s=0.2 if options.smoke else options.churn_minutes * 60,
+            candidates=tuple(options.candidates),
             extra=tuple(read_programs(options.programs)) if options.programs else (),
             smoke=options.smoke,
         )
@@ -260,7 +275,7 @@ def _subjects(options: argparse.Namespace) -> tuple[Subject, ...]:
             subjects.append(named_subject(f"{name}:{paths[name]}" if paths.get(name) else name))
         except MissingToolError as error:
             print(f"allocators.py: left out: {error}", file=sys.stderr)
-    subjects += [library_subject(text) for text in options.peer]
+    subjects += [peer_subject(text) for text in options.peer]
     wanted = options.only.split(",") if options.only else [s.label for s in subjects]
     if unknown := set(wanted) - {subject.label for subject in subjects}:
         sys.exit(f"allocators.py: --only {unknown.pop()}: is not among the subjects")
@@ -280,24 +295,16 @@ def _digest(subjects: Sequence[Subject], options: argparse.Namespace) -> str:
 def _keep(parts: dict[str, Any], session: Session, output: Path) -> None:
     """Write the results; parts that were not run keep their last ones."""
     kept = json.loads(output.read_text())["parts"] if output.exists() else {}
-    stamp = {
-        "malloc_tuner": tuner.__version__,
-        "commit": _commit(),
-        "machine": asdict(read_machine()),
-        "command": sys.argv,
-        "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
-        "subjects": [subject.identity() for subject in session.subjects],
-    }
-    merged = {**kept, **{name: {**stamp, **part} for name, part in parts.items()}}
-    output.parent.mkdir(exist_ok=True)
-    document = {"schema": SCHEMA, "version": 1, "parts": merged}
-    output.write_text(without_folders(json.dumps(document, separators=(",", ":"))) + "\n")
-
-
-def _commit() -> str | None:
-    asked = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-    found = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return found.stdout.strip() or None
+    stamps = stamps_of(output)
+    own = {"subjects": [subject.identity() for subject in session.subjects]}
+    anew = {name: {**own, **part} for name, part in parts.items()}
+    for name, part in anew.items():
+        compared = identities_of(part["subjects"])
+        rounds = n_rounds(part["samples"])
+        stamp = make_stamp("allocators", sys.argv, of=[name], allocators=compared, rounds=rounds)
+        stamps = merge_stamps(stamps, stamp)
+    document = {"schema": SCHEMA, "version": 2, "provenance": stamps, "parts": {**kept, **anew}}
+    write_results(output, document)
 
 
 # Programs
@@ -308,8 +315,16 @@ def _programs(session: Session) -> dict[str, Any]:
     return {"samples": _rounds("programs", commands, session.subjects, session, run_program)}
 
 
-def _presets(session: Session) -> dict[str, Any]:
-    return _variants("presets", _preset_subjects(session), session)
+def _candidates(session: Session) -> dict[str, Any] | None:
+    if not session.candidates:
+        print("allocators.py: candidates left out: --with names none", file=sys.stderr)
+        return None
+    subjects = [*_plain(session), *map(configured_subject, session.candidates)]
+    measured = _variants("candidates", subjects, session)
+    if _has_valgrind("instructions"):
+        counted = _variants("instructions", subjects, session, run_instructions)
+        measured["samples"] += counted["samples"]
+    return measured
 
 
 def _safety(session: Session) -> dict[str, Any]:
@@ -329,17 +344,6 @@ def _variants(
 
 def _plain(session: Session) -> list[Subject]:
     return [subject for subject in session.subjects if subject.label in {"glibc", "exgen"}]
-
-
-def _preset_subjects(session: Session) -> list[Subject]:
-    """Return glibc, exgen, and exgen with each preset."""
-    plain = _plain(session)
-    library = next(subject.library for subject in plain if subject.label == "exgen")
-    tuned = []
-    for preset in shipped_presets():
-        settings = [f"{name}={value}" for name, value in preset.settings.items()]
-        tuned.append(configured_subject(",".join([f"{preset.name}=exgen:{library}", *settings])))
-    return [*plain, *tuned]
 
 
 def _safe_subjects(session: Session) -> list[Subject]:
@@ -492,7 +496,7 @@ _MEASURE: Final[dict[str, Callable[[Session], dict[str, Any] | None]]] = {
     "share": _share,
     "threads": _threads,
     "churn": _churn,
-    "presets": _presets,
+    "candidates": _candidates,
     "safety": _safety,
     "gem5": _gem5,
 }
@@ -528,9 +532,10 @@ _COLUMNS: Final = {
         ("instructions of the allocator, %", "share", 0.01, 2),
         ("instructions of the allocator, millions", "own_instructions", 1e6, 1),
     ),
-    "presets": (
+    "candidates": (
         ("CPU time, s", "cpu_s", 1.0, 3),
         ("peak RSS, MiB", "peak_rss_bytes", float(1 << 20), 2),
+        ("instructions, millions", "instructions", 1e6, 1),
     ),
     "safety": (
         ("CPU time, s", "cpu_s", 1.0, 3),
@@ -548,16 +553,14 @@ _COLUMNS: Final = {
 def _print(kept: dict[str, Any], *, is_judged: bool) -> int:
     """Print tables and judgements; return the exit status."""
     parts = kept["parts"]
-    subjects: list[str] = []
-    for part in (part for name, part in parts.items() if name not in _VARIANTS):
-        subjects += [s["label"] for s in part["subjects"] if s["label"] not in subjects]
+    print("\n".join(provenance_lines(kept["provenance"])))
     _print_tables(parts)
     for line in failed(parts):
         print(f"no result: {line}")
     if not is_judged:
         return 0
     print("\nfigures against their targets")
-    judgements = list(judge_all(parts, subjects))
+    judgements = list(judge_all(parts, subjects_of(parts)))
     for judgement in judgements:
         print(judgement)
     n_met = sum(judgement.is_met for judgement in judgements)

@@ -27,7 +27,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from tuner.machine import read_machine
+from benchmarks.provenance import (
+    installed,
+    make_stamp,
+    merge_stamps,
+    provenance_lines,
+    stamps_of,
+    write_results,
+)
 from tuner.resources import configs_dir
 from tuner.runs import load_run
 from tuner.spec import load_campaign
@@ -36,6 +43,7 @@ from tuner.validate.summary import Claim, SubjectSummary, Verdict, summarize
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "campaigns.json"
+SCHEMA: Final = "malloc-tuner.benchmark.campaigns"
 TARGET: Final = 2
 """Campaigns with a point that is better in both objectives, on the real program too."""
 
@@ -55,6 +63,8 @@ def main() -> int:
             for name in options.names or _all_names()
         ]
         _keep(rows)
+    if not options.smoke:
+        print("\n".join(provenance_lines(stamps_of(RESULTS))))
     _print_table(rows)
     n_successes = sum(any(point["succeeds"] for point in row["points"]) for row in rows)
     print(f"\n{n_successes} of {len(rows)} campaigns succeed; target: at least {TARGET}")
@@ -74,8 +84,18 @@ def _keep(rows: list[dict[str, Any]]) -> None:
     """Write the results; campaigns that were not run keep their last ones."""
     kept = json.loads(RESULTS.read_text())["campaigns"] if RESULTS.exists() else []
     merged = {row["campaign"]: row for row in [*kept, *rows]}
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"campaigns": list(merged.values())}, indent=1) + "\n")
+    stamps = stamps_of(RESULTS)
+    for row in rows:
+        stamp = make_stamp(
+            "campaigns",
+            sys.argv,
+            of=[row["campaign"]],
+            allocators=installed(row["allocators"]),
+            rounds=row["rounds"],
+        )
+        stamps = merge_stamps(stamps, stamp)
+    document = {"schema": SCHEMA, "version": 2, "provenance": stamps}
+    write_results(RESULTS, {**document, "campaigns": list(merged.values())})
 
 
 def _all_names() -> list[str]:
@@ -94,7 +114,6 @@ def _run(name: str, runs: Path, rounds: int, tune_options: list[str]) -> dict[st
     summary = summarize(run, run.validations[-1])
     return {
         "campaign": name,
-        "machine": asdict(read_machine()),
         "program": str(program.relative_to(configs_dir().resolve())),
         "evaluations": len(run.trials),
         "rounds": summary.n_rounds,

@@ -37,20 +37,26 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import fidelity_tables, naive_models
 from benchmarks.fidelity_traces import find_traces, is_shipped, shipped_profile
-from benchmarks.measured import Measured, Row, digest, emulation_seconds
+from benchmarks.measured import Measured, Row, emulation_seconds
+from benchmarks.provenance import (
+    installed,
+    make_stamp,
+    merge_stamps,
+    provenance_lines,
+    write_results,
+)
 from tuner.allocators import get_allocator
 from tuner.fidelity import Panel, draw_panel, judge, judge_shrunk
 from tuner.fidelity.panel import Located
-from tuner.machine import read_machine
 from tuner.measure.calibration import load_calibration
-from tuner.output import write_text
+from tuner.provenance import digest
 from tuner.records import Configuration
 from tuner.resources import configs_dir
 from tuner.workload.fit import fit
@@ -61,6 +67,7 @@ from tuner.workload.variation import shrink
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "fidelity.json"
+SCHEMA: Final = "malloc-tuner.benchmark.fidelity"
 FITTED: Final = "windowed hybrid"
 MODELS: Final = (FITTED, *naive_models.MODELS)
 N_CONFIGURATIONS: Final = 25
@@ -244,7 +251,7 @@ def measure_trace(trace: Path, results: dict[str, Any], setup: Setup, model: str
     print(f"{trace.stem}: {model}", file=sys.stderr, flush=True)
     truth = setup.measured.measure(trace, panel, None)
     known["models"].append(judge_model(trace, model, panel, truth, setup))
-    save(results)
+    save(results, trace.stem, setup.measured.located)
 
 
 def describe_trace(
@@ -288,28 +295,17 @@ def measure_cost(traces: Iterable[Path]) -> list[dict[str, Any]]:
     return rows
 
 
-def save(results: dict[str, Any]) -> None:
-    """Write the results, a line for each model."""
-    head = {name: value for name, value in results.items() if name != "traces"}
-    traces = []
-    for name, known in sorted(results["traces"].items()):
-        rest = {key: value for key, value in known.items() if key != "models"}
-        models = ",\n".join("   " + json.dumps(model) for model in known["models"])
-        begin = json.dumps(rest)[:-1]
-        traces.append(f'  {json.dumps(name)}: {begin}, "models": [\n{models}\n  ]}}')
-    body = ",\n".join(traces)
-    write_text(RESULTS, f'{json.dumps(head)[:-1]}, "traces": {{\n{body}\n}}}}\n')
+def save(results: dict[str, Any], part: str, allocators: Iterable[str]) -> None:
+    """Write the results, of which a part was measured anew."""
+    stamp = make_stamp("fidelity", sys.argv, of=[part], allocators=installed(allocators))
+    results["provenance"] = merge_stamps(results["provenance"], stamp)
+    write_results(RESULTS, {**results, "traces": dict(sorted(results["traces"].items()))})
 
 
-def load(setup: Setup) -> dict[str, Any]:
+def load() -> dict[str, Any]:
     """Return the results so far, or empty ones."""
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"traces": {}}
-    return {
-        "machine": asdict(read_machine()),
-        "allocators": {name: setup.measured.identity(name) for name in setup.measured.located},
-        "cost": found.get("cost", []),
-        "traces": found["traces"],
-    }
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return {"schema": SCHEMA, "version": 2, "provenance": [], "cost": [], "traces": {}, **found}
 
 
 def in_order(traces: Sequence[Path], models: Sequence[str]) -> list[tuple[Path, str]]:
@@ -375,11 +371,11 @@ def main() -> None:
         results = json.loads(RESULTS.read_text())
     else:
         setup = _setup(options, KEPT)
-        results = load(setup)
+        results = load()
         if options.cost:
             gem5 = sorted((configs_dir() / "workloads").glob("gem5-*/gem5-*.trace"))
             results["cost"] = measure_cost(gem5)
-            save(results)
+            save(results, "cost", [])
             fidelity_tables.show_cost(results)
             return
         traces = find_traces(options.traces, [n for n in options.only.split(",") if n])
@@ -390,6 +386,7 @@ def main() -> None:
                 measure_trace(trace, results, setup, model)
         if options.prepare:
             return
+    print("\n".join(provenance_lines(results["provenance"])))
     fidelity_tables.show(results, MODELS)
     if options.write_docs:
         fidelity_tables.write_docs(results, MODELS, ROOT / "docs" / "profiles.md")

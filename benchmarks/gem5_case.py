@@ -26,7 +26,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -54,7 +53,7 @@ from benchmarks.gem5_case_runs import (
     tune,
 )
 from benchmarks.gem5_case_tables import document
-from tuner.machine import read_machine
+from benchmarks.provenance import installed, make_stamp, n_rounds, provenance_lines, write_results
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.measure.warm import warm_memory
@@ -88,7 +87,7 @@ def main() -> int:
         return 0 if options.smoke else 1
     results = _last_results()
     text = document(results)
-    print(text)
+    print("\n".join([*provenance_lines(results["provenance"]), "", text]))
     if options.write:
         pictures = [f"![{path.stem}](images/{path.name})" for path in draw(results, IMAGES)]
         _write("\n\n".join([*pictures, text]))
@@ -221,20 +220,17 @@ def _keep(journal: Journal, runs: Mapping[str, Run], gem5: Gem5, points: Sequenc
     """Write what there is so far."""
     results: dict[str, Any] = {
         "schema": _SCHEMA,
-        "version": 1,
+        "version": 2,
+        "provenance": [_stamp(journal, runs)],
         "gem5": _version(gem5),
-        "machine": _machine(),
-        "commit": _commit(),
         "campaigns": {name: _campaign(run) for name, run in runs.items()},
         "suite": {s.name: _simulation(gem5.suite, s) for s in gem5.suite.simulations},
         "points": {point.label: _point(point) for point in points},
         "floor": _floor(points[0]),
         "speed": journal.find(part="speed"),
     }
-    lines = [json.dumps({k: v for k, v in row.items() if k != "digest"}) for row in journal.rows]
-    head = json.dumps(results, indent=1)[:-2]
-    text = head + ',\n "rows": [\n' + ",\n".join(lines) + "\n ]\n}\n"
-    RESULTS.write_text(text, encoding="utf-8")
+    rows = [{k: v for k, v in row.items() if k != "digest"} for row in journal.rows]
+    write_results(RESULTS, {**results, "rows": rows})
 
 
 def _version(gem5: Gem5) -> str:
@@ -243,14 +239,10 @@ def _version(gem5: Gem5) -> str:
     return next(found, "unknown")
 
 
-def _machine() -> str:
-    facts = read_machine()
-    return f"{facts.cpu_model}, {facts.n_cpus} cores, {facts.system}, {facts.libc}"
-
-
-def _commit() -> str:
-    command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+def _stamp(journal: Journal, runs: Mapping[str, Run]) -> dict[str, Any]:
+    held_out = journal.find(part="held-out")
+    rounds = n_rounds(held_out) if held_out else None
+    return make_stamp("gem5_case", sys.argv, of=["gem5"], allocators=installed(runs), rounds=rounds)
 
 
 def _campaign(run: Run) -> dict[str, Any]:

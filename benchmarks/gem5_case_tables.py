@@ -165,7 +165,7 @@ def predictor_lines(results: Results) -> list[str]:
 
 def document(results: Results) -> str:
     """Return all tables and judgements as Markdown."""
-    lines = [f"gem5 {results['gem5']}; {results['machine']}.", ""]
+    lines = [f"gem5 {results['gem5']}.", ""]
     lines += ["### Default against tuned, simulations held out", ""]
     lines += greenmalloc_table(results, "held-out")
     if rows_of(results, part="held-out", simulation=BLIND[0]):

@@ -7,7 +7,7 @@ cycle.  Starts are subtracted.  A simulation repeats itself to the last count, s
 once, and the load of this computer does not matter.
 
     benchmarks/gem5_inside.py                                   needs GEM5, or --gem5
-    benchmarks/gem5_inside.py --peer snmalloc=/opt/snmalloc.so  with a further peer; repeatable
+    benchmarks/gem5_inside.py --peer snmalloc=/opt/sn.so@0.7.1  with a further peer; repeatable
     benchmarks/gem5_inside.py --programs perl,server            others of gem5-validate/inside.toml
     benchmarks/gem5_inside.py --workers 2                       simulations at once
     benchmarks/gem5_inside.py --print                           tables of the last results
@@ -24,22 +24,21 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import tuner
 from benchmarks.allocator_programs import ROOT
 from benchmarks.allocator_runs import without_folders
-from benchmarks.allocator_tables import OURS, Judgement
-from tuner.bench.subjects import Subject, library_subject, named_subject
+from benchmarks.allocator_tables import OURS, Judgement, best_of
+from benchmarks.peers import peer_subject
+from benchmarks.provenance import identities_of, make_stamp, provenance_lines, stamps_of
+from tuner.bench.subjects import Subject, named_subject
 from tuner.errors import MissingToolError, TunerError
-from tuner.machine import read_machine
 from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
@@ -90,7 +89,7 @@ def main() -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--gem5", type=Path, default=os.environ.get("GEM5"), metavar="PROGRAM")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PATH@VERSION")
     parser.add_argument("--only", metavar="NAME,...", help="only these allocators")
     parser.add_argument("--programs", default=f"{HEAVY},replay,pair", metavar="NAME,...")
     parser.add_argument("--workers", type=int, default=1, metavar="N")
@@ -125,7 +124,7 @@ def _measure(options: argparse.Namespace, folders: Folders) -> int:
         prepare_tasks(inside, chosen, folders.work),
         _guests(subjects),
         gem5=Gem5Inside(program, gem5_dir(), folders.work / "outputs", runner),
-        facts=_facts(options),
+        facts=_facts(options, subjects),
         timeout_s=3600.0,
         n_workers=options.workers,
         stop=runner.stop,
@@ -142,7 +141,7 @@ def _subjects(options: argparse.Namespace) -> list[Subject]:
             subjects.append(named_subject(name))
         except MissingToolError as error:
             print(f"gem5_inside.py: left out: {error}", file=sys.stderr)
-    subjects += [library_subject(text) for text in options.peer]
+    subjects += [peer_subject(text) for text in options.peer]
     wanted = options.only.split(",") if options.only else [s.label for s in subjects]
     if unknown := set(wanted) - {subject.label for subject in subjects}:
         sys.exit(f"gem5_inside.py: --only {unknown.pop()}: is not among the allocators")
@@ -162,14 +161,12 @@ def _guests(subjects: list[Subject]) -> list[Guest]:
     ]
 
 
-def _facts(options: argparse.Namespace) -> dict[str, object]:
-    asked = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-    commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+def _facts(options: argparse.Namespace, subjects: list[Subject]) -> dict[str, object]:
+    compared = identities_of(subject.identity() for subject in subjects)
+    programs = options.programs.split(",")
     return {
         "objectives": list(JUDGED),
-        "malloc_tuner": tuner.__version__,
-        "commit": commit or None,
-        "machine": asdict(read_machine()),
+        "provenance": make_stamp("gem5_inside", sys.argv, of=programs, allocators=compared),
         "programs": options.programs,
     }
 
@@ -181,7 +178,7 @@ def _show(journal: Path, *, is_judged: bool) -> int:
     summary = summarize_inside(InsideJournal(journal))
     if summary is None:
         sys.exit(f"gem5_inside.py: {journal}: no results yet; run without --print")
-    for line in page_lines(summary):
+    for line in (*provenance_lines(stamps_of(journal)), "", *page_lines(summary)):
         print(line)
     if not is_judged:
         return 0
@@ -252,7 +249,7 @@ def _line(*cells: str) -> str:
 
 
 def judge(summary: InsideSummary) -> Iterator[Judgement]:
-    """Yield the misses of the allocation-heavy program relative to the best peer's."""
+    """Yield the misses of the allocation-heavy program relative to the best of the others."""
     for table in summary.tables:
         if table.program != HEAVY:
             continue
@@ -265,7 +262,7 @@ def judge(summary: InsideSummary) -> Iterator[Judgement]:
                 if mine is not None and others:
                     best = min(others, key=lambda label: others[label])
                     label = objective.label.removeprefix("k ")
-                    what = f"{ours}: {table.title}: {label} / best peer's"
+                    what = f"{ours}: {table.title}: {label} / {best_of(others)}"
                     yield Judgement(what, mine / others[best], 1.0, note=f"best is {best}")
 
 

@@ -27,21 +27,20 @@ import os
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.fidelity_tables import cells, write_between
 from benchmarks.fidelity_traces import find_traces, shipped_profile
 from benchmarks.measured import emulation_seconds
-from tuner.machine import read_machine
+from benchmarks.provenance import make_stamp, provenance_lines, write_results
 from tuner.measure.warm import warm_memory
-from tuner.output import write_text
 from tuner.stats import ratio_estimate
 from tuner.workload.trace import Trace
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "generator.json"
+SCHEMA: Final = "malloc-tuner.benchmark.generator"
 TARGET: Final = 1.0
 RUNS: Final = {
     "plan": ("until the plan is there", ("--save-plan", os.devnull)),
@@ -100,7 +99,7 @@ def table(results: Mapping[str, Any]) -> list[str]:
 
 
 def _measure_all(traces: Sequence[Path], rounds: int) -> dict[str, Any]:
-    results: dict[str, Any] = {"machine": asdict(read_machine()), "traces": {}}
+    results: dict[str, Any] = {"schema": SCHEMA, "version": 2, "provenance": [], "traces": {}}
     for trace in traces:
         profile = shipped_profile(trace)
         if profile is None:
@@ -110,7 +109,8 @@ def _measure_all(traces: Sequence[Path], rounds: int) -> dict[str, Any]:
             events, threads = opened.totals.n_events, opened.totals.n_threads
         seconds = measure(trace, profile, rounds)
         results["traces"][trace.stem] = {"events": events, "threads": threads, "seconds": seconds}
-    return results
+    stamp = make_stamp("generator", sys.argv, of=results["traces"], rounds=rounds)
+    return {**results, "provenance": [stamp]}
 
 
 def main() -> int:
@@ -135,9 +135,9 @@ def main() -> int:
         only = [name for name in options.only.split(",") if name]
         warm_memory()
         results = _measure_all(find_traces(options.traces, only), options.rounds)
-        write_text(RESULTS, json.dumps(results) + "\n")
+        write_results(RESULTS, results)
     lines = table(results)
-    print("\n".join(lines))
+    print("\n".join([*provenance_lines(results["provenance"]), *lines]))
     if options.write_docs:
         write_between(ROOT / "docs" / "profiles.md", "generator", lines)
     return 0 if all(mean_ratio(results, runs) <= TARGET for runs in RUNS) else 1

@@ -10,7 +10,6 @@ folder.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import resource
 import subprocess
@@ -24,18 +23,11 @@ from tuner.fidelity.panel import Located
 from tuner.measure.calibration import Calibration
 from tuner.measure.emulator import EmulationOptions
 from tuner.output import write_text
+from tuner.provenance import digest
 from tuner.records import Configuration, CurvePoint, Measurement
 from tuner.resources import native_file
 
 Row = list[Measurement | None]
-
-
-def digest(*paths: Path) -> str:
-    """Return what tells the content of files from other content: 16 hex digits."""
-    found = hashlib.sha256()
-    for path in paths:
-        found.update(path.read_bytes())
-    return found.hexdigest()[:16]
 
 
 @dataclass(frozen=True)

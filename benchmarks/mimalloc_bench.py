@@ -4,7 +4,7 @@ mimalloc-bench (github.com/daanx/mimalloc-bench) is not shipped and not built he
 are taken as they are, and one that is missing is left out by name.
 
     benchmarks/mimalloc_bench.py --programs out/bench --sources bench
-    benchmarks/mimalloc_bench.py ... --peer snmalloc=/opt/snmalloc.so     repeatable
+    benchmarks/mimalloc_bench.py ... --peer snmalloc=/opt/snmalloc.so@0.7.1     repeatable
     benchmarks/mimalloc_bench.py ... --only cfrac,espresso --rounds 9
     benchmarks/mimalloc_bench.py --print         tables of the last results, nothing is run
     benchmarks/mimalloc_bench.py --smoke         a program of this machine, to see that it runs
@@ -29,17 +29,23 @@ import re
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.allocator_runs import without_folders
 from benchmarks.allocator_tables import Medians, geometric, medians
-from tuner.bench.subjects import Subject, library_subject, named_subject
+from benchmarks.peers import peer_subject
+from benchmarks.provenance import (
+    identities_of,
+    make_stamp,
+    n_rounds,
+    provenance_lines,
+    rounds_in_words,
+    write_results,
+)
+from tuner.bench.subjects import Subject, named_subject
 from tuner.errors import MissingToolError, TunerError
-from tuner.machine import read_machine
 from tuner.measure.process import tool_environment
 from tuner.measure.program import ProgramRunner, Surroundings, padded
 from tuner.measure.warm import warm_memory
@@ -117,8 +123,7 @@ def main() -> int:
     except FileNotFoundError as error:
         sys.exit(f"mimalloc_bench.py: {error.filename}: no results yet; run with --programs")
     if not options.smoke:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(without_folders(json.dumps(document, separators=(",", ":"))) + "\n")
+        write_results(RESULTS, document)
     _print(document)
     return 0
 
@@ -127,7 +132,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--programs", type=Path, metavar="DIR", help="where they were built")
     parser.add_argument("--sources", type=Path, metavar="DIR", help="bench/ of mimalloc-bench")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PATH@VERSION")
     parser.add_argument("--exgen", metavar="PATH", help="libexgen.so to use; default: ours")
     parser.add_argument("--only", metavar="NAME,...", help="only these programs")
     parser.add_argument("--rounds", type=int, default=5)
@@ -168,10 +173,16 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
                     _tell(samples[-1])
     return {
         "schema": SCHEMA,
-        "version": 1,
-        "machine": asdict(read_machine()),
-        "command": sys.argv,
-        "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
+        "version": 2,
+        "provenance": [
+            make_stamp(
+                "mimalloc_bench",
+                sys.argv,
+                of=["programs"],
+                allocators=identities_of(subject.identity() for subject in subjects),
+                rounds=1 if options.smoke else options.rounds,
+            )
+        ],
         "subjects": [subject.identity() for subject in subjects],
         "samples": samples,
     }
@@ -187,7 +198,7 @@ def _subjects(options: argparse.Namespace) -> tuple[Subject, ...]:
             found.append(named_subject(f"{name}:{path}" if path else name))
         except MissingToolError as error:
             print(f"mimalloc_bench.py: left out: {error}", file=sys.stderr)
-    return (*found, *(library_subject(text) for text in options.peer))
+    return (*found, *(peer_subject(text) for text in options.peer))
 
 
 def _programs(options: argparse.Namespace) -> list[Program]:
@@ -262,12 +273,14 @@ def _tell(sample: Mapping[str, Any]) -> None:
 
 
 def _print(document: Mapping[str, Any]) -> None:
-    """Print medians of time and peak memory, then the means relative to exgen."""
+    """Print time and peak memory, medians of the rounds, then the means relative to exgen."""
+    print("\n".join(provenance_lines(document["provenance"])))
     subjects = [subject["label"] for subject in document["subjects"]]
     samples = document["samples"]
     times, peaks = medians(samples, "time_s"), medians(samples, "peak_rss_bytes")
-    _print_table("median time, ms", subjects, times, 1e3)
-    _print_table("median peak RSS, MB", subjects, peaks, 1e-6)
+    told = rounds_in_words(n_rounds(samples))
+    _print_table(f"time, ms, {told}", subjects, times, 1e3)
+    _print_table(f"peak RSS, MB, {told}", subjects, peaks, 1e-6)
     single = {program.name for program in (*PROGRAMS, SMOKE) if program.n_threads == 1}
     for title, names in (("one thread", single), ("threads", set(times) - single)):
         if set(times) & names:
@@ -294,14 +307,23 @@ def _print_means(title: str, subjects: Sequence[str], times: Medians, peaks: Med
     """Print every subject's geometric means over exgen's, on the programs both have done."""
     print(f"\n{title}: geometric mean over {OURS}'s (above 1: needs more than {OURS})")
     for label in subjects:
-        both = {name for name, row in times.items() if label in row and OURS in row}
+        both = _shared(times, label)
         if label == OURS or not both:
             continue
-        time_ratio = _mean_ratio(_only(times, both), label)
-        peak_ratio = _mean_ratio(_only(peaks, both), label)
+        time_ratio, peak_ratio = shared_ratios(times, peaks, label)
         print(
             f"{label:16} time {time_ratio:.3f}  peak RSS {peak_ratio:.3f}  ({len(both)} programs)"
         )
+
+
+def shared_ratios(times: Medians, peaks: Medians, label: str) -> tuple[float, float]:
+    """Return a subject's time and peak memory over exgen's, on the programs both have done."""
+    both = _shared(times, label)
+    return _mean_ratio(_only(times, both), label), _mean_ratio(_only(peaks, both), label)
+
+
+def _shared(times: Medians, label: str) -> set[str]:
+    return {name for name, row in times.items() if label in row and OURS in row}
 
 
 def _mean_ratio(rows: Medians, label: str) -> float:

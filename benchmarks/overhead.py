@@ -10,23 +10,30 @@ for libraries and instruments, reading settings back.
     python benchmarks/overhead.py --trace app.trace --evaluations 300
     python benchmarks/overhead.py --smoke                a few evaluations, no judgement
 
-Other options are those of ``malloc-tuner tune``, without --output.  Exit status 1
-when the share is above the target.
+    python benchmarks/overhead.py --print                the table of the last results
+
+Other options are those of ``malloc-tuner tune``, without --output.  A run adds a sample to
+``benchmarks/results/overhead.json``; those of other sources or of another campaign are dropped.
+What counts is the median of the samples.  Exit status 1 when the share is above the target.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+RESULTS = Path(__file__).resolve().parent / "results" / "overhead.json"
+SCHEMA = "malloc-tuner.benchmark.overhead"
 TARGET = 0.05
 """Greatest share wanted."""
 
@@ -98,23 +105,67 @@ def main() -> int:
     """Run, print the table and return the exit status."""
     is_smoke = SMOKE in sys.argv[1:]
     options = [word for word in sys.argv[1:] if word != SMOKE]
+    if options == ["--print"]:
+        return show(json.loads(RESULTS.read_text()))
     status = run_campaign([*options, *SMOKE_OPTIONS] if is_smoke else options)
     if status != 0:
         return status
-    own_s = own_cpu_s()
-    replays_s = ACCOUNTS.cpu_s.pop("replays", 0.0)
-    n_replays = ACCOUNTS.n_children.pop("replays", 0)
-    overhead_s = own_s + sum(ACCOUNTS.cpu_s.values())
-    total_s = overhead_s + replays_s
+    sample = take_sample()
+    if is_smoke:
+        print_sample(sample)
+        return 0
+    return show(keep(sample))
+
+
+def take_sample() -> dict[str, Any]:
+    """Return what the campaign that has just ended used."""
+    cpu_s = {"malloc-tuner itself": own_cpu_s(), **ACCOUNTS.cpu_s}
+    return {"cpu_s": cpu_s, "n_children": dict(ACCOUNTS.n_children)}
+
+
+def share_of(sample: Mapping[str, Any]) -> float:
+    """Return the share of a campaign's CPU time that is not measured replays."""
+    total_s: float = sum(sample["cpu_s"].values())
+    return 1.0 - float(sample["cpu_s"].get("replays", 0.0)) / total_s
+
+
+def keep(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Add a sample to the results, if they are of the same sources and campaign."""
+    from benchmarks.provenance import make_stamp, write_results  # noqa: PLC0415 - not measured
+
+    stamp = make_stamp("overhead", sys.argv, of=["campaign"], rounds=1)
+    samples = [sample]
+    if RESULTS.exists():
+        last = json.loads(RESULTS.read_text())
+        known = last["provenance"][0]
+        if all(known[name] == stamp[name] for name in ("sources", "native", "command")):
+            samples = [*last["samples"], sample]
+    stamp["rounds"] = len(samples)
+    document = {"schema": SCHEMA, "version": 2, "provenance": [stamp], "samples": samples}
+    write_results(RESULTS, document)
+    return document
+
+
+def show(document: Mapping[str, Any]) -> int:
+    """Print the last sample and the median share; return the exit status."""
+    from benchmarks.provenance import provenance_lines  # noqa: PLC0415 - not measured
+
+    print("\n".join(provenance_lines(document["provenance"])))
+    print_sample(document["samples"][-1])
+    share = statistics.median(map(share_of, document["samples"]))
+    print(f"overhead in all: {share:.2%} in the median of {len(document['samples'])}; "
+          f"target: at most {TARGET:.0%}")  # fmt: skip
+    return 0 if share <= TARGET else 1
+
+
+def print_sample(sample: Mapping[str, Any]) -> None:
+    """Print where the CPU time of a campaign went."""
+    total_s = sum(sample["cpu_s"].values())
     print(f"\n{'CPU time':30} {'s':>9} {'share':>7}")
-    print(f"{f'replays ({n_replays})':30} {replays_s:9.2f} {replays_s / total_s:7.2%}")
-    print(f"{'malloc-tuner itself':30} {own_s:9.2f} {own_s / total_s:7.2%}")
-    for name, used_s in sorted(ACCOUNTS.cpu_s.items(), key=lambda item: -item[1]):
-        title = f"{name} ({ACCOUNTS.n_children[name]})"
+    for name, used_s in sorted(sample["cpu_s"].items(), key=lambda item: -item[1]):
+        count = sample["n_children"].get(name)
+        title = f"{name} ({count})" if count else name
         print(f"{title:30} {used_s:9.2f} {used_s / total_s:7.2%}")
-    share = overhead_s / total_s
-    print(f"{'overhead in all':30} {overhead_s:9.2f} {share:7.2%}   target: at most {TARGET:.0%}")
-    return 0 if is_smoke or share <= TARGET else 1
 
 
 if __name__ == "__main__":

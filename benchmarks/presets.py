@@ -1,8 +1,8 @@
-"""Find exgen's presets and its built-in default over the shipped workloads.
+"""Find candidates for exgen's default and presets over the shipped workloads.
 
 1. A campaign on each workload of ``configs/campaigns`` searches exgen's settings for mean
    heap and cost.
-2. The points of all fronts, the presets that ship, and the default are measured on every workload.
+2. The points of all fronts, presets that ship, and the default are measured on every workload.
 3. From the best of them a descent changes one setting at a time, on all workloads at once,
    for each aim; settings that gain nothing are dropped in the end.
 
@@ -12,11 +12,14 @@ is above the least one measured there with exgen.  The default is the configurat
 greatest distance is least (minimax regret), with equal weights: no workload is far from its
 own best.  The presets have the least mean distance, each for its weights.
 
+What was found is a candidate.  It ships, as a preset or as the default, when real programs gain
+by it and none loses: `benchmarks/allocators.py --parts candidates` with its settings tells.
+
 Settings that emulation cannot judge are left alone, but for those that an aim names.  Transparent
 huge pages are as the machine is set.  Gains are ratios to glibc's default.
 
     benchmarks/presets.py            search and print; results go to benchmarks/results
-    benchmarks/presets.py --write    also write configs/presets
+    benchmarks/presets.py --write    also write what was found to runs/presets/found
     benchmarks/presets.py --more     go on from the last results, without campaigns
     benchmarks/presets.py --judge    measure today's default against the last results
     benchmarks/presets.py --print    print the last results
@@ -29,7 +32,6 @@ budgets give the same result.
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import hashlib
 import json
 import math
@@ -44,9 +46,9 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.preset_table import ALLOCATOR, BASELINE, Aim, Numbers, Table
+from benchmarks.provenance import installed, make_stamp, provenance_lines, write_results
 from tuner import selection
 from tuner.allocators import HostFacts, WorkloadFacts, get_allocator
-from tuner.machine import read_machine
 from tuner.output import write_text
 from tuner.records import Configuration, Trial, Value
 from tuner.resources import configs_dir, native_file
@@ -56,6 +58,7 @@ from tuner.spec import Narrowing, campaign_from_options, dump_campaign, load_cam
 from tuner.spec.preset import shipped_presets
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+SCHEMA: Final = "malloc-tuner.benchmark.presets"
 RESULTS: Final = ROOT / "benchmarks" / "results" / "presets.json"
 METRICS: Final = ("mean_heap", "peak_heap", "cost")
 NARROWED: Final = {
@@ -297,13 +300,17 @@ def _defaults() -> dict[str, Value]:
     return {option["name"]: option["default"] for option in listed}
 
 
-def results(table: Table, chosen: Mapping[str, Configuration], command: str) -> dict[str, Any]:
+def results(
+    table: Table, chosen: Mapping[str, Configuration], command: Sequence[str]
+) -> dict[str, Any]:
     """Return everything that is kept of a search."""
     default = Configuration(ALLOCATOR)
     return {
-        "command": command,
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "machine": asdict(read_machine()),
+        "schema": SCHEMA,
+        "version": 2,
+        "provenance": [
+            make_stamp("presets", command, of=["presets"], allocators=installed([ALLOCATOR]))
+        ],
         "instrument": table.instrument,
         "exgen": {
             "version": get_allocator(ALLOCATOR).locate().version,
@@ -327,17 +334,6 @@ def results(table: Table, chosen: Mapping[str, Configuration], command: str) -> 
             for workload, row in table.rows.items()
         },
     }
-
-
-def _as_json(document: dict[str, Any]) -> str:
-    """Return the results with one line for each measured configuration."""
-    head = {key: value for key, value in document.items() if key != "measured"}
-    tables = []
-    for workload, rows in document["measured"].items():
-        lines = ",\n  ".join(json.dumps(row) for row in rows)
-        tables.append(f" {json.dumps(workload)}: [\n  {lines}\n ]")
-    measured = ",\n".join(tables)
-    return f'{json.dumps(head, indent=1)[:-2]},\n "measured": {{\n{measured}\n }}\n}}\n'
 
 
 def _aim_row(table: Table, aim: Aim, configuration: Configuration) -> dict[str, Any]:
@@ -376,25 +372,29 @@ def print_results(document: Mapping[str, Any]) -> None:
             print(f"  {workload:14}{cells}")
 
 
+def worst_distance(document: Mapping[str, Any]) -> float:
+    """Return how far the default is from the workload's own best that is farthest from it."""
+    shipped = next(row for row in document["aims"] if not row["settings"])
+    return math.expm1(max(shipped["distances"].values()))
+
+
 def write_presets(document: Mapping[str, Any], folder: Path) -> None:
-    """Write a file for every aim but the default."""
+    """Write a file for every aim."""
     aims = {aim.name: aim for aim in AIMS}
     rows = {row["aim"]: row for row in document["aims"]}  # the last of an aim is what was found
     shipped = next(row for row in document["aims"] if not row["settings"])
     for name, row in rows.items():
-        if name == "default":
-            continue
         head = {
             "schema": 1,
             "name": f"{ALLOCATOR}-{name}",
             "purpose": aims[name].purpose,
             "allocator": ALLOCATOR,
             "baseline": BASELINE,
-            "found_on": document["date"],
-            "found_by": document["command"],
+            "found_on": document["provenance"][0]["date"][:10],
+            "found_by": document["provenance"][0]["command"],
             "thp": document.get("thp", "never"),
         }
-        text = "# Written by benchmarks/presets.py --write, from benchmarks/results/presets.json.\n"
+        text = "# Written by benchmarks/presets.py --write.\n"
         settings = dict(sorted({**row["settings"], **aims[name].beyond_emulation}.items()))
         text += _toml(head, {"settings": settings})
         text += _toml({}, _rounded("gains", row))
@@ -428,7 +428,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="WORKLOAD", help="default: all")
     parser.add_argument("--evaluations", type=int, default=60, help="of each campaign")
     parser.add_argument("--steps", type=int, default=250, help="measurements for each aim")
-    parser.add_argument("--write", action="store_true", help="write configs/presets too")
+    parser.add_argument("--write", action="store_true", help="write runs/presets/found too")
     parser.add_argument("--more", action="store_true", help="go on from the last results")
     parser.add_argument("--judge", action="store_true", help="measure today's default only")
     parser.add_argument("--print", action="store_true", help="print the last results only")
@@ -447,35 +447,32 @@ def main() -> int:
         chosen = remembered(document, table)
         if options.more:
             chosen = improve(table, list(chosen.values()), options.steps)
-        document = _kept(table, chosen, document["command"], is_preset=options.write)
+        document = _kept(table, chosen, is_preset=options.write)
     elif options.smoke:
         with tempfile.TemporaryDirectory() as name:
             traces = _traces(["document", "server"])
             table = Table(traces)
-            document = results(table, search(table, traces, Path(name), 4, 0), "smoke")
+            document = results(table, search(table, traces, Path(name), 4, 0), ["smoke"])
             write_presets(document, Path(name))
     else:
         traces = _traces(options.names)
         table = Table(traces)
         folder = ROOT / "runs" / "presets" / library_digest()[:12]
         chosen = search(table, traces, folder, options.evaluations, options.steps)
-        command = " ".join(["benchmarks/presets.py", *sys.argv[1:]])
-        document = _kept(table, chosen, command, is_preset=options.write)
+        document = _kept(table, chosen, is_preset=options.write)
+    print("\n".join(provenance_lines(document["provenance"])))
     print_results(document)
-    shipped = next(row for row in document["aims"] if not row["settings"])
-    worst = math.expm1(max(shipped["distances"].values()))
+    worst = worst_distance(document)
     print(f"\nthe default is at most {worst:.1%} from a workload's own best; target: {TARGET:.0%}")
     return 0 if options.smoke or worst <= TARGET else 1
 
 
-def _kept(
-    table: Table, chosen: Mapping[str, Configuration], command: str, *, is_preset: bool
-) -> dict[str, Any]:
+def _kept(table: Table, chosen: Mapping[str, Configuration], *, is_preset: bool) -> dict[str, Any]:
     """Write the results, and the presets if they are wanted; return the results."""
-    document = results(table, chosen, command)
-    write_text(RESULTS, _as_json(document))
+    document = results(table, chosen, sys.argv)
+    write_results(RESULTS, document)
     if is_preset:
-        write_presets(document, configs_dir() / "presets")
+        write_presets(document, ROOT / "runs" / "presets" / "found")
     return document
 
 

@@ -31,7 +31,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +38,13 @@ import numpy as np
 
 from benchmarks.fidelity_tables import cells, write_between
 from benchmarks.measured import emulation_seconds
-from tuner.machine import read_machine
+from benchmarks.provenance import (
+    installed,
+    make_stamp,
+    merge_stamps,
+    provenance_lines,
+    write_results,
+)
 from tuner.measure.calibration import Calibration
 from tuner.objectives import hypervolume
 from tuner.output import write_text
@@ -52,6 +57,7 @@ from tuner.workload.variation import shrink
 ROOT: Final = Path(__file__).resolve().parent.parent
 RUNS: Final = ROOT / "runs" / "screening"
 RESULTS: Final = ROOT / "benchmarks" / "results" / "screening.json"
+HEAD: Final = {"schema": "malloc-tuner.benchmark.screening", "version": 2, "provenance": []}
 WORKLOADS: Final = ("clang-compile", "python-threads")
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc")
 OBJECTIVES: Final = ("peak_heap", "cost")
@@ -219,14 +225,16 @@ def main() -> None:
         print("\n".join(table({"workloads": {"pigz-threads": found}})))
         return
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"workloads": {}}
+    results = {**HEAD, **results}
     if not options.only_prints and not options.write_docs:
-        results["machine"] = asdict(read_machine())
         for name in options.names or WORKLOADS:
             seeds = range(1, options.seeds + 1)
             results["workloads"][name] = measure(name, RUNS, seeds, options.evaluations)
-            write_text(RESULTS, json.dumps(results) + "\n")
+            stamp = make_stamp("screening", sys.argv, of=[name], allocators=installed(ALLOCATORS))
+            results["provenance"] = merge_stamps(results["provenance"], stamp)
+            write_results(RESULTS, results)
     lines = table(results)
-    print("\n".join(lines))
+    print("\n".join([*provenance_lines(results["provenance"]), *lines]))
     if options.write_docs:
         write_between(ROOT / "docs" / "profiles.md", "screening", lines)
 

@@ -1,33 +1,41 @@
 """Hypervolume per evaluation of every strategy, on invented tuning problems.
 
     python benchmarks/search.py                          table for 3 problems, 10 seeds
-    python benchmarks/search.py --csv results.csv        every raw number as well
+    python benchmarks/search.py --csv results.csv        every point found as well
+    python benchmarks/search.py --print                  the table of the last results
     python benchmarks/search.py --smoke                  seconds; shows that it still runs
 
 The score is the hypervolume of what was found, in logarithmic objectives with the
 reference of a campaign, in percent of the union of all runs on that problem.
 Evaluations are distinct configurations; the defaults count.  The last column is
-the CPU time of a strategy for one proposal.
+the CPU time of a strategy for one proposal.  The score of every run at every mark goes to
+``benchmarks/results/search.json``.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.provenance import RESULTS as RESULTS_FOLDER
+from benchmarks.provenance import make_stamp, provenance_lines, write_results
 from benchmarks.search_problem import Problem, make_problem
 from tuner.objectives import hypervolume, non_dominated
 from tuner.search import STRATEGIES, Told, make_strategy, population_for
 
+RESULTS: Final = RESULTS_FOLDER / "search.json"
+SCHEMA: Final = "malloc-tuner.benchmark.search"
 TEXTBOOK = 100
 """The population most papers use."""
 
@@ -95,17 +103,33 @@ def scores(runs: Sequence[Run], marks: Sequence[int]) -> dict[str, list[dict[int
     return found
 
 
-def print_table(runs: Sequence[Run], marks: Sequence[int]) -> None:
+def samples_of(runs: Sequence[Run], marks: Sequence[int]) -> list[dict[str, Any]]:
+    """Return what is kept of every run: its scores at the marks, in percent, and its CPU time."""
+    by_title = {title: iter(found) for title, found in scores(runs, marks).items()}
+    return [
+        {
+            "strategy": run.title,
+            "problem": run.problem,
+            "seed": run.seed,
+            "evaluations": len(run.points),
+            "cpu_s": run.cpu_s,
+            "scores": {str(mark): score for mark, score in next(by_title[run.title]).items()},
+        }
+        for run in runs
+    ]
+
+
+def print_table(samples: Sequence[Mapping[str, Any]]) -> None:
     """Print median and worst score of every contender."""
-    by_title = scores(runs, marks)
+    marks = list(samples[0]["scores"])
     print(f"{'median (worst)':32}" + "".join(f"{n:>15}" for n in marks) + f"{'ms each':>10}")
-    for title, found in by_title.items():
+    for title in dict.fromkeys(sample["strategy"] for sample in samples):
+        own = [sample for sample in samples if sample["strategy"] == title]
         cells = []
         for mark in marks:
-            values = [score[mark] for score in found]
+            values = [sample["scores"][mark] for sample in own]
             cells.append(f"{statistics.median(values):8.1f} ({min(values):4.0f})")
-        own = [run for run in runs if run.title == title]
-        cost_ms = 1e3 * sum(run.cpu_s for run in own) / sum(len(run.points) for run in own)
+        cost_ms = 1e3 * sum(s["cpu_s"] for s in own) / sum(s["evaluations"] for s in own)
         print(f"{title:32}" + "".join(f"{cell:>15}" for cell in cells) + f"{cost_ms:10.2f}")
 
 
@@ -127,8 +151,14 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--budget", type=int, default=500)
     parser.add_argument("--csv", type=Path)
+    parser.add_argument("--print", action="store_true", help="print the last results only")
     parser.add_argument("--smoke", action="store_true", help="one problem, two seeds, 60 each")
     options = parser.parse_args()
+    if options.print:
+        document = json.loads(RESULTS.read_text())
+        print("\n".join(provenance_lines(document["provenance"])))
+        print_table(document["samples"])
+        return 0
     if options.smoke:
         options.problems, options.seeds, options.budget = 1, 2, 60
     marks = [n for n in (50, 100, 200, 300, 500, 1000) if n < options.budget] + [options.budget]
@@ -139,7 +169,12 @@ def main() -> int:
             for seed in range(options.seeds):
                 points, cpu_s = search(problem, name, population, seed, options.budget)
                 runs.append(Run(title, number, seed, points, cpu_s))
-    print_table(runs, marks)
+    samples = samples_of(runs, marks)
+    if not options.smoke:
+        stamp = make_stamp("search", sys.argv, of=["strategies"], rounds=options.seeds)
+        head = {"schema": SCHEMA, "version": 2, "provenance": [stamp]}
+        write_results(RESULTS, {**head, "samples": samples})
+    print_table(samples)
     if options.csv:
         write_csv(options.csv, runs)
     return 0

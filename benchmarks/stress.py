@@ -6,23 +6,34 @@ asked for.  Each run checks contents, alignment, validity and that nothing leaks
 
     python benchmarks/stress.py                  one hour
     python benchmarks/stress.py --seconds 600 --seed 1000
+    python benchmarks/stress.py --print          the last results
     python benchmarks/stress.py --smoke          each test once
 
-Exit status 1, with the command that repeats it, when a run fails.
+How often each test ran under each group of settings, and with which seeds, goes to
+``benchmarks/results/stress.json``, with the run that failed, if one did.  Exit status 1, with
+the command that repeats it, when a run fails.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.provenance import RESULTS as RESULTS_FOLDER
+from benchmarks.provenance import make_stamp, provenance_lines, write_results
 
 ROOT = Path(__file__).resolve().parent.parent
 
+RESULTS: Final = RESULTS_FOLDER / "stress.json"
+SCHEMA: Final = "malloc-tuner.benchmark.stress"
 BUILD = ROOT / "build" / "stress"
 
 CONFIGURATIONS = (
@@ -68,21 +79,65 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--seconds", type=float, default=3600.0, help="how long (default: 3600)")
     parser.add_argument("--seed", type=int, default=1, help="the first one (default: 1)")
+    parser.add_argument("--print", action="store_true", help="print the last results only")
     parser.add_argument("--smoke", action="store_true", help="each test once")
     arguments = parser.parse_args()
+    if arguments.print:
+        return _show(json.loads(RESULTS.read_text()))
     _build()
     end = time.monotonic() + (0 if arguments.smoke else arguments.seconds)
-    n_runs = 0
-    for seed in itertools.count(arguments.seed):
+    seeds = itertools.count(arguments.seed)
+    samples: dict[tuple[str, str], dict[str, Any]] = {}
+    for seed in itertools.chain([next(seeds)], _until(end, seeds)):
         configuration = CONFIGURATIONS[(seed - 1) % len(CONFIGURATIONS)]
         for name, operations in TESTS:
-            if not _run(name, operations, seed, configuration):
-                return 1
-            n_runs += 1
-        if time.monotonic() >= end:
-            break
-    print(f"{n_runs} runs of {N_THREADS} threads, nothing found")
-    return 0
+            passed = _run(name, operations, seed, configuration)
+            add_run(samples, name, configuration, seed, passed=passed)
+            if not passed:
+                return _finish(list(samples.values()), is_kept=not arguments.smoke)
+    return _finish(list(samples.values()), is_kept=not arguments.smoke)
+
+
+def _until(end: float, seeds: Iterator[int]) -> Iterator[int]:
+    while time.monotonic() < end:
+        yield next(seeds)
+
+
+def add_run(
+    samples: dict[tuple[str, str], dict[str, Any]],
+    name: str,
+    configuration: str,
+    seed: int,
+    *,
+    passed: bool,
+) -> None:
+    """Count a run of a test under a group of settings."""
+    empty = {"test": name, "configuration": configuration, "n_runs": 0, "first_seed": seed,
+             "failed_seed": None}  # fmt: skip
+    row = samples.setdefault((name, configuration), empty)
+    row["n_runs"] += 1
+    row["last_seed"] = seed
+    row["failed_seed"] = None if passed else seed
+
+
+def _finish(samples: Sequence[Mapping[str, Any]], *, is_kept: bool) -> int:
+    stamp = make_stamp("stress", sys.argv, of=["random operations"])
+    document = {"schema": SCHEMA, "version": 2, "provenance": [stamp], "samples": samples}
+    if is_kept:
+        write_results(RESULTS, document)
+    return _show(document)
+
+
+def _show(document: Mapping[str, Any]) -> int:
+    """Print how many runs there were and what failed; return the exit status."""
+    print("\n".join(provenance_lines(document["provenance"])))
+    n_runs = sum(sample["n_runs"] for sample in document["samples"])
+    failed = [sample for sample in document["samples"] if sample["failed_seed"] is not None]
+    for sample in failed:
+        print(f"failed: {sample['test']} with seed {sample['failed_seed']} under "
+              f"{sample['configuration'] or 'the default'}")  # fmt: skip
+    print(f"{n_runs} runs of {N_THREADS} threads, {len(failed) or 'nothing'} found")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

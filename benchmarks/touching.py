@@ -29,7 +29,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -37,17 +37,22 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from benchmarks.fidelity_tables import write_between
+from benchmarks.provenance import (
+    installed,
+    make_stamp,
+    merge_stamps,
+    provenance_lines,
+    write_results,
+)
 from benchmarks.workload_profiles import TRACES, Program, find_programs
 from tuner.allocators import get_allocator
 from tuner.fidelity import measure_panel
 from tuner.fidelity.panel import Located
 from tuner.fidelity.program import measure_program
-from tuner.machine import read_machine
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import EmulationOptions
 from tuner.measure.program import PRELOAD, ProgramRunner, Surroundings, clean_environment
 from tuner.measure.warm import warm_memory
-from tuner.output import write_text
 from tuner.records import Configuration
 from tuner.units import show_size
 from tuner.workload.info import TraceInfo, describe
@@ -55,6 +60,7 @@ from tuner.workload.trace import Trace
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "touching.json"
+SCHEMA: Final = "malloc-tuner.benchmark.touching"
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 TOUCHES: Final[tuple[Literal["all", "recorded"], ...]] = ("all", "recorded")
 LEFT_OUT: Final = ("java-compile", "node-json", "ruby-records")
@@ -192,16 +198,22 @@ def lines(results: Mapping[str, Any]) -> Iterator[str]:
         )  # fmt: skip
     yield ""
     for figure in FIGURES:
-        both = [
-            [float(np.median(np.abs(errors(known, figure, touch)))) for known in shown.values()]
-            for touch in TOUCHES
-        ]
+        both = [[_error(known, figure, touch) for known in shown.values()] for touch in TOUCHES]
         nearer = sum(recorded < everything for everything, recorded in zip(*both, strict=True))
         yield (
             f"- {figure} heap: the median error is {np.median(both[0]):.1%} with all pages, "
             f"{np.median(both[1]):.1%} with those recorded, which is nearer in {nearer} of "
             f"{len(shown)} programs"
         )
+
+
+def median_error(shown: Iterable[Mapping[str, Any]], figure: str, touch: str) -> float:
+    """Return the median over programs of the median error over allocators."""
+    return float(np.median([_error(known, figure, touch) for known in shown]))
+
+
+def _error(known: Mapping[str, Any], figure: str, touch: str) -> float:
+    return float(np.median(np.abs(errors(known, figure, touch))))
 
 
 def _locate(names: Sequence[str]) -> Located:
@@ -228,7 +240,11 @@ def _run(options: argparse.Namespace, results: dict[str, Any]) -> None:
             known = measure(programs[name], trace, _locate(names), helper, rounds)
             results["programs"][name] = known
             if not options.smoke:
-                write_text(RESULTS, json.dumps(results, indent=1) + "\n")
+                stamp = make_stamp(
+                    "touching", sys.argv, of=[name], allocators=installed(names), rounds=rounds
+                )
+                results["provenance"] = merge_stamps(results["provenance"], stamp)
+                write_results(RESULTS, results)
 
 
 def _tells(trace: Path) -> bool:
@@ -247,13 +263,13 @@ def main() -> None:
     parser.add_argument("--write-docs", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
-    results: dict[str, Any] = {"machine": asdict(read_machine()), "programs": {}}
+    results: dict[str, Any] = {"schema": SCHEMA, "version": 2, "provenance": [], "programs": {}}
     if RESULTS.exists() and not options.smoke:
-        results["programs"] = json.loads(RESULTS.read_text())["programs"]
+        results = json.loads(RESULTS.read_text())
     if not (options.only_prints or options.write_docs):
         warm_memory()
         _run(options, results)
-    print("\n".join(lines(results)))
+    print("\n".join([*provenance_lines(results["provenance"]), *lines(results)]))
     if options.write_docs:
         write_between(ROOT / "docs" / "profiles.md", "touching", list(lines(results)))
 

@@ -4,7 +4,8 @@
  *                                        into the metadata of the trace
  *   build_trace --describe SPOOL         tell what process it is of
  *
- * Either prints one JSON object.  A forked child's trace begins with the history
+ * Either prints one JSON object: the facts of the process, and with a trace its metadata and,
+ * under "totals", what its header tells.  A forked child's trace begins with the history
  * of its parent, whose spool must be in the same folder.
  * Exit status: 0 good, 1 failed, 2 usage; messages on stderr as "program: what".
  */
@@ -150,6 +151,23 @@ static int add_history(struct builder *builder, struct history *history) {
     return builder_finish(builder);
 }
 
+/* Prints the metadata, and the totals as a reader of the trace finds them. */
+static int print_result(const char *path, struct text *text) {
+    struct trace_reader *reader;
+    struct trace_info info;
+    if (trace_open(path, &reader, message, sizeof message) != TRACE_OK)
+        return fail(message);
+    trace_get_info(reader, &info);
+    trace_close(reader);
+    text->n--; /* the brace that ends the metadata */
+    put(text,
+        ",\"totals\":{\"n_events\":%" PRIu64 ",\"n_threads\":%" PRIu32
+        ",\"peak_live_bytes\":%" PRIu64 "}}",
+        info.n_events, info.n_threads, info.peak_live_bytes);
+    puts(text->bytes);
+    return 0;
+}
+
 static int write_trace(struct history *history, const char *path, const char *extra) {
     static struct builder builder;
     static struct text text;
@@ -173,8 +191,7 @@ static int write_trace(struct history *history, const char *path, const char *ex
         trace_abandon(writer);
     if (status != TRACE_OK)
         return fail(message[0] != '\0' ? message : "cannot write the trace or no memory");
-    puts(text.bytes);
-    return 0;
+    return print_result(path, &text);
 }
 
 static int describe(const char *path) {

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("units", "records", "resources", "machine", "output", "zstd"),
-    ("spec", "store"),
+    ("provenance", "spec", "store"),
     ("space", "objectives", "stats"),
     ("workload",),
     ("allocators",),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,14 @@ def test_a_process_is_known_by_what_it_calls_itself_last(tmp_path: Path) -> None
         (tmp_path / name).touch()
 
     assert read_titles(tmp_path, proc) == {12: "postgres: checkpointer", 14: "a b\ufffd"}
+
+
+def test_recording_needs_neither_numpy_nor_the_reader_of_programs() -> None:
+    """Their start costs more than the recording of a short program."""
+    code = (
+        "import sys, tuner.workload.recording; "
+        "print({'numpy', 'elftools', 'scipy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert done.stdout == "set()\n"

@@ -21,6 +21,7 @@ from tuner.bench.subjects import Subject
 from tuner.errors import OutputError, StoreError
 from tuner.machine import read_machine
 from tuner.measure.driver import DriverResult
+from tuner.provenance import native_digests
 from tuner.records import Status
 
 SCHEMA: Final = "malloc-tuner.bench"
@@ -63,6 +64,7 @@ def make_header(subjects: Sequence[Subject], plan: Plan) -> dict[str, Any]:
         "schema": SCHEMA,
         "version": VERSION,
         "malloc_tuner": tuner.__version__,
+        "native": native_digests(),
         "machine": asdict(read_machine()),
         "subjects": [subject.identity() for subject in subjects],
         "seconds": plan.seconds,

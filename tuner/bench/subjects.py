@@ -6,7 +6,6 @@ measured, as everywhere: what did not take effect is refused.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +14,12 @@ from tuner.allocators import Allocator, all_allocators, get_allocator
 from tuner.allocators.base import Installation
 from tuner.errors import MissingToolError, SpecError
 from tuner.picks import find_pick
+from tuner.provenance import digest
 from tuner.records import Configuration
 from tuner.runs import load_run
 
 SINGLE_THREADED = frozenset({"exgen-st"})
 """Left out unless named: each workload runs in threads of its own."""
-
-_DIGEST_CHARACTERS = 16
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Subject:
     variables: tuple[tuple[str, str], ...] = ()
     """What the allocator is told, without LD_PRELOAD; sorted."""
     version: str | None = None
-    """None for a library by path, which nobody asked."""
+    """None for a library by path whose version was not given."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -48,7 +46,7 @@ class Subject:
         return {
             "label": self.label,
             "library": None if self.library is None else str(self.library),
-            "sha256": None if self.library is None else _digest(self.library),
+            "sha256": None if self.library is None else digest(self.library),
             "variables": dict(self.variables),
             "version": self.version,
         }
@@ -86,7 +84,7 @@ def library_subject(text: str) -> Subject:
     """Return any library as a subject.
 
     Args:
-        text: ``NAME=PATH``.
+        text: ``NAME=PATH``, or ``NAME=PATH@VERSION`` to say which version it is.
 
     Raises:
         SpecError: not of this form, or a path that ld.so would split.
@@ -96,7 +94,7 @@ def library_subject(text: str) -> Subject:
     if not (label and sign and path):
         message = f"--library {text!r}: write NAME=PATH, such as mine=/opt/lib/libmine.so"
         raise SpecError(message)
-    library = Path(path).absolute()
+    library, version = _with_version(path)
     if not library.is_file():
         message = f"--library {label}: {library}: no such file; give the path of a shared library"
         raise MissingToolError(message)
@@ -105,7 +103,15 @@ def library_subject(text: str) -> Subject:
             f"--library {label}: {library}: a path with a colon or a blank cannot be preloaded"
         )
         raise SpecError(message)
-    return Subject(label, library)
+    return Subject(label, library, version=version)
+
+
+def _with_version(text: str) -> tuple[Path, str | None]:
+    """Split ``PATH@VERSION``; a file whose name holds the sign is a path as a whole."""
+    path, sign, version = text.rpartition("@")
+    if not (sign and path and version) or "/" in version or Path(text).is_file():
+        return Path(text).absolute(), None
+    return Path(path).absolute(), version
 
 
 def configured_subject(text: str) -> Subject:
@@ -215,8 +221,3 @@ def _with(subject: Subject, variables: Mapping[str, str]) -> Subject:
 
 def _sorted(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(variables.items()))
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:_DIGEST_CHARACTERS]

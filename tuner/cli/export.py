@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner export runs/app --format env -o malloc.env",
             "malloc-tuner export runs/app --pick no-regret --format sh -o malloc.sh",
             "malloc-tuner export runs/app --trial 17 --format systemd",
-            "malloc-tuner export --preset exgen-memory -o malloc.env",
+            "malloc-tuner export --preset mine.toml -o malloc.env",
             errors=(
                 SpecError,
                 MissingToolError,
@@ -81,7 +81,7 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(
                 metavar="NAME",
-                help="Settings for any program, instead of a run; `malloc-tuner presets` lists.",
+                help="Settings for any program, instead of a run: a shipped name or a .toml file.",
                 autocompletion=_preset_names,
             ),
         ] = None,

@@ -19,16 +19,23 @@ SCHEMA = "malloc-tuner.presets"
 VERSION = 1
 """Schema and version of the JSON output."""
 
+_NONE = (
+    "No preset ships: none was better than exgen's default on real programs "
+    "(docs/decisions/exgen.md).\n"
+    "Tune for your program with `malloc-tuner tune`, or export a preset of your own with "
+    "`malloc-tuner export --preset FILE.toml`."
+)
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
 
     @app.command(
         "presets",
-        help="List settings that suit many programs, and what they gain.",
+        help="List the shipped settings that suit many programs, and what they gain.",
         epilog=epilog(
             "malloc-tuner presets",
-            "malloc-tuner export --preset exgen-memory --format env -o malloc.env",
+            "malloc-tuner export --preset mine.toml --format env -o malloc.env",
             errors=(SpecError,),
         ),
     )
@@ -41,7 +48,7 @@ def register(app: typer.Typer) -> None:
         if as_json:
             print(json.dumps(_document(found), indent=2))
         else:
-            print("\n\n".join(map(_as_text, found)))
+            print("\n\n".join(map(_as_text, found)) or _NONE)
 
 
 def _as_text(preset: Preset) -> str:

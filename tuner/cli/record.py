@@ -12,7 +12,7 @@ import typer
 from tuner.cli.epilog import epilog
 from tuner.errors import MissingToolError, OutputError, ProgramError
 
-if TYPE_CHECKING:  # reading the classes imports numpy; --help must not
+if TYPE_CHECKING:  # the command imports what does the work when it runs
     from tuner.workload.recording import RecordedProcess, Recording
 
 

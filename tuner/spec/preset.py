@@ -1,8 +1,9 @@
 """Presets: settings that suit many programs, found by tuning over the shipped workloads.
 
-A preset is a file of ``configs/presets`` with the settings and what they gained on every
-workload they were measured on.  ``malloc-tuner export --preset`` writes one for a program
-that nobody has recorded yet; tuning for the program itself finds more.
+A preset is a file with the settings and what they gained on every workload they were measured
+on: in ``configs/presets`` if it is better than the allocator's default on real programs, else
+wherever its owner keeps it.  ``malloc-tuner export --preset`` writes one for a program that
+nobody has recorded yet; tuning for the program itself finds more.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def load_preset(name: str) -> Preset:
     if path.suffix != ".toml":
         path = configs_dir() / "presets" / f"{name}.toml"
         if name not in preset_names():
-            known = ", ".join(preset_names())
+            known = ", ".join(preset_names()) or "none ships; give the path of a .toml file"
             hint = closest(name, preset_names())
             message = f"there is no preset {name!r}{hint or ';'} presets: {known}"
             raise SpecError(message)

@@ -24,13 +24,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-
 import tuner
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.resources import native_file
-from tuner.workload.trace import Trace, TraceTotals
 
 SPOOL_SUFFIX: Final = ".spool"
 SETTING: Final = "MALLOC_TUNER_RECORD"
@@ -46,6 +42,19 @@ USUAL_ENDS: Final = frozenset(
 
 
 @dataclass(frozen=True)
+class RecordedTotals:
+    """What the header of a new trace tells.
+
+    `TraceTotals` has more of it, but needs numpy, whose start costs more than a short recording.
+    """
+
+    n_events: int
+    n_threads: int
+    """Greatest number of threads alive at once."""
+    peak_live_bytes: int
+
+
+@dataclass(frozen=True)
 class RecordedProcess:
     """One process with its trace."""
 
@@ -54,7 +63,7 @@ class RecordedProcess:
     argv: tuple[str, ...]
     """Arguments of the process, the program first."""
     pid: int
-    totals: TraceTotals
+    totals: RecordedTotals
     file_bytes: int
     foreign_frees: int
     """Frees of blocks the recording never saw; dropped."""
@@ -370,13 +379,11 @@ def _build(images: Sequence[_Image], output: Path, metadata: Mapping[str, Any]) 
             f"`malloc-tuner trace recover {spool.parent} -o {output}`"
         )
         raise OutputError(message) from error
-    with Trace(output) as trace:
-        totals = trace.totals
     return RecordedProcess(
         path=output,
         argv=tuple(facts["argv"]),
         pid=int(facts["pid"]),
-        totals=totals,
+        totals=RecordedTotals(**facts["totals"]),
         file_bytes=output.stat().st_size,
         foreign_frees=int(facts["foreign_frees"]),
         stopped=facts["stopped"],
@@ -408,6 +415,9 @@ def _no_room(spool: Path) -> str:
 
 def _is_static(program: Path) -> bool:
     """Tell whether a program is an ELF file that names no interpreter."""
+    from elftools.common.exceptions import ELFError  # noqa: PLC0415 - only to explain a failure
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - as above
+
     with program.open("rb") as file:
         try:
             segments = list(ELFFile(file).iter_segments())
