@@ -13,13 +13,14 @@ from tuner.bench.journal import (
     Comparison,
     Journal,
     Sample,
+    kept_seconds,
     load_comparison,
     make_header,
     sample_from,
     sample_record,
 )
 from tuner.bench.plan import Plan, Task, make_tasks, seconds_within
-from tuner.bench.rounds import count_missing, run_missing
+from tuner.bench.rounds import Budget, count_missing, run_missing, spread
 from tuner.bench.subjects import (
     Subject,
     check_labels,
@@ -233,6 +234,54 @@ def test_a_second_session_runs_only_what_is_missing(tmp_path: Path) -> None:
 
     assert len(driver.calls) == 2
     assert len(load_comparison(tmp_path).samples) == len(journal.comparison.samples) == 10
+
+
+class SlowDriver(FakeDriver):
+    """Takes a second a run on a clock of its own."""
+
+    now_s = 0.0
+
+    def run(self, *arguments: Any) -> DriverRun:
+        self.now_s += 1.0
+        return super().run(*arguments)
+
+
+def within(folder: Path, budget_s: float, plan: Plan = PLAN) -> tuple[SlowDriver, int]:
+    """Return the driver after runs within a budget, and how many were left out."""
+    driver, left_out = SlowDriver(), [0]
+    journal = Journal(folder, make_header([ALICE, BOB], plan))
+    budget = Budget(budget_s, lambda: driver.now_s)
+    run_missing(plan, [ALICE, BOB], journal, driver, lambda _: None, budget, left_out.append)
+    return driver, sum(left_out)
+
+
+def test_a_budget_is_kept_by_what_runs_took(tmp_path: Path) -> None:
+    driver, n_left_out = within(tmp_path, 7.0)
+
+    assert driver.now_s == 6.0, "a task is run on every subject or on none"
+    assert n_left_out == 4
+    assert within(tmp_path, 7.0)[0].now_s == 4.0, "the same command makes the rest"
+
+
+def test_the_first_task_is_run_whatever_the_budget(tmp_path: Path) -> None:
+    driver, n_left_out = within(tmp_path, 0.5)
+
+    assert (driver.now_s, n_left_out) == (2.0, 8)
+
+
+def test_what_a_budget_leaves_out_is_spread_over_workloads() -> None:
+    tasks = [Task(w, n) for w in ("ring", "larson") for n in (1, 2, 4, 16, 64)]
+    first = spread(tasks)[:4]
+
+    assert sorted(spread(tasks), key=str) == sorted(tasks, key=str)
+    assert [task.workload for task in first] == ["ring", "larson"] * 2
+    assert {task.threads for task in first} == {4, 2}
+
+
+def test_a_later_session_keeps_the_length_of_a_run(tmp_path: Path) -> None:
+    assert kept_seconds(tmp_path) is None
+    run(tmp_path, FakeDriver(), PLAN)
+    assert kept_seconds(tmp_path) == PLAN.seconds
 
 
 def test_a_subject_that_failed_a_task_is_not_run_on_it_again(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tuner.cli import main
-from tuner.cli.tune import _campaign_or_trace
+from tuner.cli.tune import campaign_or_trace
 from tuner.errors import SpecError
 
 WORKLOADS = Path(__file__).resolve().parents[2] / "configs" / "workloads"
@@ -77,11 +77,11 @@ def test_a_trace_is_given_by_its_name_alone(tmp_path: Path) -> None:
     profile = tmp_path / "p.toml"
     profile.write_text('schema = "malloc-tuner.profile"\n')
 
-    assert _campaign_or_trace(Path(TRACE), None) == (None, Path(TRACE))
-    assert _campaign_or_trace(Path(PROFILE), None) == (None, Path(PROFILE))
-    assert _campaign_or_trace(profile, None) == (None, profile)
-    assert _campaign_or_trace(campaign, Path(TRACE)) == (campaign, Path(TRACE))
-    assert _campaign_or_trace(tmp_path, None) == (tmp_path, None)
-    assert _campaign_or_trace(None, Path(TRACE)) == (None, Path(TRACE))
+    assert campaign_or_trace(Path(TRACE), None) == (None, Path(TRACE))
+    assert campaign_or_trace(Path(PROFILE), None) == (None, Path(PROFILE))
+    assert campaign_or_trace(profile, None) == (None, profile)
+    assert campaign_or_trace(campaign, Path(TRACE)) == (campaign, Path(TRACE))
+    assert campaign_or_trace(tmp_path, None) == (tmp_path, None)
+    assert campaign_or_trace(None, Path(TRACE)) == (None, Path(TRACE))
     with pytest.raises(SpecError, match="give one, and the other with --further-trace"):
-        _campaign_or_trace(Path(TRACE), Path(TRACE))
+        campaign_or_trace(Path(TRACE), Path(TRACE))

@@ -25,7 +25,7 @@ def told(*, is_terminal: bool) -> str:
 
 
 def test_a_log_gets_a_line_an_interval() -> None:
-    assert told(is_terminal=False) == "2 of 3: round 2 knee\n"
+    assert told(is_terminal=False) == "2 of 3: round 2 knee; about 0:15 left\n"
 
 
 def test_a_terminal_has_the_bar_and_gets_no_lines() -> None:

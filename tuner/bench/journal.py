@@ -180,6 +180,17 @@ def load_comparison(folder: Path) -> Comparison:
     return Comparison(header, samples)
 
 
+def kept_seconds(folder: Path) -> float | None:
+    """Return the length of a run in a comparison that is there; None if there is none.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    if not (folder / _FILE).exists():
+        return None
+    return float(load_comparison(folder).header["seconds"])
+
+
 def _check_same(path: Path, kept: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     for name in ("subjects", "seconds", "seed", "malloc_tuner"):
         if kept.get(name) != asked[name]:

@@ -12,7 +12,7 @@ from typing import Final
 from scipy.stats import gmean
 
 from tuner.bench.journal import Comparison, Sample
-from tuner.bench.plan import Task
+from tuner.bench.plan import WORKLOADS, Task
 from tuner.measure.driver import DriverResult
 from tuner.stats import Estimate, median_estimate
 
@@ -103,9 +103,9 @@ def values(samples: Sequence[Sample], metric: Metric, task: Task, label: str) ->
 
 
 def tasks_of(comparison: Comparison, *workloads: str) -> list[Task]:
-    """Return the tasks there are samples of, in the order of the first ones."""
-    found = dict.fromkeys(sample.task for sample in comparison.samples)
-    return [task for task in found if not workloads or task.workload in workloads]
+    """Return the tasks there are samples of: by workload, threads and size."""
+    found = {s.task for s in comparison.samples if not workloads or s.task.workload in workloads}
+    return sorted(found, key=lambda t: (WORKLOADS.index(t.workload), t.threads, t.size or 0))
 
 
 def geometric_means(rows: Estimates, labels: Sequence[str], baseline: str) -> dict[str, float]:

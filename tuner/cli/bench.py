@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -99,7 +100,10 @@ def bench(
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of everything.")] = 3,
     budget: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time for everything; sets that of each run.")
+        str,
+        typer.Option(
+            metavar="DURATION", help="Time for all runs; fewer are made where it does not suffice."
+        ),
     ] = "10 min",
     seed: Annotated[int, typer.Option(min=1, metavar="N", help="Seed of workloads and order.")] = 1,
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit of one run.")] = "2 min",
@@ -115,7 +119,7 @@ def bench(
     ] = False,
 ) -> None:
     """Run what is missing, keep every sample, show tables and figures."""
-    from tuner.bench.journal import load_comparison
+    from tuner.bench.journal import kept_seconds, load_comparison
     from tuner.bench.plan import (
         DEFAULT_SIZES,
         DEFAULT_THREADS,
@@ -149,9 +153,10 @@ def bench(
     subjects = _subjects(allocators, libraries or [], configured or [], picks or [])
     subjects = _finish(subjects, variables or [])
     n_rounds = 1 if smoke else rounds
-    seconds = _SMOKE_S if smoke else seconds_within(budget_s, tasks, len(subjects), n_rounds)
+    planned = seconds_within(budget_s, tasks, len(subjects), n_rounds)
+    seconds = _SMOKE_S if smoke else kept_seconds(output) or planned
     plan = Plan(tasks, seconds, n_rounds, seed, parse_duration(timeout) / 1e9)
-    comparison = _measure(subjects, plan, output)
+    comparison = _measure(subjects, plan, output, math.inf if smoke else budget_s)
     _show(comparison, output, figures=figures)
     failed = failures(comparison)
     if failed:
@@ -203,10 +208,10 @@ def _finish(subjects: list[Subject], variables: list[str]) -> list[Subject]:
     return with_variables(subjects, variables)
 
 
-def _measure(subjects: list[Subject], plan: Plan, folder: Path) -> Comparison:
-    """Run under a progress bar; returns all that is kept."""
+def _measure(subjects: list[Subject], plan: Plan, folder: Path, budget_s: float) -> Comparison:
+    """Run under a progress bar, as far as the budget goes; returns all that is kept."""
     from tuner.bench.journal import Journal, Sample, make_header
-    from tuner.bench.rounds import count_missing, run_missing
+    from tuner.bench.rounds import Budget, count_missing, run_missing
     from tuner.cli.console import stderr_progress
     from tuner.measure.driver import BenchDriver
     from tuner.measure.warm import warm_memory
@@ -221,14 +226,28 @@ def _measure(subjects: list[Subject], plan: Plan, folder: Path) -> Comparison:
         if sample.reason is not None:
             progress.print(f"{sample.subject}: {sample.task}: {sample.reason}", markup=False)
 
+    left_out: list[int] = []
+
+    def on_left_out(n_runs: int) -> None:
+        left_out.append(n_runs)
+        progress.update(bar, total=n_missing - sum(left_out))
+
     try:
         warm_memory()
         with progress:
-            bar = progress.add_task("starting", total=count_missing(plan, subjects, journal))
-            run_missing(plan, subjects, journal, BenchDriver(), on_sample)
+            n_missing = count_missing(plan, subjects, journal)
+            bar = progress.add_task("starting", total=n_missing)
+            budget = Budget(budget_s)
+            run_missing(plan, subjects, journal, BenchDriver(), on_sample, budget, on_left_out)
     except KeyboardInterrupt:
         message = f"stopped; all samples are kept in {folder}, and the same command goes on"
         raise InterruptedCampaign(message) from None
+    if left_out:
+        print(
+            f"malloc-tuner: {sum(left_out)} of {n_missing} runs left out to keep --budget; "
+            "the same command makes more of them",
+            file=sys.stderr,
+        )
     return journal.comparison
 
 

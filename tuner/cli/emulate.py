@@ -23,6 +23,8 @@ from tuner.errors import (
 )
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
+    from collections.abc import Iterable, Iterator
+
     from rich.table import Table
 
     from tuner.fidelity.panel import Located
@@ -150,7 +152,7 @@ def emulate(
     columns = []
     defaults = [Configuration(name) for name in (*located, _BASELINE)]
     wanted = [asked, *defaults]
-    for configuration in unique_configurations(wanted):
+    for configuration in _with_progress(unique_configurations(wanted)):
         evaluation = evaluator.evaluate(configuration, cpu)
         if configuration == asked and evaluation.status is not Status.OK:
             reason = (evaluation.reason or "").removeprefix(f"{asked}: ")
@@ -158,6 +160,19 @@ def emulate(
             raise _ERRORS[evaluation.status.value](message)
         columns.append(_Column(configuration, evaluation))
     _print(emulation, columns, as_json=as_json)
+
+
+def _with_progress(configurations: Iterable[Configuration]) -> Iterator[Configuration]:
+    """Yield configurations under a bar on standard error that estimates what is left."""
+    from tuner.cli.console import stderr_progress
+
+    wanted = list(configurations)
+    with stderr_progress() as progress:
+        bar = progress.add_task("", total=len(wanted))
+        for configuration in wanted:
+            progress.update(bar, description=f"{configuration!s:<40.40}")
+            yield configuration
+            progress.advance(bar)
 
 
 def _located(names: str) -> Located:

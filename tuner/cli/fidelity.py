@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import sys
 from dataclasses import replace
@@ -16,7 +18,7 @@ from tuner.cli.options import HugePages, refuse_options
 from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError, TraceError
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.table import Table
 
@@ -128,13 +130,15 @@ def fidelity(
         print(json.dumps(verdict, indent=2) if as_json else "\n".join(_shrunk_lines(verdict)))
         return
     runs = []
-    for number in range(seeds + 1):
-        which = f"seed {number}" if number else "the trace"
-        _tell(f"{len(panel)} configurations on {which}")
-        options = replace(first, seed=max(1, number))
-        path = profile if number else trace
-        reads_back = number == 0
-        runs.append(measure_panel(path, panel, located, prices, options, reads_back=reads_back))
+    with _stages(len(panel), seeds + 1) as stage:
+        for number in range(seeds + 1):
+            on_done = stage(f"seed {number}" if number else "the trace")
+            options = replace(first, seed=max(1, number))
+            path, reads_back = profile if number else trace, number == 0
+            found = measure_panel(
+                path, panel, located, prices, options, reads_back=reads_back, on_done=on_done
+            )
+            runs.append(found)
     with Trace(trace) as opened, Trace(profile) as generated:
         measured = Panel(panel, runs[0], dict(enumerate(runs[1:], start=1)))
         verdict = judge(measured, describe(opened), describe(generated)) | {
@@ -230,13 +234,15 @@ def _judge_shrunk(  # noqa: PLR0917 - internal, what one panel is measured with
     from tuner.workload.variation import shrink
 
     found = []
-    with scratch_folder() as folder:
+    with scratch_folder() as folder, _stages(len(panel), len(shares)) as stage:
         for share in shares:
-            _tell(f"{len(panel)} configurations on the profile shrunk to {share:g}")
+            on_done = stage(f"the profile shrunk to {share:g}")
             path = folder / "shrunk.profile.json"
             write_profile(path, shrink(profile, share))
             prices = load_calibration()
-            small = measure_panel(path, panel, located, prices, options, reads_back=False)
+            small = measure_panel(
+                path, panel, located, prices, options, reads_back=False, on_done=on_done
+            )
             found.append(judge_shrunk(panel, whole, small, share))
     return found
 
@@ -290,6 +296,26 @@ def _shares(text: str) -> list[float]:
 
 def _tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _stages(n_configurations: int, n_stages: int) -> Iterator[Callable[[str], Callable[[], None]]]:
+    """Show progress over a panel that is measured several times, with the time left.
+
+    Yields:
+        Begins a stage on what it is told, and returns what to call after each configuration.
+    """
+    from tuner.cli.console import stderr_progress
+
+    with stderr_progress() as progress:
+        bar = progress.add_task("", total=n_configurations * n_stages)
+
+        def begin(what: str) -> Callable[[], None]:
+            progress.print(f"{n_configurations} configurations on {what}", markup=False)
+            progress.update(bar, description=what)
+            return functools.partial(progress.advance, bar)
+
+        yield begin
 
 
 def _shrunk_lines(verdict: dict[str, Any]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
@@ -43,5 +44,15 @@ class ProgressBar(Progress):
         self._told_s = self.get_time()
         (task,) = (task for task in self.tasks if task.id == task_id)
         total = "?" if task.total is None else f"{task.total:.0f}"
-        what = " ".join(task.description.split())
+        what = " ".join(task.description.split()) + self._time_left(task)
         self.print(f"{task.completed:.0f} of {total}: {what}", markup=False, soft_wrap=True)
+
+    @staticmethod
+    def _time_left(task: Task) -> str:
+        """Return what is left at the pace of all steps so far, as the end of a line."""
+        from tuner.campaign.progress import clock_text
+
+        if task.total is None or not task.completed or task.elapsed is None:
+            return ""
+        left_s = task.elapsed / task.completed * (task.total - task.completed)
+        return f"; about {clock_text(left_s)} left"

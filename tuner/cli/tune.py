@@ -156,7 +156,7 @@ def tune(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Read what is wanted, run it, print what was found."""
-    campaign, trace = _campaign_or_trace(what, trace)
+    campaign, trace = campaign_or_trace(what, trace)
     options: dict[str, Any] = {
         "allocators": _words(allocators),
         "evaluations": evaluations,
@@ -189,7 +189,7 @@ def tune(
     check_feasible(trials, [parse_constraint(text) for text in record.constraints], run)
 
 
-def _campaign_or_trace(what: Path | None, trace: Path | None) -> tuple[Path | None, Path | None]:
+def campaign_or_trace(what: Path | None, trace: Path | None) -> tuple[Path | None, Path | None]:
     """Return the campaign, by its file or run folder, and the trace, of which one may be None.
 
     A file whose name ends in .toml is a campaign unless it begins as a profile does; every

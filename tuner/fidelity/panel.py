@@ -7,7 +7,7 @@ will have to rank; each allocator's default is among them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -80,6 +80,7 @@ def measure_panel(
     options: EmulationOptions,
     *,
     reads_back: bool = True,
+    on_done: Callable[[], None] = lambda: None,
 ) -> list[Measurement | None]:
     """Measure every configuration on a trace or profile.
 
@@ -90,6 +91,7 @@ def measure_panel(
         calibration: prices of this machine.
         options: how; the seed is also that of a profile.
         reads_back: False only if the same panel was measured before, here and now.
+        on_done: is called when a configuration has been measured.
 
     Returns:
         One measurement for each configuration; None where it failed or was refused.
@@ -107,4 +109,5 @@ def measure_panel(
                     message = f"{outcome.configuration}: {'; '.join(outcome.failures)}"
                     raise outcome.error or ProgramError(message)
                 found[outcome.index] = outcome.evaluation.measurement
+                on_done()
     return found
