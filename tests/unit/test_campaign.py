@@ -30,7 +30,7 @@ from tuner.errors import (
     SpecError,
     StoreError,
 )
-from tuner.measure.evaluation import Evaluation
+from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.executor import LocalExecutor
 from tuner.objectives import front, hypervolume, points_of
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
@@ -426,6 +426,21 @@ def test_no_share_no_recheck(tmp_path: Path) -> None:
 def test_other_numbers_for_the_same_input_are_a_defect_that_names_both(tmp_path: Path) -> None:
     with pytest.raises(RepeatabilityError, match=r"trial 0 \(glibc default\): faults was \d+, is"):
         run(tmp_path, evaluator=Drifting())
+
+    trials, rechecks, record = stored(tmp_path)
+    assert record.status == FINISHED
+    assert rechecks[0].measurement is not None
+    assert trials[0].measurement is not None
+    assert trials[0].measurement.faults + 1 == rechecks[0].measurement.faults
+
+
+def test_other_numbers_after_an_incident_of_the_kernel_are_no_defect(tmp_path: Path) -> None:
+    class Short(Drifting):
+        def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+            found = super().evaluate(configuration, cpu)
+            return replace(found, incidents=(f"no huge pages; {MAY_NOT_REPEAT}",))
+
+    run(tmp_path, evaluator=Short())
 
     trials, rechecks, record = stored(tmp_path)
     assert record.status == FINISHED

@@ -60,11 +60,18 @@ def n_missing(record: CampaignRecord, trials: Sequence[Trial], rechecks: Iterabl
 
 
 def disagreements(trials: Iterable[Trial], rechecks: Iterable[Recheck]) -> list[str]:
-    """Name the repeatable numbers that were not the same again, one line each."""
+    """Name the repeatable numbers that were not the same again, one line each.
+
+    Args:
+        trials: those to judge; re-measurements of others are left out.
+        rechecks: of any trials.
+    """
     by_number = {trial.number: trial for trial in trials}
     lines = []
     for recheck in rechecks:
-        trial = by_number[recheck.trial]
+        trial = by_number.get(recheck.trial)
+        if trial is None:
+            continue
         claimed, again = trial.measurement, recheck.measurement
         if claimed is None or again is None:
             lines.append(f"trial {trial.number} ({trial.configuration}): now {recheck.reason}")

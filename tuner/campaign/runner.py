@@ -34,7 +34,7 @@ from tuner.errors import (
     StoreError,
     TunerError,
 )
-from tuner.measure.evaluation import Evaluation
+from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.executor import LocalExecutor, Outcome
 from tuner.objectives import (
     parse_constraint,
@@ -272,7 +272,13 @@ class Runner:
         crashed = [one for one in failed.values() if one.status is not Status.TIMED_OUT]
         if not is_repeatable(self._record):
             return []
-        return disagreements(trials, [*done.values(), *crashed])
+        shaken = {
+            incident.configuration
+            for incident in self._store.incidents()
+            if incident.reason.endswith(MAY_NOT_REPEAT)
+        }
+        steady = [trial for trial in trials if trial.configuration not in shaken]
+        return disagreements(steady, [*done.values(), *crashed])
 
     def _withdraw_failures(self, trials: Sequence[Trial]) -> None:
         """Make incidents of re-measurements without numbers, which are then measured again."""

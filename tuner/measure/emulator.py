@@ -25,7 +25,7 @@ from tuner.errors import (
     TraceError,
 )
 from tuner.measure.calibration import Calibration
-from tuner.measure.evaluation import Evaluation
+from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.process import Finished, Processes, tool_environment
 from tuner.records import Configuration, CurvePoint, Measurement, Status
 from tuner.resources import native_file
@@ -119,7 +119,7 @@ class _HugePages(BaseModel):
         what = " and ".join(words)
         sentence = (
             f"during every attempt at the memory run the kernel {what}, perhaps for another "
-            "process; faults and memory may be those of a machine in this state"
+            f"process; {MAY_NOT_REPEAT}"
         )
         return (sentence,)
 

@@ -14,6 +14,9 @@ from typing import Protocol
 
 from tuner.records import Configuration, Measurement, Status
 
+MAY_NOT_REPEAT = "faults and memory may be those of a machine in this state"
+"""How the text of an incident ends after which other numbers of the same input are no defect."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
