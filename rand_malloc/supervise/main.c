@@ -33,8 +33,7 @@ static const char usage_text[] =
     "  --report FILE|FD      where the report goes: a path, or the number of an open descriptor\n"
     "  --cpu N               pin the command to core N\n"
     "  --aslr off|on         address space randomisation (default off)\n"
-    "  --thp never|keep      transparent huge pages: off, or as the machine is set (default "
-    "never)\n"
+    "  --thp keep|never      transparent huge pages: as the machine is set (default), or off\n"
     "  --timeout SECONDS     stop the command and its process group after this time (default "
     "none)\n"
     "  --sample-ms N         time between two samples of its memory, 1 to 10000 (default 2)\n"
@@ -221,7 +220,7 @@ static void apply(struct plan *plan, int code) {
 }
 
 static struct plan parse(int argc, char **argv) {
-    struct plan plan = {.cpu = -1, .sample_ns = 2000000, .report_fd = -1};
+    struct plan plan = {.cpu = -1, .sample_ns = 2000000, .report_fd = -1, .keep_thp = true};
     plan.environment = copy_environment();
     int code;
     while ((code = getopt_long(argc, argv, "+", options, NULL)) != -1)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.doubles.instruments import COUNTING, counting_instrument, need_instrument
 from tests.doubles.traces import TraceMaker, write_mixed_trace
-from tuner.allocators import get_allocator
+from tuner.allocators import HostFacts, get_allocator
 from tuner.errors import MissingToolError
 from tuner.resources import native_file
 from tuner.workload.trace import Op
@@ -123,6 +123,40 @@ def steady_blocks(tmp_path: Path) -> Path:
     for _ in range(12 * 1024):
         maker.allocate(512)
     return maker.write(tmp_path / "steady.trace")
+
+
+@pytest.mark.parametrize(
+    ("allocator", "setting"),
+    [
+        ("glibc", "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"),
+        ("jemalloc", "MALLOC_CONF=thp:always"),
+        ("exgen", "EXGEN_CONF=huge_pages:always"),
+    ],
+)
+def test_figures_with_huge_pages_repeat_and_tell_how_many_there_were(
+    tmp_path: Path, allocator: str, setting: str
+) -> None:
+    if HostFacts.detect().thp_mode == "never":
+        pytest.skip("this machine has no transparent huge pages")
+    maker = TraceMaker()
+    blocks = [maker.allocate(1000 + 100 * (n % 50)) for n in range(4000)]
+    for block in blocks[::2]:
+        maker.free(block)
+    for n in range(4000):
+        maker.allocate(300 + n % 3000)
+    trace = maker.write(tmp_path / "holes.trace")
+    options = ["--runs", "memory", "--env", setting, *preload(allocator)]
+    found = [replay(trace, *options) for _ in range(4)]
+    steady = [f for f in found if not f["huge_pages"]["fallbacks"] + f["huge_pages"]["collapses"]]
+    figures = {(f["faults"], f["peak_heap_bytes"], f["mean_heap_bytes"]) for f in steady}
+    assert len(figures) <= 1
+    small = replay(trace, *options, "--thp", "never")
+    assert small["huge_pages"] is None
+    for one in steady:
+        pages = one["huge_pages"]["pages"]
+        assert pages > 0
+        # With small pages these have a fault each, but for those that nobody touches.
+        assert abs(one["faults"] + pages - small["faults"]) <= 4 * 511
 
 
 @pytest.mark.parametrize("thp", ["never", "keep"])

@@ -48,6 +48,16 @@ static void check_all(void) {
     require(!options.keeps_thp && options.timeout_s > 0.49 && options.timeout_s < 0.51, "timeout");
 }
 
+static void check_warm(void) {
+    struct options options;
+    require(parse(&options, (const char *const[]){"--warm=64", NULL}) == EXIT_OK, "warm");
+    require(options.action == ACTION_WARM && options.warm_bytes == UINT64_C(64) << 20, "64 MiB");
+    require(parse(&options, (const char *const[]){"--warm=64", "t", NULL}) == EXIT_USAGE,
+            "warm replays nothing");
+    require(parse(&options, (const char *const[]){"--warm=-1", NULL}) == EXIT_USAGE,
+            "memory below 0");
+}
+
 static void check_classic(void) {
     struct options options;
     require(parse(&options, (const char *const[]){"--classic", "r", NULL}) == EXIT_OK, "classic");
@@ -99,6 +109,7 @@ int main(void) {
     check_defaults();
     check_all();
     check_free_running();
+    check_warm();
     check_classic();
     check_refusals();
     if (n_failed == 0)
