@@ -14,7 +14,7 @@ from typing import Final
 from tuner.allocators import get_allocator
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
-from tuner.measure.instruments import find_instruments
+from tuner.measure.instruments import best_instrument
 from tuner.records import Configuration, Measurement, Trial, Value
 
 ALLOCATOR: Final = "exgen"
@@ -56,7 +56,7 @@ class Table:
         """Prepare an evaluator for every workload."""
         names = (ALLOCATOR, BASELINE)
         located = {name: (get_allocator(name), get_allocator(name).locate()) for name in names}
-        instrument = next(found.name for found in find_instruments() if found.works)
+        instrument = best_instrument() or "auto"
         options = EmulationOptions(instrument=instrument)
         self._evaluators = {
             workload: EmulatorEvaluator(Emulation(trace, located, load_calibration(), options))

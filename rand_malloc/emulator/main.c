@@ -150,7 +150,10 @@ int main(int argc, char **argv) {
         options_print_help();
         break;
     case ACTION_INSTRUMENTS:
-        code = instrument_print_all(&options);
+        code = instrument_print_all(&options, false);
+        break;
+    case ACTION_BEST_INSTRUMENT:
+        code = instrument_print_all(&options, true);
         break;
     case ACTION_WARM:
         print_warmed(memory_warm(options.warm_bytes));

@@ -40,7 +40,8 @@ static const char HELP[] =
     "  --save-plan FILE      replay nothing: write what would be replayed\n"
     "  --replay-plan FILE [empty]  replay such a file in this process and measure nothing, for\n"
     "                        simulated machines; takes no other option; empty: only the start\n"
-    "  --instruments         print which instruments work here, as JSON\n"
+    "  --instruments         print which instruments work here, best first, as JSON\n"
+    "  --best-instrument     the same up to the first that works\n"
     "  --warm MIB            touch that much memory and give it back: what is timed next then "
     "gets\n"
     "                        pages that were used before; print the cost of a page as JSON\n"
@@ -68,6 +69,7 @@ enum option_key {
     KEY_FIRST,
     KEY_SAVE_PLAN,
     KEY_INSTRUMENTS,
+    KEY_BEST_INSTRUMENT,
     KEY_WARM,
     KEY_CALIBRATE,
     KEY_VERSION,
@@ -91,6 +93,7 @@ static const struct option LONG_OPTIONS[] = {
     {"first", required_argument, NULL, KEY_FIRST},
     {"save-plan", required_argument, NULL, KEY_SAVE_PLAN},
     {"instruments", no_argument, NULL, KEY_INSTRUMENTS},
+    {"best-instrument", no_argument, NULL, KEY_BEST_INSTRUMENT},
     {"warm", required_argument, NULL, KEY_WARM},
     {"calibrate", no_argument, NULL, KEY_CALIBRATE},
     {"version", no_argument, NULL, KEY_VERSION},
@@ -215,6 +218,9 @@ static bool parse_option(int key, const char *text, struct options *options) {
         return true;
     case KEY_INSTRUMENTS:
         options->action = ACTION_INSTRUMENTS;
+        return true;
+    case KEY_BEST_INSTRUMENT:
+        options->action = ACTION_BEST_INSTRUMENT;
         return true;
     case KEY_CALIBRATE:
         options->action = ACTION_CALIBRATE;

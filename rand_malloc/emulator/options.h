@@ -21,6 +21,7 @@ enum exit_code {
 enum action {
     ACTION_REPLAY,
     ACTION_INSTRUMENTS,
+    ACTION_BEST_INSTRUMENT,
     ACTION_CALIBRATE,
     ACTION_WARM,
     ACTION_VERSION,

@@ -23,7 +23,7 @@ from tuner.errors import TraceError
 from tuner.machine import read_machine
 from tuner.measure.calibration import Calibration, load_calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator, options_record
-from tuner.measure.instruments import ask_emulator, find_instruments
+from tuner.measure.instruments import ask_emulator, best_instrument
 from tuner.measure.several import SeveralWorkloads
 from tuner.objectives import parse_constraint
 from tuner.output import write_text
@@ -238,8 +238,7 @@ def emulation_options(spec: CampaignSpec) -> EmulationOptions:
     is_counted = chosen.threads == "baton" and COUNTED & spec.metrics
     instrument: str = chosen.instrument if is_counted else "none"
     if instrument == "auto":
-        working = [found.name for found in find_instruments() if found.works]
-        instrument = working[0] if working else "auto"  # the emulator tells what is missing
+        instrument = best_instrument() or "auto"  # the emulator tells what is missing
     return EmulationOptions(
         instrument=instrument,
         threads=chosen.threads,

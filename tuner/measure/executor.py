@@ -38,7 +38,7 @@ MAX_ATTEMPTS = 3
 TIMEOUT_ATTEMPTS = 2
 """Attempts at one configuration before its time-out is a result."""
 
-_SIGNAL_INTERVAL_S = 0.2
+_SIGNAL_INTERVAL_S = 0.5
 """Longest time a Ctrl-C may go unnoticed."""
 
 _KILL_INTERVAL_S = 0.05

@@ -37,6 +37,17 @@ class _Entry(BaseModel):
 _ENTRIES = TypeAdapter(tuple[_Entry, ...])
 
 
+def best_instrument() -> str | None:
+    """Return the name of the best instrument that works; those behind it are not tried out.
+
+    Raises:
+        MissingToolError: rand_malloc is not installed or cannot be started.
+        ProgramError: it failed, or its answer is not understood.
+    """
+    found = _understood(ask_emulator("--best-instrument"))
+    return next((instrument.name for instrument in found if instrument.works), None)
+
+
 def find_instruments(emulator: Path | None = None) -> tuple[Instrument, ...]:
     """Try every instrument and return the verdicts, the best instrument first.
 
@@ -47,7 +58,10 @@ def find_instruments(emulator: Path | None = None) -> tuple[Instrument, ...]:
         MissingToolError: rand_malloc is not installed or cannot be started.
         ProgramError: it failed, or its answer is not understood.
     """
-    text = ask_emulator("--instruments", emulator)
+    return _understood(ask_emulator("--instruments", emulator))
+
+
+def _understood(text: str) -> tuple[Instrument, ...]:
     try:
         entries = _ENTRIES.validate_json(text)
     except ValidationError as error:

@@ -9,6 +9,10 @@ Every operator is built anew for every strategy, because pymoo's default ones
 are shared objects, and all chance comes from the generator that pymoo seeds
 for this one algorithm.
 
+pymoo imports scipy for crowding distances that are not used here.  That costs more
+CPU time than all of pymoo and numpy, so the import gets a stand-in, which imports
+scipy when one of its functions is called.
+
 Source: Deb, Pratap, Agarwal, Meyarivan, "A fast and elitist multiobjective
 genetic algorithm: NSGA-II", IEEE Trans. Evol. Comput. 6(2), 2002.
 Blank and Deb, "pymoo: Multi-Objective Optimization in Python", IEEE Access 8, 2020.
@@ -21,22 +25,25 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from pymoo.algorithms.moo.nsga2 import NSGA2, RankAndCrowding, binary_tournament
-from pymoo.core.crossover import Crossover
-from pymoo.core.duplicate import DuplicateElimination
-from pymoo.core.evaluator import Evaluator
-from pymoo.core.mating import Mating
-from pymoo.core.mutation import Mutation
-from pymoo.core.population import Population
-from pymoo.core.problem import Problem
-from pymoo.core.termination import NoTermination
-from pymoo.operators.selection.tournament import TournamentSelection
-from pymoo.problems.static import StaticProblem
 
 from tuner.search.base import BatchStrategy, Told
 from tuner.search.novelty import Novelty
+from tuner.search.on_demand import imported_on_demand
 from tuner.search.operators import crossover, mutate
 from tuner.space import Genome, Space
+
+with imported_on_demand("scipy.spatial.distance"):
+    from pymoo.algorithms.moo.nsga2 import NSGA2, RankAndCrowding, binary_tournament
+    from pymoo.core.crossover import Crossover
+    from pymoo.core.duplicate import DuplicateElimination
+    from pymoo.core.evaluator import Evaluator
+    from pymoo.core.mating import Mating
+    from pymoo.core.mutation import Mutation
+    from pymoo.core.population import Population
+    from pymoo.core.problem import Problem
+    from pymoo.core.termination import NoTermination
+    from pymoo.operators.selection.tournament import TournamentSelection
+    from pymoo.problems.static import StaticProblem
 
 PymooPopulation: TypeAlias = Any
 """A `pymoo.core.population.Population`; pymoo ships no types."""

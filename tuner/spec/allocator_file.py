@@ -9,6 +9,7 @@ docs/allocators.md explains the format with examples.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -332,6 +333,7 @@ def allocator_names() -> tuple[str, ...]:
     return ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen", "exgen-st")
 
 
+@functools.cache
 def shipped_allocator_file(name: str) -> AllocatorFile:
     """Return the search space shipped for an allocator of `allocator_names`."""
     return load_allocator_file(configs_dir() / "allocators" / f"{name}.toml")

@@ -164,13 +164,14 @@ static int load_trial(struct workload *workload) {
     return workload_from_events(events, &info, workload);
 }
 
-int instrument_print_all(const struct options *options) {
+int instrument_print_all(const struct options *options, bool wants_best) {
     struct workload workload;
     int code = load_trial(&workload);
     if (code != EXIT_OK)
         return code;
     struct json json = json_begin_list();
-    for (int i = 0; i < N_INSTRUMENTS; i++) {
+    bool is_over = false;
+    for (int i = 0; i < N_INSTRUMENTS && !is_over; i++) {
         struct counted counted = {.instrument = INSTRUMENTS[i]->name};
         struct attempt attempt = {.options = options,
                                   .workload = &workload,
@@ -182,6 +183,7 @@ int instrument_print_all(const struct options *options) {
         json_bool(&json, "works", works);
         json_text(&json, "detail", works ? "tried out on 1000 calls" : attempt.reason);
         json_close(&json);
+        is_over = works && wants_best;
     }
     json_end_list(&json);
     workload_release(&workload);

@@ -44,8 +44,9 @@ struct counted {
 int instrument_count(const struct options *options, const struct workload *workload,
                      struct counted *counted);
 
-/* Tries each instrument on a tiny workload and prints the JSON list. */
-int instrument_print_all(const struct options *options);
+/* Tries each instrument on a tiny workload and prints the JSON list; up to the first that
+ * works, if only the best is wanted. */
+int instrument_print_all(const struct options *options, bool wants_best);
 
 /* First executable of that name in the directories of PATH; false if there is none. */
 bool instrument_find_program(const char *name, char *path, unsigned path_bytes);
