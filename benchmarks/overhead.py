@@ -3,7 +3,8 @@
 Runs ``malloc-tuner tune`` in this process, imports included, and accounts the CPU
 time of every child by what it was: a replay of the trace is what a campaign is
 for, everything else is overhead: Python itself, search, store, progress, looking
-for libraries and instruments, reading settings back.
+for libraries and instruments, reading settings back.  Calibration is shown and not
+counted: its draws are kept, and campaigns of the same day share them.
 
     python benchmarks/overhead.py                        the demo campaign
     python benchmarks/overhead.py --evaluations 40
@@ -42,8 +43,10 @@ SMOKE = "--smoke"
 
 SMOKE_OPTIONS = ("--evaluations", "8", "--quiet")
 
-_REPLAY_OPTION = "--runs"
-"""Only a command that replays a trace has this option."""
+_REPLAYS, _CALIBRATION = "replays", "calibration"
+
+_KINDS = {"--runs": _REPLAYS, "--calibrate": _CALIBRATION}
+"""What a command of rand_malloc with this option is for."""
 
 
 class Accounts:
@@ -57,7 +60,8 @@ class Accounts:
 
     def charge(self, command: Sequence[str], usage: resource.struct_rusage) -> None:
         """Add a child that ended; its own children are included."""
-        kind = "replays" if _REPLAY_OPTION in command else Path(command[0]).name
+        kinds = (_KINDS[word] for word in command if word in _KINDS)
+        kind = next(kinds, Path(command[0]).name)
         with self._lock:
             self.cpu_s[kind] += usage.ru_utime + usage.ru_stime
             self.n_children[kind] += 1
@@ -125,8 +129,8 @@ def take_sample() -> dict[str, Any]:
 
 def share_of(sample: Mapping[str, Any]) -> float:
     """Return the share of a campaign's CPU time that is not measured replays."""
-    total_s: float = sum(sample["cpu_s"].values())
-    return 1.0 - float(sample["cpu_s"].get("replays", 0.0)) / total_s
+    counted = {kind: used_s for kind, used_s in sample["cpu_s"].items() if kind != _CALIBRATION}
+    return 1.0 - float(counted.get(_REPLAYS, 0.0)) / float(sum(counted.values()))
 
 
 def keep(sample: Mapping[str, Any]) -> dict[str, Any]:
