@@ -2,7 +2,8 @@
  *
  * heap(t) = RssAnon(t) - LazyFree(t) - RssAnon(region's begin).  Pages given back with
  * MADV_FREE stay resident until the kernel wants them; LazyFree is read at a few
- * checkpoints and interpolated.  The peak is the largest of: the kernel's high-water mark
+ * checkpoints and interpolated.  The mean is over the life of the process; a reading holds until
+ * the next one, the last one to the end.  The peak is the largest of: the kernel's high-water mark
  * minus resident memory at the begin (it lags by up to 32 pages per processor, see
  * percpu_counter), all samples, and the tracer's readings; lazily freed pages count in
  * the peak, as they do for a memory limit.
@@ -34,8 +35,12 @@ static double weighted_mean(const struct workload *workload, const double *curve
     const struct plan *plan = workload->plan;
     double integral = 0, sum = 0;
     for (uint64_t i = 0; i < plan->n_samples; i++) {
+        uint64_t from = workload->sample_ns[i];
         uint64_t until = i + 1 < plan->n_samples ? workload->sample_ns[i + 1] : plan->end_ns;
-        integral += curve[i] * (double)(until - workload->sample_ns[i]);
+        if (from < plan->begin_ns) /* of a process that began with a fork */
+            from = plan->begin_ns;
+        if (until > from)
+            integral += curve[i] * (double)(until - from);
         sum += curve[i];
     }
     if (plan->end_ns > plan->begin_ns)

@@ -77,7 +77,7 @@ struct lane {
 };
 
 /* Changes with every change of the layout: a saved plan is for the rand_malloc that saved it. */
-#define PLAN_MAGIC UINT64_C(0x326e616c70746d00)
+#define PLAN_MAGIC UINT64_C(0x336e616c70746d00)
 
 /* Header of the plan; the arrays follow at their offsets. */
 struct plan {
@@ -91,15 +91,18 @@ struct plan {
     uint32_t n_slots;
     uint32_t n_stacks; /* lanes that live at the same time, without lane 0 */
     uint32_t reserved;
-    uint64_t begin_ns; /* time of the first event */
-    uint64_t end_ns;   /* end of the trace */
+    uint64_t begin_ns; /* start of the process; of the first event where it is not known */
+    uint64_t end_ns;   /* end of the process; of the last event where it is not known */
     uint64_t ops_offset;
     uint64_t turns_offset;
     uint64_t lanes_offset;
-    uint64_t samples_offset;  /* uint64_t: sample after this many operations, ascending */
+    uint64_t samples_offset; /* uint64_t: sample after this many operations, ascending; see below */
     uint64_t partials_offset; /* by operation, ascending */
     uint64_t n_partials;
 };
+
+/* Of a process whose start is known the first sample is taken before all operations, of one
+ * whose end is known the last one at its end: it is the second after the last operation. */
 
 static inline const void *plan_at(const struct plan *plan, uint64_t offset) {
     return (const char *)plan + offset;

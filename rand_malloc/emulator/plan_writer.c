@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Each of the three rules for samples gives at most WORKLOAD_SAMPLES + 1. */
-#define MOST_SAMPLES (3 * (WORKLOAD_SAMPLES + 2))
+/* Each of the three rules for samples gives at most WORKLOAD_SAMPLES + 1; start and end. */
+#define MOST_SAMPLES (3 * (WORKLOAD_SAMPLES + 2) + 2)
 
 /* Allocators shift blocks against pages by their headers, so that a part of whole pages would
  * reach into one page more. */
@@ -38,9 +38,9 @@ static struct plan layout(const struct plan_extent *extent, const struct schedul
     struct plan plan = {.magic = PLAN_MAGIC,
                         .n_lanes = schedule->n_lanes,
                         .n_stacks = schedule->n_stacks,
-                        .n_turns = schedule->n_turns,
-                        .begin_ns = extent->begin_ns,
-                        .end_ns = extent->end_ns};
+                        .n_turns = schedule->n_turns};
+    plan.begin_ns = extent->life.has_start ? extent->life.start_ns : extent->first_ns;
+    plan.end_ns = extent->life.has_end ? extent->life.end_ns : extent->last_ns;
     plan.ops_offset = align_up(sizeof plan);
     plan.turns_offset = align_up(plan.ops_offset + extent->n_ops * sizeof(struct op));
     plan.lanes_offset = align_up(plan.turns_offset + plan.n_turns * sizeof(struct turn));
@@ -64,6 +64,15 @@ static bool map_plan(struct plan_writer *writer, const struct plan *header) {
     return true;
 }
 
+static void note_sample(struct plan_writer *writer) {
+    uint64_t index = writer->plan->n_samples++;
+    writer->samples[index] = writer->n_ops;
+    writer->workload->sample_ns[index] = writer->now_ns;
+    writer->workload->sample_live[index] = writer->live_bytes;
+    writer->sampled_ops = writer->n_ops;
+    writer->sampled_ns = writer->now_ns;
+}
+
 static uint64_t share(uint64_t whole) {
     return whole / WORKLOAD_SAMPLES + 1;
 }
@@ -71,10 +80,12 @@ static uint64_t share(uint64_t whole) {
 bool plan_writer_open(struct plan_writer *writer, const struct plan_extent *extent,
                       const struct schedule *schedule, struct workload *workload) {
     struct plan header = layout(extent, schedule);
+    uint64_t from_ns = header.begin_ns < extent->first_ns ? header.begin_ns : extent->first_ns;
     *writer = (struct plan_writer){.workload = workload,
-                                   .now_ns = extent->begin_ns,
-                                   .sampled_ns = extent->begin_ns,
-                                   .sample_ns = share(extent->end_ns - extent->begin_ns),
+                                   .life = extent->life,
+                                   .now_ns = from_ns,
+                                   .sampled_ns = from_ns,
+                                   .sample_ns = share(header.end_ns - from_ns),
                                    .sample_ops = share(extent->n_ops)};
     workload->sample_ns = calloc(MOST_SAMPLES, sizeof(uint64_t));
     workload->sample_live = calloc(MOST_SAMPLES, sizeof(uint64_t));
@@ -87,6 +98,8 @@ bool plan_writer_open(struct plan_writer *writer, const struct plan_extent *exte
     if (header.n_turns > 0)
         memcpy(base + header.turns_offset, schedule->turns, header.n_turns * sizeof(struct turn));
     memcpy(base + header.lanes_offset, schedule->lanes, header.n_lanes * sizeof(struct lane));
+    if (extent->life.has_start && header.begin_ns <= extent->first_ns)
+        note_sample(writer);
     return true;
 }
 
@@ -97,15 +110,6 @@ static bool is_sample_point(const struct plan_writer *writer, uint64_t next_ns) 
     return writer->n_ops - writer->sampled_ops >= writer->sample_ops ||
            writer->now_ns - writer->sampled_ns >= writer->sample_ns ||
            (next_ns > writer->now_ns && next_ns - writer->now_ns >= writer->sample_ns);
-}
-
-static void note_sample(struct plan_writer *writer) {
-    uint64_t index = writer->plan->n_samples++;
-    writer->samples[index] = writer->n_ops;
-    writer->workload->sample_ns[index] = writer->now_ns;
-    writer->workload->sample_live[index] = writer->live_bytes;
-    writer->sampled_ops = writer->n_ops;
-    writer->sampled_ns = writer->now_ns;
 }
 
 /* ---- operations ---- */
@@ -127,7 +131,11 @@ static bool grow_slots(struct plan_writer *writer, uint32_t slot) {
 static void advance_time(struct plan_writer *writer, uint64_t time_ns) {
     if (time_ns <= writer->now_ns)
         return;
-    writer->live_integral += (double)writer->live_bytes * (double)(time_ns - writer->now_ns);
+    uint64_t begin_ns = writer->plan->begin_ns;
+    if (time_ns > begin_ns) {
+        uint64_t from_ns = writer->now_ns > begin_ns ? writer->now_ns : begin_ns;
+        writer->live_integral += (double)writer->live_bytes * (double)(time_ns - from_ns);
+    }
     writer->now_ns = time_ns;
 }
 
@@ -226,6 +234,12 @@ static bool seal_and_map(struct plan_writer *writer) {
     return workload->plan != NULL;
 }
 
+/* What a profile generates may last a little longer than it says. */
+static uint64_t end_of(const struct plan_writer *writer, const struct trace_info *info) {
+    uint64_t end_ns = writer->life.has_end ? writer->life.end_ns : info->duration_ns;
+    return end_ns > writer->now_ns ? end_ns : writer->now_ns;
+}
+
 bool plan_writer_finish(struct plan_writer *writer, const struct trace_info *info) {
     struct plan *plan = writer->plan;
     struct workload *workload = writer->workload;
@@ -234,9 +248,11 @@ bool plan_writer_finish(struct plan_writer *writer, const struct trace_info *inf
     plan->n_ops = writer->n_ops;
     plan->n_events = info->n_events;
     plan->n_slots = info->n_slots;
-    plan->end_ns = info->duration_ns > writer->now_ns ? info->duration_ns : writer->now_ns;
+    plan->end_ns = end_of(writer, info);
     workload->final_live_bytes = writer->live_bytes;
     advance_time(writer, plan->end_ns);
+    if (writer->life.has_end)
+        note_sample(writer);
     finish_mean(writer);
     return seal_and_map(writer);
 }

@@ -4,8 +4,10 @@
  * it, its slot's past and the time of the next one.
  *
  * Samples are taken after every 1/10 000 of the operations, after every 1/10 000 of
- * the trace's time, and before every pause of that length, so that a mean weighted by time
- * is not wrong where the program slept.
+ * the time, and before every pause of that length, so that a mean weighted by time
+ * is not wrong where the program slept; and at the start and the end of the process, where these
+ * are known.  Means are over the time from its start to its end, or where one of them is not known
+ * from the first event or to the last.
  */
 #ifndef RAND_MALLOC_PLAN_WRITER_H
 #define RAND_MALLOC_PLAN_WRITER_H
@@ -15,14 +17,16 @@
 
 /* What is known before the first event. */
 struct plan_extent {
-    uint64_t n_ops; /* at most */
-    uint64_t begin_ns;
-    uint64_t end_ns; /* at the latest */
+    uint64_t n_ops;    /* at most */
+    uint64_t first_ns; /* time of the first event */
+    uint64_t last_ns;  /* of the last one, at the latest */
+    struct trace_life life;
 };
 
 /* The plan while it is being written. */
 struct plan_writer {
     struct workload *workload;
+    struct trace_life life;
     struct plan *plan; /* mapped */
     struct op *ops;
     uint64_t *samples;

@@ -221,6 +221,21 @@ void replay_ops(struct replay *replay, uint32_t lane, uint64_t begin, uint64_t e
     }
 }
 
+void replay_start(struct replay *replay) {
+    clock_set(replay->plan->begin_ns);
+    if (replay->takes_samples && replay->plan->n_samples > 0 && replay->sample_points[0] == 0)
+        meter_sample(replay, 0);
+}
+
+/* The last sample is the second one after the last operation, unless that was the end. */
+void replay_end(struct replay *replay) {
+    uint64_t n_samples = replay->plan->n_samples;
+    const uint64_t *points = replay->sample_points;
+    clock_set(replay->plan->end_ns);
+    if (replay->takes_samples && n_samples > 1 && points[n_samples - 1] == points[n_samples - 2])
+        meter_sample(replay, n_samples - 1);
+}
+
 void replay_verify_rest(struct replay *replay) {
     struct tally unused = {0, 0, 0, 0};
     for (uint32_t slot = 0; slot < replay->plan->n_slots; slot++) {

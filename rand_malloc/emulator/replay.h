@@ -8,6 +8,10 @@
 void replay_ops(struct replay *replay, uint32_t lane, uint64_t begin, uint64_t end,
                 struct tally *tally);
 
+/* Brings the clock to the start and to the end of the process, and reads the heap there. */
+void replay_start(struct replay *replay);
+void replay_end(struct replay *replay);
+
 /* Verifies the blocks that live on after the last operation; they are in no tally. */
 void replay_verify_rest(struct replay *replay);
 

@@ -147,8 +147,10 @@ static void perform(struct replay *replay) {
     atomic_store(&replay->outcome->stage, STAGE_READY);
     prepare(replay);
     begin_region(replay);
+    replay_start(replay);
     if (!replay->is_empty)
         lanes_run(replay);
+    replay_end(replay);
     end_region(replay);
     lanes_total(replay, &total);
     if (replay->outcome->orders.kind == RUN_MEMORY) /* some instruments count what comes after */

@@ -21,6 +21,8 @@ static void print_head(struct json *json, const struct result *result) {
     json_integer(json, "threads", result->workload->info.n_threads);
     json_integer(json, "slots", plan->n_slots);
     json_integer(json, "duration_ns", plan->end_ns - plan->begin_ns);
+    json_bool(json, "start_known", result->workload->info.life.has_start != 0);
+    json_bool(json, "end_known", result->workload->info.life.has_end != 0);
     json_bool(json, "complete", result->workload->info.is_complete != 0);
     json_text(json, "level", result->workload->model.level);
     json_bool(json, "low_fidelity", result->workload->model.is_low_fidelity);
@@ -208,6 +210,11 @@ static uint64_t choose_points(const struct result *result, uint64_t *chosen) {
     return points;
 }
 
+/* The event of the last of n_ops operations; before all of them the first. */
+static uint64_t event_before(const struct workload *workload, uint64_t n_ops) {
+    return n_ops > 0 ? workload_event_of(workload, n_ops - 1) : 0;
+}
+
 static void print_curve(struct json *json, const struct result *result) {
     const struct workload *workload = result->workload;
     uint64_t *chosen = calloc((size_t)result->options->curve_points + 1, sizeof *chosen);
@@ -221,11 +228,11 @@ static void print_curve(struct json *json, const struct result *result) {
     json_open(json, "curve");
     json_open_list(json, "event");
     for (uint64_t i = 0; i < n_points; i++)
-        json_integer(json, NULL, workload_event_of(workload, after[chosen[i]] - 1));
+        json_integer(json, NULL, event_before(workload, after[chosen[i]]));
     json_close_list(json);
     json_open_list(json, "time_ns");
     for (uint64_t i = 0; i < n_points; i++)
-        json_integer(json, NULL, workload->sample_ns[chosen[i]] - workload->plan->begin_ns);
+        json_integer(json, NULL, workload->sample_ns[chosen[i]] - workload->sample_ns[0]);
     json_close_list(json);
     json_open_list(json, "heap_bytes");
     for (uint64_t i = 0; i < n_points; i++) {

@@ -32,13 +32,13 @@ static bool is_heap_event(const struct trace_event *event) {
 
 static struct plan_extent extent_of(const struct trace_event *events,
                                     const struct trace_info *info) {
-    struct plan_extent extent = {.end_ns = info->duration_ns};
+    struct plan_extent extent = {.last_ns = info->duration_ns, .life = info->life};
     for (uint64_t i = 0; i < info->n_events; i++)
         extent.n_ops += is_heap_event(&events[i]);
     if (info->n_events > 0) {
-        extent.begin_ns = events[0].time_ns;
-        if (events[info->n_events - 1].time_ns > extent.end_ns)
-            extent.end_ns = events[info->n_events - 1].time_ns;
+        extent.first_ns = events[0].time_ns;
+        if (events[info->n_events - 1].time_ns > extent.last_ns)
+            extent.last_ns = events[info->n_events - 1].time_ns;
     }
     return extent;
 }
@@ -83,7 +83,7 @@ int workload_from_events(const struct trace_event *events, const struct trace_in
                         info->n_events);
     struct plan_extent extent = extent_of(events, info);
     struct trace_info planned = *info;
-    planned.duration_ns = extent.end_ns;
+    planned.duration_ns = extent.last_ns;
     renumber_turns(events, &schedule);
     workload->event_of_op = large_alloc(extent.n_ops + 1, sizeof(uint32_t));
     bool is_written = plan_writer_open(&writer, &extent, &schedule, workload) &&
@@ -170,8 +170,9 @@ static int load_single(struct source *source, struct workload *workload) {
     if (code != 0)
         return code;
     struct plan_extent extent = {.n_ops = n_events,
-                                 .begin_ns = n_read > 0 ? chunk[0].time_ns : 0,
-                                 .end_ns = info->duration_ns};
+                                 .first_ns = n_read > 0 ? chunk[0].time_ns : 0,
+                                 .last_ns = info->duration_ns,
+                                 .life = info->life};
     if (!schedule_single(n_events, &schedule) ||
         !plan_writer_open(&writer, &extent, &schedule, workload))
         code = complain_of_plan(n_events);

@@ -30,7 +30,7 @@ struct workload {
     uint64_t *sample_live;   /* [n_samples] live bytes there */
     uint64_t peak_live_bytes;
     uint64_t final_live_bytes;
-    double mean_live_bytes; /* weighted by trace time */
+    double mean_live_bytes; /* over the time of the plan, from its begin to its end */
 };
 
 /* Decodes the first most_events events of the trace at path, or of what the profile there

@@ -435,6 +435,11 @@ static int take_description(struct walk *walk) {
     return 0;
 }
 
+static uint8_t take_time(struct walk *walk, uint64_t *time_ns) {
+    *time_ns = (uint64_t)walk_int(walk, 0, (int64_t)TRACE_MAX_LIFE_NS);
+    return 1;
+}
+
 static void take_member_of_profile(struct parser *parser, char *metadata) {
     struct walk *walk = &parser->walk;
     struct profile *profile = parser->profile;
@@ -452,6 +457,10 @@ static void take_member_of_profile(struct parser *parser, char *metadata) {
         profile->n_threads = take_count(parser, 1, TRACE_MAX_THREADS);
     else if (walk_take_key(walk, "duration_ns"))
         profile->duration_ns = (uint64_t)walk_int(walk, 0, (int64_t)1 << 62);
+    else if (walk_take_key(walk, "start_ns"))
+        profile->life.has_start = take_time(walk, &profile->life.start_ns);
+    else if (walk_take_key(walk, "end_ns"))
+        profile->life.has_end = take_time(walk, &profile->life.end_ns);
     else if (profile->n_windows == 0 && walk_take_key(walk, "age_bins_log2"))
         profile->bins_log2 = take_count(parser, 0, 8);
     else if (profile->n_windows == 0 && walk_take_key(walk, "parts"))
@@ -480,6 +489,16 @@ static void check_touches(struct parser *parser) {
         complain(parser, "a kind has more untouched pages than its block has pages");
 }
 
+/* The process ends neither before its last event nor before its start. */
+static void check_life(struct parser *parser) {
+    const struct profile *profile = parser->profile;
+    const struct trace_life *life = &profile->life;
+    if (life->has_end && life->end_ns < profile->duration_ns)
+        complain(parser, "the process ends before its last event");
+    if (life->has_start && life->has_end && life->start_ns > life->end_ns)
+        complain(parser, "the process ends before it starts");
+}
+
 static void take_profile(struct parser *parser, char *metadata) {
     struct walk *walk = &parser->walk;
     struct profile *profile = parser->profile;
@@ -495,6 +514,8 @@ static void take_profile(struct parser *parser, char *metadata) {
     if (!walk->has_failed &&
         profile->duration_ns < profile->windows[profile->n_windows - 1].time_ns)
         complain(parser, "the last window begins behind the end");
+    if (!walk->has_failed)
+        check_life(parser);
     if (!walk->has_failed)
         check_touches(parser);
     if (!walk->has_failed)

@@ -13,12 +13,14 @@
 #ifndef RAND_MALLOC_PROFILE_H
 #define RAND_MALLOC_PROFILE_H
 
+#include "trace.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-/* 1, in which fixed lives have no ranks, is read too, and 2, in which kinds do not tell what
- * of their blocks was touched. */
-#define PROFILE_VERSION 3
+/* 1, in which fixed lives have no ranks, is read too, 2, in which kinds do not tell what
+ * of their blocks was touched, and 3, which does not know when the process started and ended. */
+#define PROFILE_VERSION 4
 
 /* The level of profiles made of call sites, whose times are guesses; others are fitted. */
 #define LEVEL_SITES "call sites"
@@ -107,6 +109,7 @@ struct profile {
     uint32_t parts;     /* parts of a window in codes */
     uint64_t n_events;  /* that it makes, whatever the seed */
     uint64_t duration_ns;
+    struct trace_life life;
     char level[32];       /* what kind of model it is, in words */
     const char *metadata; /* JSON object; NUL-terminated */
     void *memory;         /* of all the tables */

@@ -125,6 +125,7 @@ static void note_totals(struct source *source) {
         .peak_live_bytes = totals.peak_live_bytes,
         .peak_live_blocks = totals.peak_live_blocks,
         .is_complete = 1,
+        .life = source->profile.life,
     };
 }
 
@@ -220,6 +221,7 @@ static int open_streamed(struct source *source) {
         .n_events = source->profile.n_events,
         .duration_ns = source->profile.duration_ns,
         .is_complete = 1,
+        .life = source->profile.life,
     };
     return start_generating(source);
 }

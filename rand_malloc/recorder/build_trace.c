@@ -1,8 +1,10 @@
 /* build_trace.c - turn the spool of a recorded process into a trace.
  *
- *   build_trace SPOOL TRACE [METADATA]   METADATA is a JSON object whose members go
- *                                        into the metadata of the trace
- *   build_trace --describe SPOOL         tell what process it is of
+ *   build_trace SPOOL TRACE [METADATA [END]]
+ *                                   METADATA is a JSON object whose members go into the
+ *                                   metadata of the trace; END is when the process ended,
+ *                                   CLOCK_MONOTONIC in ns, for one that was killed
+ *   build_trace --describe SPOOL    tell what process it is of
  *
  * Either prints one JSON object: the facts of the process, and with a trace its metadata and,
  * under "totals", what its header tells.  A forked child's trace begins with the history
@@ -14,6 +16,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -168,7 +171,39 @@ static int print_result(const char *path, struct text *text) {
     return 0;
 }
 
-static int write_trace(struct history *history, const char *path, const char *extra) {
+/* When the process ended; 0 if it is not known.  Where recording stopped, nothing is known of
+ * what came later. */
+static uint64_t end_of(const struct builder *builder, const struct spool_header *header,
+                       uint64_t end_clock_ns) {
+    if (header->stop_stamp != 0)
+        return builder_time_ns(builder, header->stop_stamp);
+    if (header->end_stamp != 0)
+        return builder_time_ns(builder, header->end_stamp);
+    if (end_clock_ns <= header->start_clock_ns)
+        return 0;
+    return builder_time_ns(builder, header->start_stamp) + end_clock_ns - header->start_clock_ns;
+}
+
+/* The life of the process itself; that of a fork begins with it, not with its parent. */
+static struct trace_life life_of(const struct builder *builder, const struct history *history,
+                                 uint64_t end_clock_ns) {
+    const struct spool_header *header = history->spools[0].header;
+    uint64_t last_ns = builder_time_ns(builder, builder->now_stamp);
+    struct trace_life life = {
+        .has_start = history->spools[history->n_spools - 1].header->life_ns != 0 ||
+                     header->fork_stamp != 0,
+        .end_ns = end_of(builder, header, end_clock_ns),
+    };
+    if (header->fork_stamp != 0)
+        life.start_ns = builder_time_ns(builder, header->fork_stamp);
+    life.has_end = life.end_ns != 0;
+    if (life.has_end && life.end_ns < last_ns) /* something still freed in its last moments */
+        life.end_ns = last_ns;
+    return life;
+}
+
+static int write_trace(struct history *history, const char *path, const char *extra,
+                       uint64_t end_clock_ns) {
     static struct builder builder;
     static struct text text;
     struct trace_writer *writer;
@@ -181,6 +216,8 @@ static int write_trace(struct history *history, const char *path, const char *ex
         return fail("no memory");
     int status = add_history(&builder, history);
     put_metadata(&text, header, &builder.counts, extra);
+    struct trace_life life = life_of(&builder, history, end_clock_ns);
+    trace_set_life(writer, &life);
     if (status == TRACE_OK)
         status = trace_replace_metadata(writer, text.bytes);
     snprintf(message, sizeof message, "%s", trace_writer_message(writer));
@@ -210,11 +247,12 @@ int main(int argc, char **argv) {
     static struct history history;
     if (argc == 3 && strcmp(argv[1], "--describe") == 0)
         return describe(argv[2]);
-    if (argc != 3 && argc != 4) {
-        fputs("usage: build_trace SPOOL TRACE [METADATA] | --describe SPOOL\n", stderr);
+    if (argc < 3 || argc > 5) {
+        fputs("usage: build_trace SPOOL TRACE [METADATA [END]] | --describe SPOOL\n", stderr);
         return 2;
     }
     if (!open_history(&history, argv[1]))
         return fail(message);
-    return write_trace(&history, argv[2], argc == 4 ? argv[3] : "{}");
+    return write_trace(&history, argv[2], argc > 3 ? argv[3] : "{}",
+                       argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
 }

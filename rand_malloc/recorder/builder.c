@@ -14,6 +14,11 @@ enum {
 /* Far above the disagreement of clocks, far below the reuse of a cached address. */
 #define WINDOW_NS 100000.0
 
+uint64_t builder_time_ns(const struct builder *builder, uint64_t stamp) {
+    return (uint64_t)(builder->lead_ns +
+                      (double)(stamp - builder->start_stamp) * builder->ns_per_stamp);
+}
+
 /* ---- output ---- */
 
 static void flush(struct builder *builder) {
@@ -25,8 +30,7 @@ static void flush(struct builder *builder) {
 static void emit(struct builder *builder, struct trace_event event) {
     if (builder->n_batch == BUILDER_BATCH)
         flush(builder);
-    event.time_ns =
-        (uint64_t)((double)(builder->now_stamp - builder->start_stamp) * builder->ns_per_stamp);
+    event.time_ns = builder_time_ns(builder, builder->now_stamp);
     builder->batch[builder->n_batch++] = event;
 }
 
@@ -258,6 +262,8 @@ bool builder_open(struct builder *builder, struct trace_writer *writer, const st
     builder->start_stamp = first->header->start_stamp;
     builder->now_stamp = builder->start_stamp;
     builder->ns_per_stamp = spool_ns_per_stamp(first);
+    if (first->header->life_ns != 0)
+        builder->lead_ns = (double)(first->header->start_clock_ns - first->header->life_ns);
     builder->window_stamps = (uint64_t)(WINDOW_NS / builder->ns_per_stamp);
     builder->slot_capacity = FIRST_SLOTS;
     builder->next_free = memory_map(FIRST_SLOTS * sizeof *builder->next_free);

@@ -54,7 +54,8 @@ struct builder {
     uint32_t n_threads;
     uint32_t *lane_threads; /* by lane of the current spool: thread, or NO_THREAD */
     size_t n_lanes;
-    uint64_t start_stamp; /* time 0 of the trace */
+    uint64_t start_stamp; /* of the first recording ... */
+    double lead_ns;       /* ... that long after time 0, when its process began */
     double ns_per_stamp;
     uint64_t window_stamps; /* how far clocks may disagree */
     uint64_t now_stamp;     /* of the event in work */
@@ -68,8 +69,12 @@ struct builder {
     int status; /* TRACE_OK, or why it failed */
 };
 
-/* Begins a trace whose time 0 is the start of `first`; false: no memory. */
+/* Begins a trace whose time 0 is the start of the process of `first`, or of its recording if
+ * that is not known; false: no memory. */
 bool builder_open(struct builder *builder, struct trace_writer *writer, const struct spool *first);
+
+/* Time in the trace of a stamp that is not before the recording. */
+uint64_t builder_time_ns(const struct builder *builder, uint64_t stamp);
 
 /* Adds all events of the spool.  first_thread is the thread that its first lane
  * continues: 0, or what builder_fork returned. */

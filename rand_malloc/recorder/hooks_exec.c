@@ -53,6 +53,7 @@ static int missing(void) {
 /* ---- the environment of the new image ---- */
 
 static const char preload_name[] = "LD_PRELOAD=";
+static const char setting_name[] = "MALLOC_TUNER_RECORD=";
 
 /* The value of LD_PRELOAD in envp, or "". */
 static const char *preload_of(char *const envp[]) {
@@ -75,29 +76,47 @@ static size_t list_length(char *const envp[]) {
 }
 
 static size_t text_length(char *const envp[]) {
-    return sizeof preload_name + strlen(process_library()) + 1 + strlen(preload_of(envp));
+    return sizeof preload_name + strlen(process_library()) + 1 + strlen(preload_of(envp)) +
+           process_setting_bytes();
+}
+
+/* Puts us in front of the libraries that envp preloads, unless we are among them; returns the end
+ * of the text, its NUL included. */
+static char *write_preload(char *const envp[], char *text) {
+    const char *theirs = preload_of(envp);
+    char *end = stpcpy(text, preload_name);
+    if (strstr(theirs, process_library()) != NULL) /* followed: it is there already */
+        return stpcpy(end, theirs) + 1;
+    end = stpcpy(end, process_library());
+    if (theirs[0] != '\0')
+        end = stpcpy(stpcpy(end, ":"), theirs);
+    return end + 1;
 }
 
 /* Fills list and text (of the lengths above) with envp and our variables; returns
  * envp itself where recording does not go on. */
 static char *const *with_recorder(char *const envp[], char **list, char *text) {
     touch_survey();
+    process_ends(true);
     if (!process_continues_in_new_image())
         return envp;
-    const char *theirs = preload_of(envp);
-    char *end = stpcpy(stpcpy(text, preload_name), process_library());
-    if (strstr(theirs, process_library()) != NULL) /* followed: it is there already */
-        return envp;
-    if (theirs[0] != '\0')
-        stpcpy(stpcpy(end, ":"), theirs);
+    char *setting = write_preload(envp, text);
+    process_write_setting(setting);
     size_t n = 0;
     list[n++] = text;
-    list[n++] = process_setting();
+    list[n++] = setting;
     for (; envp != NULL && *envp != NULL; envp++)
-        if (strncmp(*envp, preload_name, sizeof preload_name - 1) != 0)
+        if (strncmp(*envp, preload_name, sizeof preload_name - 1) != 0 &&
+            strncmp(*envp, setting_name, sizeof setting_name - 1) != 0)
             list[n++] = *envp;
     list[n] = NULL;
     return list;
+}
+
+/* An exec that returns has failed: the process goes on. */
+static int failed(int status) {
+    process_ends(false);
+    return status;
 }
 
 /* ---- functions that take a list of arguments ---- */
@@ -107,7 +126,7 @@ RECORDER_EXPORT int execve(const char *path, char *const argv[], char *const env
     char text[text_length(envp)];
     if (!is_ready())
         return missing();
-    return real_exec.execve(path, argv, with_recorder(envp, list, text));
+    return failed(real_exec.execve(path, argv, with_recorder(envp, list, text)));
 }
 
 RECORDER_EXPORT int execv(const char *path, char *const argv[]) {
@@ -119,7 +138,7 @@ RECORDER_EXPORT int execvpe(const char *file, char *const argv[], char *const en
     char text[text_length(envp)];
     if (!is_ready() || real_exec.execvpe == NULL)
         return missing();
-    return real_exec.execvpe(file, argv, with_recorder(envp, list, text));
+    return failed(real_exec.execvpe(file, argv, with_recorder(envp, list, text)));
 }
 
 RECORDER_EXPORT int execvp(const char *file, char *const argv[]) {
@@ -131,7 +150,7 @@ RECORDER_EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
     char text[text_length(envp)];
     if (!is_ready() || real_exec.fexecve == NULL)
         return missing();
-    return real_exec.fexecve(fd, argv, with_recorder(envp, list, text));
+    return failed(real_exec.fexecve(fd, argv, with_recorder(envp, list, text)));
 }
 
 RECORDER_EXPORT int execveat(int folder, const char *path, char *const argv[], char *const envp[],
@@ -140,7 +159,7 @@ RECORDER_EXPORT int execveat(int folder, const char *path, char *const argv[], c
     char text[text_length(envp)];
     if (!is_ready() || real_exec.execveat == NULL)
         return missing();
-    return real_exec.execveat(folder, path, argv, with_recorder(envp, list, text), flags);
+    return failed(real_exec.execveat(folder, path, argv, with_recorder(envp, list, text), flags));
 }
 
 /* ---- functions that take their arguments one by one ---- */
@@ -197,6 +216,7 @@ RECORDER_EXPORT int execle(const char *path, const char *first, ...) {
 /* The real one, or the system call that it is. */
 static _Noreturn void end_process(int status) {
     touch_survey();
+    process_ends(true);
     for (;;)
         syscall(SYS_exit_group, status);
 }

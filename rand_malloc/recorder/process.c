@@ -1,6 +1,7 @@
 /* process.c - what there is once per process: settings, spool file, fork, stop.
  *
- * Settings come from MALLOC_TUNER_RECORD="FOLLOW:FOLDER" (FOLLOW is 0 or 1), read
+ * Settings come from MALLOC_TUNER_RECORD="FOLLOW:TIME:FOLDER" (FOLLOW is 0 or 1, TIME is
+ * CLOCK_MONOTONIC in ns just before the exec), read
  * from /proc/self/environ because the first allocation may come before libc has
  * set up `environ`.  Without FOLLOW the variable and our LD_PRELOAD entry are taken
  * out of the environment, so the program's children run bare, and a child made
@@ -54,7 +55,7 @@ static struct {
     struct spool_header *header; /* mapped shared */
     uint64_t fork_stamp;         /* taken before the latest fork */
     char library[FOLDER_BYTES];  /* path of this library */
-    char setting[sizeof "MALLOC_TUNER_RECORD=0:" + FOLDER_BYTES]; /* as we were given it */
+    uint64_t exec_ns;            /* TIME of the settings; 0: not told */
     char folder[FOLDER_BYTES];
     char name[SPOOL_NAME_BYTES]; /* file name in folder */
 } process = {.fd = -1};
@@ -259,8 +260,12 @@ static size_t read_file(const char *path, char *buffer, size_t capacity) {
 
 static void use_setting(const char *value) {
     process.is_following = value[0] == '1';
-    if (value[0] != '\0' && value[1] == ':')
-        snprintf(process.folder, sizeof process.folder, "%s", value + 2);
+    if (value[0] == '\0' || value[1] != ':')
+        return;
+    char *end;
+    process.exec_ns = strtoull(value + 2, &end, 10);
+    if (*end == ':')
+        snprintf(process.folder, sizeof process.folder, "%s", end + 1);
 }
 
 /* Sets folder and is_following from the environment the process was started with. */
@@ -277,6 +282,36 @@ static bool read_settings(void) {
     return process.folder[0] != '\0';
 }
 
+/* CLOCK_MONOTONIC when the kernel made the process, rounded down to its clock tick; 0 if it does
+ * not tell. */
+static uint64_t creation_ns(void) {
+    enum {
+        START_TIME = 20 /* fields behind the name, see proc(5) */
+    };
+    char text[1024] = "";
+    unsigned long long ticks = 0;
+    struct timespec boot;
+    read_file("/proc/self/stat", text, sizeof text - 1);
+    char *at = strrchr(text, ')'); /* the name may hold anything */
+    for (int field = 0; at != NULL && field < START_TIME; field++)
+        at = strchr(at + 1, ' ');
+    if (at == NULL || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
+        return 0;
+    ticks = strtoull(at + 1, NULL, 10);
+    uint64_t now_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
+    uint64_t age_ns = now_ns - ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+    uint64_t monotonic_ns = clock_monotonic_ns();
+    return ticks == 0 || age_ns > monotonic_ns ? 0 : monotonic_ns - age_ns;
+}
+
+/* When the process began to run this program.  A process that was made without our exec functions
+ * has inherited the time of another one's exec, which is before it was made. */
+static uint64_t life_ns(uint64_t now_ns) {
+    uint64_t created_ns = creation_ns();
+    uint64_t begin_ns = process.exec_ns > created_ns ? process.exec_ns : created_ns;
+    return begin_ns < now_ns ? begin_ns : now_ns;
+}
+
 static void describe_process(struct spool_header *header) {
     Dl_info found;
     void *function;
@@ -286,6 +321,7 @@ static void describe_process(struct spool_header *header) {
     header->parent_pid = getppid();
     header->start_clock_ns = clock_monotonic_ns();
     header->start_stamp = clock_stamp();
+    header->life_ns = life_ns(header->start_clock_ns);
     header->n_command_bytes =
         (uint32_t)read_file("/proc/self/cmdline", header->command, sizeof header->command);
     read_file("/proc/sys/kernel/random/boot_id", header->boot_id, 36);
@@ -342,8 +378,33 @@ const char *process_library(void) {
     return process.library;
 }
 
-char *process_setting(void) {
-    return process.setting;
+size_t process_setting_bytes(void) {
+    enum {
+        MOST_DIGITS = 20
+    };
+    return sizeof setting_name + sizeof "0::" + MOST_DIGITS + strlen(process.folder);
+}
+
+/* Runs between vfork and exec: no printf. */
+void process_write_setting(char *setting) {
+    char digits[24];
+    char *digit = digits + sizeof digits - 1;
+    *digit = '\0';
+    for (uint64_t left = clock_monotonic_ns(); left > 0; left /= 10)
+        *--digit = (char)('0' + left % 10);
+    char *end = stpcpy(setting, setting_name);
+    end = stpcpy(stpcpy(end, process.is_following ? "1:" : "0:"), digit);
+    stpcpy(stpcpy(end, ":"), process.folder);
+}
+
+void process_ends(bool is_at_end) {
+    if (__atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == RECORDING && process.header != NULL &&
+        process_owns_memory() && getpid() == process.pid)
+        process.header->end_stamp = is_at_end ? clock_stamp() : 0;
+}
+
+__attribute__((destructor)) static void end(void) {
+    process_ends(true);
 }
 
 /* ---- children ---- */
@@ -440,8 +501,6 @@ __attribute__((constructor)) static void start(void) {
     Dl_info found;
     if (dladdr(&process, &found) != 0 && found.dli_fname != NULL)
         snprintf(process.library, sizeof process.library, "%s", found.dli_fname);
-    snprintf(process.setting, sizeof process.setting, "%s%d:%s", setting_name, process.is_following,
-             process.folder);
     pthread_atfork(before_fork, NULL, after_fork_in_child);
     if (!process.is_following)
         clean_environment();

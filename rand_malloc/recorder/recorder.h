@@ -55,9 +55,16 @@ RECORDER_HIDDEN bool process_owns_memory(void);
 /* Gives a descriptor a number out of the program's way; returns the new one. */
 RECORDER_HIDDEN int process_move_high(int fd);
 
-/* Path of this library, and "MALLOC_TUNER_RECORD=..." as we were given it. */
+/* Path of this library. */
 RECORDER_HIDDEN const char *process_library(void);
-RECORDER_HIDDEN char *process_setting(void);
+
+/* Writes "MALLOC_TUNER_RECORD=..." for a program that is executed now, and how much room that
+ * takes. */
+RECORDER_HIDDEN void process_write_setting(char *setting);
+RECORDER_HIDDEN size_t process_setting_bytes(void);
+
+/* Notes that the process is about to exit or to become another program, or that it failed to. */
+RECORDER_HIDDEN void process_ends(bool is_at_end);
 
 /* Stops recording for good with one line on stderr. */
 RECORDER_HIDDEN void process_stop(int error_number, const char *what);

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC       "MTSPOOL\n"
-#define SPOOL_VERSION     2u
+#define SPOOL_VERSION     3u
 #define SPOOL_LANE_MAGIC  0x454e414cu /* "LANE" */
 #define SPOOL_TOUCH_MAGIC 0x48435554u /* "TUCH" */
 
@@ -45,6 +45,10 @@ struct spool_header {
     int32_t parent_pid;
     uint64_t start_stamp;    /* clock of the processor ... */
     uint64_t start_clock_ns; /* ... and CLOCK_MONOTONIC at the same moment */
+    uint64_t life_ns;        /* CLOCK_MONOTONIC when the process began to run this program; 0: not
+                              * known; of a process that began with a fork see fork_stamp */
+    uint64_t end_stamp;      /* when it exited or became another program; 0: it did neither, or
+                              * was killed */
     uint64_t n_strides;      /* handed out so far, this one included; atomic */
     uint64_t stop_stamp;     /* recording stopped here because of stop_errno; 0: it did not */
     int32_t stop_errno;

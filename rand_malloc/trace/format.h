@@ -25,7 +25,10 @@ enum {
 enum {
     FORMAT_BLOCK_EVENTS = 65536,         /* most events of a block */
     FORMAT_METADATA_MAX_BYTES = 1 << 24, /* most bytes of metadata */
-    FORMAT_IS_COMPLETE = 1               /* flag: the totals are final */
+    FORMAT_IS_COMPLETE = 1,              /* flag: the totals are final */
+    FORMAT_KNOWS_START = 2,              /* flag: start_ns is known; since version 3 */
+    FORMAT_KNOWS_END = 4,                /* flag: end_ns is known; since version 3 */
+    FORMAT_ALL_FLAGS = 7
 };
 
 struct format_header {
@@ -43,8 +46,11 @@ struct format_header {
     uint32_t n_threads;
     uint32_t n_slots;
     uint32_t time_quantum_ns; /* unit of times inside blocks */
-    uint32_t reserved[9];     /* 0 */
-    uint64_t checksum;        /* of all bytes before it */
+    uint32_t reserved;        /* 0 */
+    uint64_t start_ns;        /* life of the process; 0 where it is not known */
+    uint64_t end_ns;
+    uint32_t reserved2[4]; /* 0 */
+    uint64_t checksum;     /* of all bytes before it */
 };
 _Static_assert(sizeof(struct format_header) == 128, "file layout");
 

@@ -218,6 +218,28 @@ static int open_file(struct trace_reader *reader, const char *path) {
     return TRACE_OK;
 }
 
+/* The flags are of this version, and the process ends neither before its start nor its events. */
+static int has_legal_life(const struct format_header *header) {
+    uint32_t most = header->version >= 3 ? FORMAT_ALL_FLAGS : FORMAT_IS_COMPLETE;
+    uint32_t is_whole = FORMAT_KNOWS_START | FORMAT_KNOWS_END;
+    if (header->flags > most || header->start_ns > TRACE_MAX_LIFE_NS ||
+        header->end_ns > TRACE_MAX_LIFE_NS)
+        return 0;
+    if ((header->flags & FORMAT_KNOWS_END) != 0 && header->end_ns < header->duration_ns)
+        return 0;
+    return (header->flags & is_whole) != is_whole || header->start_ns <= header->end_ns;
+}
+
+static struct trace_life life_of(const struct format_header *header) {
+    struct trace_life life = {
+        .has_start = (header->flags & FORMAT_KNOWS_START) != 0,
+        .has_end = (header->flags & FORMAT_KNOWS_END) != 0,
+    };
+    life.start_ns = life.has_start ? header->start_ns : 0;
+    life.end_ns = life.has_end ? header->end_ns : 0;
+    return life;
+}
+
 static int check_header(struct trace_reader *reader, const struct format_header *header) {
     if (memcmp(header->magic, TRACE_MAGIC, TRACE_MAGIC_BYTES) != 0)
         return fail(reader, TRACE_ERROR_FORMAT,
@@ -232,7 +254,7 @@ static int check_header(struct trace_reader *reader, const struct format_header 
         return fail(reader, TRACE_ERROR_FORMAT,
                     "the header's checksum does not match; the file is damaged");
     if (header->metadata_bytes > FORMAT_METADATA_MAX_BYTES ||
-        header->time_quantum_ns != TRACE_TIME_QUANTUM_NS || header->flags > FORMAT_IS_COMPLETE ||
+        header->time_quantum_ns != TRACE_TIME_QUANTUM_NS || !has_legal_life(header) ||
         header->n_threads > TRACE_MAX_THREADS || header->n_slots > TRACE_MAX_SLOTS)
         return fail(reader, TRACE_ERROR_FORMAT, "a field of the header is out of range");
     return TRACE_OK;
@@ -275,6 +297,7 @@ static int read_header(struct trace_reader *reader, struct format_header *header
         .peak_live_bytes = header->peak_live_bytes,
         .peak_live_blocks = header->peak_live_blocks,
         .is_complete = (header->flags & FORMAT_IS_COMPLETE) != 0,
+        .life = life_of(header),
     };
     return read_metadata(reader, header->metadata_bytes);
 }
@@ -354,6 +377,8 @@ static int scan_blocks(struct trace_reader *reader) {
     if (reader->status == TRACE_ERROR_OPEN)
         return reader->status;
     reader->readable_end = good_end;
+    reader->info.life.has_end = 0; /* what came before it is missing */
+    reader->info.life.end_ns = 0;
     return rewind_reader(reader);
 }
 

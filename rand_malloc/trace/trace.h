@@ -33,8 +33,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 1 is written where no event has a touch, which it does not know. */
-#define TRACE_FORMAT_VERSION 2u
+/* 2 is written where start and end of the process are not known, 1 where no event has a
+ * touch either: they lack just that. */
+#define TRACE_FORMAT_VERSION 3u
 
 /* Resolution of time_ns in a file: coarse enough to cost almost nothing, fine
  * enough for the decay settings of allocators, which count milliseconds. */
@@ -45,6 +46,7 @@
 #define TRACE_MAX_SLOTS      (1u << 30)
 #define TRACE_MAX_SIZE       (UINT64_C(1) << 47)
 #define TRACE_MAX_ALIGN_LOG2 40u
+#define TRACE_MAX_LIFE_NS    (UINT64_C(1) << 62)
 
 /* What the event does to the heap. */
 enum trace_op {
@@ -84,7 +86,7 @@ enum trace_api {
 
 /* One event, 40 bytes; Python maps the same layout as a numpy dtype. */
 struct trace_event {
-    uint64_t time_ns;   /* since the start of the trace; never decreases */
+    uint64_t time_ns;   /* since time 0 of the trace, see struct trace_life; never decreases */
     uint64_t size;      /* requested bytes of an allocation or realloc, else 0 */
     uint32_t slot;      /* below n_slots; 0 for thread events */
     uint32_t thread;    /* below n_threads: who calls */
@@ -108,6 +110,17 @@ static inline uint64_t trace_untouched(const struct trace_event *event, uint32_t
     return event->touch > 1 ? (uint64_t)(event->touch - 1) * page_bytes : 0;
 }
 
+/* When the process lived: means over time are over its life.  Time 0 is the exec of the process,
+ * or where its start is not known the start of the recording. */
+struct trace_life {
+    uint64_t start_ns; /* exec, or the fork of a process that began with one */
+    uint64_t end_ns;   /* not before the last event */
+    uint8_t has_start; /* 0: start_ns is not known */
+    uint8_t has_end;   /* 0: end_ns is not known */
+    uint8_t reserved[6];
+};
+_Static_assert(sizeof(struct trace_life) == 24, "Python maps these 24 bytes");
+
 /* Totals; exact when the file was closed properly, else what was found so far. */
 struct trace_info {
     uint32_t version;
@@ -115,13 +128,14 @@ struct trace_info {
     uint32_t n_slots;    /* size a table of slots must have */
     uint32_t page_bytes; /* of the recorded machine */
     uint64_t n_events;
-    uint64_t duration_ns;
+    uint64_t duration_ns; /* time of the last event */
     uint64_t peak_live_bytes;
     uint64_t peak_live_blocks;
     uint8_t is_complete; /* 0: the file was cut off; counts cover what is readable */
     uint8_t reserved[7];
+    struct trace_life life;
 };
-_Static_assert(sizeof(struct trace_info) == 56, "Python maps these 56 bytes");
+_Static_assert(sizeof(struct trace_info) == 80, "Python maps these 80 bytes");
 
 enum trace_status {
     TRACE_OK = 0,
@@ -173,7 +187,11 @@ TRACE_EXPORT const char *trace_writer_message(const struct trace_writer *writer)
  * end.  The new text must not be longer than the first; blanks fill it up. */
 TRACE_EXPORT int trace_replace_metadata(struct trace_writer *writer, const char *metadata_json);
 
-/* Writes totals into the header and closes; TRACE_OK or an error. */
+/* Tells when the process lived; any time before trace_finish, which checks it. */
+TRACE_EXPORT void trace_set_life(struct trace_writer *writer, const struct trace_life *life);
+
+/* Writes totals into the header and closes; TRACE_OK or an error, as for a life that ends before
+ * its start or before the last event. */
 TRACE_EXPORT int trace_finish(struct trace_writer *writer);
 
 /* Closes and removes an unfinished file. */

@@ -51,6 +51,7 @@ struct trace_writer {
     uint32_t block_number;     /* 1 for the first */
     uint32_t thread;           /* of the last event */
     uint64_t time_quanta;      /* of the last event */
+    struct trace_life life;
     struct ledger ledger;
     struct lane *lanes;          /* TRACE_MAX_THREADS entries */
     uint8_t *columns[N_COLUMNS]; /* column_capacity each */
@@ -322,25 +323,58 @@ int trace_replace_metadata(struct trace_writer *writer, const char *metadata_jso
     return status;
 }
 
+void trace_set_life(struct trace_writer *writer, const struct trace_life *life) {
+    writer->life = *life;
+}
+
+static int check_life(struct trace_writer *writer) {
+    const struct trace_life *life = &writer->life;
+    if (life->has_end && life->end_ns < writer->ledger.time_ns)
+        return fail(writer, TRACE_ERROR_FORMAT, "the process ends before its last event");
+    if (life->has_start && life->has_end && life->start_ns > life->end_ns)
+        return fail(writer, TRACE_ERROR_FORMAT, "the process ends before it starts");
+    return TRACE_OK;
+}
+
+/* As old a version as tells all that is known: older readers know that one. */
+static uint32_t needed_version(const struct trace_writer *writer) {
+    if (writer->life.has_start || writer->life.has_end)
+        return 3;
+    return writer->has_touch ? 2 : 1;
+}
+
+static void set_life(struct format_header *header, const struct trace_life *life) {
+    if (life->has_start) {
+        header->flags |= FORMAT_KNOWS_START;
+        header->start_ns = life->start_ns;
+    }
+    if (life->has_end) {
+        header->flags |= FORMAT_KNOWS_END;
+        header->end_ns = life->end_ns;
+    }
+}
+
 static void set_totals(struct format_header *header, const struct ledger *ledger) {
-    header->flags = FORMAT_IS_COMPLETE;
+    header->flags |= FORMAT_IS_COMPLETE;
     header->n_events = ledger->n_events;
     header->duration_ns = ledger->time_ns;
     header->peak_live_bytes = ledger->peak_live_bytes;
     header->peak_live_blocks = ledger->peak_live_blocks;
     header->n_threads = ledger->n_threads;
     header->n_slots = ledger->n_slots;
-    seal_header(header);
 }
 
 int trace_finish(struct trace_writer *writer) {
     int status = writer->status;
     if (status == TRACE_OK)
+        status = check_life(writer);
+    if (status == TRACE_OK)
         status = end_block(writer);
     if (status == TRACE_OK) {
-        if (!writer->has_touch)
-            writer->header.version = 1; /* as older readers know it */
+        writer->header.version = needed_version(writer);
+        set_life(&writer->header, &writer->life);
         set_totals(&writer->header, &writer->ledger);
+        seal_header(&writer->header);
         status = write_at(writer, &writer->header, sizeof writer->header, 0);
     }
     if (close(writer->fd) != 0 && status == TRACE_OK)

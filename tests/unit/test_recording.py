@@ -17,7 +17,7 @@ NO_EVENTS = "nothing was recorded: it called no allocation function of a library
 
 
 def ending(exit_status: int | None = None, signal_name: str | None = None) -> Ending:
-    return Ending(exit_status, signal_name, wall_s=1.0, cpu_s=1.0)
+    return Ending(exit_status, signal_name, wall_s=1.0, cpu_s=1.0, end_ns=1)
 
 
 @pytest.mark.parametrize(

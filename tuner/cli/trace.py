@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # reading the classes imports numpy; --help must not
     from rich.table import Table
 
     from tuner.workload.info import Histogram, TraceInfo
-    from tuner.workload.trace import Trace
+    from tuner.workload.trace import Trace, TraceTotals
 
 SCHEMA = "malloc-tuner.trace-info"
 VERSION = 1
@@ -67,6 +67,14 @@ def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "-"
 
 
+def _life(totals: TraceTotals) -> Iterable[tuple[str, str]]:
+    if totals.start_ns is not None and totals.end_ns is not None:
+        yield "life", f"{(totals.end_ns - totals.start_ns) / 1e9:.3f} s"
+    yield "last event", f"at {totals.duration_ns / 1e9:.3f} s"
+    if totals.lacks:
+        yield "lacks", totals.lacks
+
+
 def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
     """Yield what stands in the first table, name and value."""
     from tuner.units import show_size
@@ -82,7 +90,7 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
         yield "it ended with", str(metadata.get("signal") or f"status {metadata['exit_status']}")
     yield "recorded with", str(metadata.get("allocator", "unknown"))
     yield "events", f"{totals.n_events:,}"
-    yield "duration", f"{totals.duration_ns / 1e9:.3f} s"
+    yield from _life(totals)
     yield "threads at once", f"{totals.n_threads} ({info.n_thread_starts + 1:,} in all)"
     yield "peak live", f"{show_size(totals.peak_live_bytes)} in {totals.peak_live_blocks:,} slots"
     yield "mean live", show_size(info.mean_live_bytes)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tuner.errors import TraceError
 from tuner.workload.lives import Ints, Lives, find_lives
 from tuner.workload.model import FREED
-from tuner.workload.profile import SCHEMA, VERSION, workload_sha256
+from tuner.workload.profile import SCHEMA, VERSION, life_members, workload_sha256
 from tuner.workload.trace import Events, Op, Trace
 from tuner.workload.windows import cut_windows
 
@@ -75,6 +75,7 @@ def fit(trace: Trace, options: FitOptions | None = None) -> dict[str, Any]:
         "page_bytes": trace.totals.page_bytes,
         "threads": trace.totals.n_threads,
         "duration_ns": trace.totals.duration_ns,
+        **life_members(trace.totals),
         **_Fit(events, options).members(),
     }
 

@@ -37,6 +37,7 @@ def replayable(workload: Path, seed: int, trace: Path) -> Path:
         with TraceWriter(unfinished, events.metadata, page_bytes) as writer:
             for batch in events.batches():
                 writer.write(batch)
+            writer.set_life(events.totals.start_ns, events.totals.end_ns)
     try:
         unfinished.replace(trace)
     except OSError as error:

@@ -91,7 +91,8 @@ class TraceInfo:
     """Blocks alive at the end."""
     never_freed_bytes: int
     mean_live_bytes: float
-    """Over the time of the trace; over its events when it lasted no time."""
+    """Over the life of the process, as `TraceTotals` knows it: from the first event where its start
+    is not known, to the last event where its end is not; over the events when that is no time."""
     cross_thread_frees: int
     """Frees by a thread that is not the owner."""
     size: Histogram
@@ -189,6 +190,7 @@ class _Survey:
         self.touching = np.zeros(5, np.int64)
         self.live_bytes = 0
         self.live_blocks = 0
+        self.begin_ns = totals.start_ns
         self.last_time_ns = 0
         self.byte_time = 0.0
         self.byte_events = 0.0
@@ -265,7 +267,10 @@ class _Survey:
         blocks = (op < Op.REALLOC).astype(np.int64) - (op == Op.FREE)
         live_blocks = self.live_blocks + np.cumsum(blocks)
         before = np.concatenate(([self.live_bytes], live[:-1]))
-        elapsed = np.diff(times, prepend=self.last_time_ns)
+        if self.begin_ns is None:
+            self.begin_ns = int(times[0])
+        since_begin = np.maximum(times, self.begin_ns)
+        elapsed = np.diff(since_begin, prepend=max(self.last_time_ns, self.begin_ns))
         self.byte_time += float(before.astype(np.float64) @ elapsed.astype(np.float64))
         self.byte_events += float(live.sum(dtype=np.float64))
         number = self.n_events + np.arange(len(events))
@@ -285,8 +290,12 @@ class _Survey:
             self.curve.append(point)
 
     def result(self, file_bytes: int) -> TraceInfo:
-        duration_ns = self.last_time_ns
-        mean = self.byte_time / duration_ns if duration_ns else self.byte_events
+        end_ns = self.last_time_ns if self.totals.end_ns is None else self.totals.end_ns
+        begin_ns = self.begin_ns or 0
+        duration_ns = max(0, end_ns - begin_ns)
+        rest_ns = max(0, end_ns - max(self.last_time_ns, begin_ns))
+        byte_time = self.byte_time + self.live_bytes * rest_ns
+        mean = byte_time / duration_ns if duration_ns else self.byte_events
         points = np.array(self.curve, np.int64).reshape(-1, 4)
         is_live = self.slots.is_live
         return TraceInfo(

@@ -140,6 +140,13 @@ class Model:
         """Parts of a window."""
         return int(self.head["parts"])
 
+    def lasting(self, duration_ns: int) -> dict[str, Any]:
+        """Return the head of a model whose last event comes then; it idles on as long as this."""
+        head = {**self.head, "duration_ns": duration_ns}
+        if "end_ns" in head:
+            head["end_ns"] += duration_ns - self.head["duration_ns"]
+        return head
+
     def allocations(self) -> list[int]:
         """Return the allocations of each window."""
         found = [0] * len(self.windows)

@@ -152,7 +152,7 @@ class _Lengthening:
 
     def model(self) -> Model:
         old = self.old
-        made = Model(dict(old.head), [], [])
+        made = Model(old.head, [], [])
         time_ns = old.windows[0].time_ns
         ends = [window.time_ns for window in old.windows[1:]] + [old.head["duration_ns"]]
         for window, end_ns, n in zip(old.windows, ends, self.repeats, strict=True):
@@ -160,7 +160,7 @@ class _Lengthening:
                 events = window.thread_events if copy == 0 else []
                 made.windows.append(replace(window, time_ns=time_ns, thread_events=events))
                 time_ns += end_ns - window.time_ns
-        made.head["duration_ns"] = time_ns
+        made.head = old.lasting(time_ns)
         made.lives = self._repeated()
         self._make_whole(made)
         return made

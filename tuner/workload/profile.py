@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import tomli_w
 
@@ -22,8 +22,11 @@ from tuner import zstd
 from tuner.errors import TraceError
 from tuner.output import write_bytes
 
+if TYPE_CHECKING:  # reading traces imports numpy
+    from tuner.workload.trace import TraceTotals
+
 SCHEMA: Final = "malloc-tuner.profile"
-VERSION: Final = 3
+VERSION: Final = 4
 """Schema of profiles, and the version that is written; older ones are read too."""
 
 _HEAD_BYTES = 4096
@@ -87,6 +90,12 @@ def _without_none(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_without_none(member) for member in value if member is not None]
     return value
+
+
+def life_members(totals: TraceTotals) -> dict[str, int]:
+    """Return the members that tell when the process lived; those that are known."""
+    members = {"start_ns": totals.start_ns, "end_ns": totals.end_ns}
+    return {name: time_ns for name, time_ns in members.items() if time_ns is not None}
 
 
 def profile_text(profile: Mapping[str, Any]) -> str:

@@ -30,7 +30,10 @@ from tuner.resources import native_file
 
 SPOOL_SUFFIX: Final = ".spool"
 SETTING: Final = "MALLOC_TUNER_RECORD"
-"""Environment variable the recorder reads: ``FOLLOW:FOLDER``, FOLLOW being 0 or 1."""
+"""Environment variable the recorder reads: ``FOLLOW:TIME:FOLDER``, FOLLOW being 0 or 1.
+
+TIME is CLOCK_MONOTONIC in ns just before the program is executed.
+"""
 
 _TITLE_INTERVAL_S: Final = 0.2
 """How often processes are looked at for the names they give themselves."""
@@ -87,6 +90,8 @@ class Ending:
     """Time from start to end, recorder included."""
     cpu_s: float
     """User and system time of the program and the children it waited for."""
+    end_ns: int
+    """When it ended, CLOCK_MONOTONIC."""
 
     @property
     def is_crash(self) -> bool:
@@ -163,7 +168,7 @@ def recover(
     processes: list[RecordedProcess] = []
     for images in all_images:
         trace = _trace_path(output, images[-1], len(processes))
-        process = _build(images, trace, _metadata(ending if images is all_images[0] else None))
+        process = _build(images, trace, ending if images is all_images[0] else None)
         if process.totals.n_events or len(all_images) == 1:
             processes.append(process)
         else:  # a process that only started others
@@ -209,12 +214,12 @@ def _environment(spool: Path, *, follow: bool) -> dict[str, str]:
     others = os.environ.get("LD_PRELOAD", "")
     return os.environ | {
         "LD_PRELOAD": f"{recorder}:{others}" if others else recorder,
-        SETTING: f"{int(follow)}:{spool}",
+        SETTING: f"{int(follow)}:{time.monotonic_ns()}:{spool}",
     }
 
 
 def _run(command: Sequence[str], spool: Path, *, follow: bool) -> Ending:
-    start = time.monotonic()
+    start_ns = time.monotonic_ns()
     try:
         process = subprocess.Popen(list(command), env=_environment(spool, follow=follow))
     except OSError as error:
@@ -222,11 +227,12 @@ def _run(command: Sequence[str], spool: Path, *, follow: bool) -> Ending:
         raise MissingToolError(message) from error
     with _signals_to(process):
         _, status, usage = os.wait4(process.pid, 0)
-    wall_s, cpu_s = time.monotonic() - start, usage.ru_utime + usage.ru_stime
+    end_ns = time.monotonic_ns()
+    wall_s, cpu_s = (end_ns - start_ns) / 1e9, usage.ru_utime + usage.ru_stime
     code = process.returncode = os.waitstatus_to_exitcode(status)
     if code < 0:
-        return Ending(None, _signal_name(-code), wall_s, cpu_s)
-    return Ending(code, None, wall_s, cpu_s)
+        return Ending(None, _signal_name(-code), wall_s, cpu_s, end_ns)
+    return Ending(code, None, wall_s, cpu_s, end_ns)
 
 
 @contextlib.contextmanager
@@ -369,10 +375,11 @@ def _metadata(ending: Ending | None) -> dict[str, Any]:
     }
 
 
-def _build(images: Sequence[_Image], output: Path, metadata: Mapping[str, Any]) -> RecordedProcess:
+def _build(images: Sequence[_Image], output: Path, ending: Ending | None) -> RecordedProcess:
     spool = images[-1].spool
+    words = [str(spool), str(output), json.dumps(_metadata(ending))]
     try:
-        facts = _tool(str(spool), str(output), json.dumps(metadata))
+        facts = _tool(*words, *([str(ending.end_ns)] if ending else []))
     except OutputError as error:
         message = (
             f"{error}; the recording is kept, build the trace later with "

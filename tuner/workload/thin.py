@@ -20,6 +20,7 @@ was handed from thread to thread by a life that is dropped would belong to nobod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +101,7 @@ def thin(trace: Path, output: Path, how: Thinning) -> Thinned:
                 _retime(events, how)
                 writer.write(events)
                 n_kept += len(events)
+            writer.set_life(_real_time(totals.start_ns, how), _real_time(totals.end_ns, how))
     return Thinned(totals.n_events, n_kept)
 
 
@@ -142,6 +144,11 @@ def _thin_windows(trace: Trace, how: Thinning, share: float) -> Iterator[Events]
             yield drop_short_lives(events[n_whole:n_until])
         yield events[n_until:]
         n_seen += len(events)
+
+
+def _real_time(time_ns: int | None, how: Thinning) -> int | None:
+    """Return what `_retime` makes of a time; None stays None."""
+    return None if time_ns is None else math.ceil(max(0, time_ns - how.set_up_ns) / how.pace)
 
 
 def _retime(events: Events, how: Thinning) -> None:

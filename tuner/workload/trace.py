@@ -96,6 +96,16 @@ class _Status(enum.IntEnum):
     WRITE = 6
 
 
+class _Life(ctypes.Structure):
+    _fields_ = (
+        ("start_ns", ctypes.c_uint64),
+        ("end_ns", ctypes.c_uint64),
+        ("has_start", ctypes.c_uint8),
+        ("has_end", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 6),
+    )
+
+
 class _Info(ctypes.Structure):
     _fields_ = (
         ("version", ctypes.c_uint32),
@@ -108,6 +118,7 @@ class _Info(ctypes.Structure):
         ("peak_live_blocks", ctypes.c_uint64),
         ("is_complete", ctypes.c_uint8),
         ("reserved", ctypes.c_uint8 * 7),
+        ("life", _Life),
     )
 
 
@@ -131,6 +142,23 @@ class TraceTotals:
     peak_live_blocks: int
     is_complete: bool
     """False when the file was cut off: the totals cover its readable part."""
+    start_ns: int | None = None
+    """When the process began to run its program; None: not known."""
+    end_ns: int | None = None
+    """When it ended, at `duration_ns` or later; None: not known."""
+
+    @property
+    def lacks(self) -> str | None:
+        """What is not known of the life of the process, as a sentence; None when all is."""
+        if self.start_ns is None and self.end_ns is None:
+            what, over = "start and end", "from its first event to its last"
+        elif self.start_ns is None:
+            what, over = "start", "from its first event on"
+        elif self.end_ns is None:
+            what, over = "end", "to its last event"
+        else:
+            return None
+        return f"{what} of the process not recorded: means over time are {over}"
 
 
 @functools.cache
@@ -150,6 +178,7 @@ def _library() -> ctypes.CDLL:
         "trace_create": (ctypes.c_int, [text, text, ctypes.c_uint32, pointer, text, size]),
         "trace_write": (ctypes.c_int, [pointer, pointer, size]),
         "trace_writer_message": (text, [pointer]),
+        "trace_set_life": (None, [pointer, pointer]),
         "trace_replace_metadata": (ctypes.c_int, [pointer, text]),
         "trace_finish": (ctypes.c_int, [pointer]),
         "trace_abandon": (None, [pointer]),
@@ -212,9 +241,15 @@ class Trace:
     def _read_totals(self) -> TraceTotals:
         info = _Info()
         _library().source_get_info(self._reader, ctypes.byref(info))
-        names = [name for name, *_ in _Info._fields_ if name not in ("is_complete", "reserved")]
+        others = ("is_complete", "reserved", "life")
+        names = [name for name, *_ in _Info._fields_ if name not in others]
         values = {name: getattr(info, name) for name in names}
-        return TraceTotals(**values, is_complete=bool(info.is_complete))
+        return TraceTotals(
+            **values,
+            is_complete=bool(info.is_complete),
+            start_ns=info.life.start_ns if info.life.has_start else None,
+            end_ns=info.life.end_ns if info.life.has_end else None,
+        )
 
     def _read_metadata(self) -> Mapping[str, Any]:
         text = _library().source_metadata(self._reader)
@@ -333,10 +368,16 @@ class TraceWriter:
         status = _library().trace_replace_metadata(self._writer, json.dumps(metadata).encode())
         self._check(status, _library().trace_writer_message(self._writer))
 
+    def set_life(self, start_ns: int | None, end_ns: int | None) -> None:
+        """Say when the process lived, as in `TraceTotals`; until then that is not known."""
+        life = _Life(start_ns or 0, end_ns or 0, start_ns is not None, end_ns is not None)
+        _library().trace_set_life(self._writer, ctypes.byref(life))
+
     def finish(self) -> None:
         """Write the totals and close the file.
 
         Raises:
+            TraceError: the process would end before its start or its last event.
             OutputError: the file cannot be written; it is left incomplete.
         """
         writer, self._writer = self._writer, ctypes.c_void_p()
@@ -345,9 +386,9 @@ class TraceWriter:
     def _check(self, status: int, message: bytes | None) -> None:
         if status == _Status.OK:
             return
-        text = _text(message) or f"{self.path}: cannot write the trace"
         if status == _Status.FORMAT:
-            raise TraceError(text)
+            raise TraceError(_text(message) or f"{self.path}: ends before its start or last event")
+        text = _text(message) or f"{self.path}: cannot write the trace"
         raise OutputError(text)
 
     def __enter__(self) -> Self:
@@ -368,6 +409,7 @@ def write_trace(
     events: Events,
     metadata: Mapping[str, Any],
     page_bytes: int = 4096,
+    life: tuple[int | None, int | None] = (None, None),
 ) -> None:
     """Write a whole trace.
 
@@ -376,6 +418,7 @@ def write_trace(
         events: in order, dtype `EVENT`; the field ``owner`` is not looked at.
         metadata: anything JSON can hold.
         page_bytes: page size of the machine the events are from.
+        life: start and end of the process, as in `TraceTotals`.
 
     Raises:
         TraceError: the events break a rule of the format; the message names the
@@ -384,3 +427,4 @@ def write_trace(
     """
     with TraceWriter(path, metadata, page_bytes) as writer:
         writer.write(events)
+        writer.set_life(*life)

@@ -208,5 +208,4 @@ def _behind(model: Model, litter: list[Life], n_blocks: int) -> Model:
     ]
     windows = [replace(window, time_ns=window.time_ns + 2 * half_ns) for window in model.windows]
     lives = [replace(life, window=life.window + len(prologue)) for life in model.lives]
-    head = {**model.head, "duration_ns": end_ns + 2 * half_ns}
-    return Model(head, [*prologue, *windows], litter + lives)
+    return Model(model.lasting(end_ns + 2 * half_ns), [*prologue, *windows], litter + lives)

@@ -37,6 +37,9 @@ DEFAULT_STEP_NS: Final = 1000
 _TOUCHING = "touching: how much of large blocks was used"
 """What no tool's recording tells."""
 
+_LIFE = "start and end of the process: means over time are from the first event to the last"
+"""What none tells either."""
+
 _SPARE_BYTES: Final = 16 * 1024
 _START_BYTES: Final = 64 * 1024
 """How much of a file is looked at to recognise its format."""
@@ -214,7 +217,8 @@ def _import_sites(source: Source, output: Path, name: str) -> Imported:
         raise TraceError(message)
     metadata = _metadata(source.path, name)
     metadata |= {"argv": split_command(command)}
-    metadata["imported"]["lost"] = list(form.lost)
+    lost = (*form.lost, _LIFE)
+    metadata["imported"]["lost"] = list(lost)
     write_profile(output, sites.make_profile(found, metadata))
     assumed = (*sites.ASSUMED, *found.assumed)
     with Trace(output) as made:
@@ -223,7 +227,7 @@ def _import_sites(source: Source, output: Path, name: str) -> Imported:
             name,
             made.totals,
             output.stat().st_size,
-            form.lost,
+            lost,
             made.level,
             assumed,
             caveat(made),
@@ -241,7 +245,7 @@ def _import_events(source: Source, output: Path, name: str, step_ns: int) -> Imp
         if not heap.n_events:
             message = f"{path}: no allocation in it that {form.title} would have written"
             raise TraceError(message)
-        lost = (*form.lost, _TOUCHING, *_times(heap, step_ns), *heap.losses())
+        lost = (*form.lost, _TOUCHING, _LIFE, *_times(heap, step_ns), *heap.losses())
         metadata |= {"argv": list(heap.argv), "foreign_frees": heap.n_foreign}
         metadata["repaired_events"] = heap.n_inverted
         metadata["imported"]["lost"] = list(lost)

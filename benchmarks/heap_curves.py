@@ -1,0 +1,184 @@
+"""Is the mean heap of the emulation that of the program?  Small programs of known curve.
+
+Each mode of benchmarks/heap_curves.c runs under the default of every allocator, in rounds, and
+is recorded once; its trace is emulated under the same.  What counts is the error of the
+emulated mean heap against the real one:
+
+    real mean heap = mean RssAnon less LazyFree, from exec to exit, of the program
+                     less the same of the program that allocates nothing (under glibc)
+
+so what an allocator takes at its start is heap on both sides, and stacks, data and loader are
+on neither.  Huge pages are as the machine has them, on both sides.
+
+    benchmarks/heap_curves.py              all programs, 5 rounds
+    benchmarks/heap_curves.py NAME...      only these
+    benchmarks/heap_curves.py --rounds 9   more rounds
+    benchmarks/heap_curves.py --print      print the last results
+    benchmarks/heap_curves.py --smoke      a quick look that it still runs
+
+Raw figures go to benchmarks/results/heap_curves.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.measured import digest
+from tuner.allocators import get_allocator
+from tuner.fidelity import measure_panel
+from tuner.fidelity.panel import Located
+from tuner.fidelity.program import measure_program
+from tuner.machine import read_machine
+from tuner.measure.calibration import load_calibration
+from tuner.measure.emulator import EmulationOptions
+from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.output import write_text
+from tuner.records import Configuration
+from tuner.resources import native_file
+from tuner.workload.recording import record
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+RESULTS: Final = ROOT / "benchmarks" / "results" / "heap_curves.json"
+ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
+MOST_MEDIAN: Final = 0.05
+MOST_ERROR: Final = 0.15
+"""Targets: of the absolute errors the median and the greatest."""
+BINARIES: Final = ("rand_malloc", "supervise", "librecorder.so", "build_trace", "libexgen.so")
+TIMEOUT_S: Final = 60.0
+_SURROUNDINGS: Final = Surroundings(timeout_s=TIMEOUT_S, sample_ms=1, thp="keep")
+
+
+def compile_program(folder: Path) -> Path:
+    """Compile the program of all modes into a folder."""
+    program = folder / "heap_curves"
+    source = Path(__file__).with_suffix(".c")
+    subprocess.run(["cc", "-O1", "-pthread", source, "-o", program], check=True)
+    return program
+
+
+def modes(program: Path) -> list[str]:
+    """Return the names of all modes."""
+    listed = subprocess.run([program, "list"], check=True, capture_output=True, text=True)
+    return listed.stdout.split()
+
+
+def measure(
+    program: Path, mode: str, located: Located, folder: Path, rounds: int
+) -> dict[str, Any]:
+    """Return the raw figures of one mode, in bytes: real and emulated means, memory beside."""
+    panel = [Configuration(name) for name in located]
+    trace = folder / f"{mode}.trace"
+    record([str(program), mode], trace)
+    options = EmulationOptions(instrument="none", thp="keep", timeout_s=TIMEOUT_S)
+    emulated = measure_panel(trace, panel, located, load_calibration(), options, reads_back=False)
+    runs = {
+        words: measure_program(
+            [str(program), mode, *words], chosen, located, rounds=rounds, runner=ProgramRunner(),
+            surroundings=_SURROUNDINGS,
+            tell=lambda text: print(f"{mode}: {text}", file=sys.stderr, flush=True),
+        ).runs
+        for words, chosen in (((), panel), (("without",), [Configuration("glibc")]))
+    }  # fmt: skip
+    return {
+        "allocators": list(located),
+        "emulated": [round(one.mean_heap_bytes) if one else None for one in emulated],
+        "program": [[round(run.mean_anon_bytes) for run in each or ()] for each in runs[()]],
+        "beside": [round(run.mean_anon_bytes) for run in runs["without",][0] or ()],
+    }
+
+
+def real_means(known: Mapping[str, Any]) -> list[float | None]:
+    """Return the real mean heap for each allocator; None where the program did not run."""
+    beside = float(np.median(known["beside"]))
+    return [float(np.median(runs)) - beside if runs else None for runs in known["program"]]
+
+
+def errors(known: Mapping[str, Any]) -> list[float | None]:
+    """Return the relative error of the emulated mean for each allocator; None: not measured."""
+    pairs = zip(known["emulated"], real_means(known), strict=True)
+    return [
+        None if emulated is None or not real else emulated / real - 1 for emulated, real in pairs
+    ]
+
+
+def lines(results: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the table of errors and whether the targets are reached."""
+    names = results["allocators"]
+    yield "| program | real mean under glibc | " + " | ".join(names) + " |"
+    yield "|---|---:|" + "---:|" * len(names)
+    everything: list[float] = []
+    for mode, known in results["programs"].items():
+        found = dict(zip(known["allocators"], errors(known), strict=True))
+        everything += [abs(error) for error in found.values() if error is not None]
+        shown = [found.get(name) for name in names]
+        real = real_means(known)[0] or 0
+        cells = ["-" if error is None else f"{100 * error:+.1f} %" for error in shown]
+        yield f"| {mode} | {real / 1024:.0f} KiB | " + " | ".join(cells) + " |"
+    yield ""
+    for name, value, most in (
+        ("median", float(np.median(everything)), MOST_MEDIAN),
+        ("greatest", max(everything), MOST_ERROR),
+    ):
+        outcome = "reached" if value <= most else "MISSED"
+        yield f"- {outcome}: {name} error {value:.1%} (target: {most:.0%} at most)"
+
+
+def _facts() -> dict[str, Any]:
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    return {
+        "commit": commit.stdout.strip() or None,
+        "binaries": {name: digest(native_file(name)) for name in BINARIES},
+        "machine": asdict(read_machine()),
+    }
+
+
+def _locate(names: Sequence[str]) -> Located:
+    return {name: (get_allocator(name), get_allocator(name).locate()) for name in names}
+
+
+def _run(options: argparse.Namespace, results: dict[str, Any]) -> None:
+    located = _locate(results["allocators"])
+    results |= _facts()
+    results["versions"] = {name: found.version for name, (_, found) in located.items()}
+    rounds = 1 if options.smoke else options.rounds
+    with tempfile.TemporaryDirectory(prefix="heap-curves-") as name:
+        program = compile_program(Path(name))
+        chosen = ["idle-both"] if options.smoke else options.names or modes(program)
+        for mode in chosen:
+            results["programs"][mode] = measure(program, mode, located, Path(name), rounds)
+            if not options.smoke:
+                write_text(RESULTS, json.dumps(results, indent=1) + "\n")
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N")
+    parser.add_argument("--print", action="store_true", dest="only_prints")
+    parser.add_argument("--smoke", action="store_true")
+    options = parser.parse_args()
+    results: dict[str, Any] = {"allocators": list(ALLOCATORS), "programs": {}}
+    if options.smoke:
+        results["allocators"] = ["glibc"]
+    elif RESULTS.exists() and (options.only_prints or options.names):
+        results = json.loads(RESULTS.read_text())
+    if not options.only_prints:
+        _run(options, results)
+    print("\n".join(lines(results)))
+
+
+if __name__ == "__main__":
+    main()
