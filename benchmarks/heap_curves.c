@@ -2,9 +2,9 @@
  *
  *   heap_curves MODE [without]     MODE is a name of `modes` below; `list` prints the names
  *
- * Every step has its time since the start of main, and the program sleeps until then: a machine
- * that is busy shifts single steps and stretches nothing.  With `without` the program takes the
- * same time, threads and stacks and allocates nothing: what it then has resident is its memory
+ * Every step has its time since the start of main, in ticks, and the program sleeps until then: a
+ * machine that is busy shifts single steps and stretches nothing.  With `without` the program takes
+ * the same time, threads and stacks and allocates nothing: what it then has resident is its memory
  * beside the heap.
  */
 #define _GNU_SOURCE
@@ -21,7 +21,8 @@
 enum {
     KIB = 1024,
     MIB = 1024 * 1024,
-    MOST_BLOCKS = 40000
+    MOST_BLOCKS = 40000,
+    TICK_MS = 2
 };
 
 static bool is_without;
@@ -34,8 +35,9 @@ static struct block {
 
 /* ---- time ---- */
 
-static void sleep_until(unsigned ms) {
+static void sleep_until(unsigned tick) {
     struct timespec at = begin;
+    unsigned ms = tick * TICK_MS;
     at.tv_sec += ms / 1000;
     at.tv_nsec += (long)(ms % 1000) * 1000000;
     if (at.tv_nsec >= 1000000000) {
@@ -83,12 +85,12 @@ static size_t some_bytes(unsigned index) {
 
 /* ---- one thread ---- */
 
-static void hold(unsigned from_ms, unsigned until_ms, unsigned end_ms) {
-    sleep_until(from_ms);
+static void hold(unsigned from, unsigned until, unsigned end) {
+    sleep_until(from);
     take_range(0, 100, 64 * KIB);
-    sleep_until(until_ms);
+    sleep_until(until);
     drop_range(0, 100);
-    sleep_until(end_ms);
+    sleep_until(end);
 }
 
 static void idle_start(void) {
@@ -153,15 +155,15 @@ static void growth(void) {
     sleep_until(450);
 }
 
-/* 64 blocks of 1 MiB, of which the first eighth is used. */
+/* 8 blocks of 1 MiB, of which the first eighth is used. */
 static void untouched(void) {
     sleep_until(50);
-    for (unsigned i = 0; i < 64 && !is_without; i++) {
+    for (unsigned i = 0; i < 8 && !is_without; i++) {
         blocks[i].address = require(calloc(1, MIB));
         memset(blocks[i].address, 1, MIB / 8);
     }
     sleep_until(250);
-    drop_range(0, 64);
+    drop_range(0, 8);
     sleep_until(350);
 }
 
@@ -175,13 +177,13 @@ static void large(void) {
     sleep_until(500);
 }
 
-/* 4 MiB stay; beside them blocks come and go, 400 each millisecond. */
+/* 4 MiB stay; beside them blocks come and go, 800 each tick. */
 static void churn(void) {
     take_range(0, 4096, KIB);
-    for (unsigned ms = 20; ms < 400; ms++) {
-        sleep_until(ms);
-        for (unsigned i = 0; i < 400; i++) {
-            take(5000, some_bytes(ms + i) * 4);
+    for (unsigned tick = 20; tick < 400; tick++) {
+        sleep_until(tick);
+        for (unsigned i = 0; i < 800; i++) {
+            take(5000, some_bytes(tick + i) * 4);
             drop(5000);
         }
     }
@@ -240,9 +242,9 @@ static void run_threads(void *(*work)(void *)) {
 
 static void *overlap_one(void *argument) {
     unsigned i = number_of(argument);
-    sleep_until(50 + 50 * i);
+    sleep_until(50 + 60 * i);
     take_range(i * OF_THREAD, (i + 1) * OF_THREAD, 700);
-    sleep_until(200 + 50 * i);
+    sleep_until(200 + 60 * i);
     drop_range(i * OF_THREAD, (i + 1) * OF_THREAD);
     return NULL;
 }

@@ -1,8 +1,8 @@
 """Is the mean heap of the emulation that of the program?  Small programs of known curve.
 
-Each mode of benchmarks/heap_curves.c runs under the default of every allocator, in rounds, and
-is recorded once; its trace is emulated under the same.  What counts is the error of the
-emulated mean heap against the real one:
+Each mode of benchmarks/heap_curves.c runs under the default of every allocator and is recorded,
+in rounds; its traces are emulated under the same.  What counts is the error of the emulated mean
+heap against the real one, medians over rounds:
 
     real mean heap = mean RssAnon less LazyFree, from exec to exit, of the program
                      less the same of the program that allocates nothing (under glibc)
@@ -75,25 +75,30 @@ def modes(program: Path) -> list[str]:
 def measure(
     program: Path, mode: str, located: Located, folder: Path, rounds: int
 ) -> dict[str, Any]:
-    """Return the raw figures of one mode, in bytes: real and emulated means, memory beside."""
+    """Return the raw figures of one mode, in bytes, one a round: means, and memory beside."""
     panel = [Configuration(name) for name in located]
-    trace = folder / f"{mode}.trace"
-    record([str(program), mode], trace)
     options = EmulationOptions(instrument="none", thp="keep", timeout_s=TIMEOUT_S)
-    emulated = measure_panel(trace, panel, located, load_calibration(), options, reads_back=False)
-    runs = {
-        words: measure_program(
-            [str(program), mode, *words], chosen, located, rounds=rounds, runner=ProgramRunner(),
-            surroundings=_SURROUNDINGS,
-            tell=lambda text: print(f"{mode}: {text}", file=sys.stderr, flush=True),
-        ).runs
-        for words, chosen in (((), panel), (("without",), [Configuration("glibc")]))
-    }  # fmt: skip
+    emulated: list[list[int]] = [[] for _ in panel]
+    runs: dict[tuple[str, ...], list[list[int]]] = {(): [[] for _ in panel], ("without",): [[]]}
+    for number in range(rounds):
+        print(f"{mode}: round {number + 1} of {rounds}", file=sys.stderr, flush=True)
+        trace = folder / f"{mode}.trace"
+        record([str(program), mode], trace)
+        row = measure_panel(trace, panel, located, load_calibration(), options, reads_back=False)
+        for means, one in zip(emulated, row, strict=True):
+            means.extend([round(one.mean_heap_bytes)] if one else [])
+        for words, each in runs.items():
+            found = measure_program(
+                [str(program), mode, *words], panel[: len(each)], located, rounds=1,
+                runner=ProgramRunner(), surroundings=_SURROUNDINGS, tell=lambda _: None,
+            ).runs  # fmt: skip
+            for means, real in zip(each, found, strict=True):
+                means.extend(round(run.mean_anon_bytes) for run in real or ())
     return {
         "allocators": list(located),
-        "emulated": [round(one.mean_heap_bytes) if one else None for one in emulated],
-        "program": [[round(run.mean_anon_bytes) for run in each or ()] for each in runs[()]],
-        "beside": [round(run.mean_anon_bytes) for run in runs["without",][0] or ()],
+        "emulated": emulated,
+        "program": runs[()],
+        "beside": runs["without",][0],
     }
 
 
@@ -106,9 +111,7 @@ def real_means(known: Mapping[str, Any]) -> list[float | None]:
 def errors(known: Mapping[str, Any]) -> list[float | None]:
     """Return the relative error of the emulated mean for each allocator; None: not measured."""
     pairs = zip(known["emulated"], real_means(known), strict=True)
-    return [
-        None if emulated is None or not real else emulated / real - 1 for emulated, real in pairs
-    ]
+    return [float(np.median(means)) / real - 1 if means and real else None for means, real in pairs]
 
 
 def lines(results: Mapping[str, Any]) -> Iterator[str]:

@@ -1,16 +1,19 @@
 /* lanes.c - one real thread per lane of the trace, and who may run.
  *
- * Baton mode: exactly one lane runs; at the end of a turn it creates the thread of the
- * next turn if that is new, hands the baton over and waits.  A lane whose trace ends
+ * Baton mode: exactly one lane runs; at the end of a turn it has the thread of the
+ * next turn created if that is new, hands the baton over and waits.  A lane whose trace ends
  * with a thread exit really returns from its start routine, so that the allocator
  * flushes its caches; the lane that runs next first waits until the kernel has
- * removed the thread, then joins it.  All others are held until the process ends.
- * Every pthread call is thus made by a lane and at a point that the schedule fixes.
+ * removed the thread.  All others are held until the process ends.
+ * Every pthread call is made by the process's first thread, at a point that the schedule
+ * fixes: libc allocates for each thread, and such a block among those of another lane
+ * would keep what is below it from going back to the kernel.
  *
  * Free-running mode: lanes run as they like and wait only for slots, thread starts and
  * stacks.  All waits are for something earlier in the schedule: no deadlock.
  */
 #include "lanes.h"
+#include "meter.h"
 #include "own_text.h"
 #include "rawsys.h"
 #include "replay.h"
@@ -21,11 +24,18 @@
 
 #define CACHE_LINE 64
 
+enum go {
+    GO_WAIT = 0,
+    GO_RUN = 1,   /* the baton is here */
+    GO_CREATE = 2 /* lane 0 only: create the thread of field.wanted, then wait on */
+};
+
 /* State of one lane; its own cache line, as waiting threads watch it. */
 struct lane_state {
-    _Alignas(CACHE_LINE) _Atomic uint32_t go; /* 1: the baton is here */
+    _Alignas(CACHE_LINE) _Atomic uint32_t go; /* enum go */
     _Atomic uint32_t tid;                     /* of the running thread; 0 before it runs */
-    uint32_t is_joined;
+    bool has_exited;                          /* the kernel has forgotten the thread */
+    bool is_joined;
     pthread_t handle;
     struct tally tally;
 };
@@ -33,16 +43,26 @@ struct lane_state {
 static struct {
     struct replay *replay;
     struct lane_state *states;  /* [n_lanes] */
-    _Atomic uint32_t is_done;   /* baton: the last turn is over */
+    uint32_t wanted;            /* baton: lane whose thread lane 0 is to create */
+    _Atomic uint32_t is_done;   /* free-running: all lanes are at their end */
     _Atomic uint32_t n_running; /* free-running: lanes not yet at their end */
 } field;
+
+/* Once only: the kernel may give the number to a new thread. */
+WAITING static void see_off(uint32_t lane) {
+    struct lane_state *state = &field.states[lane];
+    if (lane == 0 || state->has_exited)
+        return;
+    wait_for_exit(&state->tid);
+    state->has_exited = true;
+}
 
 static void bury(uint32_t lane) {
     struct lane_state *state = &field.states[lane];
     if (lane == 0 || state->is_joined)
         return;
-    wait_for_exit(&state->tid);
-    state->is_joined = 1;
+    see_off(lane);
+    state->is_joined = true;
     pthread_join(state->handle, NULL);
 }
 
@@ -65,22 +85,46 @@ static void create(uint32_t index) {
         setup_fail(replay, "start a thread", error);
 }
 
-/* The baton goes to the lane of the given turn; past the last turn the run is over. */
-WAITING static void hand_over(uint64_t turn) {
-    struct replay *replay = field.replay;
-    _Atomic uint32_t *word = &field.is_done;
-    if (turn < replay->plan->n_turns)
-        word = &field.states[replay->turns[turn].lane].go;
-    atomic_store_explicit(word, 1, memory_order_release);
+WAITING static void set_and_wake(_Atomic uint32_t *word, uint32_t value) {
+    atomic_store_explicit(word, value, memory_order_release);
     wake_one(word);
+}
+
+/* The baton goes to the lane of the given turn; past the last turn to lane 0, which ends the
+ * run. */
+WAITING static void hand_over(uint64_t turn) {
+    const struct replay *replay = field.replay;
+    uint32_t lane = turn < replay->plan->n_turns ? replay->turns[turn].lane : 0;
+    set_and_wake(&field.states[lane].go, GO_RUN);
+}
+
+/* Lane 0 creates threads for others while it waits. */
+WAITING static void wait_for_baton(struct lane_state *state) {
+    for (;;) {
+        wait_while(&state->go, GO_WAIT);
+        if (atomic_load_explicit(&state->go, memory_order_acquire) == GO_RUN)
+            break;
+        create(field.wanted);
+        set_and_wake(&state->go, GO_WAIT);
+    }
+    atomic_store_explicit(&state->go, GO_WAIT, memory_order_relaxed);
+}
+
+WAITING static void have_created(uint32_t lane, uint32_t wanted) {
+    if (lane == 0 || wanted == 0 || field.replay->is_free_running) {
+        create(wanted);
+        return;
+    }
+    field.wanted = wanted;
+    set_and_wake(&field.states[0].go, GO_CREATE);
+    wait_while(&field.states[0].go, GO_CREATE);
 }
 
 WAITING static void take_baton(uint64_t turn, struct lane_state *state) {
     const struct turn *turns = field.replay->turns;
-    wait_while(&state->go, 0);
-    atomic_store_explicit(&state->go, 0, memory_order_relaxed);
+    wait_for_baton(state);
     if (turn > 0 && (turns[turn - 1].flags & TURN_EXITS) != 0)
-        bury(turns[turn - 1].lane);
+        see_off(turns[turn - 1].lane);
 }
 
 /* Returns true if the thread exits at the end of the turn. */
@@ -90,9 +134,13 @@ WAITING static bool run_turn(uint32_t lane, uint64_t index) {
     struct lane_state *state = &field.states[lane];
     if (!replay->is_free_running)
         take_baton(index, state);
+    if (turn->sample != NO_SAMPLE && replay->takes_samples)
+        meter_sample(replay, turn->sample);
     replay_ops(replay, lane, turn->begin, turn->end, &state->tally);
+    if ((turn->flags & TURN_EXITS) != 0)
+        replay_exit(replay, turn);
     if (index + 1 < replay->plan->n_turns && (turn[1].flags & TURN_STARTS) != 0)
-        create(turn[1].lane);
+        have_created(lane, turn[1].lane);
     if (!replay->is_free_running)
         hand_over(index + 1);
     return (turn->flags & TURN_EXITS) != 0;
@@ -107,7 +155,7 @@ WAITING static bool run_lane(uint32_t lane) {
     }
     if (field.replay->is_free_running &&
         atomic_fetch_sub_explicit(&field.n_running, 1, memory_order_acq_rel) == 1)
-        hand_over(field.replay->plan->n_turns);
+        set_and_wake(&field.is_done, 1);
     return exits;
 }
 
@@ -149,7 +197,10 @@ void lanes_run(struct replay *replay) {
         return;
     start_first(replay);
     run_lane(0);
-    wait_while(&field.is_done, 0);
+    if (replay->is_free_running)
+        wait_while(&field.is_done, 0);
+    else
+        wait_for_baton(&field.states[0]);
     for (uint32_t lane = 1; lane < replay->plan->n_lanes; lane++)
         if (replay->lanes[lane].exits != 0)
             bury(lane);

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #define NO_TURN       UINT64_MAX
+#define NO_SAMPLE     UINT64_MAX
 #define NO_THREAD     UINT32_MAX /* no thread, no lane */
 #define OP_SIZE_LIMIT (UINT64_C(1) << 48)
 #define PAGE_BYTES    UINT64_C(4096)
@@ -63,6 +64,8 @@ struct turn {
     uint64_t begin;
     uint64_t end;
     uint64_t next_same_lane; /* NO_TURN for the last one */
+    uint64_t exit_ns;        /* TURN_EXITS: when the thread exits */
+    uint64_t sample;         /* to be taken before the turn, after the exit of the one before */
     uint32_t lane;
     uint32_t flags; /* enum turn_flags */
 };
@@ -77,7 +80,7 @@ struct lane {
 };
 
 /* Changes with every change of the layout: a saved plan is for the rand_malloc that saved it. */
-#define PLAN_MAGIC UINT64_C(0x336e616c70746d00)
+#define PLAN_MAGIC UINT64_C(0x346e616c70746d00)
 
 /* Header of the plan; the arrays follow at their offsets. */
 struct plan {
@@ -102,7 +105,8 @@ struct plan {
 };
 
 /* Of a process whose start is known the first sample is taken before all operations, of one
- * whose end is known the last one at its end: it is the second after the last operation. */
+ * whose end is known the last one at its end: it is the second after the last operation.  So is a
+ * sample of turn.sample the second after an operation. */
 
 static inline const void *plan_at(const struct plan *plan, uint64_t offset) {
     return (const char *)plan + offset;

@@ -83,6 +83,7 @@ bool plan_writer_open(struct plan_writer *writer, const struct plan_extent *exte
     uint64_t from_ns = header.begin_ns < extent->first_ns ? header.begin_ns : extent->first_ns;
     *writer = (struct plan_writer){.workload = workload,
                                    .life = extent->life,
+                                   .after_exit = NO_TURN,
                                    .now_ns = from_ns,
                                    .sampled_ns = from_ns,
                                    .sample_ns = share(header.end_ns - from_ns),
@@ -110,6 +111,22 @@ static bool is_sample_point(const struct plan_writer *writer, uint64_t next_ns) 
     return writer->n_ops - writer->sampled_ops >= writer->sample_ops ||
            writer->now_ns - writer->sampled_ns >= writer->sample_ns ||
            (next_ns > writer->now_ns && next_ns - writer->now_ns >= writer->sample_ns);
+}
+
+static struct turn *planned_turn(struct plan_writer *writer, uint64_t index) {
+    char *turns = (char *)writer->plan + writer->plan->turns_offset;
+    return (struct turn *)(void *)turns + index;
+}
+
+/* Notes that the heap is to be read before what comes next, if it is a sample point: behind the
+ * last operation, or where a thread has exited since, before the turn that follows. */
+static void sample_before(struct plan_writer *writer, uint64_t next_ns) {
+    if (writer->n_ops == 0 || writer->after_exit == writer->plan->n_turns ||
+        !is_sample_point(writer, next_ns))
+        return;
+    if (writer->after_exit != NO_TURN)
+        planned_turn(writer, writer->after_exit)->sample = writer->plan->n_samples;
+    note_sample(writer);
 }
 
 /* ---- operations ---- */
@@ -168,8 +185,8 @@ static void note_partial(struct plan_writer *writer, struct op *op,
 static bool add_op(struct plan_writer *writer, const struct trace_event *event) {
     if (event->slot >= writer->slot_capacity && !grow_slots(writer, event->slot))
         return false;
-    if (writer->n_ops > 0 && is_sample_point(writer, event->time_ns))
-        note_sample(writer);
+    sample_before(writer, event->time_ns);
+    writer->after_exit = NO_TURN;
     struct slot_state *slot = &writer->slots[event->slot];
     struct op *op = &writer->ops[writer->n_ops];
     advance_time(writer, event->time_ns);
@@ -198,6 +215,21 @@ bool plan_writer_add(struct plan_writer *writer, const struct trace_event *event
             return false;
     }
     return true;
+}
+
+void plan_writer_begin_turn(struct plan_writer *writer, uint64_t index) {
+    planned_turn(writer, index)->begin = writer->n_ops;
+}
+
+void plan_writer_end_turn(struct plan_writer *writer, uint64_t index, uint64_t last_ns) {
+    struct turn *turn = planned_turn(writer, index);
+    turn->end = writer->n_ops;
+    if ((turn->flags & TURN_EXITS) == 0)
+        return;
+    turn->exit_ns = last_ns;
+    sample_before(writer, last_ns);
+    advance_time(writer, last_ns);
+    writer->after_exit = index + 1;
 }
 
 /* ---- the end ---- */
@@ -243,7 +275,7 @@ static uint64_t end_of(const struct plan_writer *writer, const struct trace_info
 bool plan_writer_finish(struct plan_writer *writer, const struct trace_info *info) {
     struct plan *plan = writer->plan;
     struct workload *workload = writer->workload;
-    if (writer->n_ops > 0)
+    if (writer->n_ops > writer->sampled_ops)
         note_sample(writer);
     plan->n_ops = writer->n_ops;
     plan->n_events = info->n_events;

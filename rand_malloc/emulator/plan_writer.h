@@ -38,18 +38,26 @@ struct plan_writer {
     uint64_t now_ns;
     uint64_t sampled_ns; /* time and operations at the last sample */
     uint64_t sampled_ops;
-    uint64_t sample_ns; /* time and operations from one sample to the next, at most */
+    uint64_t after_exit; /* turn that comes after a thread's exit and before any operation, or
+                          * NO_TURN */
+    uint64_t sample_ns;  /* time and operations from one sample to the next, at most */
     uint64_t sample_ops;
     double live_integral; /* bytes * ns */
 };
 
-/* Makes an empty plan for the lanes and turns of the schedule, whose turns are numbered in
- * operations, in the workload; false, as of all below, when that fails: errno tells why. */
+/* Makes an empty plan for the lanes and turns of the schedule in the workload; false, as of all
+ * below, when that fails: errno tells why. */
 bool plan_writer_open(struct plan_writer *writer, const struct plan_extent *extent,
                       const struct schedule *schedule, struct workload *workload);
 
 /* Appends heap events in the order in which they will run. */
 bool plan_writer_add(struct plan_writer *writer, const struct trace_event *events, size_t n_events);
+
+/* Around the operations of a turn where there are several: numbers it in operations.  last_ns is
+ * the time of its last event, an exit if it has one: what a thread gives back then is read where
+ * time passes before the next event. */
+void plan_writer_begin_turn(struct plan_writer *writer, uint64_t index);
+void plan_writer_end_turn(struct plan_writer *writer, uint64_t index, uint64_t last_ns);
 
 /* Ends the plan and seals it: what info says of the events is known by now. */
 bool plan_writer_finish(struct plan_writer *writer, const struct trace_info *info);

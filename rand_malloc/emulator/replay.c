@@ -227,6 +227,13 @@ void replay_start(struct replay *replay) {
         meter_sample(replay, 0);
 }
 
+void replay_exit(struct replay *replay, const struct turn *turn) {
+    if (replay->is_free_running)
+        clock_advance(turn->exit_ns);
+    else
+        clock_set(turn->exit_ns);
+}
+
 /* The last sample is the second one after the last operation, unless that was the end. */
 void replay_end(struct replay *replay) {
     uint64_t n_samples = replay->plan->n_samples;

@@ -12,6 +12,9 @@ void replay_ops(struct replay *replay, uint32_t lane, uint64_t begin, uint64_t e
 void replay_start(struct replay *replay);
 void replay_end(struct replay *replay);
 
+/* Brings the clock to the exit of the thread whose last turn this is. */
+void replay_exit(struct replay *replay, const struct turn *turn);
+
 /* Verifies the blocks that live on after the last operation; they are in no tally. */
 void replay_verify_rest(struct replay *replay);
 

@@ -43,31 +43,29 @@ static struct plan_extent extent_of(const struct trace_event *events,
     return extent;
 }
 
-/* Numbers the turns in operations instead of positions. */
-static void renumber_turns(const struct trace_event *events, struct schedule *schedule) {
-    uint64_t done = 0;
-    for (uint64_t i = 0; i < schedule->n_turns; i++) {
-        struct turn *turn = &schedule->turns[i];
-        uint64_t position = turn->begin;
-        uint64_t end = turn->end;
-        for (turn->begin = done; position < end; position++)
-            done += is_heap_event(&events[schedule->order[position]]);
-        turn->end = done;
-    }
-}
-
-static bool add_scheduled(struct plan_writer *writer, const struct trace_event *events,
-                          const struct schedule *schedule, uint64_t n_events) {
-    uint32_t *event_of_op = writer->workload->event_of_op;
-    for (uint64_t position = 0; position < n_events; position++) {
+/* Adds the events of a turn, which is numbered in positions, and numbers it in operations. */
+static bool add_turn(struct plan_writer *writer, const struct trace_event *events,
+                     const struct schedule *schedule, uint64_t index) {
+    const struct turn *turn = &schedule->turns[index];
+    plan_writer_begin_turn(writer, index);
+    for (uint64_t position = turn->begin; position < turn->end; position++) {
         uint32_t event = schedule->order[position];
         if (!is_heap_event(&events[event]))
             continue;
-        event_of_op[writer->n_ops] = event;
+        writer->workload->event_of_op[writer->n_ops] = event;
         if (!plan_writer_add(writer, &events[event], 1))
             return false;
     }
+    plan_writer_end_turn(writer, index, events[schedule->order[turn->end - 1]].time_ns);
     return true;
+}
+
+static bool add_scheduled(struct plan_writer *writer, const struct trace_event *events,
+                          const struct schedule *schedule) {
+    bool is_added = true;
+    for (uint64_t index = 0; is_added && index < schedule->n_turns; index++)
+        is_added = add_turn(writer, events, schedule, index);
+    return is_added;
 }
 
 int workload_from_events(const struct trace_event *events, const struct trace_info *info,
@@ -84,11 +82,9 @@ int workload_from_events(const struct trace_event *events, const struct trace_in
     struct plan_extent extent = extent_of(events, info);
     struct trace_info planned = *info;
     planned.duration_ns = extent.last_ns;
-    renumber_turns(events, &schedule);
     workload->event_of_op = large_alloc(extent.n_ops + 1, sizeof(uint32_t));
     bool is_written = plan_writer_open(&writer, &extent, &schedule, workload) &&
-                      workload->event_of_op != NULL &&
-                      add_scheduled(&writer, events, &schedule, info->n_events) &&
+                      workload->event_of_op != NULL && add_scheduled(&writer, events, &schedule) &&
                       plan_writer_finish(&writer, &planned);
     plan_writer_close(&writer);
     schedule_release(&schedule);

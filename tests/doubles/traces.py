@@ -81,9 +81,9 @@ class TraceMaker:
         """End a thread."""
         self._add(Op.THREAD_EXIT, thread, 0, 0)
 
-    def write(self, path: Path) -> Path:
-        """Write the trace; return its path."""
-        write_trace(path, np.array(self._events, dtype=EVENT), {"made_by": "test"})
+    def write(self, path: Path, life: tuple[int | None, int | None] = (None, None)) -> Path:
+        """Write the trace of a process with that start and end; return its path."""
+        write_trace(path, np.array(self._events, dtype=EVENT), {"made_by": "test"}, life=life)
         return path
 
 

@@ -197,6 +197,56 @@ def test_recording_goes_on_when_a_script_becomes_the_program(tmp_path: Path, sub
     assert len(after_marker(events)) == 20
 
 
+def life_of(path: Path) -> tuple[float, float, float]:
+    """Return first event, last event and end of a trace of which both ends are known, in s."""
+    with Trace(path) as trace:
+        events = trace.read_all()
+        assert trace.totals.start_ns == 0
+        assert trace.totals.end_ns is not None
+        return (
+            int(events["time_ns"][0]) / 1e9, trace.totals.duration_ns / 1e9,
+            trace.totals.end_ns / 1e9,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "end", ["return 0;", "_exit(0);", "raise(SIGTERM);", "raise(SIGKILL);", "quick_exit(0);"]
+)
+def test_start_and_end_of_the_process_are_recorded(tmp_path: Path, end: str) -> None:
+    """Idle time before the first and after the last event is part of its life."""
+    source = tmp_path / "idle.c"
+    source.write_text(
+        "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
+        "int main(void) { usleep(150000); void *volatile b = malloc(99); free(b); usleep(250000); "
+        f"{end} }}\n"
+    )
+    subprocess.run(["cc", "-fno-builtin", source, "-o", tmp_path / "idle"], check=True)
+    _, events = recorded(tmp_path, str(tmp_path / "idle"))
+    first, last, end_s = life_of(tmp_path / "out.trace")
+    assert 99 in events["size"]
+    assert last >= 0.15, "the time before the program's allocation"
+    assert end_s >= last + 0.25
+    assert first <= last
+
+
+def test_the_life_of_a_program_begins_with_its_exec(tmp_path: Path, subject: str) -> None:
+    """What a start script did before is another program's."""
+    script = tmp_path / "run.sh"
+    script.write_text(f'#!/bin/sh\nsleep 1\nexec "{subject}" calls\n')
+    recording, _ = recorded(tmp_path, "sh", str(script))
+    assert life_of(tmp_path / "out.trace")[2] < recording.ending.wall_s - 0.95
+
+
+def test_the_life_of_a_forked_child_begins_with_its_fork(tmp_path: Path, subject: str) -> None:
+    """Its trace begins with its parent's history."""
+    recording, _ = recorded(tmp_path, subject, "fork", follow=True)
+    parent, child = recording.processes
+    assert parent.totals.start_ns == 0
+    assert child.totals.start_ns is not None
+    assert child.totals.end_ns is not None
+    assert 0 < child.totals.start_ns <= child.totals.duration_ns <= child.totals.end_ns
+
+
 def record_busy_program(output: Path, subject: str) -> tuple[subprocess.Popen[str], int]:
     """Start recording a program that never ends; return the command and the program's pid."""
     recorder = subprocess.Popen(

@@ -78,6 +78,67 @@ static void check_peak(struct run *run) {
     free(figures.curve);
 }
 
+/* The same operations of a process that lives from 0 to 20 s: 3 s before its first operation, with
+ * what the allocator holds at its start, and 11 s behind its last one. */
+static void check_life(void) {
+    struct life_outcome {
+        struct outcome outcome;
+        struct sample samples[N_SAMPLES + 2];
+    };
+    static struct life_outcome readings;
+    struct trace_event later[N_SAMPLES];
+    struct trace_info info = {.n_threads = 1,
+                              .n_slots = 3,
+                              .n_events = N_SAMPLES,
+                              .duration_ns = 9000000000,
+                              .is_complete = 1,
+                              .life = {0, 20000000000, 1, 1, {0}}};
+    struct workload workload;
+    struct heap_figures figures;
+    for (int i = 0; i < N_SAMPLES; i++) {
+        later[i] = events[i];
+        later[i].time_ns += 3000000000;
+    }
+    require(workload_from_events(later, &info, &workload) == 0, "the plan can be made");
+    require(workload.plan->n_samples == N_SAMPLES + 2, "samples at both ends too");
+    require(workload.plan->begin_ns == 0 && workload.plan->end_ns == 20000000000, "the life");
+    require(is_near(workload.mean_live_bytes, (100 * 2 + 300 * 2 + 600 * 2 + 500 * 11) / 20.0),
+            "the mean of live bytes is over the life");
+    readings = (struct life_outcome){
+        .outcome = {.baseline_anonymous_bytes = 1000,
+                    .samples_offset = offsetof(struct life_outcome, samples)},
+        .samples = {{1500, 0}, {2000, 0}, {3000, 0}, {4000, 0}, {3500, 0}, {3400, 0}}};
+    struct run run = {.workload = &workload, .outcome = &readings.outcome};
+    require(heap_figures(&run, &figures), "memory");
+    require(
+        is_near(figures.mean_bytes, (500 * 3 + 1000 * 2 + 2000 * 2 + 3000 * 2 + 2500 * 11) / 20.0),
+        "the mean of the heap is over the life");
+    free(figures.curve);
+    workload_release(&workload);
+}
+
+/* A process that begins with a fork at 5 s: its parent's history does not count. */
+static void check_fork(void) {
+    struct outcome_with_samples readings;
+    struct workload workload;
+    struct heap_figures figures;
+    prepare(&workload, &readings);
+    workload_release(&workload);
+    struct trace_info info = {.n_threads = 1,
+                              .n_slots = 3,
+                              .n_events = N_SAMPLES,
+                              .duration_ns = 6000000000,
+                              .is_complete = 1,
+                              .life = {.start_ns = 5000000000, .has_start = 1}};
+    require(workload_from_events(events, &info, &workload) == 0, "the plan can be made");
+    require(is_near(workload.mean_live_bytes, 600), "live bytes from the fork on");
+    struct run run = {.workload = &workload, .outcome = &readings.outcome};
+    require(workload.plan->n_samples == N_SAMPLES && heap_figures(&run, &figures), "samples");
+    require(is_near(figures.mean_bytes, 3000), "the heap from the fork on");
+    free(figures.curve);
+    workload_release(&workload);
+}
+
 /* What the harness maps for an empty table is its own too: no heap. */
 static void check_empty_table(void) {
     struct replay replay = {.harness_bytes = 0};
@@ -93,6 +154,8 @@ int main(void) {
     check_mean(&run);
     check_peak(&run);
     workload_release(&workload);
+    check_life();
+    check_fork();
     check_empty_table();
     if (n_failed == 0)
         puts("passed");

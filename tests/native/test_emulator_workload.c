@@ -89,7 +89,33 @@ static void check_exits(void) {
     workload_release(&workload);
 }
 
+/* Thread 1 allocates, idles for 1 s and exits, which may give memory back; a second later thread 0
+ * goes on.  The heap is read before and after the exit, each with the time of what came before. */
+static void check_exit_is_read(void) {
+    static const struct trace_event threads[] = {
+        {.op = TRACE_THREAD_START, .thread = 1},
+        {.op = TRACE_MALLOC, .thread = 1, .slot = 0, .size = 100},
+        {.op = TRACE_THREAD_EXIT, .thread = 1, .time_ns = 1000000000},
+        {.op = TRACE_MALLOC, .slot = 1, .size = 200, .time_ns = 2000000000},
+    };
+    struct trace_info info = {
+        .n_threads = 2, .n_slots = 2, .n_events = 4, .duration_ns = 2000000000, .is_complete = 1};
+    struct workload workload;
+    require(workload_from_events(threads, &info, &workload) == 0, "the plan can be made");
+    const struct turn *turns = plan_at(workload.plan, workload.plan->turns_offset);
+    const uint64_t *points = plan_at(workload.plan, workload.plan->samples_offset);
+    uint64_t last = workload.plan->n_turns - 1;
+    require(workload.plan->n_samples == 3, "before the exit, after it, at the end");
+    require(points[0] == 1 && points[1] == 1 && points[2] == 2, "sample points");
+    require(workload.sample_ns[0] == 0 && workload.sample_ns[1] == 1000000000, "sample times");
+    require(turns[last].sample == 1 && turns[0].sample == NO_SAMPLE, "the turn behind the exit");
+    require(turns[last - 1].exit_ns == 1000000000, "the clock at the exit");
+    require(turns[0].begin == 0 && turns[last].begin == 1 && turns[last].end == 2, "turns");
+    workload_release(&workload);
+}
+
 int main(void) {
+    check_exit_is_read();
     check_small();
     check_samples();
     check_exits();

@@ -115,6 +115,17 @@ static struct builder_counts build(uint32_t n_strides, char *words, size_t words
     return builder.counts;
 }
 
+/* Time 0 is the start of the process, which is before that of its recording. */
+static void test_times_count_from_the_start_of_the_process(void) {
+    char words[256];
+    new_spool();
+    file.header.start_clock_ns = 5000000;
+    file.header.life_ns = 2000000;
+    add_malloc(add_stride(1, 1, 1), 4096, 41000);
+    build(1, words, sizeof words);
+    CHECK(events[0].time_ns == 3040000);
+}
+
 static void expect(const char *expected, uint32_t n_strides, uint64_t foreign, uint64_t repaired) {
     char words[256];
     struct builder_counts counts = build(n_strides, words, sizeof words);
@@ -348,6 +359,7 @@ static void test_the_map_agrees_with_an_array(void) {
 int main(void) {
     snprintf(spool_path, sizeof spool_path, "test_recorder.%d.spool", (int)getpid());
     snprintf(trace_path, sizeof trace_path, "test_recorder.%d.trace", (int)getpid());
+    test_times_count_from_the_start_of_the_process();
     test_answers_belong_to_the_next_allocation();
     test_answers_that_cannot_be_are_not_known();
     test_lanes_are_merged_by_stamp();

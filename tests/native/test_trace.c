@@ -282,8 +282,92 @@ static void test_a_future_version_is_named(void) {
     bytes[8] = 9;
     store_file(bytes, n_bytes);
     CHECK(read_trace(&back, 1, &n_back) == TRACE_ERROR_VERSION);
-    CHECK(strstr(message, "format version 9 is newer than 2") != NULL);
+    CHECK(strstr(message, "format version 9 is newer than 3") != NULL);
     free(bytes);
+}
+
+/* Writes a trace of one event at 30 us with that life; returns what trace_finish says. */
+static int write_life(struct trace_life life) {
+    struct trace_event event = {.op = TRACE_MALLOC, .time_ns = 30000};
+    struct trace_writer *writer;
+    CHECK(trace_create(path, "{}", 4096, &writer, message, sizeof message) == TRACE_OK);
+    CHECK(trace_write(writer, &event, 1) == TRACE_OK);
+    trace_set_life(writer, &life);
+    return trace_finish(writer);
+}
+
+static struct trace_info read_info(void) {
+    struct trace_reader *reader;
+    struct trace_info info;
+    CHECK(trace_open(path, &reader, message, sizeof message) == TRACE_OK);
+    trace_get_info(reader, &info);
+    trace_close(reader);
+    return info;
+}
+
+static void test_the_life_of_the_process_is_kept(void) {
+    CHECK(write_life((struct trace_life){10000, 70001, 1, 1, {0}}) == TRACE_OK);
+    struct trace_info info = read_info();
+    CHECK(info.version == 3 && info.duration_ns == 30000);
+    CHECK(info.life.has_start && info.life.start_ns == 10000);
+    CHECK(info.life.has_end && info.life.end_ns == 70001);
+    CHECK(write_life((struct trace_life){.has_start = 1}) == TRACE_OK);
+    info = read_info();
+    CHECK(info.version == 3 && info.life.has_start && info.life.start_ns == 0);
+    CHECK(!info.life.has_end);
+}
+
+static void test_what_is_not_known_of_a_life_is_not_told(void) {
+    CHECK(write_life((struct trace_life){.start_ns = 5, .end_ns = 6}) == TRACE_OK);
+    struct trace_info info = read_info();
+    CHECK(info.version == 1 && !info.life.has_start && !info.life.has_end);
+    CHECK(info.life.start_ns == 0 && info.life.end_ns == 0);
+}
+
+static void test_an_impossible_life_is_refused(void) {
+    CHECK(write_life((struct trace_life){.end_ns = 29999, .has_end = 1}) == TRACE_ERROR_FORMAT);
+    CHECK(write_life((struct trace_life){50000, 40000, 1, 1, {0}}) == TRACE_ERROR_FORMAT);
+}
+
+/* Changes the header of a good trace, with a good checksum, and reads it. */
+static int read_with_life(uint32_t version, uint32_t flags, uint64_t start_ns, uint64_t end_ns) {
+    unsigned char *bytes;
+    struct format_header header;
+    struct trace_event back[2];
+    size_t n_back = 0;
+    CHECK(write_life((struct trace_life){0, 70000, 1, 1, {0}}) == TRACE_OK);
+    size_t n_bytes = load_file(&bytes);
+    memcpy(&header, bytes, sizeof header);
+    header.version = version;
+    header.flags = flags;
+    header.start_ns = start_ns;
+    header.end_ns = end_ns;
+    header.checksum = format_checksum(FORMAT_CHECKSUM_START, &header, sizeof header - 8);
+    memcpy(bytes, &header, sizeof header);
+    store_file(bytes, n_bytes);
+    free(bytes);
+    return read_trace(back, 2, &n_back);
+}
+
+static void test_a_header_with_an_impossible_life_is_refused(void) {
+    CHECK(read_with_life(3, 7, 0, 70000) == TRACE_END);
+    CHECK(read_with_life(3, 3, 0, 0) == TRACE_END);
+    CHECK(read_with_life(3, 15, 0, 70000) == TRACE_ERROR_FORMAT);
+    CHECK(read_with_life(2, 3, 0, 70000) == TRACE_ERROR_FORMAT); /* no flag of that version */
+    CHECK(read_with_life(3, 7, 0, 29999) == TRACE_ERROR_FORMAT);
+    CHECK(read_with_life(3, 7, 70001, 70000) == TRACE_ERROR_FORMAT);
+    CHECK(read_with_life(3, 3, UINT64_MAX, 0) == TRACE_ERROR_FORMAT);
+}
+
+/* What came before the end is missing. */
+static void test_a_trace_that_was_cut_off_has_no_end(void) {
+    unsigned char *bytes;
+    CHECK(write_life((struct trace_life){0, 70000, 1, 1, {0}}) == TRACE_OK);
+    size_t n_bytes = load_file(&bytes);
+    store_file(bytes, n_bytes - 1);
+    free(bytes);
+    struct trace_info info = read_info();
+    CHECK(!info.is_complete && info.life.has_start && !info.life.has_end);
 }
 
 static void test_totals_that_do_not_match_the_events_are_noticed(void) {
@@ -433,6 +517,11 @@ int main(void) {
     test_damage_is_noticed();
     test_a_writer_that_was_killed_leaves_a_readable_trace();
     test_a_future_version_is_named();
+    test_the_life_of_the_process_is_kept();
+    test_what_is_not_known_of_a_life_is_not_told();
+    test_an_impossible_life_is_refused();
+    test_a_header_with_an_impossible_life_is_refused();
+    test_a_trace_that_was_cut_off_has_no_end();
     test_totals_that_do_not_match_the_events_are_noticed();
     test_a_corrupt_touch_is_no_event();
     test_illegal_events_are_refused();

@@ -340,7 +340,9 @@ def refusal(path: Path, profile: dict[str, Any]) -> str:
     ("member", "value", "message"),
     [
         ("schema", "other", "the schema is not malloc-tuner.profile"),
-        ("version", 4, "version 4 is newer than 3"),
+        ("version", 5, "version 5 is newer than 4"),
+        ("end_ns", 0, "the process ends before its last event"),
+        ("start_ns", -1, "a whole number from 0"),
         ("version", 0, "a whole number from 1"),
         ("threads", 1, "a whole number from 0 to 0 is wanted"),
         ("threads", 4, "some thread never starts"),
@@ -511,3 +513,17 @@ def test_fit_writes_toml_by_the_name(tmp_path: Path) -> None:
     assert run(["fit", str(trace), "-o", str(output)]) == 0
     assert run(["vary", str(output), "-o", str(tmp_path / "two.toml"), "--size", "2"]) == 0
     assert run(["trace", "info", str(tmp_path / "two.toml")]) == 0
+
+
+@pytest.mark.parametrize("suffix", ["json", "toml"])
+def test_a_profile_keeps_start_and_end_of_the_process(tmp_path: Path, suffix: str) -> None:
+    maker = TraceMaker()
+    maker.pause(50_000)
+    maker.free(maker.allocate(100))
+    trace, profile = tmp_path / "a.trace", tmp_path / f"a.{suffix}"
+    for life in ((0, 900_000), (10_000, None), (None, None)):
+        maker.write(trace, life)
+        with Trace(trace) as opened:
+            write_profile(profile, fit(opened))
+        with Trace(profile) as generated:
+            assert (generated.totals.start_ns, generated.totals.end_ns) == life

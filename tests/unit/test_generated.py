@@ -9,6 +9,7 @@ import pytest
 
 from tuner.errors import OutputError
 from tuner.workload.generated import replayable
+from tuner.workload.profile import read_profile, write_profile
 from tuner.workload.trace import Trace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,3 +39,12 @@ def test_a_trace_stays_where_it_is(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="nowhere"):
         replayable(PROFILE, 1, tmp_path / "nowhere" / "generated.trace")
+
+
+def test_start_and_end_of_the_process_are_kept(tmp_path: Path) -> None:
+    members = read_profile(PROFILE)
+    members |= {"start_ns": 5, "end_ns": members["duration_ns"] + 5}
+    write_profile(tmp_path / "life.json", members)
+    found = replayable(tmp_path / "life.json", 1, tmp_path / "generated.trace")
+    with Trace(found) as trace:
+        assert (trace.totals.start_ns, trace.totals.end_ns) == (5, members["end_ns"])

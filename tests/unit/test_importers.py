@@ -199,6 +199,7 @@ def test_every_format_says_what_is_lost(tmp_path: Path, name: str) -> None:
     imported, _ = import_bytes(tmp_path, WRITERS[name](A_FEW))
 
     assert set(FORMATS[name].lost) <= set(imported.lost)
+    assert any(text.startswith("start and end of the process") for text in imported.lost)
     page = (ROOT / "docs" / "importing.md").read_text()
     assert f"`{name}`" in page
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -165,3 +166,23 @@ def test_filled_bins_tell_their_limits() -> None:
         (1, 1, 1), (2, 3, 0), (4, 7, 2), (8, 15, 0), (16, 31, 0), (32, 63, 1)
     ]  # fmt: skip
     assert math.isclose(sum(size for *_, size in bins), 52)
+
+
+@pytest.mark.parametrize(
+    ("life", "mean"),
+    [
+        ((0, 10), 100 * 4 / 10),  # idle before and after
+        ((None, None), 100 * 4 / 6),  # from the first event to the last
+        ((0, None), 100 * 4 / 8),
+        ((None, 10), 100 * 4 / 8),
+        ((4, 10), 100 * 2 / 6),  # a process that began with a fork
+    ],
+)
+def test_the_mean_is_over_the_life_of_the_process(
+    life: tuple[int | None, int | None], mean: float
+) -> None:
+    events = rows((Op.MALLOC, 0, 100, 2), (Op.FREE, 0, 0, 6), (Op.MALLOC, 0, 0, 8))
+    totals = replace(totals_of(events), start_ns=life[0], end_ns=life[1])
+    for batch in (1, 3):
+        batches = (events[i : i + batch] for i in range(0, len(events), batch))
+        assert survey(totals, batches, 0).mean_live_bytes == pytest.approx(mean)

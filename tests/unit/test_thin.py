@@ -24,7 +24,9 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thinning, "N_WINDOWS", 1000)
 
 
-def churn(path: Path, n_steps: int = 10_000) -> Path:
+def churn(
+    path: Path, n_steps: int = 10_000, life: tuple[int | None, int | None] = (None, None)
+) -> Path:
     """Write a trace in which every tenth block lives long, and some are resized."""
     maker, draw = TraceMaker(), random.Random(5)
     short: list[int] = []
@@ -37,8 +39,7 @@ def churn(path: Path, n_steps: int = 10_000) -> Path:
             maker.free(short.pop(draw.randrange(len(short))))
         while len(long) > 300:
             maker.free(long.pop(0))
-    maker.write(path)
-    return path
+    return maker.write(path, life)
 
 
 def read(path: Path) -> Events:
@@ -126,3 +127,19 @@ def test_set_up_takes_no_time_and_the_rest_its_real_time(tmp_path: Path) -> None
     assert found[-1] > 0
     with Trace(tmp_path / "thin.trace") as kept:
         assert (kept.metadata["set_up_ns"], kept.metadata["pace"]) == (set_up_ns, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("how", "life"),
+    [
+        (HOW, (1000, 10**9)),
+        (replace(HOW, set_up_ns=500_000, pace=4.0), (0, (10**9 - 500_000) // 4)),
+    ],
+)
+def test_start_and_end_of_the_process_are_kept(
+    tmp_path: Path, how: Thinning, life: tuple[int, int]
+) -> None:
+    long = churn(tmp_path / "long.trace", life=(1000, 10**9))
+    thin(long, tmp_path / "thin.trace", how)
+    with Trace(tmp_path / "thin.trace") as kept:
+        assert (kept.totals.start_ns, kept.totals.end_ns) == life

@@ -193,3 +193,28 @@ def test_batches_are_as_long_as_asked(tmp_path: Path) -> None:
     write_trace(tmp_path / "a.trace", program.events(), {})
     with Trace(tmp_path / "a.trace") as trace:
         assert [len(batch) for batch in trace.batches(10)] == [10, 10, 5]
+
+
+def test_the_life_of_the_process_is_kept(tmp_path: Path) -> None:
+    """Start and end each may be unknown, and a sentence says what the mean then lacks."""
+    events = np.zeros(1, EVENT)
+    events["time_ns"] = 20_000
+    for life, version, life_ns, lacks in (
+        ((10_000, 50_000), 3, 40_000, None),
+        ((0, None), 3, 20_000, "end of the process not recorded: means over time are to its last"),
+        ((None, 50_000), 3, 50_000, "start of the process not recorded"),
+        ((None, None), 1, 20_000, "from its first event to its last"),
+    ):
+        write_trace(tmp_path / "a.trace", events, {}, life=life)
+        with Trace(tmp_path / "a.trace") as trace:
+            totals = trace.totals
+        assert (totals.start_ns, totals.end_ns, totals.version) == (*life, version)
+        assert totals.life_ns == life_ns
+        assert totals.lacks is None if lacks is None else lacks in str(totals.lacks)
+
+
+def test_a_process_cannot_end_before_its_last_event(tmp_path: Path) -> None:
+    events = np.zeros(1, EVENT)
+    events["time_ns"] = 20_000
+    with pytest.raises(TraceError, match="ends before its start or last event"):
+        write_trace(tmp_path / "a.trace", events, {}, life=(0, 19_999))

@@ -39,6 +39,11 @@ def test_text_names_the_program_and_its_figures(
         "it ended with SIGTERM",
         "events 4",
         "threads at once 2 (2 in all)",
+        "last event at 0.002 s",
+        (
+            "lacks start and end of the process not recorded: means over time are from its first "
+            "event to its last"
+        ),
         "peak live 4.0 KiB in 1 slots",
         "cross-thread frees 1 (100.0 % of frees)",
         "never freed 1 block, 4.0 KiB",
@@ -119,3 +124,17 @@ def test_what_can_be_read_of_a_trace_that_was_cut_off_is_told_first(
     assert "INCOMPLETE" in first
     assert " events can be read" in first
     assert f"{n_blocks:,} events" not in first
+
+
+def test_the_life_of_the_process_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.trace"
+    write_trace(path, np.zeros(1, EVENT), {}, life=(0, 1_500_000_000))
+    assert run(["trace", "info", str(path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "life 1.500 s" in text
+    assert "lacks" not in text
+    assert run(["trace", "info", "--json", str(path)]) == 0
+    totals = json.loads(capsys.readouterr().out)["totals"]
+    assert (totals["start_ns"], totals["end_ns"]) == (0, 1_500_000_000)

@@ -260,3 +260,16 @@ def test_what_stays_untouched_grows_with_the_blocks(tmp_path: Path) -> None:
     # Never more than fit into the smaller block.
     assert varied(profile, size=0.33)[0]["touch"].tolist() == [2, 1, 4, 0]
     assert varied(profile, intensity=2.0)[0]["touch"].max() <= 21
+
+
+@pytest.mark.parametrize(
+    "change", [{"length": 3.0}, {"aged_bytes": 10_000}, {"intensity": 0.5}, {"size": 2.0}]
+)
+def test_a_varied_process_idles_as_long_at_its_ends(tmp_path: Path, change: dict[str, Any]) -> None:
+    profile = fitted(write_server_trace(tmp_path / "server.trace"))
+    members = read_profile(profile)
+    members |= {"start_ns": 0, "end_ns": members["duration_ns"] + 7_000_000}
+    write_profile(profile, members)
+    changed = vary(profile, Variation(**change))
+    assert changed["start_ns"] == 0
+    assert changed["end_ns"] == changed["duration_ns"] + 7_000_000

@@ -55,7 +55,7 @@ class WorkloadFacts:
     n_threads: int
     """Threads that allocate, at least 1."""
     duration_ns: int
-    """From the first to the last event."""
+    """How long the process lived, as far as the trace knows it."""
     freed_bytes: int | None = None
     """All bytes freed over the run; None = not known, which counts as little."""
     is_emulated: bool = True

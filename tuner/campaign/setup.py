@@ -214,11 +214,11 @@ def _facts_of(path: Path) -> WorkloadFacts:
         # All requests together bound what can have been freed, and cost one addition each.
         most_freed_bytes = sum(int(events["size"].sum()) for events in trace.batches())
     if most_freed_bytes < LARGE_FREED_BYTES:
-        return WorkloadFacts(totals.n_threads, totals.duration_ns, most_freed_bytes)
+        return WorkloadFacts(totals.n_threads, totals.life_ns, most_freed_bytes)
     with Trace(path) as trace:
         info = describe(trace)
     freed_bytes = info.allocated_bytes - info.never_freed_bytes
-    return WorkloadFacts(totals.n_threads, totals.duration_ns, freed_bytes)
+    return WorkloadFacts(totals.n_threads, totals.life_ns, freed_bytes)
 
 
 def make_spaces(parts: Mapping[str, Sequence[Parameter]], search: str) -> tuple[Space, ...]:

@@ -52,7 +52,7 @@ def draw_panel(
         info = describe(opened)
     workload = WorkloadFacts(
         info.totals.n_threads,
-        info.totals.duration_ns,
+        info.totals.life_ns,
         info.allocated_bytes - info.never_freed_bytes,
     )
     host = HostFacts.detect()

@@ -136,7 +136,7 @@ class TraceTotals:
     """Page size of the recorded machine."""
     n_events: int
     duration_ns: int
-    """Time of the last event."""
+    """Time of the last event; see `life_ns`."""
     peak_live_bytes: int
     """Greatest sum of requested bytes alive at once."""
     peak_live_blocks: int
@@ -146,6 +146,12 @@ class TraceTotals:
     """When the process began to run its program; None: not known."""
     end_ns: int | None = None
     """When it ended, at `duration_ns` or later; None: not known."""
+
+    @property
+    def life_ns(self) -> int:
+        """How long the process lived, as far as that is known: at most from time 0."""
+        end_ns = self.duration_ns if self.end_ns is None else self.end_ns
+        return max(0, end_ns - (self.start_ns or 0))
 
     @property
     def lacks(self) -> str | None:
