@@ -1,5 +1,6 @@
 /* clock.c - interposes time, processor count and randomness; see clock.h. */
 #include "clock.h"
+#include "plan.h"
 #include "rawsys.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@
 
 uint64_t clock_now_ns = CLOCK_START_NS;
 
-static struct { uint32_t cpus; /* shown to the allocator */ } virtual_machine = {1};
+static struct { uint32_t cpus; /* shown to the allocator; 0: not yet known */ } virtual_machine;
 
 void clock_advance(uint64_t trace_ns) {
     uint64_t target = CLOCK_START_NS + trace_ns;
@@ -30,6 +31,17 @@ void clock_advance(uint64_t trace_ns) {
            !__atomic_compare_exchange_n(&clock_now_ns, &seen, target, true, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED)) {
     }
+}
+
+/* An allocator asks in its constructor, before main has read the orders. */
+static uint32_t shown_cpus(void) {
+    uint32_t ordered = 0;
+    if (virtual_machine.cpus > 0)
+        return virtual_machine.cpus;
+    raw_syscall(SYS_pread64, OUTCOME_FD, (long)&ordered, sizeof ordered,
+                offsetof(struct outcome, orders.cpus), 0, 0);
+    clock_set_cpus(ordered);
+    return virtual_machine.cpus;
 }
 
 void clock_set_cpus(uint32_t cpus) {
@@ -76,17 +88,17 @@ EXPORTED clock_t clock(void) {
 EXPORTED int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
     (void)pid;
     CPU_ZERO_S(bytes, set);
-    for (uint32_t cpu = 0; cpu < virtual_machine.cpus && cpu < 8 * bytes; cpu++)
+    for (uint32_t cpu = 0; cpu < shown_cpus() && cpu < 8 * bytes; cpu++)
         CPU_SET_S(cpu, bytes, set);
     return 0;
 }
 
 EXPORTED int get_nprocs(void) {
-    return (int)virtual_machine.cpus;
+    return (int)shown_cpus();
 }
 
 EXPORTED int get_nprocs_conf(void) {
-    return (int)virtual_machine.cpus;
+    return (int)shown_cpus();
 }
 
 /* The bytes are always the same; an allocator's secrets protect nothing here. */

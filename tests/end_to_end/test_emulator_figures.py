@@ -62,6 +62,89 @@ def test_heap_of_one_mapped_block(large_block: Path) -> None:
     assert result["fragmentation_at_peak"] == pytest.approx(1, abs=0.001)
 
 
+def test_the_mean_is_over_the_life_of_the_process(tmp_path: Path) -> None:
+    """50 ms idle, 6400 KiB for 200 ms, 100 ms idle; without start and end only the 200 ms."""
+    maker = TraceMaker(step_ns=0)
+    maker.pause(50_000_000)
+    slots = [maker.allocate(64 * 1024) for _ in range(100)]
+    maker.pause(200_000_000)
+    for slot in slots:
+        maker.free(slot)
+    known = replay(maker.write(tmp_path / "known.trace", (0, 350_000_000)), "--runs", "memory")
+    assert known["mean_live_bytes"] == pytest.approx(100 * 65536 * 200 / 350)
+    assert known["mean_heap_bytes"] == pytest.approx(100 * 65536 * 200 / 350, abs=FOOTPRINT)
+    assert known["trace"]["duration_ns"] == 350_000_000
+    assert (known["trace"]["start_known"], known["trace"]["end_known"]) == (True, True)
+    assert (known["curve"]["time_ns"][0], known["curve"]["time_ns"][-1]) == (0, 350_000_000)
+    unknown = replay(maker.write(tmp_path / "unknown.trace"), "--runs", "memory")
+    assert unknown["mean_live_bytes"] == pytest.approx(100 * 65536)
+    assert (unknown["trace"]["start_known"], unknown["trace"]["end_known"]) == (False, False)
+
+
+def test_the_footprint_of_an_allocator_counts_from_the_start(tmp_path: Path) -> None:
+    """What tcmalloc holds before the first event, nine tenths of the life, is in the mean."""
+    maker = TraceMaker(step_ns=0)
+    maker.pause(900_000_000)
+    maker.free(maker.allocate(16))
+    trace = maker.write(tmp_path / "late.trace", (0, 1_000_000_000))
+    result = replay(trace, "--runs", "memory", *preload("tcmalloc"))
+    assert result["curve"]["heap_bytes"][0] > 50 * PAGE
+    assert result["mean_heap_bytes"] > 50 * PAGE
+
+
+def test_memory_of_idle_threads_goes_back(tmp_path: Path) -> None:
+    """What libc allocates for the thread that starts next keeps no memory of this one."""
+    maker = TraceMaker(step_ns=0)
+    slots: dict[int, list[int]] = {}
+    for thread in (1, 2, 3):
+        maker.start(thread)
+        slots[thread] = [maker.allocate(500, thread=thread) for _ in range(4096)]
+        maker.pause(1_000_000)
+    for thread, own in slots.items():
+        for slot in own:
+            maker.free(slot, thread=thread)
+        maker.pause(1_000_000)
+    maker.pause(SECOND_NS)
+    for thread in slots:
+        maker.exit(thread)
+    trace = maker.write(tmp_path / "idle.trace", (0, 2 * SECOND_NS))
+    result = replay(trace, "--runs", "memory")
+    assert result["peak_heap_bytes"] > 6 * MIB
+    assert result["mean_heap_bytes"] < MIB / 2
+
+
+def test_a_thread_that_exits_late_gives_back_late(tmp_path: Path) -> None:
+    """A thread's cache counts until the time of its exit, and not beyond it."""
+    means = []
+    for exit_s in (1, 9):
+        maker = TraceMaker(step_ns=0)
+        maker.start(1)
+        for slot in [maker.allocate(2000, thread=1) for _ in range(400)]:
+            maker.free(slot, thread=1)
+        maker.pause(exit_s * SECOND_NS)
+        maker.exit(1)
+        maker.pause((10 - exit_s) * SECOND_NS)
+        maker.free(maker.allocate(16))
+        trace = maker.write(tmp_path / "exit.trace", (0, 10 * SECOND_NS))
+        means.append(replay(trace, "--runs", "memory", *preload("jemalloc"))["mean_heap_bytes"])
+    assert means[1] - means[0] > 100 * PAGE
+
+
+def test_the_allocator_sees_the_processors_when_it_starts(tmp_path: Path) -> None:
+    """An arena for all threads with one processor: jemalloc asks in its constructor."""
+    maker = TraceMaker()
+    for thread in (1, 2, 3):
+        maker.start(thread)
+        for _ in range(100):
+            maker.allocate(3000, thread=thread)
+    trace = maker.write(tmp_path / "arenas.trace")
+    calls = {
+        cpus: replay(trace, "--runs", "memory", "--cpus", cpus, *preload("jemalloc"))["syscalls"]
+        for cpus in ("1", "2")
+    }
+    assert calls["2"]["mmap"] > calls["1"]["mmap"]
+
+
 @pytest.mark.parametrize(("touch", "pages"), [("ends", 2), ("none", 1)])
 def test_untouched_memory_is_not_resident(large_block: Path, touch: str, pages: int) -> None:
     """Only what the policy writes, and libc's header, becomes resident."""

@@ -96,6 +96,8 @@ static void read_file(const char *path) {
     if (reader == NULL)
         return;
     trace_get_info(reader, &info);
+    require(!info.life.has_end || info.life.end_ns >= info.duration_ns);
+    require(!info.life.has_start || !info.life.has_end || info.life.start_ns <= info.life.end_ns);
     while ((status = trace_read(reader, events, 512, &n_read)) == TRACE_OK) {
         check_events(events, n_read, &info, &time_ns);
         n_events += n_read;

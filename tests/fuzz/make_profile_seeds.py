@@ -40,6 +40,7 @@ def main() -> None:
             "burst": text_of(burst.write(path)),
             "one-thread": text_of(write_mixed_trace(path, 1, 60)),
             "threads": text_of(write_mixed_trace(path, 3, 300)),
+            "life": text_of(burst.write(path, (1000, 10**7))),
         }
     for name, content in seeds.items():
         (SEEDS / name).write_text(content)

@@ -36,11 +36,11 @@ def block(thread: int, columns: tuple[bytes, bytes, bytes, bytes], n_events: int
     return b"\x01" + struct.pack("<QII", 0, thread, n_events) + lengths + b"".join(columns)
 
 
-def whole(events: Events) -> bytes:
+def whole(events: Events, life: tuple[int | None, int | None] = (None, None)) -> bytes:
     """Return a trace as a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "seed.trace"
-        write_trace(path, events, {"argv": ["seed"]})
+        write_trace(path, events, {"argv": ["seed"]}, life=life)
         return path.read_bytes()
 
 
@@ -61,6 +61,7 @@ def main() -> None:
         "no-totals": b"\x00" + every[:20] + bytes(4) + every[24:],
         "lives": b"\x00" + whole(np.array(lives, EVENT)),
         "empty": b"\x00" + whole(np.zeros(0, EVENT)),
+        "life": b"\x00" + whole(np.array(EVERY_KIND, EVENT), (20_000, 2 * 10**10)),
         "block-lives": block(0, (malloc + free, b"\x00\x00", b"\x20", b""), 2),
         "block-threads": block(
             0, (malloc + switch + start + free, b"\x00\x00", b"\x05", b"\x01"), 3

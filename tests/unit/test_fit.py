@@ -168,7 +168,7 @@ def test_a_profile_of_version_1_makes_what_it_made(tmp_path: Path) -> None:
                 (0, 5000, 4), (4, 0, 4)]  # fmt: skip
     assert whose(read(path)) == expected
     new = take_apart(read_profile(path)).members()
-    assert new["version"] == 3
+    assert new["version"] == 4
     assert [row[0] for row in new["windows"][0]["fixed"]] == [0, 0, 2]
     path.write_text(profile_text(new))
     assert whose(read(path)) == expected
@@ -407,15 +407,15 @@ def test_a_cut_off_profile_is_refused(
 @pytest.mark.parametrize(
     ("good", "bad"),
     [
-        ('"version": 3', '"version" 3'),
-        ('"version": 3', '"version":: 3'),
-        ('"version": 3', '"version": 03'),
-        ('"version": 3', '"version": 3x'),
-        ('"version": 3', '"version": 3, "source"'),
-        ('"version": 3,', '"version": 3'),
-        ('"version": 3,', '"version": 3,,'),
-        ('"version": 3', '"version": 3, "source": [1 2]'),
-        ('"version": 3', '"version": 3, "source": {"a": tree}'),
+        ('"version": 4', '"version" 4'),
+        ('"version": 4', '"version":: 3'),
+        ('"version": 4', '"version": 03'),
+        ('"version": 4', '"version": 4x'),
+        ('"version": 4', '"version": 4, "source"'),
+        ('"version": 4,', '"version": 4'),
+        ('"version": 4,', '"version": 4,,'),
+        ('"version": 4', '"version": 4, "source": [1 2]'),
+        ('"version": 4', '"version": 4, "source": {"a": tree}'),
         ("}\n", ",}\n"),
         ("}\n", "}}\n"),
         ("}\n", "}\n{}"),

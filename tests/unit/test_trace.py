@@ -180,9 +180,9 @@ def test_a_future_version_says_upgrade(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
     write_trace(path, np.zeros(0, EVENT), {})
     content = bytearray(path.read_bytes())
-    content[8] = 3
+    content[8] = 4
     path.write_bytes(content)
-    with pytest.raises(TraceError, match=r"format version 3 is newer than 2.*upgrade malloc-tuner"):
+    with pytest.raises(TraceError, match=r"format version 4 is newer than 3.*upgrade malloc-tuner"):
         Trace(path)
 
 

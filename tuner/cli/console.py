@@ -33,8 +33,8 @@ def stderr_progress() -> Progress:
     return ProgressBar(Console(stderr=True))
 
 
-def tell_if_cut_off(trace: Path) -> None:
-    """Say on standard error that a trace lacks the end of its program's run, if it does.
+def tell_what_lacks(trace: Path) -> None:
+    """Say on standard error what a trace lacks of its program's run, if anything.
 
     Raises:
         TraceError: the trace cannot be read.
@@ -48,6 +48,8 @@ def tell_if_cut_off(trace: Path) -> None:
                 "what follows covers its readable part only",
                 file=sys.stderr,
             )
+        elif opened.totals.lacks and not opened.is_low_fidelity:
+            print(f"malloc-tuner: {trace}: {opened.totals.lacks}", file=sys.stderr)
 
 
 def tell_if_guessed(workload: Path) -> None:

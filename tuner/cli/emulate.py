@@ -121,7 +121,7 @@ def emulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Evaluate a configuration, the allocator's default and glibc's default."""
-    from tuner.cli.console import tell_if_cut_off, tell_if_guessed
+    from tuner.cli.console import tell_if_guessed, tell_what_lacks
     from tuner.measure.calibration import load_calibration
     from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
     from tuner.records import Configuration, Status, unique_configurations
@@ -146,7 +146,7 @@ def emulate(
         timeout_s=parse_duration(timeout) / 1e9,
     )
     emulation = Emulation(trace, {**_located(_BASELINE), **located}, load_calibration(), options)
-    tell_if_cut_off(trace)
+    tell_what_lacks(trace)
     tell_if_guessed(trace)
     evaluator = EmulatorEvaluator(emulation)
     columns = []

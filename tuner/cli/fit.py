@@ -44,7 +44,7 @@ def fit(
     ] = 50_000,
 ) -> None:
     """Fit, write, and tell how the generated workload compares."""
-    from tuner.cli.console import tell_if_cut_off
+    from tuner.cli.console import tell_what_lacks
     from tuner.units import show_size
     from tuner.workload.fit import FitOptions
     from tuner.workload.fit import fit as fit_profile
@@ -54,7 +54,7 @@ def fit(
     if is_profile(trace):
         message = f"{trace}: this is a profile already; fit takes a trace made by `record`"
         raise TraceError(message)
-    tell_if_cut_off(trace)
+    tell_what_lacks(trace)
     options = FitOptions(even_windows=max(1, windows // 4), most_windows=windows, most_fixed=fixed)
     with Trace(trace) as opened:
         if opened.is_low_fidelity:

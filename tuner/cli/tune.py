@@ -256,7 +256,7 @@ def _run(
 ) -> tuple[CampaignRecord, list[Trial], list[Recheck]]:
     from tuner.campaign.runner import Runner
     from tuner.campaign.setup import open_campaign
-    from tuner.cli.console import tell_if_cut_off
+    from tuner.cli.console import tell_what_lacks
     from tuner.measure.calibration import Calibration
     from tuner.measure.executor import LocalExecutor, measuring_cpus
 
@@ -265,7 +265,7 @@ def _run(
     cpus = measuring_cpus(n_workers)
     ready = open_campaign(spec, run, workload)
     for path in spec.traces:
-        tell_if_cut_off(path)
+        tell_what_lacks(path)
     if "cost" in spec.metrics and not quiet:
         prices = Calibration.from_record(ready.store.campaign().calibration)
         print(f"malloc-tuner: {prices.describe()}", file=sys.stderr)
