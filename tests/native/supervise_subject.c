@@ -51,6 +51,14 @@ static void lazy_free(void) {
     rest(400);
 }
 
+static void hold_between_rests(void) {
+    rest(300);
+    char *memory = touched((size_t)32 * MIB);
+    rest(300);
+    munmap(memory, (size_t)32 * MIB);
+    rest(300);
+}
+
 static void leave_a_child_behind(void) {
     pid_t child = fork();
     if (child == 0) {
@@ -90,7 +98,9 @@ int main(int argc, char **argv) {
         burn();
         touched((size_t)32 * MIB);
         rest(3000);
-    } else if (strcmp(what, "lazy") == 0)
+    } else if (strcmp(what, "rest-hold-rest") == 0)
+        hold_between_rests();
+    else if (strcmp(what, "lazy") == 0)
         lazy_free();
     else if (strcmp(what, "crash") == 0)
         raise(SIGSEGV);

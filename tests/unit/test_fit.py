@@ -494,7 +494,7 @@ def test_toml_may_begin_with_comments_and_be_in_any_order(
     ("text", "message"),
     [
         ('schema = "malloc-tuner.profile"\nversion = = 1', "line 2"),
-        ('schema = "malloc-tuner.profile"\nversion = 4', "newer than 3"),
+        ('schema = "malloc-tuner.profile"\nversion = 5', "newer than 4"),
         ('schema = "other"\nversion = 1', "the schema is not"),
         ('schema = "malloc-tuner.profile"\nversion = "1"', "a number is missing"),
         ("schema = " + "[" * 5000, "line 1"),

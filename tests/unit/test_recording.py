@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,9 @@ def test_other_preloaded_libraries_stay(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("LD_PRELOAD", "libjemalloc.so.2")
     environment = recording._environment(tmp_path, follow=True)  # noqa: SLF001
     assert environment["LD_PRELOAD"].endswith("librecorder.so:libjemalloc.so.2")
-    assert environment["MALLOC_TUNER_RECORD"] == f"1:{tmp_path}"
+    follow, exec_ns, folder = environment["MALLOC_TUNER_RECORD"].split(":", 2)
+    assert (follow, folder) == ("1", str(tmp_path))
+    assert 0 < int(exec_ns) <= time.monotonic_ns()
 
 
 def test_handlers_of_the_caller_come_back(tmp_path: Path) -> None:

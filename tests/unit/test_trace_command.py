@@ -40,10 +40,6 @@ def test_text_names_the_program_and_its_figures(
         "events 4",
         "threads at once 2 (2 in all)",
         "last event at 0.002 s",
-        (
-            "lacks start and end of the process not recorded: means over time are from its first "
-            "event to its last"
-        ),
         "peak live 4.0 KiB in 1 slots",
         "cross-thread frees 1 (100.0 % of frees)",
         "never freed 1 block, 4.0 KiB",
@@ -135,6 +131,11 @@ def test_the_life_of_the_process_is_shown(
     text = " ".join(capsys.readouterr().out.split())
     assert "life 1.500 s" in text
     assert "lacks" not in text
+    write_trace(path, np.zeros(1, EVENT), {}, life=(0, None))
+    assert run(["trace", "info", str(path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "lacks end of the process not recorded: means over time are to its last event" in text
+    write_trace(path, np.zeros(1, EVENT), {}, life=(0, 1_500_000_000))
     assert run(["trace", "info", "--json", str(path)]) == 0
     totals = json.loads(capsys.readouterr().out)["totals"]
     assert (totals["start_ns"], totals["end_ns"]) == (0, 1_500_000_000)
