@@ -70,7 +70,8 @@ def test_the_mean_is_over_the_life_of_the_process(tmp_path: Path) -> None:
     maker.pause(200_000_000)
     for slot in slots:
         maker.free(slot)
-    known = replay(maker.write(tmp_path / "known.trace", (0, 350_000_000)), "--runs", "memory")
+    options = ("--runs", "memory", "--curve-points", "1000")
+    known = replay(maker.write(tmp_path / "known.trace", (0, 350_000_000)), *options)
     assert known["mean_live_bytes"] == pytest.approx(100 * 65536 * 200 / 350)
     assert known["mean_heap_bytes"] == pytest.approx(100 * 65536 * 200 / 350, rel=0.03)
     assert known["trace"]["duration_ns"] == 350_000_000
