@@ -26,34 +26,37 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.measured import digest
+from benchmarks.provenance import (
+    installed,
+    make_stamp,
+    merge_stamps,
+    provenance_lines,
+    write_results,
+)
 from tuner.allocators import get_allocator
 from tuner.fidelity import measure_panel
 from tuner.fidelity.panel import Located
 from tuner.fidelity.program import measure_program
-from tuner.machine import read_machine
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import EmulationOptions
 from tuner.measure.program import ProgramRunner, Surroundings
-from tuner.output import write_text
+from tuner.measure.warm import warm_memory
 from tuner.records import Configuration
-from tuner.resources import native_file
 from tuner.workload.recording import record
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+SCHEMA: Final = "malloc-tuner.heap-curves"
 RESULTS: Final = ROOT / "benchmarks" / "results" / "heap_curves.json"
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 MOST_MEDIAN: Final = 0.05
 MOST_ERROR: Final = 0.15
 """Targets: of the absolute errors the median and the greatest."""
-BINARIES: Final = ("rand_malloc", "supervise", "librecorder.so", "build_trace", "libexgen.so")
 TIMEOUT_S: Final = 60.0
 _SURROUNDINGS: Final = Surroundings(timeout_s=TIMEOUT_S, sample_ms=1, thp="keep")
 
@@ -116,35 +119,28 @@ def errors(known: Mapping[str, Any]) -> list[float | None]:
 
 def lines(results: Mapping[str, Any]) -> Iterator[str]:
     """Yield the table of errors and whether the targets are reached."""
-    names = results["allocators"]
+    names = list(dict.fromkeys(n for k in results["programs"].values() for n in k["allocators"]))
     yield "| program | real mean under glibc | " + " | ".join(names) + " |"
     yield "|---|---:|" + "---:|" * len(names)
-    everything: list[float] = []
     for mode, known in results["programs"].items():
         found = dict(zip(known["allocators"], errors(known), strict=True))
-        everything += [abs(error) for error in found.values() if error is not None]
         shown = [found.get(name) for name in names]
         real = real_means(known)[0] or 0
         cells = ["-" if error is None else f"{100 * error:+.1f} %" for error in shown]
         yield f"| {mode} | {real / 1024:.0f} KiB | " + " | ".join(cells) + " |"
     yield ""
-    for name, value, most in (
-        ("median", float(np.median(everything)), MOST_MEDIAN),
-        ("greatest", max(everything), MOST_ERROR),
-    ):
+    for name, value, most in judgements(results["programs"].values()):
         outcome = "reached" if value <= most else "MISSED"
         yield f"- {outcome}: {name} error {value:.1%} (target: {most:.0%} at most)"
 
 
-def _facts() -> dict[str, Any]:
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, check=False, capture_output=True, text=True
-    )
-    return {
-        "commit": commit.stdout.strip() or None,
-        "binaries": {name: digest(native_file(name)) for name in BINARIES},
-        "machine": asdict(read_machine()),
-    }
+def judgements(programs: Iterable[Mapping[str, Any]]) -> list[tuple[str, float, float]]:
+    """Return median and greatest absolute error over programs and allocators, with targets."""
+    found = [abs(error) for known in programs for error in errors(known) if error is not None]
+    return [
+        ("median", float(np.median(found)), MOST_MEDIAN),
+        ("greatest", max(found), MOST_ERROR),
+    ]
 
 
 def _locate(names: Sequence[str]) -> Located:
@@ -152,17 +148,19 @@ def _locate(names: Sequence[str]) -> Located:
 
 
 def _run(options: argparse.Namespace, results: dict[str, Any]) -> None:
-    located = _locate(results["allocators"])
-    results |= _facts()
-    results["versions"] = {name: found.version for name, (_, found) in located.items()}
+    names = ("glibc",) if options.smoke else ALLOCATORS
+    located = _locate(names)
     rounds = 1 if options.smoke else options.rounds
-    with tempfile.TemporaryDirectory(prefix="heap-curves-") as name:
-        program = compile_program(Path(name))
-        chosen = ["idle-both"] if options.smoke else options.names or modes(program)
-        for mode in chosen:
-            results["programs"][mode] = measure(program, mode, located, Path(name), rounds)
+    with tempfile.TemporaryDirectory(prefix="heap-curves-") as folder:
+        program = compile_program(Path(folder))
+        for mode in ["idle-both"] if options.smoke else options.names or modes(program):
+            results["programs"][mode] = measure(program, mode, located, Path(folder), rounds)
+            stamp = make_stamp(
+                "heap_curves", sys.argv, of=[mode], allocators=installed(names), rounds=rounds
+            )
+            results["provenance"] = merge_stamps(results["provenance"], stamp)
             if not options.smoke:
-                write_text(RESULTS, json.dumps(results, indent=1) + "\n")
+                write_results(RESULTS, results)
 
 
 def main() -> None:
@@ -173,14 +171,13 @@ def main() -> None:
     parser.add_argument("--print", action="store_true", dest="only_prints")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
-    results: dict[str, Any] = {"allocators": list(ALLOCATORS), "programs": {}}
-    if options.smoke:
-        results["allocators"] = ["glibc"]
-    elif RESULTS.exists() and (options.only_prints or options.names):
+    results: dict[str, Any] = {"schema": SCHEMA, "version": 1, "provenance": [], "programs": {}}
+    if RESULTS.exists() and not options.smoke:
         results = json.loads(RESULTS.read_text())
     if not options.only_prints:
+        warm_memory()
         _run(options, results)
-    print("\n".join(lines(results)))
+    print("\n".join([*provenance_lines(results["provenance"]), *lines(results)]))
 
 
 if __name__ == "__main__":

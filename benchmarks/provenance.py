@@ -53,6 +53,8 @@ DEPENDS_ON: Final[Mapping[str, Sequence[str]]] = {
     "gem5_case": (*_EXGEN, *_EMULATOR, *_SEARCH, *_VALIDATE, *_GEM5, "configs/allocators"),
     "gem5_inside": (*_EXGEN, *_GEM5, "gem5-validate/inside.toml", "tuner/measure/gem5_inside.py"),
     "generator": ("rand_malloc/emulator", "rand_malloc/profile", "rand_malloc/trace"),
+    "heap_curves": (*_EXGEN, *_EMULATOR, "rand_malloc/recorder", "rand_malloc/supervise",
+                    "benchmarks/heap_curves.c"),
     "mimalloc_bench": (*_EXGEN, "rand_malloc/supervise", "benchmarks/mimalloc_bench.py"),
     "overhead": (*_EMULATOR, *_SEARCH, "tuner/store", "tuner/cli", "tuner/allocators"),
     "presets": (*_EXGEN, *_EMULATOR),
