@@ -271,8 +271,8 @@ CLAIMS: Final = (
     ),
     Claim(
         "heap_curves",
-        "The emulated [mean heap](docs/decisions/measuring.md#the-real-mean-heap) of small programs "
-        "of known heap errs by at most 5 % in the median and 15 % at the most.",
+        "The emulated [mean heap](docs/decisions/measuring.md#the-real-mean-heap) of small "
+        "programs of known heap errs by at most 5 % in the median and 15 % at the most.",
         _heap_curves,
     ),
     Claim(

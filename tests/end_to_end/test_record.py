@@ -240,11 +240,15 @@ def test_the_life_of_a_program_begins_with_its_exec(tmp_path: Path, subject: str
 def test_the_life_of_a_forked_child_begins_with_its_fork(tmp_path: Path, subject: str) -> None:
     """Its trace begins with its parent's history."""
     recording, _ = recorded(tmp_path, subject, "fork", follow=True)
-    parent, child = recording.processes
-    assert parent.totals.start_ns == 0
-    assert child.totals.start_ns is not None
-    assert child.totals.end_ns is not None
-    assert 0 < child.totals.start_ns <= child.totals.duration_ns <= child.totals.end_ns
+    totals = []
+    for process in recording.processes:
+        with Trace(process.path) as trace:
+            totals.append(trace.totals)
+    parent, child = totals
+    assert parent.start_ns == 0
+    assert child.start_ns is not None
+    assert child.end_ns is not None
+    assert 0 < child.start_ns <= child.duration_ns <= child.end_ns
 
 
 def record_busy_program(output: Path, subject: str) -> tuple[subprocess.Popen[str], int]:
