@@ -16,7 +16,7 @@ from tuner.measure.calibration import (
     calibrate,
     load_calibration,
 )
-from tuner.measure.instruments import Instrument, find_instruments
+from tuner.measure.instruments import Instrument, best_instrument, find_instruments
 
 _DOUBLE = Path(__file__).parents[1] / "doubles" / "rand_malloc"
 _ONE = Calibration(
@@ -166,6 +166,11 @@ def test_instruments_come_with_their_verdict() -> None:
         Instrument("perf", works=False, detail="no counters"),
         Instrument("qemu", works=True, detail="7.2"),
     )
+
+
+def test_the_best_instrument_is_the_first_that_works() -> None:
+    assert best_instrument(_DOUBLE) == "qemu"
+    assert best_instrument() == next(one.name for one in find_instruments() if one.works)
 
 
 def test_record_of_a_calibration_gives_it_back() -> None:
