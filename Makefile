@@ -21,7 +21,7 @@ unexport $(filter-out MALLOC_TUNER_%,$(filter MALLOC_% MIMALLOC_% TCMALLOC_%,$(.
 
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-native test-allocator test-allocator-sanitized test-sanitized test-fuzz test-python test-benchmarks \
-        lint bench fuzz develop native wheel clean
+        lint bench figures fuzz develop native wheel clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,7 +96,17 @@ $(BUILD)/fuzz/.built: $(BUILD)/.packages-build $(BUILD)/.packages-test FORCE
 	@touch $@
 FORCE:
 
-test-fuzz: $(BUILD)/fuzz/.built ## each fuzz target for a few seconds
+test-# Exit status 1 of --print tells that a target is missed, which is no failure here.
+figures: $(TEST_DEPENDENCIES) native ## write the full tables of the last results to build/figures; list stale ones
+	@mkdir -p $(BUILD)/figures
+	@for results in benchmarks/results/*.json*; do \
+	    name=$$(basename "$${results%.json*}"); \
+	    $(BIN)/python "benchmarks/$$name.py" --print > "$(BUILD)/figures/$$name.txt" || test -s "$(BUILD)/figures/$$name.txt"; \
+	done
+	$(BIN)/python benchmarks/status.py
+	$(BIN)/python benchmarks/status.py --check
+
+fuzz: $(BUILD)/fuzz/.built ## each fuzz target for a few seconds
 	scripts/fuzz $(BUILD)/fuzz $(FUZZ_SMOKE_SECONDS)
 
 test-benchmarks: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## each benchmark once, on a toy input

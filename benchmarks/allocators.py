@@ -25,7 +25,6 @@ figures are medians with 95 % intervals.  Parts:
     benchmarks/allocators.py --programs more.toml              further programs, already built
     benchmarks/allocators.py --print                           tables of the last results
     benchmarks/allocators.py --print --figures docs/images     and pictures of its threads part
-    benchmarks/allocators.py --print --document docs/exgen-figures.md  the same as a page
     benchmarks/allocators.py --smoke                           tiny runs, no judgement
 
 Samples are written to ``runs/allocators`` as they come: a run that was killed goes on where it
@@ -37,9 +36,7 @@ ones.  Exit status 1 when a target is missed.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
-import io
 import itertools
 import json
 import random
@@ -180,24 +177,7 @@ def main() -> int:
         comparison = threads_comparison(kept["parts"]["threads"])
         for path in write_bench_figures(comparison, options.figures, ("png",)):
             print(f"drawn: {path}", file=sys.stderr)
-    if options.document:
-        return _write_document(kept, options.document)
     return _print(kept, is_judged=not options.smoke)
-
-
-def _write_document(kept: dict[str, Any], file: Path) -> int:
-    """Write what is printed as a page of Markdown; return the exit status."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        status = _print(kept, is_judged=True)
-    samples = RESULTS.relative_to(ROOT)
-    origin = (
-        f"Written by `benchmarks/allocators.py --print --document`; samples are in `{samples}`."
-    )
-    lines = ["# exgen and its peers, as measured", "", origin, ""]
-    lines += ["```", *text.getvalue().strip().splitlines(), "```"]
-    file.write_text("\n".join(line.rstrip() for line in lines) + "\n")
-    return status
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -223,7 +203,6 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="drop samples of a killed run")
     parser.add_argument("--output", type=Path, help="where the results go")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw the threads part")
-    parser.add_argument("--document", type=Path, metavar="FILE", help="write tables as a page")
     parser.add_argument("--print", action="store_true", help="print the last results only")
     parser.add_argument("--smoke", action="store_true", help="a quick look that it still runs")
     options = parser.parse_args(arguments)

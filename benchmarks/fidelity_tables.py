@@ -29,6 +29,10 @@ MOST_REGRET: Final = 0.02
 LITTLE_KEPT: Final = 0.5
 """A profile that keeps more lives at their places is near to an exact trace."""
 LEAST_CHEAPER: Final = 100
+MOST_ROWS: Final = 10
+"""Of a table in a page that people read."""
+_HEAD_ROWS: Final = 2
+"""Titles and the rule below them."""
 LEAST_SPREAD: Final = 0.01
 """An allocator whose configurations spread less than this gives nothing to rank."""
 
@@ -122,14 +126,17 @@ def _percent(value: float | None) -> str:
 
 
 def table(results: Mapping[str, Any], model: str) -> list[str]:
-    """Return a line for each trace that a model was measured on."""
+    """Return a line for each trace that a model was measured on, the greatest error first."""
     titles = (
         "trace", "events", "threads", "size", "kept", "peak: median", "p90", "worst", "bias",
         "seeds", "mean: median", "p90", "least tau", "regret", "live curve", "fragmentation",
         "sizes",
     )  # fmt: skip
     rows = []
-    for one in judged(results, model):
+    worst_first = sorted(
+        judged(results, model), key=lambda one: -one.figures["peak"]["worst_error"]
+    )
+    for one in worst_first:
         peak, mean = one.figures["peak"], one.figures["mean"]
         taus = [tau for _, tau in _cases([one])]
         rows.append((
@@ -302,6 +309,29 @@ def write_docs(results: Mapping[str, Any], models: Sequence[str], path: Path) ->
     write_between(path, "fidelity", page(results, models))
 
 
+def shortened(lines: Sequence[str], name: str) -> list[str]:
+    """Return Markdown without the rows of long tables beyond the tenth, and where they are.
+
+    Args:
+        lines: Markdown; the rows that matter most stand first in their table.
+        name: of the benchmark that prints them all.
+    """
+    found: list[str] = []
+    n_rows = 0
+    for line in [*lines, ""]:
+        if line.startswith("|"):
+            n_rows += 1
+            if n_rows - _HEAD_ROWS <= MOST_ROWS:
+                found.append(line)
+            continue
+        if n_rows - _HEAD_ROWS > MOST_ROWS:
+            rest = n_rows - _HEAD_ROWS - MOST_ROWS
+            found += ["", f"and {rest} more: `benchmarks/{name}.py --print`"]
+        n_rows = 0
+        found.append(line)
+    return found[:-1]
+
+
 def write_between(path: Path, name: str, lines: Sequence[str]) -> None:
     """Put lines between the markers of a page that have a name.
 
@@ -309,6 +339,7 @@ def write_between(path: Path, name: str, lines: Sequence[str]) -> None:
         ValueError: the page has no such markers.
     """
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    lines = shortened(lines, name)
     head, _, rest = path.read_text(encoding="utf-8").partition(begin)
     _, found, tail = rest.partition(end)
     if not found:

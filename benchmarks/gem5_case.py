@@ -33,6 +33,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.fidelity_tables import shortened
 from benchmarks.gem5_case_figures import finalists, picks
 from benchmarks.gem5_case_judgements import judgements
 from benchmarks.gem5_case_plots import draw
@@ -90,7 +91,8 @@ def main() -> int:
     print("\n".join([*provenance_lines(results["provenance"]), "", text]))
     if options.write:
         pictures = [f"![{path.stem}](images/{path.name})" for path in draw(results, IMAGES)]
-        _write("\n\n".join([*pictures, text]))
+        brief = "\n".join(shortened(text.splitlines(), "gem5_case"))
+        _write("\n\n".join([*pictures, brief]))
     return 0 if options.smoke or all(j.is_met for j in judgements(results)) else 1
 
 

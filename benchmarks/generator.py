@@ -76,6 +76,17 @@ def _row(name: str, one: Mapping[str, Any]) -> list[str]:
     return row
 
 
+def _dearest_first(traces: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the traces by the ratio of a whole evaluation, the greatest first."""
+
+    def ratio(item: tuple[str, Any]) -> float:
+        pair = item[1]["seconds"]["both"]
+        found = ratio_estimate(pair["profile"], pair["trace"])
+        return -found.median if found else 0.0
+
+    return sorted(traces.items(), key=ratio)
+
+
 def mean_ratio(results: Mapping[str, Any], runs: str) -> float:
     """Return the geometric mean of the medians of all profiles."""
     pairs = [one["seconds"][runs] for one in results["traces"].values()]
@@ -88,7 +99,7 @@ def table(results: Mapping[str, Any]) -> list[str]:
     titles = ["trace", "events", "threads"]
     for _ in RUNS:
         titles += ["trace", "profile", "ratio", "from ... to"]
-    lines = cells(titles, [_row(name, one) for name, one in sorted(results["traces"].items())])
+    lines = cells(titles, [_row(name, one) for name, one in _dearest_first(results["traces"])])
     lines.append("")
     for runs, (title, _) in RUNS.items():
         mean = mean_ratio(results, runs)

@@ -18,6 +18,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +47,7 @@ def pages() -> list[Path]:
     return sorted(found)
 
 
+@cache
 def block_text(name: str) -> str:
     """Return what belongs between the markers of a name.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import outcomes, provenance, status
+from benchmarks.fidelity_tables import shortened
 from benchmarks.outcomes import CLAIMS, age_words, without_age
 from benchmarks.provenance import DEPENDS_ON
 from benchmarks.status import block_text, disagreements, pages, status_lines, write_blocks
@@ -86,6 +87,19 @@ def test_the_list_says_what_is_stale_and_what_has_no_results(
     stamp["sources"] = provenance.source_digests("one")
     (line,) = status_lines("one")
     assert line.startswith("one (a): fresh\n")
+
+
+def test_a_long_table_of_a_page_keeps_its_first_rows_and_says_where_the_others_are() -> None:
+    head = ["text", "", "| a | b |", "|---|---|"]
+    rows = [f"| {n} | 1 |" for n in range(13)]
+
+    assert shortened([*head, *rows[:10], "", "end"], "x") == [*head, *rows[:10], "", "end"]
+    assert shortened([*head, *rows], "x") == [
+        *head,
+        *rows[:10],
+        "",
+        "and 3 more: `benchmarks/x.py --print`",
+    ]
 
 
 def test_a_claim_without_results_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from tuner.spec import OBJECTIVES, STRATEGIES, CampaignSpec
 from tuner.spec.campaign import EmulationSpec, RecheckSpec, ScreeningSpec
 
 ROOT = Path(__file__).resolve().parents[2]
+LONG = ("case-study-gem5.md",)
+"""Pages whose tables are written anew, shorter, when they are measured again."""
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "configs").rglob("*.md")]
 
 
@@ -20,6 +22,34 @@ def test_links_lead_to_files(page: Path) -> None:
     local = [link for link in links if "://" not in link]
 
     assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+_NUMBER = re.compile(r"[\s*~<>=+-]*\d+([.,]\d+)*\s*(%|s|ms|ns|[kMG]i?B|times|of \d+)?[\s*]*")
+
+
+def numeric_tables(text: str) -> list[list[str]]:
+    """Return the rows of each table most of whose cells, but for the first column, are numbers."""
+    found = []
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        rows = table.splitlines()[2:]
+        cells = [cell for row in rows for cell in row.strip("|").split("|")[1:]]
+        if 2 * sum(bool(_NUMBER.fullmatch(cell)) for cell in cells) > len(cells):
+            found.append(rows)
+    return found
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if p.name not in LONG], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_a_table_of_numbers_has_at_most_ten_rows(page: Path) -> None:
+    assert [rows[0] for rows in numeric_tables(page.read_text()) if len(rows) > 10] == []
+
+
+def test_a_table_of_numbers_is_known() -> None:
+    words = "| a | b |\n|---|---|\n| x | see 3 |\n"
+    numbers = "| a | b | c |\n|---|---:|---:|\n| x | **1.5 %** | +2 ms |\n| y | - | ~3,000 |\n"
+
+    assert numeric_tables(f"{words}\n{numbers}") == [numbers.splitlines()[2:]]
 
 
 def test_every_decision_is_listed() -> None:
