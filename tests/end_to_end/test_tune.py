@@ -236,6 +236,23 @@ def test_campaign_goes_on_with_the_huge_pages_it_began_with(trace: Path, tmp_pat
     assert not {"jemalloc.thp", "jemalloc.metadata_thp", "glibc.hugetlb"} & names
 
 
+def test_campaign_keeps_the_prices_it_began_with(
+    copy: Path, trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measured_again() -> None:
+        message = "prices were measured for a campaign that has its own"
+        raise AssertionError(message)
+
+    monkeypatch.setattr("tuner.campaign.setup.load_calibration", measured_again)
+
+    assert tune(trace, copy) == 0
+    assert "malloc-tuner: a page fault costs" in capsys.readouterr().err
+    with Store.open(copy) as store:
+        record = store.campaign()
+    low, high = record.calibration["c_fault_interval"]
+    assert low <= record.calibration["c_fault"] <= high
+
+
 def test_several_traces_are_tuned_for_at_once(
     finished: Path, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

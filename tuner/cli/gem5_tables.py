@@ -34,6 +34,8 @@ def print_gem5(run: Run, summaries: Sequence[Gem5Summary]) -> None:
             for name, reason in row.failures:
                 text = f"{row.subject.label} is out of {name}: {reason}"
                 console.print(text, markup=False)
+    for notice in dict.fromkeys(text for summary in summaries for text in summary.notices):
+        console.print(f"note: {notice}", markup=False)
     console.print(
         "Heap: resident anonymous memory of gem5 without simulated memory and without the data "
         "of its binary. Changes: geometric means over the simulations of the ratios to "

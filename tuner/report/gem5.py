@@ -105,8 +105,9 @@ def gem5_context(summary: Gem5Summary) -> dict[str, Any]:
         )
         for metric in shown
     }
-    failures = [f"{s.name} is out: {s.reason}" for s in summary.simulations if s.reason is not None]
-    failures += [
+    notices = list(summary.notices)
+    notices += [f"{s.name} is out: {s.reason}" for s in summary.simulations if s.reason is not None]
+    notices += [
         f"{row.subject.label} is out of {name}: {reason}"
         for row in summary.subjects
         for name, reason in row.failures
@@ -115,7 +116,7 @@ def gem5_context(summary: Gem5Summary) -> dict[str, Any]:
         "title": summary.title,
         "n_rounds": summary.n_rounds,
         "simulations": [simulation.name for simulation in summary.simulations],
-        "failures": failures,
+        "notices": notices,
         "heads": [f"{m.label} ({scales[m.name].unit})".replace(" ()", "") for m in shown],
         "rows": [
             {

@@ -23,6 +23,7 @@ from tuner.spec.gem5_suite import Role
 from tuner.stats import Estimate
 from tuner.store import ValidationRecord, ValidationSample
 from tuner.validate.gem5_rounds import SETTINGS
+from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import METRICS, Metric, counterpart
 from tuner.validate.rounds import is_over
 from tuner.validate.subjects import DEFAULT, Subject
@@ -101,6 +102,8 @@ class Gem5Summary:
     """The baseline first."""
     rankings: tuple[RankingSummary, ...]
     """Emulated value against the change on gem5: over all subjects, then per allocator."""
+    notices: tuple[str, ...] = ()
+    """What a reader must know; a sentence each."""
 
 
 def gem5_records(run: Run) -> list[ValidationRecord]:
@@ -172,6 +175,7 @@ def _summarize(run: Run, title: str, simulations: Sequence[SimulationSummary]) -
         min((_n_complete(s.record) for s in good), default=0),
         rows,
         tuple(_rankings(run, rows, good)),
+        tuple(huge_page_notices(run.campaign, record)),
     )
 
 
