@@ -128,7 +128,7 @@ def _record(results: Results) -> str:
     words = "reached" if not record.missed_targets(figures, lost) else "**missed**"
     shown = f"{max(shares):.2f}" if shares else "not measurable"
     told = record.command_share(figures)
-    whole = "" if told is None else f"; with the whole command {told}"
+    whole = f"; whole command: {told or 'not measured yet'}"
     return (
         f"{words}: at most {shown} of heaptrack's time in {len(shares)} of {len(figures)} "
         f"programs (in the others that is within the noise){whole}; {most:.1f} bytes; "
