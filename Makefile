@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD := build
+JOBS := $(shell nproc)
 TEST_DEPENDENCIES := $(VENV)/.test-dependencies
 
 # How long each fuzz target runs in `make test`, and in `make fuzz`, in seconds.
@@ -20,8 +21,8 @@ unexport EXGEN_CONF GLIBC_TUNABLES LD_PRELOAD
 unexport $(filter-out MALLOC_TUNER_%,$(filter MALLOC_% MIMALLOC_% TCMALLOC_%,$(.VARIABLES)))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-native test-allocator test-allocator-sanitized test-sanitized test-fuzz test-python test-benchmarks \
-        lint bench figures fuzz develop native wheel clean
+.PHONY: help demo check test test-native test-allocator test-allocator-sanitized test-sanitized test-fuzz test-python test-benchmarks \
+        lint mutants bench figures fuzz develop native wheel clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,13 +64,13 @@ wheel: $(TEST_DEPENDENCIES) ## build the wheel into dist/
 test: test-native test-allocator test-allocator-sanitized test-sanitized test-fuzz test-benchmarks test-python ## run all tests
 
 test-native: native ## C tests, built by gcc
-	ctest --test-dir $(BUILD)/develop --output-on-failure --no-tests=error
+	ctest --test-dir $(BUILD)/develop --output-on-failure --no-tests=error --parallel $(JOBS)
 
 test-allocator: $(BUILD)/.packages-build ## tests of exgen, built alone
 	@cmake -S allocator -B $(BUILD)/allocator -G Ninja > $(BUILD)/allocator.log \
 	    || { cat $(BUILD)/allocator.log; exit 1; }
 	cmake --build $(BUILD)/allocator
-	ctest --test-dir $(BUILD)/allocator --output-on-failure --no-tests=error --parallel 2
+	ctest --test-dir $(BUILD)/allocator --output-on-failure --no-tests=error --parallel $(JOBS)
 
 # Of the random tests every tenth group of settings.
 test-allocator-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## tests of exgen, built by clang with ASan and UBSan, and with TSan
@@ -78,7 +79,7 @@ test-allocator-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## te
 	    cmake -S allocator -B $$build -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
 	        -DEXGEN_SANITIZE=$$sanitizers > $$build.log || { cat $$build.log; exit 1; }; \
 	    cmake --build $$build; \
-	    ctest --test-dir $$build --output-on-failure --no-tests=error --parallel 2 \
+	    ctest --test-dir $$build --output-on-failure --no-tests=error --parallel $(JOBS) \
 	        -E 'random-[0-9]|random-checked-[0-9]*[1-9]$$'; done
 
 test-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## C tests, built by clang with ASan and UBSan
@@ -86,7 +87,7 @@ test-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## C tests, bui
 	    -DMALLOC_TUNER_TESTS=ON -DMALLOC_TUNER_SANITIZE=ON > $(BUILD)/sanitized.log \
 	    || { cat $(BUILD)/sanitized.log; exit 1; }
 	cmake --build $(BUILD)/sanitized
-	ctest --test-dir $(BUILD)/sanitized --output-on-failure --no-tests=error -LE unsanitized
+	ctest --test-dir $(BUILD)/sanitized --output-on-failure --no-tests=error --parallel $(JOBS) -LE unsanitized
 
 $(BUILD)/fuzz/.built: $(BUILD)/.packages-build $(BUILD)/.packages-test FORCE
 	@cmake -S . -B $(BUILD)/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
@@ -110,27 +111,47 @@ fuzz: $(BUILD)/fuzz/.built ## each fuzz target for a few seconds
 	scripts/fuzz $(BUILD)/fuzz $(FUZZ_SMOKE_SECONDS)
 
 test-benchmarks: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## each benchmark once, on a toy input
-	@set -e; for benchmark in $(BENCHMARKS); do \
-	    echo "$$benchmark --smoke"; $(BIN)/python "$$benchmark" --smoke > /dev/null; done
+	printf '%s\n' $(BENCHMARKS) | xargs -P $(JOBS) -I BENCHMARK $(BIN)/python BENCHMARK --smoke > /dev/null
 
 test-python: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## Python unit and end-to-end tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS)
 
 # --- more --------------------------------------------------------------------
 
 C_SOURCES = $(shell git ls-files 'rand_malloc/*.[ch]' 'allocator/*.[ch]' 'tests/*.[ch]' 'rand_malloc/*.cc' 'tests/*.cc')
 # Programs that tests run on misbehave on purpose; they are not for clang-tidy.
-TIDY_SOURCES = $(filter rand_malloc/%.c tests/native/test_%.c tests/fuzz/%.c,$(C_SOURCES))
+TIDY_SOURCES = $(filter rand_malloc/%.c allocator/src/%.c tests/native/test_%.c tests/fuzz/%.c,$(C_SOURCES))
+# Since the branch left origin's main or, where there is no such thing, since the last commit.
+CHANGED = $(shell git diff --name-only --diff-filter=d "$$(git merge-base HEAD origin/main 2> /dev/null || echo HEAD)")
+
+LINT_CONFIGURE = @cmake -S . -B $(BUILD)/lint -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+	    -DMALLOC_TUNER_TESTS=ON -DMALLOC_TUNER_FUZZ=ON > $(BUILD)/lint.log \
+	    || { cat $(BUILD)/lint.log; exit 1; }
 
 lint: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## ruff, mypy, clang-format, clang-tidy
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	clang-format --dry-run -Werror $(C_SOURCES)
-	@cmake -S . -B $(BUILD)/lint -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
-	    -DMALLOC_TUNER_TESTS=ON -DMALLOC_TUNER_FUZZ=ON > $(BUILD)/lint.log \
-	    || { cat $(BUILD)/lint.log; exit 1; }
-	printf '%s\n' $(TIDY_SOURCES) | xargs -n 4 -P "$$(nproc)" clang-tidy --quiet -p $(BUILD)/lint
+	$(LINT_CONFIGURE)
+	$(BIN)/python scripts/tidy.py $(BUILD)/lint $(TIDY_SOURCES)
+
+# Before a commit: what a change breaks most often.
+check: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## lint of what changed and the quick unit tests
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/mypy
+	$(if $(filter $(C_SOURCES),$(CHANGED)),clang-format --dry-run -Werror $(filter $(C_SOURCES),$(CHANGED)))
+	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(LINT_CONFIGURE))
+	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(BIN)/python scripts/tidy.py $(BUILD)/lint $(filter $(TIDY_SOURCES),$(CHANGED)))
+	$(BIN)/python -m pytest -n $(JOBS) -q -m 'not slow' tests/unit tuner
+
+$(VENV)/.mutants-dependencies: $(VENV)/.dependencies
+	$(BIN)/python scripts/develop.py test mutants
+	@touch $@
+
+mutants: develop $(VENV)/.mutants-dependencies ## break the code in small ways: do the tests notice? (hours)
+	$(BIN)/python scripts/mutants.py
 
 bench: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo $(BUILD)/.packages-bench ## run every benchmark in full
 	@set -e; for benchmark in $(BENCHMARKS); do \

@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "exgen.h"
 #include "heap/heap.h"
+#include "memory/link.h"
 #include "memory/pool.h"
 #include "system/os.h"
 #include "test.h"
@@ -141,6 +142,48 @@ static void own_and_others_blocks_by_turns(void) {
     for (size_t i = 0; i < N_BLOCKS; i++)
         blocks[i] = exgen_malloc(16 + i % 500);
     run_thread(mix_all_blocks, NULL);
+}
+
+/* --- blocks that arrive where they do not belong any more --- */
+
+static pthread_barrier_t given;
+static struct heap *owner;
+static void *stray;
+
+static void *own_the_stray(void *unused) {
+    static void *others[1024]; /* what other threads have freed is not its own */
+    size_t n = 0;
+    while (superblock_owner(superblock_of((uintptr_t)(stray = exgen_malloc(200)))) != local.heap) {
+        EXPECT(n < 1024);
+        others[n++] = stray;
+    }
+    while (n > 0)
+        exgen_free(others[--n]);
+    owner = local.heap;
+    pthread_barrier_wait(&given);
+    pthread_barrier_wait(&given); /* here it arrives */
+    size_t before = stats().n_blocks;
+    EXPECT(__atomic_load_n(&owner->inbox, __ATOMIC_RELAXED) == stray);
+    remote_drain_slowly(owner, SIZE_MAX);
+    EXPECT(stats().n_blocks == before - 1);
+    EXPECT(exgen_validate_heap());
+    return unused;
+}
+
+/* As after an adoption: a block comes to a heap that does not own it, which sends it on. */
+static void a_stray_block_is_sent_on(void) {
+    pthread_t thread;
+    exgen_free(exgen_malloc(200));
+    pthread_barrier_init(&given, NULL, 2);
+    EXPECT(pthread_create(&thread, NULL, own_the_stray, NULL) == 0);
+    pthread_barrier_wait(&given);
+    remote_drain_slowly(local.heap, SIZE_MAX);
+    link_set(stray, NULL);
+    __atomic_store_n(&local.heap->inbox, stray, __ATOMIC_RELAXED);
+    remote_drain_slowly(local.heap, SIZE_MAX);
+    EXPECT(exgen_validate_heap());
+    pthread_barrier_wait(&given);
+    EXPECT(pthread_join(thread, NULL) == 0);
 }
 
 /* --- threads that come and go --- */
@@ -354,6 +397,7 @@ int main(void) {
     what_one_thread_freed_serves_another();
     what_nobody_wants_goes_home();
     own_and_others_blocks_by_turns();
+    a_stray_block_is_sent_on();
     thread_churn_does_not_grow();
     memory_of_the_dead_is_used_again();
     all_heaps_are_counted();

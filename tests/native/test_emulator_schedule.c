@@ -139,6 +139,24 @@ static void check_coarseness(void) {
     schedule_release(&schedule);
 }
 
+/* Two lanes that share nothing and alternate, with this time from event to event.  The first
+ * turn of lane 0 ends where the header says: by its length, or by the time beyond the oldest
+ * event that waits, which is the turn's own first. */
+static void check_first_turn(uint64_t step_ns, uint64_t expected_events) {
+    static struct trace_event events[N_EVENTS];
+    struct schedule schedule;
+    for (uint32_t i = 0; i < N_EVENTS; i++)
+        events[i] = (struct trace_event){.time_ns = step_ns * i,
+                                         .thread = i % 2,
+                                         .slot = i % 2,
+                                         .op = i / 2 % 2 == 0 ? TRACE_MALLOC : TRACE_FREE};
+    if (!schedule_build(events, N_EVENTS, 2, 2, &schedule))
+        return require(false, "no memory", 0);
+    require(schedule.turns[0].lane == 0 && schedule.turns[0].begin == 0, "the oldest first", 0);
+    require(schedule.turns[0].end == expected_events, "length of a turn", schedule.turns[0].end);
+    schedule_release(&schedule);
+}
+
 int main(void) {
     static struct trace_event events[N_EVENTS];
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -155,6 +173,10 @@ int main(void) {
         schedule_release(&schedule);
     }
     check_coarseness();
+    check_first_turn(0, SCHEDULE_TURN_EVENTS);
+    check_first_turn(SCHEDULE_TURN_NS / 2, 2);     /* at 0, and at the horizon itself */
+    check_first_turn(SCHEDULE_TURN_NS / 2 + 1, 1); /* the second is beyond it */
+    check_first_turn(SCHEDULE_TURN_NS / 20, 11);
     if (n_failed == 0)
         puts("passed");
     return n_failed != 0;

@@ -128,6 +128,7 @@ def test_a_c_program(
         assert ("app", symbol) in symbols(advice)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize(
     ("source", "verdict"),
@@ -339,6 +340,7 @@ def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, how: st
     assert (lower.resolve() in expected) == finds_lower
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "verdict"),
     [("git", Verdict.THREADED), ("gs", Verdict.THREADED), ("perl", Verdict.UNKNOWN)],
@@ -415,6 +417,7 @@ def small_program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return compile_(tmp_path_factory.mktemp("small"), SINGLE, "-s").read_bytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=200,
           suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(data=st.data())
@@ -435,6 +438,7 @@ def test_a_damaged_file_ends_in_one_error(
 # The command
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize(
     ("source", "code", "library", "words"),
@@ -544,6 +548,7 @@ def build(*command: str, cwd: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 def test_the_makefile_snippet_follows_the_sources(tmp_path: Path, exgen: Path) -> None:
@@ -577,6 +582,7 @@ def test_the_makefile_snippet_stops_where_no_advice_is_to_be_had(
     assert not (tmp_path / "app").exists()
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
 @pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])

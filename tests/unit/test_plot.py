@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
 from matplotlib.patches import Rectangle
 
 from tests.doubles.traces import TraceMaker
@@ -13,6 +14,7 @@ from tuner.workload.plot import draw
 from tuner.workload.trace import Trace
 
 
+@pytest.mark.slow
 def test_no_legend_covers_a_bar(tmp_path: Path) -> None:
     maker = TraceMaker()
     for size in (1, 8, 1 << 20):  # the last bin is the highest, under the corner

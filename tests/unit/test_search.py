@@ -163,6 +163,7 @@ print(json.dumps(drive(make(sys.argv[1], seed=3), 8)))
 """
 
 
+@pytest.mark.slow
 def test_another_process_asks_the_same(name: str) -> None:
     command = [sys.executable, "-c", _REPLAY, name]
 
@@ -271,6 +272,7 @@ def test_learners_prefer_the_feasible(learner: str) -> None:
     assert sum(genome[0] == 1 for genome in late) > 0.7 * len(late)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [n for n in STRATEGIES if n != "random"])
 def test_learners_beat_random_search(learner: str) -> None:
     def volume(strategy_name: str, seed: int) -> float:

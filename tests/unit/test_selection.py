@@ -89,6 +89,16 @@ def test_absolute_bound_takes_units() -> None:
     assert [one.number for one in selection.within(TRIALS, (bound,), compared)] == [1, 2, 4]
 
 
+@pytest.mark.parametrize("over", [1e-9, 0.005, 0.01])
+def test_a_bound_holds_at_its_limit_and_nowhere_above(over: float) -> None:
+    trials = (BASELINE, tried(1, 80.0, 1250.0), tried(2, 80.0, 1250.0 * (1.0 + over)))
+    compared = selection.baselines(trials, "glibc")
+
+    for text in ("cost=+25%", "cost=1250"):
+        fitting = selection.within(trials, (selection.parse_bound(text),), compared)
+        assert [one.number for one in fitting] == [0, 1]
+
+
 def test_own_baseline_compares_each_allocator_with_itself() -> None:
     jemalloc = trial(7, Configuration("jemalloc"), 60.0 * MIB, 5000.0)
     tuned = trial(8, Configuration.of("jemalloc", {"tcache": False}), 50.0 * MIB, 5020.0)

@@ -22,6 +22,7 @@ def name(path: Path) -> str:
     return path.name.removesuffix(".profile.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROFILES, ids=name)
 def test_it_generates_events_of_its_program(path: Path) -> None:
     with Trace(path) as profile:

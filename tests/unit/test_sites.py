@@ -232,6 +232,7 @@ def test_malformed_files_are_one_error(tmp_path: Path, text: str, message: str) 
     assert not (tmp_path / "out.json").exists()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(sorted(SITE_FORMATS)), seed=st.integers(0, 2**32))
 def test_no_damage_crashes_the_readers(tmp_path: Path, name: str, seed: int) -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -441,6 +442,41 @@ for attempt in (opening, creating):
     assert lines[1].startswith(f"{open_to_all / STORE_NAME}")
     assert lines[2].startswith(f"{open_to_all / 'new'}: cannot be created")
     assert len(lines) == 3
+
+
+def test_a_log_that_cannot_be_read_is_not_left_out(open_to_all: Path, run: Path) -> None:
+    """What was committed after the last checkpoint is in the log only."""
+    with Store.create(run, synthetic.record()) as store:
+        store.add_trial(trial())
+        for name in (STORE_NAME, f"{STORE_NAME}-wal"):
+            shutil.copy(run / name, open_to_all / name)
+            (open_to_all / name).chmod(0o444)
+    open_to_all.chmod(0o555)
+
+    ended = as_nobody(f"Store.open(Path({str(open_to_all)!r}))")
+
+    assert ended.returncode == 1
+    assert "StoreError" in ended.stderr or "OutputError" in ended.stderr
+
+
+def test_a_trial_is_on_the_disk_when_it_is_committed(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite flushes at each commit (2 is FULL): a power cut loses no trial that ended."""
+    connections: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def remembered(*words: Any, **options: Any) -> sqlite3.Connection:
+        connections.append(connect(*words, **options))
+        return connections[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", remembered)
+    with Store.create(run, synthetic.record()):
+        created = connections[-1].execute("PRAGMA synchronous").fetchone()[0]
+    with Store.open(run, writable=True):
+        opened = connections[-1].execute("PRAGMA synchronous").fetchone()[0]
+
+    assert (created, opened) == (2, 2)
 
 
 numbers = st.integers(0, 2**63 - 1)

@@ -57,6 +57,7 @@ def live_bytes_at(events: Events, time_ns: int) -> int:
     return sum(sizes.values())
 
 
+@pytest.mark.slow
 def test_live_bytes_at_the_end_of_windows_are_those_of_the_long_trace(tmp_path: Path) -> None:
     long = churn(tmp_path / "long.trace")
     found = thin(long, tmp_path / "thin.trace", HOW)

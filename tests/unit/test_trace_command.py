@@ -58,6 +58,7 @@ def test_json_has_a_schema_and_everything(trace: Path, capsys: pytest.CaptureFix
     assert value["lifetime_events"] == [{"from": 2, "to": 3, "blocks": 1, "bytes": 100.0}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
 )
@@ -67,6 +68,7 @@ def test_the_suffix_chooses_the_kind_of_picture(trace: Path, suffix: str, start:
     assert picture.read_bytes().startswith(start)
 
 
+@pytest.mark.slow
 def test_a_picture_of_an_empty_trace_can_be_drawn(tmp_path: Path) -> None:
     write_trace(tmp_path / "empty.trace", np.zeros(0, EVENT), {})
     picture = tmp_path / "empty.png"

@@ -60,9 +60,10 @@ def write_server_trace(path: Path, n_requests: int = 400) -> Path:
     return maker.write(path)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Path:
-    return fitted(write_server_trace(tmp_path / "server.trace"))
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fit one program for all tests; each writes what it varies anew."""
+    return fitted(write_server_trace(tmp_path_factory.mktemp("server") / "server.trace"))
 
 
 def curve(lives: Lives, n_points: int = 200) -> Any:
@@ -70,6 +71,7 @@ def curve(lives: Lives, n_points: int = 200) -> Any:
     return lives.live_bytes[places]
 
 
+@pytest.mark.slow
 @ON_FILES
 @given(
     n_threads=st.integers(1, 4),
@@ -227,17 +229,17 @@ def test_bins_are_those_of_the_fit_and_their_middle_lies_in_them(age: int, bins_
 
 
 def test_the_command_writes_the_profile_without_a_verdict_that_is_not_its_own(
-    server: Path, capsys: pytest.CaptureFixture[str]
+    server: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_profile(server, {**read_profile(server), "fidelity": {"configurations": 1}})
-    output = server.with_name("two.json")
-    assert run(["vary", str(server), "-o", str(output), "--size", "2"]) == 0
+    judged, output = tmp_path / "judged.json", tmp_path / "two.json"
+    write_profile(judged, {**read_profile(server), "fidelity": {"configurations": 1}})
+    assert run(["vary", str(judged), "-o", str(output), "--size", "2"]) == 0
     members = read_profile(output)
     assert "fidelity" not in members
     assert members["source"]["varied"] == [{"size": 2.0}]
     assert "peak live" in capsys.readouterr().err
-    assert run(["vary", str(server), "-o", str(output)]) == SpecError.exit_code
-    assert run(["vary", str(server), "-o", str(output), "--aged", "much"]) == SpecError.exit_code
+    assert run(["vary", str(judged), "-o", str(output)]) == SpecError.exit_code
+    assert run(["vary", str(judged), "-o", str(output), "--aged", "much"]) == SpecError.exit_code
 
 
 def test_a_trace_is_no_profile_and_fit_makes_one(

@@ -144,7 +144,7 @@ class Store:
         A process killed inside `create` leaves an empty file, which does not count.
         """
         path = store_path(path)
-        return path.is_file() and path.stat().st_size > 0 and not _is_unfinished(path)
+        return path.is_file() and not _is_unfinished(path)
 
     def close(self) -> None:
         """Close the file and give the writer's lock back; harmless when repeated."""

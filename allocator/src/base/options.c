@@ -28,7 +28,7 @@ const struct option option_list[N_OPTIONS] = {
      .unit = #unit_,                                                                               \
      .scale = #scale_,                                                                             \
      .name = #name_,                                                                               \
-     .choices = choices_},
+     .choices = (choices_)},
 #include "base/options.def"
 #undef OPTION
 };

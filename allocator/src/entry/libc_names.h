@@ -9,6 +9,7 @@
 
 #if EXGEN_LIBC_NAMES
 
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a name in an attribute */
 #define STANDARD_NAME(name, function)                                                              \
     extern __typeof__(function) name __attribute__((alias(#function), visibility("default")))
 

@@ -42,10 +42,10 @@ void *junk_shuffle(uint64_t *state, char *first, size_t n, size_t block_bytes) {
 #define ENTRY(i) (((uintptr_t *)(first + (i)*block_bytes))[1])
     for (size_t i = 0; i < n; i++)
         ENTRY(i) = i;
-    for (size_t i = n - 1; i > 0; i--) {
-        size_t k = random_next(state) % (i + 1);
-        uintptr_t entry = ENTRY(i);
-        ENTRY(i) = ENTRY(k);
+    for (size_t i = n; i > 1; i--) {
+        size_t k = random_next(state) % i;
+        uintptr_t entry = ENTRY(i - 1);
+        ENTRY(i - 1) = ENTRY(k);
         ENTRY(k) = entry;
     }
     for (size_t i = 0; i < n; i++) {

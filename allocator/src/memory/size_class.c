@@ -74,7 +74,8 @@ size_t size_class_most_units(size_t superblock_units) {
 
 static size_t slab_units(size_t bytes, const struct options *o, size_t superblock_units) {
     size_t least = least_units(bytes, o);
-    size_t most = larger(least, smaller(o->slab_units_max, size_class_most_units(superblock_units)));
+    size_t most =
+        larger(least, smaller(o->slab_units_max, size_class_most_units(superblock_units)));
     size_t n = least;
     while (n < most && n * UNIT_BYTES / bytes < o->slab_blocks)
         n++;

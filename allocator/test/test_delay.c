@@ -1,0 +1,149 @@
+/* test_delay.c - memory is given back when purge_delay is over, by a clock that the test sets.
+ *
+ * The linker sends os_clock_ms to the function below (--wrap).  Each scenario runs in a child with
+ * a delay of 1000 ms, has memory become free at START, and returns after how many ms, in steps of
+ * STEP, a thread that is at work all the time gives it back.
+ */
+#include <string.h>
+
+#include "base/options.h"
+#include "child.h"
+#include "exgen.h"
+#include "heap/heap.h"
+#include "heap/supply.h"
+#include "memory/pool.h"
+#include "test.h"
+#include "thread/exchange.h"
+#include "thread/housekeeping.h"
+
+enum {
+    DELAY = 1000, /* as CONF has it */
+    STEP = 100,
+    LAST = 5 * DELAY
+};
+
+#define CONF "abort_conf:true,purge_delay:1000,merge_percent:0"
+
+static const uint64_t START = 1000000;
+static uint64_t clock_ms = 1000000;
+
+uint64_t __wrap_os_clock_ms(void);
+uint64_t __wrap_os_clock_ms(void) {
+    return clock_ms;
+}
+
+static struct exgen_stats stats(void) {
+    struct exgen_stats s;
+    exgen_get_stats(&s, sizeof s);
+    return s;
+}
+
+/* Enough slow paths for looks at the clock and for all that a look sets in motion. */
+static void work(void) {
+    for (size_t i = 0; i < 4096; i++)
+        housekeeping_tick(local.heap);
+}
+
+/* After how many ms the number leaves its value; LAST if it does not. */
+static uint64_t delay_until_change(size_t (*number)(void)) {
+    size_t before = number();
+    work();
+    for (clock_ms = START; clock_ms < START + LAST && number() == before; clock_ms += STEP)
+        work();
+    return clock_ms - START - (clock_ms < START + LAST ? STEP : 0);
+}
+
+static size_t n_purges(void) {
+    return stats().n_purges;
+}
+
+static size_t n_unmaps(void) {
+    return stats().n_unmaps;
+}
+
+static size_t n_on_shelves(void) {
+    return exchange_has_any();
+}
+
+/* Between used blocks, so that the superblock stays in use. */
+static uint64_t delay_of_units(void) {
+    char *blocks[3];
+    for (size_t i = 0; i < 3; i++) {
+        blocks[i] = exgen_malloc(100000);
+        memset(blocks[i], 1, 100000);
+    }
+    exgen_free(blocks[1]);
+    return delay_until_change(n_purges);
+}
+
+/* The second time what is due is planned at a look, not when memory becomes free. */
+static uint64_t delay_of_later_units(void) {
+    EXPECT(delay_of_units() < LAST);
+    char *block = exgen_malloc(50000);
+    memset(block, 1, 50000);
+    exgen_free(block);
+    uint64_t freed_ms = clock_ms;
+    size_t before = n_purges();
+    while (n_purges() == before && clock_ms < freed_ms + LAST) {
+        work();
+        clock_ms += STEP;
+    }
+    return clock_ms - STEP - freed_ms;
+}
+
+static uint64_t delay_of_a_large_block(void) {
+    exgen_free(exgen_malloc(100));
+    exgen_free(exgen_malloc(64 << 20));
+    supply_schedule_purge(local.heap);
+    return delay_until_change(n_unmaps);
+}
+
+static uint64_t delay_of_the_pool(void) {
+    static char *blocks[16000];
+    for (size_t i = 0; i < 16000; i++) {
+        blocks[i] = exgen_malloc(1024);
+        *blocks[i] = 1;
+    }
+    for (size_t i = 0; i < 16000; i++)
+        exgen_free(blocks[i]);
+    EXPECT(pool_count() > 0);
+    EXPECT(!pool_purge(START + DELAY - 1) || n_purges() == 0);
+    size_t early = n_purges();
+    EXPECT(pool_purge(START + DELAY - 1));
+    EXPECT(n_purges() == early);
+    EXPECT(!pool_purge(START + DELAY));
+    EXPECT(n_purges() > early);
+    return DELAY;
+}
+
+static uint64_t delay_of_freed_blocks_of_others(void) {
+    void *block = exgen_malloc(100);
+    size_t class = slab_of((uintptr_t)block)->class;
+    EXPECT(exchange_put(class, 1, &block, 1, N_SEGMENT) == 1);
+    supply_schedule_purge(local.heap);
+    return delay_until_change(n_on_shelves);
+}
+
+static const struct {
+    const char *name;
+    scenario run;
+    uint64_t most_ms;
+} cases[] = {
+    {"units of a superblock", delay_of_units, 2 * DELAY},
+    {"units that became free later", delay_of_later_units, 2 * DELAY},
+    {"a large block", delay_of_a_large_block, DELAY},
+    {"superblocks of the pool", delay_of_the_pool, DELAY},
+    {"blocks that another thread freed", delay_of_freed_blocks_of_others, DELAY},
+};
+
+int main(void) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct outcome o = run_in_child(cases[i].run, CONF);
+        if (o.status != 0 || o.value < DELAY || o.value > cases[i].most_ms) {
+            fprintf(stderr, "%s: status %d, after %llu ms\n%s", cases[i].name, o.status,
+                    (unsigned long long)o.value, o.output);
+            return 1;
+        }
+    }
+    return test_passed();
+}
