@@ -19,7 +19,7 @@ TRACES: Final = Path(__file__).resolve().parent.parent / "runs" / "traces"
 
 def shipped_profile(trace: Path) -> Path | None:
     """Return the shipped profile of a trace, if there is one."""
-    found = sorted((configs_dir() / "workloads").glob(f"*/{trace.stem}.profile.json"))
+    found = sorted((configs_dir() / "workloads").glob(f"*/{trace.stem}.profile.json.zst"))
     return found[0] if found else None
 
 

@@ -143,7 +143,7 @@ def points(run: Run, earlier: Sequence[Mapping[str, Any]]) -> list[list[float] |
 
 def measure(name: str, folder: Path, seeds: Sequence[int], evaluations: int) -> dict[str, Any]:
     """Return all trials of all campaigns on a workload."""
-    workload = folder / f"{name}.profile.json"
+    workload = folder / f"{name}.profile.json.zst"
     if not workload.exists():
         folder.mkdir(parents=True, exist_ok=True)
         shipped = next((configs_dir() / "workloads").glob(f"*/{workload.name}"))

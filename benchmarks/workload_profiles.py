@@ -1,7 +1,7 @@
 """Record the programs of configs/workloads and fit the profiles that ship.
 
 Every folder there has a ``run.sh``; `malloc-tuner record` runs it, `malloc-tuner fit` makes
-``NAME.profile.json`` of the trace, and what is known of the program is added: its version,
+``NAME.profile.json.zst`` of the trace, and what is known of the program is added: its version,
 and how it was run.  Traces that ship are taken as they are.  All others are kept in
 ``runs/traces``, for benchmarks/fidelity.py, which measures how well each profile stands for
 its trace and writes the verdict into it; a trace that is there is not recorded again.
@@ -55,7 +55,7 @@ class Program:
     @property
     def profile(self) -> Path:
         """Return where its profile ships."""
-        return self.folder / f"{self.name}.profile.json"
+        return self.folder / f"{self.name}.profile.json.zst"
 
     def trace(self, folder: Path | None) -> Path | None:
         """Return its trace: the one that ships, else that in a folder."""

@@ -13,7 +13,7 @@ from tuner.workload.profile import read_profile, write_profile
 from tuner.workload.trace import Trace
 
 ROOT = Path(__file__).resolve().parents[2]
-PROFILE = ROOT / "configs/workloads/git-pack/git-pack.profile.json"
+PROFILE = ROOT / "configs/workloads/git-pack/git-pack.profile.json.zst"
 
 
 @pytest.mark.parametrize("seed", [1, 7])

@@ -12,7 +12,7 @@ from tuner.errors import SpecError
 
 WORKLOADS = Path(__file__).resolve().parents[2] / "configs" / "workloads"
 TRACE = str(WORKLOADS / "gem5-suite" / "traces" / "text-minor.trace")
-PROFILE = str(WORKLOADS / "pigz-threads" / "pigz-threads.profile.json")
+PROFILE = str(WORKLOADS / "pigz-threads" / "pigz-threads.profile.json.zst")
 
 
 @pytest.mark.parametrize(

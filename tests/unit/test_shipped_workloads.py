@@ -13,13 +13,13 @@ from tuner.workload.profile import read_profile
 from tuner.workload.trace import Op, Trace
 
 FOLDER = configs_dir() / "workloads"
-PROFILES = sorted(FOLDER.glob("*/*.profile.json"))
+PROFILES = sorted(FOLDER.glob("*/*.profile.json.zst"))
 N_EVENTS = 3000
-MOST_BYTES = 20 * 2**20
+MOST_BYTES = 4 * 2**20
 
 
 def name(path: Path) -> str:
-    return path.name.removesuffix(".profile.json")
+    return path.name.removesuffix(".profile.json.zst")
 
 
 @pytest.mark.slow

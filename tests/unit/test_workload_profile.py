@@ -14,20 +14,21 @@ from tuner.workload.profile import is_profile, read_profile, workload_sha256, wr
 from tuner.workload.trace import Trace
 
 ROOT = Path(__file__).resolve().parents[2]
-PROFILE = ROOT / "configs/workloads/pigz-threads/pigz-threads.profile.json"
+PROFILE = ROOT / "configs/workloads/pigz-threads/pigz-threads.profile.json.zst"
 
 
 @pytest.mark.parametrize("name", ["app.profile.json.zst", "app.profile.toml.zst"])
 def test_a_packed_profile_is_the_same_workload(tmp_path: Path, name: str) -> None:
-    packed = tmp_path / name
-    write_profile(packed, read_profile(PROFILE))
+    plain, packed = tmp_path / "app.profile.json", tmp_path / name
+    write_profile(plain, read_profile(PROFILE))
+    write_profile(packed, read_profile(plain))
 
-    assert packed.stat().st_size < PROFILE.stat().st_size / 4
+    assert packed.stat().st_size < plain.stat().st_size / 4
     assert is_profile(packed)
-    assert workload_sha256(packed) == workload_sha256(PROFILE)
-    with Trace(packed) as unpacked, Trace(PROFILE) as plain:
-        assert unpacked.level == plain.level
-        assert np.array_equal(unpacked.read_all(), plain.read_all())
+    assert workload_sha256(packed) == workload_sha256(plain)
+    with Trace(packed) as unpacked, Trace(plain) as expected:
+        assert unpacked.level == expected.level
+        assert np.array_equal(unpacked.read_all(), expected.read_all())
 
 
 def damaged(packed: bytes) -> bytes:
