@@ -97,7 +97,7 @@ $(BUILD)/fuzz/.built: $(BUILD)/.packages-build $(BUILD)/.packages-test FORCE
 	@touch $@
 FORCE:
 
-test-# Exit status 1 of --print tells that a target is missed, which is no failure here.
+# Exit status 1 of --print tells that a target is missed, which is no failure here.
 figures: $(TEST_DEPENDENCIES) native ## write the full tables of the last results to build/figures; list stale ones
 	@mkdir -p $(BUILD)/figures
 	@for results in benchmarks/results/*.json*; do \
@@ -107,7 +107,7 @@ figures: $(TEST_DEPENDENCIES) native ## write the full tables of the last result
 	$(BIN)/python benchmarks/status.py
 	$(BIN)/python benchmarks/status.py --check
 
-fuzz: $(BUILD)/fuzz/.built ## each fuzz target for a few seconds
+test-fuzz: $(BUILD)/fuzz/.built ## each fuzz target for a few seconds
 	scripts/fuzz $(BUILD)/fuzz $(FUZZ_SMOKE_SECONDS)
 
 test-benchmarks: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## each benchmark once, on a toy input
