@@ -39,7 +39,8 @@ from tuner.resources import configs_dir
 from tuner.runs import load_run
 from tuner.spec import load_campaign
 from tuner.store import ValidationSample
-from tuner.validate.summary import Claim, SubjectSummary, Verdict, summarize
+from tuner.validate.summary import SubjectSummary, summarize
+from tuner.validate.verdicts import Claim, Verdict
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "campaigns.json"

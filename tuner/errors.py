@@ -17,6 +17,9 @@ is kept for defects (an uncaught exception) and 2 for a wrong command line.
     +-- BinaryError            13  a file is no program that can be linked with exgen
     +-- ThreadedVerdict        14  link-advice: the program starts threads
     +-- UnknownVerdict         15  link-advice: the files do not tell
+    ComparisonError            16  validate: nothing but the baseline gave numbers
+    WorseVerdict               17  validate --fail-if-worse: a pick is worse, or failed
+    UnconfirmedVerdict         18  validate --fail-if-unconfirmed: no gain is confirmed
     InterruptedCampaign       130  Ctrl-C: the campaign ended cleanly with what it has
 """
 
@@ -105,6 +108,28 @@ class UnknownVerdict(TunerError):  # noqa: N818 - an answer, not a defect
     """Whether a program starts threads cannot be known: link it with libexgen.so."""
 
     exit_code = 15
+
+
+class ComparisonError(TunerError):
+    """Nothing could be compared: every subject but the baseline is out."""
+
+    exit_code = 16
+
+
+NOTHING_COMPARED = "nothing could be compared: every subject but the baseline is out, see above"
+"""What a `ComparisonError` says."""
+
+
+class WorseVerdict(TunerError):  # noqa: N818 - an answer, not a defect
+    """A pick failed or is worse on the real program than claimed, with --fail-if-worse."""
+
+    exit_code = 17
+
+
+class UnconfirmedVerdict(TunerError):  # noqa: N818 - an answer, not a defect
+    """No gain of a pick is confirmed on the real program, with --fail-if-unconfirmed."""
+
+    exit_code = 18
 
 
 class InterruptedCampaign(TunerError):  # noqa: N818 - an event, not a defect

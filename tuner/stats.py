@@ -1,9 +1,10 @@
 """Statistics of repeated measurements and of rankings.
 
-The bootstrap is scipy's.  Kendall's tau-b is computed here, because values
-within measuring noise of each other count as ties, and such ties are not
-transitive, so no ranking exists that scipy's function could take; with a
-tolerance of 0 both give the same number, which a test checks.
+Tests and intervals are exact and need no distribution: Wilcoxon's signed ranks for pairs of
+one round, order statistics for a median, both scipy's.  Kendall's tau-b is computed here,
+because values within measuring noise of each other count as ties, and such ties are not
+transitive, so no ranking exists that scipy's function could take; with a tolerance of 0 both
+give the same number, which a test checks.
 
 Nothing here ever returns NaN: what is not defined is None.
 """
@@ -14,6 +15,8 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +30,11 @@ Source: the fidelity metrics of docs/decisions/measuring.md.
 DIFFERENT = 0.01
 """Pairs farther apart than this share of the greater value differ without doubt."""
 
-_N_RESAMPLES = 9999
-_SEED = 20250807
-"""Fixed, so that the same samples always give the same interval."""
+CONFIDENCE = 0.95
+"""Least probability with which an interval holds the true median."""
+
+FAMILY_ERROR = 0.05
+"""Greatest probability of one false difference or more among all claims of a validation."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,11 @@ class Estimate:
     n: int
     """Number of values, at least 1."""
 
+    @property
+    def is_range(self) -> bool:
+        """True when the interval is but the range of too few values: see `median_estimate`."""
+        return self.interval is not None and self.n < fewest_pairs(1, 1.0 - CONFIDENCE)
+
 
 @dataclass(frozen=True)
 class Concordance:
@@ -65,20 +75,22 @@ class Concordance:
     """Number of those pairs, at least 1."""
 
 
-def median_estimate(values: Sequence[float], *, confidence: float = 0.95) -> Estimate | None:
-    """Return the median and its percentile bootstrap interval.
+def median_estimate(values: Sequence[float]) -> Estimate | None:
+    """Return the median and its interval: two order statistics.
 
     Args:
         values: finite numbers, one per independent run.
-        confidence: nominal coverage, above 0 and below 1.
 
     Returns:
-        None for no value.  With n < 6 the interval can at best span all values,
-        which covers the true median with probability 1 - 2 ** (1 - n): 75 % for
-        n = 3, 94 % for n = 5.
+        None for no value.  The interval holds the true median with a probability of
+        `CONFIDENCE` or more, whatever the distribution.  Fewer than six values have no such
+        interval: theirs is the range, which holds it with probability 1 - 2 ** (1 - n),
+        75 % for n = 3 and 94 % for n = 5.
 
     Raises:
         ValueError: a value is not finite.
+
+    Source: Conover, Practical Nonparametric Statistics, section 3.2.
 
     Example:
         >>> median_estimate([3.0, 3.0, 3.0])
@@ -88,12 +100,10 @@ def median_estimate(values: Sequence[float], *, confidence: float = 0.95) -> Est
     if not values:
         return None
     middle = float(statistics.median(values))
-    return Estimate(middle, _interval(values, confidence), len(values))
+    return Estimate(middle, _interval(values), len(values))
 
 
-def ratio_estimate(
-    values: Sequence[float], baselines: Sequence[float], *, confidence: float = 0.95
-) -> Estimate | None:
+def ratio_estimate(values: Sequence[float], baselines: Sequence[float]) -> Estimate | None:
     """Return the median of the paired ratios ``value / baseline`` and its interval.
 
     Pairs come from the same round, so a drift of the machine cancels.
@@ -101,7 +111,6 @@ def ratio_estimate(
     Args:
         values: one per round.
         baselines: of the same rounds, in the same order.
-        confidence: nominal coverage, above 0 and below 1.
 
     Returns:
         None when there is no pair, or when a baseline is 0: no ratio exists.
@@ -113,7 +122,100 @@ def ratio_estimate(
     pairs = list(zip(values, baselines, strict=True))
     if any(baseline == 0 for _, baseline in pairs):
         return None
-    return median_estimate([value / base for value, base in pairs], confidence=confidence)
+    return median_estimate([value / base for value, base in pairs])
+
+
+def paired_p_value(values: Sequence[float], baselines: Sequence[float]) -> float:
+    """Return how probable a difference as clear as this one is when there is none.
+
+    The test is Wilcoxon's of signed ranks over the logarithms of the ratios, exact and
+    two-sided.  Where a value and its baseline are of the same distribution and came in random
+    order, either sign is equally probable in each round, whatever load, drift or outliers did
+    to it; nothing else is assumed.  Pairs without a difference are left out.  Among differences
+    of the same size the earlier pair has the lower rank, which favours no sign, and keeps the
+    test exact.
+
+    Args:
+        values: one per round, not negative.
+        baselines: of the same rounds, in the same order.
+
+    Returns:
+        Above 0.0, at most 1.0; at the least 2 ** (1 - n) for n pairs.
+
+    Raises:
+        ValueError: the lengths differ or a value is not finite.
+
+    Source: Wilcoxon, "Individual comparisons by ranking methods", Biometrics Bulletin 1, 1945.
+
+    Example:
+        >>> paired_p_value([9.0, 8.0, 7.0, 9.0, 8.0, 9.5], [10.0] * 6)
+        0.03125
+    """
+    _check_paired(values, baselines)
+    first, second = (np.asarray(one, dtype=np.float64) for one in (values, baselines))
+    # As monotonic in the ratio and as symmetric as its logarithm, and finite next to a 0.
+    differing = first != second
+    score = (first - second)[differing] / (first + second)[differing]
+    signs = np.sign(score[np.argsort(np.abs(score), kind="stable")])
+    ranks = np.arange(1, len(signs) + 1)
+    return _signed_rank_p_value(len(signs), int(ranks[signs > 0.0].sum()))
+
+
+@cache
+def _signed_rank_p_value(n: int, rank_sum: int) -> float:
+    """Return the exact two-sided p-value of n signed ranks, given the sum of the positive ones."""
+    from scipy.stats import wilcoxon  # noqa: PLC0415 - slow to import, rarely needed
+
+    if n == 0:
+        return 1.0
+    signed = []
+    for rank in range(n, 0, -1):  # any signs of this sum will do
+        is_positive = rank <= rank_sum
+        rank_sum -= rank * is_positive
+        signed.append(rank if is_positive else -rank)
+    return float(wilcoxon(signed, method="exact").pvalue)
+
+
+def holm(p_values: Sequence[float], n_tests: int) -> list[float]:
+    """Return p-values adjusted for a family of tests, in their order.
+
+    Whoever calls those of at most alpha different is wrong about one or more of the family with
+    a probability of alpha at most, however the tests depend on each other.
+
+    Args:
+        p_values: of the tests that were made.
+        n_tests: that were planned, at least as many.
+
+    Source: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
+    Journal of Statistics 6, 1979.
+
+    Example:
+        >>> holm([0.04, 0.01], 2), holm([0.01], 3)
+        ([0.04, 0.02], [0.03])
+    """
+    adjusted = [1.0] * len(p_values)
+    greatest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        greatest = max(greatest, min(1.0, (n_tests - rank) * p_values[index]))
+        adjusted[index] = greatest
+    return adjusted
+
+
+def fewest_pairs(n_tests: int, error: float = FAMILY_ERROR) -> int:
+    """Return how many pairs the first of a family of tests needs to show anything.
+
+    It is the least n with ``n_tests * 2 ** (1 - n) <= error``: with fewer, not even pairs that
+    all differ in the same direction are evidence enough, see `paired_p_value` and `holm`.
+
+    Args:
+        n_tests: at least 1.
+        error: of the family, above 0 and below 1.
+
+    Example:
+        >>> fewest_pairs(1), fewest_pairs(22)
+        (6, 10)
+    """
+    return 1 + math.ceil(math.log2(n_tests / error))
 
 
 def kendall_tau(first: Sequence[float], second: Sequence[float], tie: float = TIE) -> float | None:
@@ -165,23 +267,17 @@ def concordance(
     return Concordance(agree / n_pairs, n_pairs)
 
 
-def _interval(values: Sequence[float], confidence: float) -> Interval | None:
+def _interval(values: Sequence[float]) -> Interval | None:
     if len(values) < 2:  # noqa: PLR2004 - one value has no spread
         return None
-    if min(values) == max(values):
-        return Interval(float(values[0]), float(values[0]))
-    from scipy.stats import bootstrap  # noqa: PLC0415 - slow to import, rarely needed
+    from scipy.stats import quantile_test  # noqa: PLC0415 - slow to import, rarely needed
 
-    result = bootstrap(
-        (np.asarray(values, dtype=np.float64),),
-        np.median,
-        n_resamples=_N_RESAMPLES,
-        confidence_level=confidence,
-        method="percentile",
-        rng=np.random.default_rng(_SEED),
-    )
-    found = result.confidence_interval
-    return Interval(float(found.low), float(found.high))
+    test = quantile_test(np.asarray(values, dtype=np.float64), p=0.5)
+    found: Any = test.confidence_interval(CONFIDENCE)  # scipy-stubs takes it for a number
+    low, high = found
+    if math.isnan(low) or math.isnan(high):
+        return Interval(float(min(values)), float(max(values)))
+    return Interval(float(low), float(high))
 
 
 def _signs(values: Sequence[float], tie: float) -> npt.NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -11,12 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.stats import (
+    FAMILY_ERROR,
     Concordance,
     Estimate,
     Interval,
     concordance,
+    fewest_pairs,
+    holm,
     kendall_tau,
     median_estimate,
+    paired_p_value,
     ratio_estimate,
 )
 
@@ -46,15 +51,82 @@ def test_interval_of_few_values_spans_them_at_most() -> None:
     assert found.interval == Interval(1.0, 10.0)
 
 
-def test_interval_covers_the_true_median_about_as_often_as_it_says() -> None:
+@pytest.mark.parametrize(
+    ("n", "low", "high"), [(5, 1, 5), (6, 1, 6), (8, 1, 8), (9, 2, 8), (10, 2, 9), (15, 4, 12)]
+)
+def test_interval_is_of_the_order_statistics_that_cover_exactly(
+    n: int, low: int, high: int
+) -> None:
+    """Source: tables of the binomial distribution, such as Conover's A3."""
+    found = median_estimate([float(value) for value in range(1, n + 1)])
+    assert found is not None
+    assert found.interval == Interval(low, high)
+    assert found.is_range == (n < 6)
+    if not found.is_range:
+        assert scipy.stats.binom.cdf(low - 1, n, 0.5) <= 0.025
+
+
+@pytest.mark.parametrize("n", [6, 12])
+def test_interval_covers_the_true_median_at_least_as_often_as_it_says(n: int) -> None:
     rng = random.Random(7)
     n_covered = 0
-    for _ in range(60):
-        found = median_estimate([rng.gauss(10.0, 1.0) for _ in range(15)])
+    for _ in range(200):
+        found = median_estimate([rng.expovariate(1.0) for _ in range(n)])
         assert found is not None
         assert found.interval is not None
-        n_covered += not found.interval.excludes(10.0)
-    assert n_covered >= 52
+        n_covered += not found.interval.excludes(math.log(2.0))
+    assert n_covered >= 0.93 * 200
+
+
+_PAIRS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8)
+
+
+@given(_PAIRS)
+def test_p_value_equals_that_of_all_signs_written_out(pairs: list[tuple[int, int]]) -> None:
+    """Second implementation: every assignment of signs to the ranks is equally probable."""
+    found = paired_p_value([float(a) for a, _ in pairs], [float(b) for _, b in pairs])
+    score = [(a - b) / (a + b) for a, b in pairs if a != b]
+    ordered = sorted(score, key=abs)
+    seen = sum(rank for rank, value in enumerate(ordered, 1) if value > 0.0)
+    total = len(ordered) * (len(ordered) + 1) // 2
+    sums = [
+        sum(rank for rank, sign in enumerate(signs, 1) if sign)
+        for signs in itertools.product((0, 1), repeat=len(ordered))
+    ]
+    extreme = max(seen, total - seen)
+    n_as_far = sum(one >= extreme or one <= total - extreme for one in sums)
+    assert found == pytest.approx(n_as_far / len(sums))
+
+
+def test_p_value_without_ties_equals_scipy() -> None:
+    values, baselines = [9.1, 8.2, 10.4, 9.7, 8.8, 9.05], [10.0, 10.1, 9.9, 10.3, 9.6, 9.0]
+    logs = [math.log(a / b) for a, b in zip(values, baselines, strict=True)]
+    expected = scipy.stats.wilcoxon(logs, method="exact").pvalue
+    assert paired_p_value(values, baselines) == pytest.approx(expected)
+    assert paired_p_value(baselines, values) == pytest.approx(expected)
+
+
+def test_pairs_that_are_equal_show_nothing() -> None:
+    assert paired_p_value([3.0] * 20, [3.0] * 20) == 1.0
+    assert paired_p_value([], []) == 1.0
+
+
+def test_nothing_beside_something_is_a_difference() -> None:
+    assert paired_p_value([0.0] * 6, [5.0] * 6) == 2**-5
+
+
+def test_holm_steps_down_and_never_back() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005], 4) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8], 2) == [1.0, 1.0]
+    assert holm([0.01], 22) == pytest.approx([0.22])
+    assert holm([], 3) == []
+
+
+@given(st.integers(1, 5000))
+def test_fewest_pairs_can_show_something_and_one_less_cannot(n_tests: int) -> None:
+    n = fewest_pairs(n_tests)
+    assert holm([paired_p_value([1.0] * n, [2.0] * n)], n_tests)[0] <= FAMILY_ERROR
+    assert holm([paired_p_value([1.0] * (n - 1), [2.0] * (n - 1))], n_tests)[0] > FAMILY_ERROR
 
 
 def test_ratio_of_pairs_cancels_a_drift() -> None:

@@ -17,6 +17,7 @@ from tuner.store import Store, ValidationRecord, ValidationSample
 from tuner.validate import rounds
 from tuner.validate.rounds import (
     IGNORED,
+    SHUFFLED,
     Observer,
     ValidationOptions,
     find_unfinished,
@@ -141,10 +142,34 @@ def test_numbers_of_a_run_are_kept(store: Store) -> None:
     assert sample.curve == _GOOD.curve
 
 
-def test_baseline_warms_up_and_starts_the_first_round() -> None:
-    for seed in range(20):
-        assert order(3, 0, seed)[0] == 0
+def test_baseline_warms_up_and_shows_that_it_repeats_before_the_first_round(store: Store) -> None:
+    program = Program(always(_GOOD))
+    identifier = run_all(store, program)
+    assert program.calls[:2] == ["base", "base"]
+    assert program.calls[2:] == [sample.label for sample in samples(store, identifier)]
+
+
+def test_every_round_is_shuffled_the_first_one_too(store: Store) -> None:
+    """Who comes first must be chance: the test of a claim rests on it."""
+    first = [order(4, 0, seed)[0] for seed in range(400)]
+    assert all(70 <= first.count(index) <= 130 for index in range(4))
     assert len({tuple(order(4, number, 1)) for number in range(30)}) > 10
+    run_all(store, Program(always(_GOOD)))
+    assert store.validations()[0].settings[SHUFFLED]
+
+
+def test_runs_that_are_left_are_told_at_the_start_and_when_one_is_out(store: Store) -> None:
+    plans: list[int] = []
+    bad = replace(_GOOD, output_sha256="bb")
+    run_all(
+        store,
+        Program(lambda name, call: bad if name == "good" else _GOOD),
+        observer=Observer(lambda _: None, lambda _: None, plans.append),
+    )
+    assert plans[0] == 9
+    (left,) = plans[1:]
+    ended = [s.label for s in store.validations()[0].samples].index("good") + 1
+    assert left == 7 - ended
 
 
 def test_order_differs_between_seeds_but_not_between_processes() -> None:
@@ -206,7 +231,7 @@ def test_interrupted_validation_is_continued_where_it_stopped(store: Store) -> N
     n_done = 5
 
     def interrupt(name: str, call: int) -> ProgramRun | BaseException:
-        return KeyboardInterrupt() if len(stopped.calls) > n_done + 1 else _GOOD
+        return KeyboardInterrupt() if len(stopped.calls) > n_done + 2 else _GOOD
 
     stopped = Program(interrupt)
     with pytest.raises(InterruptedCampaign, match="the same command continues it"):
@@ -215,7 +240,7 @@ def test_interrupted_validation_is_continued_where_it_stopped(store: Store) -> N
     identifier = run_all(store, continued)
     assert len(store.validations()) == 1
     assert len(samples(store, identifier)) == 9
-    assert len(continued.calls) == 1 + 9 - n_done
+    assert len(continued.calls) == 2 + 9 - n_done
     straight = run_all(store, Program(always(_GOOD)))
     assert [s.label for s in samples(store, identifier)] == [
         s.label for s in samples(store, straight)
@@ -240,7 +265,7 @@ def test_finished_validation_is_not_continued(store: Store) -> None:
 )
 def test_other_options_begin_a_new_validation(store: Store, change: dict[str, Any]) -> None:
     with pytest.raises(InterruptedCampaign):
-        run_all(store, Program(lambda name, call: KeyboardInterrupt() if call > 1 else _GOOD))
+        run_all(store, Program(lambda name, call: KeyboardInterrupt() if call > 2 else _GOOD))
     run_all(store, Program(always(_GOOD)), **change)
     assert len(store.validations()) == 2
 
@@ -330,7 +355,7 @@ def test_allocator_that_the_program_brings_gives_way_to_libcs(
     linked = replace(_GOOD, malloc_libraries=("/usr/lib/libjemalloc.so.2",))
     run_all(store, Linked(always(linked)), observer=Observer(lambda _: None, told.append))
     assert store.validations()[0].settings["brought_allocators"] == ["libjemalloc.so.2"]
-    assert seen == [False] + [True] * 10
+    assert seen == [False] + [True] * 11
     assert told[0].startswith("the program brings libjemalloc.so.2 of its own")
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
     from rich.table import Table
+
+    from tuner.cli.progress_bar import ProgressBar
 
 
 def stdout_console(table: Table | None = None) -> Console:
@@ -24,7 +25,7 @@ def stdout_console(table: Table | None = None) -> Console:
     return Console(width=width_for(table), highlight=False)
 
 
-def stderr_progress() -> Progress:
+def stderr_progress() -> ProgressBar:
     """Return a progress bar on standard error; where that is no terminal, lines now and then."""
     from rich.console import Console
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import (
@@ -14,11 +16,13 @@ from rich.progress import (
     Task,
     TaskID,
     TextColumn,
-    TimeRemainingColumn,
 )
 
 LINE_INTERVAL_S: Final = 30.0
 """Least time between two lines."""
+
+_N_STEPS: Final = 50
+"""Steps that the time left is estimated from, the latest ones."""
 
 
 class ProgressBar(Progress):
@@ -26,33 +30,57 @@ class ProgressBar(Progress):
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         """Take where to print, and a clock in seconds."""
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         super().__init__(
-            *columns,
-            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
             console=console,
             disable=not console.is_terminal,
             get_time=clock,
         )
-        self._told_s = clock()
+        self._told_s = self._stepped_s = clock()
+        self._steps_s: deque[float] = deque(maxlen=_N_STEPS)
+
+    def add_task(  # noqa: D102 - the base class's
+        self,
+        description: str,
+        start: bool = True,
+        total: float | None = 100.0,
+        completed: int = 0,
+        visible: bool = True,
+        **fields: Any,
+    ) -> TaskID:
+        return super().add_task(description, start, total, completed, visible, left="", **fields)
+
+    def begin_steps(self) -> None:
+        """Let the next step begin now: what came before tells nothing of how long steps take."""
+        self._stepped_s = self.get_time()
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
         """Count a step; without a bar, tell of it if nothing was told for a while."""
+        if advance > 0.0:
+            self._steps_s.append((self.get_time() - self._stepped_s) / advance)
+        self._stepped_s = self.get_time()
         super().advance(task_id, advance)
+        self.update(task_id, left=self._left(task_id))
         if not self.disable or self.get_time() - self._told_s < LINE_INTERVAL_S:
             return
         self._told_s = self.get_time()
-        (task,) = (task for task in self.tasks if task.id == task_id)
+        task = self._task(task_id)
         total = "?" if task.total is None else f"{task.total:.0f}"
-        what = " ".join(task.description.split()) + self._time_left(task)
-        self.print(f"{task.completed:.0f} of {total}: {what}", markup=False, soft_wrap=True)
+        what = " ".join(task.description.split())
+        left = f"; {task.fields['left']}" if task.fields["left"] else ""
+        self.print(f"{task.completed:.0f} of {total}: {what}{left}", markup=False, soft_wrap=True)
 
-    @staticmethod
-    def _time_left(task: Task) -> str:
-        """Return what is left at the pace of all steps so far, as the end of a line."""
+    def _left(self, task_id: TaskID) -> str:
+        """Return the time that the steps left take, each as long as the median of the latest."""
         from tuner.campaign.progress import clock_text
 
-        if task.total is None or not task.completed or task.elapsed is None:
+        task = self._task(task_id)
+        if not task.remaining or not self._steps_s:
             return ""
-        left_s = task.elapsed / task.completed * (task.total - task.completed)
-        return f"; about {clock_text(left_s)} left"
+        return f"about {clock_text(task.remaining * statistics.median(self._steps_s))} left"
+
+    def _task(self, task_id: TaskID) -> Task:
+        return next(task for task in self.tasks if task.id == task_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +20,8 @@ from tuner.cli.options import (
     refuse_options,
 )
 from tuner.errors import (
+    NOTHING_COMPARED,
+    ComparisonError,
     InterruptedCampaign,
     MissingToolError,
     ProgramError,
@@ -26,19 +29,26 @@ from tuner.errors import (
     SelectionError,
     SpecError,
     StoreError,
+    UnconfirmedVerdict,
+    WorseVerdict,
 )
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from tuner.runs import Run
     from tuner.validate.rounds import CountsInstructions, ValidationOptions
     from tuner.validate.subjects import Subject
+    from tuner.validate.summary import ValidationSummary
 
 _POINTS = "picks,front"
 _OBJECTIVES = "l1d_mpki,l2_mpki,ipc"
 
 _OF_ALL = {"--points", "--front", "--dominated", "--timeout"}
 _OF_ROUNDS = {"--rounds", "--instrument", "--cpu", "--thp", "--sample-ms", "--seed"}
-OF_COMMAND = _OF_ALL | _OF_ROUNDS | {"--ignore-output", "--output-file"}
+OF_COMMAND = (
+    _OF_ALL
+    | _OF_ROUNDS
+    | {"--ignore-output", "--output-file", "--fail-if-worse", "--fail-if-unconfirmed"}
+)
 OF_GEM5 = _OF_ALL | _OF_ROUNDS | {"--gem5", "--suite", "--simulations"}
 OF_INSIDE = _OF_ALL | {
     "--gem5",
@@ -77,6 +87,9 @@ def register(app: typer.Typer) -> None:
                 ProgramTimeoutError,
                 StoreError,
                 SelectionError,
+                ComparisonError,
+                WorseVerdict,
+                UnconfirmedVerdict,
                 InterruptedCampaign,
             ),
         ),
@@ -125,11 +138,14 @@ def validate(
         int, typer.Option(min=1, metavar="N", help="With --inside: simulations at once.")
     ] = 1,
     rounds: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=1, metavar="N", help="Runs of every subject; fewer than 5 decide nothing."
+            min=1,
+            metavar="N",
+            help="Runs of every subject; default: what the number of claims needs, such as 12 "
+            "for 22, and 6 on gem5.",
         ),
-    ] = 5,
+    ] = None,
     points: Annotated[
         str,
         typer.Option(
@@ -178,6 +194,16 @@ def validate(
     seed: Annotated[
         int, typer.Option(metavar="N", help="Seed of the order within the rounds.")
     ] = 1,
+    fail_if_worse: Annotated[
+        bool,
+        typer.Option(
+            "--fail-if-worse", help="Exit with 17 when a pick failed or is worse than claimed."
+        ),
+    ] = False,
+    fail_if_unconfirmed: Annotated[
+        bool,
+        typer.Option("--fail-if-unconfirmed", help="Exit with 18 when no gain is confirmed."),
+    ] = False,
 ) -> None:
     """Run the rounds that are missing, then print what they show."""
     from tuner.cli.validate_gem5 import validate_with_gem5
@@ -187,10 +213,11 @@ def validate(
     from tuner.measure.program import Surroundings
     from tuner.runs import load_run
     from tuner.units import parse_duration
-    from tuner.validate.gem5_rounds import Gem5Options
+    from tuner.validate.gem5_rounds import GEM5_ROUNDS, Gem5Options
     from tuner.validate.rounds import IGNORED, STDOUT, ValidationOptions
     from tuner.validate.subjects import choose_subjects
-    from tuner.validate.summary import summarize
+    from tuner.validate.summary import count_claims, summarize
+    from tuner.validate.verdicts import default_rounds, too_few
 
     _refuse(context, command, gem5, inside=inside, points=_words(points))
     if inside and gem5 is not None:
@@ -219,22 +246,57 @@ def validate(
             suite,
             _words(simulations),
             points=(_words(points), front, dominated),
-            options=Gem5Options(rounds, surroundings, instrument.value, seed),
+            options=Gem5Options(rounds or GEM5_ROUNDS, surroundings, instrument.value, seed),
             counter=counter,
         )
         return
+    found = load_run(run)
+    subjects = choose_subjects(found, _words(points), front, dominated)
+    n_claims = count_claims(found, subjects)
     options = ValidationOptions(
-        rounds=rounds,
+        rounds=rounds or default_rounds(n_claims),
         output=IGNORED if ignore_output else str(output_file or STDOUT),
         surroundings=surroundings,
         instrument=instrument.value,
         seed=seed,
     )
-    found = load_run(run)
-    subjects = choose_subjects(found, _words(points), front, dominated)
+    few = too_few(options.rounds, n_claims)
+    if few is not None:
+        print(f"malloc-tuner: note: {few}", file=sys.stderr)
     identifier = _measure(found, command or [], subjects, options, counter)
     (record,) = (v for v in load_run(run).validations if v.identifier == identifier)
-    print_summary(summarize(found, record))
+    summary = summarize(found, record)
+    print_summary(summary)
+    check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)
+
+
+def check_outcome(summary: ValidationSummary, *, worse: bool, unconfirmed: bool) -> None:
+    """Turn what a validation showed into the exit code that was asked for.
+
+    Args:
+        summary: of a validation.
+        worse: True refuses picks that failed or are worse than claimed.
+        unconfirmed: True demands one pick with a confirmed gain.
+
+    Raises:
+        ComparisonError: nothing could be compared with the baseline.
+        WorseVerdict: with `worse`.
+        UnconfirmedVerdict: with `unconfirmed`.
+    """
+    from tuner.validate.verdicts import Verdict
+
+    if not summary.is_comparison:
+        raise ComparisonError(NOTHING_COMPARED)
+    picks = [s for s in summary.subjects if s.subject.is_pick and not s.is_baseline]
+    bad = [s for s in picks if s.verdict in (Verdict.WORSE, Verdict.REJECTED)]
+    if worse and bad:
+        names = ", ".join(f"{found.subject.label} ({found.verdict})" for found in bad)
+        message = f"worse than claimed on the real program: {names}"
+        raise WorseVerdict(message)
+    if unconfirmed and not any(s.verdict is Verdict.CONFIRMED for s in picks):
+        names = ", ".join(f"{found.subject.label} ({found.verdict})" for found in picks) or "none"
+        message = f"no gain is confirmed on the real program; picks: {names}"
+        raise UnconfirmedVerdict(message)
 
 
 def _refuse(
@@ -303,9 +365,14 @@ def _measure(
     def on_notice(text: str) -> None:
         progress.print(f"note: {text}", markup=False)
 
+    def on_plan(n_left: int) -> None:
+        (bar,) = progress.tasks
+        progress.update(task, total=bar.completed + n_left)
+        progress.begin_steps()
+
     runner = ProgramRunner()
     with Store.open(store_path(run.folder), writable=True) as store, progress:
-        task = progress.add_task("reading back", total=options.rounds * len(subjects))
+        task = progress.add_task("reading back", total=None)
         files = search_spaces(run.folder)
         prepared = prepare(subjects, run.campaign, os.environ, files)
         progress.update(task, description="first run")
@@ -318,5 +385,5 @@ def _measure(
             machine=asdict(read_machine()),
             runner=runner,
             counter=counter,
-            observer=Observer(on_sample, on_notice),
+            observer=Observer(on_sample, on_notice, on_plan),
         )

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.errors import NOTHING_COMPARED, ComparisonError
+
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from tuner.runs import Run
     from tuner.spec.gem5_suite import Simulation, Suite
@@ -41,6 +43,9 @@ def validate_with_gem5(
             `choose_subjects`.
         options: how to run.
         counter: counts instructions; None for no count.
+
+    Raises:
+        ComparisonError: no subject but the baseline ran on the simulations of any group.
     """
     from tuner.cli.gem5_tables import print_gem5
     from tuner.measure.gem5 import find_gem5
@@ -57,7 +62,10 @@ def validate_with_gem5(
     subjects = choose_subjects(found, *points)
     _measure(found, path, shown, chosen, subjects=subjects, options=options, counter=counter)
     found = load_run(run)
-    print_gem5(found, summarize_gem5(found, gem5_records(found)))
+    summaries = summarize_gem5(found, gem5_records(found))
+    print_gem5(found, summaries)
+    if not any(s.changes for group in summaries for s in group.subjects if not s.is_baseline):
+        raise ComparisonError(NOTHING_COMPARED)
 
 
 def _measure(

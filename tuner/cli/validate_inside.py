@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.cli.validate_gem5 import WORK_FOLDER
+from tuner.errors import NOTHING_COMPARED, ComparisonError
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from tuner.runs import Run
@@ -54,6 +55,7 @@ def validate_inside(
     Raises:
         SpecError: suite, words or objectives are wrong.
         MissingToolError: gem5, a library or a program is not there.
+        ComparisonError: no subject but the baseline gave counts.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
     from tuner.cli.inside_tables import print_inside
@@ -77,6 +79,8 @@ def validate_inside(
     summary = summarize_inside(journal, found)
     if summary is not None:
         print_inside(summary)
+    if summary is None or not summary.is_comparison:
+        raise ComparisonError(NOTHING_COMPARED)
 
 
 def _measure(

@@ -8,17 +8,16 @@ from rich.table import Table
 
 from tuner.cli.console import stdout_console
 from tuner.objectives import find_objective
-from tuner.report.columns import Kind, Scale, scale_for, show_change
+from tuner.report.columns import MISSING, Kind, Scale, scale_for, show_change
 from tuner.stats import Estimate
 from tuner.validate.metrics import METRICS, Metric
 from tuner.validate.summary import (
-    Claim,
     MetricSummary,
     RankingSummary,
     SubjectSummary,
     ValidationSummary,
-    Verdict,
 )
+from tuner.validate.verdicts import Claim, Verdict
 
 _STYLES = {
     Verdict.CONFIRMED: "green",
@@ -54,13 +53,14 @@ def print_summary(summary: ValidationSummary) -> None:
 
 
 def _reading(summary: ValidationSummary) -> str:
+    claims = "1 claim" if summary.n_claims == 1 else f"{summary.n_claims} claims"
     return (
         "Claimed: in emulation. Expected: the difference claimed, in bytes or priced in time, on "
-        "top of the real baseline. "
-        "Real: the median of the ratios to the baseline of the same round, with bootstrap "
-        f"intervals corrected for {summary.n_claims} claims; an interval that holds 0 % shows no "
-        "difference, which does not mean that there is none. Changes of the table above are such "
-        "medians of ratios too, not ratios of its medians. Overall: the weakest verdict of the "
+        "top of the real baseline. Real: the median of the ratios to the baseline of the same "
+        "round; interval: holds that median with 95 % (fewer than six rounds: their range). "
+        f"p: of Wilcoxon's signed-rank test, adjusted for {claims} by Holm's rule; a difference "
+        "counts at p up to 0.05, so one or more false ones among all are 5 % likely at most. No "
+        "difference shown does not mean that there is none. Overall: the weakest verdict of the "
         "gains claimed, or of all if no gain was claimed; anything worse than claimed counts."
     )
 
@@ -118,14 +118,14 @@ def _change(ratio: Estimate | None) -> str:
 
 
 def _claims(summary: ValidationSummary) -> Table:
-    heads = ("objective", "claimed", "expected", "real", "interval", "verdict")
+    heads = ("objective", "claimed", "expected", "real", "interval", "p", "verdict")
     table = _table("Claimed and real", "subject", *heads)
     for found in summary.subjects:
         for index, claim in enumerate(found.claims):
             label = found.subject.label if index == 0 else ""
             table.add_row(label, *_claim(claim))
         if found.verdict:
-            table.add_row("", "", "", "", "", "overall", _styled(found.verdict))
+            table.add_row("", "", "", "", "", "", "overall", _styled(found.verdict))
     return table
 
 
@@ -139,6 +139,7 @@ def _claim(claim: Claim) -> tuple[str, ...]:
         show_change(claim.expected_ratio),
         _change(claim.real_ratio),
         _interval(claim.real_ratio),
+        MISSING if claim.p_value is None else f"{claim.p_value:.3f}",
         claim.verdict,
     )
 
@@ -146,7 +147,8 @@ def _claim(claim: Claim) -> tuple[str, ...]:
 def _interval(ratio: Estimate | None) -> str:
     if ratio is None or ratio.interval is None:
         return show_change(None)
-    return f"{show_change(ratio.interval.low)} .. {show_change(ratio.interval.high)}"
+    low, high = show_change(ratio.interval.low), show_change(ratio.interval.high)
+    return f"{'range ' if ratio.is_range else ''}{low} .. {high}"
 
 
 def _styled(verdict: Verdict) -> str:

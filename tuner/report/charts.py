@@ -13,7 +13,8 @@ from tuner.report.history import HypervolumeHistory
 from tuner.report.parallel import ParallelPlot
 from tuner.report.style import FAINT, INK, LIVE, MUTED, look, shade
 from tuner.validate.metrics import METRICS
-from tuner.validate.summary import Claim, ValidationSummary
+from tuner.validate.summary import ValidationSummary
+from tuner.validate.verdicts import Claim
 
 # Hypervolume
 

@@ -50,7 +50,8 @@ from tuner.validate.gem5_summary import Gem5Summary, gem5_records, simulation_of
 from tuner.validate.inside_journal import InsideJournal
 from tuner.validate.inside_summary import InsideSummary, journal_path, summarize_inside
 from tuner.validate.metrics import METRICS
-from tuner.validate.summary import SubjectSummary, ValidationSummary, Verdict, summarize
+from tuner.validate.summary import SubjectSummary, ValidationSummary, summarize
+from tuner.validate.verdicts import Verdict
 
 _TEMPLATES = Path(__file__).parent / "templates"
 

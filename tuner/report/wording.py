@@ -23,7 +23,8 @@ from tuner.runs import Run
 from tuner.selection import NO_REGRET, Pick
 from tuner.units import show_size
 from tuner.validate.metrics import METRICS
-from tuner.validate.summary import Claim, SubjectSummary, ValidationSummary
+from tuner.validate.summary import SubjectSummary, ValidationSummary
+from tuner.validate.verdicts import Claim
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@
     setup.py      their environments, read back before anything is measured
     rounds.py     interleaved rounds, every run committed, resumable
     metrics.py    what is compared, and which claim stands against which number
-    summary.py    medians, intervals, verdicts and rank correlation, as plain values
-    tables.py     the summary as text
+    verdicts.py   claims decided together: one test each, Holm's rule over all
+    summary.py    medians, intervals, claims and rank correlation, as plain values
 
 The report shows the same summary: `summarize` is the only place that computes.
 """

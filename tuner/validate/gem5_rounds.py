@@ -43,6 +43,9 @@ SETTINGS = "gem5"
 REFERENCES = "references"
 """Folder of what the baseline simulated, beside the outputs."""
 
+GEM5_ROUNDS = 6
+"""Rounds where the user names no number: the fewest whose median has an interval."""
+
 _TIMEOUT_FACTOR = 10.0
 _TIMEOUT_FLOOR_S = 60.0
 _FIRST_TIMEOUT_S = 3600.0
@@ -81,7 +84,7 @@ class Simulates(Protocol):
 class Gem5Options:
     """How simulations are run; validations with equal options can be continued."""
 
-    rounds: int = 3
+    rounds: int = GEM5_ROUNDS
     """Runs of every subject on every simulation, at least 1."""
     surroundings: Surroundings = field(default_factory=Surroundings)
     """Core, time limit, sampling and kernel settings of every run."""
@@ -323,7 +326,7 @@ def _course(session: _Session, simulation: Simulation, identifier: int, folder: 
 
 
 def _run_round(session: _Session, course: _Course, number: int) -> None:
-    for position, index in enumerate(order(len(session.prepared), number, session.options.seed)):
+    for position, index in enumerate(_order(session, number)):
         entry = session.prepared[index]
         label = entry.subject.label
         if session.baseline in course.out:
@@ -336,6 +339,12 @@ def _run_round(session: _Session, course: _Course, number: int) -> None:
         if sample.status is not Status.OK:
             course.out[label] = sample.reason or ""
         session.observer.on_sample(course.simulation, sample)
+
+
+def _order(session: _Session, number: int) -> list[int]:
+    """Return the order of a round; in the first, the baseline comes before what must equal it."""
+    found = order(len(session.prepared), number, session.options.seed)
+    return [0, *(index for index in found if index)] if number == 0 else found
 
 
 def _sample(

@@ -102,6 +102,14 @@ class InsideSummary:
     """The baseline first."""
     rankings: tuple[InsideRanking, ...] = ()
 
+    @property
+    def is_comparison(self) -> bool:
+        """True when a program has counts under the baseline and under another subject."""
+        return any(
+            table.cells[0].counts and any(cell.counts for cell in table.cells[1:])
+            for table in self.tables
+        )
+
 
 def journal_path(run: Run) -> Path:
     """Return the journal of a run, which need not exist."""

@@ -52,6 +52,11 @@ _COUNTERPARTS = {
 """Objective -> metrics that can confirm it, the best first."""
 
 
+def is_checked(objective: str) -> bool:
+    """Tell whether a real program gives a number to check an objective with."""
+    return bool(_COUNTERPARTS[objective])
+
+
 def counterpart(objective: str, samples: Iterable[ValidationSample]) -> Metric | None:
     """Return the metric a claim about an objective is checked with.
 

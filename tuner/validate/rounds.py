@@ -2,10 +2,10 @@
 
 In every round each subject runs once, in an order shuffled by the seed, so a
 drift of the machine hits all alike and cancels in the ratios to the baseline of
-the same round.  Before the first round the baseline runs once unrecorded: it
-warms the caches, and its exit status and output are what all others must
-equal.  In the first round the baseline comes first, so a program that does not
-even repeat itself is noticed before any subject is blamed.
+the same round; the tests of `tuner.validate.verdicts` rest on that shuffle.
+Before the first round the baseline runs twice unrecorded: it warms the caches,
+its exit status and output are what all others must equal, and a program that
+does not even repeat itself is noticed before any subject is blamed.
 
 A subject that fails once is out; its run is kept with the reason.  An
 interrupted validation is continued by the same command as long as subjects,
@@ -35,6 +35,9 @@ HARDWARE = "auto"
 CACHEGRIND = "cachegrind"
 NONE = "none"
 """What counts the instructions of the real program."""
+
+SHUFFLED = "shuffled"
+"""Key of a validation's settings: every round was shuffled, the first one too."""
 
 _TIMEOUT_FACTOR = 10.0
 _TIMEOUT_FLOOR_S = 30.0
@@ -71,7 +74,7 @@ class CountsInstructions(Protocol):
 class ValidationOptions:
     """How a validation is made; two with equal options can be continued into one."""
 
-    rounds: int = 5
+    rounds: int = 8
     """Runs of every subject, at least 1."""
     output: str = STDOUT
     """What must equal the baseline's: `STDOUT`, `IGNORED`, or the path of a file the program
@@ -93,6 +96,8 @@ class Observer:
     """A run ended and is in the store."""
     on_notice: Callable[[str], None]
     """Something a reader must know."""
+    on_plan: Callable[[int], None] = lambda _: None
+    """So many runs are left; told before the first one and when a subject is out."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,7 @@ def validate(
             )
         options = _with_limit(options, reference)
         session = _Session(store, command, options, runner, counter, reference)
+        _check_repeats(session, prepared[0])
         notices += _notices(reference)
         for notice in notices:
             observer.on_notice(notice)
@@ -161,17 +167,14 @@ def validate(
 
 
 def order(n_subjects: int, number: int, seed: int) -> list[int]:
-    """Return the order of the subjects in a round; in round 0 the baseline comes first.
+    """Return the random order of the subjects in a round.
 
     Example:
-        >>> order(3, 0, 1)[0], sorted(order(3, 4, 1))
-        (0, [0, 1, 2])
+        >>> sorted(order(3, 4, 1))
+        [0, 1, 2]
     """
     positions = list(range(n_subjects))
     random.Random(f"{seed}/{number}").shuffle(positions)  # noqa: S311 - not cryptography
-    if number == 0:
-        positions.remove(0)
-        positions.insert(0, 0)
     return positions
 
 
@@ -188,6 +191,18 @@ def _reference(
         message = f"{name}: {run.ending} with the baseline{_quoted(run.stderr_tail)}"
         raise ProgramError(message)
     return run
+
+
+def _check_repeats(session: _Session, baseline: Prepared) -> None:
+    """Run the baseline once more.
+
+    Raises:
+        ProgramError: it did not do the same again.
+    """
+    run = _run_compared(session.runner, session.command, baseline, session.options)
+    status, reason = judge_run(run, session.reference, session.options.output)
+    if status is not Status.OK:
+        raise ProgramError(_not_repeatable(session, reason))
 
 
 def _run_compared(
@@ -250,6 +265,7 @@ def _begin(
             "options": options,
             "brought_allocators": list(brought),
             "notices": list(notices),
+            SHUFFLED: True,
         },
         machine=json.loads(json.dumps(machine)),  # as it comes back from the store
     )
@@ -321,19 +337,27 @@ def _run_rounds(
     (record,) = (r for r in session.store.validations() if r.identifier == identifier)
     done = {(sample.round, sample.label) for sample in record.samples}
     rejected = {sample.label for sample in record.samples if sample.status is not Status.OK}
+    labels = [entry.subject.label for entry in prepared]
+
+    def left() -> int:
+        rounds = range(session.options.rounds)
+        return sum((n, x) not in done for n in rounds for x in labels if x not in rejected)
+
+    observer.on_plan(left())
     for number in range(session.options.rounds):
         for position, index in enumerate(order(len(prepared), number, session.options.seed)):
-            label = prepared[index].subject.label
+            label = labels[index]
             if label in rejected or (number, label) in done:
                 continue
             sample = _sample(session, prepared[index], number, position)
             session.store.add_validation_sample(identifier, sample)
+            done.add((number, label))
             observer.on_sample(sample)
             if sample.status is not Status.OK:
                 rejected.add(label)
+                observer.on_plan(left())
             if label in rejected and index == 0:
-                message = _not_repeatable(session, sample)
-                raise ProgramError(message)
+                raise ProgramError(_not_repeatable(session, sample.reason))
 
 
 def _sample(session: _Session, entry: Prepared, number: int, position: int) -> ValidationSample:
@@ -395,9 +419,9 @@ def judge_run(run: ProgramRun, reference: ProgramRun, output: str) -> tuple[Stat
     return Status.OK, None
 
 
-def _not_repeatable(session: _Session, sample: ValidationSample) -> str:
+def _not_repeatable(session: _Session, reason: str | None) -> str:
     return (
-        f"{session.command[0]}: two runs with the baseline differ: {sample.reason}; a program "
+        f"{session.command[0]}: two runs with the baseline differ: {reason}; a program "
         "whose output holds times or addresses needs --ignore-output or --output-file"
     )
 

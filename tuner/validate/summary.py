@@ -7,18 +7,13 @@ A claim is a difference: so many bytes or instructions less than the baseline.
 Added to what the real baseline uses it becomes the ratio that is expected of
 the real program, whose own code and data do not change with the allocator.
 
-Each claim "this setting uses less than the baseline" is one test.  The
-intervals that decide are corrected for their number by Bonferroni's rule.  A
-difference counts only when it is also larger than `MINIMAL_EFFECT`, since
-memory repeats so exactly that a meaningless 0.01 % would pass otherwise.  An
-interval that holds 1 shows no difference, which is not the same as equality.
+Verdicts are those of all claims together, see `tuner.validate.verdicts`.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner import objectives, stats
 from tuner.records import Configuration, CurvePoint, Status, Trial
@@ -26,36 +21,10 @@ from tuner.runs import Run
 from tuner.stats import Concordance, Estimate
 from tuner.store import ValidationRecord, ValidationSample
 from tuner.validate.huge_pages import huge_page_notices
-from tuner.validate.metrics import METRICS, Metric, counterpart
+from tuner.validate.metrics import METRICS, Metric, counterpart, is_checked
+from tuner.validate.rounds import SHUFFLED
 from tuner.validate.subjects import Subject
-
-MINIMAL_EFFECT = stats.TIE
-"""Relative change below which a difference is not worth a verdict."""
-
-MINIMAL_ROUNDS = 5
-"""Fewer paired runs decide nothing.
-
-Source: an interval over n values covers the median with probability at most
-1 - 2 ** (1 - n), which is 94 % for 5 and only 88 % for 4.
-"""
-
-
-class Verdict(enum.StrEnum):
-    """What the real program says about a claim."""
-
-    CONFIRMED = "confirmed"
-    """The change is there, in the direction claimed."""
-    NOT_CONFIRMED = "not confirmed"
-    """No difference shown, though one was claimed."""
-    WORSE = "worse"
-    """More was used, though less or the same was claimed."""
-    BETTER = "better than claimed"
-    """Less was used, though more or the same was claimed."""
-    AS_CLAIMED = "no difference shown, none claimed"
-    UNDECIDED = "undecided"
-    """Too few runs to say anything."""
-    REJECTED = "rejected"
-    """The program crashed, hung or gave another output."""
+from tuner.validate.verdicts import Claim, Verdict, decide, overall_verdict, too_few
 
 
 @dataclass(frozen=True)
@@ -69,31 +38,6 @@ class MetricSummary:
     ratio: Estimate | None
     """Median of the ratios to the baseline of the same round; None for the baseline
     itself and where no ratio exists."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One objective of one subject, emulated and real."""
-
-    objective: str
-    metric: str
-    """The metric it is checked with."""
-    claimed_value: float
-    """Emulated, in the unit of the objective."""
-    claimed_ratio: float
-    """Emulated, relative to the emulated baseline."""
-    expected_ratio: float | None
-    """What the claim means for the real program: the emulated difference to the baseline,
-    added to the real baseline and divided by it; None when its price is not known."""
-    real_ratio: Estimate | None
-    """Real, relative to the real baseline; the interval is corrected for the number of claims."""
-    verdict: Verdict
-
-    @property
-    def is_gain(self) -> bool:
-        """True when less than the baseline was claimed."""
-        ratio = self.claimed_ratio if self.expected_ratio is None else self.expected_ratio
-        return _direction(ratio) < 0
 
 
 @dataclass(frozen=True)
@@ -149,9 +93,19 @@ class ValidationSummary:
     rankings: tuple[RankingSummary, ...]
     """Per objective: overall first, then each allocator with three or more subjects."""
     n_claims: int
-    """Number of tests the intervals of claims are corrected for."""
+    """Number of claims that are decided together."""
     notices: tuple[str, ...]
     """What a reader must know to judge the numbers."""
+
+    @property
+    def rounds_needed(self) -> int:
+        """The fewest rounds that can decide so many claims."""
+        return stats.fewest_pairs(max(1, self.n_claims))
+
+    @property
+    def is_comparison(self) -> bool:
+        """True when anything was measured beside the baseline, and was not rejected."""
+        return any(s.metrics and not s.reason for s in self.subjects if not s.is_baseline)
 
     def subject(self, label: str) -> SubjectSummary | None:
         """Return the summary of a label; None when there is none."""
@@ -170,12 +124,13 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
     checked = _checked_objectives(run, record)
     trials = {trial.configuration: trial for trial in run.trials if trial.measurement}
     prices = run.campaign.calibration
-    n_claims = max(
-        1, len(checked) * sum(s != baseline and s.configuration in trials for s in subjects)
+    n_claims = count_claims(run, subjects)
+    samples = _Samples(
+        record, stats.fewest_pairs(max(1, n_claims)), prices.get("ns_per_instruction")
     )
-    samples = _Samples(record, 1.0 - 0.05 / n_claims, prices.get("ns_per_instruction"))
-    summaries = tuple(
-        _summarize_subject(subject, baseline, samples, checked, trials) for subject in subjects
+    summaries = _decided(
+        [_summarize_subject(subject, baseline, samples, checked, trials) for subject in subjects],
+        n_claims,
     )
     return ValidationSummary(
         record,
@@ -184,8 +139,36 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
         summaries,
         tuple(_rankings(summaries, checked, trials)),
         n_claims,
-        (*huge_page_notices(run.campaign, record), *_notices(record, summaries)),
+        (
+            *huge_page_notices(run.campaign, record),
+            *_notices(record, summaries, samples, n_claims),
+        ),
     )
+
+
+def count_claims(run: Run, subjects: Sequence[Subject]) -> int:
+    """Return how many claims a validation of these subjects decides, before it is run.
+
+    Args:
+        run: the campaign with its trials.
+        subjects: the baseline first.
+    """
+    measured = {trial.configuration for trial in run.trials if trial.measurement}
+    if subjects[0].configuration not in measured:
+        return 0
+    n_claiming = sum(subject.configuration in measured for subject in subjects[1:])
+    return n_claiming * sum(is_checked(name) for name in run.campaign.objectives)
+
+
+def _decided(summaries: Sequence[SubjectSummary], n_claims: int) -> tuple[SubjectSummary, ...]:
+    """Return the summaries with the verdicts of all their claims together."""
+    claims = iter(decide([c for found in summaries for c in found.claims], n_claims))
+    decided = []
+    for found in summaries:
+        own = tuple(next(claims) for _ in found.claims)
+        verdict = Verdict.REJECTED if found.reason is not None else overall_verdict(own)
+        decided.append(replace(found, claims=own, verdict=verdict))
+    return tuple(decided)
 
 
 @dataclass(frozen=True)
@@ -193,8 +176,8 @@ class _Samples:
     """The samples of a validation with the ratios between them."""
 
     record: ValidationRecord
-    claim_confidence: float
-    """Confidence of the intervals that decide claims, corrected."""
+    rounds_needed: int
+    """The fewest that can decide the claims."""
     ns_per_instruction: float | None
     """Price on the machine of the campaign."""
 
@@ -207,14 +190,44 @@ class _Samples:
         failed = (s for s in self.record.samples if s.label == label and s.status is not Status.OK)
         return next(failed, None)
 
-    def ratio(self, label: str, metric: Metric, confidence: float) -> Estimate | None:
+    @property
+    def first_round(self) -> int:
+        """Number of the first round whose order was random, as the test demands.
+
+        Validations of earlier versions ran the baseline first in round 0.
+        """
+        return 0 if self.record.settings.get(SHUFFLED) else 1
+
+    @property
+    def n_random(self) -> int:
+        """Number of planned rounds that are evidence."""
+        return max(0, self.record.rounds - self.first_round)
+
+    def ratio(self, label: str, metric: Metric) -> Estimate | None:
         """Return the ratio of a subject to the baseline, over the rounds that have both."""
+        return stats.ratio_estimate(*self._paired(label, metric))
+
+    def p_value(self, label: str, metric: Metric) -> float | None:
+        """Return that of the difference to the baseline alone.
+
+        Returns:
+            None when rounds are missing, for who looks before the end and stops when the
+            numbers please is fooled more often, or when there are too few to decide.
+        """
+        values, baselines = self._paired(label, metric, self.first_round)
+        n_runs = min(len(self.good(label)), len(self.good(self.record.baseline)))
+        if n_runs < self.record.rounds or len(values) < self.rounds_needed:
+            return None
+        return stats.paired_p_value(values, baselines)
+
+    def _paired(
+        self, label: str, metric: Metric, first_round: int = 0
+    ) -> tuple[list[float], list[float]]:
+        """Return a metric of a subject and of the baseline, by round."""
         theirs = self._by_round(label, metric)
         base = self._by_round(self.record.baseline, metric)
-        rounds = sorted(theirs.keys() & base.keys())
-        return stats.ratio_estimate(
-            [theirs[r] for r in rounds], [base[r] for r in rounds], confidence=confidence
-        )
+        rounds = sorted(r for r in theirs.keys() & base.keys() if r >= first_round)
+        return [theirs[r] for r in rounds], [base[r] for r in rounds]
 
     def expected_ratio(self, metric: Metric, unit: str, difference: float) -> float | None:
         """Return what an emulated difference means for the real program.
@@ -255,7 +268,6 @@ def _summarize_subject(
     claims: tuple[Claim, ...] = ()
     if not is_baseline and good and not failure:
         claims = tuple(_claims(subject, baseline, samples, checked, trials))
-    verdict = Verdict.REJECTED if failure else overall_verdict(claims)
     return SubjectSummary(
         subject,
         is_baseline,
@@ -263,7 +275,7 @@ def _summarize_subject(
         failure.reason if failure else None,
         tuple(_metrics(subject, samples, is_baseline=is_baseline)),
         claims,
-        verdict,
+        None,
         good[0].curve if good else (),
     )
 
@@ -274,7 +286,7 @@ def _metrics(subject: Subject, samples: _Samples, *, is_baseline: bool) -> list[
         found = (metric.extract(sample) for sample in samples.good(subject.label))
         estimate = stats.median_estimate([float(value) for value in found if value is not None])
         if estimate is not None:
-            ratio = None if is_baseline else samples.ratio(subject.label, metric, 0.95)
+            ratio = None if is_baseline else samples.ratio(subject.label, metric)
             summaries.append(MetricSummary(metric.name, estimate, ratio))
     return summaries
 
@@ -298,56 +310,19 @@ def _claims(
             unit = objectives.find_objective(objective).unit
             ratio = value / reference
             expected = samples.expected_ratio(metric, unit, value - reference)
-            real = samples.ratio(subject.label, metric, samples.claim_confidence)
-            verdict = judge(ratio if expected is None else expected, real)
-            claims.append(Claim(objective, metric.name, value, ratio, expected, real, verdict))
+            claims.append(
+                Claim(
+                    objective,
+                    metric.name,
+                    value,
+                    ratio,
+                    expected,
+                    samples.ratio(subject.label, metric),
+                    Verdict.UNDECIDED,
+                    samples.p_value(subject.label, metric),
+                )
+            )
     return claims
-
-
-def judge(claimed_ratio: float, real: Estimate | None) -> Verdict:
-    """Compare a claimed change with the real one.
-
-    Args:
-        claimed_ratio: what is expected of the real program, relative to its baseline.
-        real: of the real program, with its corrected interval.
-    """
-    if real is None or real.interval is None or real.n < MINIMAL_ROUNDS:
-        return Verdict.UNDECIDED
-    claimed = _direction(claimed_ratio)
-    shown = _direction(real.median) if real.interval.excludes(1.0) else 0
-    if shown == claimed:
-        return Verdict.CONFIRMED if shown else Verdict.AS_CLAIMED
-    if shown == 0:
-        return Verdict.NOT_CONFIRMED
-    return Verdict.WORSE if shown > 0 else Verdict.BETTER
-
-
-def overall_verdict(claims: Sequence[Claim]) -> Verdict | None:
-    """Return the verdict over several claims: the most sobering one.
-
-    A subject stands for the gains it promises; a price it was expected to cost but does
-    not show is no reason against it.  Anything worse than claimed is.
-
-    Returns:
-        None when there is no claim.
-    """
-    if any(claim.verdict is Verdict.WORSE for claim in claims):
-        return Verdict.WORSE
-    verdicts = [claim.verdict for claim in claims if claim.is_gain]
-    verdicts = verdicts or [claim.verdict for claim in claims]
-    for verdict in (Verdict.UNDECIDED, Verdict.NOT_CONFIRMED):
-        if verdict in verdicts:
-            return verdict
-    if Verdict.CONFIRMED in verdicts or Verdict.BETTER in verdicts:
-        return Verdict.CONFIRMED
-    return Verdict.AS_CLAIMED if verdicts else None
-
-
-def _direction(ratio: float) -> int:
-    """Return -1 for less, +1 for more, 0 for a change below `MINIMAL_EFFECT`."""
-    if abs(ratio - 1.0) <= MINIMAL_EFFECT:
-        return 0
-    return -1 if ratio < 1.0 else 1
 
 
 def _rankings(
@@ -396,13 +371,24 @@ def _n_complete(summaries: Sequence[SubjectSummary], record: ValidationRecord) -
     return sum(all((number, label) in done for label in running) for number in range(record.rounds))
 
 
-def _notices(record: ValidationRecord, summaries: Sequence[SubjectSummary]) -> tuple[str, ...]:
+def _notices(
+    record: ValidationRecord,
+    summaries: Sequence[SubjectSummary],
+    samples: _Samples,
+    n_claims: int,
+) -> tuple[str, ...]:
     notices = list(record.settings.get("notices", ()))
-    if record.rounds < MINIMAL_ROUNDS:
+    n_complete = _n_complete(summaries, record)
+    few = too_few(samples.n_random, n_claims)
+    if few is not None:
+        notices.append(few)
+    elif n_complete < record.rounds:
         notices.append(
-            f"too few rounds to decide anything: {record.rounds}; "
-            f"use --rounds {MINIMAL_ROUNDS} or more"
+            f"undecided: {n_complete} of {record.rounds} rounds are complete; "
+            "the same command continues them"
         )
+    if samples.first_round and n_claims:
+        notices.append("round 1 decides nothing: an earlier version ran the baseline first in it")
     ratios = [claim.expected_ratio for summary in summaries for claim in summary.claims]
     if any(ratio is not None and ratio < 0.0 for ratio in ratios):
         notices.append(

@@ -1,0 +1,170 @@
+"""What the real program says about claims, all claims of a validation together.
+
+A claim is decided by one exact test of the ratios to the baseline of the same round
+(`tuner.stats.paired_p_value`), and all of a validation by Holm's rule: the chance that one
+difference or more is shown where there is none is 5 % at most, at every number of rounds and
+claims.  Too few rounds for that many claims decide nothing.  A difference also counts only when
+its median is larger than `MINIMAL_EFFECT`, since memory repeats so exactly that a meaningless
+0.01 % would pass otherwise.  No difference shown is not the same as equality.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tuner import stats
+from tuner.stats import Estimate
+
+MINIMAL_EFFECT = stats.TIE
+"""Relative change below which a difference is not worth a verdict."""
+
+SPARE_ROUNDS = 2
+"""Rounds beside the fewest that can decide, where the user names no number.
+
+With the fewest every round must agree; each one more allows for some that do not.
+"""
+
+
+class Verdict(enum.StrEnum):
+    """What the real program says about a claim."""
+
+    CONFIRMED = "confirmed"
+    """Less was claimed, and less was used."""
+    NOT_CONFIRMED = "not confirmed"
+    """No difference shown, though one was claimed."""
+    COSTS = "costs as claimed"
+    """More was claimed, and more was used."""
+    WORSE = "worse"
+    """More was used, though less or the same was claimed."""
+    BETTER = "better than claimed"
+    """Less was used, though more or the same was claimed."""
+    AS_CLAIMED = "no difference shown, none claimed"
+    UNDECIDED = "undecided"
+    """Too few rounds for the number of claims."""
+    REJECTED = "rejected"
+    """The program crashed, hung or gave another output."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One objective of one subject, emulated and real."""
+
+    objective: str
+    metric: str
+    """The metric it is checked with."""
+    claimed_value: float
+    """Emulated, in the unit of the objective."""
+    claimed_ratio: float
+    """Emulated, relative to the emulated baseline."""
+    expected_ratio: float | None
+    """What the claim means for the real program: the emulated difference to the baseline,
+    added to the real baseline and divided by it; None when its price is not known."""
+    real_ratio: Estimate | None
+    """Real, relative to the real baseline, with the interval of this claim alone."""
+    verdict: Verdict
+    p_value: float | None = None
+    """Of the difference to the real baseline, adjusted for all claims once `decide` has seen
+    them; None when there are too few rounds."""
+
+    @property
+    def is_gain(self) -> bool:
+        """True when less than the baseline was claimed."""
+        return _direction(self._expected) < 0
+
+    @property
+    def _expected(self) -> float:
+        return self.claimed_ratio if self.expected_ratio is None else self.expected_ratio
+
+    def decided(self, p_value: float | None) -> Claim:
+        """Return this claim with its verdict, given its adjusted p-value."""
+        verdict = judge(self._expected, self.real_ratio, p_value)
+        return replace(self, p_value=p_value, verdict=verdict)
+
+
+def decide(claims: Sequence[Claim], n_planned: int) -> list[Claim]:
+    """Return all claims of a validation with their verdicts.
+
+    Args:
+        claims: with the p-value of each alone, None for those that cannot be decided.
+        n_planned: number of claims before anything was run; what failed since counts too.
+    """
+    known = [claim.p_value for claim in claims if claim.p_value is not None]
+    adjusted = iter(stats.holm(known, max(n_planned, len(known))))
+    return [claim.decided(None if claim.p_value is None else next(adjusted)) for claim in claims]
+
+
+def judge(claimed_ratio: float, real: Estimate | None, p_value: float | None) -> Verdict:
+    """Compare a claimed change with the real one.
+
+    Args:
+        claimed_ratio: what is expected of the real program, relative to its baseline.
+        real: of the real program.
+        p_value: adjusted for all claims; None when there are too few rounds.
+    """
+    if real is None or p_value is None:
+        return Verdict.UNDECIDED
+    claimed = _direction(claimed_ratio)
+    shown = _direction(real.median) if p_value <= stats.FAMILY_ERROR else 0
+    if shown == claimed:
+        return {-1: Verdict.CONFIRMED, 0: Verdict.AS_CLAIMED, 1: Verdict.COSTS}[shown]
+    if shown == 0:
+        return Verdict.NOT_CONFIRMED
+    return Verdict.WORSE if shown > 0 else Verdict.BETTER
+
+
+def overall_verdict(claims: Sequence[Claim]) -> Verdict | None:
+    """Return the verdict over several claims: the most sobering one.
+
+    A subject stands for the gains it promises; a price it was expected to cost but does
+    not show is no reason against it.  Anything worse than claimed is.
+
+    Returns:
+        None when there is no claim.
+    """
+    if any(claim.verdict is Verdict.WORSE for claim in claims):
+        return Verdict.WORSE
+    verdicts = [claim.verdict for claim in claims if claim.is_gain]
+    verdicts = verdicts or [claim.verdict for claim in claims]
+    return next((verdict for verdict in _SOBERING if verdict in verdicts), None)
+
+
+_SOBERING = (
+    Verdict.UNDECIDED,
+    Verdict.NOT_CONFIRMED,
+    Verdict.COSTS,
+    Verdict.CONFIRMED,
+    Verdict.BETTER,
+    Verdict.AS_CLAIMED,
+)
+"""The order in which a verdict stands for several."""
+
+
+def _direction(ratio: float) -> int:
+    """Return -1 for less, +1 for more, 0 for a change below `MINIMAL_EFFECT`."""
+    if abs(ratio - 1.0) <= MINIMAL_EFFECT:
+        return 0
+    return -1 if ratio < 1.0 else 1
+
+
+def default_rounds(n_claims: int) -> int:
+    """Return the rounds of a validation whose user names none.
+
+    Example:
+        >>> default_rounds(1), default_rounds(22)
+        (8, 12)
+    """
+    return stats.fewest_pairs(max(1, n_claims)) + SPARE_ROUNDS
+
+
+def too_few(n_rounds: int, n_claims: int) -> str | None:
+    """Say that rounds cannot decide so many claims; None when they can."""
+    needed = stats.fewest_pairs(max(1, n_claims))
+    if n_rounds >= needed:
+        return None
+    claims = "1 claim" if n_claims == 1 else f"{n_claims} claims"
+    return (
+        f"undecided: {needed} rounds needed for {claims}, {n_rounds} cannot show a difference "
+        f"with less than 5 % false alarms; use --rounds {needed} or more, or fewer --points"
+    )
