@@ -1,7 +1,7 @@
 """gem5 as the program whose allocator is tuned: campaigns, gem5 under their points, tables.
 
     benchmarks/gem5_case.py --gem5 build/X86/gem5.fast           everything that is missing
-    benchmarks/gem5_case.py --steps validate --rounds 5          only these steps
+    benchmarks/gem5_case.py --steps validate --rounds 9          only these steps
     benchmarks/gem5_case.py --print                              the tables of the last results
     benchmarks/gem5_case.py --print --write                      and into docs/case-study-gem5.md
     benchmarks/gem5_case.py --smoke                              the last results are understood
@@ -53,7 +53,7 @@ from benchmarks.gem5_case_runs import (
     simulate,
     tune,
 )
-from benchmarks.gem5_case_tables import document
+from benchmarks.gem5_case_tables import document, origins
 from benchmarks.provenance import installed, make_stamp, n_rounds, provenance_lines, write_results
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5
 from tuner.measure.program import ProgramRunner, Surroundings
@@ -67,6 +67,7 @@ RESULTS: Final = ROOT / "benchmarks/results/gem5_case.json"
 PAGE: Final = ROOT / "docs/case-study-gem5.md"
 IMAGES: Final = ROOT / "docs/images"
 BEGIN: Final = "<!-- written by benchmarks/gem5_case.py --write -->"
+BEGIN_ORIGINS: Final = "<!-- origins: written by benchmarks/gem5_case.py --write -->"
 END: Final = "<!-- end -->"
 TUNED_ON: Final = "tree-o3"
 SUITE_TRACES: Final = "gem5-suite"
@@ -88,8 +89,10 @@ def main() -> int:
         return 0 if options.smoke else 1
     results = _last_results()
     text = document(results)
-    print("\n".join([*provenance_lines(results["provenance"]), "", text]))
+    head = [*provenance_lines(results["provenance"]), "", origins(results), ""]
+    print("\n".join([*head, text]))
     if options.write:
+        _write(origins(results), BEGIN_ORIGINS)
         pictures = [f"![{path.stem}](images/{path.name})" for path in draw(results, IMAGES)]
         brief = "\n".join(shortened(text.splitlines(), "gem5_case"))
         _write("\n\n".join([*pictures, brief]))
@@ -102,8 +105,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--suite", type=Path, help="if not the shipped one")
     parser.add_argument("--steps", default=",".join(STEPS), help="default: all")
     parser.add_argument("--allocators", default=",".join(ALLOCATORS), help="default: all")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds on simulations held out")
-    parser.add_argument("--tune-rounds", type=int, default=2, help="rounds on those tuned on")
+    parser.add_argument("--rounds", type=int, default=6, help="rounds on simulations held out")
+    parser.add_argument("--tune-rounds", type=int, default=6, help="rounds on those tuned on")
     parser.add_argument("--write", action="store_true", help="write the page and its pictures")
     parser.add_argument("--print", action="store_true", help="the last results; nothing is run")
     parser.add_argument("--smoke", action="store_true", help="as --print, without a judgement")
@@ -305,12 +308,12 @@ def _least(path: Path) -> dict[str, float]:
     return found
 
 
-def _write(text: str) -> None:
-    """Put the tables between the markers of the page."""
+def _write(text: str, begin: str = BEGIN) -> None:
+    """Put a text between its markers in the page."""
     page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition(BEGIN)
+    before, _, rest = page.partition(begin)
     _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{begin}\n\n{text}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

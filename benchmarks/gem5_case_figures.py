@@ -1,7 +1,8 @@
 """The figures of gem5_case.py, from its results: changes, picks and ranks, as values.
 
 A change is the geometric mean over the simulations of the ratios to glibc's default in the same
-round, the median over the rounds, with the bootstrap interval of that median.
+round, the median over the rounds.  It has two intervals: over the rounds, and over simulations,
+which are resampled for it.
 
 The setting of an allocator is picked by what gem5 did on the simulations that were tuned on: the
 least product of mean heap and CPU time, each over glibc's default.  What is claimed is claimed
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tuner import stats
-from tuner.stats import Estimate
+from tuner.stats import Estimate, Interval
 
 BASELINE: Final = "glibc default"
 METRICS: Final = {
@@ -79,11 +80,9 @@ def change(
     Returns:
         None when it failed on one of them, or none was run.
     """
-    names = {r["simulation"] for r in rows_of(results, part=part, label=BASELINE)}
-    if only:
-        names &= set(only)
-    tables = [_by_round(results, part, name, label, metric) for name in sorted(names)]
-    bases = [_by_round(results, part, name, BASELINE, metric) for name in sorted(names)]
+    names = _simulations(results, part, only)
+    tables = [_by_round(results, part, name, label, metric) for name in names]
+    bases = [_by_round(results, part, name, BASELINE, metric) for name in names]
     failed = [r for r in results["rows"] if r["part"] == part and r["label"] == label]
     if not tables or any(r["status"] != "ok" and r["simulation"] in names for r in failed):
         return None
@@ -93,6 +92,39 @@ def change(
         for n in sorted(shared)
     ]
     return stats.median_estimate(means)
+
+
+def over_simulations(
+    results: Results, part: str, label: str, metric: str, only: Sequence[str] = ()
+) -> Interval | None:
+    """Return the interval of a point's change over simulations like those of a part.
+
+    Returns:
+        None when `change` has none, or there is but one simulation.
+    """
+    if change(results, part, label, metric, only) is None:
+        return None
+    ratios = []
+    for name in _simulations(results, part, only):
+        mine = _by_round(results, part, name, label, metric)
+        base = _by_round(results, part, name, BASELINE, metric)
+        ratios.append(statistics.median(mine[n] / base[n] for n in mine.keys() & base.keys()))
+    return stats.geometric_mean_interval(ratios)
+
+
+def _simulations(results: Results, part: str, only: Sequence[str]) -> list[str]:
+    names = {r["simulation"] for r in rows_of(results, part=part, label=BASELINE)}
+    return sorted(names & set(only) if only else names)
+
+
+def is_by_hand(label: str) -> bool:
+    """Tell whether a setting is a seed of its campaign file, written by hand; else it was found.
+
+    Example:
+        >>> is_by_hand("exgen seed-1"), is_by_hand("exgen lean")
+        (True, False)
+    """
+    return label.partition(" ")[2].startswith("seed-")
 
 
 def level(

@@ -14,28 +14,48 @@ from benchmarks.gem5_case_figures import (
     allocators,
     change,
     instructions,
+    is_by_hand,
     labels,
     level,
+    over_simulations,
     percent,
     picks,
     rankings,
     rows_of,
 )
 from benchmarks.gem5_case_judgements import judgements
-from tuner.stats import Estimate
+from tuner.stats import Interval
 
 PREDICTOR: Final = "loop-predictor"
 """Part with the simulations of cores that have a loop predictor."""
 
 
-def _cell(estimate: Estimate | None) -> str:
+def _cell(
+    results: Results,
+    part: str,
+    label: str,
+    metric: str,
+    only: Sequence[str] = (),
+    *,
+    with_rounds: bool = False,
+) -> str:
+    """Return a change with its interval over simulations, and that over rounds if asked."""
+    estimate = change(results, part, label, metric, only)
     if estimate is None:
         return "out"
     text = percent(estimate.median)
-    if estimate.interval is None:
+    if label == BASELINE:
         return text
-    low, high = estimate.interval.low - 1.0, estimate.interval.high - 1.0
-    return f"{text} [{low:+.1%}, {high:+.1%}]"
+    interval = over_simulations(results, part, label, metric, only)
+    if interval is not None:
+        text += f" {_ends(interval)}"
+    if with_rounds and estimate.interval is not None:
+        text += f", rounds {_ends(estimate.interval)}"
+    return text
+
+
+def _ends(interval: Interval) -> str:
+    return f"[{percent(interval.low)}, {percent(interval.high)}]"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -47,7 +67,7 @@ def greenmalloc_table(results: Results, part: str, only: Sequence[str] = ()) -> 
     """Return mean and peak heap and instructions, default against tuned, per allocator."""
 
     def cell(label: str, metric: str) -> str:
-        return _cell(change(results, part, label, metric, only))
+        return _cell(results, part, label, metric, only, with_rounds=True)
 
     rows = []
     chosen = picks(results)
@@ -74,7 +94,7 @@ def all_points_table(results: Results, part: str) -> list[str]:
             if not any(r["label"] == label for r in results["rows"] if r["part"] == part):
                 continue
             settings = results["points"][label]["settings"]
-            cells = [_cell(change(results, part, label, metric)) for metric in METRICS]
+            cells = [_cell(results, part, label, metric) for metric in METRICS]
             rows.append([label, *cells, f"`{settings}`"])
     return _table(["setting", *METRICS.values(), "what is set"], rows)
 
@@ -161,6 +181,27 @@ def predictor_lines(results: Results) -> list[str]:
         f"default under {', '.join(other)}, and are equal under {', '.join(same)}."
     )
     return ["### Where gem5 depends on its allocator", "", text, ""]
+
+
+def origins(results: Results) -> str:
+    """Say which of the picked settings the search found, which a hand wrote, and what they do."""
+    chosen = list(picks(results).values())
+
+    def told(labels_told: Iterable[str]) -> str:
+        found = []
+        for label in labels_told:
+            heap, cpu = (_cell(results, "held-out", label, m) for m in ("mean_heap", "cpu_ns"))
+            found.append(f"{label} (mean heap {heap}, CPU time {cpu})")
+        return ", ".join(found) or "none"
+
+    by_hand = [label for label in chosen if is_by_hand(label)]
+    n_rounds = 1 + max((r["round"] for r in rows_of(results, part="held-out")), default=-1)
+    return (
+        f"**The search found** {told(x for x in chosen if x not in by_hand)}. "
+        f"**A hand wrote** {told(by_hand)}: seeds of the campaign files, which no search proposed. "
+        "Changes from glibc's default over the simulations held out; in brackets 95 % intervals "
+        f"over simulations like these. Rounds kept: {n_rounds}."
+    )
 
 
 def document(results: Results) -> str:

@@ -1,10 +1,10 @@
 """Statistics of repeated measurements and of rankings.
 
 Tests and intervals are exact and need no distribution: Wilcoxon's signed ranks for pairs of
-one round, order statistics for a median, both scipy's.  Kendall's tau-b is computed here,
-because values within measuring noise of each other count as ties, and such ties are not
-transitive, so no ranking exists that scipy's function could take; with a tolerance of 0 both
-give the same number, which a test checks.
+one round, order statistics for a median, both scipy's.  Only a mean over simulations is
+bootstrapped.  Kendall's tau-b is computed here, because values within measuring noise of each
+other count as ties, and such ties are not transitive, so no ranking exists that scipy's
+function could take; with a tolerance of 0 both give the same number, which a test checks.
 
 Nothing here ever returns NaN: what is not defined is None.
 """
@@ -32,6 +32,10 @@ DIFFERENT = 0.01
 
 CONFIDENCE = 0.95
 """Least probability with which an interval holds the true median."""
+
+_N_RESAMPLES = 9999
+_SEED = 20250807
+"""Fixed, so that the same units always give the same interval."""
 
 FAMILY_ERROR = 0.05
 """Greatest probability of one false difference or more among all claims of a validation."""
@@ -123,6 +127,44 @@ def ratio_estimate(values: Sequence[float], baselines: Sequence[float]) -> Estim
     if any(baseline == 0 for _, baseline in pairs):
         return None
     return median_estimate([value / base for value, base in pairs])
+
+
+def geometric_mean_interval(values: Sequence[float]) -> Interval | None:
+    """Return where the geometric mean over other units like these may lie.
+
+    It is the percentile interval of `CONFIDENCE` over resampled units: simulations, say, whose
+    ratios differ from one to the other by far more than from round to round.
+
+    Args:
+        values: above 0, one per unit.
+
+    Returns:
+        None for fewer than two values; the range for fewer than six, as for a median.
+
+    Raises:
+        ValueError: a value is not finite or not above 0.
+    """
+    _check_finite(values)
+    if any(value <= 0.0 for value in values):
+        message = "a geometric mean needs positive numbers"
+        raise ValueError(message)
+    if len(values) < 2:  # noqa: PLR2004 - one value has no spread
+        return None
+    few = len(values) < fewest_pairs(1, 1.0 - CONFIDENCE)
+    if few or min(values) == max(values):
+        return Interval(float(min(values)), float(max(values)))
+    from scipy.stats import bootstrap  # noqa: PLC0415 - slow to import, rarely needed
+
+    logs = np.log(np.asarray(values, dtype=np.float64))
+    found = bootstrap(
+        (logs,),
+        np.mean,
+        n_resamples=_N_RESAMPLES,
+        confidence_level=CONFIDENCE,
+        method="percentile",
+        rng=np.random.default_rng(_SEED),
+    ).confidence_interval
+    return Interval(math.exp(found.low), math.exp(found.high))
 
 
 def paired_p_value(values: Sequence[float], baselines: Sequence[float]) -> float:

@@ -83,7 +83,7 @@ def test_setting_that_changes_the_simulation_is_rejected(
     folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FAKE_GEM5", "MALLOC_CONF:drift")
-    assert validate(folder, suite) == 0
+    assert validate(folder, suite) == 16  # jemalloc's default drifts too: nothing is left
     out = " ".join(capsys.readouterr().out.split())
     assert "balanced is out of unseen: 1 simulated statistics differ from the baseline's" in out
     assert "simTicks is 1001, not 1000" in out

@@ -16,6 +16,7 @@ from benchmarks.gem5_case_figures import (
     change,
     finalists,
     instructions,
+    over_simulations,
     over_tuned,
     picks,
     rankings,
@@ -23,9 +24,10 @@ from benchmarks.gem5_case_figures import (
 )
 from benchmarks.gem5_case_judgements import judgements
 from benchmarks.gem5_case_runs import choose
-from benchmarks.gem5_case_tables import document
+from benchmarks.gem5_case_tables import document, origins
 from tests.doubles.runs import trial
 from tuner.records import Configuration, Origin, Trial
+from tuner.stats import Interval
 
 if TYPE_CHECKING:
     from tuner.runs import Run
@@ -99,6 +101,27 @@ def test_change_is_the_geometric_mean_over_the_simulations() -> None:
     found = change(results(*rows), "held-out", "exgen default", "mean_heap")
     assert found is not None
     assert found.median == pytest.approx(math.sqrt(0.5 * 0.8))
+
+
+def test_interval_over_simulations_is_wider_than_that_over_rounds() -> None:
+    rows = [row("held-out", "b", BASELINE, 40, 10), row("held-out", "c", BASELINE, 10, 10)]
+    rows += [
+        row("held-out", "b", "exgen default", 20, 5),
+        row("held-out", "c", "exgen default", 8, 5),
+    ]
+    where = (results(*rows), "held-out", "exgen default", "mean_heap")
+    assert over_simulations(*where) == Interval(0.5, 0.8)
+    assert over_simulations(*where[:2], "glibc lean", "mean_heap") is None
+
+
+def test_first_lines_say_what_the_search_found_and_what_a_hand_wrote() -> None:
+    rows = [{**r, "label": r["label"].replace("exgen default", "exgen seed-1")} for r in measured()]
+    points = {**results()["points"], "exgen seed-1": point(31, 70), "exgen default": point(31, 70)}
+    text = origins(results(*rows, points=points))
+    found, by_hand = text.split("**A hand wrote**")
+    assert "glibc lean" in found
+    assert "exgen seed-1" not in found
+    assert by_hand.lstrip().startswith("exgen seed-1 (mean heap -10.0%")
 
 
 def test_a_point_that_failed_on_a_simulation_has_no_change() -> None:

@@ -110,6 +110,37 @@ def test_interval_is_over_the_rounds() -> None:
     assert (knee.ratio.interval.low, knee.ratio.interval.high) == (0.8, 0.95)
 
 
+def test_interval_over_simulations_is_that_of_resampling_them() -> None:
+    """The rounds agree to the last byte, the simulations do not."""
+    heaps = (80.0, 85.0, 90.0, 95.0, 100.0, 105.0)
+    records = [
+        record(f"s{number}", "held-out", [{**_HEAPS, "knee": heap}] * 6)
+        for number, heap in enumerate(heaps)
+    ]
+    (found,) = summaries(*records)
+    knee = found.subjects[1].change("mean_heap")
+    assert knee is not None
+    assert knee.ratio is not None
+    assert knee.ratio.interval is not None
+    assert knee.ratio.interval.high - knee.ratio.interval.low < 1e-9
+    assert knee.shown is not None
+    assert knee.shown.median == knee.ratio.median
+    over = knee.shown.interval
+    assert over is not None
+    # Standard error of a mean of six such logarithms: about 3.8 %; 1.96 times it either way.
+    assert over.low == pytest.approx(knee.ratio.median * 0.93, rel=0.02)
+    assert over.high == pytest.approx(knee.ratio.median * 1.07, rel=0.02)
+
+
+def test_one_simulation_has_the_interval_over_rounds() -> None:
+    rounds = [{**_HEAPS, "knee": heap} for heap in (90.0, 80.0, 95.0)]
+    (found,) = summaries(record("a", "tune", rounds))
+    knee = found.subjects[1].change("mean_heap")
+    assert knee is not None
+    assert knee.over_simulations is None
+    assert knee.shown == knee.ratio
+
+
 def test_held_out_simulations_come_first_and_apart() -> None:
     better = {**_HEAPS, "knee": 50.0}
     found = summaries(record("a", "tune", [better]), record("b", "held-out", [_HEAPS]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import statistics
 
 import pytest
 import scipy.stats
@@ -18,6 +19,7 @@ from tuner.stats import (
     Interval,
     concordance,
     fewest_pairs,
+    geometric_mean_interval,
     holm,
     kendall_tau,
     median_estimate,
@@ -76,6 +78,23 @@ def test_interval_covers_the_true_median_at_least_as_often_as_it_says(n: int) ->
         assert found.interval is not None
         n_covered += not found.interval.excludes(math.log(2.0))
     assert n_covered >= 0.93 * 200
+
+
+def test_geometric_mean_of_few_units_has_their_range() -> None:
+    assert geometric_mean_interval([0.9]) is None
+    assert geometric_mean_interval([0.9, 0.8, 1.1]) == Interval(0.8, 1.1)
+    assert geometric_mean_interval([0.9] * 9) == Interval(0.9, 0.9)
+
+
+def test_geometric_mean_interval_covers_what_it_should() -> None:
+    values = [math.exp(0.01 * k) for k in range(-10, 11)]
+    found = geometric_mean_interval(values)
+    assert found is not None
+    error = statistics.pstdev(range(-10, 11)) * 0.01 / math.sqrt(len(values))
+    assert math.log(found.high) == pytest.approx(1.96 * error, rel=0.05)
+    assert math.log(found.low) == pytest.approx(-1.96 * error, rel=0.05)
+    with pytest.raises(ValueError, match="positive"):
+        geometric_mean_interval([1.0, 0.0])
 
 
 _PAIRS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8)

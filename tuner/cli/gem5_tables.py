@@ -39,10 +39,24 @@ def print_gem5(run: Run, summaries: Sequence[Gem5Summary]) -> None:
     console.print(
         "Heap: resident anonymous memory of gem5 without simulated memory and without the data "
         "of its binary. Changes: geometric means over the simulations of the ratios to "
-        f"{run.campaign.baseline}'s default in the same round; medians over the rounds, with "
-        "bootstrap intervals. All simulated statistics were equal to the baseline's.",
+        f"{run.campaign.baseline}'s default in the same round, their median over the rounds; in "
+        "brackets the 95 % interval over simulations like these, which are resampled for it (of "
+        f"fewer than six, their range). {_over_rounds(summaries)}All simulated statistics were "
+        "equal to the baseline's.",
         style="dim",
     )
+
+
+def _over_rounds(summaries: Sequence[Gem5Summary]) -> str:
+    """Say how much less the rounds differ than the simulations."""
+    widths = [
+        change.ratio.interval.high - change.ratio.interval.low
+        for summary in summaries
+        for subject in summary.subjects
+        for change in subject.changes
+        if change.ratio and change.ratio.interval
+    ]
+    return f"Over the rounds alone they are at most {max(widths):.1%} wide. " if widths else ""
 
 
 def _subjects(summary: Gem5Summary) -> Table:
@@ -86,7 +100,7 @@ def _value(row: Gem5Subject, name: str, scale: Scale) -> str:
 
 def _ratio(row: Gem5Subject, name: str) -> str:
     found = row.change(name)
-    return show_interval(found.ratio if found else None).replace(" [", "\n[")
+    return show_interval(found.shown if found else None).replace(" [", "\n[")
 
 
 def _simulations(summaries: Sequence[Gem5Summary]) -> Table:

@@ -125,7 +125,7 @@ def gem5_context(summary: Gem5Summary) -> dict[str, Any]:
                 "cells": [
                     {
                         "value": scales[metric.name].show(found.value) if found else MISSING,
-                        "change": show_interval(found.ratio) if found and found.ratio else "",
+                        "change": show_interval(found.shown) if found and found.ratio else "",
                     }
                     for metric in shown
                     for found in [row.change(metric.name)]
@@ -147,4 +147,4 @@ def show_interval(estimate: Estimate | None) -> str:
 def _row(subject: Gem5Subject, name: str) -> Gem5Row:
     allocator = subject.subject.configuration.allocator
     found = subject.change(name)
-    return Gem5Row(allocator, found.ratio if found else None, found.by_simulation if found else ())
+    return Gem5Row(allocator, found.shown if found else None, found.by_simulation if found else ())

@@ -2,9 +2,9 @@
 
 A subject's change over several simulations is the geometric mean of its ratios to the baseline
 of the same simulation and round, so that a long simulation counts no more than a short one.
-Such a mean exists once per round; the interval is that of its median over the rounds.  It tells
-how well the change over these simulations is known, not how it would be over others: that is
-what held-out simulations are for.
+Such a mean exists once per round; the interval of its median over the rounds tells how well the
+change over these simulations is known.  The interval over simulations, which are resampled for
+it, tells how the change would be over others like them, and is the wider one by far.
 
 A subject that failed on any of the simulations has no change over them.
 """
@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import geometric_mean
 
 from tuner import objectives, stats
 from tuner.records import Status
 from tuner.runs import Run
 from tuner.spec.gem5_suite import Role
-from tuner.stats import Estimate
+from tuner.stats import Estimate, Interval
 from tuner.store import ValidationRecord, ValidationSample
 from tuner.validate.gem5_rounds import SETTINGS
 from tuner.validate.huge_pages import huge_page_notices
@@ -61,10 +61,21 @@ class Change:
     value: float
     """Mean over the simulations of the medians over the rounds, in the metric's unit."""
     ratio: Estimate | None
-    """Geometric mean of the ratios to the baseline; None for the baseline and where a
-    ratio is missing."""
+    """Geometric mean of the ratios to the baseline, with its interval over the rounds; None for
+    the baseline and where a ratio is missing."""
     by_simulation: tuple[tuple[str, float], ...] = ()
     """Simulation and median of the ratios on it alone; those that exist."""
+
+    @property
+    def over_simulations(self) -> Interval | None:
+        """Interval of the geometric mean over simulations like these; None for fewer than two."""
+        return stats.geometric_mean_interval([ratio for _, ratio in self.by_simulation])
+
+    @property
+    def shown(self) -> Estimate | None:
+        """The ratio with the interval over simulations, or where there is but one, over rounds."""
+        interval = self.over_simulations
+        return replace(self.ratio, interval=interval) if self.ratio and interval else self.ratio
 
 
 @dataclass(frozen=True)
