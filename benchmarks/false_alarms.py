@@ -29,21 +29,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
-from tuner.machine import read_machine
+from benchmarks.provenance import RESULTS as FOLDER
+from benchmarks.provenance import make_stamp, provenance_lines, write_results
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.stats import FAMILY_ERROR, Estimate, fewest_pairs, paired_p_value
 from tuner.validate.rounds import order
 from tuner.validate.verdicts import Claim, Verdict, decide
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-RESULTS: Final = ROOT / "benchmarks/results/false_alarms.json"
+RESULTS: Final = FOLDER / "false_alarms.json"
 
 ROUNDS: Final = (3, 5, 6, 8, 10, 12, 15, 20, 30)
 CLAIMS: Final = (1, 4, 22, 40)
@@ -141,10 +140,15 @@ def main() -> int:
     else:
         simulated = _simulate(ROUNDS, CLAIMS, options.validations)
         results = _results(simulated, options.real_rounds)
-        RESULTS.write_text(_to_text(results), encoding="utf-8")
+        write_results(RESULTS, results)
     cells = [Cell(**row) for row in results["simulated"]]
     real = [cell for where, runs in results["real"].items() for cell in _cells(where, runs)]
-    for line in (*_simulated_table(cells), *_real_table(real)):
+    for line in (
+        *provenance_lines(results["provenance"]),
+        "",
+        *_simulated_table(cells),
+        *_real_table(real),
+    ):
         print(line)
     print(_worst([*cells, *real]))
     p_value = min(cell.p_value for cell in (*cells, *real))
@@ -153,13 +157,11 @@ def main() -> int:
 
 
 def _results(simulated: Sequence[Cell], n_rounds: int) -> dict[str, Any]:
-    commit = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-    facts = read_machine()
+    parts = ("simulated", "real")
     return {
         "schema": "malloc-tuner.benchmark.false-alarms",
         "version": 1,
-        "commit": subprocess.run(commit, check=True, capture_output=True, text=True).stdout.strip(),
-        "machine": f"{facts.cpu_model}, {facts.n_cpus} cores, {facts.system}, {facts.libc}",
+        "provenance": [make_stamp("false_alarms", sys.argv, of=parts, rounds=n_rounds)],
         "load_average": os.getloadavg()[2],
         "program": PROGRAM,
         "columns": ["round", "position", "label", *METRICS],
@@ -169,16 +171,6 @@ def _results(simulated: Sequence[Cell], n_rounds: int) -> dict[str, Any]:
             "load added": _run_real(n_rounds, N_LOAD),
         },
     }
-
-
-def _to_text(results: Mapping[str, Any]) -> str:
-    """Return results as JSON with one run on a line."""
-    head = {key: value for key, value in results.items() if key != "real"}
-    parts = [
-        f'  "{where}": [\n' + ",\n".join(json.dumps(row) for row in runs) + "\n  ]"
-        for where, runs in results["real"].items()
-    ]
-    return json.dumps(head, indent=1)[:-2] + ',\n "real": {\n' + ",\n".join(parts) + "\n }\n}\n"
 
 
 # Simulated validations

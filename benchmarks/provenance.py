@@ -49,6 +49,7 @@ DEPENDS_ON: Final[Mapping[str, Sequence[str]]] = {
                    "benchmarks/allocator_programs.py"),
     "campaigns": (*_EXGEN, *_EMULATOR, *_SEARCH, *_VALIDATE, "configs/allocators",
                   "configs/campaigns"),
+    "false_alarms": ("rand_malloc/supervise", "tuner/stats.py", "tuner/validate"),
     "fidelity": (*_EXGEN, *_EMULATOR, *_MODEL, "tuner/fidelity", "benchmarks/naive_models.py"),
     "gem5_case": (*_EXGEN, *_EMULATOR, *_SEARCH, *_VALIDATE, *_GEM5, "configs/allocators"),
     "gem5_inside": (*_EXGEN, *_GEM5, "gem5-validate/inside.toml", "tuner/measure/gem5_inside.py"),
