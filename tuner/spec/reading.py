@@ -67,6 +67,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         SpecError: the file cannot be read or is not TOML; names the line.
     """
+    if path.exists() and not path.is_file():  # a device may never end
+        message = f"{path}: not a regular file"
+        raise SpecError(message)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

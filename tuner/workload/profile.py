@@ -156,6 +156,9 @@ def read_profile(path: Path) -> dict[str, Any]:
     Raises:
         TraceError: the file cannot be read, is no profile, or is of a newer version.
     """
+    if path.exists() and not path.is_file():  # a device may never end
+        message = f"{path}: not a regular file; give a profile made by `malloc-tuner fit`"
+        raise TraceError(message)
     try:
         data = path.read_bytes()
         if data.startswith(_PACKED):
@@ -165,7 +168,10 @@ def read_profile(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         message = f"{path}: not a profile; of a trace `malloc-tuner fit` makes one"
         raise TraceError(message) from error
-    except (OSError, ValueError, zstd.ZstdError) as error:
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror or error}"
+        raise TraceError(message) from error
+    except (ValueError, zstd.ZstdError) as error:
         message = f"{path}: not a readable profile: {error}"
         raise TraceError(message) from error
     if not isinstance(profile, dict) or profile.get("schema") != SCHEMA:
