@@ -21,15 +21,14 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from tuner.machine import read_machine
+from benchmarks.provenance import make_stamp, provenance_lines, stamps_of, write_results
 from tuner.measure.instruments import ask_emulator
-from tuner.output import write_text
 from tuner.stats import ratio_estimate
 
+SCHEMA: Final = "malloc-tuner.benchmark.calibration"
 RESULTS: Final = Path(__file__).resolve().parent / "results" / "calibration.json"
 TARGET: Final = 0.10
 PRICES: Final = ("c_fault", "c_page", "c_syscall", "ns_per_instruction")
@@ -91,12 +90,14 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
     if options.only_print:
+        print("\n".join(provenance_lines(stamps_of(RESULTS))))
         draws = json.loads(RESULTS.read_text(encoding="utf-8"))["draws"]
     else:
         draws = measure(1 if options.smoke else options.draws)
     if not (options.only_print or options.smoke):
-        document = {"machine": asdict(read_machine()), "draws": draws}
-        write_text(RESULTS, json.dumps(document, indent=1) + "\n")
+        stamp = make_stamp("calibration", sys.argv, of=["prices"], rounds=options.draws)
+        head = {"schema": SCHEMA, "version": 1, "provenance": [stamp]}
+        write_results(RESULTS, {**head, "draws": draws})
     print("\n".join(table(draws)))
     return 0 if options.smoke or abs(change(draws, "c_fault")) <= TARGET else 1
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from benchmarks import (
+    calibration,
     campaigns,
     fidelity,
     fidelity_tables,
@@ -150,6 +151,12 @@ def _campaigns(results: Results) -> str:
     return f"{words}: {n_met} of {len(rows)} campaigns gain memory and work{without}"
 
 
+def _calibration(results: Results) -> str:
+    change = calibration.change(results["draws"], "c_fault")
+    words = "reached" if abs(change) <= calibration.TARGET else "**missed**"
+    return f"{words}: {change:+.1%}"
+
+
 def _search(results: Results) -> str:
     samples = results["samples"]
     last = list(samples[0]["scores"])[-1]
@@ -255,6 +262,11 @@ CLAIMS: Final = (
         "At least two of the shipped campaigns find a setting that gains memory and work on the "
         "real program.",
         _campaigns,
+    ),
+    Claim(
+        "calibration",
+        "The price of a page fault is within 10 % with two busy loops beside its calibration.",
+        _calibration,
     ),
     Claim("search", "How fast each search strategy reaches the front.", _search),
     Claim(

@@ -47,6 +47,7 @@ _GEM5: Final = ("gem5-validate/machines", "gem5-validate/guests", "gem5-validate
 DEPENDS_ON: Final[Mapping[str, Sequence[str]]] = {
     "allocators": (*_EXGEN, "rand_malloc/bench", "rand_malloc/emulator", "rand_malloc/supervise",
                    "benchmarks/allocator_programs.py"),
+    "calibration": ("rand_malloc/emulator", "tuner/measure/instruments.py"),
     "campaigns": (*_EXGEN, *_EMULATOR, *_SEARCH, *_VALIDATE, "configs/allocators",
                   "configs/campaigns"),
     "false_alarms": ("rand_malloc/supervise", "tuner/stats.py", "tuner/validate"),
