@@ -284,7 +284,7 @@ def test_a_crashing_program_is_reported_and_its_trace_kept(tmp_path: Path, subje
         check=False,
     )
     assert done.returncode == ProgramError.exit_code
-    assert "was ended by SIGSEGV; its trace is complete up to the crash" in done.stderr
+    assert "was ended by SIGSEGV; its trace is good up to the crash" in done.stderr
     assert 77777 in load(output)["size"]
 
 
@@ -296,7 +296,7 @@ def test_a_failing_program_is_reported_and_its_trace_good(tmp_path: Path, subjec
         text=True,
         check=True,
     )
-    assert "exited with status 3; its trace is good" in done.stderr
+    assert "exited with status 3; its trace is complete" in done.stderr
     with Trace(output) as trace:
         assert trace.metadata["exit_status"] == 3
         assert trace.metadata["argv"] == [subject, "fail"]
