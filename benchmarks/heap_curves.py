@@ -8,7 +8,8 @@ heap against the real one, medians over rounds:
                      less the same of the program that allocates nothing (under glibc)
 
 so what an allocator takes at its start is heap on both sides, and stacks, data and loader are
-on neither.  Huge pages are as the machine has them, on both sides.
+on neither.  Huge pages are as the machine has them, on both sides.  Programs run at real-time
+priority where that is permitted: they mostly sleep, and should wake up in time on a busy machine.
 
     benchmarks/heap_curves.py              all programs, 5 rounds
     benchmarks/heap_curves.py NAME...      only these
@@ -22,7 +23,9 @@ Raw figures go to benchmarks/results/heap_curves.json.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -61,6 +64,18 @@ TIMEOUT_S: Final = 60.0
 _SURROUNDINGS: Final = Surroundings(timeout_s=TIMEOUT_S, sample_ms=1, thp="keep")
 
 
+@contextlib.contextmanager
+def _on_time() -> Iterator[None]:
+    """Give this process and what it starts real-time priority, if it may."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, *before)
+
+
 def compile_program(folder: Path) -> Path:
     """Compile the program of all modes into a folder."""
     program = folder / "heap_curves"
@@ -86,15 +101,17 @@ def measure(
     for number in range(rounds):
         print(f"{mode}: round {number + 1} of {rounds}", file=sys.stderr, flush=True)
         trace = folder / f"{mode}.trace"
-        record([str(program), mode], trace)
+        with _on_time():
+            record([str(program), mode], trace)
         row = measure_panel(trace, panel, located, load_calibration(), options, reads_back=False)
         for means, one in zip(emulated, row, strict=True):
             means.extend([round(one.mean_heap_bytes)] if one else [])
         for words, each in runs.items():
-            found = measure_program(
-                [str(program), mode, *words], panel[: len(each)], located, rounds=1,
-                runner=ProgramRunner(), surroundings=_SURROUNDINGS, tell=lambda _: None,
-            ).runs  # fmt: skip
+            with _on_time():
+                found = measure_program(
+                    [str(program), mode, *words], panel[: len(each)], located, rounds=1,
+                    runner=ProgramRunner(), surroundings=_SURROUNDINGS, tell=lambda _: None,
+                ).runs  # fmt: skip
             for means, real in zip(each, found, strict=True):
                 means.extend(round(run.mean_anon_bytes) for run in real or ())
     return {

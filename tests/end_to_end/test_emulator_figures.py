@@ -90,7 +90,7 @@ def test_the_footprint_of_an_allocator_counts_from_the_start(tmp_path: Path) -> 
     trace = maker.write(tmp_path / "late.trace", (0, 1_000_000_000))
     result = replay(trace, "--runs", "memory", *preload("tcmalloc"))
     assert result["curve"]["heap_bytes"][0] > 50 * PAGE
-    assert result["mean_heap_bytes"] > 50 * PAGE
+    assert result["mean_heap_bytes"] >= result["curve"]["heap_bytes"][0]
 
 
 def test_memory_of_idle_threads_goes_back(tmp_path: Path) -> None:

@@ -229,6 +229,23 @@ def test_start_and_end_of_the_process_are_recorded(tmp_path: Path, end: str) -> 
     assert first <= last
 
 
+def test_loading_a_program_is_part_of_its_life(tmp_path: Path) -> None:
+    """A library of the program starts before the recorder does."""
+    library, program = tmp_path / "libslow.so", tmp_path / "app"
+    (tmp_path / "slow.c").write_text(
+        "#include <unistd.h>\n"
+        "__attribute__((constructor)) static void start(void) { usleep(200000); }\n"
+    )
+    (tmp_path / "app.c").write_text(
+        "#include <stdlib.h>\nint main(void) { void *volatile b = malloc(99); free(b); }\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", tmp_path / "slow.c", "-o", library], check=True)
+    words = ["cc", "-fno-builtin", tmp_path / "app.c", "-o", program, "-Wl,--no-as-needed", library]
+    subprocess.run(words, check=True)
+    recorded(tmp_path, str(program))
+    assert life_of(tmp_path / "out.trace")[0] >= 0.2
+
+
 def test_the_life_of_a_program_begins_with_its_exec(tmp_path: Path, subject: str) -> None:
     """What a start script did before is another program's."""
     script = tmp_path / "run.sh"
