@@ -240,7 +240,8 @@ def test_loading_a_program_is_part_of_its_life(tmp_path: Path) -> None:
         "#include <stdlib.h>\nint main(void) { void *volatile b = malloc(99); free(b); }\n"
     )
     subprocess.run(["cc", "-shared", "-fPIC", tmp_path / "slow.c", "-o", library], check=True)
-    words = ["cc", "-fno-builtin", tmp_path / "app.c", "-o", program, "-Wl,--no-as-needed", library]
+    words = ["cc", "-fno-builtin", str(tmp_path / "app.c"), "-o", str(program)]
+    words += ["-Wl,--no-as-needed", str(library)]
     subprocess.run(words, check=True)
     recorded(tmp_path, str(program))
     assert life_of(tmp_path / "out.trace")[0] >= 0.2
