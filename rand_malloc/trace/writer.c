@@ -18,6 +18,7 @@
 #include <stdarg.h>
 #include <stdio.h> /* snprintf */
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -385,7 +386,8 @@ int trace_finish(struct trace_writer *writer) {
 }
 
 void trace_abandon(struct trace_writer *writer) {
-    if (writer->fd >= 0)
-        unlink(writer->path);
+    struct stat found;
+    if (writer->fd >= 0 && fstat(writer->fd, &found) == 0 && S_ISREG(found.st_mode))
+        unlink(writer->path); /* a device stays */
     close_writer(writer);
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tuner.cli import main
-from tuner.errors import SpecError, TraceError
+from tuner.errors import OutputError, SpecError, TraceError
 from tuner.spec.reading import read_toml
 from tuner.workload.profile import read_profile
 
@@ -52,3 +52,22 @@ def test_a_campaign_on_a_name_that_is_no_text_is_refused(
     assert main.run(["tune", str(trace), "-o", str(tmp_path / "run")]) == SpecError.exit_code
     assert r"a\xff.trace: holds bytes that are not UTF-8" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [
+        (">/dev/full", OutputError.exit_code, "standard output: cannot be written (No space left"),
+        (">&-", 0, ""),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_output_that_goes_nowhere_is_no_defect(redirection: str, code: int, said: str) -> None:
+    """What is lost on a full disk is reported; a stream that was closed wants nothing."""
+    command = f'"$0" -m tuner.cli.main presets {redirection}'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "defect" not in done.stderr

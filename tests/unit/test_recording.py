@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -118,6 +119,15 @@ def test_a_folder_is_no_name_of_a_trace(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OutputError, match="is a folder; name the trace to write"):
         record(["true"], Path(name))
+
+
+def test_a_device_is_no_trace_and_stays(tmp_path: Path) -> None:
+    """A trace that cannot be written is removed again; as root that would remove the device."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OutputError, match="is not a regular file"):
+        record(["true"], pipe)
+    assert pipe.is_fifo()
 
 
 def test_a_process_is_known_by_what_it_calls_itself_last(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ imported by the command when it runs, so that ``--help`` answers at once.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import platform
@@ -40,7 +41,7 @@ from tuner.cli import (
     vary,
 )
 from tuner.cli.epilog import exit_code_table, exit_codes
-from tuner.errors import TunerError
+from tuner.errors import OutputError, TunerError
 
 MODULES = (
     record,
@@ -159,6 +160,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
             command line.
     """
     _pass_names_through()
+    code = _run(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon_stdout()
+    except OSError as error:
+        _abandon_stdout()
+        return code or _report_full_output(error)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         build_app()(args=arguments, prog_name="malloc-tuner")
     except SystemExit as end:
@@ -172,8 +185,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _abandon_stdout()
         return 0
     except Exception as error:  # noqa: BLE001 - the one place where a defect ends
-        _report_defect(error)
-        return 1
+        return _ended_by(error)
     return 0
 
 
@@ -183,6 +195,33 @@ def _pass_names_through() -> None:
         sys.stdout.reconfigure(errors="surrogateescape")
 
 
+def _ended_by(error: Exception) -> int:
+    """Report what no command expects, and return the exit code: output is full, or a defect."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and not error.filename:
+        _abandon_stdout()
+        return _report_full_output(error)
+    _report_defect(error)
+    return 1
+
+
+def _report_full_output(error: OSError) -> int:
+    """Say that what was to be printed is lost; returns the exit code."""
+    message = f"standard output: cannot be written ({error.strerror})"
+    print(f"malloc-tuner: {message}", file=sys.stderr)
+    return OutputError.exit_code
+
+
+def _open_closed_streams() -> None:
+    """Let what is printed go nowhere if the caller closed the stream (``>&-``).
+
+    Python then has None in its place, and the next file that is opened would get its number.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(descriptor, "r" if name == "stdin" else "w"))
+
+
 def _abandon_stdout() -> None:
     """Stop writing to a reader that went away (``| head``), also at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -190,6 +229,7 @@ def _abandon_stdout() -> None:
 
 def main() -> None:
     """Run the command line and exit; SIGTERM counts as Ctrl-C, so that no child outlives it."""
+    _open_closed_streams()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run())
 

@@ -190,6 +190,9 @@ def _make_spool(output: Path) -> Path:
     if output.is_dir() or not output.name:
         message = f"{output}: is a folder; name the trace to write"
         raise OutputError(message)
+    if output.exists() and not output.is_file():
+        message = f"{output}: is not a regular file; name the trace to write"
+        raise OutputError(message)
     spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
     try:
         spool.mkdir()
