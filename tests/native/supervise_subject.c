@@ -18,6 +18,29 @@ static void rest(long ms) {
     (void)nanosleep(&time, NULL);
 }
 
+/* Time since this process began, in ms; 0 if /proc does not say. */
+static long age_ms(void) {
+    char line[1024] = "";
+    FILE *file = fopen("/proc/self/stat", "re");
+    if (file == NULL)
+        return 0;
+    char *end = fgets(line, sizeof line, file) != NULL ? strrchr(line, ')') : NULL;
+    (void)fclose(file);
+    for (int field = 2; end != NULL && field < 22; field++)
+        end = strchr(end + 1, ' ');
+    struct timespec now;
+    if (end == NULL || clock_gettime(CLOCK_BOOTTIME, &now) != 0)
+        return 0;
+    double began_s = strtod(end, NULL) / (double)sysconf(_SC_CLK_TCK);
+    return (long)(1e3 * ((double)now.tv_sec + (double)now.tv_nsec / 1e9 - began_s));
+}
+
+/* Rests for the most of the program's life, however slowly a busy machine let it begin. */
+static void rest_for_long(void) {
+    long most = 4 * age_ms();
+    rest(most > 300 ? most : 300);
+}
+
 static char *touched(size_t bytes) {
     char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -34,7 +57,7 @@ static void spike(size_t mib) {
 static void *spike_later(void *unused) {
     rest(50);
     spike(40);
-    rest(50);
+    rest_for_long();
     exit(0);
     return unused;
 }
@@ -48,7 +71,7 @@ static void burn(void) {
 static void lazy_free(void) {
     char *memory = touched((size_t)32 * MIB);
     (void)madvise(memory, (size_t)32 * MIB, MADV_FREE);
-    rest(400);
+    rest_for_long();
 }
 
 static void hold_between_rests(void) {
@@ -93,11 +116,11 @@ int main(int argc, char **argv) {
         spike(64);
     else if (strcmp(what, "hold") == 0) {
         touched((size_t)16 * MIB);
-        rest(300);
+        rest_for_long();
     } else if (strcmp(what, "burn-then-hold") == 0) {
         burn();
         touched((size_t)32 * MIB);
-        rest(3000);
+        rest_for_long();
     } else if (strcmp(what, "rest-hold-rest") == 0)
         hold_between_rests();
     else if (strcmp(what, "lazy") == 0)
@@ -108,7 +131,7 @@ int main(int argc, char **argv) {
         pause();
     else if (strcmp(what, "hang-in-another-group") == 0) {
         (void)setpgid(0, getpgid(getppid()));
-        rest(3000);
+        rest(600000);
     } else if (strcmp(what, "spike-then-exec") == 0) {
         spike(64);
         execl(argv[0], argv[0], "exit", "0", (char *)NULL);

@@ -9,9 +9,10 @@
 
 #if EXGEN_LIBC_NAMES
 
-/* NOLINTNEXTLINE(bugprone-macro-parentheses): a name in an attribute */
+/* A name in an attribute: NOLINTBEGIN(bugprone-macro-parentheses) */
 #define STANDARD_NAME(name, function)                                                              \
     extern __typeof__(function) name __attribute__((alias(#function), visibility("default")))
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 STANDARD_NAME(malloc, exgen_malloc);
 STANDARD_NAME(free, exgen_free);
