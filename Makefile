@@ -144,7 +144,7 @@ check: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## lint of what c
 	$(if $(filter $(C_SOURCES),$(CHANGED)),clang-format --dry-run -Werror $(filter $(C_SOURCES),$(CHANGED)))
 	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(LINT_CONFIGURE))
 	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(BIN)/python scripts/tidy.py $(BUILD)/lint $(filter $(TIDY_SOURCES),$(CHANGED)))
-	$(BIN)/python -m pytest -n $(JOBS) -q -m 'not slow' tests/unit tuner
+	$(BIN)/python -m pytest -n $(JOBS) -q -m 'not slow' --hypothesis-profile quick tests/unit tuner
 
 $(VENV)/.mutants-dependencies: $(VENV)/.dependencies
 	$(BIN)/python scripts/develop.py test mutants

@@ -1,7 +1,8 @@
 """What every Python test shares: a clean environment, and random input that repeats.
 
 Random tests draw the same input in every run and know no time limit, so that a busy machine and
-another day change nothing.  `pytest --hypothesis-profile explore` draws new input, and more of it.
+another day change nothing.  `pytest --hypothesis-profile explore` draws new input, and more of it;
+`quick` draws less, for `make check`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ settings.register_profile(
 settings.register_profile(
     "explore", settings.get_profile("fixed"), derandomize=False, max_examples=1000
 )
+settings.register_profile("quick", settings.get_profile("fixed"), max_examples=20)
 settings.load_profile("fixed")
 
 

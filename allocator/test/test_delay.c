@@ -39,10 +39,18 @@ static struct exgen_stats stats(void) {
 }
 
 /* Enough slow paths for looks at the clock and for all that a look sets in motion. */
-static void work(void) {
+static void tick(void) {
     for (size_t i = 0; i < 4096; i++)
         housekeeping_tick(local.heap);
 }
+
+/* The same by what a program calls. */
+static void allocate_runs(void) {
+    for (size_t i = 0; i < 4096; i++)
+        exgen_free(exgen_malloc(120000));
+}
+
+static void (*work)(void) = tick;
 
 /* After how many ms the number leaves its value; LAST if it does not. */
 static uint64_t delay_until_change(size_t (*number)(void)) {
@@ -74,6 +82,11 @@ static uint64_t delay_of_units(void) {
     }
     exgen_free(blocks[1]);
     return delay_until_change(n_purges);
+}
+
+static uint64_t delay_for_a_thread_that_allocates_runs(void) {
+    work = allocate_runs;
+    return delay_of_units();
 }
 
 /* The second time what is due is planned at a look, not when memory becomes free. */
@@ -130,6 +143,7 @@ static const struct {
     uint64_t most_ms;
 } cases[] = {
     {"units of a superblock", delay_of_units, 2 * DELAY},
+    {"units, of a thread that allocates runs", delay_for_a_thread_that_allocates_runs, 2 * DELAY},
     {"units that became free later", delay_of_later_units, 2 * DELAY},
     {"a large block", delay_of_a_large_block, DELAY},
     {"superblocks of the pool", delay_of_the_pool, DELAY},

@@ -22,6 +22,8 @@ from tuner.link.advice import Advice, Verdict, advise
 from tuner.link.elf import read_object
 from tuner.resources import native_file
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "link-advice.md"
 
@@ -128,7 +130,6 @@ def test_a_c_program(
         assert ("app", symbol) in symbols(advice)
 
 
-@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize(
     ("source", "verdict"),
@@ -340,7 +341,6 @@ def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, how: st
     assert (lower.resolve() in expected) == finds_lower
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "verdict"),
     [("git", Verdict.THREADED), ("gs", Verdict.THREADED), ("perl", Verdict.UNKNOWN)],
@@ -417,7 +417,6 @@ def small_program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return compile_(tmp_path_factory.mktemp("small"), SINGLE, "-s").read_bytes()
 
 
-@pytest.mark.slow
 @settings(max_examples=200,
           suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(data=st.data())
@@ -438,7 +437,6 @@ def test_a_damaged_file_ends_in_one_error(
 # The command
 
 
-@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize(
     ("source", "code", "library", "words"),
@@ -548,7 +546,6 @@ def build(*command: str, cwd: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
 @needs_cc
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 def test_the_makefile_snippet_follows_the_sources(tmp_path: Path, exgen: Path) -> None:
@@ -582,7 +579,6 @@ def test_the_makefile_snippet_stops_where_no_advice_is_to_be_had(
     assert not (tmp_path / "app").exists()
 
 
-@pytest.mark.slow
 @needs_cc
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
 @pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])

@@ -19,6 +19,8 @@ from tuner.report.figures import write_figures
 from tuner.report.page import Report, compute_report, render_page
 from tuner.runs import Run, load_run
 
+pytestmark = pytest.mark.slow
+
 CASES: Mapping[str, dict[str, Any]] = {
     "full": {"validation": True, "n_trials": 80},
     "without validation": {"n_trials": 40},
@@ -132,7 +134,6 @@ def test_every_chart_with_two_allocators_tells_them_apart(report: Report, page: 
 # Figures
 
 
-@pytest.mark.slow
 def test_figures_are_drawn_in_every_format(tmp_path: Path) -> None:
     report = compute_report(synthetic_run(n_trials=30, allocators=("glibc", "jemalloc")))
 
@@ -146,7 +147,6 @@ def test_figures_are_drawn_in_every_format(tmp_path: Path) -> None:
     assert starts == {b"\x89PNG", b"<?xm", b"%PDF"}
 
 
-@pytest.mark.slow
 def test_figures_of_three_objectives_are_one_per_pair(tmp_path: Path) -> None:
     run = synthetic_run(names=("mean_heap", "cost", "faults"), allocators=("glibc",), n_trials=8)
     report = replace(compute_report(run), heap=None, history=None, parallel=())
@@ -156,7 +156,6 @@ def test_figures_of_three_objectives_are_one_per_pair(tmp_path: Path) -> None:
     assert names == {"front-mean_heap-cost", "front-mean_heap-faults", "front-cost-faults"}
 
 
-@pytest.mark.slow
 def test_figures_keep_text_and_repeat_to_the_byte(tmp_path: Path) -> None:
     run = synthetic_run(allocators=("glibc",), n_trials=8)
     report = replace(compute_report(run), heap=None, parallel=())

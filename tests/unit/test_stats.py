@@ -169,6 +169,8 @@ def test_values_that_are_not_finite_are_refused(bad: float) -> None:
 def test_lengths_must_agree() -> None:
     with pytest.raises(ValueError, match="2 values are paired with 1"):
         concordance([1.0, 2.0], [1.0])
+    with pytest.raises(ValueError, match="1 values are paired with 2"):
+        concordance([1.0], [1.0, 2.0])
 
 
 def test_same_order_has_tau_one_and_reverse_order_minus_one() -> None:
