@@ -93,7 +93,7 @@ EXPORT size_t exgen_check_leaks(int report) {
         quarantine_flush(local.heap);
         remote_return_lists(local.heap, &local);
         remote_send_all_home(local.heap);
-        thread_collect(os_clock_ms());
+        thread_collect(os_clock_ms(), SIZE_MAX);
         remote_drain_slowly(local.heap, SIZE_MAX);
         heap_count(local.heap, &local, &n_small, &small_bytes);
     }
@@ -112,7 +112,7 @@ EXPORT void exgen_purge(void) {
         quarantine_flush(local.heap);
         remote_return_lists(local.heap, &local);
         remote_send_all_home(local.heap);
-        thread_collect(UINT64_MAX);
+        thread_collect(UINT64_MAX, SIZE_MAX);
         remote_drain_slowly(local.heap, SIZE_MAX);
         heap_trim(local.heap);
         supply_purge_all(local.heap);

@@ -11,6 +11,9 @@
  * larger one, else the largest, which grows by new pages behind the old ones.
  * Kept blocks are unmapped after purge_delay.
  *
+ * The lock is held for looks into the table only, never across a call to the system: what is
+ * to be unmapped is collected first, and what is to enter the table is mapped before.
+ *
  * Source of the multiplier: 2^64 / golden ratio (Knuth vol. 3, 6.4).
  */
 #include "memory/large.h"
@@ -43,9 +46,10 @@ static struct {
     struct lock lock;
     struct entry *entries; /* n_entries, a power of two */
     size_t n_entries;
-    size_t n_blocks; /* entries in use */
-    size_t bytes;    /* of all blocks in use */
-    size_t peak;     /* highest `bytes` so far */
+    size_t n_blocks;   /* entries in use */
+    size_t n_promised; /* free entries that blocks are about to need, see make_room */
+    size_t bytes;      /* of all blocks in use */
+    size_t peak;       /* highest `bytes` so far */
     size_t n_kept;
     size_t kept_bytes;
     struct kept kept[N_KEPT_MAX]; /* oldest first */
@@ -67,40 +71,64 @@ static struct entry *find(const void *start) {
     return &large.entries[i];
 }
 
-static bool grow_table(void) {
+/* Use `entries`, twice as many and all free, from now on.  Returns the old ones, to be
+ * unmapped; those in use before the first are no mapping. */
+static struct entry *grow_table(struct entry *entries) {
     struct entry *old = large.entries;
     size_t n_old = large.n_entries;
-    struct entry *entries = os_map(2 * n_old * sizeof *entries);
-    if (entries == NULL)
-        return false;
     large.entries = entries;
     large.n_entries = 2 * n_old;
     for (size_t i = 0; i < n_old; i++)
         if (old[i].start != NULL)
             *find(old[i].start) = old[i];
-    if (old != large.first_entries)
-        os_unmap(old, n_old * sizeof *old);
-    return true;
+    return old;
 }
 
-/* Whether the table takes one more entry, now that it has been made so. */
 static bool has_room(void) {
     if (large.entries == NULL) {
         large.entries = large.first_entries;
         large.n_entries = N_FIRST_ENTRIES;
     }
-    return 2 * (large.n_blocks + 1) <= large.n_entries || grow_table();
+    return 2 * (large.n_blocks + large.n_promised + 1) <= large.n_entries;
 }
 
-static bool insert(void *start, size_t bytes) {
-    if (!has_room())
-        return false;
+/* Double the table unless it has n entries no more; false if out of memory.  Called with
+ * the lock, which it drops meanwhile. */
+static bool make_table(size_t n) {
+    lock_release(&large.lock);
+    struct entry *unused = os_map(2 * n * sizeof *unused);
+    bool is_mapped = unused != NULL;
+    size_t n_unused = 2 * n;
+    lock_take(&large.lock);
+    if (is_mapped && large.n_entries == n) {
+        unused = grow_table(unused);
+        n_unused = n;
+    }
+    lock_release(&large.lock);
+    if (is_mapped && unused != large.first_entries)
+        os_unmap(unused, n_unused * sizeof *unused);
+    lock_take(&large.lock);
+    return is_mapped;
+}
+
+/* Promise the caller, who has the lock, an entry that `insert` will find; false if out of memory.
+ */
+static bool make_room(void) {
+    while (!has_room())
+        if (!make_table(large.n_entries))
+            return false;
+    large.n_promised++;
+    return true;
+}
+
+/* Enter a block that has been promised an entry. */
+static void insert(void *start, size_t bytes) {
     *find(start) = (struct entry){start, bytes};
+    large.n_promised--;
     large.n_blocks++;
     large.bytes += bytes;
     if (large.bytes > large.peak)
         large.peak = large.bytes;
-    return true;
 }
 
 /* Close the gap: move back every entry whose way from home leads over it. */
@@ -119,12 +147,22 @@ static void erase(struct entry *gap) {
     large.entries[hole] = (struct entry){NULL, 0};
 }
 
-/* Unmap a block, with its guard page if blocks have one. */
-static void unmap_block(void *start, size_t bytes) {
-    os_unmap(start, bytes + guard_bytes());
+/* --- kept blocks --- */
+
+/* What to unmap once the lock is released. */
+struct unneeded {
+    size_t n;
+    struct entry of[N_KEPT_MAX + 1];
+};
+
+static void add_unneeded(struct unneeded *unneeded, void *start, size_t bytes) {
+    unneeded->of[unneeded->n++] = (struct entry){start, bytes};
 }
 
-/* --- kept blocks --- */
+static void unmap(const struct unneeded *unneeded) {
+    for (size_t i = 0; i < unneeded->n; i++)
+        os_unmap(unneeded->of[i].start, unneeded->of[i].bytes);
+}
 
 static struct kept drop_kept(size_t i) {
     struct kept k = large.kept[i];
@@ -132,6 +170,11 @@ static struct kept drop_kept(size_t i) {
     large.kept_bytes -= k.bytes;
     memmove(&large.kept[i], &large.kept[i + 1], (large.n_kept - i) * sizeof k);
     return k;
+}
+
+static void drop_oldest(struct unneeded *unneeded) {
+    struct kept oldest = drop_kept(0);
+    add_unneeded(unneeded, oldest.start, oldest.bytes);
 }
 
 /* The smallest kept block of `bytes` or more; else the largest. n_kept > 0. */
@@ -146,52 +189,42 @@ static size_t best_kept(size_t bytes) {
     return best;
 }
 
-/* A kept block made to fit `bytes`, removed; start is NULL if there is none. */
+/* A kept block for `bytes`, or one that has to grow to that, removed; start is NULL if there is
+ * none. */
 static struct kept take_kept(size_t bytes) {
     if (large.n_kept == 0)
         return (struct kept){0};
     struct kept *best = &large.kept[best_kept(bytes)];
     size_t most = bytes + bytes / 100 * options.large_cache_slack;
-    if (best->bytes > most) {
-        struct kept head = {best->start, bytes, best->freed_ms};
-        best->start = (char *)best->start + bytes;
-        best->bytes -= bytes;
-        large.kept_bytes -= bytes;
-        return head;
-    }
-    struct kept k = drop_kept((size_t)(best - large.kept));
-    if (k.bytes >= bytes)
-        return k;
-    void *grown = os_remap(k.start, k.bytes, bytes);
-    if (grown == NULL)
-        os_unmap(k.start, k.bytes);
-    return (struct kept){grown, bytes, 0};
+    if (best->bytes <= most)
+        return drop_kept((size_t)(best - large.kept));
+    struct kept head = {best->start, bytes, best->freed_ms};
+    best->start = (char *)best->start + bytes;
+    best->bytes -= bytes;
+    large.kept_bytes -= bytes;
+    return head;
 }
 
-/* Unmap the oldest kept blocks while there are too many of them. */
-static void hold_limits(void) {
+/* Drop the oldest kept blocks while there are too many of them. */
+static void hold_limits(struct unneeded *unneeded) {
     size_t room = large.peak > large.bytes ? large.peak - large.bytes : 0;
     size_t most = room > options.large_cache_bytes ? room : options.large_cache_bytes;
-    while (large.n_kept > options.large_cache_count || large.kept_bytes > most) {
-        struct kept oldest = drop_kept(0);
-        os_unmap(oldest.start, oldest.bytes);
-    }
+    while (large.n_kept > options.large_cache_count || large.kept_bytes > most)
+        drop_oldest(unneeded);
 }
 
-/* Keep a block for later, or unmap it. */
-static void keep(void *start, size_t bytes) {
+/* Keep a block for later, or not. */
+static void keep(void *start, size_t bytes, uint64_t now_ms, struct unneeded *unneeded) {
     if (options.large_cache_count == 0 || options.large_cache_bytes == 0 ||
         options.purge_delay == 0) {
-        unmap_block(start, bytes);
+        add_unneeded(unneeded, start, bytes + guard_bytes());
         return;
     }
-    if (large.n_kept == N_KEPT_MAX) {
-        struct kept oldest = drop_kept(0);
-        os_unmap(oldest.start, oldest.bytes);
-    }
-    large.kept[large.n_kept++] = (struct kept){start, bytes, os_clock_ms()};
+    if (large.n_kept == N_KEPT_MAX)
+        drop_oldest(unneeded);
+    large.kept[large.n_kept++] = (struct kept){start, bytes, now_ms};
     large.kept_bytes += bytes;
-    hold_limits();
+    hold_limits(unneeded);
 }
 
 /* --- blocks --- */
@@ -207,40 +240,62 @@ static void *map_block(size_t bytes, size_t alignment) {
     return start;
 }
 
-static void *allocate_locked(size_t bytes, size_t alignment, bool *is_zero) {
-    struct kept k = {0};
-    if (alignment <= os_page_bytes())
-        k = take_kept(bytes);
-    *is_zero = k.start == NULL;
-    if (k.start == NULL)
-        k = (struct kept){.start = map_block(bytes, alignment), .bytes = bytes};
-    if (k.start != NULL && !insert(k.start, k.bytes)) {
-        unmap_block(k.start, k.bytes);
-        return NULL;
+/* Memory that was a block before; start is NULL if there is none. */
+static struct entry reuse(size_t bytes) {
+    lock_take(&large.lock);
+    struct kept k = take_kept(bytes);
+    lock_release(&large.lock);
+    if (k.start == NULL || k.bytes >= bytes)
+        return (struct entry){k.start, k.bytes};
+    void *grown = os_remap(k.start, k.bytes, bytes);
+    if (grown == NULL)
+        os_unmap(k.start, k.bytes);
+    return (struct entry){grown, bytes};
+}
+
+/* Enter a new block into the table; false if out of memory. */
+static bool enter(void *start, size_t bytes) {
+    struct unneeded unneeded = {.n = 0};
+    lock_take(&large.lock);
+    bool has_entry = make_room();
+    if (has_entry) {
+        insert(start, bytes);
+        hold_limits(&unneeded);
     }
-    hold_limits();
-    return k.start;
+    lock_release(&large.lock);
+    unmap(&unneeded);
+    return has_entry;
 }
 
 void *large_allocate(size_t bytes, size_t alignment, bool *is_zero) {
     if (bytes > PTRDIFF_MAX - os_page_bytes() || alignment > PTRDIFF_MAX / 2)
         return NULL;
-    lock_take(&large.lock);
-    void *start = allocate_locked(round_up(bytes, os_page_bytes()), alignment, is_zero);
-    lock_release(&large.lock);
-    return start;
+    bytes = round_up(bytes, os_page_bytes());
+    struct entry block = {NULL, 0};
+    if (alignment <= os_page_bytes())
+        block = reuse(bytes);
+    *is_zero = block.start == NULL;
+    if (block.start == NULL)
+        block = (struct entry){map_block(bytes, alignment), bytes};
+    if (block.start == NULL || enter(block.start, block.bytes))
+        return block.start;
+    os_unmap(block.start, block.bytes + guard_bytes());
+    return NULL;
 }
 
 bool large_free(void *start) {
+    struct unneeded unneeded = {.n = 0};
+    uint64_t now_ms = os_clock_ms();
     lock_take(&large.lock);
     struct entry *e = large.entries != NULL ? find(start) : NULL;
     bool found = e != NULL && e->start != NULL;
     if (found) {
         size_t bytes = e->bytes;
         erase(e);
-        keep(start, bytes);
+        keep(start, bytes, now_ms, &unneeded);
     }
     lock_release(&large.lock);
+    unmap(&unneeded);
     return found;
 }
 
@@ -251,53 +306,74 @@ size_t large_bytes(const void *start) {
     return bytes;
 }
 
+/* The block leaves the table meanwhile, since its addresses may be another's before the system
+ * call has returned; its entry is promised to what it becomes. */
 void *large_resize(void *start, size_t bytes) {
+    struct unneeded unneeded = {.n = 0};
     if (bytes > PTRDIFF_MAX - os_page_bytes())
         return NULL;
     bytes = round_up(bytes, os_page_bytes());
+    size_t old_bytes = large_bytes(start);
+    if (old_bytes == bytes)
+        return start;
+    if (options.secure) /* two mappings, block and guard, cannot be resized as one */
+        return NULL;
     lock_take(&large.lock);
-    struct entry old = *find(start);
-    void *moved = start;
-    if (old.bytes != bytes) /* two mappings, block and guard, cannot be resized as one */
-        moved = options.secure ? NULL : os_remap(start, old.bytes, bytes);
-    if (moved != NULL && old.bytes != bytes) {
-        erase(find(start));
-        insert(moved, bytes); /* fits: one was just erased */
-        hold_limits();
-    }
+    erase(find(start));
+    large.n_promised++;
     lock_release(&large.lock);
+    void *moved = os_remap(start, old_bytes, bytes);
+    lock_take(&large.lock);
+    insert(moved != NULL ? moved : start, moved != NULL ? bytes : old_bytes);
+    hold_limits(&unneeded);
+    lock_release(&large.lock);
+    unmap(&unneeded);
     return moved;
 }
 
 void *large_move_in(void *start, size_t old_bytes, size_t bytes) {
+    struct unneeded unneeded = {.n = 0};
     if (bytes > PTRDIFF_MAX - os_page_bytes())
         return NULL;
     bytes = round_up(bytes, os_page_bytes());
-    void *moved = NULL;
     lock_take(&large.lock);
-    if (has_room())
-        moved = os_move_out(start, old_bytes, bytes);
-    if (moved != NULL) {
-        insert(moved, bytes);
-        hold_limits();
-    }
+    bool has_entry = make_room();
     lock_release(&large.lock);
+    void *moved = has_entry ? os_move_out(start, old_bytes, bytes) : NULL;
+    lock_take(&large.lock);
+    if (moved != NULL)
+        insert(moved, bytes);
+    else
+        large.n_promised -= has_entry;
+    hold_limits(&unneeded);
+    lock_release(&large.lock);
+    unmap(&unneeded);
     return moved;
 }
 
-bool large_purge(uint64_t now_ms) {
-    lock_take(&large.lock);
-    while (large.n_kept > 0 && now_ms >= large.kept[0].freed_ms + options.purge_delay) {
-        struct kept k = drop_kept(0);
-        os_unmap(k.start, k.bytes);
-    }
-    bool left = large.n_kept > 0;
+/* The lock is held already. */
+static bool drop_old(uint64_t now_ms, struct unneeded *unneeded) {
+    while (large.n_kept > 0 && now_ms >= large.kept[0].freed_ms + options.purge_delay)
+        drop_oldest(unneeded);
+    return large.n_kept > 0;
+}
+
+static bool purge(uint64_t now_ms, bool waits) {
+    struct unneeded unneeded = {.n = 0};
+    if (!lock_take_or_try(&large.lock, waits))
+        return true;
+    bool is_left = drop_old(now_ms, &unneeded);
     lock_release(&large.lock);
-    return left;
+    unmap(&unneeded);
+    return is_left;
+}
+
+bool large_purge(uint64_t now_ms) {
+    return purge(now_ms, false);
 }
 
 void large_purge_all(void) {
-    large_purge(UINT64_MAX);
+    purge(UINT64_MAX, true);
 }
 
 void large_count(size_t *n_blocks, size_t *n_bytes) {

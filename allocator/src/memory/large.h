@@ -21,7 +21,8 @@ void *large_resize(void *start, size_t bytes);
  * which stay mapped and read as zero.  NULL (and no change) if that cannot be. */
 void *large_move_in(void *start, size_t old_bytes, size_t bytes);
 
-/* Unmap kept blocks that are older than purge_delay, true if some are left; or all. */
+/* Unmap kept blocks that are older than purge_delay, true if some are left, without waiting for
+ * anybody; or all. */
 bool large_purge(uint64_t now_ms);
 void large_purge_all(void);
 

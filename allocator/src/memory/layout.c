@@ -79,8 +79,8 @@ void owner_map_widen(const void *superblock) {
     lock_release(&owners.lock);
 }
 
-void owner_map_lock(void) {
-    lock_take(&owners.lock);
+bool owner_map_lock(bool waits) {
+    return lock_take_or_try(&owners.lock, waits);
 }
 
 void owner_map_unlock(void) {

@@ -61,8 +61,9 @@ void owner_set(const void *superblock, uint8_t number);
 /* Superblocks in use lie between addresses that have been here. */
 void owner_map_widen(const void *superblock);
 
-/* Hold the map still: meanwhile no superblock is unmapped.  Also for the moment of a fork. */
-void owner_map_lock(void);
+/* Hold the map still: meanwhile no superblock is unmapped.  Also for the moment of a fork.  False
+ * if somebody holds it and the caller does not want to wait. */
+bool owner_map_lock(bool waits);
 void owner_map_unlock(void);
 
 /* The next superblock behind `previous`, or the first if that is NULL; NULL after the last.  With

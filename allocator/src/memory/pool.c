@@ -3,6 +3,9 @@
  * Superblocks enter and leave at the same end, so the ones at the other end are
  * the oldest and their pages have gone back to the system.  One that holds a heap stays, even
  * where it is one too many; then its units go back at once.
+ *
+ * They enter through a stack that one compare-and-swap extends, and are put in order by whoever
+ * takes one out, under the lock.  The system is called without it.
  */
 #include "memory/pool.h"
 
@@ -12,19 +15,69 @@
 
 /* All state of this module. */
 static struct {
+    struct superblock *given; /* atomic: entered and not yet in order, through next */
+    size_t n;                 /* atomic: of all, also those that are just purged */
     struct lock lock;
-    struct superblock *first; /* through next; newest first */
-    size_t n;
+    struct superblock *first; /* atomic; through next, newest first */
 } pool;
 
+static bool is_empty(void) {
+    return __atomic_load_n(&pool.first, __ATOMIC_RELAXED) == NULL &&
+           __atomic_load_n(&pool.given, __ATOMIC_RELAXED) == NULL;
+}
+
+static void enter(struct superblock *sb) {
+    struct superblock *top = __atomic_load_n(&pool.given, __ATOMIC_RELAXED);
+    do {
+        sb->next = top;
+    } while (!__atomic_compare_exchange_n(&pool.given, &top, sb, true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
+}
+
+static void set_first(struct superblock *sb) {
+    __atomic_store_n(&pool.first, sb, __ATOMIC_RELAXED);
+}
+
+static void append(struct superblock *sb) {
+    struct superblock *last = pool.first;
+    while (last != NULL && last->next != NULL)
+        last = last->next;
+    sb->next = NULL;
+    if (last != NULL)
+        last->next = sb;
+    else
+        set_first(sb);
+}
+
+/* Put in order what has entered: the last comes first, what was purged last. */
+static void sort_locked(void) {
+    struct superblock *sb = __atomic_exchange_n(&pool.given, NULL, __ATOMIC_ACQUIRE);
+    struct superblock *oldest = NULL;
+    for (struct superblock *next; sb != NULL; sb = next) {
+        next = sb->next;
+        sb->next = oldest;
+        oldest = sb;
+    }
+    for (struct superblock *next; oldest != NULL; oldest = next) {
+        next = oldest->next;
+        if (oldest->n_dirty == 0) {
+            append(oldest);
+        } else {
+            oldest->next = pool.first;
+            set_first(oldest);
+        }
+    }
+}
+
 struct superblock *pool_take(void) {
-    if (__atomic_load_n(&pool.first, __ATOMIC_RELAXED) == NULL)
+    if (is_empty())
         return NULL;
     lock_take(&pool.lock);
+    sort_locked();
     struct superblock *sb = pool.first;
     if (sb != NULL) {
-        __atomic_store_n(&pool.first, sb->next, __ATOMIC_RELAXED);
-        pool.n--;
+        set_first(sb->next);
+        __atomic_sub_fetch(&pool.n, 1, __ATOMIC_RELAXED);
     }
     lock_release(&pool.lock);
     return sb;
@@ -33,35 +86,53 @@ struct superblock *pool_take(void) {
 void pool_give(struct superblock *sb) {
     ASSERT(superblock_is_empty(sb));
     superblock_set_owner(sb, NULL, OWNER_NONE);
-    if (options.purge_delay == 0)
+    bool has_room = __atomic_add_fetch(&pool.n, 1, __ATOMIC_RELAXED) <= options.pool_superblocks;
+    if (!has_room && !sb->holds_heap && superblock_destroy(sb, false)) {
+        __atomic_sub_fetch(&pool.n, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    if (!has_room || options.purge_delay == 0)
         superblock_purge(sb, true);
     sb->pooled_ms = os_clock_ms();
-    lock_take(&pool.lock);
-    bool has_room = pool.n < options.pool_superblocks;
-    bool keep = has_room || sb->holds_heap;
-    if (!has_room && keep)
-        superblock_purge(sb, true);
-    if (keep) {
-        sb->next = pool.first;
-        __atomic_store_n(&pool.first, sb, __ATOMIC_RELAXED);
-        pool.n++;
+    enter(sb);
+}
+
+/* Take out what is to be purged, linked; *is_left: some waits for later. */
+static struct superblock *take_due_locked(uint64_t now_ms, bool *is_left) {
+    struct superblock *due = NULL;
+    struct superblock *kept = NULL;
+    for (struct superblock *sb = pool.first, *next; sb != NULL; sb = next) {
+        next = sb->next;
+        if (sb->n_dirty > 0 && now_ms >= sb->pooled_ms + options.purge_delay) {
+            if (kept != NULL)
+                kept->next = next;
+            else
+                set_first(next);
+            sb->next = due;
+            due = sb;
+        } else {
+            *is_left = *is_left || sb->n_dirty > 0;
+            kept = sb;
+        }
     }
-    lock_release(&pool.lock);
-    if (!keep)
-        superblock_destroy(sb);
+    return due;
 }
 
 bool pool_purge(uint64_t now_ms) {
-    bool left = false;
-    lock_take(&pool.lock);
-    for (struct superblock *sb = pool.first; sb != NULL; sb = sb->next) {
-        if (now_ms >= sb->pooled_ms + options.purge_delay)
-            superblock_purge(sb, true);
-        else
-            left = left || sb->n_dirty > 0;
-    }
+    bool is_left = false;
+    if (is_empty())
+        return false;
+    if (!lock_try(&pool.lock))
+        return true;
+    sort_locked();
+    struct superblock *due = take_due_locked(now_ms, &is_left);
     lock_release(&pool.lock);
-    return left;
+    for (struct superblock *next; due != NULL; due = next) {
+        next = due->next;
+        superblock_purge(due, true);
+        enter(due);
+    }
+    return is_left;
 }
 
 void pool_empty(void) {
@@ -72,7 +143,7 @@ void pool_empty(void) {
             sb->next = staying;
             staying = sb;
         } else {
-            superblock_destroy(sb);
+            superblock_destroy(sb, true);
         }
     }
     while ((sb = staying) != NULL) {
@@ -91,8 +162,5 @@ void pool_unlock(void) {
 }
 
 size_t pool_count(void) {
-    lock_take(&pool.lock);
-    size_t n = pool.n;
-    lock_release(&pool.lock);
-    return n;
+    return __atomic_load_n(&pool.n, __ATOMIC_RELAXED);
 }

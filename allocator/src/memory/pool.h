@@ -7,11 +7,11 @@
 /* An empty superblock, or NULL. */
 struct superblock *pool_take(void);
 
-/* Hand over an empty superblock, which is in no list of a heap. */
+/* Hand over an empty superblock, which is in no list of a heap.  Never waits. */
 void pool_give(struct superblock *sb);
 
 /* Give memory back that lies in the pool for longer than purge_delay.  True if
- * some is left for later. */
+ * some is left for later.  Never waits. */
 bool pool_purge(uint64_t now_ms);
 
 /* Unmap everything in the pool that may be, and give back the rest. */

@@ -126,12 +126,14 @@ struct superblock *superblock_create_huge(void) {
     return first;
 }
 
-void superblock_destroy(struct superblock *sb) {
+bool superblock_destroy(struct superblock *sb, bool waits) {
     ASSERT(superblock_is_empty(sb) && !sb->holds_heap);
-    owner_map_lock();
+    if (!owner_map_lock(waits))
+        return false;
     superblock_set_owner(sb, NULL, OWNER_NONE);
     owner_map_unlock();
     os_unmap(sb, layout.bytes);
+    return true;
 }
 
 void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number) {
@@ -170,7 +172,7 @@ __attribute__((no_sanitize("thread"))) static bool head_is_plausible(const struc
 
 struct superblock_counts superblock_count_others(const struct heap *except) {
     struct superblock_counts c = {.plausible = true};
-    owner_map_lock();
+    owner_map_lock(true);
     for (const struct superblock *sb = NULL; (sb = owner_map_next(sb)) != NULL;) {
         if (superblock_owner(sb) == except)
             continue;

@@ -80,7 +80,10 @@ void *superblock_heap_place(struct superblock *sb);
 
 /* The same for as many as one huge page holds, linked through `next`. */
 struct superblock *superblock_create_huge(void);
-void superblock_destroy(struct superblock *sb);
+
+/* Unmap an empty superblock that holds no heap.  False (and nothing done) if somebody holds the
+ * owner map and the caller does not want to wait. */
+bool superblock_destroy(struct superblock *sb, bool waits);
 
 /* Write the owner into head and map; `number` is the heap's. */
 void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number);

@@ -9,11 +9,11 @@
 /* musl has no such variable; there every lock is a real one. */
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
-static bool alone(void) {
+bool lock_is_needless(void) {
     return !THREADS || __libc_single_threaded;
 }
 #else
-static bool alone(void) {
+bool lock_is_needless(void) {
     return !THREADS;
 }
 #endif
@@ -37,7 +37,7 @@ COLD static void lock_wait(struct lock *l) {
 }
 
 static void take(struct lock *l) {
-    if (alone()) {
+    if (lock_is_needless()) {
         ASSERT(l->word == 0);
         __atomic_store_n(&l->word, 1, __ATOMIC_RELAXED);
         return;
@@ -50,7 +50,7 @@ static void take(struct lock *l) {
 
 static bool try(struct lock *l) {
     uint32_t expected = 0;
-    if (alone()) {
+    if (lock_is_needless()) {
         ASSERT(l->word == 0);
         __atomic_store_n(&l->word, 1, __ATOMIC_RELAXED);
         return true;
@@ -61,7 +61,7 @@ static bool try(struct lock *l) {
 }
 
 static void release(struct lock *l) {
-    if (alone())
+    if (lock_is_needless())
         __atomic_store_n(&l->word, 0, __ATOMIC_RELAXED);
     else if (__atomic_exchange_n(&l->word, 0, __ATOMIC_RELEASE) == 2)
         futex(&l->word, FUTEX_WAKE, 1);
@@ -86,4 +86,11 @@ void lock_release(struct lock *l) {
     release(l);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     n_locks_here--;
+}
+
+bool lock_take_or_try(struct lock *l, bool waits) {
+    if (!waits)
+        return lock_try(l);
+    lock_take(l);
+    return true;
 }

@@ -22,6 +22,12 @@ void lock_release(struct lock *l);
 /* lock_take without waiting; false if somebody holds it. */
 bool lock_try(struct lock *l);
 
+/* The first with `waits`, else the second. */
+bool lock_take_or_try(struct lock *l, bool waits);
+
+/* Whether the process has one thread, as far as the C library says so. */
+bool lock_is_needless(void);
+
 /* Whether the calling thread holds a lock or is about to: true in a signal handler that
  * came between lock_take and lock_release, whose locks would never be released. */
 bool lock_is_interrupted(void);

@@ -51,13 +51,12 @@ uint8_t exchange_is_open;
 
 /* All state of this module but exchange_is_open. */
 static struct {
-    struct lock lock;    /* of n_segments, and of setting chunks */
-    uint32_t n_segments; /* ever made; 0 first, so that none of this lies in the file */
-    struct segment *chunks[N_CHUNKS];
-    uint64_t unused;     /* atomic: a stack, as that of a shelf */
-    struct lock looking; /* of the two below */
-    uint64_t look_ms;    /* when the next look is due */
-    size_t cursor;       /* shelf that the look has come to; all of them between looks */
+    uint32_t n_segments; /* atomic: ever made; 0 first, so that none of this lies in the file */
+    struct segment *chunks[N_CHUNKS]; /* atomic */
+    uint64_t unused;                  /* atomic: a stack, as that of a shelf */
+    struct lock looking;              /* of the two below */
+    uint64_t look_ms;                 /* when the next look is due */
+    size_t cursor; /* shelf that the look has come to; all of them between looks */
     struct shelf shelves[N_CLASSES_MAX][N_STRIPES];
 } exchange;
 
@@ -73,22 +72,36 @@ static size_t chunk_of(uint32_t number) {
 
 static struct segment *segment_at(uint32_t number) {
     size_t chunk = chunk_of(number);
-    return exchange.chunks[chunk] + (number - (UINT32_C(1) << (chunk + FIRST_SHIFT)));
+    return __atomic_load_n(&exchange.chunks[chunk], __ATOMIC_RELAXED) +
+           (number - (UINT32_C(1) << (chunk + FIRST_SHIFT)));
+}
+
+/* Make sure that there is memory for the segments of a chunk; false if there is none. */
+static bool has_chunk(size_t chunk) {
+    if (__atomic_load_n(&exchange.chunks[chunk], __ATOMIC_ACQUIRE) != NULL)
+        return true;
+    size_t bytes = sizeof(struct segment) << (chunk + FIRST_SHIFT);
+    struct segment *segments = os_map(bytes);
+    struct segment *expected = NULL;
+    if (segments == NULL)
+        return false;
+    if (!__atomic_compare_exchange_n(&exchange.chunks[chunk], &expected, segments, false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        os_unmap(segments, bytes);
+    return true;
 }
 
 /* The number of a segment that never was in use; 0 if out of memory. */
 static uint32_t new_segment(void) {
-    uint32_t number = 0;
-    lock_take(&exchange.lock);
-    uint32_t next = exchange.n_segments + (UINT32_C(1) << FIRST_SHIFT);
-    size_t chunk = chunk_of(next);
-    if (chunk < N_CHUNKS && exchange.chunks[chunk] == NULL)
-        exchange.chunks[chunk] = os_map(sizeof(struct segment) << (chunk + FIRST_SHIFT));
-    if (chunk < N_CHUNKS && exchange.chunks[chunk] != NULL) {
-        number = next;
-        exchange.n_segments++;
-    }
-    lock_release(&exchange.lock);
+    uint32_t n = __atomic_load_n(&exchange.n_segments, __ATOMIC_RELAXED);
+    uint32_t number;
+    do {
+        number = n + (UINT32_C(1) << FIRST_SHIFT);
+        size_t chunk = chunk_of(number);
+        if (chunk >= N_CHUNKS || !has_chunk(chunk))
+            return 0;
+    } while (!__atomic_compare_exchange_n(&exchange.n_segments, &n, n + 1, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
     return number;
 }
 
@@ -265,10 +278,8 @@ bool exchange_has_any(void) {
 
 void exchange_lock(void) {
     lock_take(&exchange.looking);
-    lock_take(&exchange.lock);
 }
 
 void exchange_unlock(void) {
-    lock_release(&exchange.lock);
     lock_release(&exchange.looking);
 }

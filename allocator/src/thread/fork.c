@@ -1,5 +1,10 @@
 /* fork.c - keep the allocator whole in the child of a fork.
  *
+ * On its way into a fork the C library takes, after all handlers, the lock of its list of streams.
+ * fflush(NULL) holds that lock while it waits for a stream whose thread may be inside malloc
+ * (getline does that).  So the list is locked here first, then our locks: the order in which every
+ * other thread takes them, and that of the C library with its own malloc (glibc's bug 19431).
+ *
  * All locks are held across the fork, so the child finds every shared structure
  * consistent.  Our handlers are registered with the first allocation, so before
  * the program's; hence they run last before the fork and first after it, and
@@ -27,12 +32,29 @@
 /* Forks of this thread, one inside the other, that did not take the locks. */
 static _Thread_local volatile unsigned n_without_locks;
 
+/* Of the C library, recursive; nothing where it has none. */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+extern void _IO_list_resetlock(void) __attribute__((weak));
+
+/* Whether the fork under way has locked the list of streams; under that lock. */
+static bool has_streams;
+
+static bool can_lock_streams(void) {
+    return _IO_list_lock != NULL && _IO_list_unlock != NULL && _IO_list_resetlock != NULL;
+}
+
 static void lock_all(void) {
+    if (!lock_is_needless() && can_lock_streams()) {
+        _IO_list_lock();
+        has_streams = true;
+    }
+
     registry_lock();
     exchange_lock();
     pool_lock();
     large_lock();
-    owner_map_lock();
+    owner_map_lock(true);
 }
 
 static void unlock_all(void) {
@@ -50,14 +72,33 @@ static void before(void) {
         lock_all();
 }
 
-static void after(void) {
-    if (n_without_locks > 0)
+/* False: this fork did not take the locks. */
+static bool release_all(void) {
+    if (n_without_locks > 0) {
         n_without_locks--;
-    else
-        unlock_all();
+        return false;
+    }
+    unlock_all();
+    return true;
+}
+
+static void after_in_parent(void) {
+    if (release_all() && has_streams) {
+        has_streams = false;
+        _IO_list_unlock();
+    }
+}
+
+/* The C library has reset its lock in the child, or, if it took the process for one with a single
+ * thread, not even taken it. */
+static void after_in_child(void) {
+    if (release_all() && has_streams) {
+        has_streams = false;
+        _IO_list_resetlock();
+    }
 }
 
 void fork_watch(void) {
     if (THREADS)
-        pthread_atfork(before, after, after);
+        pthread_atfork(before, after_in_parent, after_in_child);
 }

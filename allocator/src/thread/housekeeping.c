@@ -23,7 +23,12 @@ static bool look_is_due(const struct heap *heap, uint64_t now) {
             now >= heap->purge_ms + (N_DELAYS_IDLE - 1) * options.purge_delay);
 }
 
+/* Waits for no lock: this runs inside any malloc, and its caller may hold what the owner of the
+ * lock waits for. */
 void housekeeping_step(struct heap *heap) {
+    enum {
+        N_COLLECTED = 64 /* heaps without a thread */
+    };
     if (heap->looks) {
         purge_step(heap);
         return;
@@ -34,9 +39,10 @@ void housekeeping_step(struct heap *heap) {
     heap->n_ticks = 0;
     heap_trim(heap);
     purge_begin(heap, now, true);
-    thread_collect(now);
-    bool pool_left = pool_purge(now);
-    if (large_purge(now) || pool_left || exchange_has_any())
+    bool is_left = thread_collect(now, N_COLLECTED);
+    is_left = pool_purge(now) || is_left;
+    is_left = large_purge(now) || is_left;
+    if (is_left || exchange_has_any())
         supply_schedule_purge(heap);
 }
 

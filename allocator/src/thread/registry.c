@@ -14,29 +14,48 @@
 
 /* All state of this module. */
 static struct {
-    struct lock lock;     /* of everything here */
-    size_t n_heaps;       /* ever made; atomic */
-    struct heap *orphans; /* through next, newest first; atomic */
+    struct lock lock;     /* to take heaps off the lists */
+    size_t n_heaps;       /* atomic: ever made */
+    struct heap *orphans; /* atomic, both; through next, newest first */
     struct heap *idle;
 } registry;
 
+static struct heap *first_of(struct heap **list) {
+    return __atomic_load_n(list, __ATOMIC_ACQUIRE);
+}
+
+/* Needs no lock: whoever takes heaps off holds it, so none leaves and comes back meanwhile. */
+static void push(struct heap **list, struct heap *heap) {
+    struct heap *first = __atomic_load_n(list, __ATOMIC_RELAXED);
+    do {
+        heap->next = first;
+    } while (
+        !__atomic_compare_exchange_n(list, &first, heap, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+}
+
+/* Take `heap` off the list, where it is; others may come before it meanwhile. */
+static void take_off(struct heap **list, struct heap *heap) {
+    struct heap *before = heap;
+    if (__atomic_compare_exchange_n(list, &before, heap->next, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
+        return;
+    while (before->next != heap)
+        before = before->next;
+    before->next = heap->next;
+}
+
 static struct heap *pop(struct heap **list) {
-    struct heap *heap = *list;
+    struct heap *heap = first_of(list);
     if (heap != NULL)
-        __atomic_store_n(list, heap->next, __ATOMIC_RELAXED);
+        take_off(list, heap);
     return heap;
 }
 
-static void push(struct heap **list, struct heap *heap) {
-    heap->next = *list;
-    __atomic_store_n(list, heap, __ATOMIC_RELAXED);
-}
-
-/* Take `heap` off the list; NULL if it is not there. */
-static struct heap *pop_this(struct heap **list, const struct heap *heap) {
-    while (*list != NULL && *list != heap)
-        list = &(*list)->next;
-    return pop(list);
+static bool has(struct heap **list, const struct heap *wanted) {
+    for (struct heap *heap = first_of(list); heap != NULL; heap = heap->next)
+        if (heap == wanted)
+            return true;
+    return false;
 }
 
 /* A new thread takes no heap that leaves it less than half of thread_max. */
@@ -45,19 +64,18 @@ static bool may_inherit(const struct heap *orphan) {
            (options.thread_max == 0 || orphan->n_units <= options.thread_max / 2 >> UNIT_SHIFT);
 }
 
-static struct heap *take_locked(const struct heap *wanted) {
+static struct heap *take_locked(struct heap *wanted) {
     /* Only orphans may be looked into. */
-    struct heap *heap = wanted != NULL ? pop_this(&registry.orphans, wanted) : NULL;
-    if (heap != NULL && !may_inherit(heap)) {
-        push(&registry.orphans, heap);
-        heap = NULL;
-    }
-    if (heap == NULL && may_inherit(registry.orphans))
-        heap = pop(&registry.orphans);
-    return heap != NULL ? heap : pop(&registry.idle);
+    struct heap *heap = has(&registry.orphans, wanted) ? wanted : NULL;
+    if (!may_inherit(heap))
+        heap = first_of(&registry.orphans);
+    if (!may_inherit(heap))
+        return pop(&registry.idle);
+    take_off(&registry.orphans, heap);
+    return heap;
 }
 
-struct heap *registry_take(const struct heap *wanted) {
+struct heap *registry_take(struct heap *wanted) {
     lock_take(&registry.lock);
     struct heap *heap = take_locked(wanted);
     lock_release(&registry.lock);
@@ -85,33 +103,43 @@ struct heap *registry_add(void) {
 }
 
 void registry_leave(struct heap *heap) {
-    lock_take(&registry.lock);
     push(heap->superblocks != NULL ? &registry.orphans : &registry.idle, heap);
-    lock_release(&registry.lock);
 }
 
-/* Orphans that have no superblocks any more become idle. */
-static void sort_orphans(void) {
-    struct heap **link = &registry.orphans;
-    while (*link != NULL) {
-        struct heap *heap = *link;
-        if (heap->superblocks != NULL) {
-            link = &heap->next;
-        } else {
-            __atomic_store_n(link, heap->next, __ATOMIC_RELAXED);
-            push(&registry.idle, heap);
-        }
+static bool is_due(const struct heap *heap, uint64_t now_ms) {
+    bool has_mail =
+        heap->pending != NULL || __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) != NULL;
+    return has_mail ||
+           (heap->superblocks != NULL && heap->purge_ms != 0 && now_ms >= heap->purge_ms);
+}
+
+/* Move up to `n` heaps that are due to *taken; returns how many were not. */
+static size_t take_due_locked(struct heap **list, uint64_t now_ms, size_t n, struct heap **taken) {
+    for (struct heap *heap = first_of(list), *next; n > 0 && heap != NULL; heap = next) {
+        next = heap->next;
+        if (!is_due(heap, now_ms))
+            continue;
+        take_off(list, heap);
+        heap->next = *taken;
+        *taken = heap;
+        n--;
     }
+    return n;
 }
 
-void registry_visit(void (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms) {
-    lock_take(&registry.lock);
-    for (struct heap *heap = registry.idle; heap != NULL; heap = heap->next)
-        visit(heap, now_ms);
-    for (struct heap *heap = registry.orphans; heap != NULL; heap = heap->next)
-        visit(heap, now_ms);
-    sort_orphans();
+bool registry_visit(void (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms, size_t n) {
+    struct heap *due = NULL; /* oldest first */
+    if (!lock_take_or_try(&registry.lock, n == SIZE_MAX))
+        return true;
+    n = take_due_locked(&registry.idle, now_ms, n, &due);
+    n = take_due_locked(&registry.orphans, now_ms, n, &due);
     lock_release(&registry.lock);
+    for (struct heap *next; due != NULL; due = next) {
+        next = due->next;
+        visit(due, now_ms);
+        registry_leave(due);
+    }
+    return n == 0;
 }
 
 bool registry_has_orphans(void) {
@@ -121,7 +149,7 @@ bool registry_has_orphans(void) {
 size_t registry_count_orphans(void) {
     size_t n = 0;
     lock_take(&registry.lock);
-    for (struct heap *heap = registry.orphans; heap != NULL; heap = heap->next)
+    for (struct heap *heap = first_of(&registry.orphans); heap != NULL; heap = heap->next)
         n++;
     lock_release(&registry.lock);
     return n;
@@ -134,7 +162,7 @@ size_t registry_count(void) {
 bool registry_is_valid(void) {
     bool valid = true;
     lock_take(&registry.lock);
-    for (struct heap *heap = registry.orphans; heap != NULL; heap = heap->next)
+    for (struct heap *heap = first_of(&registry.orphans); heap != NULL; heap = heap->next)
         valid = valid && heap_is_valid(heap);
     lock_release(&registry.lock);
     return valid;

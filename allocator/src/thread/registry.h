@@ -10,7 +10,7 @@
 
 /* Take over a heap without a thread: `wanted` if it is an orphan, else the orphan that was left
  * last, else an idle one.  NULL if there is none, or the settings forbid it. */
-struct heap *registry_take(const struct heap *wanted);
+struct heap *registry_take(struct heap *wanted);
 
 /* Take an orphan out, however full it is; NULL if there is none. */
 struct heap *registry_take_orphan(void);
@@ -18,11 +18,13 @@ struct heap *registry_take_orphan(void);
 /* A new heap; NULL if out of memory. */
 struct heap *registry_add(void);
 
-/* Leave a heap behind that has no thread. */
+/* Leave a heap behind that has no thread.  Never waits. */
 void registry_leave(struct heap *heap);
 
-/* Call `visit` for all heaps without a thread, which nobody takes over meanwhile. */
-void registry_visit(void (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms);
+/* Call `visit` for up to `n` heaps without a thread that have blocks in their inboxes or memory
+ * whose time has come; nobody takes these over meanwhile.  True if there may be more.  Waits for
+ * nobody, unless `n` is SIZE_MAX. */
+bool registry_visit(void (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms, size_t n);
 
 /* Whether there are heaps without a thread that may hold memory, and how many. */
 bool registry_has_orphans(void);

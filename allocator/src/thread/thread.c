@@ -72,7 +72,7 @@ bool allocator_start(void) {
 
 /* --- a thread's time --- */
 
-static struct heap *find_heap(const struct heap *wanted) {
+static struct heap *find_heap(struct heap *wanted) {
     if (!allocator_start())
         return NULL;
     if (!THREADS && registry_count() > 0)
@@ -82,7 +82,7 @@ static struct heap *find_heap(const struct heap *wanted) {
     return heap != NULL ? heap : registry_add();
 }
 
-struct heap *thread_attach_to(const struct heap *wanted) {
+struct heap *thread_attach_to(struct heap *wanted) {
     struct heap *heap = find_heap(wanted);
     if (heap == NULL)
         return NULL;
@@ -151,19 +151,12 @@ bool thread_adopt(struct heap *heap) {
     return sb != NULL;
 }
 
-static bool has_mail(const struct heap *heap) {
-    return heap->pending != NULL || __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) != NULL;
-}
-
-/* An idle heap only sends on what came too late. */
 static void collect(struct heap *heap, uint64_t now_ms) {
-    if (has_mail(heap))
-        clean_up(heap);
+    clean_up(heap);
     if (heap->superblocks != NULL && heap->purge_ms != 0 && now_ms >= heap->purge_ms)
         purge_whole(heap, now_ms);
 }
 
-void thread_collect(uint64_t now_ms) {
-    if (THREADS)
-        registry_visit(collect, now_ms);
+bool thread_collect(uint64_t now_ms, size_t n) {
+    return THREADS && registry_visit(collect, now_ms, n);
 }

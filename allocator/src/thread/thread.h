@@ -10,7 +10,7 @@
 struct heap *thread_attach(void);
 
 /* The same; `wanted` if no thread has it. */
-struct heap *thread_attach_to(const struct heap *wanted);
+struct heap *thread_attach_to(struct heap *wanted);
 
 /* Start the allocator without giving the caller a heap.  False if out of memory. */
 bool allocator_start(void);
@@ -19,7 +19,8 @@ bool allocator_start(void);
  * the settings forbid it. */
 bool thread_adopt(struct heap *heap);
 
-/* Free what was sent to heaps without a thread, and purge them if it is time. */
-void thread_collect(uint64_t now_ms);
+/* Free what was sent to up to `n` heaps without a thread, and purge them if it is time.  True if
+ * there may be more.  Waits for nobody, unless `n` is SIZE_MAX. */
+bool thread_collect(uint64_t now_ms, size_t n);
 
 #endif
