@@ -1,4 +1,4 @@
-/* cxx.c - C++ new and delete in all their forms, written in C.
+/* cxx.c - C++ new and delete, written in C.
  *
  * The functions have the mangled names of the Itanium C++ ABI (size_t is
  * unsigned long on all supported targets: "m").  Throwing is left to the C++
@@ -6,9 +6,7 @@
  * preloads exgen needs none, and where it loads one later, loaded_symbol finds it.
  * In the archives the symbols are not weak, or nothing might bring them into the
  * program; only a program that uses new takes this file out of them.
- * Compiled with -fexceptions so that bad_alloc can pass through.  The forms of new
- * with nothrow stay the C++ library's, which call the others and catch what they, or
- * the program's handler, throw: no C function could.
+ * Compiled with -fexceptions so that bad_alloc can pass through.
  *
  * Source: ISO C++ [new.delete.single] to [new.delete.array] for the rules.
  */
@@ -16,8 +14,6 @@
 
 #include "entry/fast.h"
 #include "exgen.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 #if EXGEN_SHARED
 #define OPTIONAL __attribute__((weak))
@@ -66,49 +62,35 @@ static NOINLINE void *new_slowly(size_t size, size_t alignment) {
     return block;
 }
 
-#define NEW(name, ...)                                                                             \
-    EXPORT void *name(size_t size, ##__VA_ARGS__);                                                 \
-    EXPORT void *name(size_t size, ##__VA_ARGS__)
+/* The forms that a program replaces; the others lead here, see cxx_forms.c.  Weak, so that a
+ * program with its own in place of one of them can take the others out of the archive. */
+#define REPLACEABLE __attribute__((weak, visibility("default")))
 
-#define DELETE(name, ...)                                                                          \
-    EXPORT void name(void *block, ##__VA_ARGS__);                                                  \
-    EXPORT void name(void *block, ##__VA_ARGS__)
+/* new */
+REPLACEABLE void *_Znwm(size_t size);
+void *_Znwm(size_t size) {
+    void *block = allocate_fast(size);
+    return likely(block != NULL) ? block : new_slowly(size, 1);
+}
 
-#define NEW_FORMS(letter)                                                                          \
-    NEW(_Zn##letter##m) {                                                                          \
-        void *block = allocate_fast(size);                                                         \
-        return likely(block != NULL) ? block : new_slowly(size, 1);                                \
-    }                                                                                              \
-    NEW(_Zn##letter##mSt11align_val_t, size_t alignment) {                                         \
-        return new_slowly(size, alignment);                                                        \
-    }
+REPLACEABLE void *_ZnwmSt11align_val_t(size_t size, size_t alignment);
+void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
+    return new_slowly(size, alignment);
+}
 
-#define DELETE_FORMS(letter)                                                                       \
-    DELETE(_Zd##letter##Pv) {                                                                      \
-        deallocate(block);                                                                         \
-    }                                                                                              \
-    DELETE(_Zd##letter##Pvm, size_t size) {                                                        \
-        deallocate_sized(block, size);                                                             \
-    }                                                                                              \
-    DELETE(_Zd##letter##PvRKSt9nothrow_t, const void *nothrow) {                                   \
-        (void)nothrow;                                                                             \
-        deallocate(block);                                                                         \
-    }                                                                                              \
-    DELETE(_Zd##letter##PvSt11align_val_t, size_t alignment) {                                     \
-        (void)alignment;                                                                           \
-        deallocate(block);                                                                         \
-    }                                                                                              \
-    DELETE(_Zd##letter##PvmSt11align_val_t, size_t size, size_t alignment) {                       \
-        (void)alignment;                                                                           \
-        deallocate_sized(block, size);                                                             \
-    }                                                                                              \
-    DELETE(_Zd##letter##PvSt11align_val_tRKSt9nothrow_t, size_t alignment, const void *nothrow) {  \
-        (void)alignment;                                                                           \
-        (void)nothrow;                                                                             \
-        deallocate(block);                                                                         \
-    }
+/* delete; under a name of its own as well, to know it by */
+HIDDEN void delete_here(void *block);
+void delete_here(void *block) {
+    deallocate(block);
+}
 
-NEW_FORMS(w)    /* new */
-NEW_FORMS(a)    /* new[] */
-DELETE_FORMS(l) /* delete */
-DELETE_FORMS(a) /* delete[] */
+extern __typeof__(delete_here) _ZdlPv __attribute__((alias("delete_here"))) REPLACEABLE;
+
+HIDDEN void delete_aligned_here(void *block, size_t alignment);
+void delete_aligned_here(void *block, size_t alignment) {
+    (void)alignment;
+    deallocate(block);
+}
+
+extern __typeof__(delete_aligned_here) _ZdlPvSt11align_val_t
+    __attribute__((alias("delete_aligned_here"))) REPLACEABLE;

@@ -1,0 +1,82 @@
+/* cxx_forms.c - the array, sized and nothrow forms of C++ new and delete.
+ *
+ * A program may replace operator new(size_t) and operator delete(void *), or their aligned twins,
+ * and nothing else; by the standard all other forms then lead to the program's.  So they call them
+ * by their names, and the linker, or at run time the loader, says whose they are: this file must
+ * not define them.  Where they are ours, sized delete skips the detour, and `check` verifies the
+ * size.
+ *
+ * The forms of new with nothrow stay the C++ library's, which call the others in the same way
+ * and catch what they, or the program's handler, throw: no C function could.
+ *
+ * Source: ISO C++ [new.delete.single] to [new.delete.array] for the rules.
+ */
+#include "entry/fast.h"
+
+#define VISIBLE __attribute__((visibility("default")))
+
+/* Whoever's they are. */
+extern VISIBLE void *new_of_program(size_t size) __asm__("_Znwm");
+extern VISIBLE void *new_aligned_of_program(size_t size,
+                                            size_t alignment) __asm__("_ZnwmSt11align_val_t");
+extern VISIBLE void delete_of_program(void *block) __asm__("_ZdlPv");
+extern VISIBLE void delete_aligned_of_program(void *block,
+                                              size_t alignment) __asm__("_ZdlPvSt11align_val_t");
+
+/* Ours, see cxx.c. */
+extern HIDDEN void delete_here(void *block);
+extern HIDDEN void delete_aligned_here(void *block, size_t alignment);
+
+ALWAYS_INLINE void delete_sized(void *block, size_t size) {
+    if (likely(delete_of_program == delete_here))
+        deallocate_sized(block, size);
+    else
+        delete_of_program(block);
+}
+
+ALWAYS_INLINE void delete_sized_aligned(void *block, size_t size, size_t alignment) {
+    if (likely(delete_aligned_of_program == delete_aligned_here))
+        deallocate_sized(block, size);
+    else
+        delete_aligned_of_program(block, alignment);
+}
+
+#define FORM(type, name, ...)                                                                      \
+    extern type name(__VA_ARGS__) __attribute__((weak, visibility("default")));                    \
+    type name(__VA_ARGS__)
+
+/* new[] */
+FORM(void *, _Znam, size_t size) {
+    return new_of_program(size);
+}
+FORM(void *, _ZnamSt11align_val_t, size_t size, size_t alignment) {
+    return new_aligned_of_program(size, alignment);
+}
+
+/* delete[] */
+FORM(void, _ZdaPv, void *block) {
+    delete_of_program(block);
+}
+FORM(void, _ZdaPvSt11align_val_t, void *block, size_t alignment) {
+    delete_aligned_of_program(block, alignment);
+}
+
+#define DELETE_FORMS(letter)                                                                       \
+    FORM(void, _Zd##letter##Pvm, void *block, size_t size) {                                       \
+        delete_sized(block, size);                                                                 \
+    }                                                                                              \
+    FORM(void, _Zd##letter##PvRKSt9nothrow_t, void *block, const void *nothrow) {                  \
+        (void)nothrow;                                                                             \
+        delete_of_program(block);                                                                  \
+    }                                                                                              \
+    FORM(void, _Zd##letter##PvmSt11align_val_t, void *block, size_t size, size_t alignment) {      \
+        delete_sized_aligned(block, size, alignment);                                              \
+    }                                                                                              \
+    FORM(void, _Zd##letter##PvSt11align_val_tRKSt9nothrow_t, void *block, size_t alignment,        \
+         const void *nothrow) {                                                                    \
+        (void)nothrow;                                                                             \
+        delete_aligned_of_program(block, alignment);                                               \
+    }
+
+DELETE_FORMS(l) /* delete */
+DELETE_FORMS(a) /* delete[] */
