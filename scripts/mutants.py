@@ -53,8 +53,9 @@ def _pytest(*files: str) -> tuple[str, ...]:
             *files)  # fmt: skip
 
 
-def _unit(*names: str) -> tuple[str, ...]:
-    return _pytest(*(f"tests/unit/test_{name}.py" for name in names))
+def _unit(*names: str, doctests: str = "") -> tuple[str, ...]:
+    examples = (f"tuner/{doctests}",) if doctests else ()
+    return _pytest(*examples, *(f"tests/unit/test_{name}.py" for name in names))
 
 
 _BUILD = ("cmake", "--build", "build/develop")
@@ -70,10 +71,17 @@ _QUICK = (
 )
 
 TARGETS = {
-    "objectives": Target(("tuner/objectives.py",), (_unit("objectives", "selection"),)),
-    "selection": Target(("tuner/selection.py",), (_unit("selection"), _unit("report_data"))),
-    "stats": Target(("tuner/stats.py",), (_unit("stats"), _unit("validate_summary"))),
-    "store": Target(("tuner/store/*.py",), (_unit("store"),)),
+    "objectives": Target(
+        ("tuner/objectives.py",), (_unit("objectives", "selection", doctests="objectives.py"),)
+    ),
+    "selection": Target(
+        ("tuner/selection.py",),
+        (_unit("selection", doctests="selection.py"), _unit("report_data")),
+    ),
+    "stats": Target(
+        ("tuner/stats.py",), (_unit("stats", doctests="stats.py"), _unit("validate_summary"))
+    ),
+    "store": Target(("tuner/store/*.py",), (_unit("store", doctests="store"),)),
     "campaign": Target(
         ("tuner/campaign/*.py",),
         (_unit("campaign_identity", "campaign_progress"), _unit("campaign", "tune_command")),
@@ -157,7 +165,15 @@ def _python_mutants(path: str, text: str) -> list[tuple[str, object]]:
 
 
 class _Behaviour(ast.NodeTransformer):
-    """Leave out what nothing evaluates: annotations, and that a record is frozen (mypy's part)."""
+    """Leave out what is mypy's part.
+
+    That is annotations, that a record is frozen, and that a parameter has to be named.
+    """
+
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
+        node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+        node.posonlyargs, node.kwonlyargs = [], []
+        return self.generic_visit(node)
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.annotation = None
