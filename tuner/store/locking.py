@@ -29,7 +29,7 @@ class WriterLock:
         """Take the lock of the store at this path."""
         path = store.with_name(store.name + ".lock")
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             message = (
                 f"{path}: cannot be created ({error.strerror}); "
