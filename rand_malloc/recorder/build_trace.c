@@ -190,8 +190,8 @@ static struct trace_life life_of(const struct builder *builder, const struct his
     const struct spool_header *header = history->spools[0].header;
     uint64_t last_ns = builder_time_ns(builder, builder->now_stamp);
     struct trace_life life = {
-        .has_start = history->spools[history->n_spools - 1].header->life_ns != 0 ||
-                     header->fork_stamp != 0,
+        .has_start =
+            history->spools[history->n_spools - 1].header->life_ns != 0 || header->fork_stamp != 0,
         .end_ns = end_of(builder, header, end_clock_ns),
     };
     if (header->fork_stamp != 0)
