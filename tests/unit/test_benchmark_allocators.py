@@ -133,6 +133,7 @@ def test_the_floor_is_compared_where_both_are_known() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_every_allocator_stands_where_it_is_held_to_the_same_targets() -> None:
     comparison = threads_comparison(json.loads(RESULTS.read_text())["parts"]["threads"])
     judged = list(judge_threads(comparison))

@@ -15,6 +15,7 @@ from benchmarks.status import block_text, disagreements, pages, status_lines, wr
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_page_disagrees_with_the_results(page: Path) -> None:
     assert list(disagreements(page)) == []
