@@ -140,8 +140,14 @@ def level(
 def _by_round(
     results: Results, part: str, simulation: str, label: str, metric: str
 ) -> dict[int, float]:
-    rows = rows_of(results, part=part, simulation=simulation, label=label)
-    return {r["round"]: float(r[metric]) for r in rows}
+    return {
+        r["round"]: float(r[metric])
+        for r in results["rows"]
+        if r["part"] == part
+        and r["simulation"] == simulation
+        and r["label"] == label
+        and r["status"] == "ok"
+    }
 
 
 def ranked(results: Results, candidates: Iterable[str]) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from benchmarks.gem5_case_figures import (
     BASELINE,
     BLIND,
     METRICS,
+    RANKED,
     SPREAD,
     Ranking,
     Results,
@@ -33,6 +34,10 @@ GROUPS: Final[Mapping[str, Sequence[str]]] = {"held out": (), "never seen before
 """Simulations that a claim is over, all of those held out where none is named."""
 
 
+Noise: TypeAlias = Mapping[str, float | None]
+"""Metric -> what `repeatability` says."""
+
+
 @dataclass(frozen=True)
 class Judgement:
     """One figure against what it should be."""
@@ -49,17 +54,18 @@ def judgements(results: Results) -> list[Judgement]:
     found = []
     chosen = picks(results)
     best = best_of_all(results)
+    noise = {metric: repeatability(results, metric) for metric in RANKED.values()}
     for where, only in GROUPS.items():
         if "glibc" in chosen:
-            found.append(_judge_glibc(results, chosen["glibc"], where, only))
+            found.append(_judge_glibc(results, chosen["glibc"], where, only, noise))
         if best:
-            found.append(_judge_best(results, best, where, only))
+            found.append(_judge_best(results, best, where, only, noise))
     for ranking in rankings(results):
         if ranking.spread > SPREAD:
             tau = ranking.tau if ranking.tau is not None else 0.0
             claim = f"ranks of {ranking.allocator} by {METRICS[ranking.metric]}: tau >= 0.9"
             text = f"{tau:.2f} over {ranking.n} points that differ by {ranking.spread:.1%}"
-            reason = _why_not_ranked(results, ranking)
+            reason = _why_not_ranked(results, ranking, noise)
             found.append(Judgement(claim, text, tau >= TARGET_TAU, reason))
     for row in results["speed"]:
         times = row["gem5_cpu_s"] / row["evaluation_cpu_s"]
@@ -70,7 +76,9 @@ def judgements(results: Results) -> list[Judgement]:
     return found
 
 
-def _judge_glibc(results: Results, label: str, where: str, only: Sequence[str]) -> Judgement:
+def _judge_glibc(
+    results: Results, label: str, where: str, only: Sequence[str], noise: Noise
+) -> Judgement:
     claim = (
         f"glibc tuned, {where}: mean heap -5 % at no more instructions, "
         "or CPU time -9 % at mean heap <= +2 %"
@@ -80,15 +88,17 @@ def _judge_glibc(results: Results, label: str, where: str, only: Sequence[str]) 
     is_lean = heap is not None and n is not None and heap <= 0.95 and n <= 1.0
     is_fast = heap is not None and cpu is not None and cpu <= 0.91 and heap <= 1.02
     text = f"{label}: mean heap {percent(heap)}, CPU time {percent(cpu)}"
-    return Judgement(claim, text, is_lean or is_fast, _why_not_lighter(results, label))
+    return Judgement(claim, text, is_lean or is_fast, _why_not_lighter(results, label, noise))
 
 
-def _judge_best(results: Results, label: str, where: str, only: Sequence[str]) -> Judgement:
+def _judge_best(
+    results: Results, label: str, where: str, only: Sequence[str], noise: Noise
+) -> Judgement:
     heap, cpu = (median_change(results, label, metric, only) for metric in ("mean_heap", "cpu_ns"))
     is_met = heap is not None and cpu is not None and heap <= 0.95 and cpu <= 0.87
     text = f"{label}: mean heap {percent(heap)}, CPU time {percent(cpu)}"
     claim = f"best over all, {where}: mean heap -5 % and CPU time -13 % at once"
-    reasons = [*_most_time_spared(results, only), _why_not_lighter(results, label)]
+    reasons = [*_most_time_spared(results, only), _why_not_lighter(results, label, noise)]
     return Judgement(claim, text, is_met, "; ".join(reasons))
 
 
@@ -103,16 +113,16 @@ def _most_time_spared(results: Results, only: Sequence[str]) -> list[str]:
     return [f"no default or pick spares more CPU time than {label}: {percent(known[label])}"]
 
 
-def _why_not_ranked(results: Results, ranking: Ranking) -> str:
+def _why_not_ranked(results: Results, ranking: Ranking, noise: Noise) -> str:
     """Return how well the metric repeats on gem5, and how many clear pairs are ordered alike."""
     share = "none" if ranking.share is None else f"{ranking.share:.0%}"
     reasons = [f"of the pairs that differ by more than 1 % {share} are ordered alike"]
     if ranking.metric != "cpu_ns":
         reasons += _farthest_off(results, ranking)
         reasons += _without_split_pages(results, ranking)
-    noise = repeatability(results, ranking.metric)
-    if noise is not None:
-        reasons.append(f"points that do the same in emulation differ by up to {noise:.1%} on gem5")
+    apart = noise[ranking.metric]
+    if apart is not None:
+        reasons.append(f"points that do the same in emulation differ by up to {apart:.1%} on gem5")
     return "; ".join(reasons)
 
 
@@ -121,8 +131,10 @@ def _pairs(results: Results, ranking: Ranking) -> dict[str, tuple[float, float]]
     base, found = results["points"][BASELINE]["emulated"], {}
     real_base = over_tuned(results, BASELINE, ranking.metric)
     for label, point in results["points"].items():
+        if not label.startswith(f"{ranking.allocator} ") or not point["emulated"]:
+            continue
         real = over_tuned(results, label, ranking.metric)
-        if label.startswith(f"{ranking.allocator} ") and point["emulated"] and real and real_base:
+        if real and real_base:
             emulated = point["emulated"][ranking.metric] / base[ranking.metric]
             found[label] = (emulated, real / real_base)
     return found
@@ -153,7 +165,7 @@ def _without_split_pages(results: Results, ranking: Ranking) -> list[str]:
     return [f"without the {n_left_out} points that give parts of huge pages back tau is {text}"]
 
 
-def _why_not_lighter(results: Results, label: str) -> str:
+def _why_not_lighter(results: Results, label: str, noise: Noise) -> str:
     """Return what bounds a point: the least heap on the trace, the instructions it spares."""
     reasons = []
     floor = results.get("floor")
@@ -161,9 +173,9 @@ def _why_not_lighter(results: Results, label: str) -> str:
         least = percent(floor["aligned"] / floor["glibc"])
         text = f"in emulation, where every byte is written, no malloc can hold less than {least}"
         reasons.append(text)
-    noise = repeatability(results, "cpu_ns")
-    if noise is not None:
-        reasons.append(f"CPU times of points that do the same differ by up to {noise:.0%}")
+    apart = noise["cpu_ns"]
+    if apart is not None:
+        reasons.append(f"CPU times of points that do the same differ by up to {apart:.0%}")
     n = instructions(results, label)
     if n is not None:
         reasons.append(f"{label} executes {percent(n)} instructions")

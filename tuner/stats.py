@@ -312,14 +312,22 @@ def concordance(
 def _interval(values: Sequence[float]) -> Interval | None:
     if len(values) < 2:  # noqa: PLR2004 - one value has no spread
         return None
+    ordered = sorted(map(float, values))
+    low, high = _ranks(len(ordered))
+    return Interval(ordered[low], ordered[high])
+
+
+@cache
+def _ranks(n: int) -> tuple[int, int]:
+    """Return which of n sorted values are the ends of the median's interval; n is at least 2.
+
+    They are the same whatever the values: asked once, of the ranks themselves.
+    """
     from scipy.stats import quantile_test  # noqa: PLC0415 - slow to import, rarely needed
 
-    test = quantile_test(np.asarray(values, dtype=np.float64), p=0.5)
-    found: Any = test.confidence_interval(CONFIDENCE)  # scipy-stubs takes it for a number
-    low, high = found
-    if math.isnan(low) or math.isnan(high):
-        return Interval(float(min(values)), float(max(values)))
-    return Interval(float(low), float(high))
+    found: Any = quantile_test(np.arange(n), p=0.5).confidence_interval(CONFIDENCE)
+    low, high = found  # scipy-stubs takes it for a number
+    return (0, n - 1) if math.isnan(low) or math.isnan(high) else (int(low), int(high))
 
 
 def _signs(values: Sequence[float], tie: float) -> npt.NDArray[np.int64]:

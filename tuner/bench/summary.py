@@ -5,6 +5,7 @@ Pure arithmetic on samples; `tuner.cli.bench_tables` and `tuner.report.bench_fig
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -81,10 +82,13 @@ def estimates(comparison: Comparison, metric: Metric, tasks: Iterable[Task]) -> 
         tasks: of these; those without any value are left out.
     """
     found: dict[Task, dict[str, Estimate]] = {}
+    grouped: dict[tuple[Task, str], list[Sample]] = defaultdict(list)
+    for sample in comparison.samples:
+        grouped[sample.task, sample.subject].append(sample)
     for task in tasks:
         row = {}
         for label in comparison.labels:
-            estimate = median_estimate(values(comparison.samples, metric, task, label))
+            estimate = median_estimate(values(grouped[task, label], metric, task, label))
             if estimate is not None:
                 row[label] = estimate
         if row:
