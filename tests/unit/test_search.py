@@ -321,13 +321,10 @@ def test_the_population_is_a_twentieth_of_the_budget_within_bounds() -> None:
     assert sizes([1, 320, 400, 500, 800, 10_000]) == [16, 16, 20, 24, 40, 40]
 
 
-def test_the_default_strategy_needs_no_scipy_until_a_distance_is_asked_for() -> None:
+def test_the_default_strategy_needs_no_scipy() -> None:
     """Scipy takes more time to import than pymoo and numpy together."""
-    program = (
-        "import sys, tuner.search.pymoo_nsga2, pymoo.operators.survival.rank_and_crowding.metrics "
-        "as metrics; assert 'scipy' not in sys.modules; print(metrics.squareform([3.0]).tolist())"
-    )
+    program = "import sys, tuner.search.pymoo_nsga2; print('scipy' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
-    assert done.stdout == "[[0.0, 3.0], [3.0, 0.0]]\n"
+    assert done.stdout == "False\n"

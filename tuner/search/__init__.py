@@ -3,6 +3,7 @@
     base.py            the contract of a strategy, and the bookkeeping all of them share
     novelty.py         what was proposed already, and how to find what was not
     operators.py       crossover and mutation of level indices under conditions
+    survival.py        who survives and who is a parent in NSGA-II of pymoo
     random_search.py   the baseline every other strategy has to beat
     pymoo_nsga2.py     NSGA-II of pymoo
     deap_nsga2.py      NSGA-II of DEAP

@@ -1,17 +1,13 @@
 """NSGA-II of pymoo, corrected for small budgets and conditional spaces.
 
-pymoo does the ranking, crowding, survival and tournament.  Ours are the
-operators (see `tuner.search.operators`) and the filter against everything ever
-proposed; pymoo itself compares with parents and siblings only.  Ranks, not
-dominance, decide the tournament.
+pymoo runs the algorithm and sorts into fronts.  Ours are the operators (see
+`tuner.search.operators`), survival and tournament (`tuner.search.survival`), and the
+filter against everything ever proposed; pymoo itself compares with parents and
+siblings only.  Ranks, not dominance, decide the tournament.
 
 Every operator is built anew for every strategy, because pymoo's default ones
 are shared objects, and all chance comes from the generator that pymoo seeds
 for this one algorithm.
-
-pymoo imports scipy for crowding distances that are not used here.  That costs more
-CPU time than all of pymoo and numpy, so the import gets a stand-in, which imports
-scipy when one of its functions is called.
 
 Source: Deb, Pratap, Agarwal, Meyarivan, "A fast and elitist multiobjective
 genetic algorithm: NSGA-II", IEEE Trans. Evol. Comput. 6(2), 2002.
@@ -21,32 +17,27 @@ Blank and Deb, "pymoo: Multi-Objective Optimization in Python", IEEE Access 8, 2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from pymoo.algorithms.base.genetic import GeneticAlgorithm
+from pymoo.core.crossover import Crossover
+from pymoo.core.duplicate import DuplicateElimination
+from pymoo.core.evaluator import Evaluator
+from pymoo.core.mating import Mating
+from pymoo.core.mutation import Mutation
+from pymoo.core.population import Population
+from pymoo.core.problem import Problem
+from pymoo.core.termination import NoTermination
+from pymoo.operators.selection.tournament import TournamentSelection
+from pymoo.problems.static import StaticProblem
 
 from tuner.search.base import BatchStrategy, Told
 from tuner.search.novelty import Novelty
-from tuner.search.on_demand import imported_on_demand
 from tuner.search.operators import crossover, mutate
+from tuner.search.survival import PymooPopulation, RankAndCrowding, binary_tournament
 from tuner.space import Genome, Space
-
-with imported_on_demand("scipy.spatial.distance"):
-    from pymoo.algorithms.moo.nsga2 import NSGA2, RankAndCrowding, binary_tournament
-    from pymoo.core.crossover import Crossover
-    from pymoo.core.duplicate import DuplicateElimination
-    from pymoo.core.evaluator import Evaluator
-    from pymoo.core.mating import Mating
-    from pymoo.core.mutation import Mutation
-    from pymoo.core.population import Population
-    from pymoo.core.problem import Problem
-    from pymoo.core.termination import NoTermination
-    from pymoo.operators.selection.tournament import TournamentSelection
-    from pymoo.problems.static import StaticProblem
-
-PymooPopulation: TypeAlias = Any
-"""A `pymoo.core.population.Population`; pymoo ships no types."""
 
 Genes: TypeAlias = npt.NDArray[np.int64]
 """Genomes as pymoo keeps them; the last axis is the genes."""
@@ -67,16 +58,16 @@ class PymooNsga2(BatchStrategy):
             np.random.default_rng([seed, 1]), n_missing, self._initial
         )
         self._problem = Problem(n_var=len(space.parameters), n_obj=n_objectives, n_ieq_constr=1)
-        self._algorithm = NSGA2(
+        self._algorithm = GeneticAlgorithm(
             pop_size=population,
             sampling=np.array(start, dtype=np.int64),
             mating=_NewOffspring(space, self._novelty),
             survival=RankAndCrowding(),
             eliminate_duplicates=False,
+            advance_after_initial_infill=True,
             output=None,
         )
         self._algorithm.setup(self._problem, termination=NoTermination(), seed=seed)
-        self._algorithm.tournament_type = "comp_by_rank_and_crowding"
         self._offspring: PymooPopulation = None
 
     def _propose(self) -> list[Genome]:
