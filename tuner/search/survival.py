@@ -49,7 +49,8 @@ def crowding_distances(objectives: Floats) -> Floats:
         if span > 0.0:
             to_last, to_next = ordered[1:-1] - ordered[:-2], ordered[2:] - ordered[1:-1]
             total[order] += to_last / span + to_next / span
-    return total / n_objectives
+    mean: Floats = total / n_objectives
+    return mean
 
 
 class RankAndCrowding(Survival):  # type: ignore[misc]  # pymoo ships no types
