@@ -151,9 +151,18 @@ def main() -> int:
     ):
         print(line)
     print(_worst([*cells, *real]))
-    p_value = min(cell.p_value for cell in (*cells, *real))
-    is_too_many = p_value * len((*cells, *real)) < _DOUBT
-    return 1 if is_too_many and not options.smoke else 0
+    return 1 if are_too_many([*cells, *real]) and not options.smoke else 0
+
+
+def cells_of(results: Mapping[str, Any]) -> list[Cell]:
+    """Return the simulated and the real cells of kept results."""
+    real = [cell for where, runs in results["real"].items() for cell in _cells(where, runs)]
+    return [*(Cell(**row) for row in results["simulated"]), *real]
+
+
+def are_too_many(cells: Sequence[Cell]) -> bool:
+    """Tell whether false alarms are more than 5 % beyond doubt, over all cells together."""
+    return min(cell.p_value for cell in cells) * len(cells) < _DOUBT
 
 
 def _results(simulated: Sequence[Cell], n_rounds: int) -> dict[str, Any]:

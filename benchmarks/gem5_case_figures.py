@@ -152,13 +152,15 @@ def _by_round(
 
 def ranked(results: Results, candidates: Iterable[str]) -> list[str]:
     """Return points by the product of mean heap and CPU time where they were tuned, least first."""
-    products = {}
-    for label in candidates:
-        found = [change(results, "tune", label, metric) for metric in ("mean_heap", "cpu_ns")]
-        known = [estimate.median for estimate in found if estimate]
-        if len(known) == len(found):
-            products[label] = known[0] * known[1]
-    return sorted(products, key=lambda label: products[label])
+    products = {label: product(results, "tune", label) for label in candidates}
+    known = {label: value for label, value in products.items() if value is not None}
+    return sorted(known, key=lambda label: known[label])
+
+
+def product(results: Results, part: str, label: str) -> float | None:
+    """Return the product of a point's changes of mean heap and CPU time; None: it is out."""
+    heap, cpu = (change(results, part, label, metric) for metric in ("mean_heap", "cpu_ns"))
+    return heap.median * cpu.median if heap and cpu else None
 
 
 def finalists(results: Results) -> list[str]:

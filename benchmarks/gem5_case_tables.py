@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -20,6 +21,7 @@ from benchmarks.gem5_case_figures import (
     over_simulations,
     percent,
     picks,
+    product,
     rankings,
     rows_of,
 )
@@ -87,20 +89,20 @@ def greenmalloc_table(results: Results, part: str, only: Sequence[str] = ()) -> 
 
 
 def all_points_table(results: Results, part: str) -> list[str]:
-    """Return every default and pick with its changes."""
+    """Return every default and pick with its changes: those that are out, then by `product`."""
+    known = {r["label"] for r in results["rows"] if r["part"] == part}
+    every = [label for name in allocators(results) for label in labels(results, name)]
+    products = {label: product(results, part, label) for label in every if label in known}
     rows = []
-    for name in allocators(results):
-        for label in labels(results, name):
-            if not any(r["label"] == label for r in results["rows"] if r["part"] == part):
-                continue
-            settings = results["points"][label]["settings"]
-            cells = [_cell(results, part, label, metric) for metric in METRICS]
-            rows.append([label, *cells, f"`{settings}`"])
+    for label in sorted(products, key=lambda name: -(products[name] or math.inf)):
+        settings = results["points"][label]["settings"]
+        cells = [_cell(results, part, label, metric) for metric in METRICS]
+        rows.append([label, *cells, f"`{settings}`"])
     return _table(["setting", *METRICS.values(), "what is set"], rows)
 
 
 def rankings_table(results: Results) -> list[str]:
-    """Return how the emulator ranks."""
+    """Return how the emulator ranks, worst first."""
     rows = [
         [
             METRICS[r.metric],
@@ -110,23 +112,25 @@ def rankings_table(results: Results) -> list[str]:
             "-" if r.tau is None else f"{r.tau:.2f}",
             "-" if r.share is None else f"{r.share:.0%}",
         ]
-        for r in rankings(results)
+        for r in sorted(rankings(results), key=lambda r: -math.inf if r.tau is None else r.tau)
     ]
     head = ["on gem5", "allocator", "points", "they differ by", "Kendall's tau"]
     return _table([*head, "pairs beyond 1 % ordered alike"], rows)
 
 
 def simulations_table(results: Results) -> list[str]:
-    """Return each simulation with what gem5 took under glibc's default."""
-    rows = []
+    """Return each simulation with what gem5 took under glibc's default, the longest first."""
+    rows: list[tuple[float, list[str]]] = []
     for name, simulation in results["suite"].items():
         found = rows_of(results, simulation=name, label=BASELINE, part=simulation["role"])
         if found:
-            cells = [f"{statistics.median(r['cpu_ns'] for r in found) / 1e9:.1f}"]
-            cells += [f"{statistics.median(r[m] for r in found) / 1e6:.1f}" for m in _SHOWN]
-            rows.append([name, simulation["role"], simulation["what"], *cells])
+            cpu_s = statistics.median(r["cpu_ns"] for r in found) / 1e9
+            cells = [f"{statistics.median(r[m] for r in found) / 1e6:.1f}" for m in _SHOWN]
+            what = [name, simulation["role"], simulation["what"]]
+            rows.append((cpu_s, [*what, f"{cpu_s:.1f}", *cells]))
     head = ["simulation", "role", "what", "CPU time, s", "mean heap, MB", "peak heap, MB"]
-    return _table([*head, "Python and binary, MB"], rows)
+    longest_first = [row for _, row in sorted(rows, key=lambda r: -r[0])]
+    return _table([*head, "Python and binary, MB"], longest_first)
 
 
 _SHOWN: Final = ("mean_heap", "peak_heap", "not_heap")
@@ -213,17 +217,21 @@ def document(results: Results) -> str:
         lines += [f"### The same on those never seen before: {', '.join(BLIND)}", ""]
         lines += greenmalloc_table(results, "held-out", BLIND)
     lines += ["### The same on the simulations tuned on", "", *greenmalloc_table(results, "tune")]
-    lines += ["### What is set, simulations held out", ""]
+    lines += ["### What is set, simulations held out, worst first", ""]
     lines += all_points_table(results, "held-out")
-    lines += ["### Every default and pick, simulations tuned on", ""]
+    lines += ["### Every default and pick, simulations tuned on, worst first", ""]
     lines += all_points_table(results, "tune")
-    lines += ["### The emulator's ranking, simulations tuned on", "", *rankings_table(results)]
+    lines += [
+        "### The emulator's ranking, simulations tuned on, worst first",
+        "",
+        *rankings_table(results),
+    ]
     lines += ["### How low a heap can be", "", *floor_lines(results)]
-    lines += ["### Simulations", "", *simulations_table(results)]
-    lines += ["### Against what was aimed at", ""]
+    lines += ["### Simulations, longest first", "", *simulations_table(results)]
+    lines += ["### Against what was aimed at, missed first", ""]
     rows = [
         [j.claim, j.found, "ok" if j.is_met else "MISSED", "" if j.is_met else j.reason]
-        for j in judgements(results)
+        for j in sorted(judgements(results), key=lambda j: j.is_met)
     ]
     lines += _table(["figure", "found", "", "why"], rows)
     failed = [r for r in results["rows"] if r["status"] != "ok" and r["part"] != PREDICTOR]

@@ -16,6 +16,7 @@ from typing import Any, Final
 from benchmarks import (
     calibration,
     campaigns,
+    false_alarms,
     fidelity,
     fidelity_tables,
     gem5_case_judgements,
@@ -239,6 +240,13 @@ def _gem5_inside(results: Results) -> str:
     return NOT_KEPT if summary is None else _judged(gem5_inside.judge(summary))
 
 
+def _false_alarms(results: Results) -> str:
+    cells = false_alarms.cells_of(results)
+    words = "**missed**" if false_alarms.are_too_many(cells) else "reached"
+    n_false, n_all = sum(c.n_false for c in cells), sum(c.n_validations for c in cells)
+    return f"{words}: {n_false / n_all:.1%} of {n_all:,} validations without any difference"
+
+
 def _presets(results: Results) -> str:
     worst = presets.worst_distance(results)
     words = "reached" if worst <= presets.TARGET else "**missed**"
@@ -286,6 +294,11 @@ CLAIMS: Final = (
         "The emulated [mean heap](docs/decisions/measuring.md#the-real-mean-heap) of small "
         "programs of known heap errs by at most 5 % in the median and 15 % at the most.",
         _heap_curves,
+    ),
+    Claim(
+        "false_alarms",
+        "At most 5 % of validations show a difference where there is none.",
+        _false_alarms,
     ),
     Claim(
         "generator",
