@@ -10,7 +10,7 @@ enum {
 /* Fibonacci hashing (Knuth 6.4): the top bits of a product with 2^64 / phi. */
 static size_t home_of(const struct address_map *map, uint64_t address) {
     uint64_t product = (address >> 3) * UINT64_C(0x9e3779b97f4a7c15);
-    return (size_t)(product >> (64 - __builtin_ctzl(map->capacity)));
+    return (size_t)(product >> map->shift);
 }
 
 static size_t next_of(const struct address_map *map, size_t place) {
@@ -21,6 +21,9 @@ static bool open_with(struct address_map *map, size_t capacity) {
     map->entries = memory_map(capacity * sizeof *map->entries);
     map->capacity = capacity;
     map->n_used = 0;
+    map->shift = 64 - (unsigned)__builtin_ctzl(capacity);
+    if (map->entries != NULL)
+        memory_prefer_huge(map->entries, capacity * sizeof *map->entries);
     return map->entries != NULL;
 }
 
@@ -38,6 +41,10 @@ static size_t place_of(const struct address_map *map, uint64_t address) {
     while (map->entries[place].address != 0 && map->entries[place].address != address)
         place = next_of(map, place);
     return place;
+}
+
+void address_map_prefetch(const struct address_map *map, uint64_t address) {
+    __builtin_prefetch(&map->entries[home_of(map, address)], 1);
 }
 
 bool address_map_find(const struct address_map *map, uint64_t address, uint32_t *slot) {

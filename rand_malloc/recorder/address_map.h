@@ -19,9 +19,13 @@ struct address_map {
     struct address_entry *entries; /* capacity, a power of two */
     size_t capacity;
     size_t n_used;
+    unsigned shift; /* 64 - log2(capacity) */
 };
 
 bool address_map_open(struct address_map *map);
+
+/* The address will be looked up soon. */
+void address_map_prefetch(const struct address_map *map, uint64_t address);
 
 /* True and *slot when the address (not 0) is in the map. */
 bool address_map_find(const struct address_map *map, uint64_t address, uint32_t *slot);

@@ -15,8 +15,9 @@ enum {
 #define WINDOW_NS 100000.0
 
 uint64_t builder_time_ns(const struct builder *builder, uint64_t stamp) {
-    return (uint64_t)(builder->lead_ns +
-                      (double)(stamp - builder->start_stamp) * builder->ns_per_stamp);
+    /* Signed: the conversion is one instruction then, and no time is above 2^63 ns. */
+    return (uint64_t)(int64_t)(builder->lead_ns + (double)(int64_t)(stamp - builder->start_stamp) *
+                                                      builder->ns_per_stamp);
 }
 
 /* ---- output ---- */
@@ -27,7 +28,7 @@ static void flush(struct builder *builder) {
     builder->n_batch = 0;
 }
 
-static void emit(struct builder *builder, struct trace_event event) {
+static inline void emit(struct builder *builder, struct trace_event event) {
     if (builder->n_batch == BUILDER_BATCH)
         flush(builder);
     event.time_ns = builder_time_ns(builder, builder->now_stamp);
@@ -254,6 +255,13 @@ static void add_event(struct builder *builder, const struct spool_event *event) 
         add_allocation(builder, event, thread, (enum trace_op)op);
 }
 
+static void add_events(struct builder *builder, const struct spool_event *events, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        address_map_prefetch(&builder->map, events[i].address);
+    for (size_t i = 0; i < n && builder->status == TRACE_OK; i++)
+        add_event(builder, &events[i]);
+}
+
 /* ---- the whole ---- */
 
 bool builder_open(struct builder *builder, struct trace_writer *writer, const struct spool *first) {
@@ -275,7 +283,6 @@ bool builder_open(struct builder *builder, struct trace_writer *writer, const st
 }
 
 int builder_add(struct builder *builder, struct spool *spool, uint32_t first_thread) {
-    struct spool_event event;
     memory_unmap(builder->lane_threads, builder->n_lanes * sizeof *builder->lane_threads);
     builder->n_lanes = spool->n_lanes + 1;
     builder->lane_threads = memory_map(builder->n_lanes * sizeof *builder->lane_threads);
@@ -283,8 +290,10 @@ int builder_add(struct builder *builder, struct spool *spool, uint32_t first_thr
         return builder->status = TRACE_ERROR_MEMORY;
     for (size_t i = 0; i < spool->n_lanes; i++)
         builder->lane_threads[i] = spool->lanes[i].home == 1 ? first_thread : NO_THREAD;
-    while (builder->status == TRACE_OK && spool_next(spool, &event))
-        add_event(builder, &event);
+    size_t n;
+    while (builder->status == TRACE_OK &&
+           (n = spool_read(spool, builder->ahead, BUILDER_AHEAD)) > 0)
+        add_events(builder, builder->ahead, n);
     return builder->status;
 }
 

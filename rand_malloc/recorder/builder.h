@@ -19,7 +19,8 @@
 #include "trace.h"
 
 enum {
-    BUILDER_BATCH = 4096,
+    BUILDER_BATCH = 512, /* stays in the first-level cache between builder and writer */
+    BUILDER_AHEAD = 32,
     BUILDER_RING = 64
 };
 
@@ -64,6 +65,8 @@ struct builder {
     unsigned n_early; /* ever put into the ring */
     unsigned n_owed;
     struct builder_counts counts;
+    struct spool_event ahead[BUILDER_AHEAD]; /* read together, so that their places in the map
+                                              * can be fetched while others are in work */
     struct trace_event batch[BUILDER_BATCH];
     size_t n_batch;
     int status; /* TRACE_OK, or why it failed */

@@ -187,50 +187,55 @@ static bool read_long(struct spool_lane *lane, const uint64_t *words, struct spo
 }
 
 /* Begins the next buffer of the lane; false when there is none. */
-static bool next_stride(struct spool_lane *lane) {
-    lane->next_word = 0;
+static bool next_stride(const struct spool *spool, struct spool_lane *lane) {
+    if (lane->n_strides == 0)
+        return false;
+    const struct lane *stride = stride_at(spool, lane->strides->number);
+    lane->words = stride->words;
+    lane->words_end = stride->words + lane->strides->n_words;
+    lane->clock = stride->first_stamp;
+    lane->address = 0;
     lane->n_strides--;
     lane->strides++;
-    return lane->n_strides > 0;
+    return true;
 }
 
-/* The answer of that number, if it was given; 0: not known. */
+/* The answer of that number (not 0), if it was given; 0: not known. */
 static uint32_t find_touch(const struct spool *spool, uint64_t number, uint64_t size) {
     uint64_t index = number / TOUCHES_PER_STRIDE;
-    if (number == 0 || index >= spool->n_touches || spool->touches[index].stride == NULL ||
+    if (index >= spool->n_touches || spool->touches[index].stride == NULL ||
         spool->header->page_bytes == 0)
         return 0;
     uint32_t touch = spool->touches[index].stride->touches[number % TOUCHES_PER_STRIDE];
     return touch > 1 && touch - 1 > size / spool->header->page_bytes ? 0 : touch;
 }
 
+/* Reads a record of two words; false for a mark, and for one whose second word is missing. */
+static bool take_long(struct spool_lane *lane, struct spool_event *event) {
+    const uint64_t *words = lane->words;
+    bool is_whole = lane->words_end - words >= 2;
+    lane->words = is_whole ? words + 2 : lane->words_end;
+    return is_whole && read_long(lane, words, event);
+}
+
 /* The next record of the lane; false at its end. */
 static bool read_record(const struct spool *spool, struct spool_lane *lane,
                         struct spool_event *event) {
     for (;;) {
-        if (lane->next_word >= lane->strides->n_words) {
-            if (!next_stride(lane))
+        if (lane->words == lane->words_end) {
+            if (!next_stride(spool, lane))
                 return false;
-            continue;
-        }
-        const struct lane *stride = stride_at(spool, lane->strides->number);
-        const uint64_t *words = &stride->words[lane->next_word];
-        if (lane->next_word == 0) {
-            lane->clock = stride->first_stamp;
-            lane->address = 0;
-        }
-        bool is_short = (words[0] & RECORD_LONG) != RECORD_LONG;
-        lane->next_word += is_short ? 1 : 2;
-        if (is_short) {
-            read_short(lane, words[0], event);
+        } else if ((*lane->words & RECORD_LONG) != RECORD_LONG) {
+            read_short(lane, *lane->words++, event);
+            break;
+        } else if (take_long(lane, event)) {
             break;
         }
-        if (lane->next_word <= lane->strides->n_words && read_long(lane, words, event))
-            break;
     }
     event->address = lane->address;
     event->stamp = lane->clock;
-    event->touch = find_touch(spool, lane->touch_number, event->size);
+    if (lane->touch_number != 0)
+        event->touch = find_touch(spool, lane->touch_number, event->size);
     lane->touch_number = 0;
     return true;
 }
@@ -250,8 +255,6 @@ static bool load_head(struct spool *spool, uint32_t index) {
     struct spool_lane *lane = &spool->lanes[index];
     struct spool_event *head = &spool->heads[index];
     *head = (struct spool_event){.lane = index};
-    if (lane->n_strides == 0)
-        return false;
     if (!read_record(spool, lane, head) && !make_exit(lane, head))
         return false;
     if (head->stamp < lane->last_stamp)
@@ -298,19 +301,39 @@ static void fill_heap(struct spool *spool) {
         sift_down(spool, place);
 }
 
-bool spool_next(struct spool *spool, struct spool_event *event) {
+/* The lane whose head comes next behind that of the first lane; there are two lanes or more. */
+static uint32_t second_lane(const struct spool *spool) {
+    const uint32_t *heap = spool->heap;
+    return spool->n_heap > 2 && is_before(spool, heap[2], heap[1]) ? heap[2] : heap[1];
+}
+
+/* Hands out events of the first lane until one of another lane comes before; the heap is put
+ * in order only then. */
+static size_t read_run(struct spool *spool, struct spool_event *events, size_t capacity) {
+    uint32_t lane = spool->heap[0];
+    bool is_only = spool->n_heap == 1;
+    uint32_t second = is_only ? lane : second_lane(spool);
+    size_t n = 0;
+    do {
+        events[n++] = spool->heads[lane];
+        if (!load_head(spool, lane)) {
+            spool->heap[0] = spool->heap[--spool->n_heap];
+            break;
+        }
+    } while (n < capacity && (is_only || is_before(spool, lane, second)));
+    sift_down(spool, 0);
+    return n;
+}
+
+size_t spool_read(struct spool *spool, struct spool_event *events, size_t capacity) {
     if (!spool->is_started) {
         spool->is_started = true;
         fill_heap(spool);
     }
-    if (spool->n_heap == 0)
-        return false;
-    uint32_t lane = spool->heap[0];
-    *event = spool->heads[lane];
-    if (!load_head(spool, lane))
-        spool->heap[0] = spool->heap[--spool->n_heap];
-    sift_down(spool, 0);
-    return true;
+    size_t n = 0;
+    while (n < capacity && spool->n_heap > 0)
+        n += read_run(spool, events + n, capacity - n);
+    return n;
 }
 
 /* ---- clocks ---- */

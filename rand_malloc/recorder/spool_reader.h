@@ -20,10 +20,11 @@ struct spool_stride {
 };
 
 struct spool_lane {
-    const struct spool_stride *strides; /* those left to read */
+    const struct spool_stride *strides; /* those left to read, but for the one in work */
     size_t n_strides;
+    const uint64_t *words;     /* left to read of the stride in work ... */
+    const uint64_t *words_end; /* ... up to here */
     uint32_t home;
-    uint32_t next_word;
     uint64_t clock;        /* stamp of the record before */
     uint64_t address;      /* of the record before */
     uint64_t giant_size;   /* from a mark, for the next record; 0: none */
@@ -70,8 +71,8 @@ bool spool_open(struct spool *spool, const char *path, char *message, size_t mes
 /* Ends the history at this stamp.  Call before the first spool_next. */
 void spool_limit(struct spool *spool, uint64_t until_stamp);
 
-/* The next event; false at the end. */
-bool spool_next(struct spool *spool, struct spool_event *event);
+/* Fills up to capacity (> 0) events, the next ones; returns how many, 0 at the end. */
+size_t spool_read(struct spool *spool, struct spool_event *events, size_t capacity);
 
 /* Nanoseconds per unit of stamp, from the clocks in the spool and, within the
  * same boot, the clock of now; 1.0 when neither tells. */

@@ -110,17 +110,8 @@ static const char *apply_thread(struct ledger *ledger, struct trace_event *event
     return NULL;
 }
 
-/* What holds for an event of any kind. */
-static const char *check_fields(const struct ledger *ledger, const struct trace_event *event) {
-    int is_new_lane = event->op == TRACE_THREAD_START && event->thread == ledger->n_threads;
-    if (event->op >= TRACE_OP_COUNT || event->api >= TRACE_API_COUNT)
-        return "unknown operation or entry point";
-    if (event->thread >= TRACE_MAX_THREADS || (event->thread >= ledger->n_threads && !is_new_lane))
-        return "a thread number is not in use";
-    if (event->op < TRACE_THREAD_START && !ledger->is_running[event->thread])
-        return "a thread acts before its start or after its exit";
-    if (event->size > TRACE_MAX_SIZE)
-        return "a size is out of range";
+/* What most events have 0 in. */
+static const char *check_rare_fields(const struct ledger *ledger, const struct trace_event *event) {
     if (event->align_log2 > (event->op == TRACE_ALIGNED ? TRACE_MAX_ALIGN_LOG2 : 0))
         return "an alignment is out of range";
     if (event->reserved != 0 || event->reserved2 != 0)
@@ -130,9 +121,29 @@ static const char *check_fields(const struct ledger *ledger, const struct trace_
     if (event->touch > 1 &&
         (ledger->page_bytes == 0 || event->touch - 1 > event->size / ledger->page_bytes))
         return "more pages are untouched than the block has";
+    return NULL;
+}
+
+static int is_new_lane(const struct ledger *ledger, const struct trace_event *event) {
+    return event->op == TRACE_THREAD_START && event->thread == ledger->n_threads &&
+           event->thread < TRACE_MAX_THREADS;
+}
+
+/* What holds for an event of any kind. */
+static const char *check_fields(const struct ledger *ledger, const struct trace_event *event) {
+    if (event->op >= TRACE_OP_COUNT || event->api >= TRACE_API_COUNT)
+        return "unknown operation or entry point";
+    if (event->thread >= ledger->n_threads && !is_new_lane(ledger, event))
+        return "a thread number is not in use";
+    if (event->op < TRACE_THREAD_START && !ledger->is_running[event->thread])
+        return "a thread acts before its start or after its exit";
+    if (event->size > TRACE_MAX_SIZE)
+        return "a size is out of range";
     if (event->time_ns < ledger->time_ns)
         return "time goes back";
-    return NULL;
+    if ((event->align_log2 | event->touch | event->reserved | event->reserved2) == 0)
+        return NULL;
+    return check_rare_fields(ledger, event);
 }
 
 const char *ledger_apply(struct ledger *ledger, struct trace_event *event) {

@@ -138,60 +138,67 @@ static int end_block(struct trace_writer *writer) {
 
 /* ---- events ---- */
 
-static void put_byte(struct trace_writer *writer, enum format_column column, unsigned byte) {
-    *writer->ends[column]++ = (uint8_t)byte;
+static uint8_t *put_byte(uint8_t *end, unsigned byte) {
+    *end = (uint8_t)byte;
+    return end + 1;
 }
 
-static void put_varint(struct trace_writer *writer, enum format_column column, uint64_t value) {
+static uint8_t *put_varint(uint8_t *end, uint64_t value) {
     for (; value >= 0x80; value >>= 7)
-        put_byte(writer, column, (unsigned)(value & 0x7f) | 0x80);
-    put_byte(writer, column, (unsigned)value);
+        end = put_byte(end, (unsigned)(value & 0x7f) | 0x80);
+    return put_byte(end, (unsigned)value);
 }
 
 static void put_slot(struct trace_writer *writer, uint32_t slot) {
     struct lane *lane = &writer->lanes[writer->thread];
     uint32_t previous = lane->block == writer->block_number ? lane->slot : 0;
     int64_t difference = (int64_t)slot - previous;
-    put_varint(writer, COLUMN_SLOTS, (uint64_t)difference << 1 ^ (uint64_t)(difference >> 63));
     *lane = (struct lane){writer->block_number, slot};
+    writer->ends[COLUMN_SLOTS] = put_varint(
+        writer->ends[COLUMN_SLOTS], (uint64_t)difference << 1 ^ (uint64_t)(difference >> 63));
 }
 
-static void put_event(struct trace_writer *writer, const struct trace_event *event) {
-    uint64_t time_quanta = event->time_ns / TRACE_TIME_QUANTUM_NS;
+static void put_marker(struct trace_writer *writer, unsigned code, uint64_t value) {
+    writer->ends[COLUMN_CODES] = put_byte(writer->ends[COLUMN_CODES], code);
+    writer->ends[COLUMN_EXTRAS] = put_varint(writer->ends[COLUMN_EXTRAS], value);
+}
+
+static void put_event(struct trace_writer *writer, const struct trace_event *event,
+                      uint64_t time_quanta) {
+    unsigned op = event->op;
     if (time_quanta != writer->time_quanta) {
-        put_byte(writer, COLUMN_CODES, CODE_ELAPSED);
-        put_varint(writer, COLUMN_EXTRAS, time_quanta - writer->time_quanta);
+        put_marker(writer, CODE_ELAPSED, time_quanta - writer->time_quanta);
         writer->time_quanta = time_quanta;
     }
     if (event->thread != writer->thread) {
-        put_byte(writer, COLUMN_CODES, CODE_THREAD);
-        put_varint(writer, COLUMN_EXTRAS, event->thread);
+        put_marker(writer, CODE_THREAD, event->thread);
         writer->thread = event->thread;
     }
     if (event->touch != 0) {
-        put_byte(writer, COLUMN_CODES, CODE_TOUCH);
-        put_varint(writer, COLUMN_EXTRAS, event->touch);
+        put_marker(writer, CODE_TOUCH, event->touch);
         writer->has_touch = 1;
     }
-    put_byte(writer, COLUMN_CODES, event->op | (unsigned)event->api << CODE_OP_BITS);
-    if (event->op < TRACE_THREAD_START)
+    writer->ends[COLUMN_CODES] =
+        put_byte(writer->ends[COLUMN_CODES], op | (unsigned)event->api << CODE_OP_BITS);
+    if (op < TRACE_THREAD_START)
         put_slot(writer, event->slot);
-    if (event->op <= TRACE_REALLOC)
-        put_varint(writer, COLUMN_SIZES, event->size);
-    if (event->op == TRACE_ALIGNED)
-        put_byte(writer, COLUMN_EXTRAS, event->align_log2);
+    if (op <= TRACE_REALLOC)
+        writer->ends[COLUMN_SIZES] = put_varint(writer->ends[COLUMN_SIZES], event->size);
+    if (op == TRACE_ALIGNED)
+        writer->ends[COLUMN_EXTRAS] = put_byte(writer->ends[COLUMN_EXTRAS], event->align_log2);
     writer->block.n_events++;
 }
 
 int trace_write(struct trace_writer *writer, const struct trace_event *events, size_t n_events) {
     for (size_t i = 0; i < n_events && writer->status == TRACE_OK; i++) {
         struct trace_event event = events[i];
-        event.time_ns -= event.time_ns % TRACE_TIME_QUANTUM_NS;
+        uint64_t time_quanta = event.time_ns / TRACE_TIME_QUANTUM_NS;
+        event.time_ns = time_quanta * TRACE_TIME_QUANTUM_NS;
         const char *why = ledger_apply(&writer->ledger, &event);
         if (why != NULL)
             return fail(writer, TRACE_ERROR_FORMAT, "event %" PRIu64 ": %s",
                         writer->ledger.n_events, why);
-        put_event(writer, &event);
+        put_event(writer, &event, time_quanta);
         if (writer->block.n_events == FORMAT_BLOCK_EVENTS)
             end_block(writer);
     }
