@@ -13,11 +13,12 @@ import pytest
 import typer
 
 import tuner
-from tuner.cli import main
+from tuner.cli import app as application
+from tuner.cli import main, record_run
 from tuner.cli.epilog import epilog, error_classes, exit_codes
 from tuner.errors import SpecError, StoreError, TunerError
 
-COMMANDS = [c for c in main.COMMANDS if c != "trace"] + [
+COMMANDS = [c for c in application.COMMANDS if c != "trace"] + [
     "trace info",
     "trace thin",
     "trace recover",
@@ -49,7 +50,7 @@ def failing_app(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
 
         return app
 
-    monkeypatch.setattr(main, "build_app", build)
+    monkeypatch.setattr(application, "build_app", build)
     return errors
 
 
@@ -60,7 +61,7 @@ def test_every_listed_command_is_there(capsys: pytest.CaptureFixture[str]) -> No
     listed = re.findall(
         r"^  ([a-z-]+)  ", out.split("Commands:")[1].split("Exit codes:")[0], re.MULTILINE
     )
-    assert listed == list(main.COMMANDS)
+    assert listed == list(application.COMMANDS)
     assert "..." not in out.split("Commands:")[1], "a purpose is too long for its line"
 
 
@@ -144,7 +145,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) 
     def app(**_: object) -> None:
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(main, "build_app", lambda: app)
+    monkeypatch.setattr(application, "build_app", lambda: app)
     try:
         with pytest.raises(SystemExit, match="130"):
             main.main()
@@ -186,6 +187,63 @@ def test_help_imports_nothing_heavy() -> None:
     )
 
     assert start("-c", code).stderr == "set()\n"
+
+
+PLAIN_CALLS = (
+    ("-o", "x.trace", "true"),
+    ("-o", "x.trace", "--", "true", "-x", "--", "y"),
+    ("--follow", "--output", "x.trace", "true", "--output", "y", "--follow"),
+    ("--output=x.trace", "--follow", "--", "--", "-o", "y"),
+    ("-o", "x", "-o", "y", "true"),
+    ("--output=a=b", "true", ""),
+)
+
+
+@pytest.mark.parametrize("words", PLAIN_CALLS)
+def test_a_plain_call_of_record_is_parsed_as_by_typer(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    calls: list[record_run.RecordCall] = []
+    monkeypatch.setattr(record_run, "run", calls.append)
+
+    application.build_app()(["record", *words], standalone_mode=False)
+
+    assert record_run.parse_plain(["record", *words]) == calls[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["doctor"],
+        ["record"],
+        ["record", "--help"],
+        ["record", "true"],
+        ["record", "-o"],
+        ["record", "-o", "x"],
+        ["record", "-o", "x", "--"],
+        ["record", "-o", "--follow", "true"],
+        ["record", "--output=", "true"],
+        ["record", "-o", "x", "--unknown", "true"],
+        ["record", "-o", "x", "-h", "true"],
+        ["record", "--follow=1", "-o", "x", "true"],
+        ["--version", "record", "-o", "x", "true"],
+    ],
+)
+def test_any_other_call_is_left_to_typer(words: list[str]) -> None:
+    assert record_run.parse_plain(words) is None
+
+
+def test_a_plain_call_of_record_imports_nothing_heavy(tmp_path: Path) -> None:
+    """Typer takes longer to import than a short recording takes."""
+    heavy = "{'typer', 'pydantic', 'numpy', 'rich'}"
+    code = (
+        "import sys\nfrom tuner.cli import main\n"
+        f"main.run(['record', '-o', '{tmp_path}/no/folder', 'true'])\n"
+        f"print({heavy} & set(sys.modules), file=sys.stderr)\n"
+    )
+
+    assert start("-c", code).stderr.splitlines()[-1] == "set()"
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
@@ -231,7 +289,9 @@ def test_the_readme_lists_the_commands_with_their_purposes(
     readme = Path(__file__).resolve().parents[2].joinpath("README.md").read_text()
     listed = dict(re.findall(r"^\| `([a-z -]+)` \| (.+) \|$", readme, re.MULTILINE))
 
-    assert list(listed) == [c for name in main.COMMANDS for c in COMMANDS if c.split()[0] == name]
+    assert list(listed) == [
+        c for name in application.COMMANDS for c in COMMANDS if c.split()[0] == name
+    ]
     for command, purpose in listed.items():
         _, out, _ = run_cli(capsys, *command.split(), "--help")
         assert " ".join(out.split("\n\n")[1].split()).startswith(purpose)

@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from tuner import doctor
+from tuner.cli import app as application
 from tuner.cli import doctor as command
 from tuner.cli import main
 from tuner.doctor import Examination, Finding, package_choices
@@ -164,7 +165,7 @@ def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int) -> N
     app = typer.Typer(pretty_exceptions_enable=False)
     app.callback()(lambda: None)
     command.register(app)
-    monkeypatch.setattr(main, "build_app", lambda: app)
+    monkeypatch.setattr(application, "build_app", lambda: app)
 
     assert main.run(["doctor"]) == code
 

@@ -6,7 +6,8 @@ import pytest
 import typer
 
 from tuner.cli import validate
-from tuner.cli.main import build_app, run
+from tuner.cli.app import build_app
+from tuner.cli.main import run
 
 WRONG_COMMAND_LINE = 2
 

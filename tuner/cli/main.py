@@ -1,8 +1,8 @@
-"""The command `malloc-tuner`: assembles the commands and turns errors into exit codes.
+"""The command `malloc-tuner`: runs a command and turns errors into exit codes.
 
-Every command lives in a module of its own with a function `register`.  The
-modules import at the top only what their options need; what does the work is
-imported by the command when it runs, so that ``--help`` answers at once.
+The commands are a Typer application (`tuner.cli.app`).  Importing Typer takes several times as
+long as a short recording, and recordings are repeated, so a plain call of `record` runs
+without it.
 """
 
 from __future__ import annotations
@@ -10,135 +10,23 @@ from __future__ import annotations
 import errno
 import io
 import os
-import platform
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
-from typing import Annotated, Any
-
-import typer
-from typer.core import TyperGroup
 
 import tuner
-from tuner.cli import (
-    bench,
-    doctor,
-    emulate,
-    export,
-    fidelity,
-    fit,
-    front,
-    import_,
-    link_advice,
-    pick,
-    presets,
-    record,
-    report,
-    trace,
-    tune,
-    validate,
-    vary,
-)
-from tuner.cli.epilog import exit_code_table, exit_codes
+from tuner.cli import record_run
 from tuner.errors import OutputError, TunerError
-
-MODULES = (
-    record,
-    import_,
-    trace,
-    fit,
-    vary,
-    fidelity,
-    emulate,
-    tune,
-    front,
-    pick,
-    validate,
-    report,
-    export,
-    presets,
-    link_advice,
-    bench,
-    doctor,
-)
-"""The commands' modules, in the order of use."""
-
-COMMANDS = tuple(
-    module.__name__.rpartition(".")[2].rstrip("_").replace("_", "-") for module in MODULES
-)
-"""Names of the commands and groups, in the order of the help."""
 
 DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
 """Set to 1 to see the traceback of a defect."""
 
-_HELP = """\
-Find the malloc, and its settings, that use the least memory for the least work.
-
-Record a program's allocations, tune in emulation, prove it on the program:
-
-\b
-  malloc-tuner record -o app.trace -- ./app --its arguments
-  malloc-tuner tune app.trace --evaluations 300 -o runs/app
-  malloc-tuner validate runs/app -- ./app --its arguments
-  malloc-tuner report runs/app
-  malloc-tuner export runs/app --pick balanced --format env > malloc.env
-
-`malloc-tuner COMMAND --help` shows examples and the exit codes of a command;
-`malloc-tuner doctor` tells what this machine offers.
-"""
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"malloc-tuner {tuner.__version__}")
-        raise typer.Exit
-
-
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
-) -> None:
-    """Take the options that stand before a command."""
-
-
-class _InOrderOfUse(TyperGroup):
-    """Lists the commands as `COMMANDS` has them; left alone, Typer puts groups last."""
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - the base class's
-        return [name for name in COMMANDS if name in self.commands]
-
-
-def _usual_name(name: str) -> str:
-    """Return the name under which an option stands in the help; other words stay as they are."""
-    return {"allocator": "allocators"}.get(name, name)
-
-
-def build_app() -> typer.Typer:
-    """Assemble the application from the modules in `COMMANDS`."""
-    app = typer.Typer(
-        name="malloc-tuner",
-        cls=_InOrderOfUse,
-        no_args_is_help=True,
-        rich_markup_mode=None,  # plain text: brackets stay as they are, and --help is fast
-        pretty_exceptions_enable=False,
-        context_settings={
-            "help_option_names": ["-h", "--help"],
-            "token_normalize_func": _usual_name,
-        },
-    )
-    app.callback(help=_HELP, epilog=exit_code_table(exit_codes()))(_options)
-    for module in MODULES:
-        module.register(app)
-    return app
-
 
 def _report_defect(error: Exception) -> None:
     """Tell the user that this is our fault, and what to send us."""
+    import platform
+    import traceback
+
     if os.environ.get(DEBUG_VARIABLE) == "1":
         traceback.print_exc()
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -173,7 +61,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        build_app()(args=arguments, prog_name="malloc-tuner")
+        _run_command(sys.argv[1:] if arguments is None else arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except TunerError as error:
@@ -187,6 +75,16 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Exception as error:  # noqa: BLE001 - the one place where a defect ends
         return _ended_by(error)
     return 0
+
+
+def _run_command(words: Sequence[str]) -> None:
+    plain = record_run.parse_plain(words)
+    if plain is not None:
+        record_run.run(plain)
+        return
+    from tuner.cli import app
+
+    app.build_app()(args=words, prog_name="malloc-tuner")
 
 
 def _pass_names_through() -> None:

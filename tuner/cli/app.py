@@ -1,0 +1,125 @@
+"""The commands of `malloc-tuner` as one Typer application.
+
+Every command lives in a module of its own with a function `register`.  The
+modules import at the top only what their options need; what does the work is
+imported by the command when it runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import tuner
+from tuner.cli import (
+    bench,
+    doctor,
+    emulate,
+    export,
+    fidelity,
+    fit,
+    front,
+    import_,
+    link_advice,
+    pick,
+    presets,
+    record,
+    report,
+    trace,
+    tune,
+    validate,
+    vary,
+)
+from tuner.cli.epilog import exit_code_table, exit_codes
+
+MODULES = (
+    record,
+    import_,
+    trace,
+    fit,
+    vary,
+    fidelity,
+    emulate,
+    tune,
+    front,
+    pick,
+    validate,
+    report,
+    export,
+    presets,
+    link_advice,
+    bench,
+    doctor,
+)
+"""The commands' modules, in the order of use."""
+
+COMMANDS = tuple(
+    module.__name__.rpartition(".")[2].rstrip("_").replace("_", "-") for module in MODULES
+)
+"""Names of the commands and groups, in the order of the help."""
+
+_HELP = """\
+Find the malloc, and its settings, that use the least memory for the least work.
+
+Record a program's allocations, tune in emulation, prove it on the program:
+
+\b
+  malloc-tuner record -o app.trace -- ./app --its arguments
+  malloc-tuner tune app.trace --evaluations 300 -o runs/app
+  malloc-tuner validate runs/app -- ./app --its arguments
+  malloc-tuner report runs/app
+  malloc-tuner export runs/app --pick balanced --format env > malloc.env
+
+`malloc-tuner COMMAND --help` shows examples and the exit codes of a command;
+`malloc-tuner doctor` tells what this machine offers.
+"""
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"malloc-tuner {tuner.__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+class _InOrderOfUse(TyperGroup):
+    """Lists the commands as `COMMANDS` has them; left alone, Typer puts groups last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - the base class's
+        return [name for name in COMMANDS if name in self.commands]
+
+
+def _usual_name(name: str) -> str:
+    """Return the name under which an option stands in the help; other words stay as they are."""
+    return {"allocator": "allocators"}.get(name, name)
+
+
+def build_app() -> typer.Typer:
+    """Assemble the application from the modules in `COMMANDS`."""
+    app = typer.Typer(
+        name="malloc-tuner",
+        cls=_InOrderOfUse,
+        no_args_is_help=True,
+        rich_markup_mode=None,  # plain text: brackets stay as they are, and --help is fast
+        pretty_exceptions_enable=False,
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "token_normalize_func": _usual_name,
+        },
+    )
+    app.callback(help=_HELP, epilog=exit_code_table(exit_codes()))(_options)
+    for module in MODULES:
+        module.register(app)
+    return app
