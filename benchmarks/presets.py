@@ -1,8 +1,8 @@
-"""Find candidates for exgen's default and presets over the shipped workloads.
+"""Find candidates for exgen's default, and for presets, over the shipped workloads.
 
 1. A campaign on each workload of ``configs/campaigns`` searches exgen's settings for mean
    heap and cost.
-2. The points of all fronts, presets that ship, and the default are measured on every workload.
+2. The points of all fronts and the default are measured on every workload.
 3. From the best of them a descent changes one setting at a time, on all workloads at once,
    for each aim; settings that gain nothing are dropped in the end.
 
@@ -12,8 +12,9 @@ is above the least one measured there with exgen.  The default is the configurat
 greatest distance is least (minimax regret), with equal weights: no workload is far from its
 own best.  The presets have the least mean distance, each for its weights.
 
-What was found is a candidate.  It ships, as a preset or as the default, when real programs gain
-by it and none loses: `benchmarks/allocators.py --parts candidates` with its settings tells.
+What was found is a candidate: `benchmarks/allocators.py --parts candidates` with its settings
+tells whether real programs gain by it and none loses.  No preset ships; the files of ``--write``
+are for `malloc-tuner export --preset`.
 
 Settings that emulation cannot judge are left alone, but for those that an aim names.  Transparent
 huge pages are as the machine is set.  Gains are ratios to glibc's default.
@@ -55,7 +56,6 @@ from tuner.resources import configs_dir, native_file
 from tuner.runs import load_run
 from tuner.space import Genome, Space, joint_space
 from tuner.spec import Narrowing, campaign_from_options, dump_campaign, load_campaign
-from tuner.spec.preset import shipped_presets
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SCHEMA: Final = "malloc-tuner.benchmark.presets"
@@ -74,6 +74,8 @@ TARGET: Final = 0.10
 """The default may be this far from any workload's own best."""
 _N_ANEW: Final = 12
 """Of a search with another build of exgen, so many for each aim and workload are measured again."""
+THP: Final = "keep"
+"""Transparent huge pages of the emulator and of campaigns where nothing else is said."""
 _LEAST_GAIN: Final = 1e-3
 """A setting that brings less than a thousandth is left out."""
 
@@ -214,8 +216,7 @@ def improve(
     What one aim finds is a candidate for the others, before and after their own descent.
     """
     space = search_space()
-    shipped = [preset.configuration for preset in shipped_presets()]
-    candidates = [_fitted(space, c) for c in (*candidates, *shipped)]
+    candidates = [_fitted(space, c) for c in candidates]
     found: list[Configuration] = []
     for aim in AIMS:
         start = _best(table, aim, [*candidates, *found])
@@ -392,7 +393,7 @@ def write_presets(document: Mapping[str, Any], folder: Path) -> None:
             "baseline": BASELINE,
             "found_on": document["provenance"][0]["date"][:10],
             "found_by": document["provenance"][0]["command"],
-            "thp": document.get("thp", "never"),
+            "thp": THP,
         }
         text = "# Written by benchmarks/presets.py --write.\n"
         settings = dict(sorted({**row["settings"], **aims[name].beyond_emulation}.items()))

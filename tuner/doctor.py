@@ -17,6 +17,7 @@ from tuner import allocators
 from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.machine import Machine, read_machine
 from tuner.measure import instruments
+from tuner.measure.calibration import Calibration, kept_calibration, load_calibration
 from tuner.measure.offers import Offer, ask, try_gem5, try_native_part, try_supervision
 from tuner.resources import packages_file
 
@@ -65,6 +66,8 @@ class Examination:
     machine: Machine
     findings: tuple[Finding, ...]
     """In the order of printing; findings of one group stand together."""
+    prices: Calibration | None = None
+    """What faults and system calls cost here; None when that was not measured."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -150,12 +153,23 @@ def _gem5(path: str | None) -> Finding:
     return _finding("programs", "gem5", offer, needed=True)
 
 
-def examine(gem5: str | None = None, root: Path = Path("/")) -> Examination:
+def _prices(*, calibrate: bool) -> Calibration | None:
+    """Return the prices that are kept; with `calibrate`, measure those that are due."""
+    try:
+        return load_calibration() if calibrate else kept_calibration()
+    except (MissingToolError, ProgramError):  # a finding tells why
+        return None
+
+
+def examine(
+    gem5: str | None = None, root: Path = Path("/"), *, calibrate: bool = False
+) -> Examination:
     """Look at everything.
 
     Args:
         gem5: the gem5 program to try out; None when the user has none.
         root: where ``proc`` and ``sys`` are mounted.
+        calibrate: measure prices that are not known or old; takes seconds.
     """
     findings = [
         _finding("native parts", name, try_native_part(name, *question), needed=True)
@@ -167,4 +181,4 @@ def examine(gem5: str | None = None, root: Path = Path("/")) -> Examination:
     for word, command in TOOLS.items():
         findings.append(_finding("programs", command[0], ask(command), needed=False, word=word))
     findings.append(_gem5(gem5))
-    return Examination(read_machine(root), tuple(findings))
+    return Examination(read_machine(root), tuple(findings), _prices(calibrate=calibrate))

@@ -18,6 +18,7 @@ from tuner.doctor import Examination, Finding, package_choices
 from tuner.errors import SpecError
 from tuner.machine import read_machine
 from tuner.measure import instruments
+from tuner.measure.calibration import Calibration
 from tuner.measure.instruments import Instrument
 from tuner.measure.offers import Offer, ask
 from tuner.resources import packages_file
@@ -149,6 +150,33 @@ def test_text_of_a_good_machine() -> None:
     assert command.as_text(examination(GLIBC, QEMU)).endswith("Ready to record, tune and validate.")
 
 
+PRICES = Calibration(
+    900.0, 400.0, 0.3, 90.0, (800.0, 1000.0), (80.0, 100.0), (300.0, 500.0), n_draws=3
+)
+
+
+def test_prices_are_told_with_their_interval() -> None:
+    found = replace(examination(GLIBC, QEMU), prices=PRICES)
+
+    assert "a page fault costs 900 (800 to 1,000) instructions" in command.as_text(found)
+    assert json.loads(command.as_json(found))["prices"]["c_fault_interval"] == [800.0, 1000.0]
+
+
+def test_without_prices_it_is_told_how_to_measure_them() -> None:
+    found = examination(GLIBC, QEMU)
+
+    assert "not measured yet; --calibrate" in command.as_text(found)
+    assert json.loads(command.as_json(found))["prices"] is None
+
+
+def test_prices_are_measured_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "kept_calibration", lambda: None)
+    monkeypatch.setattr(doctor, "load_calibration", lambda: PRICES)
+
+    assert doctor.examine().prices is None
+    assert doctor.examine(calibrate=True).prices == PRICES
+
+
 def test_json_holds_every_finding() -> None:
     value = json.loads(command.as_json(examination(GLIBC, NO_JEMALLOC, QEMU)))
 
@@ -161,7 +189,7 @@ def test_json_holds_every_finding() -> None:
 @pytest.mark.parametrize(("works", "code"), [(True, 0), (False, 4)])
 def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int) -> None:
     found = examination(replace(GLIBC, works=works), QEMU)
-    monkeypatch.setattr(doctor, "examine", lambda _gem5: found)
+    monkeypatch.setattr(doctor, "examine", lambda *_, **__: found)
     app = typer.Typer(pretty_exceptions_enable=False)
     app.callback()(lambda: None)
     command.register(app)

@@ -64,9 +64,9 @@ def test_a_campaign_on_a_name_that_is_no_text_is_refused(
 )
 def test_output_that_goes_nowhere_is_no_defect(redirection: str, code: int, said: str) -> None:
     """What is lost on a full disk is reported; a stream that was closed wants nothing."""
-    command = f'"$0" -m tuner.cli.main presets {redirection}'
+    command = f'"$0" -m tuner.cli.main trace info "$1" {redirection}'
     done = subprocess.run(
-        ["sh", "-c", command, sys.executable], capture_output=True, text=True, check=False
+        ["sh", "-c", command, sys.executable, TRACE], capture_output=True, text=True, check=False
     )
     assert done.returncode == code
     assert said in done.stderr

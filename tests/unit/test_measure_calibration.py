@@ -14,6 +14,7 @@ from tuner.measure.calibration import (
     FEWEST_DRAWS,
     Calibration,
     calibrate,
+    kept_calibration,
     load_calibration,
 )
 from tuner.measure.instruments import Instrument, best_instrument, find_instruments
@@ -186,3 +187,11 @@ def test_pages_that_came_with_huge_ones_have_a_price_of_their_own() -> None:
 def test_prices_of_an_older_record_have_no_huge_pages() -> None:
     older = {"c_fault": 1000.0, "c_syscall": 1.0, "ns_per_instruction": 0.5}
     assert Calibration.from_record(older).cost(0, 2, 0, 1022) == 2000.0
+
+
+def test_prices_that_are_kept_are_told_without_measuring(tmp_path: Path) -> None:
+    assert kept_calibration(_DOUBLE) is None
+
+    measured = load_calibration(_DOUBLE, at(1000.0))
+
+    assert kept_calibration(emulator_with(tmp_path, 9000.0)) == measured

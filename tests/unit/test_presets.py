@@ -1,4 +1,4 @@
-"""Presets: read strictly, listed, and exported with all a deployment should know."""
+"""Presets: read strictly, and exported with all a deployment should know."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from tuner.errors import OutputError, SettingError, SpecError
 from tuner.export.deployment import Deployment, preset_deployment
 from tuner.export.formats import FORMATS, render
 from tuner.resources import native_file
-from tuner.spec import preset as preset_module
-from tuner.spec.preset import load_preset, preset_names
+from tuner.spec.preset import load_preset
 
 PRESET = """
 schema = 1
@@ -49,16 +48,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ship one preset, called mine."""
-    (tmp_path / "presets").mkdir()
-    (tmp_path / "presets" / "mine.toml").write_text(PRESET)
-    monkeypatch.setattr(preset_module, "configs_dir", lambda: tmp_path)
-
-
 def exported(file: Path, **options: Any) -> Deployment:
-    return preset_deployment(load_preset(str(file)), **options)
+    return preset_deployment(load_preset(file), **options)
 
 
 def words(text: str) -> str:
@@ -70,7 +61,7 @@ def words(text: str) -> str:
 
 
 def test_gains_are_joined_by_their_geometric_mean(file: Path) -> None:
-    preset = load_preset(str(file))
+    preset = load_preset(file)
 
     assert preset.gain("mean_heap") == pytest.approx(1.0)
     assert preset.gain("cost") == pytest.approx(2.0)
@@ -91,28 +82,14 @@ def test_a_wrong_preset_is_told_where(file: Path, old: str, new: str, expected: 
     file.write_text(PRESET.replace(old, new, 1))
 
     with pytest.raises(SpecError) as caught:
-        load_preset(str(file))
+        load_preset(file)
 
     assert expected in str(caught.value)
 
 
-@pytest.mark.usefixtures("shipped")
-def test_a_misspelt_preset_is_told_which_exist() -> None:
-    with pytest.raises(SpecError, match=r"no preset 'mien'; did you mean 'mine'"):
-        load_preset("mien")
-
-
-def test_without_presets_the_message_says_what_can_be_given() -> None:
-    with pytest.raises(SpecError, match=r"no preset 'mine'; presets: none ships; give the path"):
-        load_preset("mine")
-
-
-def test_no_preset_ships_that_was_not_better_on_real_programs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert preset_names() == ()
-    assert main.run(["presets"]) == 0
-    assert capsys.readouterr().out.startswith("No preset ships: none was better than exgen's")
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"no\.toml"):
+        load_preset(tmp_path / "no.toml")
 
 
 # Exports
@@ -189,9 +166,8 @@ def test_one_command_writes_a_preset(tmp_path: Path, file: Path) -> None:
     assert "malloc.env" not in path.read_text()
 
 
-@pytest.mark.usefixtures("shipped")
-def test_a_preset_for_a_container(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["export", "--preset", "mine", "--format", "kubernetes"]
+def test_a_preset_for_a_container(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["export", "--preset", str(file), "--format", "kubernetes"]
 
     assert main.run([*arguments, "--library", "/usr/lib/libexgen.so"]) == 0
 
@@ -211,23 +187,5 @@ def test_either_a_run_or_a_preset_is_exported(
     assert "--preset" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("shipped")
-def test_presets_are_listed_with_what_they_gain(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["presets"]) == 0
-
-    out = capsys.readouterr().out
-    assert out.startswith("mine: a test")
-    assert out.count("against the default of glibc") == 1
-
-
 def test_a_preset_need_not_know_what_the_default_gains(file: Path) -> None:
-    assert not load_preset(str(file)).default_gains
-
-
-@pytest.mark.usefixtures("shipped")
-def test_presets_are_listed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["presets", "--json"]) == 0
-
-    document = json.loads(capsys.readouterr().out)
-    assert (document["schema"], document["version"]) == ("malloc-tuner.presets", 1)
-    assert {preset["name"] for preset in document["presets"]} == {"mine"}
+    assert not load_preset(file).default_gains

@@ -110,6 +110,19 @@ def test_front_csv_says_units_and_leaves_missing_numbers_empty(
             assert float(row["mean_heap_bytes"]) == trial.measurement.mean_heap_bytes
 
 
+def test_front_says_in_every_form_what_changes_with_the_prices(
+    kept: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.repricing.price_note", lambda *_: "Another, if dearer.")
+
+    document = json.loads(call(capsys, "front", kept.folder, "--format", "json"))
+    rows = csv.DictReader(io.StringIO(call(capsys, "front", kept.folder, "--format", "csv")))
+
+    assert document["price_note"] == "Another, if dearer."
+    assert {row["price_note"] for row in rows} == {"Another, if dearer."}
+    assert "Another, if dearer." in call(capsys, "front", kept.folder)
+
+
 def test_front_of_other_objectives(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
     text = call(capsys, "front", kept.folder, "--objectives", "faults,cost", "--format", "json")
 

@@ -30,9 +30,13 @@ def as_json(examination: Examination) -> str:
         "problems": examination.problems,
         "packages": examination.packages,
         "machine": dataclasses.asdict(examination.machine),
+        "prices": examination.prices and examination.prices.as_record(),
         "findings": [dataclasses.asdict(finding) for finding in examination.findings],
     }
     return json.dumps(value, indent=2)
+
+
+_NO_PRICES = "not measured yet; --calibrate and the first campaign measure them"
 
 
 def _machine_lines(machine: Machine) -> list[tuple[str, object]]:
@@ -58,6 +62,8 @@ def as_text(examination: Examination) -> str:
     lines = ["machine"]
     for name, value in _machine_lines(examination.machine):
         lines.append(f"  {name:<16} {'unknown' if value is None else value}")
+    prices = examination.prices
+    lines.append(f"  {'prices':<16} {prices.describe() if prices else _NO_PRICES}")
     for group, findings in itertools.groupby(examination.findings, key=lambda f: f.group):
         lines += ["", group]
         for finding in findings:
@@ -80,6 +86,7 @@ def register(app: typer.Typer) -> None:
         epilog=epilog(
             "malloc-tuner doctor",
             "malloc-tuner doctor --gem5 build/X86/gem5.opt --json",
+            "malloc-tuner doctor --calibrate",
             errors=(MissingToolError,),
         ),
     )
@@ -88,11 +95,19 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(envvar="GEM5", metavar="PROGRAM", help="Also try out this gem5."),
         ] = None,
+        calibrate: Annotated[
+            bool,
+            typer.Option(
+                "--calibrate",
+                help="Measure what page faults and memory system calls cost, if that is not known "
+                "or a day old.",
+            ),
+        ] = False,
         as_json_object: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     ) -> None:
         from tuner.doctor import examine
 
-        examination = examine(gem5)
+        examination = examine(gem5, calibrate=calibrate)
         print(as_json(examination) if as_json_object else as_text(examination))
         if examination.problems:
             n_problems = len(examination.problems)

@@ -37,12 +37,6 @@ class ExportFormat(enum.StrEnum):
     JSON = "json"
 
 
-def _preset_names() -> list[str]:
-    from tuner.spec.preset import preset_names
-
-    return list(preset_names())
-
-
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
 
@@ -78,12 +72,8 @@ def register(app: typer.Typer) -> None:
         ] = None,
         trial: TrialNumber = None,
         preset: Annotated[
-            str | None,
-            typer.Option(
-                metavar="NAME",
-                help="Settings for any program, instead of a run: a shipped name or a .toml file.",
-                autocompletion=_preset_names,
-            ),
+            Path | None,
+            typer.Option(metavar="FILE.toml", help="Settings for any program, instead of a run's."),
         ] = None,
         form: Annotated[
             ExportFormat, typer.Option("--format", help="How programs are deployed.")
@@ -102,14 +92,17 @@ def register(app: typer.Typer) -> None:
         if sum(option is not None for option in (pick, trial, preset)) > 1:
             message = "give one of --pick, --trial and --preset"
             raise typer.BadParameter(message)
-        if (run is None) == (preset is None):
-            message = "give a run folder, or --preset NAME"
+        if run is not None and preset is not None:
+            message = "give either a run folder or --preset FILE.toml"
             raise typer.BadParameter(message)
-        if run is None:
-            found = preset_deployment(load_preset(str(preset)), library)
-        else:
+        if preset is not None:
+            found = preset_deployment(load_preset(preset), library)
+        elif run is not None:
             opened = load_run(run)
             found = deployment(opened, _pick(opened, pick, trial), library)
+        else:
+            message = "give a run folder, or --preset FILE.toml"
+            raise typer.BadParameter(message)
         found = replace(found, file_name=output.name if output else None)
         print_or_write(render(found, form.value), output, executable=form is ExportFormat.SH)
 

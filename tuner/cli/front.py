@@ -74,9 +74,7 @@ def register(app: typer.Typer) -> None:
             relative_to=relative_to,
             everything=everything,
         )
-        note = price_note(found.campaign, found.trials, names)
-        if form is TableFormat.TABLE and note:
-            table = replace(table, notes=(*table.notes, note))
+        table = replace(table, price_note=price_note(found.campaign, found.trials, names))
         if form is TableFormat.JSON:
             text = table_json(table)
         elif form is TableFormat.CSV:

@@ -200,6 +200,17 @@ def _combined(draws: Sequence[_Answer]) -> Calibration:
     )
 
 
+def kept_calibration(emulator: Path | None = None) -> Calibration | None:
+    """Return the prices of this machine from the draws that are kept, however old; None: none is.
+
+    Raises:
+        MissingToolError: rand_malloc is not installed.
+        ProgramError: it failed.
+    """
+    draws = _read(_cache_file(ask_emulator("--version", emulator)))
+    return _combined(draws) if draws else None
+
+
 def load_calibration(
     emulator: Path | None = None, clock: Callable[[], float] = time.time
 ) -> Calibration:

@@ -61,6 +61,8 @@ class FrontTable:
     """The front by its objectives, then the rest by number, which puts the defaults first."""
     notes: tuple[str, ...] = ()
     """What is to be known of the workload; none for a trace."""
+    price_note: str | None = None
+    """What `repricing.price_note` says; None: nothing changes, or nobody asked."""
 
 
 def front_table(
@@ -163,6 +165,7 @@ def table_json(table: FrontTable) -> str:
         "campaign": table.campaign,
         "objectives": list(table.objectives),
         "workload_notes": list(table.notes),
+        "price_note": table.price_note,
         "baseline": {
             "relative_to": table.compared.relative_to,
             "defaults": {name: trial.number for name, trial in table.compared.defaults.items()},
@@ -207,7 +210,7 @@ def table_csv(table: FrontTable) -> str:
             *("trial", "state", "is_default", "picks", "equal_trials", "allocator", "settings"),
             *(header_of(column) for column in COLUMNS),
             *(f"{column.name}_ratio_to_baseline" for column in COLUMNS),
-            *("violation", "reason"),
+            *("violation", "reason", "price_note"),
         ]
     )
     for row in table.rows:
@@ -222,6 +225,7 @@ def table_csv(table: FrontTable) -> str:
                 *(row.ratios[column.name] for column in COLUMNS),
                 trial.violation,
                 trial.reason,
+                table.price_note,
             ]
         )
     return text.getvalue()

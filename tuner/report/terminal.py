@@ -111,7 +111,9 @@ def _footer(table: FrontTable) -> str:
     what = f"{on_front} of {len(table.rows)} rows are on the front of {', '.join(table.objectives)}"
     relative_to = table.compared.relative_to
     whose = "the default of its own allocator" if relative_to == OWN else f"{relative_to}'s default"
-    return "\n".join([f"{what}; changes are against {whose}.", *table.notes])
+    return "\n".join(
+        [f"{what}; changes are against {whose}.", *table.notes, *filter(None, [table.price_note])]
+    )
 
 
 def row_text(row: Row, metrics: Sequence[Column], relative_to: str) -> str:

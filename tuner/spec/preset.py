@@ -1,27 +1,24 @@
-"""Presets: settings that suit many programs, found by tuning over the shipped workloads.
+"""Presets: settings that suit many programs, such as ``benchmarks/presets.py`` finds.
 
-A preset is a file with the settings and what they gained on every workload they were measured
-on: in ``configs/presets`` if it is better than the allocator's default on real programs, else
-wherever its owner keeps it.  ``malloc-tuner export --preset`` writes one for a program that
-nobody has recorded yet; tuning for the program itself finds more.
+A preset is a file of a user's own, with the settings and what they gained on every workload they
+were measured on; none ships (docs/decisions/exgen.md tells why).  ``malloc-tuner export --preset``
+writes one for a program that nobody has recorded yet; tuning for the program itself finds more.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from tuner.errors import SpecError
 from tuner.records import Configuration
-from tuner.resources import configs_dir
 from tuner.spec.allocator_file import Scalar, Sentence, allocator_names, shipped_allocator_file
-from tuner.spec.reading import Model, closest, problems_error, read_toml, validate
+from tuner.spec.reading import Model, problems_error, read_toml, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 def _allocator(name: str) -> str:
@@ -72,41 +69,15 @@ class Preset(Model):
         Args:
             objective: mean_heap, peak_heap or cost.
         """
-        return mean_gain(self.gains, objective)
+        return geometric_mean(getattr(gain, objective) for gain in self.gains.values())
 
 
-def mean_gain(gains: Mapping[str, PresetGain], objective: str) -> float:
-    """Return the geometric mean of a ratio (mean_heap, peak_heap or cost) over workloads."""
-    return geometric_mean(getattr(gain, objective) for gain in gains.values())
-
-
-def preset_names() -> tuple[str, ...]:
-    """Return the names of the shipped presets, sorted."""
-    return tuple(sorted(path.stem for path in (configs_dir() / "presets").glob("*.toml")))
-
-
-def shipped_presets() -> Iterator[Preset]:
-    """Yield the shipped presets by name."""
-    yield from map(load_preset, preset_names())
-
-
-def load_preset(name: str) -> Preset:
+def load_preset(path: Path) -> Preset:
     """Read a preset.
 
-    Args:
-        name: of a shipped one, or the path of a file of one's own, which ends in ``.toml``.
-
     Raises:
-        SpecError: there is no such preset, or the file is wrong; every problem is named.
+        SpecError: the file is missing or wrong; every problem is named.
     """
-    path = Path(name)
-    if path.suffix != ".toml":
-        path = configs_dir() / "presets" / f"{name}.toml"
-        if name not in preset_names():
-            known = ", ".join(preset_names()) or "none ships; give the path of a .toml file"
-            hint = closest(name, preset_names())
-            message = f"there is no preset {name!r}{hint or ';'} presets: {known}"
-            raise SpecError(message)
     preset = validate(Preset, read_toml(path), str(path))
     problems = [*_setting_problems(preset)]
     if problems:
