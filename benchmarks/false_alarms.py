@@ -141,21 +141,21 @@ def main() -> int:
         simulated = _simulate(ROUNDS, CLAIMS, options.validations)
         results = _results(simulated, options.real_rounds)
         write_results(RESULTS, results)
-    cells = [Cell(**row) for row in results["simulated"]]
-    real = [cell for where, runs in results["real"].items() for cell in _cells(where, runs)]
+    cells = cells_of(results)
+    simulated, real = cells[: len(results["simulated"])], cells[len(results["simulated"]) :]
     for line in (
         *provenance_lines(results["provenance"]),
         "",
-        *_simulated_table(cells),
+        *_simulated_table(simulated),
         *_real_table(real),
     ):
         print(line)
-    print(_worst([*cells, *real]))
-    return 1 if are_too_many([*cells, *real]) and not options.smoke else 0
+    print(_worst(cells))
+    return 1 if are_too_many(cells) and not options.smoke else 0
 
 
 def cells_of(results: Mapping[str, Any]) -> list[Cell]:
-    """Return the simulated and the real cells of kept results."""
+    """Return the cells of kept results, the simulated ones first."""
     real = [cell for where, runs in results["real"].items() for cell in _cells(where, runs)]
     return [*(Cell(**row) for row in results["simulated"]), *real]
 
