@@ -48,24 +48,40 @@ static void count_live(struct ledger *ledger, uint64_t live_bytes, uint64_t live
         ledger->peak_live_blocks = live_blocks;
 }
 
-static const char *apply_allocation(struct ledger *ledger, struct trace_event *event) {
-    uint32_t slot = event->slot;
+/* Whether the slot, which was used before, may take a block of the thread. */
+static const char *check_reuse(const struct ledger_slot *slot, uint32_t thread) {
+    if (slot->is_live)
+        return "an allocation names a slot that is live";
+    if (slot->owner != thread)
+        return "an allocation names a slot that another thread freed";
+    return NULL;
+}
+
+static const char *add_slot(struct ledger *ledger, uint32_t slot) {
     if (slot > ledger->n_slots || slot >= TRACE_MAX_SLOTS)
         return "a new slot is not the next unused number";
-    if (slot < ledger->n_slots && ledger->slots[slot].is_live)
-        return "an allocation names a slot that is live";
-    if (slot < ledger->n_slots && ledger->slots[slot].owner != event->thread)
-        return "an allocation names a slot that another thread freed";
-    if (event->size > LEDGER_MAX_LIVE_BYTES - ledger->live_bytes)
-        return "the live bytes are out of range";
     if (slot == ledger->slot_capacity && !grow_slots(ledger))
         return "no memory for the table of slots";
-    if (slot == ledger->n_slots)
-        ledger->n_slots++;
-    ledger->slots[slot] =
-        (struct ledger_slot){.bytes = event->size, .owner = event->thread, .is_live = 1};
-    event->owner = event->thread;
-    count_live(ledger, ledger->live_bytes + event->size, ledger->live_blocks + 1);
+    ledger->n_slots++;
+    return NULL;
+}
+
+static const char *apply_allocation(struct ledger *ledger, struct trace_event *event) {
+    uint32_t thread = event->thread;
+    uint64_t size = event->size;
+    if (size > LEDGER_MAX_LIVE_BYTES - ledger->live_bytes)
+        return "the live bytes are out of range";
+    const char *why = event->slot < ledger->n_slots
+                          ? check_reuse(&ledger->slots[event->slot], thread)
+                          : add_slot(ledger, event->slot);
+    if (why != NULL)
+        return why;
+    struct ledger_slot *slot = &ledger->slots[event->slot];
+    slot->bytes = size;
+    slot->owner = thread;
+    slot->is_live = 1;
+    event->owner = thread;
+    count_live(ledger, ledger->live_bytes + size, ledger->live_blocks + 1);
     return NULL;
 }
 
@@ -90,8 +106,11 @@ static const char *apply_free(struct ledger *ledger, struct trace_event *event) 
         return "a free carries a size";
     struct ledger_slot *slot = &ledger->slots[event->slot];
     event->owner = slot->owner;
-    count_live(ledger, ledger->live_bytes - slot->bytes, ledger->live_blocks - 1);
-    *slot = (struct ledger_slot){.bytes = 0, .owner = event->thread, .is_live = 0};
+    ledger->live_bytes -= slot->bytes; /* no peak can rise */
+    ledger->live_blocks--;
+    slot->bytes = 0;
+    slot->owner = event->thread;
+    slot->is_live = 0;
     return NULL;
 }
 
