@@ -11,7 +11,8 @@ compiler) is left out, so that share is an upper bound.  Lost events are counted
 ``valgrind --trace-malloc=yes`` on single-threaded programs.
 
 Targets: added time at most a third of heaptrack's, at most 4 bytes an event on
-disk, no event lost.  Exit status 1 when a target is missed.
+disk, no event lost.  Exit status 1 when a target is missed.  The same third is aimed at
+for the whole command; that is shown and does not count for the exit status.
 
     benchmarks/record.py             all programs, 7 rounds
     benchmarks/record.py --print     the table of the last results
@@ -435,11 +436,14 @@ def summarise(program: str, samples: Sequence[Sample]) -> dict[str, Any]:
 def command_share(figures: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the whole command's added CPU time over heaptrack's, lowest and highest program.
 
-    None: no program has it.
+    Where the highest is above the target, that is said.  None: no program has it.
     """
     found = (row.get("added_command_share") for row in figures)
     shares = [share[0] for share in found if share is not None]
-    return f"{min(shares):.2f} to {max(shares):.2f}" if shares else None
+    if not shares:
+        return None
+    verdict = "" if max(shares) <= ADDED_TIME_TARGET else ", **more than the third** aimed at"
+    return f"{min(shares):.2f} to {max(shares):.2f}{verdict}"
 
 
 def print_table(figures: Sequence[dict[str, Any]], lost: dict[str, dict[str, int]]) -> None:
