@@ -261,9 +261,15 @@ def _show(comparison: Comparison, folder: Path, *, figures: bool) -> None:
         console.print(table)
         console.print()
     overhead = _clock_overhead(comparison)
+    n_rounds = len({sample.round for sample in comparison.samples})
+    meaning = (
+        "Medians of the rounds with half the width of their 95 % interval"
+        if n_rounds > 1
+        else "One round, so nothing is known of the noise (--rounds, or more --budget)"
+    )
     print(
-        "Medians of the rounds with half the width of their 95 % interval; call times are less "
-        f"the clock's own {overhead:.0f} ns. Samples: {folder}/samples.jsonl"
+        f"{meaning}; -: not measured; call times are less the clock's own {overhead:.0f} ns. "
+        f"Samples: {folder}/samples.jsonl"
     )
     if figures:
         for path in write_bench_figures(comparison, folder / "figures"):

@@ -78,7 +78,7 @@ def fidelity(
         str,
         typer.Option(
             metavar="SHARE,...",
-            help="Shrunk profiles to compare with the whole one, for screening; none: empty.",
+            help="Shrunk profiles to compare with the whole one, for screening, or none.",
         ),
     ] = "0.25",
     rounds: Annotated[
@@ -128,6 +128,7 @@ def fidelity(
     if trace is None:
         verdict = _without_trace(profile, members, shares, panel, located, first)
         print(json.dumps(verdict, indent=2) if as_json else "\n".join(_shrunk_lines(verdict)))
+        _tell("malloc-tuner: how well the profile stands for its trace: add --trace FILE")
         return
     runs = []
     with _stages(len(panel), seeds + 1) as stage:
@@ -284,12 +285,14 @@ def _warn_of_another_trace(trace: Path | None, members: dict[str, Any]) -> None:
 
 
 def _shares(text: str) -> list[float]:
+    if text.strip() == "none":
+        return []
     try:
         shares = [float(word) for word in text.split(",") if word.strip()]
     except ValueError:
         shares = [0.0]
     if not all(0.0 < share < 1.0 for share in shares):
-        message = f"--shrunk {text!r}: shares between 0 and 1, such as 0.25,0.1"
+        message = f"--shrunk {text!r}: shares between 0 and 1, such as 0.25,0.1, or none"
         raise SpecError(message)
     return shares
 

@@ -258,7 +258,7 @@ _FACTS = (
     ("architecture", "architecture"),
     ("kernel", "kernel"),
     ("thp", "transparent huge pages"),
-    ("thp_defrag", "transparent huge pages when none is free"),
+    ("thp_defrag", "defragmentation for transparent huge pages"),
     ("page_bytes", "page size in bytes"),
     ("n_cpus", "cores"),
     ("max_map_count", "vm.max_map_count"),

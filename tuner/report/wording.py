@@ -227,8 +227,6 @@ def _program_facts(run: Run) -> Facts:
     measured = next((t.measurement for t in run.trials if t.measurement), None)
     if measured:
         facts.append(("peak live bytes", show_size(measured.peak_live_bytes)))
-        if measured.curve:
-            facts.append(("events", f"{measured.curve[-1].event:,}"))
     return facts
 
 
