@@ -46,7 +46,7 @@ static void prepare(struct workload *workload, struct outcome_with_samples *read
         .outcome = {.baseline_anonymous_bytes = 1000,
                     .baseline_rss_bytes = 5000,
                     .samples_offset = offsetof(struct outcome_with_samples, samples)},
-        .samples = {{2200, 200}, {3100, -1}, {5000, 1000}, {4000, 500}}};
+        .samples = {{2200, 200, 0}, {3100, -1, 0}, {5000, 1000, 0}, {4000, 500, 0}}};
 }
 
 /* Lazily freed: 200, 600 (interpolated), 1000, 500; so the heap is 1000, 1500, 3000, 2500. */
@@ -107,7 +107,8 @@ static void check_life(void) {
     readings = (struct life_outcome){
         .outcome = {.baseline_anonymous_bytes = 1000,
                     .samples_offset = offsetof(struct life_outcome, samples)},
-        .samples = {{1500, 0}, {2000, 0}, {3000, 0}, {4000, 0}, {3500, 0}, {3400, 0}}};
+        .samples = {
+            {1500, 0, 0}, {2000, 0, 0}, {3000, 0, 0}, {4000, 0, 0}, {3500, 0, 0}, {3400, 0, 0}}};
     struct run run = {.workload = &workload, .outcome = &readings.outcome};
     require(heap_figures(&run, &figures), "memory");
     require(

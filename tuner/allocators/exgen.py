@@ -82,7 +82,8 @@ def _cut_back(options: Mapping[str, Any], derived: Mapping[str, Any]) -> dict[st
         >>> _cut_back({"small_max": 32768, "tray_max": 65536, "tray_step": 1024,
         ...            "large_min": 524288, "slab_units_max": 32, "remote_batch": 1024},
         ...           {"largest_small_bytes": 4096, "largest_tray_bytes": 32768,
-        ...            "largest_run_bytes": 524287, "most_slab_units": 16, "most_batch": 512})
+        ...            "largest_run_bytes": 524287, "most_slab_units": 16, "most_batch": 512}
+        ... )  # doctest: +NORMALIZE_WHITESPACE
         {'small_max': 4096, 'tray_max': 32768, 'large_min': 524288, 'tray_step': 1024,
         'slab_units_max': 16, 'remote_batch': 512}
     """
