@@ -78,8 +78,9 @@ struct warmed memory_warm(uint64_t bytes) {
     for (uint64_t at = 0; at < bytes; at += PAGE)
         ((volatile char *)pages)[at] = 1;
     warmed.bytes = bytes;
+    uint64_t n_pages = bytes / PAGE;
     warmed.ns_per_page =
-        (double)(real_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns) / (double)(bytes / PAGE);
+        (double)(real_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns) / (double)n_pages;
     munmap(pages, bytes);
     return warmed;
 }

@@ -122,7 +122,7 @@ static void check_life(void) {
 static void check_fork(void) {
     struct outcome_with_samples readings;
     struct workload workload;
-    struct heap_figures figures;
+    struct heap_figures figures = {.n_samples = 0};
     prepare(&workload, &readings);
     workload_release(&workload);
     struct trace_info info = {.n_threads = 1,

@@ -45,10 +45,10 @@ int main(void) {
                      (const uint64_t[]){1, 1, 1, 1, 1}) == 511,
             "one fault, one huge page");
     require(pages_of((const uint64_t[]){612, 100, 612, 100, 612},
-                     (const uint64_t[]){1, 1, 2, 2, 3}) == 3 * 511,
+                     (const uint64_t[]){1, 1, 2, 2, 3}) == UINT64_C(3) * 511,
             "given back and taken again counts again");
     require(pages_of((const uint64_t[]){1124, 1134, 1134, 1634, 1636},
-                     (const uint64_t[]){2, 12, 12, 13, 15}) == 3 * 511,
+                     (const uint64_t[]){2, 12, 12, 13, 15}) == UINT64_C(3) * 511,
             "two at once; pages of their own; one of which some pages went back");
     require(pages_of((const uint64_t[]){160, 220, 280, 340, 400},
                      (const uint64_t[]){0, 0, 0, 0, 0}) == 0,
