@@ -11,13 +11,19 @@ import pytest
 from tests.doubles.traces import write_mixed_trace
 from tuner.cli.main import run
 from tuner.errors import SettingError, SpecError
+from tuner.workload.trace import Trace, write_trace
 
 pytestmark = pytest.mark.end_to_end
 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_mixed_trace(tmp_path_factory.mktemp("emulate") / "mixed.trace", 2, 3000)
+    """Of a process whose life is known, as recordings are."""
+    path = write_mixed_trace(tmp_path_factory.mktemp("emulate") / "mixed.trace", 2, 3000)
+    with Trace(path) as mixed:
+        events, metadata = mixed.read_all(), mixed.metadata
+    write_trace(path, events, metadata, life=(0, int(events["time_ns"][-1])))
+    return path
 
 
 def emulate(capsys: pytest.CaptureFixture[str], trace: Path, *words: str) -> tuple[int, str, str]:
