@@ -12,4 +12,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports.zstd import ZstdError, ZstdFile, compress, decompress, get_frame_info
 
-__all__ = ["ZstdError", "ZstdFile", "compress", "decompress", "get_frame_info"]
+MAGIC = b"\x28\xb5\x2f\xfd"
+"""First bytes of a frame (RFC 8878, section 3.1.1)."""
+
+__all__ = ["MAGIC", "ZstdError", "ZstdFile", "compress", "decompress", "get_frame_info"]

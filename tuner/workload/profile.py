@@ -30,8 +30,6 @@ VERSION: Final = 4
 """Schema of profiles, and the version that is written; older ones are read too."""
 
 _HEAD_BYTES = 4096
-_PACKED = b"\x28\xb5\x2f\xfd"
-"""First bytes of a zstd frame (RFC 8878, section 3.1.1)."""
 _PACKED_SUFFIX = ".zst"
 _PACKING_LEVEL = 19
 _MOST_BYTES = 1 << 28
@@ -51,7 +49,7 @@ def is_profile(path: str | os.PathLike[str]) -> bool:
     try:
         with Path(path).open("rb") as file:
             head = file.read(_HEAD_BYTES)
-            if head.startswith(_PACKED):
+            if head.startswith(zstd.MAGIC):
                 file.seek(0)
                 head = zstd.ZstdFile(file).read(_HEAD_BYTES)
     except (OSError, EOFError, zstd.ZstdError):
@@ -161,7 +159,7 @@ def read_profile(path: Path) -> dict[str, Any]:
         raise TraceError(message)
     try:
         data = path.read_bytes()
-        if data.startswith(_PACKED):
+        if data.startswith(zstd.MAGIC):
             data = _unpack(data)
         text = data.decode("utf-8")
         profile = tomllib.loads(text) if _is_toml(data[:_HEAD_BYTES]) else json.loads(text)

@@ -18,7 +18,6 @@ from tuner import zstd
 from tuner.errors import TraceError
 
 _GZIP: Final = b"\x1f\x8b"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _LINE_BYTES: Final = 1 << 20
 """Longer lines are no text."""
 
@@ -47,7 +46,7 @@ class Source:
                 if start.startswith(_GZIP):
                     with gzip.open(file) as unpacked:
                         yield io.BufferedReader(unpacked)
-                elif start.startswith(_ZSTD):
+                elif start.startswith(zstd.MAGIC):
                     with zstd.ZstdFile(file) as unpacked:
                         yield io.BufferedReader(unpacked)
                 else:
