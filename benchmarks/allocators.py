@@ -351,7 +351,7 @@ def _traces() -> list[Command]:
 
 
 def _is_single(file: Path) -> bool:
-    from tuner.workload.trace import Trace  # noqa: PLC0415 - loads the native reader
+    from tuner.trace.file import Trace  # noqa: PLC0415 - loads the native reader
 
     with Trace(file) as trace:
         return trace.totals.n_threads == 1

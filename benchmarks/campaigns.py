@@ -35,9 +35,9 @@ from benchmarks.provenance import (
     stamps_of,
     write_results,
 )
+from tuner.config import load_campaign
 from tuner.resources import configs_dir
 from tuner.runs import load_run
-from tuner.spec import load_campaign
 from tuner.store import ValidationSample
 from tuner.validate.summary import SubjectSummary, summarize
 from tuner.validate.verdicts import Claim, Verdict

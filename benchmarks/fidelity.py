@@ -56,14 +56,14 @@ from tuner.allocators import get_allocator
 from tuner.fidelity import Panel, draw_panel, judge, judge_shrunk
 from tuner.fidelity.panel import Located
 from tuner.measure.calibration import load_calibration
+from tuner.profile.file import read_profile, write_profile
+from tuner.profile.fit import fit
+from tuner.profile.variation import shrink
 from tuner.provenance import digest
 from tuner.records import Configuration
 from tuner.resources import configs_dir
-from tuner.workload.fit import fit
-from tuner.workload.info import TraceInfo, describe
-from tuner.workload.profile import read_profile, write_profile
-from tuner.workload.trace import Trace
-from tuner.workload.variation import shrink
+from tuner.trace.file import Trace
+from tuner.trace.info import TraceInfo, describe
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "fidelity.json"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tuner.fidelity.verdict import judge_values
 from tuner.output import write_text
-from tuner.workload.trust import weaknesses
+from tuner.profile.trust import weaknesses
 
 DISTANCES: Final = (
     "live_curve_distance", "size_distance", "heap_curve_distance", "fragmentation_curve_distance",

@@ -55,13 +55,13 @@ from benchmarks.gem5_case_runs import (
 )
 from benchmarks.gem5_case_tables import document, origins
 from benchmarks.provenance import installed, make_stamp, n_rounds, provenance_lines, write_results
+from tuner.config.gem5_suite import Role, Simulation, Suite, load_suite
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.measure.warm import warm_memory
 from tuner.resources import configs_dir, gem5_dir
 from tuner.runs import Run
-from tuner.spec.gem5_suite import Role, Simulation, Suite, load_suite
-from tuner.workload.trace import Op, Trace
+from tuner.trace.file import Op, Trace
 
 RESULTS: Final = ROOT / "benchmarks/results/gem5_case.json"
 PAGE: Final = ROOT / "docs/case-study-gem5.md"

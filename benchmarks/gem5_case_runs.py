@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.allocators import get_allocator
+from tuner.config.gem5_suite import Simulation
 from tuner.measure.calibration import load_calibration
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
@@ -29,7 +30,6 @@ from tuner.measure.program import Surroundings, padded
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.resources import configs_dir
 from tuner.runs import Run, load_run
-from tuner.spec.gem5_suite import Simulation
 from tuner.validate.gem5_rounds import digest_of, judge_simulation
 from tuner.validate.setup import Prepared, prepare, search_spaces
 from tuner.validate.subjects import Subject, spread

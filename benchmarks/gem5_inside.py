@@ -38,12 +38,12 @@ from benchmarks.allocator_tables import OURS, Judgement, best_of
 from benchmarks.peers import peer_subject
 from benchmarks.provenance import identities_of, make_stamp, provenance_lines, stamps_of
 from tuner.bench.subjects import Subject, named_subject
+from tuner.config.gem5_inside import load_inside
 from tuner.errors import MissingToolError, TunerError
 from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.resources import gem5_dir
-from tuner.spec.gem5_inside import load_inside
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES
 from tuner.validate.inside_journal import InsideJournal, InsideRecord
 from tuner.validate.inside_rounds import Guest, InsideObserver, run_inside

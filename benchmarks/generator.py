@@ -36,7 +36,7 @@ from benchmarks.measured import emulation_seconds
 from benchmarks.provenance import make_stamp, provenance_lines, write_results
 from tuner.measure.warm import warm_memory
 from tuner.stats import ratio_estimate
-from tuner.workload.trace import Trace
+from tuner.trace.file import Trace
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "generator.json"

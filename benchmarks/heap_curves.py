@@ -50,8 +50,8 @@ from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import EmulationOptions
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.measure.warm import warm_memory
+from tuner.recording import record
 from tuner.records import Configuration
-from tuner.workload.recording import record
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SCHEMA: Final = "malloc-tuner.heap-curves"

@@ -26,7 +26,7 @@ from typing import Final
 
 import numpy as np
 
-from tuner.workload.trace import EVENT, Api, Events, Op, write_trace
+from tuner.trace.file import EVENT, Api, Events, Op, write_trace
 
 OUTPUT: Final = Path(__file__).resolve().parent.parent / "runs" / "traces"
 NAMES: Final = (

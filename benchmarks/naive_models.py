@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tuner.workload.trace import EVENT, Api, Events, Op, Trace, write_trace
+from tuner.trace.file import EVENT, Api, Events, Op, Trace, write_trace
 
 Ints = npt.NDArray[np.int64]
 

@@ -50,12 +50,12 @@ from benchmarks.preset_table import ALLOCATOR, BASELINE, Aim, Numbers, Table
 from benchmarks.provenance import installed, make_stamp, provenance_lines, write_results
 from tuner import selection
 from tuner.allocators import HostFacts, WorkloadFacts, get_allocator
+from tuner.config import Narrowing, campaign_from_options, dump_campaign, load_campaign
 from tuner.output import write_text
 from tuner.records import Configuration, Trial, Value
 from tuner.resources import configs_dir, native_file
 from tuner.runs import load_run
 from tuner.space import Genome, Space, joint_space
-from tuner.spec import Narrowing, campaign_from_options, dump_campaign, load_campaign
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SCHEMA: Final = "malloc-tuner.benchmark.presets"

@@ -36,9 +36,12 @@ _EMULATOR: Final = (
     *("rand_malloc/emulator", "rand_malloc/plugin", "rand_malloc/trace", "rand_malloc/profile"),
     *("tuner/measure", "tuner/objectives.py"),
 )
-_MODEL: Final = tuple(
-    f"tuner/workload/{name}.py"
-    for name in ("fit", "lives", "model", "plateaus", "scaling", "variation", "windows")
+_MODEL: Final = (
+    "tuner/trace/lives.py",
+    *(
+        f"tuner/profile/{name}.py"
+        for name in ("fit", "model", "plateaus", "scaling", "variation", "windows")
+    ),
 )
 _SEARCH: Final = ("tuner/search", "tuner/campaign", "tuner/selection.py", "tuner/space.py")
 _VALIDATE: Final = ("rand_malloc/supervise", "tuner/validate")
@@ -60,8 +63,8 @@ DEPENDS_ON: Final[Mapping[str, Sequence[str]]] = {
     "mimalloc_bench": (*_EXGEN, "rand_malloc/supervise", "benchmarks/mimalloc_bench.py"),
     "overhead": (*_EMULATOR, *_SEARCH, "tuner/store", "tuner/cli", "tuner/allocators"),
     "presets": (*_EXGEN, *_EMULATOR),
-    "record": ("rand_malloc/recorder", "rand_malloc/trace", "tuner/workload/recording.py"),
-    "screening": (*_EMULATOR, *_SEARCH, "tuner/workload/variation.py"),
+    "record": ("rand_malloc/recorder", "rand_malloc/trace", "tuner/recording.py"),
+    "screening": (*_EMULATOR, *_SEARCH, "tuner/profile/variation.py"),
     "search": ("tuner/search", "tuner/objectives.py", "benchmarks/search_problem.py"),
     "stress": ("allocator/include", "allocator/src", "allocator/test"),
     "touching": (*_EXGEN, *_EMULATOR, "rand_malloc/recorder", "rand_malloc/supervise"),

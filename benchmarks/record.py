@@ -45,7 +45,7 @@ import scipy.stats
 
 from benchmarks.provenance import make_stamp, provenance_lines, write_results
 from tuner.measure.warm import warm_memory
-from tuner.workload.trace import Op, Trace
+from tuner.trace.file import Op, Trace
 
 RESULTS: Final = Path(__file__).parent / "results" / "record.json"
 ADDED_TIME_TARGET: Final = 1 / 3

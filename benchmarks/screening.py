@@ -48,11 +48,11 @@ from benchmarks.provenance import (
 from tuner.measure.calibration import Calibration
 from tuner.objectives import hypervolume
 from tuner.output import write_text
+from tuner.profile.file import write_profile
+from tuner.profile.variation import shrink
 from tuner.resources import configs_dir
 from tuner.runs import Run, load_run
 from tuner.store import Store, store_path
-from tuner.workload.profile import write_profile
-from tuner.workload.variation import shrink
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RUNS: Final = ROOT / "runs" / "screening"

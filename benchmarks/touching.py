@@ -54,9 +54,9 @@ from tuner.measure.emulator import EmulationOptions
 from tuner.measure.program import PRELOAD, ProgramRunner, Surroundings, clean_environment
 from tuner.measure.warm import warm_memory
 from tuner.records import Configuration
+from tuner.trace.file import Trace
+from tuner.trace.info import TraceInfo, describe
 from tuner.units import show_size
-from tuner.workload.info import TraceInfo, describe
-from tuner.workload.trace import Trace
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results" / "touching.json"

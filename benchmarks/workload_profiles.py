@@ -30,13 +30,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.measure.offers import try_gem5
+from tuner.profile.file import read_profile, write_profile
+from tuner.profile.fit import fit
+from tuner.profile.trust import summary
+from tuner.recording import record
 from tuner.resources import configs_dir
+from tuner.trace.file import Trace
 from tuner.units import show_size
-from tuner.workload.fit import fit
-from tuner.workload.profile import read_profile, write_profile
-from tuner.workload.recording import record
-from tuner.workload.trace import Trace
-from tuner.workload.trust import summary
 
 TRACES: Final = Path(__file__).resolve().parent.parent / "runs" / "traces"
 GEM5: Final = "gem5-simulations"

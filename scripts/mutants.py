@@ -55,7 +55,7 @@ def _pytest(*files: str) -> tuple[str, ...]:
 
 def _unit(*names: str, doctests: str = "") -> tuple[str, ...]:
     examples = (f"tuner/{doctests}",) if doctests else ()
-    return _pytest(*examples, *(f"tests/unit/test_{name}.py" for name in names))
+    return _pytest(*examples, *(f"tests/unit/{name}" for name in names))
 
 
 _BUILD = ("cmake", "--build", "build/develop")
@@ -72,26 +72,26 @@ _QUICK = (
 
 TARGETS = {
     "objectives": Target(
-        ("tuner/objectives.py",), (_unit("objectives", "selection", doctests="objectives.py"),)
+        ("tuner/objectives.py",),
+        (_unit("test_objectives.py", "test_selection.py", doctests="objectives.py"),),
     ),
     "selection": Target(
         ("tuner/selection.py",),
-        (_unit("selection", doctests="selection.py"), _unit("report_data")),
+        (_unit("test_selection.py", doctests="selection.py"), _unit("report/test_data.py")),
     ),
     "stats": Target(
-        ("tuner/stats.py",), (_unit("stats", doctests="stats.py"), _unit("validate_summary"))
+        ("tuner/stats.py",),
+        (_unit("test_stats.py", doctests="stats.py"), _unit("validate/test_summary.py")),
     ),
     "store": Target(("tuner/store/*.py",), (_unit("store", doctests="store"),)),
     "campaign": Target(
         ("tuner/campaign/*.py",),
-        (_unit("campaign_identity", "campaign_progress"), _unit("campaign", "tune_command")),
+        (_unit("campaign"), _unit("cli/test_tune.py")),
     ),
     "validate": Target(
         ("tuner/validate/*.py",),
         (
-            _unit("validate_summary", "validate_rounds", "validate_subjects", "validate_setup"),
-            _unit("gem5_rounds", "gem5_summary", "gem5_stats", "inside_rounds", "inside_counts",
-                  "inside_spec", "validation_tables"),
+            _unit("validate"), _unit("cli/test_validate.py", "cli/test_validation_tables.py"),
         ),
     ),
     "emulator": Target(

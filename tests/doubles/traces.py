@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tuner.workload.trace import EVENT, Api, Op, write_trace
+from tuner.trace.file import EVENT, Api, Op, write_trace
 
 _API = {
     Op.MALLOC: Api.MALLOC,

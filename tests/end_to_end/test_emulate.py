@@ -11,7 +11,7 @@ import pytest
 from tests.doubles.traces import write_mixed_trace
 from tuner.cli.main import run
 from tuner.errors import SettingError, SpecError
-from tuner.workload.trace import Trace, write_trace
+from tuner.trace.file import Trace, write_trace
 
 pytestmark = pytest.mark.end_to_end
 

@@ -17,7 +17,7 @@ from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner.allocators import HostFacts, get_allocator
 from tuner.errors import MissingToolError
 from tuner.resources import native_file
-from tuner.workload.trace import Op
+from tuner.trace.file import Op
 
 pytestmark = pytest.mark.end_to_end
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tuner.config.gem5_suite import load_suite
 from tuner.errors import ProgramError
 from tuner.measure.gem5 import build_guests
 from tuner.resources import gem5_dir
-from tuner.spec.gem5_suite import load_suite
 
 pytestmark = pytest.mark.end_to_end
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tuner.allocators import get_allocator
+from tuner.config.gem5_inside import load_inside
 from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Gem5Inside, Task, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.records import Status
 from tuner.resources import gem5_dir
-from tuner.spec.gem5_inside import load_inside
 from tuner.validate.inside_counts import Counts
 from tuner.validate.inside_rounds import Guest, judge_inside
 

@@ -14,8 +14,8 @@ from tests.doubles import calls as doubles
 from tests.doubles.calls import Call
 from tuner.allocators.libraries import find_library
 from tuner.cli.main import run
-from tuner.workload.importers import FORMATS, import_file
-from tuner.workload.trace import Op, Trace, TraceTotals
+from tuner.importers import FORMATS, import_file
+from tuner.trace.file import Op, Trace, TraceTotals
 
 pytestmark = pytest.mark.end_to_end
 

@@ -18,11 +18,11 @@ from tuner.allocators import (
     effective_settings,
     get_allocator,
 )
+from tuner.config import allocator_names
+from tuner.config.option_list import read_option_list
 from tuner.errors import MissingToolError, SettingError
 from tuner.records import Configuration, Value
 from tuner.space import joint_space
-from tuner.spec import allocator_names
-from tuner.spec.option_list import read_option_list
 
 SERVER = WorkloadFacts(8, 60 * 10**9, freed_bytes=8 << 30, is_emulated=False)
 """A workload under which every parameter can act."""

@@ -16,8 +16,8 @@ import pytest
 
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, OutputError, ProgramError
-from tuner.workload.recording import Recording, record, recover
-from tuner.workload.trace import Api, Events, Op, Trace
+from tuner.recording import Recording, record, recover
+from tuner.trace.file import Api, Events, Op, Trace
 
 NATIVE = Path(__file__).parents[1] / "native"
 MARKER = 123457

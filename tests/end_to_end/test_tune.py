@@ -11,6 +11,7 @@ import pytest
 from tests.doubles.traces import write_mixed_trace
 from tuner.allocators import HostFacts
 from tuner.cli.main import run
+from tuner.config import load_campaign
 from tuner.errors import (
     MissingToolError,
     OutputError,
@@ -20,9 +21,8 @@ from tuner.errors import (
 )
 from tuner.machine import read_machine
 from tuner.records import Origin, Status
-from tuner.spec import load_campaign
 from tuner.store import FINISHED, STORE_NAME, Store
-from tuner.workload.trace import Trace
+from tuner.trace.file import Trace
 
 pytestmark = pytest.mark.end_to_end
 

@@ -15,9 +15,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.doubles.traces import TraceMaker, write_mixed_trace
-from tuner.workload.fit import FitOptions, fit
-from tuner.workload.profile import profile_text
-from tuner.workload.trace import Trace
+from tuner.profile.file import profile_text
+from tuner.profile.fit import FitOptions, fit
+from tuner.trace.file import Trace
 
 SEEDS = Path(__file__).parent / "corpus" / "fuzz_profile"
 

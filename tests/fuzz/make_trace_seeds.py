@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tuner.workload.trace import EVENT, Api, Events, Op, write_trace
+from tuner.trace.file import EVENT, Api, Events, Op, write_trace
 
 SEEDS = Path(__file__).parent / "corpus" / "fuzz_trace"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.spec import OBJECTIVES, STRATEGIES, CampaignSpec
-from tuner.spec.campaign import EmulationSpec, RecheckSpec, ScreeningSpec
+from tuner.config import OBJECTIVES, STRATEGIES, CampaignSpec
+from tuner.config.campaign import EmulationSpec, RecheckSpec, ScreeningSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = ("case-study-gem5.md",)

@@ -14,6 +14,7 @@ from tuner import doctor
 from tuner.cli import app as application
 from tuner.cli import doctor as command
 from tuner.cli import main
+from tuner.config import shipped_allocator_file
 from tuner.doctor import Examination, Finding, package_choices
 from tuner.errors import SpecError
 from tuner.machine import read_machine
@@ -22,7 +23,6 @@ from tuner.measure.calibration import Calibration
 from tuner.measure.instruments import Instrument
 from tuner.measure.offers import Offer, ask
 from tuner.resources import packages_file
-from tuner.spec import shipped_allocator_file
 
 GLIBC = Finding("allocators", "glibc", works=True, detail="2.36", needed=True)
 QEMU = Finding("instruments", "qemu", works=True, detail="7.2", needed=False)

@@ -15,9 +15,11 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("units", "records", "resources", "machine", "output", "zstd"),
-    ("provenance", "spec", "store"),
+    ("provenance", "config", "store"),
     ("space", "objectives", "stats"),
-    ("workload",),
+    ("trace",),
+    ("profile",),
+    ("importers", "recording"),
     ("allocators",),
     ("measure",),
     ("search",),

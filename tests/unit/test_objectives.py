@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner import objectives
+from tuner.config import OBJECTIVES as SPEC_OBJECTIVES
 from tuner.errors import MissingToolError, SpecError
 from tuner.objectives import (
     OBJECTIVES,
@@ -31,7 +32,6 @@ from tuner.objectives import (
     violation,
 )
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
-from tuner.spec import OBJECTIVES as SPEC_OBJECTIVES
 
 MIB = 1 << 20
 

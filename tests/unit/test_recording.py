@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tuner import recording
 from tuner.errors import MissingToolError, OutputError, ProgramError
-from tuner.workload import recording
-from tuner.workload.recording import Ending, read_titles, record, recover
+from tuner.recording import Ending, read_titles, record, recover
 
 NO_EVENTS = "nothing was recorded: it called no allocation function of a library"
 
@@ -144,10 +144,7 @@ def test_a_process_is_known_by_what_it_calls_itself_last(tmp_path: Path) -> None
 
 def test_recording_needs_neither_numpy_nor_the_reader_of_programs() -> None:
     """Their start costs more than the recording of a short program."""
-    code = (
-        "import sys, tuner.workload.recording; "
-        "print({'numpy', 'elftools', 'scipy'} & set(sys.modules))"
-    )
+    code = "import sys, tuner.recording; print({'numpy', 'elftools', 'scipy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     assert done.stdout == "set()\n"

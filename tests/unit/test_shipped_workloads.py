@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tuner.profile.file import read_profile
 from tuner.resources import configs_dir, native_file
-from tuner.workload.profile import read_profile
-from tuner.workload.trace import Op, Trace
+from tuner.trace.file import Op, Trace
 
 FOLDER = configs_dir() / "workloads"
 PROFILES = sorted(FOLDER.glob("*/*.profile.json.zst"))

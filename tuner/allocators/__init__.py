@@ -16,14 +16,14 @@ from tuner.allocators.glibc import Glibc
 from tuner.allocators.jemalloc import Jemalloc
 from tuner.allocators.mimalloc import Mimalloc
 from tuner.allocators.tcmalloc import Tcmalloc
+from tuner.config import AllocatorChoice
 from tuner.errors import SettingError, SpecError
-from tuner.spec import AllocatorChoice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tuner.config import AllocatorFile
     from tuner.records import Value
-    from tuner.spec import AllocatorFile
 
 __all__ = [
     "Allocator",

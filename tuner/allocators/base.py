@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, ClassVar
 from tuner.allocators.facts import HostFacts, WorkloadFacts, missing_requirement
 from tuner.allocators.libraries import find_library
 from tuner.allocators.probe import ProbeReport, run_probe
+from tuner.config import Narrowing, ParameterSpec, VersionRange, shipped_allocator_file
+from tuner.config.levels import Level, Levels
 from tuner.errors import MissingToolError, SettingError, SpecError
 from tuner.records import Configuration, Value
 from tuner.resources import native_file
 from tuner.space import Condition, Parameter
-from tuner.spec import Narrowing, ParameterSpec, VersionRange, shipped_allocator_file
-from tuner.spec.levels import Level, Levels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tuner.spec import AllocatorFile
+    from tuner.config import AllocatorFile
 
 
 @dataclass(frozen=True)

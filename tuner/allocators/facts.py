@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tuner.spec.allocator_file import Requirement
+    from tuner.config.allocator_file import Requirement
 
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from tuner.allocators.base import Allocator, Mismatch
 from tuner.allocators.probe import ProbeReport, Tunable, list_tunables, run_probe
-from tuner.spec import parse_version
+from tuner.config import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

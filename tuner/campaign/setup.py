@@ -19,6 +19,8 @@ import tuner
 from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts, get_allocator
 from tuner.allocators.facts import LARGE_FREED_BYTES
 from tuner.campaign.identity import check_same
+from tuner.config import AllocatorFile, CampaignSpec, dump_campaign
+from tuner.config.campaign import COUNTED, LATENCY, ScreeningSpec, allocator_files
 from tuner.errors import TraceError
 from tuner.machine import read_machine
 from tuner.measure.calibration import Calibration, load_calibration
@@ -27,18 +29,16 @@ from tuner.measure.instruments import ask_emulator, best_instrument
 from tuner.measure.several import SeveralWorkloads
 from tuner.objectives import parse_constraint
 from tuner.output import write_text
+from tuner.profile.file import is_profile, read_profile, workload_sha256, write_profile
+from tuner.profile.generated import replayable
+from tuner.profile.trust import Workload, choose_workload, join_workloads, weak_shrunk
+from tuner.profile.variation import shrink
 from tuner.resources import native_file
 from tuner.search import population_for
 from tuner.space import Parameter, Space, joint_space
-from tuner.spec import AllocatorFile, CampaignSpec, dump_campaign
-from tuner.spec.campaign import COUNTED, LATENCY, ScreeningSpec, allocator_files
 from tuner.store import AllocatorRecord, CampaignRecord, Store
-from tuner.workload.generated import replayable
-from tuner.workload.info import describe
-from tuner.workload.profile import is_profile, read_profile, workload_sha256, write_profile
-from tuner.workload.trace import Trace
-from tuner.workload.trust import Workload, choose_workload, join_workloads, weak_shrunk
-from tuner.workload.variation import shrink
+from tuner.trace.file import Trace
+from tuner.trace.info import describe
 
 CAMPAIGN_FILE = "campaign.toml"
 """The effective campaign file in a run folder, with absolute paths."""
@@ -155,7 +155,7 @@ def with_workload(spec: CampaignSpec, *, is_forced: bool = False) -> tuple[Campa
     """Return the campaign on the workloads it is to use, and what is to be said of them.
 
     A profile whose own verdict is bad gives way to the trace it was fitted to, if that is
-    at hand; see `tuner.workload.trust.choose_workload`, whose errors these are.
+    at hand; see `tuner.profile.trust.choose_workload`, whose errors these are.
     """
     names = [choice.name for choice in spec.choices]
     workload, *further = (

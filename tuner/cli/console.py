@@ -40,7 +40,7 @@ def tell_what_lacks(trace: Path) -> None:
     Raises:
         TraceError: the trace cannot be read.
     """
-    from tuner.workload.trace import Trace
+    from tuner.trace.file import Trace
 
     with Trace(trace) as opened:
         if not opened.totals.is_complete:
@@ -59,8 +59,8 @@ def tell_if_guessed(workload: Path) -> None:
     Raises:
         TraceError: the workload cannot be read.
     """
-    from tuner.workload.trace import Trace
-    from tuner.workload.trust import caveat
+    from tuner.profile.trust import caveat
+    from tuner.trace.file import Trace
 
     with Trace(workload) as opened:
         said = caveat(opened)

@@ -232,7 +232,7 @@ def _print(emulation: Emulation, columns: list[_Column], *, as_json: bool) -> No
 
 
 def _document(emulation: Emulation, columns: list[_Column]) -> dict[str, Any]:
-    from tuner.workload.trace import Trace
+    from tuner.trace.file import Trace
 
     with Trace(emulation.trace) as trace:
         workload = {"level": trace.level, "low_fidelity": trace.is_low_fidelity}

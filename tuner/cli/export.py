@@ -84,10 +84,10 @@ def register(app: typer.Typer) -> None:
         ] = None,
         output: OutputFile = None,
     ) -> None:
+        from tuner.config.preset import load_preset
         from tuner.export.deployment import deployment, preset_deployment
         from tuner.export.formats import render
         from tuner.runs import load_run
-        from tuner.spec.preset import load_preset
 
         if sum(option is not None for option in (pick, trial, preset)) > 1:
             message = "give one of --pick, --trial and --preset"

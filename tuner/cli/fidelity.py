@@ -110,11 +110,11 @@ def fidelity(
     from tuner.measure.emulator import EmulationOptions
     from tuner.measure.program import ProgramRunner, Surroundings
     from tuner.measure.warm import warm_memory
+    from tuner.profile.file import write_profile
+    from tuner.profile.trust import caveat
+    from tuner.trace.file import Trace
+    from tuner.trace.info import describe
     from tuner.units import parse_duration
-    from tuner.workload.info import describe
-    from tuner.workload.profile import write_profile
-    from tuner.workload.trace import Trace
-    from tuner.workload.trust import caveat
 
     members = _members(profile)
     shares = _shares(shrunk) if members else []
@@ -180,7 +180,7 @@ def _check_given(
     is_classic: bool,
 ) -> None:
     """Refuse what does not go together."""
-    from tuner.workload.profile import is_profile
+    from tuner.profile.file import is_profile
 
     if trace is None and (command or not shares):
         message = "give --trace; without it only --shrunk of a profile can be measured"
@@ -208,7 +208,7 @@ def _without_trace(  # noqa: PLR0917 - internal, as _judge_shrunk
     from tuner.fidelity import measure_panel
     from tuner.fidelity.verdict import SCHEMA, VERSION
     from tuner.measure.calibration import load_calibration
-    from tuner.workload.profile import write_profile
+    from tuner.profile.file import write_profile
 
     _tell(f"{len(panel)} configurations on seed 1")
     whole = measure_panel(profile, panel, located, load_calibration(), options)
@@ -231,8 +231,8 @@ def _judge_shrunk(  # noqa: PLR0917 - internal, what one panel is measured with
     from tuner.fidelity import judge_shrunk, measure_panel
     from tuner.measure.calibration import load_calibration
     from tuner.output import scratch_folder
-    from tuner.workload.profile import write_profile
-    from tuner.workload.variation import shrink
+    from tuner.profile.file import write_profile
+    from tuner.profile.variation import shrink
 
     found = []
     with scratch_folder() as folder, _stages(len(panel), len(shares)) as stage:
@@ -255,8 +255,8 @@ def _members(profile: Path) -> dict[str, Any]:
         SpecError: it is a trace.
         TraceError: it cannot be read.
     """
-    from tuner.workload.profile import is_profile, read_profile
-    from tuner.workload.trace import Trace
+    from tuner.profile.file import is_profile, read_profile
+    from tuner.trace.file import Trace
 
     if is_profile(profile):
         return read_profile(profile)
@@ -271,7 +271,7 @@ def _members(profile: Path) -> dict[str, Any]:
 
 def _warn_of_another_trace(trace: Path | None, members: dict[str, Any]) -> None:
     """Say so if a profile is not judged against the trace that it remembers."""
-    from tuner.workload.profile import workload_sha256
+    from tuner.profile.file import workload_sha256
 
     source = members.get("source") or {}
     known = source.get("trace") or {}

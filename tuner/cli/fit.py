@@ -45,11 +45,11 @@ def fit(
 ) -> None:
     """Fit, write, and tell how the generated workload compares."""
     from tuner.cli.console import tell_what_lacks
+    from tuner.profile.file import is_profile, write_profile
+    from tuner.profile.fit import FitOptions
+    from tuner.profile.fit import fit as fit_profile
+    from tuner.trace.file import Trace
     from tuner.units import show_size
-    from tuner.workload.fit import FitOptions
-    from tuner.workload.fit import fit as fit_profile
-    from tuner.workload.profile import is_profile, write_profile
-    from tuner.workload.trace import Trace
 
     if is_profile(trace):
         message = f"{trace}: this is a profile already; fit takes a trace made by `record`"

@@ -15,7 +15,7 @@ from tuner.cli.options import refuse_options
 from tuner.errors import MissingToolError, OutputError, SpecError, TraceError
 
 if TYPE_CHECKING:  # reading the class imports numpy; --help must not
-    from tuner.workload.importers import Imported
+    from tuner.importers import Imported
 
 SCHEMA = "malloc-tuner.import"
 VERSION = 1
@@ -104,8 +104,8 @@ def register(app: typer.Typer) -> None:
         ] = False,
         as_json_object: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     ) -> None:
+        from tuner.importers import import_classic, import_file
         from tuner.units import parse_duration
-        from tuner.workload.importers import import_classic, import_file
 
         if as_classic:
             refuse_options(context, {"--step"}, "with --classic: records have no times")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tuner.errors import OutputError, ProgramError
 
 if TYPE_CHECKING:  # imported when the command runs
-    from tuner.workload.recording import RecordedProcess, Recording
+    from tuner.recording import RecordedProcess, Recording
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def run(call: RecordCall) -> None:
             was full.
         ProgramError: nothing was recorded, or the program crashed.
     """
-    from tuner.workload.recording import record
+    from tuner.recording import record
 
     recording = record(call.command, call.output, follow=call.follow)
     _report(recording, call.command[0], follow=call.follow)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # reading the classes imports numpy; --help must not
     from rich.console import RenderableType
     from rich.table import Table
 
-    from tuner.workload.info import Histogram, TraceInfo
-    from tuner.workload.trace import Trace, TraceTotals
+    from tuner.trace.file import Trace, TraceTotals
+    from tuner.trace.info import Histogram, TraceInfo
 
 SCHEMA = "malloc-tuner.trace-info"
 VERSION = 1
@@ -27,7 +27,7 @@ VERSION = 1
 
 
 def _histogram_json(histogram: Histogram) -> list[dict[str, float]]:
-    from tuner.workload.info import filled_bins
+    from tuner.trace.info import filled_bins
 
     return [
         {"from": low, "to": high, "blocks": blocks, "bytes": size}
@@ -122,8 +122,8 @@ def _facts(info: TraceInfo, trace: Trace) -> Iterable[tuple[str, str]]:
 def _histogram_table(title: str, unit: str, histogram: Histogram) -> Table:
     from rich.table import Table
 
+    from tuner.trace.info import filled_bins
     from tuner.units import show_size
-    from tuner.workload.info import filled_bins
 
     rows = list(filled_bins(histogram))
     n_blocks = sum(blocks for _, _, blocks, _ in rows)
@@ -173,8 +173,8 @@ def _info_command(
         typer.Option(metavar="FILE", help="Also draw it into a .png, .svg or .pdf file."),
     ] = None,
 ) -> None:
-    from tuner.workload.info import describe
-    from tuner.workload.trace import Trace
+    from tuner.trace.file import Trace
+    from tuner.trace.info import describe
 
     with Trace(path) as trace:
         if not (trace.totals.is_complete or trace.totals.n_events):
@@ -190,7 +190,7 @@ def _info_command(
         for table in as_tables(info, trace):
             console.print(table, "")
     if plot is not None:
-        from tuner.workload.plot import save
+        from tuner.trace.plot import save
 
         save(info, Path((trace.metadata.get("argv") or [path.stem])[0]).name, plot)
 
@@ -213,7 +213,7 @@ def _recover_command(
         Path, typer.Option("--output", "-o", metavar="FILE", help="The trace to write.")
     ],
 ) -> None:
-    from tuner.workload.recording import recover
+    from tuner.recording import recover
 
     for process in recover(spool, output):
         print(f"{process.path}: {process.totals.n_events:,} events", file=sys.stderr)
@@ -241,8 +241,8 @@ def _thin_command(
         float, typer.Option(min=0.01, metavar="F", help="Recorded over real time of what follows.")
     ] = 1.0,
 ) -> None:
+    from tuner.trace.thin import Thinning, thin
     from tuner.units import parse_duration
-    from tuner.workload.thin import Thinning, thin
 
     how = Thinning(middle, first, last, parse_duration(set_up), pace)
     found = thin(path, output, how)

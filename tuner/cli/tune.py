@@ -27,10 +27,10 @@ from tuner.errors import (
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from tuner.campaign.progress import Listener
+    from tuner.config import CampaignSpec
+    from tuner.profile.trust import Workload
     from tuner.records import Trial
-    from tuner.spec import CampaignSpec
     from tuner.store import CampaignRecord, Recheck
-    from tuner.workload.trust import Workload
 
 DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
 """What is searched when no campaign file says otherwise."""
@@ -172,7 +172,7 @@ def tune(
         "exact_trace": str(exact_trace) if exact_trace else None,
     }
     from tuner.campaign.setup import with_workload
-    from tuner.workload.profile import is_profile
+    from tuner.profile.file import is_profile
 
     spec, run = read_spec(campaign, output, options)
     if not any(map(is_profile, spec.traces)):
@@ -195,7 +195,7 @@ def campaign_or_trace(what: Path | None, trace: Path | None) -> tuple[Path | Non
     A file whose name ends in .toml is a campaign unless it begins as a profile does; every
     other file is a workload.
     """
-    from tuner.workload.profile import is_profile
+    from tuner.profile.file import is_profile
 
     if what is None or what.is_dir() or (what.suffix == ".toml" and not is_profile(what)):
         return what, trace
@@ -219,7 +219,7 @@ def read_spec(
         SpecError: neither a campaign nor a trace is given, or something is wrong in them.
     """
     from tuner.campaign.setup import CAMPAIGN_FILE
-    from tuner.spec import campaign_from_options, load_campaign
+    from tuner.config import campaign_from_options, load_campaign
 
     given = {key: value for key, value in options.items() if value is not None}
     if campaign is not None:
@@ -242,7 +242,7 @@ def _emulation(threads: Threads | None, thp: HugePages | None) -> dict[str, str]
 
 
 def _strategies() -> list[str]:
-    from tuner.spec import STRATEGIES
+    from tuner.config import STRATEGIES
 
     return list(STRATEGIES)
 

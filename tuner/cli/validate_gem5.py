@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from tuner.errors import NOTHING_COMPARED, ComparisonError
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
+    from tuner.config.gem5_suite import Simulation, Suite
     from tuner.runs import Run
-    from tuner.spec.gem5_suite import Simulation, Suite
     from tuner.store import ValidationSample
     from tuner.validate.gem5_rounds import Gem5Options
     from tuner.validate.rounds import CountsInstructions
@@ -48,10 +48,10 @@ def validate_with_gem5(
         ComparisonError: no subject but the baseline ran on the simulations of any group.
     """
     from tuner.cli.gem5_tables import print_gem5
+    from tuner.config.gem5_suite import load_suite
     from tuner.measure.gem5 import find_gem5
     from tuner.resources import gem5_dir
     from tuner.runs import load_run
-    from tuner.spec.gem5_suite import load_suite
     from tuner.validate.gem5_summary import gem5_records, summarize_gem5
     from tuner.validate.subjects import choose_subjects
 

@@ -11,8 +11,8 @@ from tuner.cli.validate_gem5 import WORK_FOLDER
 from tuner.errors import NOTHING_COMPARED, ComparisonError
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
+    from tuner.config.gem5_inside import Inside
     from tuner.runs import Run
-    from tuner.spec.gem5_inside import Inside
     from tuner.validate.inside_journal import InsideJournal, InsideRecord
     from tuner.validate.subjects import Subject
 
@@ -59,10 +59,10 @@ def validate_inside(
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
     from tuner.cli.inside_tables import print_inside
+    from tuner.config.gem5_inside import load_inside
     from tuner.measure.gem5 import find_gem5
     from tuner.resources import gem5_dir
     from tuner.runs import load_run
-    from tuner.spec.gem5_inside import load_inside
     from tuner.validate.inside_counts import find_inside_objective
     from tuner.validate.inside_journal import InsideJournal
     from tuner.validate.inside_summary import journal_path, summarize_inside

@@ -57,11 +57,11 @@ def vary(
     ] = 0.5,
 ) -> None:
     """Vary, write, and tell what became of the workload."""
+    from tuner.profile.file import write_profile
+    from tuner.profile.variation import Variation
+    from tuner.profile.variation import vary as vary_profile
+    from tuner.trace.file import Trace
     from tuner.units import parse_size, show_size
-    from tuner.workload.profile import write_profile
-    from tuner.workload.trace import Trace
-    from tuner.workload.variation import Variation
-    from tuner.workload.variation import vary as vary_profile
 
     try:
         aged_bytes = parse_size(aged)

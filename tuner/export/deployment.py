@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 import tuner
 from tuner import selection
 from tuner.allocators import Allocator, Installation, get_allocator
+from tuner.config.preset import Preset
 from tuner.errors import OutputError
 from tuner.export.reduction import Reduction, reduce_configuration
 from tuner.measure.program import PRELOAD
@@ -20,7 +21,6 @@ from tuner.objectives import find_objective, objective_value
 from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.selection import Pick
-from tuner.spec.preset import Preset
 from tuner.stats import Estimate
 from tuner.store import ValidationRecord
 from tuner.validate.metrics import METRICS

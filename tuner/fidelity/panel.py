@@ -20,11 +20,11 @@ from tuner.measure.calibration import Calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
 from tuner.output import scratch_folder
+from tuner.profile.generated import replayable
 from tuner.records import Configuration, Measurement
 from tuner.space import joint_space
-from tuner.workload.generated import replayable
-from tuner.workload.info import describe
-from tuner.workload.trace import Trace
+from tuner.trace.file import Trace
+from tuner.trace.info import describe
 
 _SEED = 1
 _DRAWS = 40

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tuner.records import Configuration, CurvePoint, Measurement
 from tuner.stats import concordance, kendall_tau
-from tuner.workload.info import LiveCurve, TraceInfo
+from tuner.trace.info import LiveCurve, TraceInfo
 
 SCHEMA: Final = "malloc-tuner.fidelity"
 VERSION: Final = 1

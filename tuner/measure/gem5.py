@@ -29,12 +29,12 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tuner.config.gem5_suite import Simulation, Suite
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.offers import ANSWER_SECONDS, gem5_question, try_gem5
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.resources import gem5_dir
-from tuner.spec.gem5_suite import Simulation, Suite
 
 SCRIPT = "run.py"
 """What gem5 executes, in the suite's folder or else in the shipped one."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from tuner.config.gem5_inside import Inside, Program
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.gem5 import (
     GUEST_OUTPUT,
@@ -34,7 +35,6 @@ from tuner.measure.gem5 import (
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import PRELOAD, ProgramRunner, Surroundings, padded
 from tuner.resources import native_file
-from tuner.spec.gem5_inside import Inside, Program
 
 EMPTY = "empty"
 """Guest that does nothing; word that makes the emulator replay nothing."""

@@ -1,7 +1,7 @@
 """Strategies by name.
 
 A new strategy is a class with the constructor of `RandomSearch` and one entry
-in `STRATEGIES`; the contract suite in tests/unit/test_search.py then runs on
+in `STRATEGIES`; the contract suite in tests/unit/search/test_strategies.py then runs on
 it.  Entries are import paths, so that a campaign pays only for the library it
 uses: pymoo takes a third of a second to import.
 """

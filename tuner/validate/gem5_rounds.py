@@ -19,12 +19,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from tuner.config.gem5_suite import Simulation
 from tuner.errors import InterruptedCampaign, ProgramError
 from tuner.measure.gem5 import Gem5Run
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings
 from tuner.output import write_text
 from tuner.records import Status
-from tuner.spec.gem5_suite import Simulation
 from tuner.store import Store, ValidationRecord, ValidationSample
 from tuner.validate.gem5_stats import Statistics, differences, parse_statistics
 from tuner.validate.rounds import (

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from statistics import geometric_mean
 
 from tuner import objectives, stats
+from tuner.config.gem5_suite import Role
 from tuner.records import Status
 from tuner.runs import Run
-from tuner.spec.gem5_suite import Role
 from tuner.stats import Estimate, Interval
 from tuner.store import ValidationRecord, ValidationSample
 from tuner.validate.gem5_rounds import SETTINGS

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.allocators import Allocator, Installation, get_allocator
+from tuner.config import AllocatorFile, load_campaign
+from tuner.config.campaign import allocator_files
 from tuner.errors import MissingToolError, SettingError
 from tuner.measure.program import PRELOAD, clean_environment, padded
-from tuner.spec import AllocatorFile, load_campaign
-from tuner.spec.campaign import allocator_files
 from tuner.store import AllocatorRecord, CampaignRecord
 from tuner.validate.subjects import Subject
 

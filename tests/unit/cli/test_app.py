@@ -1,0 +1,304 @@
+"""The command line as a whole: help that teaches, exit codes, and how errors end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import tuner
+from tuner.cli import app as application
+from tuner.cli import main, record_run
+from tuner.cli.epilog import epilog, error_classes, exit_codes
+from tuner.errors import SpecError, StoreError, TunerError
+
+COMMANDS = [c for c in application.COMMANDS if c != "trace"] + [
+    "trace info",
+    "trace thin",
+    "trace recover",
+]
+"""Every command a user can call; `trace` is a group."""
+
+
+def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Return exit code, stdout and stderr of one call."""
+    code = main.run(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def failing_app(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """Replace the commands by one, `fail`, which raises what is put into the list."""
+    errors: list[BaseException] = []
+
+    def build() -> typer.Typer:
+        app = typer.Typer(pretty_exceptions_enable=False)
+
+        @app.callback()
+        def options() -> None: ...
+
+        @app.command("fail")
+        def fail() -> None:
+            raise errors[0]
+
+        return app
+
+    monkeypatch.setattr(application, "build_app", build)
+    return errors
+
+
+def test_every_listed_command_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run_cli(capsys, "--help")
+
+    assert code == 0
+    listed = re.findall(
+        r"^  ([a-z-]+)  ", out.split("Commands:")[1].split("Exit codes:")[0], re.MULTILINE
+    )
+    assert listed == list(application.COMMANDS)
+    assert "..." not in out.split("Commands:")[1], "a purpose is too long for its line"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_teaches(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """It has a one-line purpose, an example that names the command, and its exit codes."""
+    code, out, _ = run_cli(capsys, *command.split(), "--help")
+
+    assert code == 0
+    usage, purpose = re.split(r"\n\s*\n", out.strip())[:2]
+    assert f"malloc-tuner {command}" in usage
+    assert purpose.strip()
+    examples = out.split("Example", 1)[1].split("Exit codes:", 1)[0]
+    assert f"malloc-tuner {command}" in examples
+    codes = {
+        int(code) for code in re.findall(r"^\s+(\d+)  ", out.split("Exit codes:")[1], re.MULTILINE)
+    }
+    assert {0, 1, 2} <= codes <= set(exit_codes())
+
+
+def test_exit_codes_are_distinct() -> None:
+    codes = [error.exit_code for error in error_classes()]
+
+    assert len(codes) == len(set(codes))
+    assert not {0, 1, 2} & set(codes)
+
+
+def test_every_error_says_what_it_means() -> None:
+    assert all(error.__doc__ for error in error_classes())
+
+
+def test_help_lists_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run_cli(capsys, "--help")
+
+    for code, text in exit_codes().items():
+        assert re.search(rf"^\s+{code}  {re.escape(text)}$", out, re.MULTILINE)
+
+
+def test_epilog_keeps_its_lines() -> None:
+    text = epilog("malloc-tuner x 1", "malloc-tuner x 2", errors=(SpecError,))
+
+    assert text.splitlines()[:4] == ["\b", "Examples:", "  malloc-tuner x 1", "  malloc-tuner x 2"]
+    assert text.splitlines()[-1] == f"    3  {SpecError.__doc__}"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(capsys, "--version") == (0, f"malloc-tuner {tuner.__version__}\n", "")
+
+
+def test_usage_error_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run_cli(capsys, "doctor", "--no-such-option")
+
+    assert (code, out) == (2, "")
+    assert "--no-such-option" in err
+
+
+@pytest.mark.parametrize("error", [SpecError("a.toml: seed: not a number"), StoreError("locked")])
+def test_an_error_is_one_message_and_its_exit_code(
+    capsys: pytest.CaptureFixture[str], failing_app: list[BaseException], error: TunerError
+) -> None:
+    failing_app.append(error)
+
+    assert run_cli(capsys, "fail") == (error.exit_code, "", f"malloc-tuner: {error}\n")
+
+
+def test_ctrl_c_exits_130(
+    capsys: pytest.CaptureFixture[str], failing_app: list[BaseException]
+) -> None:
+    failing_app.append(KeyboardInterrupt())
+
+    code, out, err = run_cli(capsys, "fail")
+
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err
+
+
+def test_sigterm_ends_a_command_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the programs that it runs would go on."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def app(**_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(application, "build_app", lambda: app)
+    try:
+        with pytest.raises(SystemExit, match="130"):
+            main.main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("debug", ["0", "1"])
+def test_a_defect_asks_for_a_report(
+    capsys: pytest.CaptureFixture[str],
+    failing_app: list[BaseException],
+    monkeypatch: pytest.MonkeyPatch,
+    debug: str,
+) -> None:
+    """The traceback is shown only on demand."""
+    monkeypatch.setenv(main.DEBUG_VARIABLE, debug)
+    failing_app.append(ZeroDivisionError("oops"))
+
+    code, out, err = run_cli(capsys, "fail")
+
+    assert (code, out) == (1, "")
+    assert "malloc-tuner: defect: ZeroDivisionError: oops" in err
+    assert main.DEBUG_VARIABLE in err
+    assert ("Traceback" in err) == (debug == "1")
+
+
+def start(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], check=False, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """What computes and draws is imported by the command that needs it."""
+    heavy = "{'numpy', 'scipy', 'matplotlib', 'plotly', 'pymoo', 'deap', 'moocore', 'jinja2'}"
+    code = (
+        "import sys\nfrom tuner.cli import main\nmain.run(['--help'])\n"
+        f"print({heavy} & set(sys.modules), file=sys.stderr)\n"
+    )
+
+    assert start("-c", code).stderr == "set()\n"
+
+
+PLAIN_CALLS = (
+    ("-o", "x.trace", "true"),
+    ("-o", "x.trace", "--", "true", "-x", "--", "y"),
+    ("--follow", "--output", "x.trace", "true", "--output", "y", "--follow"),
+    ("--output=x.trace", "--follow", "--", "--", "-o", "y"),
+    ("-o", "x", "-o", "y", "true"),
+    ("--output=a=b", "true", ""),
+)
+
+
+@pytest.mark.parametrize("words", PLAIN_CALLS)
+def test_a_plain_call_of_record_is_parsed_as_by_typer(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    calls: list[record_run.RecordCall] = []
+    monkeypatch.setattr(record_run, "run", calls.append)
+
+    application.build_app()(["record", *words], standalone_mode=False)
+
+    assert record_run.parse_plain(["record", *words]) == calls[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["doctor"],
+        ["record"],
+        ["record", "--help"],
+        ["record", "true"],
+        ["record", "-o"],
+        ["record", "-o", "x"],
+        ["record", "-o", "x", "--"],
+        ["record", "-o", "--follow", "true"],
+        ["record", "--output=", "true"],
+        ["record", "-o", "x", "--unknown", "true"],
+        ["record", "-o", "x", "-h", "true"],
+        ["record", "--follow=1", "-o", "x", "true"],
+        ["--version", "record", "-o", "x", "true"],
+    ],
+)
+def test_any_other_call_is_left_to_typer(words: list[str]) -> None:
+    assert record_run.parse_plain(words) is None
+
+
+def test_a_plain_call_of_record_imports_nothing_heavy(tmp_path: Path) -> None:
+    """Typer takes longer to import than a short recording takes."""
+    heavy = "{'typer', 'pydantic', 'numpy', 'rich'}"
+    code = (
+        "import sys\nfrom tuner.cli import main\n"
+        f"main.run(['record', '-o', '{tmp_path}/no/folder', 'true'])\n"
+        f"print({heavy} & set(sys.modules), file=sys.stderr)\n"
+    )
+
+    assert start("-c", code).stderr.splitlines()[-1] == "set()"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    """As in `malloc-tuner --help | head -0`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tuner.cli.main", "--help"],
+            check=False,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        os.close(writing)
+
+    assert done.stderr == ""
+
+
+def test_completion_completes_a_command() -> None:
+    """What the shell calls when the user presses tab after `malloc-tuner do`."""
+    environment = os.environ | {
+        "_MALLOC_TUNER_COMPLETE": "complete_bash",
+        "COMP_WORDS": "malloc-tuner do",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tuner.cli.main"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+
+    assert done.stdout.split() == ["doctor"], done.stderr
+
+
+def test_the_readme_lists_the_commands_with_their_purposes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The table of commands is exactly what the help says, but for the width of a line."""
+    readme = Path(__file__).resolve().parents[3].joinpath("README.md").read_text()
+    listed = dict(re.findall(r"^\| `([a-z -]+)` \| (.+) \|$", readme, re.MULTILINE))
+
+    assert list(listed) == [
+        c for name in application.COMMANDS for c in COMMANDS if c.split()[0] == name
+    ]
+    for command, purpose in listed.items():
+        _, out, _ = run_cli(capsys, *command.split(), "--help")
+        assert " ".join(out.split("\n\n")[1].split()).startswith(purpose)
+
+
+def test_the_documented_exit_codes_are_the_real_ones() -> None:
+    documentation = Path(__file__).resolve().parents[3] / "docs" / "architecture.md"
+
+    listed = re.findall(r"^\| (\d+) \| (.+?) \|$", documentation.read_text(), re.MULTILINE)
+    assert [(int(code), text) for code, text in listed] == list(exit_codes().items())

@@ -1,0 +1,73 @@
+"""Input that nobody should give, and places where nothing can be written: one clear error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.cli import main
+from tuner.config.reading import read_toml
+from tuner.errors import OutputError, SpecError, TraceError
+from tuner.profile.file import read_profile
+
+WORKLOADS = Path(__file__).resolve().parents[3] / "configs" / "workloads"
+TRACE = WORKLOADS / "gem5-suite" / "traces" / "text-minor.trace"
+
+
+@pytest.mark.parametrize("path", [Path("/dev/zero"), Path("/tmp")])
+def test_a_device_is_not_read_to_its_end(path: Path) -> None:
+    with pytest.raises(TraceError, match="not a regular file"):
+        read_profile(path)
+    with pytest.raises(SpecError, match="not a regular file"):
+        read_toml(path)
+
+
+def test_a_missing_profile_is_reported_in_words(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"x: cannot be read: No such file or directory$"):
+        read_profile(tmp_path / "x")
+
+
+def test_names_that_are_no_text_leave_as_their_bytes(tmp_path: Path) -> None:
+    """Standard output refuses them in most locales; the name of a file is what it is."""
+    trace = tmp_path / os.fsdecode(b"a \xff.trace")
+    trace.write_bytes(TRACE.read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "tuner.cli.main", "trace", "info", trace],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
+    )
+    assert b"a \xff.trace" in done.stdout
+
+
+def test_a_campaign_on_a_name_that_is_no_text_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / os.fsdecode(b"a\xff.trace")
+    trace.write_bytes(TRACE.read_bytes())
+    assert main.run(["tune", str(trace), "-o", str(tmp_path / "run")]) == SpecError.exit_code
+    assert r"a\xff.trace: holds bytes that are not UTF-8" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [
+        (">/dev/full", OutputError.exit_code, "standard output: cannot be written (No space left"),
+        (">&-", 0, ""),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_output_that_goes_nowhere_is_no_defect(redirection: str, code: int, said: str) -> None:
+    """What is lost on a full disk is reported; a stream that was closed wants nothing."""
+    command = f'"$0" -m tuner.cli.main trace info "$1" {redirection}'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, TRACE], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "defect" not in done.stderr

@@ -1,0 +1,87 @@
+"""Options that do not apply are refused by every command, and old spellings still work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.cli import main
+from tuner.cli.tune import campaign_or_trace
+from tuner.errors import SpecError
+
+WORKLOADS = Path(__file__).resolve().parents[3] / "configs" / "workloads"
+TRACE = str(WORKLOADS / "gem5-suite" / "traces" / "text-minor.trace")
+PROFILE = str(WORKLOADS / "pigz-threads" / "pigz-threads.profile.json.zst")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("bench", "--print", "--rounds", "3"), "--rounds does not apply with --print"),
+        (("bench", "--smoke", "--budget", "1 s"), "--budget does not apply with --smoke"),
+        (("bench", "--workloads", "ring", "--sizes", "64"), "--sizes does not apply without"),
+        (
+            ("bench", "--workloads", "overhead,memory", "--threads", "2"),
+            "--threads does not apply to overhead and memory",
+        ),
+        (
+            ("emulate", TRACE, "--allocators", "glibc,jemalloc", "--set", "a=1"),
+            "--set does not apply to several allocators",
+        ),
+        (
+            ("emulate", TRACE, "--threads", "free", "--instrument", "qemu"),
+            "--instrument does not apply with --threads free",
+        ),
+        (("vary", PROFILE, "-o", "x", "--aged-share", "0.2"), "--aged-share does not apply"),
+        (("fidelity", PROFILE, "--seeds", "2"), "--seeds does not apply without --trace"),
+        (
+            ("fidelity", PROFILE, "--trace", TRACE, "--rounds", "2"),
+            "--rounds does not apply without COMMAND",
+        ),
+        (("link-advice", "/bin/true", "--choose", "--json"), "--json does not apply with --choose"),
+        (("import", "x", "-o", "y", "--classic", "--step", "1 us"), "--step does not apply"),
+        (("tune", TRACE, "--force"), "--force does not apply to a trace"),
+    ],
+)
+def test_an_option_that_does_not_apply_is_refused(
+    words: tuple[str, ...],
+    expected: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main.run(words) == 2
+    assert expected in " ".join(capsys.readouterr().err.split())
+    assert not list(tmp_path.iterdir()), "nothing is left behind"
+
+
+@pytest.mark.parametrize("command", ["tune", "emulate", "fidelity", "bench", "pick"])
+def test_allocators_have_one_spelling_and_an_old_one(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+
+    assert "--allocators" in shown
+    assert "--allocator " not in shown
+    assert main.run([command, "--allocator"]) == 2
+    assert "requires an argument" in capsys.readouterr().err
+
+
+def test_a_trace_is_given_by_its_name_alone(tmp_path: Path) -> None:
+    campaign = tmp_path / "c.toml"
+    campaign.write_text('name = "c"\n')
+    profile = tmp_path / "p.toml"
+    profile.write_text('schema = "malloc-tuner.profile"\n')
+
+    assert campaign_or_trace(Path(TRACE), None) == (None, Path(TRACE))
+    assert campaign_or_trace(Path(PROFILE), None) == (None, Path(PROFILE))
+    assert campaign_or_trace(profile, None) == (None, profile)
+    assert campaign_or_trace(campaign, Path(TRACE)) == (campaign, Path(TRACE))
+    assert campaign_or_trace(tmp_path, None) == (tmp_path, None)
+    assert campaign_or_trace(None, Path(TRACE)) == (None, Path(TRACE))
+    with pytest.raises(SpecError, match="give one, and the other with --further-trace"):
+        campaign_or_trace(Path(TRACE), Path(TRACE))

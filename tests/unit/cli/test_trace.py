@@ -1,0 +1,143 @@
+"""`malloc-tuner trace info`: text, JSON, picture, and its errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.cli.main import run
+from tuner.errors import OutputError, TraceError
+from tuner.trace.file import EVENT, Api, Op, write_trace
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "small.trace"
+    events = np.array(
+        [
+            (0, 100, 0, 0, 0, Op.MALLOC, Api.MALLOC, 0, 0, 0, 0),
+            (10_000, 0, 0, 1, 1, Op.THREAD_START, Api.THREAD, 0, 0, 0, 0),
+            (20_000, 0, 0, 1, 0, Op.FREE, Api.FREE, 0, 0, 0, 0),
+            (2_000_000, 4096, 0, 1, 1, Op.ALIGNED, Api.NEW, 6, 0, 0, 0),
+        ],
+        EVENT,
+    )
+    write_trace(path, events, {"argv": ["/usr/bin/app", "-x"], "signal": "SIGTERM"})
+    return path
+
+
+def test_text_names_the_program_and_its_figures(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["trace", "info", str(trace)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    for expected in (
+        "program /usr/bin/app -x",
+        "it ended with SIGTERM",
+        "events 4",
+        "threads at once 2 (2 in all)",
+        "last event at 0.002 s",
+        "peak live 4.0 KiB in 1 slots",
+        "cross-thread frees 1 (100.0 % of frees)",
+        "never freed 1 block, 4.0 KiB",
+        "4096..8191 1 50.0 % 4.0 KiB 97.6 % ###############",
+    ):
+        assert expected in lines
+
+
+def test_json_has_a_schema_and_everything(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["trace", "info", "--json", str(trace)]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert (value["schema"], value["version"]) == ("malloc-tuner.trace-info", 1)
+    assert value["totals"]["n_events"] == 4
+    assert value["events_per_op"]["free"] == 1
+    assert value["curve"]["live_bytes"] == [100, 100, 0, 4096]
+    assert value["lifetime_events"] == [{"from": 2, "to": 3, "blocks": 1, "bytes": 100.0}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
+def test_the_suffix_chooses_the_kind_of_picture(trace: Path, suffix: str, start: bytes) -> None:
+    picture = trace.with_suffix(f".{suffix}")
+    assert run(["trace", "info", str(trace), "--plot", str(picture)]) == 0
+    assert picture.read_bytes().startswith(start)
+
+
+@pytest.mark.slow
+def test_a_picture_of_an_empty_trace_can_be_drawn(tmp_path: Path) -> None:
+    write_trace(tmp_path / "empty.trace", np.zeros(0, EVENT), {})
+    picture = tmp_path / "empty.png"
+    assert run(["trace", "info", str(tmp_path / "empty.trace"), "--plot", str(picture)]) == 0
+    assert picture.exists()
+
+
+def test_an_unknown_kind_of_picture_is_an_output_error(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["trace", "info", str(trace), "--plot", "a.jpeg"]) == OutputError.exit_code
+    assert "a.jpeg: unknown kind of picture; use one of .png, .svg, .pdf" in capsys.readouterr().err
+
+
+def test_a_damaged_trace_is_a_trace_error(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = bytearray(trace.read_bytes())
+    content[-1] ^= 1
+    trace.write_bytes(content)
+    assert run(["trace", "info", str(trace)]) == TraceError.exit_code
+    assert "the checksum does not match; the file is damaged" in capsys.readouterr().err
+
+
+def test_a_trace_without_a_readable_event_is_an_error(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace.write_bytes(trace.read_bytes()[:-60])
+
+    assert run(["trace", "info", str(trace)]) == TraceError.exit_code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "the file was cut off after" in err
+    assert "none can be read; it is of /usr/bin/app -x" in err
+
+
+def test_what_can_be_read_of_a_trace_that_was_cut_off_is_told_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "long.trace"
+    n_blocks = 1 << 17
+    events = np.zeros(n_blocks, EVENT)
+    events["size"] = np.random.default_rng(1).integers(1, 1 << 20, n_blocks)
+    events["slot"] = np.arange(n_blocks)
+    events["owner"] = 0
+    write_trace(path, events, {"argv": ["app"]})
+    path.write_bytes(path.read_bytes()[:-1000])
+
+    assert run(["trace", "info", str(path)]) == 0
+    first = next(
+        line for line in capsys.readouterr().out.splitlines() if line.startswith((" INC", " pro"))
+    )
+    assert "INCOMPLETE" in first
+    assert " events can be read" in first
+    assert f"{n_blocks:,} events" not in first
+
+
+def test_the_life_of_the_process_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.trace"
+    write_trace(path, np.zeros(1, EVENT), {}, life=(0, 1_500_000_000))
+    assert run(["trace", "info", str(path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "life 1.500 s" in text
+    assert "lacks" not in text
+    write_trace(path, np.zeros(1, EVENT), {}, life=(0, None))
+    assert run(["trace", "info", str(path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "lacks end of the process not recorded: means over time are to its last event" in text
+    write_trace(path, np.zeros(1, EVENT), {}, life=(0, 1_500_000_000))
+    assert run(["trace", "info", "--json", str(path)]) == 0
+    totals = json.loads(capsys.readouterr().out)["totals"]
+    assert (totals["start_ns"], totals["end_ns"]) == (0, 1_500_000_000)

@@ -1,0 +1,43 @@
+"""What a process has mapped, as the script that gem5 executes reads it."""
+
+from __future__ import annotations
+
+import importlib.util
+import mmap
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def mappings() -> ModuleType:
+    """Load it as gem5 does: by its path, beside no package."""
+    spec = importlib.util.spec_from_file_location(
+        "mappings", ROOT / "gem5-validate" / "mappings.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_mapped_file_is_told_once_it_is_mapped(mappings: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "with a blank"
+    path.write_bytes(bytes(4096))
+    before = mappings.mapped_files()
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+        assert sorted(mappings.mapped_files() - before) == [str(path)]
+    assert not mappings.mapped_files() - before
+
+
+def test_file_that_was_removed_is_left_out(mappings: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "gone"
+    path.write_bytes(bytes(4096))
+    before = mappings.mapped_files()
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+        path.unlink()
+        assert not mappings.mapped_files() - before

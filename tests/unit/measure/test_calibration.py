@@ -1,0 +1,197 @@
+"""Prices of this machine: asked once, kept, and never trusted when damaged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import MissingToolError, ProgramError
+from tuner.measure.calibration import (
+    FEWEST_DRAWS,
+    Calibration,
+    calibrate,
+    kept_calibration,
+    load_calibration,
+)
+from tuner.measure.instruments import Instrument, best_instrument, find_instruments
+
+_DOUBLE = Path(__file__).parents[2] / "doubles" / "rand_malloc"
+_ONE = Calibration(
+    c_fault=2000.0,
+    c_syscall=400.0,
+    ns_per_instruction=0.5,
+    c_page=300.0,
+    c_fault_interval=(1900.0, 2100.0),
+    c_page_interval=(290.0, 310.0),
+    c_syscall_interval=(380.0, 420.0),
+    n_draws=1,
+)
+_EXPECTED = replace(_ONE, n_draws=FEWEST_DRAWS)
+_DAY_S = 24 * 3600.0
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "malloc-tuner"
+
+
+def cached_file(cache: Path) -> Path:
+    (path,) = cache.iterdir()
+    return path
+
+
+def emulator_with(folder: Path, c_fault: float) -> Path:
+    """Return a double whose faults have another price."""
+    emulator = folder / f"rand_malloc_{c_fault:g}"
+    emulator.write_text(_DOUBLE.read_text().replace('"c_fault": 2000.0', f'"c_fault": {c_fault}'))
+    emulator.chmod(0o755)
+    return emulator
+
+
+def at(time_s: float) -> Callable[[], float]:
+    return lambda: time_s
+
+
+def test_prices_are_measured_a_few_times_and_kept(cache: Path) -> None:
+    assert load_calibration(_DOUBLE) == _EXPECTED
+    kept = cached_file(cache)
+    assert len(json.loads(kept.read_text())) == FEWEST_DRAWS
+    kept.write_text(kept.read_text().replace("2000.0", "1.0"))
+    assert load_calibration(_DOUBLE).c_fault == 1.0
+
+
+def test_prices_of_today_are_not_measured_again(tmp_path: Path) -> None:
+    load_calibration(_DOUBLE, at(1000.0))
+    again = load_calibration(emulator_with(tmp_path, 9000.0), at(1000.0 + _DAY_S))
+    assert again == _EXPECTED
+
+
+def test_day_old_prices_get_one_more_draw_that_does_not_decide_alone(tmp_path: Path) -> None:
+    load_calibration(_DOUBLE, at(1000.0))
+    again = load_calibration(emulator_with(tmp_path, 9000.0), at(1001.0 + _DAY_S))
+    assert again.n_draws == FEWEST_DRAWS + 1
+    assert again.c_fault == 2000.0
+
+
+def test_old_draws_go_in_the_end(tmp_path: Path) -> None:
+    load_calibration(_DOUBLE, at(0.0))
+    other = emulator_with(tmp_path, 9000.0)
+    for day in range(1, 20):
+        found = load_calibration(other, at(day * (_DAY_S + 1.0)))
+    assert found.n_draws == 9
+    assert found.c_fault == 9000.0
+
+
+def test_median_of_the_draws_is_the_price_and_their_span_its_interval(cache: Path) -> None:
+    load_calibration(_DOUBLE)
+    kept = cached_file(cache)
+    draws = json.loads(kept.read_text())
+    for draw, price in zip(draws, (2500.0, 1000.0, 2200.0), strict=True):
+        draw |= {"c_fault": price, "c_fault_interval": [price - 100.0, price + 50.0]}
+    kept.write_text(json.dumps(draws))
+    found = load_calibration(_DOUBLE)
+    assert found.c_fault == 2200.0
+    assert found.c_fault_interval == (900.0, 2550.0)
+
+
+def test_one_measurement_is_one_draw() -> None:
+    assert calibrate(_DOUBLE) == _ONE
+
+
+def test_prices_have_two_ends() -> None:
+    low, high = _EXPECTED.ends()
+    assert (low.c_fault, low.c_page, low.c_syscall) == (1900.0, 290.0, 380.0)
+    assert (high.c_fault, high.c_page, high.c_syscall) == (2100.0, 310.0, 420.0)
+    assert Calibration(c_fault=1.0, c_syscall=1.0).ends() == ()
+
+
+def test_prices_are_told_with_their_intervals() -> None:
+    expected = (
+        "a page fault costs 2,000 (1,900 to 2,100) instructions, a page that comes with a huge "
+        "one 300 (290 to 310), a memory system call 400 (380 to 420) (median of 3 calibrations)"
+    )
+    assert _EXPECTED.describe() == expected
+
+
+@pytest.mark.parametrize("damage", ["", "{}", '{"c_fault": -1.0}', "\xff"])
+def test_damaged_cache_is_measured_again(cache: Path, damage: str) -> None:
+    load_calibration(_DOUBLE)
+    cached_file(cache).write_text(damage, encoding="latin-1")
+    assert load_calibration(_DOUBLE) == _EXPECTED
+
+
+def test_cache_that_cannot_be_written_costs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    assert load_calibration(_DOUBLE) == _EXPECTED
+
+
+def test_another_version_of_the_emulator_is_asked_anew(cache: Path, tmp_path: Path) -> None:
+    load_calibration(_DOUBLE)
+    newer = tmp_path / "rand_malloc"
+    newer.write_text(_DOUBLE.read_text().replace("rand_malloc 0.1.0", "rand_malloc 0.2.0"))
+    newer.chmod(0o755)
+    load_calibration(newer)
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_answer_of_another_form_is_refused(tmp_path: Path) -> None:
+    odd = tmp_path / "rand_malloc"
+    odd.write_text('#!/bin/sh\necho "{}"\n')
+    odd.chmod(0o755)
+    with pytest.raises(ProgramError, match="--calibrate: not understood"):
+        calibrate(odd)
+    with pytest.raises(ProgramError, match="--instruments: not understood"):
+        find_instruments(odd)
+
+
+def test_emulator_that_fails_is_quoted(tmp_path: Path) -> None:
+    broken = tmp_path / "rand_malloc"
+    broken.write_text("#!/bin/sh\necho 'rand_malloc: no clock' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(ProgramError, match="--calibrate: failed: rand_malloc: no clock"):
+        calibrate(broken)
+
+
+def test_missing_emulator_is_told(tmp_path: Path) -> None:
+    with pytest.raises(MissingToolError, match="cannot be started"):
+        calibrate(tmp_path / "none")
+
+
+def test_instruments_come_with_their_verdict() -> None:
+    assert find_instruments(_DOUBLE) == (
+        Instrument("perf", works=False, detail="no counters"),
+        Instrument("qemu", works=True, detail="7.2"),
+    )
+
+
+def test_the_best_instrument_is_the_first_that_works() -> None:
+    assert best_instrument(_DOUBLE) == "qemu"
+    assert best_instrument() == next(one.name for one in find_instruments() if one.works)
+
+
+def test_record_of_a_calibration_gives_it_back() -> None:
+    assert Calibration.from_record(_EXPECTED.as_record()) == _EXPECTED
+
+
+def test_pages_that_came_with_huge_ones_have_a_price_of_their_own() -> None:
+    prices = Calibration(c_fault=1000.0, c_syscall=0.0, c_page=100.0)
+    assert prices.cost(0, 1024, 0) == 1024 * 1000.0
+    assert prices.cost(0, 2, 0, 1022) == 2 * 1000.0 + 1022 * 100.0
+
+
+def test_prices_of_an_older_record_have_no_huge_pages() -> None:
+    older = {"c_fault": 1000.0, "c_syscall": 1.0, "ns_per_instruction": 0.5}
+    assert Calibration.from_record(older).cost(0, 2, 0, 1022) == 2000.0
+
+
+def test_prices_that_are_kept_are_told_without_measuring(tmp_path: Path) -> None:
+    assert kept_calibration(_DOUBLE) is None
+
+    measured = load_calibration(_DOUBLE, at(1000.0))
+
+    assert kept_calibration(emulator_with(tmp_path, 9000.0)) == measured

@@ -1,0 +1,88 @@
+"""Evaluations on several workloads, with a stand-in for rand_malloc."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles.runs import measurement
+from tuner.allocators import Installation, get_allocator
+from tuner.config import campaign_from_options, dump_campaign, load_campaign
+from tuner.errors import SpecError
+from tuner.measure.calibration import Calibration
+from tuner.measure.emulator import Emulation, EmulatorEvaluator
+from tuner.measure.several import SeveralWorkloads, mean_measurement
+from tuner.profile.trust import Workload, join_workloads
+from tuner.records import Configuration, Status
+
+_DOUBLE = Path(__file__).parents[2] / "doubles" / "rand_malloc"
+GLIBC = Configuration("glibc")
+
+
+def workload(folder: Path, name: str, **orders: Any) -> EmulatorEvaluator:
+    trace = folder / name
+    trace.write_text(json.dumps(orders))
+    allocators = {"glibc": (get_allocator("glibc"), Installation("glibc", None, "2.36"))}
+    prices = Calibration(c_fault=100.0, c_syscall=10.0)
+    emulation = Emulation(trace, allocators, prices, emulator=_DOUBLE, reads_back=False)
+    return EmulatorEvaluator(emulation)
+
+
+def test_figures_are_geometric_means_over_the_workloads(tmp_path: Path) -> None:
+    small = {"mean_heap_bytes": 1e6, "faults": 9, "peak_heap_bytes": 1_000_000}
+    large = {"mean_heap_bytes": 4e6, "faults": 0, "peak_heap_bytes": 9_000_000}
+    several = SeveralWorkloads(
+        [workload(tmp_path, "a", result=small), workload(tmp_path, "b", result=large)]
+    )
+    found = several.evaluate(GLIBC).measurement
+    assert found is not None
+    assert math.isclose(found.mean_heap_bytes, 2e6, rel_tol=1e-6)
+    assert math.isclose(found.peak_heap_bytes, 3_000_000, rel_tol=1e-6)
+    assert found.faults == 2, "the root of 10 * 1, less 1: a 0 does not decide"
+    assert found.wall_ns == 2 * 12345
+
+
+def test_what_fails_on_one_workload_is_not_measured_on_the_rest(tmp_path: Path) -> None:
+    broken = workload(tmp_path, "b", exit=1, stderr="rand_malloc: replay: killed by SIGABRT")
+    several = SeveralWorkloads([workload(tmp_path, "a"), broken, workload(tmp_path, "c")])
+    found = several.evaluate(GLIBC)
+    assert (found.status, found.reason) == (Status.FAILED, "replay: killed by SIGABRT")
+    assert not (tmp_path / "c.calls").exists()
+
+
+def test_what_one_workload_lacks_the_mean_lacks() -> None:
+    mean = mean_measurement([measurement(cost=1e8), measurement(cost=None)])
+    assert mean.cost is None
+    assert mean.instructions is None
+    assert mean.syscalls == 365
+
+
+def test_traces_of_a_campaign_file_are_relative_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(
+        'name = "c"\ntrace = "a.trace"\nfurther_traces = ["b.trace"]\nallocators = ["glibc"]\n'
+    )
+    spec = load_campaign(file)
+    assert spec.traces == (tmp_path / "a.trace", tmp_path / "b.trace")
+    (tmp_path / "d.toml").write_text(dump_campaign(spec))
+    assert load_campaign(tmp_path / "d.toml") == spec
+
+
+def test_screening_takes_one_trace() -> None:
+    options: dict[str, Any] = {"trace": "a.trace", "allocators": ["glibc"]}
+    with pytest.raises(SpecError, match="screening shrinks one workload"):
+        campaign_from_options(**options, further_traces=["b.trace"], screening={"fidelity": 0.25})
+
+
+def test_notes_of_all_workloads_are_told_and_the_coarsest_resolution_counts() -> None:
+    first = Workload(Path("a"), ("one",), {"cost": 0.01})
+    other = Workload(Path("b"), ("two", "one"), {"cost": 0.03, "faults": 0.1}, "careful")
+    joined = join_workloads(first, [other, Workload(Path("c"))])
+    assert joined.path == Path("a")
+    assert joined.notes == ("one", "two")
+    assert joined.resolution == {"cost": 0.03, "faults": 0.1}
+    assert joined.caveat == "careful"

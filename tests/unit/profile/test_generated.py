@@ -1,0 +1,50 @@
+"""A profile's events as a trace: what campaigns replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.errors import OutputError
+from tuner.profile.file import read_profile, write_profile
+from tuner.profile.generated import replayable
+from tuner.trace.file import Trace
+
+ROOT = Path(__file__).resolve().parents[3]
+PROFILE = ROOT / "configs/workloads/git-pack/git-pack.profile.json.zst"
+
+
+@pytest.mark.parametrize("seed", [1, 7])
+def test_a_profile_becomes_a_trace_of_the_same_events(tmp_path: Path, seed: int) -> None:
+    found = replayable(PROFILE, seed, tmp_path / "generated.trace")
+
+    assert found == tmp_path / "generated.trace"
+    assert sorted(tmp_path.iterdir()) == [found]
+    with Trace(PROFILE, seed) as profile, Trace(found) as trace:
+        assert trace.level == "trace"
+        assert trace.totals.n_slots == profile.totals.n_slots
+        assert trace.totals.duration_ns == profile.totals.duration_ns
+        assert np.array_equal(trace.read_all(), profile.read_all())
+
+
+def test_a_trace_stays_where_it_is(tmp_path: Path) -> None:
+    trace = ROOT / "configs/workloads/perl-index/perl-index.trace"
+
+    assert replayable(trace, 1, tmp_path / "generated.trace") == trace
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="nowhere"):
+        replayable(PROFILE, 1, tmp_path / "nowhere" / "generated.trace")
+
+
+def test_start_and_end_of_the_process_are_kept(tmp_path: Path) -> None:
+    members = read_profile(PROFILE)
+    members |= {"start_ns": 5, "end_ns": members["duration_ns"] + 5}
+    write_profile(tmp_path / "life.json", members)
+    found = replayable(tmp_path / "life.json", 1, tmp_path / "generated.trace")
+    with Trace(found) as trace:
+        assert (trace.totals.start_ns, trace.totals.end_ns) == (5, members["end_ns"])

@@ -1,0 +1,330 @@
+"""The contract of every strategy: add one to the registry and this suite runs on it."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from tests.doubles import synthetic
+from tuner.config import STRATEGIES as SPEC_STRATEGIES
+from tuner.errors import SpecError
+from tuner.search import STRATEGIES, Strategy, Told, make_strategy, population_for
+from tuner.space import Condition, Genome, Parameter, Space, joint_space
+
+POPULATION = 16
+
+Judge = Callable[[Genome], Told]
+
+
+def make(name: str, space: Space | None = None, seed: int = 1, **options: object) -> Strategy:
+    space = space or synthetic.space()
+    initial = options.get("initial", list(space.defaults()))
+    return make_strategy(
+        name,
+        space,
+        2,
+        population=POPULATION,
+        seed=seed,
+        initial=initial,  # type: ignore[arg-type]
+    )
+
+
+def judge(genome: Genome) -> Told:
+    """Score a genome of the synthetic space; some fail, some break a limit."""
+    configuration = synthetic.space().decode(genome)
+    if configuration.as_dict.get("slack") == 8:
+        return Told(genome, None, 1.0)
+    numbers = synthetic.measure(configuration)
+    excess = max(0.0, numbers.mean_heap_bytes / (40 << 20) - 1.0)
+    return Told(genome, (numbers.mean_heap_bytes, numbers.cost or 0.0), excess)
+
+
+def drive(strategy: Strategy, n_batches: int, judged: Judge = judge) -> list[Genome]:
+    """Ask and tell a number of batches and return all genomes in order."""
+    asked: list[Genome] = []
+    for _ in range(n_batches):
+        batch = strategy.ask()
+        asked += batch
+        strategy.tell([judged(genome) for genome in batch])
+    return asked
+
+
+def tiny_space() -> Space:
+    """Return 12 + 3 genomes, of which two and two decode to the same configuration."""
+    parts = {
+        "glibc": [
+            Parameter("glibc.count", (None, 1, 2), ordered=True),
+            Parameter("glibc.mode", ("dynamic", "static"), ordered=False, is_structural=True),
+            Parameter(
+                "glibc.pad",
+                (None, 1, 2),
+                ordered=True,
+                condition=Condition("glibc.mode", ("static",)),
+            ),
+        ],
+        "jemalloc": [Parameter("jemalloc.decay", (None, 0, 1), ordered=True)],
+    }
+    return joint_space(parts)
+
+
+@pytest.fixture(params=list(STRATEGIES))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_genomes_are_tuples_of_python_integers_within_the_levels(name: str) -> None:
+    space = synthetic.space()
+
+    for genome in drive(make(name), 12):
+        assert {type(level) for level in genome} == {int}
+        assert all(0 <= level < n for level, n in zip(genome, space.n_levels, strict=True))
+
+
+def test_genomes_are_canonical(name: str) -> None:
+    space = synthetic.space()
+
+    for genome in drive(make(name), 12):
+        assert space.canonical(genome) == genome
+
+
+def test_no_configuration_is_asked_twice(name: str) -> None:
+    space = synthetic.space()
+
+    configurations = [space.decode(genome) for genome in drive(make(name), 25)]
+
+    assert len(set(configurations)) == len(configurations)
+
+
+def test_initial_genomes_come_first_and_once(name: str) -> None:
+    space = synthetic.space()
+    defaults = list(space.defaults())
+    seed = space.random(np.random.default_rng(5))
+
+    batch = make(name, initial=[*defaults, seed, defaults[0]]).ask()
+
+    assert [*defaults, seed] == batch[:3]
+    assert len(batch) == POPULATION
+
+
+def test_more_initial_genomes_than_a_population_are_all_asked_first(name: str) -> None:
+    space = synthetic.space()
+    rng = np.random.default_rng(5)
+    initial = list(dict.fromkeys(space.random(rng) for _ in range(3 * POPULATION)))
+    strategy = make(name, initial=initial)
+
+    batch = strategy.ask()
+    strategy.tell([judge(genome) for genome in batch])
+
+    assert initial == batch
+    assert len(strategy.ask()) == POPULATION
+
+
+def test_a_batch_is_one_population(name: str) -> None:
+    strategy = make(name)
+
+    for _ in range(6):
+        batch = strategy.ask()
+        strategy.tell([judge(genome) for genome in batch])
+        assert len(batch) == POPULATION
+
+
+def test_a_small_space_is_asked_to_its_last_configuration_then_nothing(name: str) -> None:
+    space = tiny_space()
+    strategy = make(name, space)
+
+    def flat(genome: Genome) -> Told:
+        return Told(genome, (float(sum(genome)), 1.0), 0.0)
+
+    asked = drive(strategy, 6, flat)
+
+    # glibc: 3 counts x (dynamic + 2 pads), for static without a pad is dynamic; jemalloc: 3
+    assert len({space.decode(genome) for genome in asked}) == len(asked) == 3 * 3 + 3
+    assert strategy.ask() == []
+
+
+def test_the_same_seed_and_results_give_the_same_genomes(name: str) -> None:
+    assert drive(make(name, seed=7), 8) == drive(make(name, seed=7), 8)
+
+
+def test_another_seed_gives_other_genomes(name: str) -> None:
+    assert drive(make(name, seed=7), 2) != drive(make(name, seed=8), 2)
+
+
+_REPLAY = """
+import json, sys
+from tests.unit.search.test_strategies import drive, make
+print(json.dumps(drive(make(sys.argv[1], seed=3), 8)))
+"""
+
+
+@pytest.mark.slow
+def test_another_process_asks_the_same(name: str) -> None:
+    command = [sys.executable, "-c", _REPLAY, name]
+
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    assert drive(make(name, seed=3), 8) == [tuple(genome) for genome in json.loads(text)]
+
+
+def test_other_uses_of_the_global_generators_change_nothing(name: str) -> None:
+    expected = drive(make(name, seed=3), 8)
+    random.seed(99)
+    np.random.seed(99)  # noqa: NPY002 - the very thing that must not matter
+
+    def disturbed(genome: Genome) -> Told:
+        random.random()
+        np.random.random()  # noqa: NPY002 - as above
+        return judge(genome)
+
+    assert expected == drive(make(name, seed=3), 8, disturbed)
+
+
+def test_the_global_generators_are_left_alone(name: str) -> None:
+    random.seed(99)
+    np.random.seed(99)  # noqa: NPY002 - as above
+    before = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
+
+    drive(make(name), 6)
+
+    after = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
+    assert before == after
+
+
+def test_two_strategies_of_one_kind_do_not_disturb_each_other(name: str) -> None:
+    expected = drive(make(name, seed=3), 6)
+    one, other = make(name, seed=3), make(name, seed=4)
+
+    asked = []
+    for _ in range(6):
+        asked += drive(one, 1)
+        drive(other, 1)
+
+    assert expected == asked
+
+
+def test_a_batch_of_failures_is_survived(name: str) -> None:
+    strategy = make(name)
+
+    asked = drive(strategy, 3, lambda genome: Told(genome, None, 1.0))
+
+    assert len(asked) == 3 * POPULATION
+    assert len(drive(strategy, 3)) == 3 * POPULATION
+
+
+def test_one_objective_or_three_work_as_well(name: str) -> None:
+    space = synthetic.space()
+    for n_objectives in (1, 3):
+        strategy = make_strategy(
+            name, space, n_objectives, population=POPULATION, seed=1, initial=[]
+        )
+
+        def scored(genome: Genome, n: int = n_objectives) -> Told:
+            return Told(genome, tuple(float(level) for level in genome[1 : n + 1]), 0.0)
+
+        assert len(drive(strategy, 4, scored)) == 4 * POPULATION
+
+
+def test_tell_wants_the_last_batch_in_order(name: str) -> None:
+    strategy = make(name)
+    told = [judge(genome) for genome in strategy.ask()]
+
+    for wrong in (told[:-1], told[::-1], []):
+        with pytest.raises(ValueError, match="not those of the last batch"):
+            strategy.tell(wrong)
+    strategy.tell(told)
+
+
+def test_ask_and_tell_alternate(name: str) -> None:
+    strategy = make(name)
+    with pytest.raises(RuntimeError, match="nothing was asked"):
+        strategy.tell([])
+    strategy.ask()
+    with pytest.raises(RuntimeError, match="has not been told"):
+        strategy.ask()
+
+
+def test_a_result_with_another_number_of_objectives_is_refused(name: str) -> None:
+    strategy = make(name)
+
+    results = [Told(genome, (1.0,), 0.0) for genome in strategy.ask()]
+
+    with pytest.raises(ValueError, match="1 objectives told, 2 expected"):
+        strategy.tell(results)
+
+
+@pytest.mark.parametrize("learner", [n for n in STRATEGIES if n != "random"])
+def test_learners_prefer_the_feasible(learner: str) -> None:
+    """Nothing but one allocator is feasible; its share of late proposals shows the learning."""
+
+    def only_jemalloc(genome: Genome) -> Told:
+        told = judge(genome)
+        return told if genome[0] == 1 else Told(genome, told.objectives, 1.0 + genome[1])
+
+    asked = drive(make(learner), 20, only_jemalloc)
+
+    late = asked[10 * POPULATION :]
+    assert sum(genome[0] == 1 for genome in late) > 0.7 * len(late)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learner", [n for n in STRATEGIES if n != "random"])
+def test_learners_beat_random_search(learner: str) -> None:
+    def volume(strategy_name: str, seed: int) -> float:
+        from tuner.objectives import hypervolume
+
+        asked = drive(make(strategy_name, seed=seed), 19)
+        good = [told for told in map(judge, asked) if told.objectives and told.violation == 0.0]
+        return hypervolume(np.array([t.objectives for t in good]), (60.0 * (1 << 20), 1.5e8))
+
+    wins = [volume(learner, seed) > volume("random", seed) for seed in range(5)]
+
+    assert wins == [True] * 5
+
+
+@pytest.mark.parametrize(
+    ("objectives", "violation"),
+    [
+        ((float("nan"), 1.0), 0.0),
+        ((float("inf"), 1.0), 0.0),
+        ((1.0, 1.0), float("nan")),
+        ((1.0, 1.0), -0.1),
+        (None, 0.0),
+    ],
+)
+def test_results_that_would_mislead_a_library_are_refused(
+    objectives: tuple[float, ...] | None, violation: float
+) -> None:
+    with pytest.raises(ValueError, match="violation"):
+        Told((0,), objectives, violation)
+
+
+def test_an_unknown_strategy_is_an_error_that_lists_the_known() -> None:
+    with pytest.raises(SpecError, match="'nsga3' is unknown; choose among nsga2, deap-nsga2"):
+        make("nsga3")
+
+
+def test_campaign_files_know_the_same_strategies() -> None:
+    assert set(SPEC_STRATEGIES) == set(STRATEGIES)
+
+
+def sizes(budgets: Sequence[int]) -> list[int]:
+    return [population_for(budget) for budget in budgets]
+
+
+def test_the_population_is_a_twentieth_of_the_budget_within_bounds() -> None:
+    assert sizes([1, 320, 400, 500, 800, 10_000]) == [16, 16, 20, 24, 40, 40]
+
+
+def test_the_default_strategy_needs_no_scipy() -> None:
+    """Scipy takes more time to import than pymoo and numpy together."""
+    program = "import sys, tuner.search.pymoo_nsga2; print('scipy' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "False\n"

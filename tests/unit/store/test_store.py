@@ -1,0 +1,515 @@
+"""The store keeps what was measured, refuses what is wrong, and says why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.doubles import synthetic
+from tuner.errors import OutputError, StoreError
+from tuner.records import Configuration, CurvePoint, Measurement, Origin, Status, Trial
+from tuner.store import (
+    FINISHED,
+    RUNNING,
+    STORE_NAME,
+    Incident,
+    Recheck,
+    Screening,
+    Store,
+    ValidationRecord,
+    ValidationSample,
+)
+from tuner.store.rows import pack_curve, unpack_curve
+from tuner.store.schema import SCHEMA_VERSION
+
+
+def trial(number: int = 0, settings: dict[str, int] | None = None) -> Trial:
+    configuration = Configuration.of("glibc", settings or {"pad": number})
+    numbers = replace(synthetic.measure(configuration), wall_ns=5)
+    return Trial(
+        number, configuration, Origin.SEARCH, Status.OK, None, numbers, (1.5, float(number)), 0.25
+    )
+
+
+def failed(number: int) -> Trial:
+    configuration = Configuration.of("jemalloc", {"slack": number})
+    reason = "killed by SIGSEGV"
+    return Trial(number, configuration, Origin.SEARCH, Status.FAILED, reason, None, None, 1.0)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def store(run: Path) -> Iterator[Store]:
+    with Store.create(run, synthetic.record()) as made:
+        yield made
+
+
+def test_a_campaign_comes_back_as_it_was(run: Path) -> None:
+    record = synthetic.record(
+        constraints=("cost <= default * 1.02",),
+        seed_configurations=(Configuration.of("glibc", {"pad": 0}),),
+        calibration={"c_fault": 1600.0, "ns_per_instruction": None},
+    )
+
+    Store.create(run, record).close()
+
+    with Store.open(run) as store:
+        found = store.campaign()
+    assert found.created_at.endswith("+00:00")
+    assert replace(record, created_at=found.created_at) == found
+    assert list(record.allocators) == list(found.allocators)
+
+
+def test_trials_come_back_by_number_with_their_curves(store: Store) -> None:
+    trials = [trial(2), failed(0), trial(1)]
+    for one in trials:
+        store.add_trial(one)
+
+    found = store.trials()
+
+    assert sorted(trials, key=lambda t: t.number) == found
+    assert trials[0].measurement is not None
+    assert found[2].measurement is not None
+    assert trials[0].measurement.curve == found[2].measurement.curve
+
+
+def test_absent_numbers_stay_absent(store: Store) -> None:
+    numbers = replace(synthetic.measure(Configuration("glibc")), instructions=None, cost=None)
+    store.add_trial(replace(trial(), measurement=numbers))
+
+    (found,) = store.trials()
+
+    assert found.measurement is not None
+    assert found.measurement.instructions is None
+    assert found.measurement.cost is None
+    assert found.measurement.p99_latency_ns is None
+
+
+def test_numpy_numbers_are_stored_as_numbers(store: Store, run: Path) -> None:
+    numbers = synthetic.measure(Configuration("glibc"))
+    odd = replace(numbers, mean_heap_bytes=np.float64(2.5))
+    odd = replace(odd, faults=np.int64(7))  # type: ignore[arg-type]
+    store.add_trial(replace(trial(), measurement=odd, objectives=(np.float64(1.5), np.float64(2))))
+
+    with sqlite3.connect(run / STORE_NAME) as raw:
+        row = raw.execute("SELECT typeof(faults), typeof(mean_heap_bytes) FROM trial").fetchone()
+    raw.close()
+
+    assert row == ("integer", "real")
+    assert store.trials()[0].objectives == (1.5, 2.0)
+
+
+def test_bytes_in_a_number_column_are_refused_by_the_schema(store: Store, run: Path) -> None:
+    store.add_trial(trial())
+    raw = sqlite3.connect(run / STORE_NAME)
+    with pytest.raises(sqlite3.IntegrityError, match="cannot store BLOB"):
+        raw.execute("UPDATE trial SET faults = ?", (np.int64(7),))
+    raw.close()
+
+
+def test_a_number_or_a_configuration_twice_is_refused_and_changes_nothing(store: Store) -> None:
+    store.add_trial(trial(0, {"pad": 1}))
+    for again in (trial(0, {"pad": 2}), trial(1, {"pad": 1})):
+        with pytest.raises(StoreError, match="contradicts the store: UNIQUE"):
+            store.add_trial(again)
+
+    assert store.trials() == [trial(0, {"pad": 1})]
+
+
+def test_rechecks_incidents_and_validations_come_back(store: Store) -> None:
+    store.add_trial(trial())
+    recheck = Recheck(0, 1, Status.OK, None, synthetic.measure(Configuration("glibc")))
+    lost = Recheck(0, 2, Status.TIMED_OUT, "still running after 60 s", None)
+    incident = Incident(Configuration("glibc"), 1, "out of processes")
+    sample = ValidationSample(
+        0,
+        1,
+        "knee",
+        Configuration.of("glibc", {"pad": 0}),
+        0,
+        Status.OK,
+        exit_status=0,
+        output_sha256="ab",
+        mean_heap_bytes=1.5,
+        cpu_ns=12,
+        curve=(CurvePoint(0, 5, 6, 0),),
+    )
+    record = ValidationRecord(("gs", "a.ps"), 7, "glibc default", {"cpu": 1}, {"kernel": "6"})
+
+    store.add_recheck(recheck)
+    store.add_recheck(lost)
+    store.add_incident(incident)
+    identifier = store.begin_validation(record)
+    store.add_validation_sample(identifier, sample)
+
+    assert [recheck, lost] == store.rechecks()
+    assert [incident] == [replace(i, happened_at="") for i in store.incidents()]
+    (found,) = store.validations()
+    assert replace(record, samples=(sample,), identifier=1) == replace(found, created_at="")
+    assert found.samples[0].curve == sample.curve
+
+
+def test_status_budget_and_reference_can_change(store: Store) -> None:
+    store.set_status(FINISHED)
+    store.set_budget(500)
+    store.set_reference((1.5, np.float64(2.5)))
+
+    found = store.campaign()
+
+    assert (found.status, found.budget, found.reference) == (FINISHED, 500, (1.5, 2.5))
+    with pytest.raises(StoreError, match="CHECK constraint"):
+        store.set_status("asleep")
+
+
+def test_readers_see_a_store_while_it_is_written(store: Store, run: Path) -> None:
+    store.add_trial(trial())
+    with Store.open(run) as reader:
+        before = len(reader.trials())
+        store.add_trial(trial(1))
+        after = len(reader.trials())
+
+    assert (before, after) == (1, 2)
+
+
+def test_a_reader_cannot_write(run: Path, store: Store) -> None:
+    with Store.open(run) as reader, pytest.raises(StoreError, match="opened for reading only"):
+        reader.add_trial(trial())
+
+
+def test_a_second_writer_is_told_who_writes(run: Path, store: Store) -> None:
+    code = f"""
+from pathlib import Path
+from tuner.store import Store
+Store.open(Path({str(run)!r}), writable=True)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+    assert f"StoreError: {run / STORE_NAME}: locked by pid {os.getpid()}" in ended.stderr
+
+
+def test_the_lock_of_a_killed_writer_is_free(run: Path) -> None:
+    code = f"""
+import os, signal
+from pathlib import Path
+from tests.doubles import synthetic
+from tests.unit.store.test_store import trial
+from tuner.store import Store
+store = Store.create(Path({str(run)!r}), synthetic.record())
+store.add_trial(trial())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], check=False)
+
+    assert ended.returncode == -signal.SIGKILL
+    with Store.open(run, writable=True) as store:
+        assert [trial()] == store.trials()
+        assert store.campaign().status == RUNNING
+
+
+def test_create_does_not_overwrite(run: Path, store: Store) -> None:
+    store.close()
+
+    with pytest.raises(StoreError, match="there is a store already"):
+        Store.create(run, synthetic.record())
+
+
+def test_an_empty_store_of_a_killed_creation_is_made_anew(run: Path) -> None:
+    run.mkdir()
+    raw = sqlite3.connect(run / STORE_NAME)
+    raw.execute("PRAGMA journal_mode = WAL")
+    raw.close()
+
+    assert not Store.exists(run)
+    Store.create(run, synthetic.record()).close()
+    assert Store.exists(run)
+
+
+def test_a_missing_store_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such store; give the run folder"):
+        Store.open(tmp_path)
+
+
+def test_a_file_of_another_program_is_refused(run: Path) -> None:
+    run.mkdir()
+    raw = sqlite3.connect(run / STORE_NAME)
+    raw.execute("CREATE TABLE holiday (photo BLOB)")
+    raw.close()
+
+    with pytest.raises(StoreError, match="not a store of malloc-tuner"):
+        Store.open(run)
+    with pytest.raises(StoreError, match="there is a store already"):
+        Store.create(run, synthetic.record())
+
+
+def test_another_layout_is_refused_with_both_versions(run: Path, store: Store) -> None:
+    store.close()
+    raw = sqlite3.connect(run / STORE_NAME)
+    raw.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    raw.close()
+
+    with pytest.raises(StoreError, match=f"version {SCHEMA_VERSION + 1}.*knows {SCHEMA_VERSION}"):
+        Store.open(run)
+
+
+def test_the_first_layout_is_read_and_continued(run: Path, store: Store) -> None:
+    store.add_trial(trial(0))
+    store.close()
+    raw = sqlite3.connect(run / STORE_NAME)
+    raw.execute("ALTER TABLE campaign DROP COLUMN workload")
+    raw.execute("DROP TABLE screening")
+    raw.execute("PRAGMA user_version = 1")
+    raw.commit()
+    raw.close()
+
+    with Store.open(run, writable=True) as old:
+        assert old.campaign().workload == {}
+        assert old.screenings() == []
+        old.add_trial(trial(1, {"a": 2}))
+        assert len(old.trials()) == 2
+
+
+def test_screenings_come_back_with_their_fidelity(store: Store) -> None:
+    found = trial(1)
+    wanted = Screening(found.configuration, 0.25, Status.OK, None, found.measurement)
+    store.add_screening(wanted)
+
+    assert store.screenings() == [wanted]
+    with pytest.raises(StoreError):
+        store.add_screening(wanted)
+
+
+def test_a_screening_is_never_of_the_whole_workload(store: Store) -> None:
+    found = trial(1)
+    with pytest.raises(StoreError):
+        store.add_screening(Screening(found.configuration, 1.0, Status.OK, None, found.measurement))
+
+
+def _fill(store: Store, first: int = 0) -> None:
+    for number in range(first, 50):
+        store.add_trial(trial(number))
+
+
+@pytest.mark.parametrize("writable", [False, True])
+@pytest.mark.parametrize("where", ["head", "middle", "cut"])
+def test_a_damaged_file_is_called_damaged(
+    run: Path, store: Store, where: str, writable: bool
+) -> None:
+    _fill(store)
+    store.close()
+    path = run / STORE_NAME
+    content = bytearray(path.read_bytes())
+    if where == "cut":
+        del content[len(content) // 2 :]
+    else:
+        begin = 0 if where == "head" else 2 * 4096
+        content[begin : begin + 2 * 4096] = b"\xa5" * (2 * 4096)
+    path.write_bytes(content)
+
+    def read() -> None:
+        with Store.open(run, writable=writable) as opened:
+            if not writable:  # a writer is told before it adds anything
+                opened.campaign()
+                opened.trials()
+
+    with pytest.raises(StoreError, match="damaged"):
+        read()
+
+
+@settings(max_examples=50)
+@given(junk=st.binary(max_size=300))
+def test_no_junk_crashes_the_reader(junk: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = tmp_path_factory.mktemp("junk")
+    (run / STORE_NAME).write_bytes(junk)
+
+    for writable in (False, True):
+        with pytest.raises(StoreError):
+            Store.open(run, writable=writable)
+
+
+def test_a_full_disk_is_an_output_error_and_loses_nothing(run: Path, store: Store) -> None:
+    code = f"""
+import resource
+from pathlib import Path
+from tests.unit.store.test_store import trial
+from tuner.errors import OutputError
+from tuner.store import Store
+with Store.open(Path({str(run)!r}), writable=True) as store:
+    for number in range(1000):
+        if number == 20:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (40960, resource.RLIM_INFINITY))
+        try:
+            store.add_trial(trial(number))
+        except OutputError as error:
+            print(number, "cannot be written" in str(error), len(store.trials()))
+            break
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    store.add_trial(trial(number))
+"""
+    store.close()
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    failed_at, is_told, n_readable = ended.stdout.split()
+
+    assert ("True", failed_at) == (is_told, n_readable)
+    assert int(failed_at) >= 20
+    with Store.open(run) as reader:
+        assert reader.trials() == [trial(number) for number in range(int(failed_at) + 1)]
+
+
+def test_sqlite_running_out_of_pages_is_an_output_error(store: Store) -> None:
+    store.add_trial(trial())
+    connection = store._connection  # noqa: SLF001 - the only way to make this disk full
+    connection.execute("PRAGMA max_page_count = 1")
+
+    with pytest.raises(OutputError, match=r"full.*run the same command again"):
+        _fill(store, first=1)
+
+    assert store.trials()[0] == trial()
+
+
+def as_nobody(code: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code as a user who may not write to what belongs to root."""
+    # What is imported is imported before: that user may not reach Python's own folder.
+    program = f"""
+import os
+import encodings.idna, numpy, sqlite3, urllib.parse, zlib
+from pathlib import Path
+from tests.doubles import synthetic
+from tuner.errors import OutputError
+from tuner.store import Store
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+{code}"""
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def open_to_all(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder that other users can reach, unlike pytest's own."""
+    folder = Path(f"/tmp/test-store-{os.getpid()}-{tmp_path.name}")
+    folder.mkdir(mode=0o755)
+    yield folder
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_a_read_only_folder_is_an_output_error_for_writers_only(open_to_all: Path) -> None:
+    with Store.create(open_to_all, synthetic.record()) as store:
+        store.add_trial(trial())
+    open_to_all.chmod(0o555)
+    code = f"""
+run = Path({str(open_to_all)!r})
+with Store.open(run) as reader:
+    print(len(reader.trials()))
+opening = lambda: Store.open(run, writable=True)
+creating = lambda: Store.create(run / "new", synthetic.record())
+for attempt in (opening, creating):
+    try:
+        attempt()
+    except OutputError as error:
+        print(str(error).split(";")[0])
+"""
+    ended = as_nobody(code)
+
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert lines[0] == "1"
+    assert lines[1].startswith(f"{open_to_all / STORE_NAME}")
+    assert lines[2].startswith(f"{open_to_all / 'new'}: cannot be created")
+    assert len(lines) == 3
+
+
+def test_a_log_that_cannot_be_read_is_not_left_out(open_to_all: Path, run: Path) -> None:
+    """What was committed after the last checkpoint is in the log only."""
+    with Store.create(run, synthetic.record()) as store:
+        store.add_trial(trial())
+        for name in (STORE_NAME, f"{STORE_NAME}-wal"):
+            shutil.copy(run / name, open_to_all / name)
+            (open_to_all / name).chmod(0o444)
+    open_to_all.chmod(0o555)
+
+    ended = as_nobody(f"Store.open(Path({str(open_to_all)!r}))")
+
+    assert ended.returncode == 1
+    assert "StoreError" in ended.stderr or "OutputError" in ended.stderr
+
+
+def test_a_trial_is_on_the_disk_when_it_is_committed(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite flushes at each commit (2 is FULL): a power cut loses no trial that ended."""
+    connections: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def remembered(*words: Any, **options: Any) -> sqlite3.Connection:
+        connections.append(connect(*words, **options))
+        return connections[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", remembered)
+    with Store.create(run, synthetic.record()):
+        created = connections[-1].execute("PRAGMA synchronous").fetchone()[0]
+    with Store.open(run, writable=True):
+        opened = connections[-1].execute("PRAGMA synchronous").fetchone()[0]
+
+    assert (created, opened) == (2, 2)
+
+
+numbers = st.integers(0, 2**63 - 1)
+
+
+@given(points=st.lists(st.builds(CurvePoint, numbers, numbers, numbers, numbers), max_size=20))
+def test_curves_are_packed_without_loss(points: list[CurvePoint]) -> None:
+    assert tuple(points) == unpack_curve(pack_curve(points))
+
+
+reals = st.floats(0, 1e18, allow_nan=False)
+
+
+@settings(max_examples=25)
+@given(
+    measured=st.builds(
+        Measurement,
+        peak_heap_bytes=numbers,
+        mean_heap_bytes=reals,
+        faults=numbers,
+        syscalls=numbers,
+        instructions=st.none() | numbers,
+        process_instructions=st.none() | numbers,
+        cost=st.none() | reals,
+        p99_latency_ns=st.none() | reals,
+        wall_ns=numbers,
+        peak_live_bytes=numbers,
+        fragmentation_at_peak=reals,
+    )
+)
+def test_every_measurement_survives_the_store(
+    measured: Measurement, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with Store.create(tmp_path_factory.mktemp("any"), synthetic.record()) as store:
+        store.add_trial(replace(trial(), measurement=measured))
+        assert store.trials()[0].measurement == measured

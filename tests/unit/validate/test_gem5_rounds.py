@@ -1,0 +1,353 @@
+"""Rounds of simulations, with a gem5 that does what the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles.runs import synthetic_run, write_run
+from tuner.config.gem5_suite import Role, Simulation
+from tuner.errors import InterruptedCampaign, ProgramError
+from tuner.measure.gem5 import Gem5Result, Gem5Run
+from tuner.measure.program import PRELOAD, ProgramRun, Surroundings
+from tuner.records import Configuration, CurvePoint, Status
+from tuner.runs import load_run
+from tuner.store import Store, ValidationRecord, ValidationSample
+from tuner.validate.gem5_rounds import Gem5Observer, Gem5Options, validate_on_gem5
+from tuner.validate.gem5_summary import gem5_records
+from tuner.validate.setup import Prepared
+from tuner.validate.subjects import Subject
+
+_RUN = ProgramRun(
+    exit_status=0,
+    signal=None,
+    timed_out=False,
+    peak_rss_bytes=9000,
+    peak_anon_bytes=50_000_000,
+    mean_anon_bytes=40_000_000.5,
+    mean_anon_cpu_bytes=42_000_000.5,
+    lazy_free_bytes=0,
+    n_samples=9,
+    faults=10,
+    user_ns=700,
+    system_ns=300,
+    children_cpu_ns=0,
+    wall_ns=1100,
+    instructions=77,
+    peak_is_exact=True,
+    preload_mapped=None,
+    malloc_libraries=(),
+    curve=(CurvePoint(0, 5, 50_000_000, 0), CurvePoint(0, 6, 100, 0)),
+    output_sha256="aa",
+    stderr_tail="",
+)
+_FOLDER = Path(__file__).parents[2] / "data/gem5"
+"""What a gem5 24.0.0.1 left of blocks 200 on machines/atomic.json."""
+_RESULT = Gem5Result.model_validate_json((_FOLDER / "result.json").read_text(encoding="utf-8"))
+_STATISTICS = (_FOLDER / "stats.txt").read_text(encoding="utf-8")
+_GOOD = Gem5Run(_RUN, _RESULT, _STATISTICS, b"42\n")
+_DRIFT = replace(_GOOD, statistics=_STATISTICS.replace("500 ", "501 "))
+_CRASH = Gem5Run(replace(_RUN, exit_status=1, stderr_tail="a\npanic: oh\n"), None, None, b"")
+_NAMES = ("base", "good", "other")
+
+Behaviour = Callable[[str, str, int], Gem5Run | BaseException]
+"""From simulation, subject and number of its run on that simulation."""
+
+
+class Simulator:
+    """A gem5 whose runs are decided by a function."""
+
+    def __init__(self, behave: Behaviour, libraries: tuple[str, ...] = ()) -> None:
+        self.behave = behave
+        self.libraries = libraries
+        self.calls: list[tuple[str, str]] = []
+        self.limits: list[float | None] = []
+        self.guest = "1"
+
+    def command(self, simulation: Simulation) -> list[str]:
+        return ["gem5.opt", simulation.name]
+
+    def identity(self, simulation: Simulation) -> dict[str, str]:
+        return {"program": "2", "guest": self.guest}
+
+    def ask(self, environment: Mapping[str, str]) -> ProgramRun:
+        return replace(_RUN, malloc_libraries=self.libraries)
+
+    def simulate(
+        self, simulation: Simulation, environment: Mapping[str, str], surroundings: Surroundings
+    ) -> Gem5Run:
+        call = (simulation.name, environment["NAME"])
+        self.calls.append(call)
+        self.limits.append(surroundings.timeout_s)
+        self.preload = environment.get(PRELOAD)
+        found = self.behave(*call, self.calls.count(call))
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.commands: list[Sequence[str]] = []
+
+    def count(
+        self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float | None
+    ) -> int | None:
+        self.commands.append(command)
+        return 42
+
+
+def simulation(name: str, role: Role = Role.TUNE) -> Simulation:
+    return Simulation(name=name, machine="m.json", role=role)
+
+
+SIMULATIONS = [simulation("tree"), simulation("hash", Role.HELD_OUT)]
+
+
+def subject(name: str, refusal: str | None = None) -> Prepared:
+    configuration = Configuration.of("glibc", {"mxfast": _NAMES.index(name)})
+    return Prepared(Subject(name, configuration, None, ("knee",)), {"NAME": name}, refusal)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    folder = write_run(synthetic_run(tmp_path / "run", n_trials=8))
+    with Store.open(folder, writable=True) as store:
+        yield store
+
+
+def run_all(store: Store, gem5: Simulator, **changes: Any) -> list[str]:
+    """Run everything and return the notices."""
+    notices: list[str] = []
+    fields: dict[str, Any] = {
+        "options": Gem5Options(rounds=3),
+        "machine": {"kernel": "6"},
+        "counter": None,
+        "observer": Gem5Observer(lambda _, __: None, notices.append),
+        **changes,
+    }
+    prepared = fields.pop("prepared", [subject(name) for name in _NAMES])
+    simulations = fields.pop("simulations", SIMULATIONS)
+    validate_on_gem5(
+        store, simulations, prepared, gem5=gem5, folder=store.path.parent / "gem5", **fields
+    )
+    return notices
+
+
+def always(found: Gem5Run) -> Behaviour:
+    return lambda simulation, name, number: found
+
+
+def records(store: Store) -> dict[str, ValidationRecord]:
+    return {r.settings["options"]["gem5"]["simulation"]: r for r in store.validations()}
+
+
+def samples(store: Store, name: str, label: str) -> list[ValidationSample]:
+    return [sample for sample in records(store)[name].samples if sample.label == label]
+
+
+def test_every_subject_runs_once_per_round_on_every_simulation(store: Store) -> None:
+    gem5 = Simulator(always(_GOOD))
+    run_all(store, gem5)
+    assert sorted(gem5.calls) == sorted((s.name, n) for s in SIMULATIONS for n in _NAMES * 3)
+    for record in records(store).values():
+        found = sorted((sample.round, sample.label) for sample in record.samples)
+        assert found == sorted((number, name) for number in range(3) for name in _NAMES)
+
+
+def test_rounds_alternate_between_the_simulations(store: Store) -> None:
+    gem5 = Simulator(always(_GOOD))
+    run_all(store, gem5)
+    assert [name for name, _ in gem5.calls] == (["tree"] * 3 + ["hash"] * 3) * 3
+    assert gem5.calls[0] == ("tree", "base")
+    assert gem5.calls[3] == ("hash", "base")
+
+
+def test_heap_is_without_the_part_of_the_program(store: Store) -> None:
+    run_all(store, Simulator(always(_GOOD)))
+    sample = samples(store, "tree", "good")[0]
+    own = 3_190_784 + 16_302_080  # "program" and "python" of result.json
+    assert sample.peak_heap_bytes == 50_000_000 - own
+    assert sample.mean_heap_bytes == 42_000_000.5 - own  # over CPU time
+    assert [point.heap_bytes for point in sample.curve] == [50_000_000 - own, 0]
+    assert (sample.peak_rss_bytes, sample.faults, sample.instructions) == (9000, 10, 77)
+
+
+def test_other_simulated_results_reject_the_subject_on_that_simulation(store: Store) -> None:
+    gem5 = Simulator(lambda s, n, _: _DRIFT if (s, n) == ("hash", "good") else _GOOD)
+    run_all(store, gem5)
+    (sample,) = samples(store, "hash", "good")
+    assert sample.status is Status.FAILED
+    assert sample.reason == (
+        "1 simulated statistics differ from the baseline's: board.clk_domain.clock is 501, not 500"
+    )
+    assert len(samples(store, "tree", "good")) == 3
+    assert len(samples(store, "hash", "other")) == 3
+
+
+def test_another_output_of_the_guest_rejects(store: Store) -> None:
+    other = replace(_GOOD, guest_output=b"43\n")
+    run_all(store, Simulator(lambda s, n, _: other if n == "good" else _GOOD))
+    (sample,) = samples(store, "tree", "good")
+    assert sample.reason == "the guest's output differs from the baseline's"
+
+
+def test_statistics_of_the_host_may_differ(store: Store) -> None:
+    other = replace(_GOOD, statistics=_STATISTICS.replace("0.19", "0.99"))
+    run_all(store, Simulator(lambda s, n, _: other if n == "good" else _GOOD))
+    assert all(s.status is Status.OK for s in samples(store, "tree", "good"))
+
+
+def test_a_failed_simulation_is_one_record_and_the_others_go_on(store: Store) -> None:
+    run_all(store, Simulator(lambda s, n, _: _CRASH if s == "tree" else _GOOD))
+    (sample,) = records(store)["tree"].samples
+    assert (sample.label, sample.status) == ("base", Status.FAILED)
+    assert sample.reason == 'exit status 1: "panic: oh"'
+    assert len(records(store)["hash"].samples) == 9
+
+
+def test_a_simulation_that_does_not_repeat_itself_is_out(store: Store) -> None:
+    drift = Simulator(lambda s, n, call: _DRIFT if (n, call) == ("base", 2) else _GOOD)
+    run_all(store, drift)
+    failed = [s for s in records(store)["tree"].samples if s.status is not Status.OK]
+    assert [s.label for s in failed] == ["base"]
+    assert "differ from its own of the first round: board.clk_domain.clock" in str(failed[0].reason)
+    assert not [s for s in records(store)["tree"].samples if s.round == 2]
+
+
+def test_missing_results_are_told(store: Store) -> None:
+    cut = replace(_GOOD, statistics="")
+    run_all(store, Simulator(lambda s, n, _: cut if n == "good" else _GOOD))
+    (sample,) = samples(store, "tree", "good")
+    assert sample.reason == (
+        "stats.txt: holds no complete statistics; the simulation ended too early"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"timed_out": True, "exit_status": None, "signal": 9}, Status.TIMED_OUT),
+        ({"preload_mapped": False}, Status.REFUSED),
+        ({"exit_status": None, "signal": 11}, Status.FAILED),
+    ],
+)
+def test_runs_that_end_badly_are_rejected(
+    store: Store, change: dict[str, Any], status: Status
+) -> None:
+    bad = replace(_GOOD, run=replace(_RUN, **change))
+    run_all(store, Simulator(lambda s, n, _: bad if n == "good" else _GOOD))
+    (sample,) = samples(store, "tree", "good")
+    assert sample.status is status
+
+
+def test_refused_setting_is_recorded_without_a_run(store: Store) -> None:
+    gem5 = Simulator(always(_GOOD))
+    run_all(store, gem5, prepared=[subject("base"), subject("good", "not taken")])
+    assert [s.reason for s in samples(store, "tree", "good")] == ["not taken"]
+    assert ("tree", "good") not in gem5.calls
+
+
+def test_same_command_continues_where_it_stopped(store: Store) -> None:
+    stop = Simulator(
+        lambda s, n, call: KeyboardInterrupt() if (s, n, call) == ("hash", "good", 2) else _GOOD
+    )
+    with pytest.raises(InterruptedCampaign):
+        run_all(store, stop)
+    again = Simulator(always(_GOOD))
+    notices = run_all(store, again)
+    assert len(stop.calls) - 1 + len(again.calls) == 18
+    assert len(store.validations()) == 2
+    assert notices == ["tree: continuing: validation 1", "hash: continuing: validation 2"]
+
+
+def test_simulations_that_are_complete_are_not_begun_again(store: Store) -> None:
+    """The last simulation of the last round is interrupted: all others have nothing to do."""
+    stop = Simulator(
+        lambda s, n, call: KeyboardInterrupt() if (s, n, call) == ("hash", "good", 3) else _GOOD
+    )
+    with pytest.raises(InterruptedCampaign):
+        run_all(store, stop)
+    again = Simulator(always(_GOOD))
+    notices = run_all(store, again)
+    assert {name for name, _ in again.calls} == {"hash"}
+    assert len(store.validations()) == 2
+    assert notices == ["tree: is complete: validation 1", "hash: continuing: validation 2"]
+
+
+def test_when_all_are_complete_all_begin_anew(store: Store) -> None:
+    options = Gem5Options(rounds=1)
+    run_all(store, Simulator(always(_GOOD)), options=options)
+    again = Simulator(always(_GOOD))
+    run_all(store, again, options=options)
+    assert len(again.calls) == 6
+    assert len(store.validations()) == 4
+
+
+def test_a_further_simulation_leaves_complete_ones_as_they_are(store: Store) -> None:
+    options = Gem5Options(rounds=1)
+    run_all(store, Simulator(always(_GOOD)), options=options, simulations=SIMULATIONS[:1])
+    more = Simulator(always(_GOOD))
+    run_all(store, more, options=options)
+    assert {name for name, _ in more.calls} == {"hash"}
+
+
+def test_continued_rounds_compare_with_the_first_ones(store: Store) -> None:
+    stop = Simulator(lambda s, n, call: KeyboardInterrupt() if s == "hash" else _GOOD)
+    with pytest.raises(InterruptedCampaign):
+        run_all(store, stop)
+    run_all(store, Simulator(lambda s, n, _: _DRIFT if s == "tree" else _GOOD))
+    failed = [s for s in records(store)["tree"].samples if s.status is not Status.OK]
+    assert failed
+    assert "board.clk_domain.clock is 501, not 500" in str(failed[0].reason)
+
+
+def test_another_guest_is_another_validation(store: Store) -> None:
+    run_all(store, Simulator(always(_GOOD)), options=Gem5Options(rounds=1))
+    other = Simulator(always(_GOOD))
+    other.guest = "3"
+    run_all(store, other, options=Gem5Options(rounds=1))
+    assert len(store.validations()) == 4
+
+
+def test_limit_follows_the_baseline(store: Store) -> None:
+    slow = replace(_GOOD, run=replace(_RUN, wall_ns=20_000_000_000))
+    gem5 = Simulator(always(slow))
+    run_all(store, gem5, simulations=SIMULATIONS[:1], options=Gem5Options(rounds=1))
+    assert gem5.limits == [3600.0, 200.0, 200.0]
+
+
+def test_instructions_are_counted_once_per_subject_and_simulation(store: Store) -> None:
+    counter = Counter()
+    options = Gem5Options(rounds=2, instrument="cachegrind")
+    run_all(store, Simulator(always(_GOOD)), counter=counter, options=options)
+    assert len(counter.commands) == 6
+    assert [s.instructions for s in samples(store, "tree", "good")] == [42, None]
+
+
+def test_malloc_of_the_libc_is_put_before_one_that_gem5_brings(store: Store) -> None:
+    gem5 = Simulator(always(_GOOD), libraries=("/usr/lib/libtcmalloc.so.4",))
+    (notice,) = run_all(store, gem5, options=Gem5Options(rounds=1))
+    assert "gem5 is linked with libtcmalloc.so.4" in notice
+    assert gem5.preload is not None
+    assert "libc" in gem5.preload
+
+
+def test_a_program_that_is_no_gem5_is_an_error(store: Store) -> None:
+    class NoGem5(Simulator):
+        def ask(self, environment: Mapping[str, str]) -> ProgramRun:
+            return replace(_RUN, exit_status=2)
+
+    with pytest.raises(ProgramError, match="does not tell its version: exit status 2"):
+        run_all(store, NoGem5(always(_GOOD)))
+
+
+def test_last_comparable_validations_are_found_again(store: Store) -> None:
+    run_all(store, Simulator(always(_GOOD)), options=Gem5Options(rounds=1))
+    run_all(store, Simulator(always(_GOOD)), options=Gem5Options(rounds=2))
+    found = gem5_records(load_run(store.path.parent))
+    assert [record.rounds for record in found] == [2, 2]

@@ -1,0 +1,43 @@
+"""The files users write: campaigns and allocator search spaces, read strictly.
+
+``reading`` turns TOML into pydantic models with errors that name file, key, value and
+what is allowed; ``allocator_file`` and ``campaign`` are the two models; ``levels``
+and ``versions`` the arithmetic of scales and of version ranges inside them.
+"""
+
+from tuner.config.allocator_file import (
+    AllocatorFile,
+    Narrowing,
+    ParameterSpec,
+    allocator_names,
+    load_allocator_file,
+    shipped_allocator_file,
+)
+from tuner.config.campaign import (
+    OBJECTIVES,
+    STRATEGIES,
+    AllocatorChoice,
+    CampaignSpec,
+    campaign_from_options,
+    dump_campaign,
+    load_campaign,
+)
+from tuner.config.versions import VersionRange, parse_version
+
+__all__ = [
+    "OBJECTIVES",
+    "STRATEGIES",
+    "AllocatorChoice",
+    "AllocatorFile",
+    "CampaignSpec",
+    "Narrowing",
+    "ParameterSpec",
+    "VersionRange",
+    "allocator_names",
+    "campaign_from_options",
+    "dump_campaign",
+    "load_allocator_file",
+    "load_campaign",
+    "parse_version",
+    "shipped_allocator_file",
+]

@@ -1,0 +1,394 @@
+"""Model of a campaign file: which trace, which allocators, what to minimise, how long.
+
+Paths are relative to the file.  ``[space.<allocator>]`` narrows the shipped search space;
+``space_files`` replaces it.  The same model is built from the options of the command line,
+so both ways have the same checks and the same messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import tomli_w
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
+
+from tuner.config.allocator_file import (
+    AllocatorFile,
+    Narrowing,
+    Scalar,
+    allocator_names,
+    load_allocator_file,
+    shipped_allocator_file,
+)
+from tuner.config.reading import (
+    Model,
+    closest,
+    problems_error,
+    read_toml,
+    show,
+    unknown_key,
+    validate,
+)
+from tuner.records import Configuration
+from tuner.resources import workload_file
+from tuner.units import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+OBJECTIVES: Final = (
+    "peak_heap",
+    "mean_heap",
+    "instructions",
+    "faults",
+    "syscalls",
+    "cost",
+    "p99_latency",
+)
+"""All objectives; each is minimised."""
+
+LATENCY: Final = "p99_latency"
+"""The objective that is an elapsed time; it takes a replay with free-running threads."""
+
+STRATEGIES: Final = ("nsga2", "deap-nsga2", "random")
+"""Names of the search strategies."""
+
+_CONSTRAINT = re.compile(r"\s*(?P<objective>\w+)\s*<=\s*\S")
+"""Head of a constraint: the objective it bounds."""
+
+COUNTED: Final = frozenset({"instructions", "cost"})
+"""Objectives that need an instruction count, which the baton mode alone gives."""
+
+
+def _one_of(word: str, allowed: Sequence[str]) -> str:
+    if word not in allowed:
+        message = f"unknown{closest(word, allowed)} allowed: {', '.join(allowed)}"
+        raise ValueError(message.replace("unknown allowed", "unknown; allowed"))
+    return word
+
+
+def _objective(word: str) -> str:
+    return _one_of(word, OBJECTIVES)
+
+
+def _strategy(word: str) -> str:
+    return _one_of(word, STRATEGIES)
+
+
+def _allocator(text: str) -> str:
+    _one_of(text.partition(":")[0], allocator_names())
+    return text
+
+
+def _constraint(text: str) -> str:
+    """Check the form; `tuner.objectives.parse_constraint` reads the limit."""
+    match = _CONSTRAINT.match(text)
+    if match is None:
+        message = 'not understood; write "peak_heap <= 2 GiB" or "cost <= default * 1.02"'
+        raise ValueError(message)
+    _objective(match["objective"])
+    return text
+
+
+def _duration(value: object) -> object:
+    if not isinstance(value, str):
+        message = 'must be a duration with its unit, such as "60 s"'
+        raise ValueError(message)  # noqa: TRY004 - pydantic collects ValueErrors
+    return parse_duration(value)
+
+
+def _distinct(words: tuple[str, ...]) -> tuple[str, ...]:
+    repeated = [word for word, count in Counter(words).items() if count > 1]
+    if repeated:
+        message = f"{', '.join(repeated)} given twice"
+        raise ValueError(message)
+    return words
+
+
+def _distinct_allocators(texts: tuple[str, ...]) -> tuple[str, ...]:
+    _distinct(tuple(text.partition(":")[0] for text in texts))
+    return texts
+
+
+Duration = Annotated[int, BeforeValidator(_duration), PlainSerializer(format_duration)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Objectives = Annotated[
+    tuple[Annotated[str, AfterValidator(_objective)], ...],
+    Field(min_length=1),
+    AfterValidator(_distinct),
+]
+Allocators = Annotated[
+    tuple[Annotated[str, AfterValidator(_allocator)], ...],
+    Field(min_length=1),
+    AfterValidator(_distinct_allocators),
+]
+
+
+@dataclass(frozen=True)
+class AllocatorChoice:
+    """An allocator as users name it: ``jemalloc``, or ``jemalloc:/opt/lib/libjemalloc.so``."""
+
+    name: str
+    """Name of the adapter."""
+    library: Path | None
+    """Library to use instead of the distribution's; None = find it."""
+
+    @classmethod
+    def parse(cls, text: str) -> AllocatorChoice:
+        """Read ``NAME`` or ``NAME:PATH``.
+
+        Raises:
+            ValueError: the name is unknown, or a path where none can be; says which exist.
+        """
+        name, _, path = _allocator(text).partition(":")
+        if path and name == "glibc":
+            message = "glibc is the C library that programs run with; name it without a path"
+            raise ValueError(message)
+        return cls(name, Path(path) if path else None)
+
+
+class EmulationSpec(Model):
+    """How each evaluation is run."""
+
+    instrument: Literal["auto", "perf", "qemu", "cachegrind", "none"] = "auto"
+    timeout_ns: Annotated[Duration, Field(gt=0)] = Field(default=60 * 10**9, alias="timeout")
+    """Limit of one replay."""
+    threads: Literal["baton", "free"] = "baton"
+    """baton: deterministic; free: contention and latency, no instruction count."""
+    thp: Literal["never", "keep"] = "keep"
+    """Transparent huge pages: as the machine is set, with the settings that depend on them, or
+    off."""
+    touch: Literal["recorded", "all", "ends", "none", "zeros"] = "recorded"
+    """Which pages of a block are written; recorded: those the program touched, all where that is
+    not known; zeros: all of them, every other block with zeros."""
+
+
+class RecheckSpec(Model):
+    """How much of the budget measures the front again."""
+
+    share: Annotated[float, Field(ge=0, le=0.5)] = 0.15
+    """Share of the evaluations."""
+
+
+class ScreeningSpec(Model):
+    """A shrunk workload on which proposals are measured before the whole one."""
+
+    fidelity: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Allocations of the shrunk workload over those of the whole; 0: no screening."""
+    keep: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Share of the proposals of a batch that are measured in full."""
+
+
+class SeedConfiguration(Model):
+    """A configuration to evaluate right after the defaults."""
+
+    allocator: Annotated[str, AfterValidator(_allocator)]
+    settings: dict[str, Scalar]
+
+
+class CampaignSpec(Model):
+    """A whole campaign."""
+
+    name: Name
+    trace: Path
+    """A trace, or a profile."""
+    further_traces: tuple[Path, ...] = ()
+    """Traces or profiles beside it; a figure is then its geometric mean over all of them."""
+    exact_trace: Path | None = None
+    """The trace that takes the place of a profile whose verdict is bad; None: one beside it."""
+    allocators: Allocators
+    objectives: Objectives = ("mean_heap", "cost")
+    constraints: tuple[Annotated[str, AfterValidator(_constraint)], ...] = ()
+    evaluations: Annotated[int, Field(ge=1, le=1_000_000_000)] = 300
+    """Number of distinct configurations to measure."""
+    strategy: Annotated[str, AfterValidator(_strategy)] = "nsga2"
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    search: Literal["joint", "separate"] = "joint"
+    emulation: EmulationSpec = EmulationSpec()
+    recheck: RecheckSpec = RecheckSpec()
+    screening: ScreeningSpec = ScreeningSpec()
+    space: dict[str, dict[str, Narrowing]] = Field(default_factory=dict)
+    """Allocator -> parameter -> what to keep of it."""
+    space_files: tuple[Path, ...] = ()
+    """Search-space files that replace the shipped ones."""
+    seed_configurations: tuple[SeedConfiguration, ...] = ()
+
+    @model_validator(mode="after")
+    def _objectives_fit_the_mode(self) -> CampaignSpec:
+        counted = self.metrics & COUNTED
+        if self.emulation.threads == "free" and counted:
+            words = ", ".join(sorted(counted))
+            message = f'{words} cannot be measured with emulation.threads = "free"; use "baton"'
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _screening_has_one_trace(self) -> CampaignSpec:
+        if self.further_traces and self.screening.fidelity > 0:
+            message = "further_traces: screening shrinks one workload; leave one of the two out"
+            raise ValueError(message)
+        return self
+
+    @property
+    def traces(self) -> tuple[Path, ...]:
+        """All workloads, that of `trace` first."""
+        return (self.trace, *self.further_traces)
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The objectives and what constraints bound: all that must be measured."""
+        heads = filter(None, map(_CONSTRAINT.match, self.constraints))
+        return frozenset((*self.objectives, *(head["objective"] for head in heads)))
+
+    @property
+    def measures_time(self) -> bool:
+        """True when threads run freely in any replay, so that other work would be measured too."""
+        return self.emulation.threads == "free" or LATENCY in self.metrics
+
+    @property
+    def choices(self) -> tuple[AllocatorChoice, ...]:
+        """The allocators with their library paths, in campaign order."""
+        return tuple(AllocatorChoice.parse(text) for text in self.allocators)
+
+    @property
+    def seeds(self) -> tuple[Configuration, ...]:
+        """The seed configurations, typed; `load_campaign` has checked them."""
+        files = allocator_files(self)
+        return tuple(
+            Configuration.of(
+                seed.allocator,
+                {k: files[seed.allocator].find(k).coerce(v) for k, v in seed.settings.items()},
+            )
+            for seed in self.seed_configurations
+        )
+
+
+def load_campaign(path: Path, overrides: Mapping[str, Any] | None = None) -> CampaignSpec:
+    """Read a campaign file.
+
+    Args:
+        path: the TOML file; relative paths inside it are relative to its folder.
+        overrides: keys that replace those of the file, as TOML values (paths in them
+            relative to the working folder); of a table only the keys it names.
+
+    Raises:
+        SpecError: the file is unreadable or wrong; every problem is named.
+        MissingToolError: it names a shipped workload that is not installed.
+    """
+    data = read_toml(path)
+    _anchor(data, path.parent)
+    changes = dict(overrides or {})
+    _anchor(changes, Path.cwd())
+    for key, value in changes.items():
+        is_table = isinstance(value, dict) and isinstance(data.get(key), dict)
+        data[key] = {**data[key], **value} if is_table else value
+    return _checked(data, str(path))
+
+
+def campaign_from_options(**options: Any) -> CampaignSpec:
+    """Build a campaign from command-line options, named as the keys of a campaign file.
+
+    Args:
+        options: at least ``trace`` and ``allocators``; an option of None is absent;
+            ``name`` defaults to the name of the trace.
+
+    Raises:
+        SpecError: an option is wrong; says which and what is allowed.
+
+    Example:
+        >>> spec = campaign_from_options(trace="app.trace", allocators=["glibc"])
+        >>> spec.name, spec.evaluations
+        ('app', 300)
+    """
+    data = {
+        key: str(value) if isinstance(value, Path) else value
+        for key, value in options.items()
+        if value is not None
+    }
+    if "trace" in data:
+        data.setdefault("name", Path(str(data["trace"])).name.partition(".")[0] or "campaign")
+    _anchor(data, Path.cwd())
+    return _checked(data, "command line")
+
+
+def allocator_files(spec: CampaignSpec) -> dict[str, AllocatorFile]:
+    """Return the search-space file of every allocator of a campaign.
+
+    Raises:
+        SpecError: a file of `space_files` is wrong.
+    """
+    given = {file.name: file for file in map(load_allocator_file, spec.space_files)}
+    names = [choice.name for choice in spec.choices]
+    return {name: given.get(name) or shipped_allocator_file(name) for name in names}
+
+
+def _anchor(data: dict[str, Any], folder: Path) -> None:
+    """Make the paths of a campaign absolute; values of a wrong type are left to the model."""
+    base = folder.absolute()
+    for key in ("trace", "exact_trace"):
+        if isinstance(data.get(key), str | Path):
+            data[key] = str(workload_file(base / data[key]))
+    for key in ("further_traces", "space_files"):
+        if isinstance(data.get(key), list | tuple):
+            data[key] = [str(workload_file(base / str(file))) for file in data[key]]
+
+
+def _checked(data: Mapping[str, Any], source: str) -> CampaignSpec:
+    """Validate a campaign, then what it says about the parameters of its allocators."""
+    spec = validate(CampaignSpec, data, source)
+    files = allocator_files(spec)
+    problems = [*_space_problems(spec, files), *_seed_problems(spec, files)]
+    if problems:
+        raise problems_error(source, problems)
+    return spec
+
+
+def _space_problems(spec: CampaignSpec, files: Mapping[str, AllocatorFile]) -> list[str]:
+    problems = []
+    for allocator, narrowings in spec.space.items():
+        if allocator not in files:
+            problems.append(unknown_key(f"space.{allocator}", list(files)))
+            continue
+        for name, narrowing in narrowings.items():
+            problem = files[allocator].narrowing_problem(name, narrowing)
+            if problem:
+                problems.append(f"space.{allocator}.{name}: {problem}")
+    return problems
+
+
+def _seed_problems(spec: CampaignSpec, files: Mapping[str, AllocatorFile]) -> list[str]:
+    problems = []
+    for index, seed in enumerate(spec.seed_configurations):
+        path = f"seed_configurations[{index}]"
+        if seed.allocator not in files:
+            problems.append(f"{path}.allocator = {show(seed.allocator)}: not in this campaign")
+            continue
+        for name, value in seed.settings.items():
+            try:
+                parameter = files[seed.allocator].find(name)
+                parameter.coerce(value)
+            except ValueError as error:
+                problems.append(f"{path}.settings.{name} = {show(value)}: {error}")
+    return problems
+
+
+def dump_campaign(spec: CampaignSpec) -> str:
+    """Return a campaign as TOML; `load_campaign` of the text gives an equal campaign."""
+    data = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    data["space"] = {
+        allocator: {name: _narrowing_value(narrowing) for name, narrowing in table.items()}
+        for allocator, table in data["space"].items()
+    }
+    return tomli_w.dumps(data)
+
+
+def _narrowing_value(narrowing: Mapping[str, Any]) -> object:
+    if narrowing["form"] != "part":
+        return narrowing["form"]
+    if "values" in narrowing:
+        return narrowing["values"]
+    return {key: narrowing[key] for key in ("low", "high") if key in narrowing}

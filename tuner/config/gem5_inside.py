@@ -1,0 +1,150 @@
+"""Model of what runs inside simulated machines: ``gem5-validate/inside.toml``, or a user's own.
+
+A program is a guest of ``guests/``, the beginning of a trace, or a command of this computer.  Each
+runs on each machine.  Paths are relative to the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from tuner.config.campaign import Name
+from tuner.config.gem5_suite import ALL
+from tuner.config.reading import Model, closest, problems_error, read_toml, validate
+from tuner.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+class Program(Model):
+    """One program."""
+
+    name: Name
+    guest: Name | None = None
+    """Program of ``guests/``."""
+    arguments: tuple[str, ...] = ()
+    """Of the guest."""
+    trace: str | None = None
+    """Trace or profile that the emulator replays."""
+    first: Annotated[int, Field(ge=1)] | None = None
+    """How many events of the trace; None for all."""
+    command: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Program of this computer with its arguments."""
+    cores: Annotated[int, Field(ge=1, le=64)] = 1
+    """One for each thread that the program has at once."""
+
+    @model_validator(mode="after")
+    def _is_one_of_three(self) -> Self:
+        if sum(value is not None for value in (self.guest, self.trace, self.command)) != 1:
+            message = "must have exactly one of guest, trace and command"
+            raise ValueError(message)
+        if self.arguments and self.guest is None:
+            message = "arguments are a guest's; those of a command stand in it"
+            raise ValueError(message)
+        if self.first is not None and self.trace is None:
+            message = "first is a trace's"
+            raise ValueError(message)
+        return self
+
+
+class _InsideFile(Model):
+    version: Literal[1]
+    machines: Annotated[tuple[str, ...], Field(min_length=1)]
+    programs: Annotated[tuple[Program, ...], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What runs inside, read and checked."""
+
+    path: Path
+    """Its file."""
+    machines: tuple[Path, ...]
+    """Descriptions; their names without the ending are distinct."""
+    programs: tuple[Program, ...]
+    """In the order of the file; names are distinct."""
+
+    @property
+    def folder(self) -> Path:
+        """Where paths are relative to, and ``guests`` lies."""
+        return self.path.resolve().parent
+
+    def choose(self, words: Sequence[str]) -> list[tuple[Program, Path]]:
+        """Return programs with machines, in the order of the file.
+
+        Args:
+            words: names of programs, which then run on all machines, and of machines, on which
+                then only the named programs run, or all; or `ALL`.
+
+        Raises:
+            SpecError: a word is none of these.
+        """
+        programs = {program.name: program for program in self.programs}
+        machines = {path.stem: path for path in self.machines}
+        allowed = [*programs, *machines, ALL]
+        for word in words:
+            if word not in allowed:
+                hint = closest(word, allowed) or f"; allowed: {', '.join(allowed)}"
+                message = f"{self.path}: has no program or machine {word!r}{hint}"
+                raise SpecError(message)
+        named = set(words) & programs.keys() if ALL not in words else set()
+        where = set(words) & machines.keys()
+        return [
+            (program, path)
+            for program in self.programs
+            for path in self.machines
+            if (not named or program.name in named) and (not where or path.stem in where)
+        ]
+
+
+def load_inside(path: Path) -> Inside:
+    """Read what runs inside and check that machines, guests and traces are there.
+
+    Raises:
+        SpecError: one line per problem: unknown key, bad value, a name given twice, a file
+            that is missing, a machine without a processor.
+    """
+    content = validate(_InsideFile, read_toml(path), str(path))
+    folder = path.resolve().parent
+    machines = tuple(folder / machine for machine in content.machines)
+    inside = Inside(path, machines, content.programs)
+    problems = _repeated([program.name for program in inside.programs], "programs")
+    problems += _repeated([machine.stem for machine in machines], "machines")
+    problems += [problem for machine in machines for problem in _machine_problems(machine)]
+    problems += [problem for p in inside.programs for problem in _program_problems(inside, p)]
+    if problems:
+        raise problems_error(str(path), problems)
+    return inside
+
+
+def _repeated(names: list[str], key: str) -> list[str]:
+    return [f"{key}.{name}: given twice" for name, count in Counter(names).items() if count > 1]
+
+
+def _machine_problems(path: Path) -> list[str]:
+    where = f"machines.{path.stem}"
+    try:
+        machine: Any = json.loads(path.read_text(encoding="utf-8"))
+        has_processor = "cpu" in machine
+    except OSError as error:
+        return [f"{where}: {path} cannot be read: {error.strerror}"]
+    except (ValueError, TypeError) as error:
+        return [f"{where}: {path} is not a description: {error}"]
+    return [] if has_processor else [f"{where}: has no processor to run a program on"]
+
+
+def _program_problems(inside: Inside, program: Program) -> list[str]:
+    where = f"programs.{program.name}"
+    source = inside.folder / "guests" / f"{program.guest}.c"
+    if program.guest is not None and not source.is_file():
+        return [f'{where}.guest = "{program.guest}": there is no {source}']
+    if program.trace is not None and not (inside.folder / program.trace).is_file():
+        return [f'{where}.trace = "{program.trace}": there is no {inside.folder / program.trace}']
+    return []

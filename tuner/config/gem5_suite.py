@@ -1,0 +1,145 @@
+"""Model of a suite of gem5 simulations: ``gem5-validate/suite.toml``, or one of the user's.
+
+A simulation is a machine, described in JSON for ``gem5-validate/run.py``, and a guest program
+with arguments, or traffic alone.  Paths are relative to the suite's file.  Each has a role:
+campaigns tune on traces of some, the others are held out and decide what is claimed.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from tuner.config.campaign import Name
+from tuner.config.reading import Model, closest, problems_error, read_toml, validate
+from tuner.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+ALL = "all"
+"""Word for every simulation of a suite, beside the roles."""
+
+
+class Role(enum.StrEnum):
+    """What a simulation is for."""
+
+    TUNE = "tune"
+    """Campaigns see its traces."""
+    HELD_OUT = "held-out"
+    """No campaign ever sees it."""
+
+
+def _role(value: object) -> object:
+    words = [role.value for role in Role]
+    if value not in words:
+        message = f"must be one of {', '.join(words)}{closest(str(value), words)}"
+        raise ValueError(message)
+    return value
+
+
+class Simulation(Model):
+    """One simulation."""
+
+    name: Name
+    machine: str
+    """File of the description, relative to the suite."""
+    guest: Name | None = None
+    """Program of ``guests/``; None for traffic."""
+    arguments: tuple[str, ...] = ()
+    """Of the guest."""
+    role: Annotated[Role, BeforeValidator(_role)]
+    max_instructions: Annotated[int, Field(ge=1)] | None = None
+    """End after so many guest instructions; None runs the guest to its end."""
+
+    @property
+    def is_held_out(self) -> bool:
+        """True when no campaign sees it."""
+        return self.role is Role.HELD_OUT
+
+
+class _SuiteFile(Model):
+    version: Literal[1]
+    simulations: Annotated[tuple[Simulation, ...], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite that was read and checked."""
+
+    path: Path
+    """Its file."""
+    simulations: tuple[Simulation, ...]
+    """In the order of the file; names are distinct."""
+
+    @property
+    def folder(self) -> Path:
+        """Where machines are relative to, and ``run.py`` and ``guests`` lie."""
+        return self.path.resolve().parent
+
+    def machine_file(self, simulation: Simulation) -> Path:
+        """Return the description of a simulation's machine."""
+        return self.folder / simulation.machine
+
+    def choose(self, words: Sequence[str]) -> tuple[Simulation, ...]:
+        """Return the simulations of names and roles, in the order of the file.
+
+        Args:
+            words: names, roles, or `ALL`.
+
+        Raises:
+            SpecError: a word is none of these.
+        """
+        names = [simulation.name for simulation in self.simulations]
+        allowed = [*names, *(role.value for role in Role), ALL]
+        for word in words:
+            if word not in allowed:
+                hint = closest(word, allowed) or f"; allowed: {', '.join(allowed)}"
+                message = f"{self.path}: has no simulation {word!r}{hint}"
+                raise SpecError(message)
+        return tuple(s for s in self.simulations if {s.name, s.role.value, ALL} & set(words))
+
+
+def load_suite(path: Path) -> Suite:
+    """Read a suite and check that its machines and guests are there.
+
+    Raises:
+        SpecError: one line per problem: unknown key, bad value, a name given twice, a file
+            that is missing, a guest without traffic's machine or the other way round.
+    """
+    content = validate(_SuiteFile, read_toml(path), str(path))
+    suite = Suite(path, content.simulations)
+    problems = _repeated(suite) + [p for s in suite.simulations for p in _problems(suite, s)]
+    if problems:
+        raise problems_error(str(path), problems)
+    return suite
+
+
+def _repeated(suite: Suite) -> list[str]:
+    counts = Counter(simulation.name for simulation in suite.simulations)
+    return [f"simulations.{name}: given twice" for name, count in counts.items() if count > 1]
+
+
+def _problems(suite: Suite, simulation: Simulation) -> list[str]:
+    where = f"simulations.{simulation.name}"
+    try:
+        machine: Any = json.loads(suite.machine_file(simulation).read_text(encoding="utf-8"))
+        has_traffic = "traffic" in machine
+    except OSError as error:
+        return [f'{where}.machine = "{simulation.machine}": cannot be read: {error.strerror}']
+    except (ValueError, TypeError) as error:
+        return [f'{where}.machine = "{simulation.machine}": not a description: {error}']
+    if has_traffic and simulation.guest:
+        return [f"{where}.guest: its machine has traffic, which needs no guest"]
+    if not has_traffic and not simulation.guest:
+        return [f"{where}.guest: this key is required, its machine has no traffic"]
+    source = suite.folder / "guests" / f"{simulation.guest}.c"
+    if simulation.guest and not source.is_file():
+        return [f'{where}.guest = "{simulation.guest}": there is no {source}']
+    return []

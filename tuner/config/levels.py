@@ -1,0 +1,260 @@
+"""Arithmetic of levels: scales, narrowing, and the type of a value.  Pure functions.
+
+Scales:
+    - log2: powers of two from low to high, both powers of two themselves
+    - log: 1, 2, 5 in every decade from low to high, both ends included
+    - linear: low, low + step, ... not above high
+    - ordinal: the given values, neighbours alike
+    - categorical: the given values, in no order
+    - boolean: false, true
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final, Literal
+
+from tuner.config.reading import show
+from tuner.records import Value
+from tuner.units import NS_PER_UNIT, parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Level = Value | None
+"""A value, or None for unset."""
+
+Scale = Literal["log2", "log", "linear", "ordinal", "categorical", "boolean"]
+
+UNSET: Final = "unset"
+"""How files write the level None."""
+
+_NEEDS: Final = {
+    "log2": {"low", "high"},
+    "log": {"low", "high"},
+    "linear": {"low", "high", "step"},
+    "ordinal": {"values"},
+    "categorical": {"values"},
+    "boolean": set[str](),
+}
+"""Keys every scale needs; the others of the four are not allowed."""
+
+
+def check_scale(
+    scale: Scale,
+    low: float | None,
+    high: float | None,
+    step: int | None,
+    values: tuple[Value, ...] | None,
+) -> None:
+    """Check that a scale has what it needs and nothing else.
+
+    Raises:
+        ValueError: a key is missing or out of place, or a bound does not suit the scale.
+    """
+    pairs = {"low": low, "high": high, "step": step, "values": values}
+    given = {key for key, value in pairs.items() if value is not None}
+    if given != _NEEDS[scale]:
+        needed = " and ".join(sorted(_NEEDS[scale])) or "no low, high, step or values"
+        message = f"scale {scale!r} needs {needed}; got {', '.join(sorted(given)) or 'none'}"
+        raise ValueError(message)
+    if values is not None and (not values or len({type(v) for v in values}) > 1):
+        message = "values must be one or more of one type"
+        raise ValueError(message)
+    if low is not None and high is not None:
+        _check_bounds(scale, low, high)
+
+
+def _check_bounds(scale: Scale, low: float, high: float) -> None:
+    if low > high:
+        message = f"low {low} is above high {high}"
+        raise ValueError(message)
+    if scale != "linear" and low <= 0:
+        message = f"a {scale} scale begins above 0; put {low} under specials"
+        raise ValueError(message)
+    if scale == "log2" and any(int(x) != x or int(x) & (int(x) - 1) for x in (low, high)):
+        message = f"low {low} and high {high} must be powers of two"
+        raise ValueError(message)
+
+
+def scale_levels(
+    scale: Scale,
+    low: float | None,
+    high: float | None,
+    step: int | None,
+    values: tuple[Value, ...] | None,
+) -> tuple[Value, ...]:
+    """Return the values of a scale in its order; the arguments satisfy `check_scale`."""
+    if scale == "boolean":
+        return (False, True)
+    if values is not None:
+        return values
+    assert low is not None  # noqa: S101 - check_scale
+    assert high is not None  # noqa: S101 - check_scale
+    if scale == "log2":
+        return tuple(1 << k for k in range(int(low).bit_length() - 1, int(high).bit_length()))
+    if scale == "log":
+        return _one_two_five(low, high)
+    assert step is not None  # noqa: S101 - check_scale
+    return tuple(range(int(low), int(high) + 1, step))
+
+
+def _one_two_five(low: float, high: float) -> tuple[Value, ...]:
+    """Return low, every 1, 2, 5 times a power of ten between, and high."""
+    first, last = Decimal(repr(low)), Decimal(repr(high))
+    series = {
+        Decimal(digit).scaleb(exponent)
+        for exponent in range(first.adjusted(), last.adjusted() + 1)
+        for digit in (1, 2, 5)
+    }
+    chosen = sorted({first, last, *(x for x in series if first < x < last)})
+    is_float = float in {type(low), type(high)}
+    return tuple(float(x) if is_float else int(x) for x in chosen)
+
+
+def coerce(kind: type, value: Value, unit: str = "") -> Value:
+    """Return a value as the type a parameter has.
+
+    Args:
+        kind: bool, int, float or str.
+        value: from a file (typed) or from a command line (text).
+        unit: of the parameter: a text may be a size for bytes, a duration for ms, else a number.
+
+    Raises:
+        ValueError: the value does not fit; says what is wanted.
+    """
+    if kind is str or (kind is bool and isinstance(value, bool)):
+        if isinstance(value, str) or kind is bool:
+            return value
+    elif kind is bool and value in ("true", "false"):
+        return value == "true"
+    elif kind is not bool and not isinstance(value, bool):
+        return _real(value) if kind is float else _whole(value, unit)
+    wanted = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}[kind]
+    message = f"{show(value)} is not {wanted}"
+    raise ValueError(message)
+
+
+def _real(value: Value) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        message = f"{show(value)} is not a number"
+        raise ValueError(message)
+    return number
+
+
+def _whole(value: Value, unit: str) -> int:
+    if not isinstance(value, str):
+        if not math.isfinite(value) or value != int(value):
+            message = f"{show(value)} is not a whole number"
+            raise ValueError(message)
+        return int(value)
+    text = value.strip()
+    if re.fullmatch("[+-]?[0-9]+", text):
+        return int(text)
+    if unit == "bytes":
+        return parse_size(text)
+    if unit == "ms":
+        return _milliseconds(text)
+    counted = f"{unit} is counted in whole numbers" if unit else "give a plain one, such as 4"
+    message = f"{show(value)} is not a whole number; {counted}"
+    raise ValueError(message)
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        ns = parse_duration(text)
+    except ValueError:
+        ns = 1
+    if ns % NS_PER_UNIT["ms"]:
+        message = f'{show(text)} is not a whole number of milliseconds, nor such as "5 ms" or "2 s"'
+        raise ValueError(message)
+    return ns // NS_PER_UNIT["ms"]
+
+
+@dataclass(frozen=True)
+class Levels:
+    """All levels of a parameter, in three groups that stand in this order."""
+
+    unset: tuple[None, ...]
+    """One None, or nothing when the parameter cannot be unset."""
+    specials: tuple[Value, ...]
+    """Values with a meaning of their own."""
+    scale: tuple[Value, ...]
+    """Values of the scale, rising."""
+    default: Value | None = None
+    """What unset stands for, where that is known; it is then no level of its own."""
+
+    @property
+    def all(self) -> tuple[Level, ...]:
+        """The groups joined; unset stands where its number would."""
+        rest = self.specials + self.scale
+        if not isinstance(self.default, int | float) or isinstance(self.default, bool):
+            return self.unset + rest
+        before = tuple(x for x in rest if not isinstance(x, str) and x < self.default)
+        return before + self.unset + rest[len(before) :]
+
+    def only(self, wanted: Sequence[Value], *, is_free: bool) -> Levels:
+        """Return exactly the wanted values, and unset where it exists.
+
+        Args:
+            wanted: values in the order of search.
+            is_free: True for a numeric scale, on which any value between its ends may be wanted.
+
+        Raises:
+            ValueError: a value lies outside the levels.
+        """
+        others = [value for value in wanted if self.default is None or value != self.default]
+        for value in others:
+            self._check_within(value, is_free=is_free)
+        kept = tuple(dict.fromkeys(others))
+        return Levels(self.unset, (), kept, self.default)
+
+    def between(self, low: float | None, high: float | None) -> Levels:
+        """Return the part of a numeric scale between two ends, with unset and the specials.
+
+        Raises:
+            ValueError: an end is outside of the scale, nothing is left between them, or
+                the levels are not numbers.
+        """
+        numbers = [x for x in self.scale if isinstance(x, int | float)]
+        if len(numbers) < len(self.scale) or isinstance(self.scale[0], bool):
+            message = "low and high are for numbers; give an array of values"
+            raise ValueError(message)
+        extent = f"the scale runs from {show(numbers[0])} to {show(numbers[-1])}"
+        for end in (low, high):
+            if end is not None and not numbers[0] <= end <= numbers[-1]:
+                message = f"{show(end)} is outside the search space; {extent}"
+                raise ValueError(message)
+        kept = (x for x in numbers if (low is None or x >= low) and (high is None or x <= high))
+        scale = tuple(kept)
+        if not scale:
+            message = f"no level lies between {show(low)} and {show(high)}; {extent}"
+            raise ValueError(message)
+        return Levels(self.unset, self.specials, scale, self.default)
+
+    def _check_within(self, value: Value, *, is_free: bool) -> None:
+        if value in self.specials + self.scale:
+            return
+        first, last = self.scale[0], self.scale[-1]
+        is_number = not isinstance(value, str) and not isinstance(first, str)
+        if is_free and is_number and first <= value <= last:  # type: ignore[operator]
+            return
+        message = (
+            f"{show(value)} is outside the search space; allowed: {self.shown(is_free=is_free)}"
+        )
+        raise ValueError(message)
+
+    def shown(self, *, is_free: bool) -> str:
+        """Return the levels for a message; of a scale on which any value may stand its ends."""
+        words = [show(x) for x in (*self.unset, *self.specials)]
+        words = ['"unset"' if word == "null" else word for word in words]
+        if is_free:
+            return ", ".join([*words, f"{show(self.scale[0])} to {show(self.scale[-1])}"])
+        return ", ".join([*words, *map(show, self.scale)])

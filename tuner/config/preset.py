@@ -1,0 +1,94 @@
+"""Presets: settings that suit many programs, such as ``benchmarks/presets.py`` finds.
+
+A preset is a file of a user's own, with the settings and what they gained on every workload they
+were measured on; none ships (docs/decisions/exgen.md tells why).  ``malloc-tuner export --preset``
+writes one for a program that nobody has recorded yet; tuning for the program itself finds more.
+"""
+
+from __future__ import annotations
+
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from tuner.config.allocator_file import Scalar, Sentence, allocator_names, shipped_allocator_file
+from tuner.config.reading import Model, problems_error, read_toml, validate
+from tuner.records import Configuration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def _allocator(name: str) -> str:
+    if name not in allocator_names():
+        message = f"unknown; allowed: {', '.join(allocator_names())}"
+        raise ValueError(message)
+    return name
+
+
+class PresetGain(Model):
+    """What a preset does to one workload: ratios to the default of the baseline, in emulation."""
+
+    mean_heap: Annotated[float, Field(gt=0)]
+    peak_heap: Annotated[float, Field(gt=0)]
+    cost: Annotated[float, Field(gt=0)]
+
+
+class Preset(Model):
+    """One preset."""
+
+    schema_version: Literal[1] = Field(alias="schema")
+    name: Sentence
+    purpose: Sentence
+    """One sentence: what it is good for."""
+    allocator: Annotated[str, AfterValidator(_allocator)]
+    baseline: Annotated[str, AfterValidator(_allocator)]
+    """Allocator to whose default the gains are ratios."""
+    found_on: Sentence
+    """Day of the measurement, ISO 8601."""
+    found_by: Sentence
+    """The command that finds it."""
+    thp: Literal["never", "keep"] = "never"
+    """Transparent huge pages in the emulation that found it; presets without it had none."""
+    settings: dict[str, Scalar]
+    gains: Annotated[dict[str, PresetGain], Field(min_length=1)]
+    """Workload -> what the preset does to it."""
+    default_gains: dict[str, PresetGain] = Field(default_factory=dict)
+    """The same of the allocator's own default, of the same day; empty: not known."""
+
+    @property
+    def configuration(self) -> Configuration:
+        """The settings as a configuration."""
+        return Configuration.of(self.allocator, self.settings)
+
+    def gain(self, objective: str) -> float:
+        """Return the geometric mean of a ratio over the workloads.
+
+        Args:
+            objective: mean_heap, peak_heap or cost.
+        """
+        return geometric_mean(getattr(gain, objective) for gain in self.gains.values())
+
+
+def load_preset(path: Path) -> Preset:
+    """Read a preset.
+
+    Raises:
+        SpecError: the file is missing or wrong; every problem is named.
+    """
+    preset = validate(Preset, read_toml(path), str(path))
+    problems = [*_setting_problems(preset)]
+    if problems:
+        raise problems_error(str(path), problems)
+    return preset
+
+
+def _setting_problems(preset: Preset) -> Iterator[str]:
+    file = shipped_allocator_file(preset.allocator)
+    for name, value in preset.settings.items():
+        try:
+            file.find(name).coerce(value)
+        except ValueError as error:
+            yield f"settings.{name}: {error}"

@@ -1,0 +1,184 @@
+"""Read heap profiles of jemalloc and of gperftools: text, one record per call site.
+
+Both tell of each site the blocks and bytes alive when the profile was written and, in
+brackets, those ever allocated (jemalloc only with ``prof_accum:true``); neither tells
+lifetimes, and both may be samples:
+
+- jemalloc, ``heap_v2/BYTES``: stacks ``@ 0x...``, below each ``t*: blocks: bytes [blocks:
+  bytes]`` and lines of single threads;
+- gperftools, ``heap profile: blocks: bytes [blocks: bytes] @ KIND``: one line per site, KIND
+  ``heapprofile`` (all blocks) or ``heap_v2/BYTES`` (a sample).
+
+A sample of mean distance BYTES catches a block of s bytes with probability
+1 - exp(-s / BYTES); numbers are divided by it, s being the site's mean size.
+
+Source: jemalloc's src/prof_data.c and gperftools' src/heap-profile-table.cc write these; the
+correction is that of a Poisson process, which both programs sample by.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tuner.errors import TraceError
+from tuner.importers.source import Source
+from tuner.profile.sites import Sites
+
+_LOST: Final = (
+    "times: the file is of one moment; the heap grows evenly up to it",
+    "lifetimes: when blocks that were freed by then came and went",
+    "threads: they are not told apart",
+    "realloc, calloc and aligned allocations: all are malloc",
+)
+LOST_JEMALLOC: Final = (*_LOST, "what was freed before, unless prof_accum:true was set")
+LOST_GPERFTOOLS: Final = _LOST
+
+_COUNTS: Final = r"(\d{1,18}): +(\d{1,18}) +\[ *(\d{1,18}): +(\d{1,18})\]"
+_JEMALLOC_HEAD: Final = re.compile(r"heap_v2/(\d{1,18})", re.ASCII)
+_JEMALLOC_SITE: Final = re.compile(rf"t\*: +{_COUNTS}", re.ASCII)
+_GPERFTOOLS_HEAD: Final = re.compile(
+    rf"heap profile: +{_COUNTS} +@ +(heapprofile|heap_v2/(\d{{1,18}})|heap)", re.ASCII
+)
+_GPERFTOOLS_SITE: Final = re.compile(rf"{_COUNTS} @(?: 0x[0-9a-fA-F]+)*", re.ASCII)
+_END: Final = "MAPPED_LIBRARIES:"
+
+_STEP_NS: Final = 1000
+"""Time between two allocations; neither file tells."""
+_BRIEF: Final = 0.01
+"""Share of the run that a freed block lives, unless its site allocates sooner again."""
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """One site, corrected for sampling."""
+
+    live_blocks: int
+    live_bytes: int
+    blocks: int
+    total_bytes: int
+
+
+def recognise_jemalloc(start: bytes) -> bool:
+    """Tell by the first line."""
+    return start.startswith(b"heap_v2/")
+
+
+def recognise_gperftools(start: bytes) -> bool:
+    """Tell by the first words."""
+    return start.startswith(b"heap profile:")
+
+
+def read_jemalloc(source: Source) -> tuple[Sites, str]:
+    """Return the call sites of a profile; the command is not told.
+
+    Raises:
+        TraceError: a line is malformed.
+    """
+    lines = _lines(source)
+    number, first = next(lines, (1, ""))
+    head = _JEMALLOC_HEAD.fullmatch(first)
+    if head is None:
+        raise source.error(number, f"heap_v2/BYTES was expected, not {first[:80]!r}")
+    found = []
+    in_site = False
+    for number, line in lines:
+        if line.startswith("@"):
+            in_site = True
+        elif line.startswith("t*:"):
+            match = _JEMALLOC_SITE.fullmatch(line)
+            if match is None:
+                raise _bad(source, number, "t*: blocks: bytes [blocks: bytes]", line)
+            if in_site:  # before the first stack stands the sum of all
+                found.append(_correct(match.groups(), int(head[1])))
+        elif not re.match(r"t\d+:", line):
+            raise _bad(source, number, "a stack @ or counts t", line)
+    return _sites(source, found), ""
+
+
+def read_gperftools(source: Source) -> tuple[Sites, str]:
+    """Return the call sites of a profile; the command is not told.
+
+    Raises:
+        TraceError: a line is malformed, or the profile is of growth and not of the heap.
+    """
+    lines = _lines(source)
+    number, first = next(lines, (1, ""))
+    head = _GPERFTOOLS_HEAD.fullmatch(first)
+    if head is None:
+        what = "heap profile: blocks: bytes [blocks: bytes] @ heapprofile or heap_v2/BYTES"
+        raise _bad(source, number, what, first)
+    distance = int(head[6]) if head[6] else 0
+    found = []
+    for number, line in lines:
+        match = _GPERFTOOLS_SITE.fullmatch(line)
+        if match is None:
+            raise _bad(source, number, "blocks: bytes [blocks: bytes] @ stack", line)
+        found.append(_correct(match.groups(), distance))
+    return _sites(source, found), ""
+
+
+def _lines(source: Source) -> Iterator[tuple[int, str]]:
+    """Yield what stands before the list of libraries, stripped, without blank lines."""
+    for number, line in source.lines():
+        text = line.strip()
+        if text == _END:
+            return
+        if text:
+            yield number, text
+
+
+def _bad(source: Source, number: int, wanted: str, line: str) -> TraceError:
+    return source.error(number, f"{wanted} was expected, not {line[:80]!r}")
+
+
+def _correct(numbers: tuple[str, ...], distance: int) -> _Counts:
+    """Return the counts of a site; `distance` is the mean one of samples, 0 for none."""
+    live_blocks, live_bytes, blocks, total_bytes = map(int, numbers)
+    if blocks < live_blocks or total_bytes < live_bytes:  # jemalloc without prof_accum
+        blocks, total_bytes = live_blocks, live_bytes
+    n = blocks or 1
+    caught = 1.0
+    if distance and total_bytes:
+        caught = -math.expm1(-total_bytes / n / distance)
+    live, ever = (round(count / caught) for count in (live_blocks, blocks))
+    return _Counts(live, round(live_bytes / caught), ever, round(total_bytes / caught))
+
+
+def _sites(source: Source, counts: list[_Counts]) -> Sites:
+    """Return sites that grow evenly up to the moment of the profile."""
+    rows = np.array(
+        [(c.live_blocks, c.live_bytes, c.blocks, c.total_bytes) for c in counts if c.blocks],
+        np.float64,
+    ).reshape(-1, 4)
+    if rows.size and rows.max() >= 2**53:
+        message = f"{source.path}: more bytes than any program can have had"
+        raise TraceError(message)
+    live_blocks, live_bytes, blocks, total_bytes = rows.T.astype(np.int64)
+    end = float(max(1, blocks.sum()))
+    n_freed = blocks - live_blocks
+    was_freed = n_freed > 0
+    return Sites(
+        blocks=blocks,
+        total_bytes=total_bytes,
+        lifetime=live_blocks * (end / 2) + np.minimum(n_freed * _BRIEF, was_freed) * end,
+        most_blocks=live_blocks + was_freed,
+        peak_blocks=live_blocks,
+        peak_bytes=live_bytes,
+        end_blocks=live_blocks,
+        end_bytes=live_bytes,
+        peak_time=end,
+        end_time=end,
+        ns_per_unit=_STEP_NS,
+        is_ordered=False,
+        assumed=(
+            f"time: {_STEP_NS} ns from one allocation to the next",
+            "peak: it is the moment of the profile, and nothing is freed after it",
+            f"lifetimes: a freed block lived {_BRIEF:.0%} of the run, or until its site's next",
+        ),
+    )

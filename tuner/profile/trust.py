@@ -1,0 +1,257 @@
+"""What a profile's own verdict allows: may a campaign tune with it, and how finely?
+
+The verdict is written into the profile by `malloc-tuner fidelity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tuner.errors import SpecError, TraceError
+from tuner.profile.file import is_profile, read_profile, workload_sha256
+from tuner.trace.file import Trace
+
+LEAST_TAU: Final = 0.8
+"""Rank correlation within an allocator below which a profile does not rank a metric.
+
+Over the pairs that truly differ by more than 1 %: nearer ones are ordered by noise.
+"""
+
+MOST_REGRET: Final = 0.02
+"""What the model's pick may lose on the trace."""
+
+LEAST_SHRUNK_TAU: Final = 0.5
+"""Rank correlation over all configurations below which a shrunk profile screens nothing.
+
+At 0.5 three pairs of four are ordered rightly.
+"""
+
+GUARDED: Final = "peak_heap"
+"""The objective that is not tuned for at all on a profile that does not rank it."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a campaign is emulated with, and what is to be said about it."""
+
+    path: Path
+    """A trace, or a profile that is trusted as far as `notes` say."""
+    notes: tuple[str, ...] = ()
+    """Sentences for every output of the campaign; none for a trace that was asked for."""
+    resolution: Mapping[str, float] | None = None
+    """Metric -> relative difference that is the model's noise; None for a trace."""
+    caveat: str | None = None
+    """What `caveat` says of it; the first of the notes."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as a campaign's store keeps it."""
+        if not self.notes:
+            return {}
+        record = {"notes": list(self.notes), "resolution": dict(self.resolution or {})}
+        return {**record, "caveat": self.caveat} if self.caveat else record
+
+
+def choose_workload(
+    trace: Path,
+    allocators: Sequence[str],
+    objectives: Sequence[str],
+    *,
+    exact: Path | None = None,
+    is_forced: bool = False,
+) -> Workload:
+    """Decide whether a campaign uses its profile, or the trace that it was fitted to.
+
+    Args:
+        trace: what the campaign names; a trace is used as it is.
+        allocators: names of those to be tuned.
+        objectives: what is minimised.
+        exact: the trace of the profile; None: a file beside it that has the name and the
+            content that the profile remembers.
+        is_forced: use the profile however bad its verdict is.
+
+    Raises:
+        SpecError: the profile does not rank `GUARDED`, which is an objective, the trace is not
+            at hand, and it is not forced; or `exact` is a profile itself.
+        TraceError: a file cannot be read.
+    """
+    if exact is not None and is_profile(exact):
+        message = f"exact_trace = {exact}: a profile; give the trace that was recorded"
+        raise SpecError(message)
+    workload = _choose(trace, allocators, objectives, exact, is_forced=is_forced)
+    try:
+        with Trace(workload.path) as opened:
+            said = caveat(opened)
+    except TraceError:  # told by whoever needs its events
+        return workload
+    return replace(workload, notes=(said, *workload.notes), caveat=said) if said else workload
+
+
+def join_workloads(first: Workload, others: Sequence[Workload]) -> Workload:
+    """Return what is to be said of a campaign on several workloads.
+
+    Returns:
+        The first one's path, everybody's notes; of each metric the coarsest resolution.
+    """
+    every = [first, *others]
+    known = [one.resolution for one in every if one.resolution]
+    metrics = {metric for resolution in known for metric in resolution}
+    coarsest = {m: max(resolution.get(m, 0.0) for resolution in known) for m in sorted(metrics)}
+    return Workload(
+        first.path,
+        tuple(dict.fromkeys(note for one in every for note in one.notes)),
+        coarsest or None,
+        next((one.caveat for one in every if one.caveat), None),
+    )
+
+
+def _choose(
+    trace: Path,
+    allocators: Sequence[str],
+    objectives: Sequence[str],
+    exact: Path | None,
+    *,
+    is_forced: bool,
+) -> Workload:
+    if not is_profile(trace):
+        return Workload(trace)
+    profile = read_profile(trace)
+    reasons = list(weaknesses(profile, allocators, objectives))
+    verdict = f"workload profile {trace.name}: {summary(profile)}"
+    own = Workload(trace, (verdict,), resolution_of(profile))
+    if not reasons:
+        return own
+    why = "; ".join(reasons)
+    if is_forced:
+        return Workload(trace, (verdict, f"forced although {why}"), own.resolution)
+    exact = exact or _trace_beside(trace, profile)
+    if exact is not None:
+        note = f"exact replay of {exact.name} instead of the profile {trace.name}, because {why}"
+        return Workload(exact, (note,))
+    if weak_families(profile, allocators, GUARDED) and GUARDED in objectives:
+        message = (
+            f"{trace}: this profile does not rank {GUARDED}: {why}; tune on the trace (exact_trace "
+            f"or --exact-trace names it), leave {GUARDED} or these allocators out, or add --force"
+        )
+        raise SpecError(message)
+    note = f"careful, there is no trace to fall back to: {why}"
+    return Workload(trace, (verdict, note), own.resolution)
+
+
+def weaknesses(
+    profile: Mapping[str, Any], allocators: Sequence[str], objectives: Sequence[str]
+) -> Iterator[str]:
+    """Yield in words where a verdict is too bad to tune by it; nothing without a verdict."""
+    for name in objectives:
+        for allocator, tau in weak_families(profile, allocators, name).items():
+            yield f"{name} of {allocator} has tau {tau:.2f} ({LEAST_TAU:g} is needed)"
+        for allocator, family in _families(profile, name).items():
+            if allocator in allocators and family.get("regret", 0.0) > MOST_REGRET:
+                lost = family["regret"]
+                yield f"{name} of {allocator} has regret {lost:.1%} ({MOST_REGRET:.0%} is allowed)"
+
+
+def weak_families(
+    profile: Mapping[str, Any], allocators: Sequence[str], metric: str = GUARDED
+) -> dict[str, float]:
+    """Return the allocators whose metric the profile does not rank well, with their tau.
+
+    Args:
+        profile: members of the profile; without a verdict nothing is known to be weak.
+        allocators: names of those to be tuned.
+        metric: an objective; of one that was not judged nothing is known.
+    """
+    return {
+        name: family["tau_differing"]
+        for name, family in _families(profile, metric).items()
+        if name in allocators
+        and family.get("tau_differing") is not None
+        and family["tau_differing"] < LEAST_TAU
+    }
+
+
+def caveat(workload: Trace) -> str | None:
+    """Return the sentence that every output about a low-fidelity workload carries, else None."""
+    if not workload.is_low_fidelity:
+        return None
+    return (
+        f"low fidelity ({workload.level}): when the program allocated and freed is guessed, so "
+        "peaks, means and ranks of memory may be far off; validate on the program"
+    )
+
+
+def weak_shrunk(
+    profile: Mapping[str, Any], fidelity: float, objectives: Sequence[str]
+) -> list[str]:
+    """Return the objectives that a shrunk profile does not rank as the whole one does.
+
+    Args:
+        profile: members of the whole profile; what was not measured is not known to be weak.
+        fidelity: of the shrunk one.
+        objectives: names.
+    """
+    shrunk = (profile.get("fidelity") or {}).get("shrunk", ())
+    metrics: Mapping[str, Any] = next(
+        (found["metrics"] for found in shrunk if found["fidelity"] == fidelity), {}
+    )
+    return [
+        name
+        for name in objectives
+        if (found := metrics.get(name))
+        and found.get("tau") is not None
+        and found["tau"] < LEAST_SHRUNK_TAU
+    ]
+
+
+def resolution_of(profile: Mapping[str, Any]) -> dict[str, float]:
+    """Return the relative difference of each metric that is noise; those that are known."""
+    metrics = (profile.get("fidelity") or {}).get("metrics", {})
+    return {
+        name: float(found["resolution"])
+        for name, found in metrics.items()
+        if found and found.get("resolution") is not None
+    }
+
+
+def summary(profile: Mapping[str, Any]) -> str:
+    """Return one line on the verdict of a profile."""
+    verdict = profile.get("fidelity")
+    if not verdict or not verdict.get("metrics"):
+        return "its fidelity is unknown; `malloc-tuner fidelity` measures it"
+    parts = []
+    for name in ("peak_heap", "mean_heap"):
+        found = verdict["metrics"].get(name)
+        if found:
+            parts.append(
+                f"{name} off by {100 * found['median_error']:.1f} % "
+                f"(p90 {100 * found['p90_error']:.1f} %, seeds {100 * found['seed_spread']:.1f} %)"
+            )
+    steps = resolution_of(profile)
+    text = f"{'; '.join(parts)} over {verdict['configurations']} configurations"
+    if steps:
+        shown = ", ".join(f"{name} {100 * step:.2f} %" for name, step in steps.items())
+        text += f"; differences below its noise do not count: {shown}"
+    return text
+
+
+def _families(profile: Mapping[str, Any], metric: str) -> Mapping[str, Any]:
+    verdict = profile.get("fidelity") or {}
+    families: Mapping[str, Any] = (verdict.get("metrics", {}).get(metric) or {}).get("families", {})
+    return families
+
+
+def _trace_beside(profile: Path, members: Mapping[str, Any]) -> Path | None:
+    """Return the trace in the profile's folder that the profile was fitted to, if it is there."""
+    source = members.get("source") or {}
+    known = source.get("trace") or {}
+    if source.get("varied"):  # its workload is no longer the trace's
+        return None
+    name = known.get("name")
+    if not isinstance(name, str) or not name or Path(name).name != name:
+        return None
+    path = profile.parent / name
+    if not path.is_file() or workload_sha256(path) != known.get("sha256"):
+        return None
+    return path

@@ -1,0 +1,1 @@
+"""Allocation traces: read and write them, describe them, thin them out."""

@@ -1,1 +1,0 @@
-"""Allocation traces: read them, describe them, record them from real programs."""
