@@ -46,6 +46,7 @@ from benchmarks import fidelity_tables, naive_models
 from benchmarks.fidelity_traces import find_traces, is_shipped, shipped_profile
 from benchmarks.measured import Measured, Row, emulation_seconds
 from benchmarks.provenance import (
+    MODEL_SOURCES,
     installed,
     make_stamp,
     merge_stamps,
@@ -86,13 +87,7 @@ TIMEOUT_S: Final = 600.0
 """Limit of one replay: the greatest trace, on a machine that is busy."""
 KEPT: Final = ROOT / "runs" / "fidelity"
 """What was measured, and the workloads that the models made."""
-CODE: Final = digest(
-    *(
-        ROOT / "tuner" / "workload" / f"{name}.py"
-        for name in ("fit", "lives", "model", "plateaus", "scaling", "variation", "windows")
-    ),
-    Path(naive_models.__file__),
-)  # fmt: skip
+CODE: Final = digest(*(ROOT / source for source in MODEL_SOURCES), Path(naive_models.__file__))
 """Of what makes workloads of traces."""
 
 

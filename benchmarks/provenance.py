@@ -36,13 +36,14 @@ _EMULATOR: Final = (
     *("rand_malloc/emulator", "rand_malloc/plugin", "rand_malloc/trace", "rand_malloc/profile"),
     *("tuner/measure", "tuner/objectives.py"),
 )
-_MODEL: Final = (
+MODEL_SOURCES: Final = (
     "tuner/trace/lives.py",
     *(
         f"tuner/profile/{name}.py"
         for name in ("fit", "model", "plateaus", "scaling", "variation", "windows")
     ),
 )
+"""What makes a workload of a trace."""
 _SEARCH: Final = ("tuner/search", "tuner/campaign", "tuner/selection.py", "tuner/space.py")
 _VALIDATE: Final = ("rand_malloc/supervise", "tuner/validate")
 _GEM5: Final = ("gem5-validate/machines", "gem5-validate/guests", "gem5-validate/run.py")
@@ -54,7 +55,8 @@ DEPENDS_ON: Final[Mapping[str, Sequence[str]]] = {
     "campaigns": (*_EXGEN, *_EMULATOR, *_SEARCH, *_VALIDATE, "configs/allocators",
                   "configs/campaigns"),
     "false_alarms": ("rand_malloc/supervise", "tuner/stats.py", "tuner/validate"),
-    "fidelity": (*_EXGEN, *_EMULATOR, *_MODEL, "tuner/fidelity", "benchmarks/naive_models.py"),
+    "fidelity": (*_EXGEN, *_EMULATOR, *MODEL_SOURCES, "tuner/fidelity",
+                 "benchmarks/naive_models.py"),
     "gem5_case": (*_EXGEN, *_EMULATOR, *_SEARCH, *_VALIDATE, *_GEM5, "configs/allocators"),
     "gem5_inside": (*_EXGEN, *_GEM5, "gem5-validate/inside.toml", "tuner/measure/gem5_inside.py"),
     "generator": ("rand_malloc/emulator", "rand_malloc/profile", "rand_malloc/trace"),
