@@ -22,6 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("importers", "recording"),
     ("allocators",),
     ("measure",),
+    ("compare",),
     ("search",),
     ("runs",),
     ("selection",),

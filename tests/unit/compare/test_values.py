@@ -1,0 +1,80 @@
+"""A metric of all samples: medians and ratios against numbers known beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tuner.compare.values import Values
+from tuner.records import Status
+
+
+@dataclass(frozen=True)
+class Sample:
+    value: float | None
+    status: Status = Status.OK
+    reason: str | None = None
+
+
+def values(rows: dict[tuple[str, str], list[float | None]]) -> Values[str]:
+    return Values.collect(
+        [
+            ((number, task, subject), Sample(value))
+            for (task, subject), row in rows.items()
+            for number, value in enumerate(row)
+        ],
+        lambda sample: sample.value,
+    )
+
+
+def test_a_failed_run_has_no_value() -> None:
+    found = Values.collect(
+        [((0, "x", "a"), Sample(1.0)), ((1, "x", "a"), Sample(9.0, Status.FAILED, "no"))],
+        lambda sample: sample.value,
+    )
+
+    assert found.by_round("x", "a") == {0: 1.0}
+
+
+def test_the_ratio_is_the_median_of_pairs_and_not_the_ratio_of_medians() -> None:
+    found = values({("x", "base"): [1.0, 2.0, 4.0], ("x", "a"): [3.0, 2.0, 2.0]})
+
+    ratio = found.ratio("x", "a", "base")
+    assert ratio is not None
+    assert ratio.median == 1.0  # 3, 1, 0.5; the medians are both 2
+    median = found.median("x", "a")
+    assert median is not None
+    assert median.median == 2.0
+
+
+def test_rounds_without_a_pair_are_left_out() -> None:
+    found = values({("x", "base"): [1.0, None, 4.0], ("x", "a"): [3.0, 2.0, None]})
+
+    assert found.pairs("x", "a", "base") == ([3.0], [1.0])
+    assert found.pairs("x", "a", "base", first_round=1) == ([], [])
+    assert found.ratio("y", "a", "base") is None
+
+
+def test_a_change_over_tasks_is_a_geometric_mean_in_each_round() -> None:
+    found = values(
+        {
+            ("x", "base"): [1.0, 1.0, 1.0],
+            ("x", "a"): [2.0, 4.0, 1.0],
+            ("y", "base"): [100.0, 100.0, 100.0],
+            ("y", "a"): [200.0, 100.0, 100.0],
+        }
+    )
+
+    change = found.change(("x", "y"), "a", "base")
+    assert change is not None
+    assert change.median == pytest.approx(2.0)  # 2, 2, 1
+    assert change.n == 3
+
+
+def test_a_change_needs_every_task() -> None:
+    found = values({("x", "base"): [1.0], ("x", "a"): [2.0], ("y", "base"): [0.0], ("y", "a"): [1]})
+
+    assert found.change(("x", "y"), "a", "base") is None
+    assert found.change(("x", "z"), "a", "base") is None
+    assert found.change((), "a", "base") is None

@@ -1,0 +1,184 @@
+"""Run what is missing of a comparison: every sample is kept when its run ends.
+
+A subject that fails leaves its task, so does everybody when the baseline does.  A block that the
+time left does not suffice for is left out, so that what is compared stays complete.  Ctrl-C ends
+the comparison with all that was measured; the same comparison goes on from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Generic, Protocol
+
+from tuner.compare.plan import Course, Plan, SampleT, Step, TaskT
+from tuner.errors import InterruptedCampaign
+
+INTERRUPTED = "interrupted; every run so far is kept: the same command goes on from there"
+
+
+class Keeps(Protocol[TaskT, SampleT]):
+    """Where samples are kept."""
+
+    def kept(self) -> Iterable[tuple[tuple[int, TaskT, str], SampleT]]:
+        """Return round, task and subject of every sample, with the sample."""
+        ...
+
+    def keep(self, step: Step[TaskT], sample: SampleT) -> None:
+        """Keep a sample; it is on disk when this returns.
+
+        Raises:
+            OutputError: there is no room.
+        """
+        ...
+
+
+def _ignore(*_: object) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True)
+class Observer(Generic[TaskT, SampleT]):
+    """Is called as a comparison goes on."""
+
+    on_sample: Callable[[Step[TaskT], SampleT], None] = _ignore
+    """A run ended and is kept."""
+    on_left: Callable[[int], None] = _ignore
+    """So many runs are left: before the first, and when a subject leaves or a block is left out."""
+    on_left_out: Callable[[int], None] = _ignore
+    """So many runs were left out to keep the budget."""
+
+
+class Budget:
+    """Elapsed time for all runs, and what runs took so far."""
+
+    def __init__(
+        self,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        kind: Callable[[object], Hashable] = lambda _: None,
+    ) -> None:
+        """Begin now.
+
+        Args:
+            seconds: for everything from here on.
+            clock: in seconds; only differences count.
+            kind: of a task; runs of one kind take about the same time.
+        """
+        self._clock = clock
+        self._kind = kind
+        self._end_s = clock() + seconds
+        self._took_s: dict[Hashable, list[float]] = {}
+
+    def time(self, task: object, run: Callable[[], SampleT]) -> SampleT:
+        """Make a run of a task, and remember how long it took."""
+        start_s = self._clock()
+        done = run()
+        self._took_s.setdefault(self._kind(task), []).append(self._clock() - start_s)
+        return done
+
+    def allows(self, task: object, n_runs: int) -> bool:
+        """Tell whether some runs of a task fit in what is left; the first ones always do."""
+        known = self._took_s.get(self._kind(task)) or [
+            seconds for took in self._took_s.values() for seconds in took
+        ]
+        return not known or self._clock() + n_runs * fmean(known) <= self._end_s
+
+
+def compare(
+    plan: Plan[TaskT, SampleT],
+    run: Callable[[Step[TaskT]], SampleT],
+    keeper: Keeps[TaskT, SampleT],
+    observer: Observer[TaskT, SampleT] | None = None,
+    *,
+    baseline: str | None = None,
+    budget: Budget | None = None,
+    workers: int = 1,
+    stop: Callable[[], None] = _ignore,
+) -> Course[TaskT, SampleT]:
+    """Make every run that is missing, and return all that is known.
+
+    Args:
+        plan: what is run in which order.
+        run: makes one run; a run that fails is a sample with its reason, no error.
+        keeper: what was measured, and where more is kept.
+        observer: is called at every sample.
+        baseline: label that all are compared with, see `Course`.
+        budget: None for no limit.
+        workers: runs of a block at once; 1 where they would disturb each other.
+        stop: ends the runs that are under way; called when one raises, and on Ctrl-C.
+
+    Raises:
+        OutputError: a sample cannot be kept.
+        InterruptedCampaign: Ctrl-C; what was measured is kept.
+        TunerError: what `run` raises.
+    """
+    observer = observer or Observer()
+    course: Course[TaskT, SampleT] = Course(baseline)
+    for key, sample in keeper.kept():
+        course.add(key, sample)
+    timed = _timed(run, budget) if budget else run
+    observer.on_left(plan.n_left(course))
+    try:
+        for block in plan.blocks(course):
+            steps = [step for step in block if course.wants(step)]
+            if steps and budget and not budget.allows(steps[0].task, len(steps)):
+                observer.on_left_out(len(steps))
+                continue
+            with contextlib.closing(_run_block(steps, timed, course, workers, stop)) as ended:
+                for step, sample in ended:
+                    keeper.keep(step, sample)
+                    n_out = len(course.out)
+                    course.add(step.key, sample)
+                    observer.on_sample(step, sample)
+                    if len(course.out) > n_out:
+                        observer.on_left(plan.n_left(course))
+    except KeyboardInterrupt as event:
+        raise InterruptedCampaign(INTERRUPTED) from event
+    return course
+
+
+def _timed(
+    run: Callable[[Step[TaskT]], SampleT], budget: Budget
+) -> Callable[[Step[TaskT]], SampleT]:
+    return lambda step: budget.time(step.task, lambda: run(step))
+
+
+def _run_block(
+    steps: Sequence[Step[TaskT]],
+    run: Callable[[Step[TaskT]], SampleT],
+    course: Course[TaskT, SampleT],
+    workers: int,
+    stop: Callable[[], None],
+) -> Generator[tuple[Step[TaskT], SampleT]]:
+    if workers > 1:
+        yield from _run_together(steps, run, workers, stop)
+        return
+    for step in steps:
+        if course.wants(step):  # the baseline may have left since
+            yield step, run(step)
+
+
+def _run_together(
+    steps: Sequence[Step[TaskT]],
+    run: Callable[[Step[TaskT]], SampleT],
+    workers: int,
+    stop: Callable[[], None],
+) -> Generator[tuple[Step[TaskT], SampleT]]:
+    with ThreadPoolExecutor(workers) as pool:
+        pending: dict[Future[SampleT], Step[TaskT]] = {pool.submit(run, s): s for s in steps}
+        try:
+            while pending:
+                done, _ = wait(pending, return_when=FIRST_COMPLETED)
+                # Whatever ended well is kept before a failure of another is raised.
+                for future in sorted(done, key=lambda one: one.exception() is not None):
+                    yield pending.pop(future), future.result()
+        except BaseException:
+            for future in pending:
+                future.cancel()
+            stop()
+            raise

@@ -1,0 +1,180 @@
+"""Who runs when: steps in blocks, and what a comparison knows while it goes on.
+
+Subjects are compared by the ratios to a baseline of the same round, so whatever drifts meets all
+of a round alike; the tests of `tuner.stats` need each round in random order.  The order comes from
+the seed alone: a comparison that is continued has the order it would have had.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from tuner.records import Status
+
+TaskT = TypeVar("TaskT")
+SampleT = TypeVar("SampleT", bound="Ended")
+
+
+class Ended(Protocol):
+    """What the loop needs to know of a sample."""
+
+    @property
+    def status(self) -> Status:
+        """How the run ended."""
+        ...
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not OK; None when it is."""
+        ...
+
+
+@dataclass(frozen=True)
+class Step(Generic[TaskT]):
+    """One run to make."""
+
+    round: int
+    """From 0."""
+    position: int
+    """Place within its block, from 0."""
+    task: TaskT
+    subject: str
+    """Label."""
+
+    @property
+    def key(self) -> tuple[int, TaskT, str]:
+        """Round, task and subject: each is run once."""
+        return self.round, self.task, self.subject
+
+
+class Course(Generic[TaskT, SampleT]):
+    """What is known so far: every sample, and who is out."""
+
+    def __init__(self, baseline: str | None = None) -> None:
+        """Begin without samples.
+
+        Args:
+            baseline: label; where it is out of a task, nothing is left to compare with, so all
+                are.  None: every subject stands for itself.
+        """
+        self.baseline = baseline
+        self.samples: dict[tuple[int, TaskT, str], SampleT] = {}
+        self.out: dict[tuple[TaskT, str], str] = {}
+        """Task and subject -> why it runs no more."""
+
+    def add(self, key: tuple[int, TaskT, str], sample: SampleT) -> None:
+        """Take a sample; a subject that failed is out of its task."""
+        self.samples[key] = sample
+        if sample.status is not Status.OK:
+            self.leave(key[1], key[2], sample.reason or str(sample.status))
+
+    def leave(self, task: TaskT, subject: str, reason: str) -> None:
+        """Run a subject no more on a task: it failed, or has lost."""
+        self.out.setdefault((task, subject), reason)
+
+    def is_over(self, task: TaskT) -> bool:
+        """Tell whether the baseline is out of a task."""
+        return self.baseline is not None and (task, self.baseline) in self.out
+
+    def wants(self, step: Step[TaskT]) -> bool:
+        """Tell whether a step is still to be run."""
+        is_out = (step.task, step.subject) in self.out or self.is_over(step.task)
+        return step.key not in self.samples and not is_out
+
+
+class Plan(Protocol[TaskT, SampleT]):
+    """Hands out what is run next."""
+
+    def blocks(self, course: Course[TaskT, SampleT]) -> Iterator[Sequence[Step[TaskT]]]:
+        """Yield blocks of steps; what was run or is out is skipped by the loop.
+
+        The next block is asked for when all samples of the last one are in `course`.
+        """
+        ...
+
+    def n_left(self, course: Course[TaskT, SampleT]) -> int:
+        """Return how many steps are expected still to be run."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rounds(Generic[TaskT]):
+    """In every round each subject runs once on each task, in random order within the task."""
+
+    subjects: tuple[str, ...]
+    """Labels, the baseline first if there is one."""
+    tasks: tuple[TaskT, ...]
+    """In the order in which a round takes them."""
+    rounds: int
+    """At least 1."""
+    seed: int = 1
+    repeats: Callable[[TaskT], int] | None = None
+    """Rounds of a task, up to `rounds`; None: all."""
+    leads: bool = False
+    """True: the first subject comes first in the first round, as others are judged by it.  That
+    round is then no evidence for a test."""
+    wheres: Mapping[TaskT, str] = field(default_factory=dict)
+    """Text of a task in the seed of its order, if not its own."""
+
+    def blocks(self, course: Course[TaskT, SampleT]) -> Iterator[Sequence[Step[TaskT]]]:
+        """Yield a block for every round and task."""
+        del course
+        for number in range(self.rounds):
+            for task in self.tasks:
+                if self.repeats is None or number < self.repeats(task):
+                    yield self._block(number, task)
+
+    def n_left(self, course: Course[TaskT, SampleT]) -> int:
+        """Return how many steps are missing."""
+        return sum(course.wants(step) for block in self.blocks(course) for step in block)
+
+    def _block(self, number: int, task: TaskT) -> list[Step[TaskT]]:
+        found = order(len(self.subjects), number, self.seed, self.wheres.get(task, _text(task)))
+        if self.leads and number == 0:
+            found = [0, *(index for index in found if index)]
+        return [
+            Step(number, position, task, self.subjects[index])
+            for position, index in enumerate(found)
+        ]
+
+
+@dataclass(frozen=True)
+class Once(Generic[TaskT]):
+    """Every step once, all in one block: for what repeats itself to the last count."""
+
+    steps: tuple[Step[TaskT], ...]
+
+    def blocks(self, course: Course[TaskT, SampleT]) -> Iterator[Sequence[Step[TaskT]]]:
+        """Yield the one block."""
+        del course
+        yield self.steps
+
+    def n_left(self, course: Course[TaskT, SampleT]) -> int:
+        """Return how many steps are missing."""
+        return sum(course.wants(step) for step in self.steps)
+
+
+def order(n_subjects: int, number: int, seed: int, where: str = "") -> list[int]:
+    """Return the random order of the subjects in a round.
+
+    Args:
+        n_subjects: how many.
+        number: of the round, from 0.
+        seed: of the comparison.
+        where: text of the task; empty where there is only one.
+
+    Example:
+        >>> sorted(order(3, 4, 1))
+        [0, 1, 2]
+    """
+    positions = list(range(n_subjects))
+    name = f"{seed}/{number}/{where}" if where else f"{seed}/{number}"
+    random.Random(name).shuffle(positions)  # noqa: S311 - not cryptography
+    return positions
+
+
+def _text(task: object) -> str:
+    return "" if task is None else str(task)
