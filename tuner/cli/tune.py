@@ -282,16 +282,16 @@ def _run(
 
 @contextlib.contextmanager
 def _listener(*, quiet: bool) -> Iterator[Listener]:
-    from rich.console import Console
-
-    from tuner.campaign.live import LiveProgress
     from tuner.campaign.progress import LineProgress, Silence
 
-    console = Console(stderr=True)
     if quiet:
         yield Silence()
-    elif console.is_terminal:
-        with LiveProgress(console) as live:
+    elif sys.stderr.isatty():
+        from rich.console import Console
+
+        from tuner.campaign.live import LiveProgress
+
+        with LiveProgress(Console(stderr=True)) as live:
             yield live
     else:
         yield LineProgress(sys.stderr)

@@ -187,7 +187,7 @@ class ParameterSpec(Model):
             raise ValueError(message)
         return self
 
-    @property
+    @functools.cached_property
     def groups(self) -> Levels:
         """All levels: unset, then the specials, then the scale in rising order."""
         scale = scale_levels(self.scale, self.low, self.high, self.step, self.values)
@@ -197,7 +197,7 @@ class ParameterSpec(Model):
             scale, specials = _without(scale, self.default), _without(specials, self.default)
         return Levels((None,) if self.unset else (), specials, scale, self.default)
 
-    @property
+    @functools.cached_property
     def levels(self) -> tuple[Level, ...]:
         """All levels, unset first."""
         return self.groups.all
