@@ -102,7 +102,7 @@ def measure(
         print(f"{mode}: round {number + 1} of {rounds}", file=sys.stderr, flush=True)
         trace = folder / f"{mode}.trace"
         with _on_time():
-            record([str(program), mode], trace)
+            record([str(program), mode], trace, force=True)
         row = measure_panel(trace, panel, located, load_calibration(), options, reads_back=False)
         for means, one in zip(emulated, row, strict=True):
             means.extend([round(one.mean_heap_bytes)] if one else [])

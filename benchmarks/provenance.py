@@ -65,7 +65,7 @@ DEPENDS_ON: Final[Mapping[str, Sequence[str]]] = {
     "mimalloc_bench": (*_EXGEN, "rand_malloc/supervise", "benchmarks/mimalloc_bench.py"),
     "overhead": (*_EMULATOR, *_SEARCH, "tuner/store", "tuner/cli", "tuner/allocators"),
     "presets": (*_EXGEN, *_EMULATOR),
-    "record": ("rand_malloc/recorder", "rand_malloc/trace", "tuner/recording.py"),
+    "record": ("rand_malloc/recorder", "rand_malloc/trace", "tuner/recording"),
     "screening": (*_EMULATOR, *_SEARCH, "tuner/profile/variation.py"),
     "search": ("tuner/search", "tuner/objectives.py", "benchmarks/search_problem.py"),
     "stress": ("allocator/include", "allocator/src", "allocator/test"),

@@ -18,9 +18,8 @@ def register(app: typer.Typer) -> None:
     @app.command(
         "record",
         help=(
-            "Run a program and write the trace of its allocations. The program's own exit status "
-            "is reported and kept in the trace, and is not that of this command: 0 means that "
-            "the trace is there and complete."
+            "Run a program and write the trace of its allocations. Exit code 0 means that the "
+            "trace is complete; the program's own exit status is printed and kept in the trace."
         ),
         epilog=epilog(
             "malloc-tuner record -o app.trace -- ./app --its arguments",
@@ -38,5 +37,8 @@ def register(app: typer.Typer) -> None:
             bool,
             typer.Option("--follow", help="Record the children too, one trace per process."),
         ] = False,
+        force: Annotated[
+            bool, typer.Option("--force", help="Replace a trace that exists.")
+        ] = False,
     ) -> None:
-        record_run.run(record_run.RecordCall(tuple(command), output, follow))
+        record_run.run(record_run.RecordCall(tuple(command), output, follow, force))

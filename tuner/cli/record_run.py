@@ -28,6 +28,8 @@ class RecordCall:
     """The trace to write."""
     follow: bool = False
     """Record the children too."""
+    force: bool = False
+    """Replace a trace that is there."""
 
 
 def parse_plain(words: Sequence[str]) -> RecordCall | None:
@@ -41,7 +43,8 @@ def parse_plain(words: Sequence[str]) -> RecordCall | None:
     """
     if not words or words[0] != "record":
         return None
-    output, follow = None, False
+    output = None
+    flags = {"--follow": False, "--force": False}
     rest: Iterator[str] = iter(words[1:])
     command: list[str] = []
     for word in rest:
@@ -49,8 +52,8 @@ def parse_plain(words: Sequence[str]) -> RecordCall | None:
             output = next(rest, "-")
         elif word.startswith("--output="):
             output = word.removeprefix("--output=")
-        elif word == "--follow":
-            follow = True
+        elif word in flags:
+            flags[word] = True
         elif word == "--":
             command = list(rest)
         elif word.startswith("-"):
@@ -59,21 +62,21 @@ def parse_plain(words: Sequence[str]) -> RecordCall | None:
             command = [word, *rest]
     if not output or output.startswith("-") or not command:
         return None
-    return RecordCall(tuple(command), Path(output), follow)
+    return RecordCall(tuple(command), Path(output), flags["--follow"], flags["--force"])
 
 
 def run(call: RecordCall) -> None:
-    """Run the program, write its trace, and tell of it on standard error.
+    """Run the program, write its trace, and describe it on standard error.
 
     Raises:
         MissingToolError: the program does not exist.
-        OutputError: a trace cannot be written, or holds only what was recorded until the disk
-            was full.
+        OutputError: a trace is there already, cannot be written, or holds only what was
+            recorded until the disk was full.
         ProgramError: nothing was recorded, or the program crashed.
     """
     from tuner.recording import record
 
-    recording = record(call.command, call.output, follow=call.follow)
+    recording = record(call.command, call.output, follow=call.follow, force=call.force)
     _report(recording, call.command[0], follow=call.follow)
 
 
@@ -105,7 +108,7 @@ _FEW_EVENTS = 2_000
 
 
 def _report(recording: Recording, program: str, *, follow: bool) -> None:
-    """Tell of every trace, and raise what must not pass unseen."""
+    """Print a line for every trace; raise for a crash or an incomplete trace."""
     for process in recording.processes:
         print(_line(process, is_one_of_several=len(recording.processes) > 1), file=sys.stderr)
         if process.replaced:

@@ -212,10 +212,11 @@ def _recover_command(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The trace to write.")
     ],
+    force: Annotated[bool, typer.Option("--force", help="Replace a trace that exists.")] = False,
 ) -> None:
     from tuner.recording import recover
 
-    for process in recover(spool, output):
+    for process in recover(spool, output, force=force):
         print(f"{process.path}: {process.totals.n_events:,} events", file=sys.stderr)
 
 
@@ -259,7 +260,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command(
         "info",
-        help="Tell what is in a trace: events, threads, live bytes, sizes, lifetimes.",
+        help="Describe a trace: events, threads, live bytes, sizes, lifetimes.",
         epilog=epilog(
             "malloc-tuner trace info app.trace",
             "malloc-tuner trace info app.trace --json --plot app.svg",

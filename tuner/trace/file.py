@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from tuner.errors import OutputError, TraceError
 from tuner.resources import native_file
+from tuner.trace import SPOOL_SUFFIX
 
 EVENT: Final = np.dtype(
     [
@@ -124,7 +125,7 @@ class _Info(ctypes.Structure):
 
 @dataclass(frozen=True)
 class TraceTotals:
-    """What the header of a trace tells; exact, also for a trace that was cut off."""
+    """Figures from the header of a trace; exact, also for a trace that was cut off."""
 
     version: int
     """Version of the format."""
@@ -200,6 +201,17 @@ def _text(raw: bytes | None) -> str:
     return (raw or b"").decode("utf-8", "replace")
 
 
+def _unfinished(path: Path) -> str | None:
+    """Say that a trace is not there but its recording is; None if that is not so."""
+    spool = path.with_name(path.name + SPOOL_SUFFIX) if path.name else path
+    if path.exists() or not spool.is_dir():
+        return None
+    return (
+        f"{path}: not there yet, but its recording is, unfinished: build the trace with "
+        f"`malloc-tuner trace recover {spool} -o {path}`"
+    )
+
+
 class Trace:
     """An open trace: totals, metadata and, once, its events in order.
 
@@ -232,7 +244,7 @@ class Trace:
             os.fsencode(path), seed, ctypes.byref(self._reader), message, _MESSAGE_BYTES
         )
         if status != _Status.OK:
-            raise TraceError(_text(message.value))
+            raise TraceError(_unfinished(self.path) or _text(message.value))
         self.totals = self._read_totals()
         self.level = _text(_library().source_level(self._reader))
         """What the events are: ``trace``, ``classic``, or the level of a profile."""

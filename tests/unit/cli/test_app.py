@@ -195,6 +195,7 @@ PLAIN_CALLS = (
     ("--follow", "--output", "x.trace", "true", "--output", "y", "--follow"),
     ("--output=x.trace", "--follow", "--", "--", "-o", "y"),
     ("-o", "x", "-o", "y", "true"),
+    ("--force", "-o", "x", "true", "--force"),
     ("--output=a=b", "true", ""),
 )
 

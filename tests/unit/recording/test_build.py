@@ -1,0 +1,54 @@
+"""Spools become traces, or stay where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import OutputError
+from tuner.recording import build, record, recover
+
+
+def test_a_folder_without_spools_cannot_be_recovered(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"no recording here; give the folder OUTPUT\.spool"):
+        recover(tmp_path, tmp_path / "a.trace")
+
+
+def test_a_spool_that_is_none_is_told_and_kept(tmp_path: Path) -> None:
+    spool = tmp_path / "a.trace.spool"
+    spool.mkdir()
+    (spool / "1.spool").write_text("garbage")
+    with pytest.raises(OutputError, match="not a spool of this version of the recorder"):
+        recover(spool, tmp_path / "a.trace")
+    assert spool.exists()
+
+
+def test_spools_that_a_full_disk_kept_empty_are_told_and_removed(tmp_path: Path) -> None:
+    spool = tmp_path / "a.trace.spool"
+    spool.mkdir()
+    (spool / "1.spool").touch()
+    with pytest.raises(OutputError, match="nothing could be recorded, the disk is full; make room"):
+        recover(spool, tmp_path / "a.trace")
+    assert not spool.exists()
+
+
+def test_a_trace_that_cannot_be_written_leaves_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "a.trace"
+    real = build.run_build_trace
+
+    def full_disk(*arguments: str) -> dict[str, object]:
+        if arguments[0] != "--describe":
+            message = f"{output}: cannot write: No space left on device"
+            raise OutputError(message)
+        return real(*arguments)
+
+    monkeypatch.setattr(build, "run_build_trace", full_disk)
+    with pytest.raises(OutputError, match=r"No space left.*kept.*trace recover .*a\.trace\.spool"):
+        record(["ls", "/"], output)
+    monkeypatch.setattr(build, "run_build_trace", real)
+    (process,) = recover(tmp_path / "a.trace.spool", output)
+    assert process.totals.n_events > 0
+    assert not (tmp_path / "a.trace.spool").exists()

@@ -1,0 +1,57 @@
+"""The program under the recorder: its environment, its signals, its end."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import MissingToolError
+from tuner.recording import program, record
+from tuner.recording.program import Ending, recorder_environment
+
+
+def ending(exit_status: int | None = None, signal_name: str | None = None) -> Ending:
+    return Ending(exit_status, signal_name, wall_s=1.0, cpu_s=1.0, end_ns=1)
+
+
+@pytest.mark.parametrize(
+    ("end", "words", "is_crash"),
+    [
+        (ending(exit_status=0), "exited with status 0", False),
+        (ending(exit_status=3), "exited with status 3", False),
+        (ending(signal_name="SIGTERM"), "was ended by SIGTERM", False),
+        (ending(signal_name="SIGKILL"), "was ended by SIGKILL", False),
+        (ending(signal_name="SIGSEGV"), "was ended by SIGSEGV", True),
+        (ending(signal_name="SIG40"), "was ended by SIG40", True),
+    ],
+)
+def test_only_unwanted_signals_are_crashes(end: Ending, words: str, is_crash: bool) -> None:
+    assert str(end) == words
+    assert end.is_crash == is_crash
+
+
+def test_a_library_path_the_loader_would_split_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "native_file", lambda name: Path("/opt/my tools") / name)
+    with pytest.raises(MissingToolError, match="LD_PRELOAD allows no blank or colon"):
+        record(["true"], tmp_path / "a.trace")
+    assert not list(tmp_path.iterdir()), "and nothing is left behind"
+
+
+def test_other_preloaded_libraries_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "libjemalloc.so.2")
+    environment = recorder_environment(tmp_path, follow=True)
+    assert environment["LD_PRELOAD"].endswith("librecorder.so:libjemalloc.so.2")
+    follow, exec_ns, folder = environment["MALLOC_TUNER_RECORD"].split(":", 2)
+    assert (follow, folder) == ("1", str(tmp_path))
+    assert 0 < int(exec_ns) <= time.monotonic_ns()
+
+
+def test_handlers_of_the_caller_come_back(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    record(["ls", "/"], tmp_path / "a.trace")
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,146 @@
+"""The folder of a recording and the trace it becomes: what is there is not lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tuner.cli.main import run
+from tuner.errors import OutputError, TraceError
+from tuner.recording import record, recover
+from tuner.recording.program import recorder_environment
+from tuner.recording.spool import locked
+from tuner.trace.file import Trace
+
+
+@pytest.mark.parametrize("name", [".", "", "..", "/"])
+def test_a_folder_is_no_name_of_a_trace(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OutputError, match="is a folder; name the trace to write"):
+        record(["true"], Path(name))
+
+
+def test_a_device_is_no_trace_and_stays(tmp_path: Path) -> None:
+    """A trace that cannot be written is removed again; as root that would remove the device."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OutputError, match="is not a regular file"):
+        record(["true"], pipe)
+    assert pipe.is_fifo()
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    """A trace that another campaign may need."""
+    trace = tmp_path / "a.trace"
+    record(["ls", "/"], trace)
+    os.utime(trace, (0, time.mktime((2026, 3, 1, 12, 30, 0, 0, 0, -1))))
+    return trace
+
+
+def test_a_trace_that_exists_is_kept(there: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = there.read_bytes()
+
+    assert run(["record", "-o", str(there), "--", "ls", "/"]) == OutputError.exit_code
+
+    out, err = capfd.readouterr()
+    with Trace(there) as trace:
+        n_events = trace.totals.n_events
+    what = f"trace of ls /, {n_events:,} events, written 2026-03-01 12:30"
+    assert f"{there}: exists ({what}); choose another name with -o, or replace it with" in err
+    assert (out, there.read_bytes()) == ("", before), "the program did not even run"
+
+
+def test_a_trace_that_exists_is_replaced_when_asked_to(there: Path) -> None:
+    record(["ls", "--all", "/"], there, force=True)
+
+    with Trace(there) as trace:
+        assert trace.metadata["argv"] == ["ls", "--all", "/"]
+
+
+def test_a_file_of_another_kind_is_kept_too(tmp_path: Path) -> None:
+    output = tmp_path / "notes"
+    output.write_text("no trace")
+
+    with pytest.raises(OutputError, match=r"notes: exists \(no trace, 8 bytes, written"):
+        record(["ls", "/"], output)
+
+
+def test_traces_of_children_are_kept_too(tmp_path: Path) -> None:
+    (tmp_path / "a.2-sh.trace").write_text("")
+
+    with pytest.raises(OutputError, match=r"a\.2-sh\.trace: exists"):
+        record(["ls", "/"], tmp_path / "a.trace", follow=True)
+    assert len(record(["ls", "/"], tmp_path / "a.trace").processes) == 1
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A program that still writes the spool of a command that was killed."""
+    spool = tmp_path / "a.trace.spool"
+    spool.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()"],
+        env=recorder_environment(spool, follow=False),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process, spool
+        process.kill()
+
+
+def test_a_spool_whose_program_runs_is_not_recovered(
+    running: tuple[subprocess.Popen[bytes], Path],
+) -> None:
+    process, spool = running
+    output = spool.with_suffix("")
+    for attempt in (lambda: recover(spool, output), lambda: record(["ls"], output)):
+        with pytest.raises(OutputError, match=f"still being written by process {process.pid};"):
+            attempt()
+    assert spool.exists()
+
+    process.kill()
+    process.wait()
+    (found,) = recover(spool, output)
+
+    assert found.totals.n_events > 0
+
+
+def test_a_number_that_another_process_has_by_now_is_no_writer(tmp_path: Path) -> None:
+    (tmp_path / f"{os.getpid()}.spool").touch()
+
+    with locked(tmp_path, must_be_idle=True):
+        pass
+
+
+def test_a_spool_whose_command_runs_is_not_recovered(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path, must_be_idle=False),
+        pytest.raises(OutputError, match="its `malloc-tuner record` is still running"),
+    ):
+        recover(tmp_path, tmp_path / "a.trace")
+
+
+def test_recover_keeps_a_trace_that_exists(there: Path) -> None:
+    spool = there.with_name("b.spool")
+    spool.mkdir()
+
+    with pytest.raises(OutputError, match=r"a\.trace: exists"):
+        recover(spool, there)
+
+
+def test_a_missing_trace_points_at_its_recording(tmp_path: Path) -> None:
+    (tmp_path / "a.trace.spool").mkdir()
+
+    with pytest.raises(TraceError, match=r"not there yet.*trace recover .*a\.trace\.spool -o"):
+        Trace(tmp_path / "a.trace")

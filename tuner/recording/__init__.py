@@ -1,0 +1,104 @@
+"""Run a program under the recorder and build the traces of its processes.
+
+The recorder (``librecorder.so``) is preloaded and writes one spool per process
+into the folder ``OUTPUT.spool``; ``build_trace`` turns each into a trace, and the
+folder is removed.  When anything fails in between, the folder stays and
+`recover` builds the traces later: nothing that was recorded is lost.
+
+    program   run it, the recorder preloaded     spool    the folder, its lock, the output
+    titles    what processes call themselves     build    spools to traces
+    explain   why a recording is empty
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tuner.errors import MissingToolError, ProgramError
+from tuner.recording import explain
+from tuner.recording.build import RecordedProcess, RecordedTotals, build_traces
+from tuner.recording.program import Ending, run_program
+from tuner.recording.spool import check_output, locked, make_spool
+from tuner.recording.titles import watched_titles
+
+__all__ = ["Ending", "RecordedProcess", "RecordedTotals", "Recording", "record", "recover"]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """All processes of a recording, the one that was started first at the front."""
+
+    processes: tuple[RecordedProcess, ...]
+    ending: Ending
+
+
+def record(
+    command: Sequence[str], output: Path, *, follow: bool = False, force: bool = False
+) -> Recording:
+    """Run a program and write the trace of its allocations.
+
+    Standard input, output and error, the working folder and the exit of the
+    program are its own.  Ctrl-C goes to the program; what it recorded is kept.
+
+    Args:
+        command: program and arguments.
+        output: the trace of the first process; further ones, with `follow`, stand
+            beside it as ``NAME.2-program.trace``.
+        follow: record the children too.
+        force: replace a trace that is there.
+
+    Raises:
+        MissingToolError: the program does not exist.
+        OutputError: the trace is there already, it cannot be written, or the disk became full
+            while recording; what was recorded until then is kept.
+        ProgramError: nothing could be recorded; the message says why.
+    """
+    check_output(output, follow=follow, force=force)
+    spool = make_spool(output)
+    with locked(spool, must_be_idle=False):
+        try:
+            with watched_titles(spool, is_wanted=follow) as titles:
+                ending = run_program(command, spool, follow=follow)
+            _check_started(spool, command, ending)
+        except (OSError, ProgramError, MissingToolError):
+            shutil.rmtree(spool, ignore_errors=True)
+            raise
+        processes = build_traces(spool, output, ending, command)
+    return Recording(tuple(_titled(process, titles) for process in processes), ending)
+
+
+def recover(spool: Path, output: Path, *, force: bool = False) -> tuple[RecordedProcess, ...]:
+    """Build the traces of a recording whose command was killed, and remove its spool folder.
+
+    Args:
+        spool: what the interrupted recording left, ``OUTPUT.spool``.
+        output: the trace of the first process.
+        force: replace a trace that is there.
+
+    Returns:
+        The processes that made events, in the order of their start.
+
+    Raises:
+        OutputError: the recording still runs, the trace is there already, or it cannot be
+            written; the folder stays.  Or the disk was full before the first event.
+        ProgramError: there is no event in any spool.
+    """
+    with locked(spool, must_be_idle=True):
+        check_output(output, follow=False, force=force)
+        return build_traces(spool, output, None, ())
+
+
+def _check_started(spool: Path, command: Sequence[str], ending: Ending) -> None:
+    """Raise ProgramError when the recorder did not start in the program."""
+    if not any(spool.iterdir()):
+        raise ProgramError(explain.why_nothing(command, ending))
+
+
+def _titled(process: RecordedProcess, titles: Mapping[int, str]) -> RecordedProcess:
+    """Add what a process called itself last, unless that is how it was started."""
+    title = titles.get(process.pid, "")
+    is_new = title != " ".join(" ".join(process.argv).split())
+    return replace(process, title=title if is_new else "")

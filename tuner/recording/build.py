@@ -1,0 +1,194 @@
+"""Build the traces of a recording from its spools, with the native ``build_trace``."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tuner
+from tuner.errors import OutputError, ProgramError
+from tuner.recording import explain
+from tuner.recording.program import Ending
+from tuner.resources import native_file
+from tuner.trace import SPOOL_SUFFIX
+
+
+@dataclass(frozen=True)
+class RecordedTotals:
+    """Figures from the header of a new trace.
+
+    `TraceTotals` has more of them, but needs numpy, whose start costs more than a short recording.
+    """
+
+    n_events: int
+    n_threads: int
+    """Greatest number of threads alive at once."""
+    peak_live_bytes: int
+
+
+@dataclass(frozen=True)
+class RecordedProcess:
+    """One process with its trace."""
+
+    path: Path
+    """The trace."""
+    argv: tuple[str, ...]
+    """Arguments of the process, the program first."""
+    pid: int
+    totals: RecordedTotals
+    file_bytes: int
+    foreign_frees: int
+    """Frees of blocks the recording never saw; dropped."""
+    stopped: str | None
+    """Why recording ended before the process did; None: it did not."""
+    replaced: tuple[str, ...]
+    """Programs the process ran before it became this one by exec; not in the trace."""
+    title: str = ""
+    """Its last command line, as ``ps`` shows it, if it changed it and was seen; else empty."""
+
+
+def build_traces(
+    spool: Path, output: Path, ending: Ending | None, command: Sequence[str]
+) -> tuple[RecordedProcess, ...]:
+    """Build the traces of a spool folder and remove it.
+
+    A process that became another program by exec counts as the last one.
+
+    Args:
+        spool: the folder.
+        output: the trace of the first process; further ones stand beside it.
+        ending: how the program ended, if known.
+        command: the program, for messages.
+
+    Returns:
+        The processes that made events, in the order of their start.
+
+    Raises:
+        OutputError: a trace cannot be written, and the folder stays; or the disk was full
+            before the first event.
+        ProgramError: there is no event in any spool.
+    """
+    all_images = _images_by_process(spool)
+    processes: list[RecordedProcess] = []
+    for images in all_images:
+        trace = _trace_path(output, images[-1], len(processes))
+        process = _build(images, trace, ending if images is all_images[0] else None)
+        if process.totals.n_events or len(all_images) == 1:
+            processes.append(process)
+        else:  # a process that only started others
+            trace.unlink()
+    if not any(process.totals.n_events for process in processes):
+        for process in processes:
+            process.path.unlink(missing_ok=True)
+        shutil.rmtree(spool, ignore_errors=True)
+        if any(process.stopped for process in processes):
+            raise OutputError(explain.no_room(spool))
+        raise ProgramError(explain.why_no_events(command))
+    shutil.rmtree(spool, ignore_errors=True)
+    return tuple(processes)
+
+
+@dataclass(frozen=True)
+class _Image:
+    """What one spool is of: a program in a process, until its end or an exec."""
+
+    spool: Path
+    pid: int
+    program: str
+    start_ns: int
+
+
+def _images_by_process(folder: Path) -> list[list[_Image]]:
+    """Return the images of each process in order, the processes by their start."""
+    paths = sorted(folder.glob("*.spool"))
+    if not paths:
+        message = f"{folder}: no recording here; give the folder OUTPUT{SPOOL_SUFFIX}"
+        raise OutputError(message)
+    begun = [path for path in paths if path.stat().st_size]
+    if not begun:  # each was created, but not one byte fitted in
+        shutil.rmtree(folder, ignore_errors=True)
+        raise OutputError(explain.no_room(folder))
+    processes: dict[int, list[_Image]] = {}
+    for image in sorted(map(_image, begun), key=lambda image: image.start_ns):
+        processes.setdefault(image.pid, []).append(image)
+    return list(processes.values())
+
+
+def _image(spool: Path) -> _Image:
+    facts = run_build_trace("--describe", str(spool))
+    program = Path(facts["argv"][0]).name if facts["argv"] else "unknown"
+    return _Image(spool, int(facts["pid"]), program, int(facts["start_clock_ns"]))
+
+
+def _trace_path(output: Path, image: _Image, n_before: int) -> Path:
+    if n_before == 0:
+        return output
+    program = re.sub(r"[^\w.+-]", "_", image.program)
+    return output.with_name(f"{output.stem}.{n_before + 1}-{program}{output.suffix}")
+
+
+def _build(images: Sequence[_Image], output: Path, ending: Ending | None) -> RecordedProcess:
+    spool = images[-1].spool
+    words = [str(spool), str(output), json.dumps(_metadata(ending))]
+    try:
+        facts = run_build_trace(*words, *([str(ending.end_ns)] if ending else []))
+    except OutputError as error:
+        message = (
+            f"{error}; the recording is kept, build the trace later with "
+            f"`malloc-tuner trace recover {spool.parent} -o {output}`"
+        )
+        raise OutputError(message) from error
+    return RecordedProcess(
+        path=output,
+        argv=tuple(facts["argv"]),
+        pid=int(facts["pid"]),
+        totals=RecordedTotals(**facts["totals"]),
+        file_bytes=output.stat().st_size,
+        foreign_frees=int(facts["foreign_frees"]),
+        stopped=facts["stopped"],
+        replaced=tuple(image.program for image in images[:-1]),
+    )
+
+
+def _metadata(ending: Ending | None) -> dict[str, Any]:
+    return {
+        "tool": f"malloc-tuner {tuner.__version__}",
+        "exit_status": ending.exit_status if ending else None,
+        "signal": ending.signal_name if ending else None,
+        "wall_s": round(ending.wall_s, 3) if ending else None,
+        "cpu_s": round(ending.cpu_s, 3) if ending else None,
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "cpu_count": os.cpu_count(),
+    }
+
+
+def run_build_trace(*arguments: str) -> dict[str, Any]:
+    """Run ``build_trace`` and return the JSON object it prints.
+
+    Raises:
+        OutputError: it failed; the message is its own.
+    """
+    done = subprocess.run(
+        [str(native_file("build_trace")), *arguments],
+        capture_output=True,
+        check=False,
+        env={k: v for k, v in os.environ.items() if k != "LD_PRELOAD"},
+    )
+    if done.returncode != 0:
+        reason = done.stderr.decode(errors="replace").strip().removeprefix("build_trace: ")
+        message = reason or f"build_trace ended with status {done.returncode}"
+        raise OutputError(message)
+    result = json.loads(done.stdout)
+    if not isinstance(result, dict):
+        message = "build_trace printed no JSON object"
+        raise OutputError(message)
+    return result

@@ -1,0 +1,60 @@
+"""Say why a recording is empty."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from tuner.recording.program import Ending
+
+
+def why_nothing(command: Sequence[str], ending: Ending) -> str:
+    """Explain that the recorder did not start in a program: there is not even a spool."""
+    found = shutil.which(command[0])
+    start = f"{command[0]}: nothing was recorded"
+    if found is None:
+        return f"{start}: the program {ending}"
+    try:
+        mode, is_static = Path(found).stat().st_mode, _is_static(Path(found))
+    except OSError:
+        return f"{start}: the program cannot be read"
+    if is_static:
+        return f"{start}: it is statically linked, so no library can be preloaded into it"
+    if mode & (stat.S_ISUID | stat.S_ISGID):
+        return f"{start}: it is setuid or setgid, for which the system ignores LD_PRELOAD"
+    return (
+        f"{start}: the recorder did not start in it (another architecture, or a C library "
+        f"that ignores LD_PRELOAD); the program {ending}"
+    )
+
+
+def why_no_events(command: Sequence[str]) -> str:
+    """Explain a recording without a single event."""
+    return (
+        f"{command[0] if command else 'the program'}: nothing was recorded: it called no "
+        f"allocation function of a library; it brings its own malloc, or only starts other "
+        f"programs (then record with --follow)"
+    )
+
+
+def no_room(spool: Path) -> str:
+    """Explain that the disk was full before the first event."""
+    return (
+        f"{spool}: nothing could be recorded, the disk is full; make room, or record to another "
+        "disk with -o"
+    )
+
+
+def _is_static(program: Path) -> bool:
+    """Return True for an ELF file that names no interpreter."""
+    from elftools.common.exceptions import ELFError  # noqa: PLC0415 - only to explain a failure
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415 - as above
+
+    with program.open("rb") as file:
+        try:
+            segments = list(ELFFile(file).iter_segments())
+        except ELFError:  # a script
+            return False
+    return not any(segment.header.p_type == "PT_INTERP" for segment in segments)

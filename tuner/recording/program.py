@@ -1,0 +1,129 @@
+"""Run a program under the recorder, its terminal and signals being its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tuner.errors import MissingToolError
+from tuner.resources import native_file
+
+SETTING: Final = "MALLOC_TUNER_RECORD"
+"""Environment variable the recorder reads: ``FOLLOW:TIME:FOLDER``, FOLLOW being 0 or 1.
+
+TIME is CLOCK_MONOTONIC in ns just before the program is executed.
+"""
+
+USUAL_ENDS: Final = frozenset(
+    {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGPIPE, signal.SIGALRM}
+)
+"""Signals by which people and scripts end a program; any other is a crash."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the program ended."""
+
+    exit_status: int | None
+    """0..255, or None when a signal ended it."""
+    signal_name: str | None
+    """``SIGSEGV``, or None when it exited."""
+    wall_s: float
+    """Time from start to end, recorder included."""
+    cpu_s: float
+    """User and system time of the program and the children it waited for."""
+    end_ns: int
+    """When it ended, CLOCK_MONOTONIC."""
+
+    @property
+    def is_crash(self) -> bool:
+        """True when a signal ended it that nobody sends on purpose."""
+        return self.signal_name is not None and self.signal_name not in {s.name for s in USUAL_ENDS}
+
+    def __str__(self) -> str:
+        """Words for a message."""
+        if self.signal_name is not None:
+            return f"was ended by {self.signal_name}"
+        return f"exited with status {self.exit_status}"
+
+
+def run_program(command: Sequence[str], spool: Path, *, follow: bool) -> Ending:
+    """Run a program with the recorder preloaded, to its end.
+
+    Ctrl-C reaches the program from the terminal and does not end this process; SIGTERM is
+    passed on.
+
+    Args:
+        command: program and arguments.
+        spool: folder in which the recorder creates a spool per process.
+        follow: record the children too.
+
+    Raises:
+        MissingToolError: the program does not exist, or the recorder is in a folder that
+            LD_PRELOAD cannot name.
+    """
+    start_ns = time.monotonic_ns()
+    try:
+        process = subprocess.Popen(list(command), env=recorder_environment(spool, follow=follow))
+    except OSError as error:
+        message = f"{command[0]}: cannot be started: {error.strerror}"
+        raise MissingToolError(message) from error
+    with _signals_to(process):
+        _, status, usage = os.wait4(process.pid, 0)
+    end_ns = time.monotonic_ns()
+    code = process.returncode = os.waitstatus_to_exitcode(status)
+    return Ending(
+        exit_status=code if code >= 0 else None,
+        signal_name=_signal_name(-code) if code < 0 else None,
+        wall_s=(end_ns - start_ns) / 1e9,
+        cpu_s=usage.ru_utime + usage.ru_stime,
+        end_ns=end_ns,
+    )
+
+
+def recorder_environment(spool: Path, *, follow: bool) -> dict[str, str]:
+    """Return this process's environment with the recorder before what is preloaded already.
+
+    Raises:
+        MissingToolError: as `run_program`.
+    """
+    recorder = str(native_file("librecorder.so"))
+    if re.search(r"[\s:]", recorder):
+        message = f"{recorder}: LD_PRELOAD allows no blank or colon in a path; install elsewhere"
+        raise MissingToolError(message)
+    others = os.environ.get("LD_PRELOAD", "")
+    return os.environ | {
+        "LD_PRELOAD": f"{recorder}:{others}" if others else recorder,
+        SETTING: f"{int(follow)}:{time.monotonic_ns()}:{spool}",
+    }
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"SIG{number}"
+
+
+@contextlib.contextmanager
+def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Outlive Ctrl-C, which the program gets from the terminal; pass SIGTERM on."""
+
+    def pass_on(number: int, frame: object) -> None:  # noqa: ARG001 - the signature of handlers
+        if number == signal.SIGTERM:
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,137 @@
+"""The folder ``OUTPUT.spool`` that a recording writes into, and the file it becomes.
+
+The command that records locks the folder, and each recorded process maps its spool there,
+so that a folder that is still written to can be told from one that was left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tuner.errors import OutputError, TraceError
+from tuner.recording.titles import recorded_pids
+from tuner.trace import SPOOL_SUFFIX
+
+
+def check_output(output: Path, *, follow: bool, force: bool) -> None:
+    """Check that a trace may be written, before anything runs.
+
+    Args:
+        output: the trace of the first process.
+        follow: True if traces of further processes may appear beside it.
+        force: True allows to replace what is there.
+
+    Raises:
+        OutputError: `output` is no name for a file, or something is there that would be lost.
+    """
+    if output.is_dir() or not output.name:
+        message = f"{output}: is a folder; name the trace to write"
+        raise OutputError(message)
+    if output.exists() and not output.is_file():
+        message = f"{output}: is not a regular file; name the trace to write"
+        raise OutputError(message)
+    there = [output] if output.exists() else []
+    if follow:
+        there += sorted(output.parent.glob(f"{glob.escape(output.stem)}.[0-9]*-*{output.suffix}"))
+    if there and not force:
+        message = (
+            f"{there[0]}: exists ({_describe(there[0])}); choose another name with -o, or "
+            "replace it with --force"
+        )
+        raise OutputError(message)
+
+
+def make_spool(output: Path) -> Path:
+    """Create the spool folder beside a trace.
+
+    Raises:
+        OutputError: there is one already, or the place cannot be written.
+    """
+    spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
+    try:
+        spool.mkdir()
+    except FileExistsError as error:
+        with locked(spool, must_be_idle=True):  # else the message says who writes it
+            message = (
+                f"{spool}: left by an interrupted recording; save it with "
+                f"`malloc-tuner trace recover {spool} -o {output}` or remove the folder"
+            )
+        raise OutputError(message) from error
+    except OSError as error:
+        message = f"{output}: cannot write here: {error.strerror}"
+        raise OutputError(message) from error
+    return spool
+
+
+@contextlib.contextmanager
+def locked(spool: Path, *, must_be_idle: bool) -> Iterator[None]:
+    """Keep others from building traces of a folder; the kernel unlocks it when this process ends.
+
+    Args:
+        spool: the folder.
+        must_be_idle: True refuses a folder that recorded processes still write to.
+
+    Raises:
+        OutputError: there is no such folder, or someone else uses it.
+    """
+    try:
+        descriptor = os.open(spool, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        message = f"{spool}: no recording here; give the folder OUTPUT{SPOOL_SUFFIX}"
+        raise OutputError(message) from error
+    try:
+        _lock(descriptor, spool)
+        if must_be_idle:
+            _check_idle(spool)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, spool: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        message = f"{spool}: its `malloc-tuner record` is still running; wait for its end"
+        raise OutputError(message) from error
+    except OSError:  # a file system without locks
+        return
+
+
+def _check_idle(spool: Path) -> None:
+    pids = [str(pid) for pid in sorted(recorded_pids(spool)) if _maps_into(pid, spool)]
+    if pids:
+        message = (
+            f"{spool}: still being written by process {', '.join(pids)}; wait for the end, or end "
+            f"it with `kill {' '.join(pids)}`"
+        )
+        raise OutputError(message)
+
+
+def _maps_into(pid: int, spool: Path) -> bool:
+    """Check that a process maps a file of the folder: another one may have its number by now."""
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_bytes()
+    except OSError:
+        return False
+    return os.fsencode(spool.resolve()) + b"/" in maps
+
+
+def _describe(trace: Path) -> str:
+    """Say what a file is: whose trace, of when."""
+    from tuner.trace.file import Trace  # noqa: PLC0415 - numpy, only to explain a refusal
+
+    status = trace.stat()
+    date = time.strftime("%Y-%m-%d %H:%M", time.localtime(status.st_mtime))
+    try:
+        with Trace(trace) as opened:
+            words = " ".join(opened.metadata.get("argv") or []) or "an unknown program"
+            return f"trace of {words}, {opened.totals.n_events:,} events, written {date}"
+    except TraceError:
+        return f"no trace, {status.st_size:,} bytes, written {date}"
