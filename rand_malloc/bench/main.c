@@ -1,7 +1,7 @@
 /* main.c - malloc_bench: one workload on whatever malloc the process has, as one JSON object.
  *
- * The allocator is chosen from outside, by LD_PRELOAD; malloc_from tells whose malloc it was.
- * Each run is a process of its own, so that no allocator inherits another's pages.
+ * The allocator is chosen from outside, by LD_PRELOAD; malloc_from is the library whose malloc it
+ * was. Each run is a process of its own, so that no allocator inherits another's pages.
  */
 #include "crew.h"
 #include "json.h"
@@ -92,7 +92,8 @@ static void print_request(struct json *json, const struct settings *settings) {
 }
 
 static void print_result(const struct bench *bench, uint64_t faults) {
-    struct json json = json_begin();
+    struct json json = json_to(STDOUT_FILENO);
+    json_open(&json, NULL);
     print_request(&json, bench->settings);
     json_integer(&json, "operations", bench->counted.operations);
     json_integer(&json, "wall_ns", bench->counted.wall_ns);
@@ -112,7 +113,9 @@ static void print_result(const struct bench *bench, uint64_t faults) {
     else
         json_null(&json, "latency");
     print_curve(&json, &bench->curve);
-    json_end(&json);
+    json_close(&json);
+    if (!json_finish(&json))
+        fail("standard output", "cannot be written");
 }
 
 static void run_alone(struct bench *bench) {

@@ -323,7 +323,8 @@ int calibrate(const struct options *options) {
     int code = measure_rounds(options, rounds);
     if (code != EXIT_OK)
         return code;
-    struct json json = json_begin();
+    struct json json = json_to(STDOUT_FILENO);
+    json_open(&json, NULL);
     json_integer(&json, "rounds", ROUNDS);
     json_number(&json, "ns_per_instruction", median_ns(rounds, ns_of_instruction));
     json_number(&json, "ns_per_fault", median_ns(rounds, ns_of_fault));
@@ -332,6 +333,6 @@ int calibrate(const struct options *options) {
     print_price(&json, "c_fault", "c_fault_interval", price_of(rounds, ns_of_fault));
     print_price(&json, "c_page", "c_page_interval", price_of(rounds, ns_of_page));
     print_price(&json, "c_syscall", "c_syscall_interval", price_of(rounds, ns_of_call));
-    json_end(&json);
-    return EXIT_OK;
+    json_close(&json);
+    return finish_output(&json);
 }

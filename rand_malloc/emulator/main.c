@@ -84,9 +84,7 @@ static int measure(const struct options *options, const struct workload *workloa
             code = check_agreement(memory, &counted);
         result.counted = &counted;
     }
-    if (code == EXIT_OK)
-        result_print(&result);
-    return code;
+    return code == EXIT_OK ? result_print(&result) : code;
 }
 
 /* --classic promises figures that only classic records have. */
@@ -126,11 +124,13 @@ static int replay_inside(int n_words, char **words) {
     return replayer_inside(words[0], is_empty);
 }
 
-static void print_warmed(struct warmed warmed) {
-    struct json json = json_begin();
+static int print_warmed(struct warmed warmed) {
+    struct json json = json_to(STDOUT_FILENO);
+    json_open(&json, NULL);
     json_integer(&json, "bytes", warmed.bytes);
     json_number(&json, "ns_per_page", warmed.ns_per_page);
-    json_end(&json);
+    json_close(&json);
+    return finish_output(&json);
 }
 
 int main(int argc, char **argv) {
@@ -156,7 +156,7 @@ int main(int argc, char **argv) {
         code = instrument_print_all(&options, true);
         break;
     case ACTION_WARM:
-        print_warmed(memory_warm(options.warm_bytes));
+        code = print_warmed(memory_warm(options.warm_bytes));
         break;
     case ACTION_CALIBRATE:
         code = calibrate(&options);

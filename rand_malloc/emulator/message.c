@@ -1,5 +1,6 @@
 /* message.c - prints messages; see message.h. */
 #include "message.h"
+#include "options.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,4 +18,8 @@ int complain(int code, const char *what, const char *why, ...) {
 int complain_as_is(int code, const char *message) {
     fprintf(stderr, "rand_malloc: %s\n", message);
     return code;
+}
+
+int finish_output(struct json *json) {
+    return json_finish(json) ? EXIT_OK : complain(EXIT_REPLAY, "standard output", "%m");
 }

@@ -2,11 +2,13 @@
 #include "result.h"
 #include "json.h"
 #include "latency.h"
+#include "message.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define RESULT_VERSION 1
 
@@ -287,8 +289,9 @@ static void print_classic(struct json *json, const struct workload_model *model)
     json_close(json);
 }
 
-void result_print(const struct result *result) {
-    struct json json = json_begin();
+int result_print(const struct result *result) {
+    struct json json = json_to(STDOUT_FILENO);
+    json_open(&json, NULL);
     print_head(&json, result);
     print_classic(&json, &result->workload->model);
     print_heap(&json, result);
@@ -298,5 +301,6 @@ void result_print(const struct result *result) {
     print_latency(&json, result);
     print_curve(&json, result);
     print_proof(&json, result);
-    json_end(&json);
+    json_close(&json);
+    return finish_output(&json);
 }

@@ -13,6 +13,7 @@ struct result {
     const struct counted *counted;   /* NULL: nothing was counted */
 };
 
-void result_print(const struct result *result);
+/* EXIT_OK, or another code after a message. */
+int result_print(const struct result *result);
 
 #endif

@@ -21,7 +21,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "report.h"
+struct json report;
 
 /* Path of the object that contains an address, or NULL. */
 static const char *object_of(const void *address) {
@@ -43,23 +43,23 @@ static void report_mimalloc(void) {
     int (*version)(void);
     *(void **)&version = dlsym(RTLD_DEFAULT, "mi_version");
     if (!version) {
-        report_null("mimalloc");
+        json_null(&report, "mimalloc");
         return;
     }
-    report_open("mimalloc");
-    report_integer("version_number", version());
-    report_close();
+    json_open(&report, "mimalloc");
+    json_signed(&report, "version_number", version());
+    json_close(&report);
 }
 
 static void report_process(const char *malloc_from) {
-    report_text("schema", "malloc_tuner.probe");
-    report_integer("version", 1);
-    report_text("malloc_from", malloc_from);
-    report_text("loader", loader_path());
-    report_text("glibc_version", gnu_get_libc_version());
-    report_integer("page_size_bytes", sysconf(_SC_PAGESIZE));
+    json_text(&report, "schema", "malloc_tuner.probe");
+    json_signed(&report, "version", 1);
+    json_text(&report, "malloc_from", malloc_from);
+    json_text(&report, "loader", loader_path());
+    json_text(&report, "glibc_version", gnu_get_libc_version());
+    json_signed(&report, "page_size_bytes", sysconf(_SC_PAGESIZE));
     void *block = malloc(1000);
-    report_unsigned("usable_size_of_1000_bytes", block ? malloc_usable_size(block) : 0);
+    json_integer(&report, "usable_size_of_1000_bytes", block ? malloc_usable_size(block) : 0);
     free(block);
 }
 
@@ -69,20 +69,21 @@ int main(int argc, char **argv) {
                 argv[1]);
         return 2;
     }
+    report = json_to(STDOUT_FILENO);
     const char *malloc_from = object_of(dlsym(RTLD_DEFAULT, "malloc"));
-    report_open(NULL);
+    json_open(&report, NULL);
     if (is_libc(malloc_from)) {
         probe_glibc();
     } else {
-        report_null("glibc");
+        json_null(&report, "glibc");
     }
     report_process(malloc_from);
     probe_tcmalloc();
     probe_jemalloc();
     report_mimalloc();
     probe_exgen();
-    report_close();
-    if (report_write()) {
+    json_close(&report);
+    if (!json_finish(&report)) {
         fprintf(stderr, "probe: standard output: cannot write the report\n");
         return 1;
     }

@@ -7,15 +7,14 @@
 #include <stddef.h>
 
 #include "probe.h"
-#include "report.h"
 
 void probe_exgen(void) {
     static char text[1 << 14];
     size_t (*config)(char *buffer, size_t capacity);
     *(void **)&config = dlsym(RTLD_DEFAULT, "exgen_config_json");
     if (config && config(text, sizeof text) < sizeof text) {
-        report_json("exgen", text);
+        json_verbatim(&report, "exgen", text);
     } else {
-        report_null("exgen");
+        json_null(&report, "exgen");
     }
 }

@@ -28,7 +28,6 @@
 #include <unistd.h>
 
 #include "probe.h"
-#include "report.h"
 
 enum {
     CHUNK_HEADER = 8,       /* bytes of a chunk that the program cannot use */
@@ -82,12 +81,12 @@ static void observe_growth(void) {
         exit(1);
     }
     if (is_mmapped(block)) {
-        report_null("top_after_growth_bytes");
-        report_null("heap_end_is_huge_page_aligned");
+        json_null(&report, "top_after_growth_bytes");
+        json_null(&report, "heap_end_is_huge_page_aligned");
         return;
     }
-    report_unsigned("top_after_growth_bytes", mallinfo2().keepcost);
-    report_boolean("heap_end_is_huge_page_aligned", (uintptr_t)sbrk(0) % HUGE_PAGE_BYTES == 0);
+    json_integer(&report, "top_after_growth_bytes", mallinfo2().keepcost);
+    json_bool(&report, "heap_end_is_huge_page_aligned", (uintptr_t)sbrk(0) % HUGE_PAGE_BYTES == 0);
 }
 
 /* The heap grows by at most 2 GiB of address space, none of it touched. */
@@ -96,24 +95,24 @@ static void observe_mmap_threshold(void) {
         use_up_top();
         const void *block = take((size_t)1 << lg);
         if (block && is_mmapped(block)) {
-            report_unsigned("least_mmapped_power_of_two", 1ULL << lg);
+            json_integer(&report, "least_mmapped_power_of_two", 1ULL << lg);
             return;
         }
     }
-    report_null("least_mmapped_power_of_two");
+    json_null(&report, "least_mmapped_power_of_two");
 }
 
 static void observe_dynamic(void) {
     use_up_top();
     void *first = take(TRIAL_BYTES);
     if (!first || !is_mmapped(first)) {
-        report_boolean("dynamic", false); /* the threshold was raised, so it was set */
+        json_bool(&report, "dynamic", false); /* the threshold was raised, so it was set */
         return;
     }
     free(first);
     use_up_top();
     const void *second = take(TRIAL_BYTES);
-    report_boolean("dynamic", second && !is_mmapped(second));
+    json_bool(&report, "dynamic", second && !is_mmapped(second));
 }
 
 static bool allocate(size_t request, size_t n_blocks) {
@@ -141,7 +140,7 @@ static size_t observe_tcache_count(void) {
     size_t n_cached = 0;
     for (size_t n_blocks = 64; n_blocks <= BLOCKS_MAX; n_blocks *= 2) {
         if (!allocate(request, n_blocks) || is_mmapped(state.blocks[n_blocks - 1])) {
-            report_null("tcache_count"); /* every block is a mapping of its own */
+            json_null(&report, "tcache_count"); /* every block is a mapping of its own */
             return 0;
         }
         n_cached = n_blocks - count_released(request, n_blocks);
@@ -149,7 +148,7 @@ static size_t observe_tcache_count(void) {
             break;
         }
     }
-    report_unsigned("tcache_count", n_cached);
+    json_integer(&report, "tcache_count", n_cached);
     return n_cached;
 }
 
@@ -187,7 +186,7 @@ static void observe_tcache_max(size_t tcache_count) {
         }
         largest = (size_t)1 << lg;
     }
-    report_unsigned("tcache_max_bytes", largest);
+    json_integer(&report, "tcache_max_bytes", largest);
 }
 
 static void observe_fast_bins(size_t tcache_count) {
@@ -205,24 +204,24 @@ static void observe_fast_bins(size_t tcache_count) {
         }
         largest = chunk;
     }
-    report_unsigned("fast_chunk_max_bytes", largest);
+    json_integer(&report, "fast_chunk_max_bytes", largest);
 }
 
 void probe_glibc(void) {
     void *room = mmap(NULL, BLOCKS_MAX * sizeof(void *), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED) {
-        report_null("glibc");
+        json_null(&report, "glibc");
         return;
     }
     state.blocks = room;
     free(malloc(1)); /* sets the heap and the thread cache up */
-    report_open("glibc");
+    json_open(&report, "glibc");
     observe_growth();
     observe_mmap_threshold();
     observe_dynamic();
     const size_t tcache_count = observe_tcache_count();
     observe_tcache_max(tcache_count);
     observe_fast_bins(tcache_count);
-    report_close();
+    json_close(&report);
 }

@@ -14,7 +14,6 @@
 #include <sys/types.h>
 
 #include "probe.h"
-#include "report.h"
 
 enum kind {
     BOOLEAN,
@@ -25,7 +24,6 @@ enum kind {
 };
 
 enum {
-    BINS_MAX = 128,
     NAME_MAX_BYTES = 64
 };
 
@@ -81,19 +79,19 @@ static void report_option(control read, const char *name, enum kind kind) {
     }
     switch (kind) {
     case BOOLEAN:
-        report_boolean(name, value.boolean);
+        json_bool(&report, name, value.boolean);
         break;
     case UNSIGNED:
-        report_unsigned(name, value.number);
+        json_integer(&report, name, value.number);
         break;
     case SIZE:
-        report_unsigned(name, value.size);
+        json_integer(&report, name, value.size);
         break;
     case SIGNED:
-        report_integer(name, value.signed_size);
+        json_signed(&report, name, value.signed_size);
         break;
     case TEXT:
-        report_text(name, value.text);
+        json_text(&report, name, value.text);
         break;
     }
 }
@@ -106,33 +104,35 @@ static size_t bin_size(control read, unsigned bin, const char *what) {
     return read(name, &value, &size, NULL, 0) ? 0 : value;
 }
 
+static void report_bin_sizes(control read, unsigned n_bins, const char *name, const char *what) {
+    json_open_list(&report, name);
+    for (unsigned bin = 0; bin < n_bins; bin++) {
+        json_integer(&report, NULL, bin_size(read, bin, what));
+    }
+    json_close_list(&report);
+}
+
 static void report_bins(control read) {
     unsigned n_bins = 0;
     size_t size = sizeof n_bins;
-    size_t block_bytes[BINS_MAX];
-    size_t slab_bytes[BINS_MAX];
-    if (read("arenas.nbins", &n_bins, &size, NULL, 0) || n_bins > BINS_MAX) {
+    if (read("arenas.nbins", &n_bins, &size, NULL, 0)) {
         return;
     }
-    for (unsigned bin = 0; bin < n_bins; bin++) {
-        block_bytes[bin] = bin_size(read, bin, "size");
-        slab_bytes[bin] = bin_size(read, bin, "slab_size");
-    }
-    report_sizes("bin_block_bytes", block_bytes, n_bins);
-    report_sizes("bin_slab_bytes", slab_bytes, n_bins);
+    report_bin_sizes(read, n_bins, "bin_block_bytes", "size");
+    report_bin_sizes(read, n_bins, "bin_slab_bytes", "slab_size");
 }
 
 void probe_jemalloc(void) {
     control read;
     *(void **)&read = dlsym(RTLD_DEFAULT, "mallctl");
     if (!read) {
-        report_null("jemalloc");
+        json_null(&report, "jemalloc");
         return;
     }
-    report_open("jemalloc");
+    json_open(&report, "jemalloc");
     for (size_t i = 0; i < sizeof OPTIONS / sizeof OPTIONS[0]; i++) {
         report_option(read, OPTIONS[i].name, OPTIONS[i].kind);
     }
     report_bins(read);
-    report_close();
+    json_close(&report);
 }

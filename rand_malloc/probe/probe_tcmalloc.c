@@ -11,10 +11,11 @@
  * Source: gperftools src/thread_cache.cc FetchFromCentralCache, src/common.cc NumMoveSize.
  */
 #include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "probe.h"
-#include "report.h"
 
 enum {
     BATCH_BLOCK_BYTES = 1024,
@@ -31,9 +32,9 @@ typedef int (*property_reader)(const char *name, size_t *value);
 static void report_property(property_reader read, const char *name) {
     size_t value = 0;
     if (read(name, &value)) {
-        report_unsigned(name, value);
+        json_integer(&report, name, value);
     } else {
-        report_null(name);
+        json_null(&report, name);
     }
 }
 
@@ -76,15 +77,17 @@ static void report_flags(void) {
     const double *rate =
         dlsym(RTLD_DEFAULT, FLAG("double", "62", "27FLAGS_tcmalloc_release_rateE"));
     const bool *skip_sbrk = dlsym(RTLD_DEFAULT, FLAG("bool", "60", "22FLAGS_malloc_skip_sbrkE"));
-    if (rate) {
-        report_number("release_rate", *rate);
+    char infinite[8]; /* JSON has no infinity */
+    if (rate && !isfinite(*rate)) {
+        snprintf(infinite, sizeof infinite, "%g", *rate);
+        json_text(&report, "release_rate", infinite);
     } else {
-        report_null("release_rate");
+        json_number(&report, "release_rate", rate ? *rate : NAN);
     }
     if (skip_sbrk) {
-        report_boolean("skip_sbrk", *skip_sbrk);
+        json_bool(&report, "skip_sbrk", *skip_sbrk);
     } else {
-        report_null("skip_sbrk");
+        json_null(&report, "skip_sbrk");
     }
 }
 
@@ -94,17 +97,17 @@ void probe_tcmalloc(void) {
     const char *(*version)(int *major, int *minor, const char **patch);
     *(void **)&version = dlsym(RTLD_DEFAULT, "tc_version");
     if (!read || !version) {
-        report_null("tcmalloc");
+        json_null(&report, "tcmalloc");
         return;
     }
     int major = 0;
     int minor = 0;
     const char *patch = "";
-    report_open("tcmalloc");
-    report_text("version", version(&major, &minor, &patch));
+    json_open(&report, "tcmalloc");
+    json_text(&report, "version", version(&major, &minor, &patch));
     report_property(read, "tcmalloc.max_total_thread_cache_bytes");
     report_property(read, "tcmalloc.aggressive_memory_decommit");
     report_flags();
-    report_unsigned("transfer_batch", measure_batch(read));
-    report_close();
+    json_integer(&report, "transfer_batch", measure_batch(read));
+    json_close(&report);
 }

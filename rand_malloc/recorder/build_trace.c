@@ -4,20 +4,21 @@
  *                                   METADATA is a JSON object whose members go into the
  *                                   metadata of the trace; END is when the process ended,
  *                                   CLOCK_MONOTONIC in ns, for one that was killed
- *   build_trace --describe SPOOL    tell what process it is of
+ *   build_trace --describe SPOOL    print which process it is of
  *
  * Either prints one JSON object: the facts of the process, and with a trace its metadata and,
- * under "totals", what its header tells.  A forked child's trace begins with the history
+ * under "totals", those of its header.  A forked child's trace begins with the history
  * of its parent, whose spool must be in the same folder.
  * Exit status: 0 good, 1 failed, 2 usage; messages on stderr as "program: what".
  */
 #include "builder.h"
+#include "json.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     MESSAGE_BYTES = 600,
@@ -33,82 +34,63 @@ static int fail(const char *what) {
     return 1;
 }
 
-/* ---- JSON ---- */
-
-struct text {
-    char bytes[METADATA_BYTES];
-    size_t n; /* without the NUL */
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct text *text, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(text->bytes + text->n, sizeof text->bytes - text->n, format, arguments);
-    va_end(arguments);
-    if (n > 0 && text->n + (size_t)n < sizeof text->bytes)
-        text->n += (size_t)n;
-}
-
-/* A JSON string.  Bytes above ASCII become lone surrogates U+DC80..U+DCFF, as
- * Python's file-system encoding does, so that any file name survives. */
-static void put_string(struct text *text, const char *string, size_t n_bytes) {
-    put(text, "\"");
-    for (size_t i = 0; i < n_bytes; i++) {
-        unsigned char byte = (unsigned char)string[i];
-        if (byte >= 0x80)
-            put(text, "\\udc%02x", byte);
-        else if (byte < 0x20 || byte == '"' || byte == '\\')
-            put(text, "\\u%04x", byte);
-        else
-            put(text, "%c", byte);
-    }
-    put(text, "\"");
-}
+/* ---- metadata ---- */
 
 /* The arguments of the process; a last one without its NUL was cut and is left out. */
-static void put_command(struct text *text, const struct spool_header *header) {
+static void put_command(struct json *json, const struct spool_header *header) {
     const char *at = header->command;
     const char *end = at + (header->n_command_bytes <= SPOOL_TEXT_BYTES ? header->n_command_bytes
                                                                         : SPOOL_TEXT_BYTES);
-    const char *separator = "";
-    put(text, "[");
+    json_open_list(json, "argv");
     for (const char *nul; at < end && (nul = memchr(at, 0, (size_t)(end - at))) != NULL;
-         at = nul + 1) {
-        put(text, "%s", separator);
-        put_string(text, at, (size_t)(nul - at));
-        separator = ",";
-    }
-    put(text, "]");
+         at = nul + 1)
+        json_text(json, NULL, at);
+    json_close_list(json);
 }
 
-static void put_process(struct text *text, const struct spool_header *header) {
-    put(text, "\"pid\":%d,\"ppid\":%d,\"argv\":", header->pid, header->parent_pid);
-    put_command(text, header);
-    put(text, ",\"allocator\":");
-    put_string(text, header->allocator, strnlen(header->allocator, SPOOL_TEXT_BYTES));
-    put(text, ",\"is_fork\":%s", header->fork_stamp != 0 ? "true" : "false");
-    put(text, ",\"start_clock_ns\":%" PRIu64, header->start_clock_ns);
-    put(text, ",\"stopped\":");
-    if (header->stop_stamp != 0)
-        put_string(text, strerror(header->stop_errno), strlen(strerror(header->stop_errno)));
-    else
-        put(text, "null");
+static void put_process(struct json *json, const struct spool_header *header) {
+    json_signed(json, "pid", header->pid);
+    json_signed(json, "ppid", header->parent_pid);
+    put_command(json, header);
+    json_bytes(json, "allocator", header->allocator, strnlen(header->allocator, SPOOL_TEXT_BYTES));
+    json_bool(json, "is_fork", header->fork_stamp != 0);
+    json_integer(json, "start_clock_ns", header->start_clock_ns);
+    json_text(json, "stopped", header->stop_stamp != 0 ? strerror(header->stop_errno) : NULL);
 }
 
-/* Members of the object `extra` follow our own; counts have a fixed width so that
- * the text can be replaced by the final one. */
-static void put_metadata(struct text *text, const struct spool_header *header,
-                         const struct builder_counts *counts, const char *extra) {
-    text->n = 0;
-    put(text, "{");
-    put_process(text, header);
-    put(text, ",\"foreign_frees\":%20" PRIu64 ",\"repaired_events\":%20" PRIu64,
-        counts->foreign_frees, counts->repaired_events);
-    const char *members = strchr(extra, '{');
-    if (members != NULL && strchr(members, '"') != NULL)
-        put(text, ",%s", members + 1);
-    else
-        put(text, "}");
+/* A fixed width, so that the text can be replaced by the final one. */
+static void put_count(struct json *json, const char *name, uint64_t count) {
+    char text[24];
+    snprintf(text, sizeof text, "%20" PRIu64, count);
+    json_verbatim(json, name, text);
+}
+
+static void put_facts(struct json *json, const struct spool_header *header,
+                      const struct builder_counts *counts) {
+    put_process(json, header);
+    put_count(json, "foreign_frees", counts->foreign_frees);
+    put_count(json, "repaired_events", counts->repaired_events);
+}
+
+/* Members of the object `extra` follow our own. */
+static void put_extra(struct json *json, const char *extra) {
+    const char *begin = strchr(extra, '{');
+    const char *end = strrchr(extra, '}');
+    if (begin != NULL && end != NULL && strchr(begin, '"') != NULL)
+        json_members(json, begin + 1, (size_t)(end - begin - 1));
+}
+
+/* The metadata of the trace, with a NUL behind it; NULL if it is longer than METADATA_BYTES. */
+static const char *write_metadata(const struct spool_header *header,
+                                  const struct builder_counts *counts, const char *extra) {
+    static char bytes[METADATA_BYTES];
+    struct json json = json_in(bytes, sizeof bytes - 1);
+    json_open(&json, NULL);
+    put_facts(&json, header, counts);
+    put_extra(&json, extra);
+    json_close(&json);
+    bytes[json.length] = '\0';
+    return json.has_failed ? NULL : bytes;
 }
 
 /* ---- building ---- */
@@ -155,20 +137,25 @@ static int add_history(struct builder *builder, struct history *history) {
 }
 
 /* Prints the metadata, and the totals as a reader of the trace finds them. */
-static int print_result(const char *path, struct text *text) {
+static int print_result(const char *path, const struct spool_header *header,
+                        const struct builder_counts *counts, const char *extra) {
     struct trace_reader *reader;
     struct trace_info info;
     if (trace_open(path, &reader, message, sizeof message) != TRACE_OK)
         return fail(message);
     trace_get_info(reader, &info);
     trace_close(reader);
-    text->n--; /* the brace that ends the metadata */
-    put(text,
-        ",\"totals\":{\"n_events\":%" PRIu64 ",\"n_threads\":%" PRIu32
-        ",\"peak_live_bytes\":%" PRIu64 "}}",
-        info.n_events, info.n_threads, info.peak_live_bytes);
-    puts(text->bytes);
-    return 0;
+    struct json json = json_to(STDOUT_FILENO);
+    json_open(&json, NULL);
+    put_facts(&json, header, counts);
+    put_extra(&json, extra);
+    json_open(&json, "totals");
+    json_integer(&json, "n_events", info.n_events);
+    json_integer(&json, "n_threads", info.n_threads);
+    json_integer(&json, "peak_live_bytes", info.peak_live_bytes);
+    json_close(&json);
+    json_close(&json);
+    return json_finish(&json) ? 0 : fail("standard output: cannot be written");
 }
 
 /* When the process ended; 0 if it is not known.  Where recording stopped, nothing is known of
@@ -205,21 +192,21 @@ static struct trace_life life_of(const struct builder *builder, const struct his
 static int write_trace(struct history *history, const char *path, const char *extra,
                        uint64_t end_clock_ns) {
     static struct builder builder;
-    static struct text text;
     struct trace_writer *writer;
     const struct spool_header *header = history->spools[0].header;
-    put_metadata(&text, header, &builder.counts, extra);
-    if (trace_create(path, text.bytes, header->page_bytes, &writer, message, sizeof message) !=
+    const char *metadata = write_metadata(header, &builder.counts, extra);
+    if (metadata == NULL)
+        return fail("METADATA is too long");
+    if (trace_create(path, metadata, header->page_bytes, &writer, message, sizeof message) !=
         TRACE_OK)
         return fail(message);
     if (!builder_open(&builder, writer, &history->spools[history->n_spools - 1]))
         return fail("no memory");
     int status = add_history(&builder, history);
-    put_metadata(&text, header, &builder.counts, extra);
     struct trace_life life = life_of(&builder, history, end_clock_ns);
     trace_set_life(writer, &life);
     if (status == TRACE_OK)
-        status = trace_replace_metadata(writer, text.bytes);
+        status = trace_replace_metadata(writer, write_metadata(header, &builder.counts, extra));
     snprintf(message, sizeof message, "%s", trace_writer_message(writer));
     builder_close(&builder);
     if (status == TRACE_OK)
@@ -228,19 +215,18 @@ static int write_trace(struct history *history, const char *path, const char *ex
         trace_abandon(writer);
     if (status != TRACE_OK)
         return fail(message[0] != '\0' ? message : "cannot write the trace or no memory");
-    return print_result(path, &text);
+    return print_result(path, header, &builder.counts, extra);
 }
 
 static int describe(const char *path) {
-    static struct text text;
     struct spool spool;
     if (!spool_open(&spool, path, message, sizeof message))
         return fail(message);
-    put(&text, "{");
-    put_process(&text, spool.header);
-    put(&text, "}");
-    puts(text.bytes);
-    return 0;
+    struct json json = json_to(STDOUT_FILENO);
+    json_open(&json, NULL);
+    put_process(&json, spool.header);
+    json_close(&json);
+    return json_finish(&json) ? 0 : fail("standard output: cannot be written");
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,6 @@
 /* instrument.c - chooses, runs and tries out the instruments; see instrument.h. */
 #include "instrument.h"
-#include "../json.h"
+#include "json.h"
 #include "../message.h"
 
 #include <limits.h>
@@ -169,7 +169,8 @@ int instrument_print_all(const struct options *options, bool wants_best) {
     int code = load_trial(&workload);
     if (code != EXIT_OK)
         return code;
-    struct json json = json_begin_list();
+    struct json json = json_to(STDOUT_FILENO);
+    json_open_list(&json, NULL);
     bool is_over = false;
     for (int i = 0; i < N_INSTRUMENTS && !is_over; i++) {
         struct counted counted = {.instrument = INSTRUMENTS[i]->name};
@@ -185,7 +186,7 @@ int instrument_print_all(const struct options *options, bool wants_best) {
         json_close(&json);
         is_over = works && wants_best;
     }
-    json_end_list(&json);
+    json_close_list(&json);
     workload_release(&workload);
-    return EXIT_OK;
+    return finish_output(&json);
 }
