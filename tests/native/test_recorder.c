@@ -3,9 +3,9 @@
  * Spools are made by hand, with stamps that real clocks produce once in a
  * million events; the map from addresses to slots is checked against an array.
  */
-#include "address_map.h"
-#include "builder.h"
-#include "spool_reader.h"
+#include "builder/address_map.h"
+#include "builder/builder.h"
+#include "builder/spool_reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
  * of its parent, whose spool must be in the same folder.
  * Exit status: 0 good, 1 failed, 2 usage; messages on stderr as "program: what".
  */
-#include "builder.h"
+#include "builder/builder.h"
 #include "json.h"
 
 #include <inttypes.h>

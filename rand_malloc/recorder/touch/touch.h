@@ -14,11 +14,11 @@
 #ifndef MALLOC_TUNER_RECORDER_TOUCH_H
 #define MALLOC_TUNER_RECORDER_TOUCH_H
 
+#include "base/symbols.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define TOUCH_HIDDEN __attribute__((visibility("hidden")))
 
 enum {
     /* Eight pages: with fewer, what lies beside the whole pages is a good part of a block. */
@@ -28,7 +28,7 @@ enum {
 
 /* How many measured blocks are alive whose address has this hash; sticks at 255.  So a free
  * of another block costs one load. */
-extern TOUCH_HIDDEN uint8_t touch_filter[1 << TOUCH_FILTER_BITS];
+extern RECORDER_HIDDEN uint8_t touch_filter[1 << TOUCH_FILTER_BITS];
 
 static inline unsigned touch_hash(const void *block) {
     return (unsigned)((uintptr_t)block >> 4) * 2654435769u >> (32 - TOUCH_FILTER_BITS);
@@ -57,24 +57,24 @@ struct touch_move {
 };
 
 /* Prepares for a process, or for a child of fork.  Without memory nothing is measured. */
-TOUCH_HIDDEN void touch_start(void);
+RECORDER_HIDDEN void touch_start(void);
 
 /* Measures nothing from here on: in a child that is not recorded. */
-TOUCH_HIDDEN void touch_stop(void);
+RECORDER_HIDDEN void touch_stop(void);
 
 /* A new block of TOUCH_LEAST_BYTES or more; returns its number, 0: it is not measured. */
-TOUCH_HIDDEN uint32_t touch_begin(const void *block, size_t size);
+RECORDER_HIDDEN uint32_t touch_begin(const void *block, size_t size);
 
 /* The block is about to be freed; call it where touch_may_know. */
-TOUCH_HIDDEN void touch_end(const void *block);
+RECORDER_HIDDEN void touch_end(const void *block);
 
 /* Around realloc, where touch_may_know or the new size is large; the second returns the
  * number of the new block. */
-TOUCH_HIDDEN void touch_before_realloc(struct touch_move *move, const void *block, size_t size);
-TOUCH_HIDDEN uint32_t touch_after_realloc(const struct touch_move *move, const void *moved,
-                                          size_t size);
+RECORDER_HIDDEN void touch_before_realloc(struct touch_move *move, const void *block, size_t size);
+RECORDER_HIDDEN uint32_t touch_after_realloc(const struct touch_move *move, const void *moved,
+                                             size_t size);
 
 /* Looks at all blocks that are alive: the process is about to end. */
-TOUCH_HIDDEN void touch_survey(void);
+RECORDER_HIDDEN void touch_survey(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* address_map.c - see address_map.h. */
-#include "address_map.h"
+#include "builder/address_map.h"
 
 #include "memory.h" /* memory_map */
 

@@ -12,9 +12,11 @@
  *
  * The lock is taken once per thread, never per event.
  */
-#include "recorder.h"
+#include "thread/record.h"
 
-#include "touch.h"
+#include "process/process.h"
+#include "spool/file.h"
+#include "touch/touch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -27,7 +29,7 @@ __thread struct lane *own_lane;
 
 static struct {
     struct lane *ended; /* lanes whose thread has ended or is about to */
-    pthread_key_t key;  /* its destructor tells that a thread ends */
+    pthread_key_t key;  /* its destructor runs when a thread ends */
     bool has_key;
     char lock; /* guards `ended` */
 } lanes;
@@ -53,7 +55,7 @@ static void restart_lane(struct lane *lane, uint64_t stamp) {
 /* Copies the buffer into its own stride and empties it. */
 static bool archive_lane(struct lane *lane, uint64_t stamp) {
     size_t n_bytes = LANE_HEADER_BYTES + (uint32_t)lane->state * sizeof lane->words[0];
-    int error = process_write(lane, n_bytes, process_take_stride() * SPOOL_STRIDE_BYTES);
+    int error = file_write(lane, n_bytes, file_take_stride() * SPOOL_STRIDE_BYTES);
     if (error != 0) {
         own_lane = NULL;
         process_stop(error, "cannot write the spool");
@@ -135,7 +137,7 @@ static void thread_ends(void *value) {
 
 /* A lane whose thread the kernel has forgotten, or NULL. */
 static struct lane *take_ended_lane(void) {
-    pid_t process = process_number();
+    pid_t process = file_process();
     for (struct lane **link = &lanes.ended; *link != NULL; link = &(*link)->next) {
         struct lane *lane = *link;
         if (syscall(SYS_tgkill, process, lane->thread_id, 0) == 0 || errno != ESRCH)
@@ -148,8 +150,8 @@ static struct lane *take_ended_lane(void) {
 }
 
 static struct lane *make_lane(uint64_t stamp) {
-    uint64_t stride = process_take_stride();
-    struct lane *lane = process_map_stride(stride);
+    uint64_t stride = file_take_stride();
+    struct lane *lane = file_map_stride(stride);
     if (lane == NULL) {
         process_stop(errno, "cannot extend the spool");
         return NULL;

@@ -1,7 +1,7 @@
 /* spool_reader.c - see spool_reader.h. */
-#include "spool_reader.h"
+#include "builder/spool_reader.h"
 
-#include "clock.h"
+#include "base/clock.h"
 #include "memory.h" /* memory_map */
 #include "trace.h"  /* enum trace_op */
 

@@ -1,5 +1,5 @@
 /* builder.c - see builder.h. */
-#include "builder.h"
+#include "builder/builder.h"
 
 #include "memory.h"
 

@@ -1,5 +1,5 @@
 /* real.c - see real.h. */
-#include "real.h"
+#include "base/real.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -11,9 +11,9 @@
  * Limit: a C++ run time loaded with RTLD_LOCAL cannot be found; running out of
  * memory in it ends the program with a message.
  */
-#include "real.h"
-#include "recorder.h"
-#include "touch.h"
+#include "base/real.h"
+#include "thread/record.h"
+#include "touch/touch.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #ifndef MALLOC_TUNER_RECORDER_SPOOL_READER_H
 #define MALLOC_TUNER_RECORDER_SPOOL_READER_H
 
-#include "spool.h"
+#include "spool/spool.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,8 +14,8 @@
 #ifndef MALLOC_TUNER_RECORDER_BUILDER_H
 #define MALLOC_TUNER_RECORDER_BUILDER_H
 
-#include "address_map.h"
-#include "spool_reader.h"
+#include "builder/address_map.h"
+#include "builder/spool_reader.h"
 #include "trace.h"
 
 enum {

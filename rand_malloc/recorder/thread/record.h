@@ -1,26 +1,24 @@
-/* recorder.h - the inside of librecorder.so.
+/* record.h - record(), the hot path, and the slow ones behind it (lanes.c).
  *
- *   hooks_c.c, hooks_cxx.c   the names a program calls: real call and record()
- *   hooks_exec.c             exec of another program in the same process
- *   recorder.h               record(): the hot path
- *   lanes.c                  buffers of threads: attach, archive, hand on
- *   touch.c                  what the program touched of large blocks
- *   process.c                start, configuration, spool file, fork, stop
- *   real.c                   the allocator behind
+ * The layers of librecorder.so, from the bottom; each uses only those before it:
+ *
+ *   base      the clock, the allocator behind
+ *   spool     the file that events are written to
+ *   touch     what the program touched of large blocks
+ *   process   settings, start, end and stop of the recording
+ *   thread    buffers of threads: attach, archive, hand on
+ *   entry     the names a program calls
+ *
+ * builder/ turns a spool into a trace, in a program of its own.
  */
-#ifndef MALLOC_TUNER_RECORDER_RECORDER_H
-#define MALLOC_TUNER_RECORDER_RECORDER_H
+#ifndef MALLOC_TUNER_RECORDER_RECORD_H
+#define MALLOC_TUNER_RECORDER_RECORD_H
 
-#include "clock.h"
-#include "spool.h"
+#include "base/clock.h"
+#include "base/symbols.h"
+#include "spool/spool.h"
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
-
-#define RECORDER_HIDDEN __attribute__((visibility("hidden")))
-#define RECORDER_EXPORT __attribute__((visibility("default")))
-#define RECORDER_COLD   __attribute__((cold, noinline))
 
 /* The buffer this thread writes into; NULL: none yet, or recording is off. */
 extern RECORDER_HIDDEN __thread struct lane *own_lane __attribute__((tls_model("initial-exec")));
@@ -39,44 +37,6 @@ RECORDER_HIDDEN RECORDER_COLD void lanes_record_large(unsigned code, unsigned al
 
 /* Forgets all lanes: in a new process. */
 RECORDER_HIDDEN void lanes_reset(void);
-
-/* Opens the spool on the first call; true while recording is on. */
-RECORDER_HIDDEN bool process_is_recording(void);
-
-/* True when an exec by this process should record the new image too. */
-RECORDER_HIDDEN bool process_continues_in_new_image(void);
-
-/* Its number; getpid() is another one in a child of vfork, which is in our memory. */
-RECORDER_HIDDEN pid_t process_number(void);
-
-/* False in a child made behind fork()'s back, whose memory is a copy. */
-RECORDER_HIDDEN bool process_owns_memory(void);
-
-/* Gives a descriptor a number out of the program's way; returns the new one. */
-RECORDER_HIDDEN int process_move_high(int fd);
-
-/* Path of this library. */
-RECORDER_HIDDEN const char *process_library(void);
-
-/* Writes "MALLOC_TUNER_RECORD=..." for a program that is executed now, and how much room that
- * takes. */
-RECORDER_HIDDEN void process_write_setting(char *setting);
-RECORDER_HIDDEN size_t process_setting_bytes(void);
-
-/* Notes that the process is about to exit or to become another program, or that it failed to. */
-RECORDER_HIDDEN void process_ends(bool is_at_end);
-
-/* Stops recording for good with one line on stderr. */
-RECORDER_HIDDEN void process_stop(int error_number, const char *what);
-
-/* Maps `stride` of the spool, backed by allocated disk blocks; NULL and errno. */
-RECORDER_HIDDEN void *process_map_stride(uint64_t stride);
-
-/* Number of the next free stride. */
-RECORDER_HIDDEN uint64_t process_take_stride(void);
-
-/* Writes into the spool; 0 or an errno. */
-RECORDER_HIDDEN int process_write(const void *bytes, size_t n_bytes, uint64_t offset);
 
 /* Appends one record to this thread's buffer: a word, what the next one is
  * relative to, and a counter. */

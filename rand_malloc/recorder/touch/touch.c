@@ -6,10 +6,11 @@
  * The table is open addressing with linear probing (Knuth, The Art of Computer Programming
  * volume 3, section 6.4, algorithms L and R) under a lock that only large blocks take.
  */
-#include "touch.h"
+#include "touch/touch.h"
 
-#include "real.h"
-#include "recorder.h"
+#include "base/clock.h"
+#include "base/real.h"
+#include "spool/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -155,7 +156,7 @@ static bool has_pagemap(void) {
     if (is_our_pagemap())
         return true;
     int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
-    return remember_pagemap(fd < 0 ? fd : process_move_high(fd));
+    return remember_pagemap(fd < 0 ? fd : file_move_high(fd));
 }
 
 /* Adds the pages that were written; false where that cannot be told. */
@@ -254,10 +255,10 @@ static bool clear_zeros(struct range range) {
 static uint32_t take_number(void) {
     uint32_t number = touch.n_numbers + 1;
     uint32_t stride = number / TOUCHES_PER_STRIDE;
-    if (stride >= MOST_STRIDES || own_lane == NULL) /* stride 1 is the first lane's */
+    if (stride >= MOST_STRIDES || !file_has_lane())
         return 0;
     if (stride >= touch.n_strides) {
-        struct touch_stride *mapped = process_map_stride(process_take_stride());
+        struct touch_stride *mapped = file_map_stride(file_take_stride());
         if (mapped == NULL)
             return 0;
         mapped->index = stride;
@@ -345,7 +346,7 @@ static struct touch_block remove_block(uintptr_t address) {
 
 /* False in a child whose memory is a copy, too. */
 static bool is_measuring(void) {
-    return touch.is_on && process_owns_memory();
+    return touch.is_on && file_owns_memory();
 }
 
 static uint32_t number_block(struct touch_block *block) {
@@ -454,7 +455,7 @@ uint32_t touch_after_realloc(const struct touch_move *move, const void *moved, s
 
 void touch_survey(void) {
     uint64_t unused;
-    if (!is_measuring() || getpid() != process_number())
+    if (!is_measuring() || getpid() != file_process())
         return;
     int saved_errno = errno;
     lock_touch();

@@ -3,9 +3,9 @@
  * Each calls the real function and records what it did.  Failed calls leave no
  * record.  A stamp is taken after an allocation and before a release (spool.h).
  */
-#include "real.h"
-#include "recorder.h"
-#include "touch.h"
+#include "base/real.h"
+#include "thread/record.h"
+#include "touch/touch.h"
 
 #include <errno.h>
 #include <malloc.h> /* memalign, pvalloc */

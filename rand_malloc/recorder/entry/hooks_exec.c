@@ -2,16 +2,16 @@
  *
  * Start scripts end in `exec program`: the program that matters is the last image
  * of the process.  Our variables are not in the environment the program sees
- * (process.c takes them out), so the exec functions put them into the copy that
+ * (start.c takes them out), so the exec functions put them into the copy that
  * the new image gets.  Children that are made to run something else are other
  * processes: they get nothing, unless all are followed.
  *
  * The functions may run between vfork and exec: they only use the stack.
  * Limit: a program that makes the system call itself is not continued.
  */
-#include "recorder.h"
-
-#include "touch.h"
+#include "base/symbols.h"
+#include "process/process.h"
+#include "touch/touch.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -52,14 +52,11 @@ static int missing(void) {
 
 /* ---- the environment of the new image ---- */
 
-static const char preload_name[] = "LD_PRELOAD=";
-static const char setting_name[] = "MALLOC_TUNER_RECORD=";
-
 /* The value of LD_PRELOAD in envp, or "". */
 static const char *preload_of(char *const envp[]) {
     for (; envp != NULL && *envp != NULL; envp++)
-        if (strncmp(*envp, preload_name, sizeof preload_name - 1) == 0)
-            return *envp + sizeof preload_name - 1;
+        if (strncmp(*envp, PRELOAD_VARIABLE, sizeof PRELOAD_VARIABLE - 1) == 0)
+            return *envp + sizeof PRELOAD_VARIABLE - 1;
     return "";
 }
 
@@ -76,7 +73,7 @@ static size_t list_length(char *const envp[]) {
 }
 
 static size_t text_length(char *const envp[]) {
-    return sizeof preload_name + strlen(process_library()) + 1 + strlen(preload_of(envp)) +
+    return sizeof PRELOAD_VARIABLE + strlen(process_library()) + 1 + strlen(preload_of(envp)) +
            process_setting_bytes();
 }
 
@@ -84,7 +81,7 @@ static size_t text_length(char *const envp[]) {
  * of the text, its NUL included. */
 static char *write_preload(char *const envp[], char *text) {
     const char *theirs = preload_of(envp);
-    char *end = stpcpy(text, preload_name);
+    char *end = stpcpy(text, PRELOAD_VARIABLE);
     if (strstr(theirs, process_library()) != NULL) /* followed: it is there already */
         return stpcpy(end, theirs) + 1;
     end = stpcpy(end, process_library());
@@ -106,8 +103,8 @@ static char *const *with_recorder(char *const envp[], char **list, char *text) {
     list[n++] = text;
     list[n++] = setting;
     for (; envp != NULL && *envp != NULL; envp++)
-        if (strncmp(*envp, preload_name, sizeof preload_name - 1) != 0 &&
-            strncmp(*envp, setting_name, sizeof setting_name - 1) != 0)
+        if (strncmp(*envp, PRELOAD_VARIABLE, sizeof PRELOAD_VARIABLE - 1) != 0 &&
+            strncmp(*envp, RECORD_VARIABLE, sizeof RECORD_VARIABLE - 1) != 0)
             list[n++] = *envp;
     list[n] = NULL;
     return list;

@@ -1,0 +1,252 @@
+/* process.c - what there is once per process: settings, start, end and stop of the recording.
+ *
+ * Settings come from MALLOC_TUNER_RECORD="FOLLOW:TIME:FOLDER" (FOLLOW is 0 or 1, TIME is
+ * CLOCK_MONOTONIC in ns just before the exec), read from /proc/self/environ because the first
+ * allocation may come before libc has set up `environ`.  With FOLLOW each process has its own
+ * spool, and the spool of a forked child names its parent's as its history; without it the
+ * child stops recording at once.
+ */
+#include "process/process.h"
+
+#include "base/clock.h"
+#include "base/real.h"
+#include "spool/file.h"
+#include "touch/touch.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h> /* snprintf */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    ENVIRONMENT_MAX_BYTES = 16 << 20,
+    FOLDER_BYTES = 4096,
+    MESSAGE_BYTES = FOLDER_BYTES + 256,
+};
+
+enum state {
+    NOT_STARTED,
+    RECORDING,
+    OFF
+};
+
+static struct {
+    enum state state; /* atomic */
+    bool is_following;
+    uint64_t exec_ns;           /* TIME of the settings; 0: not known */
+    char library[FOLDER_BYTES]; /* path of this library */
+    char folder[FOLDER_BYTES];  /* of the spool */
+} process;
+
+void process_stop(int error_number, const char *what) {
+    char text[MESSAGE_BYTES];
+    if (__atomic_exchange_n(&process.state, OFF, __ATOMIC_ACQ_REL) == OFF)
+        return;
+    touch_stop();
+    if (!file_owns_memory()) /* not our recording */
+        return;
+    struct spool_header *header = file_header();
+    if (header != NULL) {
+        header->stop_errno = error_number;
+        header->stop_stamp = clock_stamp();
+    }
+    int n =
+        snprintf(text, sizeof text,
+                 "malloc-tuner: recording of process %d stopped, the program goes on: %s in %s: "
+                 "%s\n",
+                 (int)file_process(), what, process.folder, strerror(error_number));
+    if (n > 0)
+        syscall(SYS_write, STDERR_FILENO, text, (size_t)n < sizeof text ? (size_t)n : sizeof text);
+}
+
+/* ---- start ---- */
+
+static size_t read_file(const char *path, char *buffer, size_t capacity) {
+    size_t n_bytes = 0;
+    long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return 0;
+    while (n_bytes < capacity) {
+        long n = syscall(SYS_read, fd, buffer + n_bytes, capacity - n_bytes);
+        if (n <= 0)
+            break;
+        n_bytes += (size_t)n;
+    }
+    syscall(SYS_close, fd);
+    return n_bytes;
+}
+
+static void use_setting(const char *value) {
+    process.is_following = value[0] == '1';
+    if (value[0] == '\0' || value[1] != ':')
+        return;
+    char *end;
+    process.exec_ns = strtoull(value + 2, &end, 10);
+    if (*end == ':')
+        snprintf(process.folder, sizeof process.folder, "%s", end + 1);
+}
+
+/* Sets folder and is_following from the environment the process was started with. */
+static bool read_settings(void) {
+    char *environment = mmap(NULL, ENVIRONMENT_MAX_BYTES, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (environment == MAP_FAILED)
+        return false;
+    size_t n_bytes = read_file("/proc/self/environ", environment, ENVIRONMENT_MAX_BYTES - 1);
+    for (char *at = environment; at < environment + n_bytes; at += strlen(at) + 1)
+        if (strncmp(at, RECORD_VARIABLE, sizeof RECORD_VARIABLE - 1) == 0)
+            use_setting(at + sizeof RECORD_VARIABLE - 1);
+    munmap(environment, ENVIRONMENT_MAX_BYTES);
+    return process.folder[0] != '\0';
+}
+
+/* CLOCK_MONOTONIC when the kernel made the process, rounded down to its clock tick; 0 if it does
+ * not tell. */
+static uint64_t creation_ns(void) {
+    enum {
+        START_TIME = 20 /* fields behind the name, see proc(5) */
+    };
+    char text[1024] = "";
+    unsigned long long ticks = 0;
+    struct timespec boot;
+    read_file("/proc/self/stat", text, sizeof text - 1);
+    char *at = strrchr(text, ')'); /* the name may hold anything */
+    for (int field = 0; at != NULL && field < START_TIME; field++)
+        at = strchr(at + 1, ' ');
+    if (at == NULL || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
+        return 0;
+    ticks = strtoull(at + 1, NULL, 10);
+    uint64_t now_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
+    uint64_t age_ns = now_ns - ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+    uint64_t monotonic_ns = clock_monotonic_ns();
+    return ticks == 0 || age_ns > monotonic_ns ? 0 : monotonic_ns - age_ns;
+}
+
+/* When the process began to run this program.  A process that was made without our exec functions
+ * has inherited the time of another one's exec, which is before it was made. */
+static uint64_t life_ns(uint64_t now_ns) {
+    uint64_t created_ns = creation_ns();
+    uint64_t begin_ns = process.exec_ns > created_ns ? process.exec_ns : created_ns;
+    return begin_ns < now_ns ? begin_ns : now_ns;
+}
+
+static void describe_process(struct spool_header *header) {
+    Dl_info found;
+    void *function;
+    header->version = SPOOL_VERSION;
+    header->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
+    header->pid = file_process();
+    header->parent_pid = getppid();
+    header->start_clock_ns = clock_monotonic_ns();
+    header->start_stamp = clock_stamp();
+    header->life_ns = life_ns(header->start_clock_ns);
+    header->n_command_bytes =
+        (uint32_t)read_file("/proc/self/cmdline", header->command, sizeof header->command);
+    read_file("/proc/sys/kernel/random/boot_id", header->boot_id, 36);
+    real_prepare();
+    memcpy(&function, &real.malloc, sizeof function);
+    if (dladdr(function, &found) != 0 && found.dli_fname != NULL)
+        snprintf(header->allocator, sizeof header->allocator, "%s", found.dli_fname);
+    memcpy(header->magic, SPOOL_MAGIC, sizeof header->magic);
+}
+
+static bool open_spool(void) {
+    const char *what;
+    struct spool_header *header = file_create(process.folder, &what);
+    if (header == NULL) {
+        process_stop(errno, what);
+        return false;
+    }
+    describe_process(header);
+    touch_start();
+    return true;
+}
+
+bool process_is_recording(void) {
+    if (__atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == NOT_STARTED) {
+        process.state = OFF; /* what we call below may allocate */
+        bool is_open = read_settings();
+        process.state = RECORDING;
+        if (!is_open)
+            process.state = OFF;
+        else
+            open_spool();
+    }
+    return __atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == RECORDING;
+}
+
+bool process_continues_in_new_image(void) {
+    return process.library[0] != '\0' && process.state == RECORDING &&
+           (process.is_following || getpid() == file_process());
+}
+
+const char *process_library(void) {
+    return process.library;
+}
+
+size_t process_setting_bytes(void) {
+    enum {
+        MOST_DIGITS = 20
+    };
+    return sizeof RECORD_VARIABLE + sizeof "0::" + MOST_DIGITS + strlen(process.folder);
+}
+
+/* Runs between vfork and exec: no printf. */
+void process_write_setting(char *setting) {
+    char digits[24];
+    char *digit = digits + sizeof digits - 1;
+    *digit = '\0';
+    for (uint64_t left = clock_monotonic_ns(); left > 0; left /= 10)
+        *--digit = (char)('0' + left % 10);
+    char *end = stpcpy(setting, RECORD_VARIABLE);
+    end = stpcpy(stpcpy(end, process.is_following ? "1:" : "0:"), digit);
+    stpcpy(stpcpy(end, ":"), process.folder);
+}
+
+void process_ends(bool is_at_end) {
+    struct spool_header *header = file_header();
+    if (__atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == RECORDING && header != NULL &&
+        file_owns_memory() && getpid() == file_process())
+        header->end_stamp = is_at_end ? clock_stamp() : 0;
+}
+
+__attribute__((destructor)) static void end(void) {
+    process_ends(true);
+}
+
+void process_forked(uint64_t fork_stamp, uint32_t fork_lane) {
+    char parent[SPOOL_NAME_BYTES];
+    if (process.state != RECORDING)
+        return;
+    if (!process.is_following) {
+        process.state = OFF;
+        touch_stop();
+        return;
+    }
+    memcpy(parent, file_name(), sizeof parent);
+    file_leave();
+    if (!open_spool())
+        return;
+    struct spool_header *header = file_header();
+    memcpy(header->parent_spool, parent, sizeof parent);
+    header->fork_lane = fork_lane;
+    header->fork_stamp = fork_stamp;
+}
+
+bool process_start(void) {
+    Dl_info found;
+    if (!process_is_recording())
+        return false;
+    if (dladdr(&process, &found) != 0 && found.dli_fname != NULL)
+        snprintf(process.library, sizeof process.library, "%s", found.dli_fname);
+    return true;
+}
+
+bool process_is_following(void) {
+    return process.is_following;
+}

@@ -1,0 +1,219 @@
+/* file.c - see file.h. */
+#include "spool/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h> /* snprintf */
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    HIGH_DESCRIPTOR = 700, /* out of the way of programs that count them */
+    PATH_BYTES = 4096 + SPOOL_NAME_BYTES,
+};
+
+static struct {
+    int fd;
+    dev_t device;
+    ino_t inode;
+    pid_t pid;
+    volatile char *mark;         /* 1 in our memory, 0 in the copy that a child gets; or NULL */
+    struct spool_header *header; /* mapped shared */
+    const char *folder;          /* of the caller */
+    char name[SPOOL_NAME_BYTES];
+} file = {.fd = -1};
+
+/* The page is cleared in every child that has memory of its own, however it was made.  A
+ * child of vfork is in our memory and heap: what it allocates is part of the recording. */
+static void set_mark(void) {
+    size_t n_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    if (file.mark == NULL) {
+        void *page =
+            mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page == MAP_FAILED)
+            return;
+        if (madvise(page, n_bytes, MADV_WIPEONFORK) != 0) { /* before Linux 4.14 */
+            munmap(page, n_bytes);
+            return;
+        }
+        file.mark = page;
+    }
+    *file.mark = 1;
+}
+
+bool file_owns_memory(void) {
+    return file.mark != NULL ? *file.mark == 1 : getpid() == file.pid;
+}
+
+static void spool_path(char *path) {
+    snprintf(path, PATH_BYTES, "%s/%s", file.folder, file.name);
+}
+
+static bool remember_file(int fd) {
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return false;
+    file.device = status.st_dev;
+    file.inode = status.st_ino;
+    return true;
+}
+
+static bool is_our_file(int fd) {
+    struct stat status;
+    return fstat(fd, &status) == 0 && status.st_dev == file.device && status.st_ino == file.inode;
+}
+
+int file_move_high(int fd) {
+    int high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
+    if (high < 0)
+        return fd;
+    syscall(SYS_close, fd);
+    return high;
+}
+
+/* Our descriptor, opened again if the program took it away; -1 and errno. */
+static int spool_descriptor(void) {
+    char path[PATH_BYTES];
+    int fd = file.fd;
+    if (is_our_file(fd))
+        return fd;
+    spool_path(path);
+    fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (!is_our_file(fd)) {
+        syscall(SYS_close, fd);
+        errno = ESTALE;
+        return -1;
+    }
+    file.fd = file_move_high(fd);
+    return file.fd;
+}
+
+/* Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, which kills.  The program did
+ * nothing to deserve it: hold the signal back while we write and swallow ours. */
+static void hold_file_size_signal(sigset_t *before) {
+    sigset_t file_size;
+    sigemptyset(&file_size);
+    sigaddset(&file_size, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &file_size, before);
+}
+
+static void release_file_size_signal(const sigset_t *before, int error) {
+    const struct timespec at_once = {0, 0};
+    sigset_t file_size;
+    sigemptyset(&file_size);
+    sigaddset(&file_size, SIGXFSZ);
+    if (error == EFBIG && !sigismember(before, SIGXFSZ))
+        syscall(SYS_rt_sigtimedwait, &file_size, NULL, &at_once, _NSIG / 8);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+static int write_all(int fd, const char *from, size_t n_bytes, uint64_t offset) {
+    while (n_bytes > 0) {
+        long n = syscall(SYS_pwrite64, fd, from, n_bytes, offset);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        if (n > 0) {
+            from += n;
+            n_bytes -= (size_t)n;
+            offset += (uint64_t)n;
+        }
+    }
+    return 0;
+}
+
+int file_write(const void *bytes, size_t n_bytes, uint64_t offset) {
+    sigset_t before;
+    if (!file_owns_memory())
+        return ESRCH;
+    int fd = spool_descriptor();
+    if (fd < 0)
+        return errno;
+    hold_file_size_signal(&before);
+    int error = write_all(fd, bytes, n_bytes, offset);
+    release_file_size_signal(&before, error);
+    return error;
+}
+
+uint64_t file_take_stride(void) {
+    return __atomic_fetch_add(&file.header->n_strides, 1, __ATOMIC_RELAXED);
+}
+
+void *file_map_stride(uint64_t stride) {
+    int fd = spool_descriptor();
+    if (fd < 0)
+        return NULL;
+    off_t offset = (off_t)(stride * SPOOL_STRIDE_BYTES);
+    /* Allocated before it is mapped: a full disk is an error here, not a SIGBUS later. */
+    sigset_t before;
+    hold_file_size_signal(&before);
+    int error = posix_fallocate(fd, offset, SPOOL_STRIDE_BYTES);
+    release_file_size_signal(&before, error);
+    if (error != 0) {
+        errno = error;
+        return NULL;
+    }
+    void *mapped = mmap(NULL, SPOOL_STRIDE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+/* Creates PID.spool, or PID-2.spool, ... after an exec. */
+static bool create_file(void) {
+    char path[PATH_BYTES];
+    for (int i = 1; i < 10000; i++) {
+        if (i == 1)
+            snprintf(file.name, sizeof file.name, "%d.spool", (int)file.pid);
+        else
+            snprintf(file.name, sizeof file.name, "%d-%d.spool", (int)file.pid, i);
+        spool_path(path);
+        int fd =
+            (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0 && errno == EEXIST)
+            continue;
+        file.fd = fd < 0 ? fd : file_move_high(fd);
+        return file.fd >= 0 && remember_file(file.fd);
+    }
+    return false;
+}
+
+struct spool_header *file_create(const char *folder, const char **what) {
+    file.pid = getpid();
+    file.header = NULL;
+    file.folder = folder;
+    set_mark();
+    *what = "cannot create the spool";
+    if (!create_file())
+        return NULL;
+    *what = "cannot extend the spool";
+    file.header = file_map_stride(0);
+    if (file.header != NULL)
+        file.header->n_strides = 1;
+    return file.header;
+}
+
+void file_leave(void) {
+    syscall(SYS_close, file.fd);
+    munmap(file.header, SPOOL_STRIDE_BYTES);
+    file.header = NULL;
+}
+
+struct spool_header *file_header(void) {
+    return file.header;
+}
+
+const char *file_name(void) {
+    return file.name;
+}
+
+pid_t file_process(void) {
+    return file.pid;
+}
+
+bool file_has_lane(void) {
+    return __atomic_load_n(&file.header->n_strides, __ATOMIC_RELAXED) > 1;
+}
