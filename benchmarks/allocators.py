@@ -105,6 +105,7 @@ from tuner.errors import MissingToolError, TunerError
 from tuner.measure.driver import BenchDriver
 from tuner.measure.program import padded
 from tuner.measure.warm import warm_memory
+from tuner.profile.generated import replayable
 from tuner.report.bench_figures import write_bench_figures
 from tuner.resources import configs_dir
 
@@ -130,6 +131,8 @@ _COUNTED: Final = frozenset({"cache", "share", "floor", "instructions"})
 """Parts of one round: they count the same again."""
 _SHARES: Final = frozenset({"exgen", "mimalloc", "jemalloc"})
 THREADS: Final = (2, 4, 16, 64, 128)
+REPLAYED: Final = ("cxx-compile", "ghostscript-pages", "perl-index", "redis-load")
+"""Shipped profiles of programs of one thread."""
 
 Run = Callable[[Command, Subject, dict[str, str]], dict[str, Any]]
 """Runs a command on a subject in an environment and returns what is kept of it."""
@@ -290,7 +293,8 @@ def _keep(parts: dict[str, Any], session: Session, output: Path) -> None:
 
 
 def _programs(session: Session) -> dict[str, Any]:
-    commands = [*make_programs(session.inputs, smoke=session.smoke), *session.extra, *_traces()]
+    commands = [*make_programs(session.inputs, smoke=session.smoke), *session.extra]
+    commands += _traces(session.inputs)
     return {"samples": _rounds("programs", commands, session.subjects, session, run_program)}
 
 
@@ -344,17 +348,15 @@ def _gem5(session: Session) -> dict[str, Any] | None:
     return {"samples": _rounds("gem5", [command], session.subjects, session, run_gem5)}
 
 
-def _traces() -> list[Command]:
-    """Return the replays of all shipped traces of one thread."""
-    files = sorted((configs_dir() / "workloads").glob("*/*.trace"))
-    return [Command(f"{REPLAY}{file.stem}", (str(file),)) for file in files if _is_single(file)]
-
-
-def _is_single(file: Path) -> bool:
-    from tuner.trace.file import Trace  # noqa: PLC0415 - loads the native reader
-
-    with Trace(file) as trace:
-        return trace.totals.n_threads == 1
+def _traces(folder: Path) -> list[Command]:
+    """Return replays of `REPLAYED`, as traces that are made in a folder."""
+    workloads = configs_dir() / "workloads"
+    commands = []
+    for name in REPLAYED:
+        profile = workloads / name / f"{name}.profile.json.zst"
+        trace = replayable(profile, 1, folder / f"{name}.trace")
+        commands.append(Command(f"{REPLAY}{name}", (str(trace),)))
+    return commands
 
 
 def _rounds(

@@ -368,7 +368,7 @@ def main() -> None:
         setup = _setup(options, KEPT)
         results = load()
         if options.cost:
-            gem5 = sorted((configs_dir() / "workloads").glob("gem5-*/gem5-*.trace"))
+            gem5 = sorted((configs_dir() / "workloads").glob("gem5-suite/traces/*.trace"))
             results["cost"] = measure_cost(gem5)
             save(results, "cost", [])
             fidelity_tables.show_cost(results)

@@ -57,7 +57,7 @@ from benchmarks.gem5_case_tables import document, origins
 from benchmarks.provenance import installed, make_stamp, n_rounds, provenance_lines, write_results
 from tuner.config.gem5_suite import Role, Simulation, Suite, load_suite
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5
-from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.measure.program import ProgramRunner
 from tuner.measure.warm import warm_memory
 from tuner.resources import configs_dir, gem5_dir
 from tuner.runs import Run
@@ -72,8 +72,6 @@ END: Final = "<!-- end -->"
 TUNED_ON: Final = "tree-o3"
 SUITE_TRACES: Final = "gem5-suite"
 """Folder of the traces of all simulations that campaigns tune on."""
-TRACES: Final = {"gem5-tree-o3": "1500", "gem5-tree-o3-long": "6000"}
-"""Traces of single simulations, and the argument of the one each stands for."""
 
 STEPS: Final = ("tune", "choose", "rank", "validate", "zeros", "count", "speed")
 _SCHEMA: Final = "malloc-tuner.benchmark.gem5-case"
@@ -171,8 +169,6 @@ def _step(
         shown.sort(key=lambda p: (p.label != points[0].label, p.label not in chosen))
         count(journal, gem5, _scaled(counted, COUNTED), shown)
     elif step == "speed":
-        for trace, argument in TRACES.items():
-            _time_both(journal, gem5, trace, _scaled(counted, argument), points[0])
         _time_suite(journal, tuned_on)
 
 
@@ -183,20 +179,6 @@ def _last_results() -> Mapping[str, Any]:
 
 def _scaled(simulation: Simulation, argument: str) -> Simulation:
     return simulation.model_copy(update={"arguments": (argument,)})
-
-
-def _time_both(
-    journal: Journal, gem5: Gem5, trace: str, simulation: Simulation, baseline: Point
-) -> None:
-    if journal.find(part="speed", trace=trace):
-        return
-    run = gem5.simulate(
-        simulation, baseline.prepared.environment, Surroundings(timeout_s=3600.0)
-    ).run
-    path = trace_path(trace)
-    row = {"gem5_cpu_s": run.cpu_ns / 1e9, "evaluation_cpu_s": evaluation_cost("glibc", path)}
-    place = {"part": "speed", "trace": trace, "simulation": simulation.name, "status": "ok"}
-    journal.add({**place, "arguments": list(simulation.arguments), **row})
 
 
 def _time_suite(journal: Journal, simulations: Sequence[Simulation]) -> None:
@@ -214,11 +196,6 @@ def _time_suite(journal: Journal, simulations: Sequence[Simulation]) -> None:
 def suite_traces() -> list[Path]:
     """Return the shipped traces of the simulations that are tuned on."""
     return sorted((configs_dir() / "workloads" / SUITE_TRACES / "traces").glob("*.trace"))
-
-
-def trace_path(name: str) -> Path:
-    """Return the file of a shipped trace."""
-    return configs_dir() / "workloads" / name / f"{name}.trace"
 
 
 def _keep(journal: Journal, runs: Mapping[str, Run], gem5: Gem5, points: Sequence[Point]) -> None:

@@ -44,7 +44,7 @@ from benchmarks.provenance import (
     provenance_lines,
     write_results,
 )
-from benchmarks.workload_profiles import TRACES, Program, find_programs
+from benchmarks.workload_profiles import GEM5, TRACES, Program, find_programs
 from tuner.allocators import get_allocator
 from tuner.fidelity import measure_panel
 from tuner.fidelity.panel import Located
@@ -81,7 +81,7 @@ def chosen_programs(names: Sequence[str]) -> dict[str, Path]:
     found = {}
     for name, program in find_programs().items():
         trace = program.trace(TRACES)
-        is_fit = not program.arguments and name not in LEFT_OUT
+        is_fit = name not in LEFT_OUT and name != GEM5
         if (name in names or not names) and is_fit and trace is not None and trace.exists():
             found[name] = trace
     return found

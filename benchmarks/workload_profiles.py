@@ -2,13 +2,13 @@
 
 Every folder there has a ``run.sh``; `malloc-tuner record` runs it, `malloc-tuner fit` makes
 ``NAME.profile.json.zst`` of the trace, and what is known of the program is added: its version,
-and how it was run.  Traces that ship are taken as they are.  All others are kept in
+and how it was run.  A trace that ships is taken as it is.  All others are kept in
 ``runs/traces``, for benchmarks/fidelity.py, which measures how well each profile stands for
 its trace and writes the verdict into it; a trace that is there is not recorded again.
 
     benchmarks/workload_profiles.py                         all of them
     benchmarks/workload_profiles.py NAME...                 only these
-    GEM5=PROGRAM benchmarks/workload_profiles.py gem5-o3-tree
+    GEM5=PROGRAM benchmarks/workload_profiles.py gem5-timing-sort
     benchmarks/workload_profiles.py --traces FOLDER         keep the traces elsewhere
     benchmarks/workload_profiles.py --print                 size and fidelity of each
     benchmarks/workload_profiles.py --smoke                 a quick look that it still runs
@@ -39,18 +39,19 @@ from tuner.trace.file import Trace
 from tuner.units import show_size
 
 TRACES: Final = Path(__file__).resolve().parent.parent / "runs" / "traces"
-GEM5: Final = "gem5-simulations"
-SIMULATIONS: Final = ("o3-tree", "minor-text", "timing-sort", "server-hash")
+GEM5: Final = "gem5-timing-sort"
 
 
 @dataclass(frozen=True)
 class Program:
-    """One program as it is run."""
+    """One program, run by the ``run.sh`` of its folder."""
 
-    name: str
     folder: Path
-    arguments: tuple[str, ...] = ()
-    """Of its run.sh."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        return self.folder.name
 
     @property
     def profile(self) -> Path:
@@ -66,16 +67,9 @@ class Program:
 
 
 def find_programs() -> dict[str, Program]:
-    """Return every program by name; gem5 is one for each simulation."""
-    found = {}
-    for script in sorted((configs_dir() / "workloads").glob("*/run.sh")):
-        folder = script.parent
-        if folder.name == GEM5:
-            each = [Program(f"gem5-{which}", folder, (which,)) for which in SIMULATIONS]
-        else:
-            each = [Program(folder.name, folder)]
-        found.update({program.name: program for program in each})
-    return found
+    """Return every program by name."""
+    scripts = sorted((configs_dir() / "workloads").glob("*/run.sh"))
+    return {script.parent.name: Program(script.parent) for script in scripts}
 
 
 def version(program: Program, argv: Sequence[str]) -> str | None:
@@ -88,7 +82,7 @@ def version(program: Program, argv: Sequence[str]) -> str | None:
     path = shutil.which(argv[0])
     if path is None:
         return None
-    if program.folder.name == GEM5:
+    if program.name == GEM5:
         return "gem5 " + try_gem5(path).detail.rpartition(" version ")[2]
     owner = _output("dpkg-query", "--search", str(Path(path).resolve())).partition(":")[0]
     return " ".join(_output("dpkg-query", "--show", owner).split()) or None if owner else None
@@ -110,9 +104,8 @@ def make_profile(program: Program, trace: Path, profile: Path) -> None:
     with Trace(trace) as opened:
         members = fit(opened)
     metadata: dict[str, Any] = members["metadata"]
-    run = " ".join(["run.sh", *program.arguments])
     found = version(program, metadata["argv"])
-    members["metadata"] = {**metadata, "program_version": found, "run": run}
+    members["metadata"] = {**metadata, "program_version": found, "run": "run.sh"}
     write_profile(profile, members)
 
 
@@ -121,7 +114,7 @@ def _make(program: Program, folder: Path) -> None:
     if trace is None or not trace.exists():
         print(f"{program.name}: recording", file=sys.stderr, flush=True)
         trace = folder / f"{program.name}.trace"
-        record([str(program.folder / "run.sh"), *program.arguments], trace)
+        record([str(program.folder / "run.sh")], trace)
     make_profile(program, trace, program.profile)
 
 
@@ -162,7 +155,7 @@ def main() -> None:
         return
     options.traces.mkdir(parents=True, exist_ok=True)
     for name, program in programs.items():
-        has_gem5 = program.folder.name != GEM5 or bool(os.environ.get("GEM5"))
+        has_gem5 = name != GEM5 or bool(os.environ.get("GEM5"))
         if name in options.names or (not options.names and has_gem5):
             _make(program, options.traces)
     _show(programs)

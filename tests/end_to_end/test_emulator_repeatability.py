@@ -120,7 +120,7 @@ def test_a_setting_changes_the_numbers(trace: Path) -> None:
 def test_lazily_freed_pages_are_counted_exactly_beside_a_busy_neighbour() -> None:
     """What else frees lazily on the processor leaves its pages in the kernel's batches."""
     library = installed("jemalloc")
-    trace = configs_dir() / "workloads" / "perl-index" / "perl-index.trace"
+    trace = configs_dir() / "workloads" / "perl-index" / "perl-index.profile.json.zst"
     options = ["--cpu", "0", "--runs", "memory", "--env"]
     ours = [*options, "MALLOC_CONF=dirty_decay_ms:1,muzzy_decay_ms:50"]
     neighbour = [native_file("rand_malloc"), "--preload", library, *options]

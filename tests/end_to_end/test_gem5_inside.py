@@ -68,7 +68,7 @@ command = ["sh", "-c", "echo good"]
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Task]:
     folder = tmp_path_factory.mktemp("inside")
     shutil.copytree(gem5_dir() / "guests", folder / "guests")
-    trace = gem5_dir().parent / "configs" / "workloads" / "perl-index" / "perl-index.trace"
+    trace = gem5_dir().parent / "configs" / "workloads" / "perl-index" / "perl-start.trace"
     shutil.copy(trace, folder / "perl.trace")
     (folder / "small.json").write_text(MACHINE)
     (folder / "inside.toml").write_text(PROGRAMS)

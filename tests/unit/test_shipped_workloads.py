@@ -15,7 +15,7 @@ from tuner.trace.file import Op, Trace
 FOLDER = configs_dir() / "workloads"
 PROFILES = sorted(FOLDER.glob("*/*.profile.json.zst"))
 N_EVENTS = 3000
-MOST_BYTES = 4 * 2**20
+MOST_BYTES = 3 * 2**20
 
 
 def name(path: Path) -> str:

@@ -30,7 +30,7 @@ def test_a_profile_becomes_a_trace_of_the_same_events(tmp_path: Path, seed: int)
 
 
 def test_a_trace_stays_where_it_is(tmp_path: Path) -> None:
-    trace = ROOT / "configs/workloads/perl-index/perl-index.trace"
+    trace = ROOT / "configs/workloads/perl-index/perl-start.trace"
 
     assert replayable(trace, 1, tmp_path / "generated.trace") == trace
     assert not list(tmp_path.iterdir())
