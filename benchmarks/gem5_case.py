@@ -76,6 +76,9 @@ SUITE_TRACES: Final = "gem5-suite"
 STEPS: Final = ("tune", "choose", "rank", "validate", "zeros", "count", "speed")
 _SCHEMA: Final = "malloc-tuner.benchmark.gem5-case"
 
+_EMULATED: Final = ("mean_heap", "peak_heap", "cost", "instructions", "faults", "syscalls")
+"""Metrics of a point that the results keep."""
+
 
 def main() -> int:
     """Run what was asked for, print the tables and return the exit status."""
@@ -246,14 +249,7 @@ def _simulation(suite: Suite, simulation: Simulation) -> dict[str, str]:
 def _point(point: Point) -> dict[str, Any]:
     found = point.measurement
     configuration = point.prepared.subject.configuration
-    emulated = found and {
-        "mean_heap": found.mean_heap_bytes,
-        "peak_heap": found.peak_heap_bytes,
-        "cost": found.cost,
-        "instructions": found.instructions,
-        "faults": found.faults,
-        "syscalls": found.syscalls,
-    }
+    emulated = found and {name: found[name] for name in _EMULATED}
     settings = str(configuration).partition(" ")[2]
     return {"settings": settings, "refusal": point.prepared.refusal, "emulated": emulated}
 
@@ -266,7 +262,7 @@ def _floor(baseline: Point) -> dict[str, float]:
     found = [_least(path) for path in suite_traces()]
     means = {key: statistics.geometric_mean(one[key] for one in found) for key in found[0]}
     measured = baseline.measurement
-    return {**means, "glibc": measured.mean_heap_bytes if measured else 0.0}
+    return {**means, "glibc": measured.value("mean_heap") if measured else 0.0}
 
 
 def _least(path: Path) -> dict[str, float]:

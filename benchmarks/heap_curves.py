@@ -105,7 +105,7 @@ def measure(
             record([str(program), mode], trace, force=True)
         row = measure_panel(trace, panel, located, load_calibration(), options, reads_back=False)
         for means, one in zip(emulated, row, strict=True):
-            means.extend([round(one.mean_heap_bytes)] if one else [])
+            means.extend([round(one.value("mean_heap"))] if one else [])
         for words, each in runs.items():
             with _on_time():
                 found = measure_program(

@@ -14,7 +14,7 @@ import json
 import resource
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -90,13 +90,13 @@ def _read(path: Path) -> dict[str, Measurement]:
 
 
 def _measurement(figures: dict[str, Any]) -> Measurement:
-    return Measurement(**{**figures, "curve": tuple(CurvePoint(*p) for p in figures["curve"])})
+    return Measurement.of_fields(figures, tuple(CurvePoint(*p) for p in figures["curve"]))
 
 
 def _write(path: Path, known: Mapping[str, Measurement]) -> None:
     lines = []
     for key, one in known.items():
-        figures = {**asdict(one), "curve": [astuple(point) for point in one.curve]}
+        figures = {**one.fields, "curve": [astuple(point) for point in one.curve]}
         lines.append(json.dumps({"key": key, "figures": figures}) + "\n")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, "".join(lines))

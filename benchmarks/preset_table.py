@@ -113,7 +113,7 @@ class Table:
 
 
 def _numbers(measurement: Measurement | None) -> Numbers | None:
-    if measurement is None or measurement.cost is None:
+    if measurement is None or measurement["cost"] is None:
         return None
-    heap = measurement.mean_heap_bytes, float(measurement.peak_heap_bytes)
-    return Numbers(*heap, measurement.cost) if min(heap) > 0 else None
+    heap = measurement.value("mean_heap"), measurement.value("peak_heap")
+    return Numbers(*heap, measurement.value("cost")) if min(heap) > 0 else None

@@ -136,8 +136,8 @@ def points(run: Run, earlier: Sequence[Mapping[str, Any]]) -> list[list[float] |
     found: list[list[float] | None] = []
     for trial in run.trials:
         one = trial.measurement if trial.is_feasible else None
-        cost = one and prices.cost(one.instructions, one.faults, one.syscalls)
-        found.append([one.peak_heap_bytes, cost] if one and cost else None)
+        cost = one and prices.cost_of(one)
+        found.append([one.value("peak_heap"), cost] if one and cost else None)
     return found
 
 

@@ -12,98 +12,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tuner.errors import MissingToolError, SpecError
+from tuner.errors import SpecError
+from tuner.metrics import Kind, Metric, find_objective
 from tuner.records import Measurement, Trial
-from tuner.units import parse_duration, parse_percent, parse_size, show_size
+from tuner.units import parse_duration, parse_percent, parse_size
 
 Points = npt.NDArray[np.float64]
 """(n_points, n_objectives) float64, minimised, in objective units."""
-
-
-@dataclass(frozen=True)
-class Objective:
-    """One number of a measurement that a campaign may minimise."""
-
-    name: str
-    """As it is written in campaign files."""
-    unit: str
-    """``bytes``, ``ns``, ``instructions`` or ``count``."""
-    label: str
-    """For axes and table heads."""
-    extract: Callable[[Measurement], float | None]
-    """The value in a measurement; None when no instrument gave it."""
-    is_repeatable: bool = True
-    """True when the same configuration must give the same number again."""
-    missing: str = ""
-    """What to do when `extract` gives None."""
-
-
-_COUNTER = (
-    "no instrument counted the allocator's instructions (perf counts only whole processes); "
-    "see `malloc-tuner doctor` for what is missing"
-)
-
-_COUNTED_UNDER_BATON = (
-    'this campaign ran its threads freely; instructions are counted only with threads = "baton"'
-)
-
-OBJECTIVES: Mapping[str, Objective] = {
-    objective.name: objective
-    for objective in (
-        Objective("peak_heap", "bytes", "peak heap", lambda m: m.peak_heap_bytes),
-        Objective("mean_heap", "bytes", "mean heap", lambda m: m.mean_heap_bytes),
-        Objective(
-            "instructions",
-            "instructions",
-            "instructions",
-            lambda m: m.instructions,
-            missing=_COUNTER,
-        ),
-        Objective("faults", "count", "page faults", lambda m: m.faults),
-        Objective(
-            "syscalls",
-            "count",
-            "memory system calls",
-            lambda m: m.syscalls,
-            missing='system calls are counted only with threads = "baton"',
-        ),
-        Objective("cost", "instructions", "cost", lambda m: m.cost, missing=_COUNTER),
-        Objective(
-            "p99_latency",
-            "ns",
-            "99th percentile latency",
-            lambda m: m.p99_latency_ns,
-            is_repeatable=False,
-            missing="this campaign measured no latency; name p99_latency among its objectives, "
-            'or set threads = "free" under [emulation]',
-        ),
-    )
-}
-"""Every objective by name, in the order in which help texts list them."""
-
-
-def objective_value(measurement: Measurement, name: str) -> float:
-    """Return one objective of a measurement.
-
-    Raises:
-        SpecError: there is no objective of that name.
-        MissingToolError: the measurement lacks it.
-    """
-    objective = find_objective(name)
-    value = objective.extract(measurement)
-    if value is None or not math.isfinite(value):
-        why = objective.missing or "it was not measured"
-        if why == _COUNTER and measurement.syscalls is None:  # which baton always counts
-            why = _COUNTED_UNDER_BATON
-        message = f"objective {name}: {why}"
-        raise MissingToolError(message)
-    return float(value)
 
 
 def objective_values(measurement: Measurement, names: Sequence[str]) -> tuple[float, ...]:
@@ -113,7 +34,7 @@ def objective_values(measurement: Measurement, names: Sequence[str]) -> tuple[fl
         SpecError: a name is unknown.
         MissingToolError: the measurement lacks one.
     """
-    return tuple(objective_value(measurement, name) for name in names)
+    return tuple(measurement.value(name) for name in names)
 
 
 def trial_values(
@@ -162,39 +83,6 @@ def at_resolution(value: float, resolution: float) -> float:
     return math.exp(round(math.log(value) / step) * step)
 
 
-def find_objective(name: str) -> Objective:
-    """Return the objective of that name.
-
-    Raises:
-        SpecError: there is none.
-    """
-    if name not in OBJECTIVES:
-        message = f"objective {name!r} is unknown; choose among {', '.join(OBJECTIVES)}"
-        raise SpecError(message)
-    return OBJECTIVES[name]
-
-
-def show_value(name: str, value: float) -> str:
-    """Return one objective's value, rounded for people.
-
-    Raises:
-        SpecError: there is no objective of that name.
-
-    Example:
-        >>> show_value("mean_heap", 1536.0), show_value("cost", 95_812_345.0)
-        ('1.5 KiB', '95.81 M')
-    """
-    unit = find_objective(name).unit
-    if unit == "bytes":
-        return show_size(value)
-    if unit == "ns":
-        return f"{value:.0f} ns"
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.2f} {letter}"
-    return f"{value:.0f}"
-
-
 # Constraints
 
 
@@ -229,7 +117,7 @@ class Constraint:
         if self.anchor is None:
             return self.factor
         anchor = baseline if self.anchor == "default" else own
-        return None if anchor is None else self.factor * objective_value(anchor, self.objective)
+        return None if anchor is None else self.factor * anchor.value(self.objective)
 
 
 _CONSTRAINT = re.compile(r"\s*(?P<name>\w+)\s*(?P<sign><=|>=|<|>|==|=)\s*(?P<limit>[^<>=\s].*?)\s*")
@@ -283,11 +171,11 @@ def _factor(text: str, match: re.Match[str]) -> float:
     return factor
 
 
-def _quantity(text: str, limit: str, objective: Objective) -> float:
+def _quantity(text: str, limit: str, objective: Metric) -> float:
     try:
-        if objective.unit == "bytes":
+        if objective.kind is Kind.BYTES:
             value = float(parse_size(limit))
-        elif objective.unit == "ns":
+        elif objective.kind is Kind.NANOSECONDS:
             value = float(parse_duration(limit))
         else:
             value = float(limit)
@@ -324,7 +212,7 @@ def violation(
     total = 0.0
     for constraint in constraints:
         limit = constraint.limit(baseline, own)
-        value = objective_value(measurement, constraint.objective)
+        value = measurement.value(constraint.objective)
         if limit is not None and value > limit:
             total += value / limit - 1.0 if limit > 0.0 else value
     return total

@@ -13,8 +13,17 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tuner.errors import MissingToolError
+from tuner.metrics import METRICS, find_metric
+
+_COUNTED_UNDER_BATON = (
+    'this campaign ran its threads freely; instructions are counted only with threads = "baton"'
+)
 
 Value = int | float | str | bool
 """A setting as the allocator understands it; unset is expressed by absence."""
@@ -93,32 +102,55 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one evaluation measured.  Fields an instrument cannot give are None."""
+    """What one evaluation measured."""
 
-    peak_heap_bytes: int
-    """Greatest resident memory of the heap (VmHWM after reset, less the baseline)."""
-    mean_heap_bytes: float
-    """Mean over trace time of resident anonymous memory less lazily freed pages."""
-    faults: int
-    """Minor page faults inside the replayed region."""
-    syscalls: int | None
-    """Memory system calls inside the replayed region; None in free-running mode."""
-    instructions: int | None
-    """User instructions spent by the allocator (outside the emulator's own text)."""
-    process_instructions: int | None
-    """User instructions of the whole replayed region."""
-    cost: float | None
-    """instructions + c_fault * faults + c_page * pages of huge ones + c_syscall * syscalls."""
-    p99_latency_ns: float | None
-    """99th percentile latency of an allocation, free-running mode only."""
-    wall_ns: int
-    """Elapsed time of the memory run: informative, never an objective."""
-    peak_live_bytes: int
-    """Greatest number of requested bytes alive at once."""
-    fragmentation_at_peak: float | None
-    """peak_heap_bytes / peak_live_bytes."""
+    values: Mapping[str, float | None]
+    """Numbers in base units by the name of their metric in `METRICS`, counts as integers; what
+    was not measured may be absent or None, which is the same."""
     curve: tuple[CurvePoint, ...] = field(default=(), compare=False)
     """Heap and live bytes over the run, at most a few hundred points."""
+
+    def __post_init__(self) -> None:
+        """Leave out what was not measured, and refuse names that are no metric."""
+        known = {find_metric(n).name: v for n, v in self.values.items() if v is not None}
+        object.__setattr__(self, "values", known)
+
+    def __getitem__(self, name: str, /) -> float | None:
+        """Return the number of a metric; None when it was not measured."""
+        return self.values.get(name)
+
+    def value(self, name: str) -> float:
+        """Return the number of a metric that has to be there.
+
+        Raises:
+            SpecError: there is no metric of that name.
+            MissingToolError: it was not measured; says what to do.
+        """
+        metric = find_metric(name)
+        value = self[name]
+        if value is None or not math.isfinite(value):
+            why = metric.missing or "it was not measured"
+            if metric.is_counted and self["syscalls"] is None:  # which baton always counts
+                why = _COUNTED_UNDER_BATON
+            message = f"{name}: {why}"
+            raise MissingToolError(message)
+        return float(value)
+
+    def with_values(self, **changes: float | None) -> Measurement:
+        """Return it with other numbers, by the names of their metrics."""
+        return replace(self, values={**self.values, **changes})
+
+    @classmethod
+    def of_fields(
+        cls, fields: Mapping[str, Any], curve: tuple[CurvePoint, ...] = ()
+    ) -> Measurement:
+        """Return the measurement whose numbers stand under `Metric.field` in `fields`."""
+        return cls({m.name: fields.get(m.field) for m in METRICS.values()}, curve)
+
+    @property
+    def fields(self) -> dict[str, float | None]:
+        """All numbers by `Metric.field`, as files have them; None where not measured."""
+        return {metric.field: self[metric.name] for metric in METRICS.values()}
 
 
 class Status(enum.StrEnum):

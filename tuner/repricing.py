@@ -13,11 +13,10 @@ from dataclasses import replace
 
 from tuner import selection
 from tuner.measure.calibration import Calibration
+from tuner.metrics import COST
 from tuner.objectives import parse_constraint, violation
 from tuner.records import Measurement, Trial
 from tuner.store import CampaignRecord
-
-_COST = "cost"
 
 
 def reprice(record: CampaignRecord, trials: Iterable[Trial], prices: Calibration) -> list[Trial]:
@@ -39,7 +38,7 @@ def reprice(record: CampaignRecord, trials: Iterable[Trial], prices: Calibration
         for trial in trials
     ]
     constraints = [parse_constraint(text) for text in record.constraints]
-    if all(constraint.objective != _COST for constraint in constraints):
+    if all(constraint.objective != COST for constraint in constraints):
         return changed
     defaults = {
         name: trial.measurement for name, trial in selection.default_trials(changed).items()
@@ -62,14 +61,15 @@ def reprice(record: CampaignRecord, trials: Iterable[Trial], prices: Calibration
 
 
 def _with_cost(found: Measurement, known: Calibration, prices: Calibration) -> Measurement:
-    if found.cost is None:
+    cost = found[COST]
+    if cost is None:
         return found
-    counted = known.cost(found.instructions, found.faults, found.syscalls) or 0.0
-    of_pages = max(0.0, found.cost - counted)
-    new = prices.cost(found.instructions, found.faults, found.syscalls) or 0.0
+    counted = known.cost_of(found) or 0.0
+    of_pages = max(0.0, cost - counted)
+    new = prices.cost_of(found) or 0.0
     new += of_pages * (prices.c_page / known.c_page if known.c_page else 1.0)
     before = counted + of_pages
-    return replace(found, cost=found.cost * new / before) if before else found
+    return found.with_values(**{COST: cost * new / before}) if before else found
 
 
 def price_note(
@@ -87,7 +87,7 @@ def price_note(
         does not tell the spread.
     """
     names = names or record.objectives
-    if _COST not in names or "c_fault_interval" not in record.calibration:
+    if COST not in names or "c_fault_interval" not in record.calibration:
         return None
     if record.baseline not in selection.default_trials(trials):
         return None

@@ -40,6 +40,7 @@ from pathlib import Path
 
 from tuner import objectives
 from tuner.errors import SelectionError, SpecError
+from tuner.metrics import METRICS
 from tuner.objectives import Constraint
 from tuner.records import Measurement, Status, Trial
 from tuner.stats import TIE
@@ -217,11 +218,11 @@ def _broken(
 ) -> str | None:
     """Say by how much a trial breaks a constraint; None when it holds."""
     limit = constraint.limit(baseline, measured(own) if own else None)
-    value = objectives.objective_value(measured(trial), constraint.objective)
+    value = measured(trial).value(constraint.objective)
     if limit is None or value <= limit:
         return None
-    shown = objectives.show_value(constraint.objective, value)
-    most = objectives.show_value(constraint.objective, limit)
+    shown = METRICS[constraint.objective].show(value)
+    most = METRICS[constraint.objective].show(limit)
     over = f", {value / limit - 1.0:.2%} more" if limit else ""
     return f"its {constraint.objective} is {shown}{over} than {constraint.text!r} allows ({most})"
 
@@ -236,13 +237,13 @@ def _nothing_fits(nearest: Trial, bounds: Sequence[Constraint], compared: Baseli
     for bound in bounds:
         if not _excess(nearest, (bound,), compared):
             continue
-        value = objectives.objective_value(measured(nearest), bound.objective)
-        shown = objectives.show_value(bound.objective, value)
+        value = measured(nearest).value(bound.objective)
+        shown = METRICS[bound.objective].show(value)
         reason = f"--max {bound.text} excludes it: its {bound.objective} is {shown}"
         baseline = compared.measurement(nearest)
-        reference = objectives.objective_value(baseline, bound.objective) if baseline else 0.0
+        reference = baseline.value(bound.objective) if baseline else 0.0
         if reference:
-            shown = objectives.show_value(bound.objective, reference)
+            shown = METRICS[bound.objective].show(reference)
             reason += f", {value / reference - 1.0:+.2%} against the baseline's {shown}"
         reasons.append(reason)
     return (

@@ -217,23 +217,23 @@ def installed_run(folder: Path) -> Path:
 
 
 def measurement(
-    mean_heap: float = 50.0 * MIB, cost: float | None = 1e8, **changes: object
+    mean_heap: float = 50.0 * MIB, cost: float | None = 1e8, **changes: float | None
 ) -> Measurement:
     """Build a measurement whose other fields follow from mean heap and cost."""
-    fields: dict[str, object] = {
-        "peak_heap_bytes": int(mean_heap * 1.3),
-        "mean_heap_bytes": float(mean_heap),
+    values: dict[str, float | None] = {
+        "peak_heap": int(mean_heap * 1.3),
+        "mean_heap": float(mean_heap),
         "faults": int(mean_heap / 4096),
         "syscalls": 365,
         "instructions": None if cost is None else int(cost * 0.8),
         "process_instructions": None if cost is None else int(cost * 1.5),
         "cost": cost,
-        "p99_latency_ns": None,
-        "wall_ns": 210_000_000,
-        "peak_live_bytes": int(mean_heap),
-        "fragmentation_at_peak": 1.3,
+        "p99_latency": None,
+        "wall": 210_000_000,
+        "peak_live": int(mean_heap),
+        "fragmentation": 1.3,
     }
-    return Measurement(**{**fields, **changes})  # type: ignore[arg-type]
+    return Measurement({**values, **changes})
 
 
 def trial(
@@ -301,7 +301,7 @@ def _trial(  # noqa: PLR0917 - internal, one call
         return failed_trial(number, configuration, Status.TIMED_OUT, "still running after 60 s")
     numbers = _model(configuration, rng, spread)
     values = objectives.objective_values(numbers, names)
-    excess = max(0.0, numbers.peak_heap_bytes / (256 * MIB) - 1.0) if failures else 0.0
+    excess = max(0.0, numbers.value("peak_heap") / (256 * MIB) - 1.0) if failures else 0.0
     return Trial(number, configuration, origin, Status.OK, None, numbers, values, excess)
 
 
@@ -323,18 +323,20 @@ def _model(configuration: Configuration, rng: np.random.Generator, spread: float
     instructions = int(work * noise[1] * 1e6)
     curve = _curve(overhead)
     return Measurement(
-        peak_heap_bytes=max(point.heap_bytes for point in curve),
-        mean_heap_bytes=mean,
-        faults=int(faults),
-        syscalls=int(syscalls),
-        instructions=instructions,
-        process_instructions=instructions + 61_000_000,
-        cost=instructions + 1650.0 * int(faults) + 720.0 * int(syscalls),
-        p99_latency_ns=180.0 + 4.0 * work,
-        wall_ns=int(2.4e6 * work),
-        peak_live_bytes=int(_LIVE_MIB * MIB),
-        fragmentation_at_peak=max(point.heap_bytes for point in curve) / (_LIVE_MIB * MIB),
-        curve=curve,
+        {
+            "peak_heap": max(point.heap_bytes for point in curve),
+            "mean_heap": mean,
+            "faults": int(faults),
+            "syscalls": int(syscalls),
+            "instructions": instructions,
+            "process_instructions": instructions + 61_000_000,
+            "cost": instructions + 1650.0 * int(faults) + 720.0 * int(syscalls),
+            "p99_latency": 180.0 + 4.0 * work,
+            "wall": int(2.4e6 * work),
+            "peak_live": int(_LIVE_MIB * MIB),
+            "fragmentation": max(point.heap_bytes for point in curve) / (_LIVE_MIB * MIB),
+        },
+        curve,
     )
 
 
@@ -357,9 +359,8 @@ def _rechecks(trials: Sequence[Trial], rng: np.random.Generator) -> list[Recheck
         assert one.measurement is not None
         for repeat in (1, 2):
             factor = 1.0 + 0.0015 * float(rng.standard_normal())
-            again = replace(
-                one.measurement, mean_heap_bytes=one.measurement.mean_heap_bytes * factor
-            )
+            heap = one.measurement.value("mean_heap")
+            again = one.measurement.with_values(mean_heap=heap * factor)
             found.append(Recheck(one.number, repeat, Status.OK, None, again))
     return found
 
@@ -390,13 +391,14 @@ def _sample(
     assert one.measurement is not None
     numbers, shift = one.measurement, 9.0 * MIB
     jitter = 1.0 + 0.004 * rng.standard_normal(3)
-    peak = int((numbers.peak_heap_bytes + shift) * jitter[0])
-    cpu = int((1.35e9 + (numbers.cost or 0.0) * 0.31) * (1.0 + 0.012 * rng.standard_normal()))
+    peak = int((numbers.value("peak_heap") + shift) * jitter[0])
+    cpu = int((1.35e9 + (numbers["cost"] or 0.0) * 0.31) * (1.0 + 0.012 * rng.standard_normal()))
     return ValidationSample(
         round=round_, position=position, label=label, configuration=one.configuration,
         trial=one.number, status=Status.OK, exit_status=0, output_sha256="ab" * 32,
         peak_rss_bytes=peak + 6 * MIB, peak_heap_bytes=peak,
-        mean_heap_bytes=(numbers.mean_heap_bytes + shift) * float(jitter[1]),
-        faults=int(numbers.faults * 1.1 + 900), user_ns=int(cpu * 0.9), system_ns=int(cpu * 0.1),
-        cpu_ns=cpu, wall_ns=int(cpu * 1.05), instructions=None,
+        mean_heap_bytes=(numbers.value("mean_heap") + shift) * float(jitter[1]),
+        faults=int(numbers.value("faults") * 1.1 + 900),
+        user_ns=int(cpu * 0.9), system_ns=int(cpu * 0.1), cpu_ns=cpu,
+        wall_ns=int(cpu * 1.05), instructions=None,
     )  # fmt: skip

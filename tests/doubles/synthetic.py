@@ -73,18 +73,20 @@ def measure(configuration: Configuration) -> Measurement:
     instructions = int(work_m * 1e6 * (1.0 + 0.004 * ((rugged >> 16) / 0xFFFF - 0.5)))
     syscalls = faults // 40
     return Measurement(
-        peak_heap_bytes=int(heap * 1.25) // 4096 * 4096,
-        mean_heap_bytes=heap,
-        faults=faults,
-        syscalls=syscalls,
-        instructions=instructions,
-        process_instructions=3 * instructions,
-        cost=instructions + 1600.0 * faults + 700.0 * syscalls,
-        p99_latency_ns=None,
-        wall_ns=time.monotonic_ns() % 1_000_000,
-        peak_live_bytes=20 << 20,
-        fragmentation_at_peak=heap * 1.25 / (20 << 20),
-        curve=tuple(CurvePoint(i, 1000 * i, int(heap * i / 10), 0) for i in range(11)),
+        {
+            "peak_heap": int(heap * 1.25) // 4096 * 4096,
+            "mean_heap": heap,
+            "faults": faults,
+            "syscalls": syscalls,
+            "instructions": instructions,
+            "process_instructions": 3 * instructions,
+            "cost": instructions + 1600.0 * faults + 700.0 * syscalls,
+            "p99_latency": None,
+            "wall": time.monotonic_ns() % 1_000_000,
+            "peak_live": 20 << 20,
+            "fragmentation": heap * 1.25 / (20 << 20),
+        },
+        tuple(CurvePoint(i, 1000 * i, int(heap * i / 10), 0) for i in range(11)),
     )
 
 

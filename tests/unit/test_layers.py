@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("units", "records", "resources", "machine", "output", "zstd"),
+    ("units",),
+    ("metrics",),
+    ("records", "resources", "machine", "output", "zstd"),
     ("provenance", "config", "store"),
     ("space", "objectives", "stats"),
     ("trace",),

@@ -38,14 +38,14 @@ def tried(number: int, heap: int, counts: tuple[int, int, int, int]) -> Trial:
         number, Configuration.of("glibc", {"pad": number} if number else {}), float(heap), cost or 0
     )
     assert made.measurement is not None
-    counted = replace(
-        made.measurement, instructions=instructions, faults=faults, syscalls=syscalls, cost=cost
+    counted = made.measurement.with_values(
+        instructions=instructions, faults=faults, syscalls=syscalls, cost=cost
     )
     return replace(made, measurement=counted)
 
 
 def costs(trials: list[Trial]) -> list[float | None]:
-    return [trial.measurement.cost if trial.measurement else None for trial in trials]
+    return [trial.measurement["cost"] if trial.measurement else None for trial in trials]
 
 
 def test_costs_are_what_the_other_prices_make_of_the_counts() -> None:

@@ -145,9 +145,8 @@ def tried_all(points: Points) -> list[Trial]:
 def changes(one: Trial) -> tuple[float, float]:
     """Return how far mean heap and cost are from the baseline's."""
     base, found = selection.measured(BASELINE), selection.measured(one)
-    assert base.cost is not None
-    assert found.cost is not None
-    return found.mean_heap_bytes / base.mean_heap_bytes - 1.0, found.cost / base.cost - 1.0
+    heap, cost = (found.value(name) / base.value(name) - 1.0 for name in ("mean_heap", "cost"))
+    return heap, cost
 
 
 def best_of(trials: Iterable[Trial], metric: str) -> Trial:
@@ -235,10 +234,10 @@ def test_best_of_one_objective_is_its_least() -> None:
 
 
 def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units() -> None:
-    still = replace(selection.measured(BASELINE), faults=0)
+    still = selection.measured(BASELINE).with_values(faults=0)
     base = replace(BASELINE, measurement=still)
     few, many = (
-        replace(one, measurement=replace(selection.measured(one), faults=faults))
+        replace(one, measurement=selection.measured(one).with_values(faults=faults))
         for one, faults in zip(tried_all([(100.0, 1000.0)] * 2), (1, 3), strict=True)
     )
 
@@ -248,9 +247,9 @@ def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units() -> No
 def test_three_objectives_have_a_knee() -> None:
     names = ("mean_heap", "cost", "faults")
     points = [(50, 2000, 4000), (200, 500, 4000), (200, 2000, 1000), (60, 600, 1200)]
-    base = replace(BASELINE, measurement=replace(selection.measured(BASELINE), faults=2000))
+    base = replace(BASELINE, measurement=selection.measured(BASELINE).with_values(faults=2000))
     trials = [
-        replace(one, measurement=replace(selection.measured(one), faults=faults))
+        replace(one, measurement=selection.measured(one).with_values(faults=faults))
         for number, (heap, cost, faults) in enumerate(points)
         for one in [tried(number, heap, cost)]
     ]
@@ -317,13 +316,11 @@ def test_picks_do_not_depend_on_the_order_of_trials(points: Points, random: Rand
 def test_picks_do_not_depend_on_units(points: Points, heap: int, cost: int) -> None:
     def scaled(one: Trial) -> Trial:
         found = selection.measured(one)
-        assert found.cost is not None
         return replace(
             one,
-            measurement=replace(
-                found,
-                mean_heap_bytes=found.mean_heap_bytes * 2.0**heap,
-                cost=found.cost * 2.0**cost,
+            measurement=found.with_values(
+                mean_heap=found.value("mean_heap") * 2.0**heap,
+                cost=found.value("cost") * 2.0**cost,
             ),
         )
 

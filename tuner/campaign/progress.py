@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TextIO
 
-from tuner.objectives import front, relative_hypervolume, show_value
+from tuner.metrics import METRICS
+from tuner.objectives import front, relative_hypervolume
 from tuner.records import Configuration, Status, Trial
 from tuner.store import CampaignRecord, Recheck
 
@@ -146,7 +147,7 @@ class Scoreboard:
             if trial is None or trial.objectives is None:
                 continue
             value = trial.objectives[position]
-            text = f"{name} {show_value(name, value)}"
+            text = f"{name} {METRICS[name].show(value)}"
             if baseline and baseline.objectives and baseline.objectives[position] > 0.0:
                 text += f" ({value / baseline.objectives[position] - 1.0:+.1%})"
             texts.append(text)

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tuner.objectives import OBJECTIVES, front, points_of
+from tuner.metrics import METRICS
+from tuner.objectives import front, points_of
 from tuner.records import Trial
 from tuner.store import CampaignRecord, Recheck
 
@@ -47,7 +48,7 @@ def plan(record: CampaignRecord, trials: Sequence[Trial]) -> list[tuple[Trial, i
         return []
     members = [t for t in trials if t.is_feasible and _is_default_of(t, record.baseline)]
     members += _most_valuable([t for t in front(trials) if t not in members], quota - len(members))
-    scatters = not all(OBJECTIVES[name].is_repeatable for name in record.objectives)
+    scatters = not all(METRICS[name].is_repeatable for name in record.objectives)
     n_repeats = MAX_REPEATS if scatters or not is_repeatable(record) else 1
     planned = [(trial, repeat + 1) for repeat in range(n_repeats) for trial in members]
     return planned[:quota]
@@ -77,9 +78,9 @@ def disagreements(trials: Iterable[Trial], rechecks: Iterable[Recheck]) -> list[
             lines.append(f"trial {trial.number} ({trial.configuration}): now {recheck.reason}")
             continue
         pairs = (
-            (objective.name, objective.extract(claimed), objective.extract(again))
-            for objective in OBJECTIVES.values()
-            if objective.is_repeatable
+            (metric.name, metric.value(claimed), metric.value(again))
+            for metric in METRICS.values()
+            if metric.is_repeatable
         )
         lines += [
             f"trial {trial.number} ({trial.configuration}): {name} was {old:.17g}, is {new:.17g}"

@@ -14,18 +14,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from tuner.metrics import METRICS, Metric
 from tuner.objectives import Constraint, points_of, trial_values, violation
 from tuner.records import Configuration, Measurement, Trial
 from tuner.search import Told
 from tuner.space import Genome
 from tuner.store import CampaignRecord, Screening
-
-_INTEGERS: Final = ("peak_heap_bytes", "faults", "syscalls", "instructions")
-_REALS: Final = ("mean_heap_bytes", "cost", "p99_latency_ns")
 
 FAILED_VIOLATION: Final = 1.0
 """Violation of what failed on the shrunk workload; as of a trial that failed."""
@@ -55,17 +53,14 @@ def carried_over(
         full_default: of its allocator's default on the whole workload.
     """
 
-    def scale(name: str) -> float | None:
-        value, base, full = (getattr(m, name) for m in (low, low_default, full_default))
+    def scaled(metric: Metric) -> float | None:
+        value, base, full = (metric.value(m) for m in (low, low_default, full_default))
         if value is None or full is None:
             return None
-        return float(value * full / base) if base else float(value)
+        found = value * full / base if base else value
+        return round(found) if metric.is_whole else found
 
-    changes: dict[str, Any] = {name: scale(name) for name in _REALS}
-    for name in _INTEGERS:
-        value = scale(name)
-        changes[name] = None if value is None else round(value)
-    return replace(low, **changes)
+    return replace(low, values={metric.name: scaled(metric) for metric in METRICS.values()})
 
 
 class Estimator:

@@ -20,7 +20,7 @@ from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts, 
 from tuner.allocators.facts import LARGE_FREED_BYTES
 from tuner.campaign.identity import check_same
 from tuner.config import AllocatorFile, CampaignSpec, dump_campaign
-from tuner.config.campaign import COUNTED, LATENCY, ScreeningSpec, allocator_files
+from tuner.config.campaign import ScreeningSpec, allocator_files
 from tuner.errors import TraceError
 from tuner.machine import read_machine
 from tuner.measure.calibration import Calibration, load_calibration
@@ -235,7 +235,7 @@ def emulation_options(spec: CampaignSpec) -> EmulationOptions:
     instrument continued would compare counts that cannot be compared.
     """
     chosen = spec.emulation
-    is_counted = chosen.threads == "baton" and COUNTED & spec.metrics
+    is_counted = chosen.threads == "baton" and spec.is_counted
     instrument: str = chosen.instrument if is_counted else "none"
     if instrument == "auto":
         instrument = best_instrument() or "auto"  # the emulator tells what is missing
@@ -245,7 +245,7 @@ def emulation_options(spec: CampaignSpec) -> EmulationOptions:
         thp=chosen.thp,
         touch=chosen.touch,
         timeout_s=chosen.timeout_ns / 1e9,
-        with_latency=chosen.threads == "baton" and LATENCY in spec.metrics,
+        with_latency=chosen.threads == "baton" and spec.has_latency,
     )
 
 

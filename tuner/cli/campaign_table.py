@@ -72,7 +72,7 @@ def _table(record: CampaignRecord, summary: Summary) -> Table:
     """Return a row per allocator and pick; changes are against the baseline's default."""
     from rich.table import Table
 
-    from tuner.objectives import show_value
+    from tuner.metrics import METRICS
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("", no_wrap=True)
@@ -85,7 +85,7 @@ def _table(record: CampaignRecord, summary: Summary) -> Table:
         for name, value, change in zip(
             record.objectives, line.trial.objectives or (), line.changes, strict=True
         ):
-            cells += [show_value(name, value), "" if change is None else f"{change:+.1%}"]
+            cells += [METRICS[name].show(value), "" if change is None else f"{change:+.1%}"]
         mark = " *" if line.on_front else ""
         table.add_row(line.title + mark, str(line.trial.number), *cells)
     table.caption = f"* on the front; changes from the default of {record.baseline}"

@@ -266,18 +266,17 @@ def _document(emulation: Emulation, columns: list[_Column]) -> dict[str, Any]:
 def _measurement(measurement: Measurement | None) -> dict[str, Any] | None:
     if measurement is None:
         return None
-    fields = asdict(measurement)
-    points = fields.pop("curve")
     names = ("event", "time_ns", "heap_bytes", "live_bytes")
-    return {**fields, "curve": {name: [point[name] for point in points] for name in names}}
+    curve = {name: [getattr(point, name) for point in measurement.curve] for name in names}
+    return {**measurement.fields, "curve": curve}
 
 
 def _table(columns: list[_Column]) -> Table:
     """Return one row per metric; defaults carry the change from them to the asked one."""
     from rich.table import Table
 
-    from tuner.objectives import OBJECTIVES
-    from tuner.report.columns import column, ratio, scale_of, show_change
+    from tuner.metrics import METRICS
+    from tuner.report.columns import ratio, scale_of, show_change
 
     table = Table(box=None, header_style="bold")
     table.add_column("", no_wrap=True)
@@ -287,7 +286,9 @@ def _table(columns: list[_Column]) -> Table:
         if shown is not columns[0]:
             table.add_column("\nchange", justify="right", style="cyan", no_wrap=True)
     measurements = [shown.evaluation.measurement for shown in columns]
-    for metric in map(column, OBJECTIVES):
+    for metric in METRICS.values():
+        if not metric.is_objective:
+            continue
         values = [metric.value(measurement) for measurement in measurements]
         if all(value is None for value in values):
             continue

@@ -8,11 +8,11 @@ from rich.table import Table
 
 from tuner.cli.console import stdout_console
 from tuner.cli.validation_tables import rankings_table
-from tuner.report.columns import Kind, Scale, scale_for
+from tuner.metrics import REAL
+from tuner.report.columns import Scale, scale_for
 from tuner.report.gem5 import by_allocator, show_interval
 from tuner.runs import Run
 from tuner.validate.gem5_summary import METRIC_NAMES, Gem5Subject, Gem5Summary
-from tuner.validate.metrics import METRICS
 
 
 def print_gem5(run: Run, summaries: Sequence[Gem5Summary]) -> None:
@@ -60,13 +60,9 @@ def _over_rounds(summaries: Sequence[Gem5Summary]) -> str:
 
 
 def _subjects(summary: Gem5Summary) -> Table:
-    shown = [
-        METRICS[name] for name in METRIC_NAMES if any(s.change(name) for s in summary.subjects)
-    ]
+    shown = [REAL[name] for name in METRIC_NAMES if any(s.change(name) for s in summary.subjects)]
     scales = {
-        m.name: scale_for(
-            Kind(m.unit), [c.value for s in summary.subjects if (c := s.change(m.name))]
-        )
+        m.name: scale_for(m.kind, [c.value for s in summary.subjects if (c := s.change(m.name))])
         for m in shown
     }
     n_good = sum(simulation.reason is None for simulation in summary.simulations)

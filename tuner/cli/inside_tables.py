@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from tuner.cli.console import stdout_console
-from tuner.objectives import find_objective
+from tuner.metrics import find_objective
 from tuner.report.columns import show_change
 from tuner.report.inside import NOTE, show_concordance, shown_objectives
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES

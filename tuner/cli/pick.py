@@ -140,7 +140,7 @@ def _choose(
 
 def _by_rule(run: Run, fitting: list[Trial], wanted: str) -> Pick:
     from tuner import selection
-    from tuner.objectives import find_objective
+    from tuner.metrics import find_objective
 
     names, baseline = run.campaign.objectives, run.campaign.baseline
     default = selection.baseline_trial(run.trials, baseline)
@@ -159,13 +159,13 @@ def _by_rule(run: Run, fitting: list[Trial], wanted: str) -> Pick:
 
 
 def _as_text(run: Run, chosen: Pick, relative_to: str) -> str:
-    from tuner.report.columns import columns
+    from tuner.metrics import find_metrics
     from tuner.report.table import row_of
     from tuner.report.terminal import row_text
 
     row = row_of(run, chosen, relative_to)
     names = dict.fromkeys((*run.campaign.objectives, "mean_heap", "peak_heap", "cost", "faults"))
-    text = row_text(row, columns(names), relative_to)
+    text = row_text(row, find_metrics(names), relative_to)
     return "\n".join([f"{chosen.name}: {chosen.rule}", text, *run.campaign.workload_notes])
 
 

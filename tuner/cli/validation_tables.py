@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from rich.table import Table
 
 from tuner.cli.console import stdout_console
-from tuner.objectives import find_objective
-from tuner.report.columns import MISSING, Kind, Scale, scale_for, show_change
+from tuner.metrics import REAL, Metric, find_objective
+from tuner.report.columns import MISSING, Scale, scale_for, show_change
 from tuner.stats import Estimate
-from tuner.validate.metrics import METRICS, Metric
 from tuner.validate.summary import (
     MetricSummary,
     RankingSummary,
@@ -87,7 +86,7 @@ def _measured(summary: ValidationSummary) -> Table:
     """Return the medians, with the change against the baseline below each."""
     shown = [
         metric
-        for metric in METRICS.values()
+        for metric in REAL.values()
         if any(found.metric(metric.name) for found in summary.subjects)
     ]
     scales = {metric.name: _scale(metric, summary.subjects) for metric in shown}
@@ -106,7 +105,7 @@ def _measured(summary: ValidationSummary) -> Table:
 
 def _scale(metric: Metric, subjects: Iterable[SubjectSummary]) -> Scale:
     found = (subject.metric(metric.name) for subject in subjects)
-    return scale_for(Kind(metric.unit), [item.estimate.median for item in found if item])
+    return scale_for(metric.kind, [item.estimate.median for item in found if item])
 
 
 def _median(found: MetricSummary | None, scale: Scale) -> str:
@@ -132,7 +131,7 @@ def _claims(summary: ValidationSummary) -> Table:
 def _claim(claim: Claim) -> tuple[str, ...]:
     name = find_objective(claim.objective).label
     if claim.metric != claim.objective:
-        name = f"{name} / {METRICS[claim.metric].label}"
+        name = f"{name} / {REAL[claim.metric].label}"
     return (
         name,
         show_change(claim.claimed_ratio),
@@ -163,7 +162,7 @@ def rankings_table(rankings: Iterable[RankingSummary]) -> Table:
     for ranking in rankings:
         share = ranking.concordance
         table.add_row(
-            f"{find_objective(ranking.objective).label} / {METRICS[ranking.metric].label}",
+            f"{find_objective(ranking.objective).label} / {REAL[ranking.metric].label}",
             ranking.allocator or "all",
             str(ranking.n),
             "all ties" if ranking.tau is None else f"{ranking.tau:.2f}",

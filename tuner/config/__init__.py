@@ -14,7 +14,6 @@ from tuner.config.allocator_file import (
     shipped_allocator_file,
 )
 from tuner.config.campaign import (
-    OBJECTIVES,
     STRATEGIES,
     AllocatorChoice,
     CampaignSpec,
@@ -25,7 +24,6 @@ from tuner.config.campaign import (
 from tuner.config.versions import VersionRange, parse_version
 
 __all__ = [
-    "OBJECTIVES",
     "STRATEGIES",
     "AllocatorChoice",
     "AllocatorFile",

@@ -33,6 +33,7 @@ from tuner.config.reading import (
     unknown_key,
     validate,
 )
+from tuner.metrics import METRICS, objective_names
 from tuner.records import Configuration
 from tuner.resources import workload_file
 from tuner.units import format_duration, parse_duration
@@ -40,28 +41,11 @@ from tuner.units import format_duration, parse_duration
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-OBJECTIVES: Final = (
-    "peak_heap",
-    "mean_heap",
-    "instructions",
-    "faults",
-    "syscalls",
-    "cost",
-    "p99_latency",
-)
-"""All objectives; each is minimised."""
-
-LATENCY: Final = "p99_latency"
-"""The objective that is an elapsed time; it takes a replay with free-running threads."""
-
 STRATEGIES: Final = ("nsga2", "deap-nsga2", "random")
 """Names of the search strategies."""
 
 _CONSTRAINT = re.compile(r"\s*(?P<objective>\w+)\s*<=\s*\S")
 """Head of a constraint: the objective it bounds."""
-
-COUNTED: Final = frozenset({"instructions", "cost"})
-"""Objectives that need an instruction count, which the baton mode alone gives."""
 
 
 def _one_of(word: str, allowed: Sequence[str]) -> str:
@@ -72,7 +56,7 @@ def _one_of(word: str, allowed: Sequence[str]) -> str:
 
 
 def _objective(word: str) -> str:
-    return _one_of(word, OBJECTIVES)
+    return _one_of(word, objective_names())
 
 
 def _strategy(word: str) -> str:
@@ -219,9 +203,9 @@ class CampaignSpec(Model):
 
     @model_validator(mode="after")
     def _objectives_fit_the_mode(self) -> CampaignSpec:
-        counted = self.metrics & COUNTED
+        counted = sorted(name for name in self.metrics if METRICS[name].is_counted)
         if self.emulation.threads == "free" and counted:
-            words = ", ".join(sorted(counted))
+            words = ", ".join(counted)
             message = f'{words} cannot be measured with emulation.threads = "free"; use "baton"'
             raise ValueError(message)
         return self
@@ -247,7 +231,17 @@ class CampaignSpec(Model):
     @property
     def measures_time(self) -> bool:
         """True when threads run freely in any replay, so that other work would be measured too."""
-        return self.emulation.threads == "free" or LATENCY in self.metrics
+        return self.emulation.threads == "free" or self.has_latency
+
+    @property
+    def has_latency(self) -> bool:
+        """True when a metric is wanted that does not repeat: an elapsed time."""
+        return not all(METRICS[name].is_repeatable for name in self.metrics)
+
+    @property
+    def is_counted(self) -> bool:
+        """True when a metric is wanted that takes a count of instructions."""
+        return any(METRICS[name].is_counted for name in self.metrics)
 
     @property
     def choices(self) -> tuple[AllocatorChoice, ...]:

@@ -17,13 +17,12 @@ from tuner.config.preset import Preset
 from tuner.errors import OutputError
 from tuner.export.reduction import Reduction, reduce_configuration
 from tuner.measure.program import PRELOAD
-from tuner.objectives import find_objective, objective_value
+from tuner.metrics import REAL, find_objective
 from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.selection import Pick
 from tuner.stats import Estimate
 from tuner.store import ValidationRecord
-from tuner.validate.metrics import METRICS
 from tuner.validate.summary import SubjectSummary, summarize
 
 _LIBC = "libc.so.6"
@@ -238,16 +237,16 @@ def _gain(run: Run, pick: Pick, name: str, validated: _Validated | None) -> Gain
     default = selection.default_trials(run.trials).get(run.campaign.baseline)
     emulated = None
     if default and default.measurement and pick.trial.measurement:
-        reference = objective_value(default.measurement, name)
+        reference = default.measurement.value(name)
         if reference > 0.0:
-            emulated = objective_value(pick.trial.measurement, name) / reference
+            emulated = pick.trial.measurement.value(name) / reference
     claims = validated[1].claims if validated else ()
     claim = next((claim for claim in claims if claim.objective == name), None)
     return Gain(
         name,
         find_objective(name).label,
         emulated,
-        METRICS[claim.metric].label if claim else None,
+        REAL[claim.metric].label if claim else None,
         claim.real_ratio if claim else None,
         claim.verdict.value if claim else None,
     )

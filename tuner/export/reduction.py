@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tuner.metrics import METRICS
 from tuner.records import Configuration, Measurement, Trial, Value
 
 
@@ -56,11 +57,4 @@ def _evidence(measurement: Measurement | None) -> tuple[object, ...] | None:
     """Return the numbers that repeat exactly; None when there are none."""
     if measurement is None:
         return None
-    return (
-        measurement.peak_heap_bytes,
-        measurement.mean_heap_bytes,
-        measurement.faults,
-        measurement.syscalls,
-        measurement.instructions,
-        measurement.process_instructions,
-    )
+    return tuple(metric.value(measurement) for metric in METRICS.values() if metric.is_repeatable)

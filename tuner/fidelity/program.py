@@ -18,7 +18,7 @@ import numpy as np
 
 from tuner.errors import ProgramError
 from tuner.fidelity.panel import Located
-from tuner.fidelity.verdict import METRICS, Panel, judge_values
+from tuner.fidelity.verdict import Panel, judge_values, numbers
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, clean_environment, padded
 from tuner.records import Configuration, Measurement
 
@@ -178,8 +178,8 @@ def _judge(
     families: Mapping[str, Sequence[int]],
     name: str,
 ) -> dict[str, Any] | None:
-    values = [[getattr(row[i], METRICS[name]) for i in good] for row in emulated]
-    if not good or any(value is None for row in values for value in row):
+    values = numbers(emulated, good, name)
+    if values is None:
         return None
     truth = np.array([np.median(_values(program, index, FIGURES[name])) for index in good])
     if (truth <= 0).any():

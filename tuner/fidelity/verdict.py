@@ -13,13 +13,14 @@ Zorn and Grunwald, TOMACS 4(1), 1994, who judged models by what an allocator mak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tuner.metrics import METRICS, objective_names
 from tuner.records import Configuration, CurvePoint, Measurement
 from tuner.stats import concordance, kendall_tau
 from tuner.trace.info import LiveCurve, TraceInfo
@@ -27,16 +28,6 @@ from tuner.trace.info import LiveCurve, TraceInfo
 SCHEMA: Final = "malloc-tuner.fidelity"
 VERSION: Final = 1
 """Schema and version of a verdict."""
-
-METRICS: Final = {
-    "peak_heap": "peak_heap_bytes",
-    "mean_heap": "mean_heap_bytes",
-    "faults": "faults",
-    "syscalls": "syscalls",
-    "instructions": "instructions",
-    "cost": "cost",
-}
-"""Objective -> field of `Measurement`."""
 
 _CURVE_POINTS = 400
 
@@ -87,9 +78,7 @@ def judge(panel: Panel, trace: TraceInfo, profile: TraceInfo) -> dict[str, Any]:
         "size_distance": size_distance(trace, profile),
         "heap_curve_distance": _median_distance(panel, good, _heap_distance),
         "fragmentation_curve_distance": _median_distance(panel, good, _fragmentation_distance),
-        "metrics": {
-            name: _judge_metric(panel, good, families, field) for name, field in METRICS.items()
-        },
+        "metrics": {name: _judge_metric(panel, good, families, name) for name in judged_metrics()},
     }
 
 
@@ -112,15 +101,15 @@ def judge_shrunk(
         for c, a, b in zip(configurations, whole, shrunk, strict=True)
         if a is not None and b is not None
     ]
-    spent = sum(a.wall_ns for _, a, _ in pairs)
+    spent = sum(a.value("wall") for _, a, _ in pairs)
     families: dict[str, list[int]] = {}
     for place, (allocator, _, _) in enumerate(pairs):
         families.setdefault(allocator, []).append(place)
     metrics: dict[str, dict[str, Any] | None] = {}
-    for name, field in METRICS.items():
-        truth = [getattr(whole_one, field) for _, whole_one, _ in pairs]
-        model = [getattr(shrunk_one, field) for _, _, shrunk_one in pairs]
-        if None in (*truth, *model, *([] if pairs else [None])) or min(truth) <= 0:
+    for name in judged_metrics():
+        truth = [whole_one[name] or 0.0 for _, whole_one, _ in pairs]
+        model = [shrunk_one[name] for _, _, shrunk_one in pairs]
+        if None in model or min(truth, default=0.0) <= 0.0:
             metrics[name] = None
             continue
         found = judge_values(np.array(truth, np.float64), np.array([model], np.float64), families)
@@ -134,7 +123,7 @@ def judge_shrunk(
     return {
         "fidelity": fidelity,
         "configurations": len(pairs),
-        "time_share": sum(b.wall_ns for _, _, b in pairs) / spent if spent else None,
+        "time_share": sum(b.value("wall") for _, _, b in pairs) / spent if spent else None,
         "metrics": metrics,
     }
 
@@ -205,15 +194,29 @@ def _heap_and_live(curve: Sequence[CurvePoint]) -> tuple[Floats, Floats]:
 
 
 def _judge_metric(
-    panel: Panel, good: Sequence[int], families: Mapping[str, Sequence[int]], field: str
+    panel: Panel, good: Sequence[int], families: Mapping[str, Sequence[int]], name: str
 ) -> dict[str, Any] | None:
     """Return the figures of one metric; None if it was not measured or is 0 on the trace."""
     rows = (panel.trace, *panel.profile.values())
-    values = [[getattr(row[i], field) for i in good] for row in rows]
-    if not good or any(value is None for row in values for value in row):
+    values = numbers(rows, good, name)
+    if values is None:
         return None
     truth, seeds = np.array(values[0], np.float64), np.array(values[1:], np.float64)
     return judge_values(truth, seeds, families) if (truth > 0).all() else None
+
+
+def judged_metrics() -> list[str]:
+    """Return the names of the metrics that are judged: objectives that repeat."""
+    return [name for name in objective_names() if METRICS[name].is_repeatable]
+
+
+def numbers(
+    rows: Iterable[Sequence[Measurement | None]], good: Sequence[int], name: str
+) -> list[list[float]] | None:
+    """Return one metric of the good places of every row; None when one was not measured."""
+    found = [[one[name] for i in good if (one := row[i]) is not None] for row in rows]
+    known = [[value for value in row if value is not None] for row in found]
+    return known if good and known == found else None
 
 
 def judge_values(

@@ -29,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tuner.errors import ProgramError
 from tuner.measure.instruments import ask_emulator
+from tuner.records import Measurement
 
 FEWEST_DRAWS = 3
 """Draws before prices are used; the median of three withstands one bad one."""
@@ -64,7 +65,7 @@ class Calibration:
     """Measurements that the prices are medians of."""
 
     def cost(
-        self, instructions: int | None, faults: int, syscalls: int | None, pages: int = 0
+        self, instructions: float | None, faults: float, syscalls: float | None, pages: float = 0
     ) -> float | None:
         """Return ``instructions + c_fault * faults + c_page * pages + c_syscall * syscalls``.
 
@@ -89,6 +90,11 @@ class Calibration:
             return None
         kernel = self.c_fault * faults + self.c_page * pages + self.c_syscall * syscalls
         return instructions + kernel
+
+    def cost_of(self, counted: Measurement, pages: float = 0) -> float | None:
+        """Return the cost of what a measurement counted; `pages` as in `cost`."""
+        faults = counted.value("faults")
+        return self.cost(counted["instructions"], faults, counted["syscalls"], pages)
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields for the record of a campaign; those that are not known are left out."""

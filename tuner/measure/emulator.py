@@ -8,13 +8,14 @@ known are refused, never guessed.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tuner.allocators import Allocator, Installation
 from tuner.errors import (
@@ -27,8 +28,12 @@ from tuner.errors import (
 from tuner.measure.calibration import Calibration
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.process import Finished, Processes, tool_environment
+from tuner.metrics import COST, METRICS, Metric
 from tuner.records import Configuration, CurvePoint, Measurement, Status
 from tuner.resources import native_file
+
+_LATENCY = "p99_latency"
+"""The metric that a free-running replay gives."""
 
 _HANG_FACTOR = 10.0
 """Elapsed time that rand_malloc gives a child, in limits of CPU time; its HANG_FACTOR."""
@@ -73,32 +78,6 @@ class _Replayed(BaseModel):
     events: int = Field(ge=0)
 
 
-class _Syscalls(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    total: int = Field(ge=0)
-
-
-class _Instructions(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    instrument: str
-    allocator: int | None = Field(default=None, ge=0)
-    process: int | None = Field(default=None, ge=0)
-
-
-class _Percentiles(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    p99: float
-
-
-class _Latency(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    all: _Percentiles
-
-
 class _HugePages(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -141,23 +120,44 @@ class _Curve(BaseModel):
 class EmulatorResult(BaseModel):
     """What rand_malloc prints, as far as it is used here."""
 
-    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow")
 
     schema_name: Literal["rand_malloc.result"] = Field(alias="schema")
     version: Literal[1]
     trace: _Replayed
-    peak_heap_bytes: int = Field(ge=0)
-    mean_heap_bytes: float = Field(ge=0)
-    faults: int = Field(ge=0)
     huge_pages: _HugePages | None = None
-    syscalls: _Syscalls | None
-    instructions: _Instructions | None
-    latency_ns: _Latency | None
-    wall_ns: int = Field(ge=0)
-    peak_live_bytes: int = Field(ge=0)
-    fragmentation_at_peak: float | None
     checksum: str
     curve: _Curve
+
+    @model_validator(mode="after")
+    def _holds_every_metric(self) -> EmulatorResult:
+        self.measurement()
+        return self
+
+    def measurement(self) -> Measurement:
+        """Return all numbers that the emulator itself gives; what is wrong is a ValueError."""
+        found = {m.name: self._number(m) for m in METRICS.values() if m.source is not None}
+        return Measurement(found, self.curve.points())
+
+    def _number(self, metric: Metric) -> float | None:
+        """Return the number of a metric, which may lack only where the table says so."""
+        members: Any = self.model_extra
+        head, *rest = str(metric.source).split(".")
+        if head not in members:
+            message = f"{head} is missing"
+            raise ValueError(message)
+        found = members[head]
+        for key in rest:
+            found = found.get(key) if isinstance(found, dict) else found
+        if found is None and metric.missing:
+            return None
+        allowed = int if metric.is_whole else int | float
+        if isinstance(found, bool) or not isinstance(found, allowed) or not 0 <= found < math.inf:
+            message = (
+                f"{metric.source} = {found!r} is no {'count' if metric.is_whole else 'number'}"
+            )
+            raise ValueError(message)
+        return found
 
 
 @dataclass(frozen=True)
@@ -215,13 +215,13 @@ class EmulatorEvaluator:
             raise TraceError(message)
         measurement = self._measurement(found)
         incidents = found.huge_pages.incidents if found.huge_pages else ()
-        if not self._emulation.options.with_latency or measurement.p99_latency_ns is not None:
+        if not self._emulation.options.with_latency or measurement[_LATENCY] is not None:
             return Evaluation.succeeded(measurement, incidents)
         free = replace(self._emulation.options, threads="free", instrument="none")
         latency = self._replay(configuration, cpu, free)
         if isinstance(latency, Evaluation):
             return latency
-        measurement = replace(measurement, p99_latency_ns=_p99(latency))
+        measurement = measurement.with_values(**{_LATENCY: latency.measurement()[_LATENCY]})
         return Evaluation.succeeded(measurement, incidents)
 
     def stop(self) -> None:
@@ -297,27 +297,9 @@ class EmulatorEvaluator:
         return parse_result(ended.stdout)
 
     def _measurement(self, result: EmulatorResult) -> Measurement:
-        instructions = result.instructions.allocator if result.instructions else None
-        n_syscalls = result.syscalls.total if result.syscalls else None
-        return Measurement(
-            peak_heap_bytes=result.peak_heap_bytes,
-            mean_heap_bytes=result.mean_heap_bytes,
-            faults=result.faults,
-            syscalls=n_syscalls,
-            instructions=instructions,
-            process_instructions=result.instructions.process if result.instructions else None,
-            cost=self._emulation.calibration.cost(
-                instructions,
-                result.faults,
-                n_syscalls,
-                result.huge_pages.pages if result.huge_pages else 0,
-            ),
-            p99_latency_ns=_p99(result),
-            wall_ns=result.wall_ns,
-            peak_live_bytes=result.peak_live_bytes,
-            fragmentation_at_peak=result.fragmentation_at_peak,
-            curve=result.curve.points(),
-        )
+        found = result.measurement()
+        pages = result.huge_pages.pages if result.huge_pages else 0
+        return found.with_values(**{COST: self._emulation.calibration.cost_of(found, pages)})
 
 
 def parse_result(text: str) -> EmulatorResult:
@@ -327,24 +309,18 @@ def parse_result(text: str) -> EmulatorResult:
         ProgramError: it is not a result of the known schema and version.
     """
     try:
-        result = EmulatorResult.model_validate_json(text)
-        result.curve.points()
-    except (ValidationError, ValueError) as error:
+        return EmulatorResult.model_validate_json(text)
+    except ValidationError as error:
         message = (
             f"rand_malloc's result is not understood: {error}; "
             "rand_malloc and malloc-tuner are of different versions: reinstall malloc-tuner"
         )
         raise ProgramError(message) from error
-    return result
 
 
 def options_record(options: EmulationOptions) -> dict[str, str | int | float | bool]:
     """Return the options for the record of a campaign."""
     return asdict(options)
-
-
-def _p99(result: EmulatorResult) -> float | None:
-    return result.latency_ns.all.p99 if result.latency_ns else None
 
 
 def _last_words(ended: Finished) -> str:

@@ -15,27 +15,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from tuner.measure.emulator import EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
+from tuner.metrics import METRICS, Metric
 from tuner.records import Configuration, Measurement
 
-_ELAPSED: Final = "wall_ns"
+_ELAPSED: Final = "wall"
 """What is summed: an evaluation takes as long as all its replays."""
-
-_COUNTS: Final = frozenset(
-    {
-        "peak_heap_bytes",
-        "faults",
-        "syscalls",
-        "instructions",
-        "process_instructions",
-        "peak_live_bytes",
-    }
-)
-"""Whole numbers, which stay whole."""
 
 
 class SeveralWorkloads:
@@ -78,19 +67,18 @@ def mean_measurement(measurements: Sequence[Measurement]) -> Measurement:
     Args:
         measurements: of one configuration, one per workload, at least one.
     """
-    changes: dict[str, Any] = {}
-    for field in fields(Measurement):
-        values = [getattr(measurement, field.name) for measurement in measurements]
-        if field.name == "curve":
-            continue
-        if field.name == _ELAPSED:
-            changes[field.name] = sum(values)
-        elif None in values:
-            changes[field.name] = None
-        else:
-            mean = geometric_mean_from_zero(values)
-            changes[field.name] = round(mean) if field.name in _COUNTS else mean
-    return replace(measurements[0], **changes)
+    found = {metric.name: _joined(metric, measurements) for metric in METRICS.values()}
+    return replace(measurements[0], values=found)
+
+
+def _joined(metric: Metric, measurements: Sequence[Measurement]) -> float | None:
+    values = [value for one in measurements if (value := one[metric.name]) is not None]
+    if len(values) < len(measurements):
+        return None
+    if metric.name == _ELAPSED:
+        return sum(values)
+    mean = geometric_mean_from_zero(values)
+    return round(mean) if metric.is_whole else mean
 
 
 def geometric_mean_from_zero(values: Sequence[float]) -> float:

@@ -6,13 +6,12 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+from tuner.metrics import REAL, find_metric
 from tuner.report.chart_base import Chart, chart_layout
-from tuner.report.columns import column
 from tuner.report.heap import HeapPlot, pick_indices
 from tuner.report.history import HypervolumeHistory
 from tuner.report.parallel import ParallelPlot
 from tuner.report.style import FAINT, INK, LIVE, MUTED, look, shade
-from tuner.validate.metrics import METRICS
 from tuner.validate.summary import ValidationSummary
 from tuner.validate.verdicts import Claim
 
@@ -232,7 +231,7 @@ def claims_charts(summary: ValidationSummary) -> list[tuple[str, Chart]]:
 
 def claim_title(claim: Claim) -> str:
     """Name an objective and the metric it was checked with."""
-    emulated, real = column(claim.objective).label, METRICS[claim.metric].label
+    emulated, real = find_metric(claim.objective).label, REAL[claim.metric].label
     return emulated if emulated == real else f"{real}, claimed as {emulated}"
 
 

@@ -1,4 +1,4 @@
-"""The columns of a measurement as people and files see them: name, label, unit, scale.
+"""Numbers as people see them: one scaled unit for all values of a column, and changes.
 
 Files (JSON, CSV) carry base units: bytes, nanoseconds, counts.  Tables and plots
 carry one scaled unit per column, chosen for all of its values, so that numbers
@@ -7,70 +7,11 @@ in a column can be compared at a glance.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tuner.errors import SpecError
-from tuner.objectives import OBJECTIVES
+from tuner.metrics import Kind, Metric
 from tuner.records import Measurement
-
-
-class Kind(enum.Enum):
-    """What a column counts; the value is its base unit in files."""
-
-    BYTES = "bytes"
-    COUNT = "count"
-    INSTRUCTIONS = "instructions"
-    NANOSECONDS = "ns"
-    RATIO = "ratio"
-
-
-@dataclass(frozen=True)
-class Column:
-    """One number of a measurement."""
-
-    name: str
-    """As in objectives: ``mean_heap``."""
-    field: str
-    """Field of `Measurement`, and the column's name in CSV: it carries the unit."""
-    label: str
-    """For people: ``mean heap``."""
-    kind: Kind
-    """What it counts."""
-
-    def value(self, measurement: Measurement | None) -> float | None:
-        """Return the number in base units; None when it was not measured."""
-        found = None if measurement is None else getattr(measurement, self.field)
-        return None if found is None else float(found)
-
-
-def _objective(name: str, field: str) -> Column:
-    objective = OBJECTIVES[name]
-    return Column(name, field, objective.label, Kind(objective.unit))
-
-
-COLUMNS = (
-    _objective("mean_heap", "mean_heap_bytes"),
-    _objective("peak_heap", "peak_heap_bytes"),
-    _objective("cost", "cost"),
-    _objective("instructions", "instructions"),
-    _objective("faults", "faults"),
-    _objective("syscalls", "syscalls"),
-    _objective("p99_latency", "p99_latency_ns"),
-    Column(
-        "process_instructions",
-        "process_instructions",
-        "instructions of the whole replay",
-        Kind.INSTRUCTIONS,
-    ),
-    Column("wall", "wall_ns", "replay time", Kind.NANOSECONDS),
-    Column("peak_live", "peak_live_bytes", "peak live bytes", Kind.BYTES),
-    Column("fragmentation", "fragmentation_at_peak", "peak heap / peak live", Kind.RATIO),
-)
-"""Every number of a measurement, in the order of tables."""
-
-_BY_NAME = {column.name: column for column in COLUMNS}
 
 _STEPS: dict[Kind, tuple[tuple[str, float], ...]] = {
     Kind.BYTES: (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30)),
@@ -112,27 +53,6 @@ class Scale:
         return f"{self.show(value)} {self.unit}".strip() if value is not None else MISSING
 
 
-def column(name: str) -> Column:
-    """Return the column of an objective or metric.
-
-    Raises:
-        SpecError: there is none of that name.
-    """
-    if name not in _BY_NAME:
-        message = f"{name!r} is no metric; allowed: {', '.join(_BY_NAME)}"
-        raise SpecError(message)
-    return _BY_NAME[name]
-
-
-def columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """Return the columns of several names.
-
-    Raises:
-        SpecError: one of them does not exist.
-    """
-    return tuple(column(name) for name in names)
-
-
 def scale_for(kind: Kind, values: Iterable[float | None]) -> Scale:
     """Choose the unit in which the greatest value has one to three digits before the point."""
     greatest = max((abs(value) for value in values if value is not None), default=0.0)
@@ -149,17 +69,17 @@ def scale_for(kind: Kind, values: Iterable[float | None]) -> Scale:
     return Scale(unit, divisor, max(0, 4 - digits))
 
 
-def scale_of(column: Column, measurements: Sequence[Measurement | None]) -> Scale:
-    """Choose the unit of a column for the measurements of a table or plot."""
-    return scale_for(column.kind, (column.value(measurement) for measurement in measurements))
+def scale_of(metric: Metric, measurements: Sequence[Measurement | None]) -> Scale:
+    """Choose the unit of a metric for the measurements of a table or plot."""
+    return scale_for(metric.kind, (metric.value(measurement) for measurement in measurements))
 
 
-def axis_title(column: Column, scale: Scale) -> str:
+def axis_title(metric: Metric, scale: Scale) -> str:
     """Write the title of an axis: ``mean heap (MiB)``, ``cost (million instructions)``."""
     unit = scale.unit
-    if column.kind is Kind.INSTRUCTIONS and column.name != "instructions":
+    if metric.kind is Kind.INSTRUCTIONS and metric.name != "instructions":
         unit = f"{unit} instructions".strip()
-    return f"{column.label} ({unit})" if unit else column.label
+    return f"{metric.label} ({unit})" if unit else metric.label
 
 
 def show_change(ratio: float | None) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuner.report.columns import MISSING, Kind, scale_for, show_change
+from tuner.metrics import REAL
+from tuner.report.columns import MISSING, scale_for, show_change
 from tuner.report.style import FAINT, MUTED, look
 from tuner.stats import Estimate
 from tuner.validate.gem5_summary import METRIC_NAMES, Gem5Subject, Gem5Summary
-from tuner.validate.metrics import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +50,7 @@ def gem5_plot(summary: Gem5Summary) -> Gem5Plot | None:
     for name in PLOTTED:
         if any(subject.change(name) for subject in subjects):
             rows = tuple(_row(subject, name) for subject in subjects)
-            panels.append((METRICS[name].label, rows))
+            panels.append((REAL[name].label, rows))
     labels = tuple(subject.subject.label for subject in subjects)
     return Gem5Plot(summary.title, labels, tuple(panels)) if panels else None
 
@@ -96,12 +96,10 @@ def by_allocator(summary: Gem5Summary) -> list[Gem5Subject]:
 
 def gem5_context(summary: Gem5Summary) -> dict[str, Any]:
     """Return heads and cells of the table of a group of simulations."""
-    shown = [
-        METRICS[name] for name in METRIC_NAMES if any(s.change(name) for s in summary.subjects)
-    ]
+    shown = [REAL[name] for name in METRIC_NAMES if any(s.change(name) for s in summary.subjects)]
     scales = {
         metric.name: scale_for(
-            Kind(metric.unit), [c.value for s in summary.subjects if (c := s.change(metric.name))]
+            metric.kind, [c.value for s in summary.subjects if (c := s.change(metric.name))]
         )
         for metric in shown
     }

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner import selection
+from tuner.metrics import Kind
 from tuner.records import CurvePoint, Trial
-from tuner.report.columns import Kind, Scale, scale_for
+from tuner.report.columns import Scale, scale_for
 from tuner.runs import Run
 from tuner.selection import Pick
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.objectives import find_objective
+from tuner.metrics import find_objective
 from tuner.report.columns import MISSING, show_change
 from tuner.stats import Concordance
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES, InsideObjective

@@ -15,6 +15,7 @@ from typing import Any
 
 from tuner import picks as named_picks
 from tuner import selection
+from tuner.metrics import REAL, find_metric, find_metrics
 from tuner.report import wording
 from tuner.report.chart_base import Chart
 from tuner.report.chart_pareto import pareto_chart
@@ -25,15 +26,7 @@ from tuner.report.charts import (
     history_chart,
     parallel_chart,
 )
-from tuner.report.columns import (
-    MISSING,
-    Kind,
-    column,
-    columns,
-    scale_for,
-    scale_of,
-    show_change,
-)
+from tuner.report.columns import MISSING, scale_for, scale_of, show_change
 from tuner.report.effects import Effect, effects_of
 from tuner.report.gem5 import gem5_context
 from tuner.report.heap import HeapPlot, heap_plot
@@ -49,7 +42,6 @@ from tuner.stats import Concordance, Estimate
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, simulation_of, summarize_gem5
 from tuner.validate.inside_journal import InsideJournal
 from tuner.validate.inside_summary import InsideSummary, journal_path, summarize_inside
-from tuner.validate.metrics import METRICS
 from tuner.validate.summary import SubjectSummary, ValidationSummary, summarize
 from tuner.validate.verdicts import Verdict
 
@@ -175,7 +167,7 @@ def _table_context(table: FrontTable) -> dict[str, Any]:
     measurements = [row.trial.measurement for row in table.rows]
     shown = [
         column
-        for column in columns(dict.fromkeys((*table.objectives, *_BESIDE)))
+        for column in find_metrics(dict.fromkeys((*table.objectives, *_BESIDE)))
         if any(column.value(measurement) is not None for measurement in measurements)
     ]
     scales = [scale_of(column, measurements) for column in shown]
@@ -224,7 +216,7 @@ def _claims_context(summary: ValidationSummary) -> dict[str, Any]:
         "command": shlex.join(summary.record.command),
         "date": summary.record.created_at[:16].replace("T", " "),
         "claim_heads": [claim_title(claim) for claim in claims],
-        "real_heads": [METRICS[name].label for name in measured],
+        "real_heads": [REAL[name].label for name in measured],
         "rows": [
             {
                 "subject": subject,
@@ -237,8 +229,8 @@ def _claims_context(summary: ValidationSummary) -> dict[str, Any]:
         ],
         "rankings": [
             {
-                "objective": column(ranking.objective).label,
-                "metric": METRICS[ranking.metric].label,
+                "objective": find_metric(ranking.objective).label,
+                "metric": REAL[ranking.metric].label,
                 "allocator": ranking.allocator or "all allocators",
                 "n": ranking.n,
                 "tau": MISSING if ranking.tau is None else f"{ranking.tau:.2f}",
@@ -284,8 +276,7 @@ def _real_cell(subject: SubjectSummary, name: str) -> str:
         return MISSING
     if not subject.is_baseline:
         return show_change(found.ratio.median if found.ratio else None)
-    kind = {"bytes": Kind.BYTES, "ns": Kind.NANOSECONDS}.get(METRICS[name].unit, Kind.COUNT)
-    return scale_for(kind, [found.estimate.median]).show_with_unit(found.estimate.median)
+    return scale_for(REAL[name].kind, [found.estimate.median]).show_with_unit(found.estimate.median)
 
 
 def show_estimate(estimate: Estimate | None) -> str:
@@ -300,7 +291,7 @@ def show_estimate(estimate: Estimate | None) -> str:
 
 
 def _effects_context(report: Report) -> list[dict[str, Any]]:
-    heads = [metric.label for metric in columns(report.run.campaign.objectives)]
+    heads = [metric.label for metric in find_metrics(report.run.campaign.objectives)]
     return [
         {
             "pick": pick,

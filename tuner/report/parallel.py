@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner import selection
+from tuner.metrics import find_metric
 from tuner.records import Trial, Value, value_text
-from tuner.report.columns import Scale, axis_title, column, scale_of
+from tuner.report.columns import Scale, axis_title, scale_of
 from tuner.runs import Run
 
 UNSET = "unset"
@@ -110,7 +111,7 @@ def _setting_axis(name: str, values: Sequence[Value | None]) -> tuple[Axis, list
 
 
 def _objective_axis(name: str, front: Sequence[Trial]) -> tuple[Axis, list[float]]:
-    what = column(name)
+    what = find_metric(name)
     scale = scale_of(what, [trial.measurement for trial in front])
     values = [what.value(trial.measurement) or 0.0 for trial in front]
     low, high = min(values), max(values)

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tuner import selection
+from tuner.metrics import Metric, find_metric
 from tuner.records import Measurement, Trial
-from tuner.report.columns import Column, Scale, axis_title, column, scale_for
+from tuner.report.columns import Scale, axis_title, scale_for
 from tuner.runs import Run
 from tuner.selection import Pick
 
@@ -64,7 +65,7 @@ class Label:
 class PlotAxis:
     """One axis of the plane: a metric with the unit and the range shown."""
 
-    column: Column
+    column: Metric
     scale: Scale
     low: float
     """Least value in view, in base units."""
@@ -136,14 +137,14 @@ def pareto_plots(run: Run, picks: Sequence[Pick]) -> list[ParetoPlot]:
     return [_plot(run, roles, picks, x, y) for x, y in _pairs(run, measured)]
 
 
-def _pairs(run: Run, measured: Sequence[Trial]) -> list[tuple[Column, Column]]:
+def _pairs(run: Run, measured: Sequence[Trial]) -> list[tuple[Metric, Metric]]:
     names = run.campaign.objectives
     if len(names) > 1:
-        return [(column(x), column(y)) for x, y in itertools.combinations(names, 2)]
-    partner = column(_COMPANION.get(names[0], "cost"))
+        return [(find_metric(x), find_metric(y)) for x, y in itertools.combinations(names, 2)]
+    partner = find_metric(_COMPANION.get(names[0], "cost"))
     if any(partner.value(trial.measurement) is None for trial in measured):
-        partner = column("faults")
-    return [(column(names[0]), partner)]
+        partner = find_metric("faults")
+    return [(find_metric(names[0]), partner)]
 
 
 def _roles(trials: Iterable[Trial], names: Sequence[str]) -> dict[int, Role]:
@@ -162,7 +163,7 @@ def _roles(trials: Iterable[Trial], names: Sequence[str]) -> dict[int, Role]:
 
 
 def _plot(
-    run: Run, roles: dict[int, Role], picks: Sequence[Pick], x: Column, y: Column
+    run: Run, roles: dict[int, Role], picks: Sequence[Pick], x: Metric, y: Metric
 ) -> ParetoPlot:
     remeasured = run.remeasured()
     points = tuple(
@@ -193,7 +194,7 @@ def _is_baseline(point: Point, run: Run) -> bool:
     return point.trial.configuration.allocator == run.campaign.baseline
 
 
-def _point(trial: Trial, role: Role, again: Sequence[Measurement], x: Column, y: Column) -> Point:
+def _point(trial: Trial, role: Role, again: Sequence[Measurement], x: Metric, y: Metric) -> Point:
     return Point(
         trial,
         role,
@@ -205,7 +206,7 @@ def _point(trial: Trial, role: Role, again: Sequence[Measurement], x: Column, y:
     )
 
 
-def _span(what: Column, trial: Trial, again: Sequence[Measurement]) -> Span | None:
+def _span(what: Metric, trial: Trial, again: Sequence[Measurement]) -> Span | None:
     values = [
         value
         for measurement in (trial.measurement, *again)
@@ -236,7 +237,7 @@ def _is_in_focus(point: Point, labels: Sequence[Label]) -> bool:
     )
 
 
-def _axis(what: Column, values: Sequence[float]) -> PlotAxis:
+def _axis(what: Metric, values: Sequence[float]) -> PlotAxis:
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     if low > 0.0 and high / low >= _LOG_FROM:
         factor = (high / low) ** _MARGIN

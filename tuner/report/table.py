@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner import selection
-from tuner.objectives import find_objective
+from tuner.metrics import METRICS, Metric, find_objective
 from tuner.records import Status, Trial
-from tuner.report.columns import COLUMNS, Column, ratio
+from tuner.report.columns import ratio
 from tuner.runs import Run
 from tuner.selection import Baselines, Pick
 
@@ -144,16 +144,16 @@ def _ratios(trial: Trial, compared: Baselines) -> dict[str, float | None]:
     baseline = compared.measurement(trial)
     return {
         column.name: ratio(column.value(trial.measurement), column.value(baseline))
-        for column in COLUMNS
+        for column in METRICS.values()
     }
 
 
 # Files
 
 
-def header_of(column: Column) -> str:
+def header_of(column: Metric) -> str:
     """Return the name of a column with its unit: ``mean_heap_bytes``, ``cost_instructions``."""
-    unit = column.kind.value
+    unit = column.unit
     return column.field if column.field.endswith(unit) else f"{column.field}_{unit}"
 
 
@@ -170,7 +170,7 @@ def table_json(table: FrontTable) -> str:
             "relative_to": table.compared.relative_to,
             "defaults": {name: trial.number for name, trial in table.compared.defaults.items()},
         },
-        "units": {column.field: column.kind.value for column in COLUMNS},
+        "units": {column.field: column.unit for column in METRICS.values()},
         "rows": [row_document(row) for row in table.rows],
     }
     return json.dumps(document, indent=2) + "\n"
@@ -188,17 +188,16 @@ def row_document(row: Row) -> dict[str, Any]:
         "settings": row.trial.configuration.as_dict,
         "reason": row.trial.reason,
         "violation": row.trial.violation,
-        "measured": {c.field: _raw(c, row.trial) for c in COLUMNS},
+        "measured": {c.field: _raw(c, row.trial) for c in METRICS.values()},
         "ratio_to_baseline": dict(row.ratios),
     }
 
 
-def _raw(column: Column, trial: Trial) -> int | float | None:
+def _raw(column: Metric, trial: Trial) -> int | float | None:
     """Return the number as it was measured: integers stay integers."""
     if trial.measurement is None:
         return None
-    value: int | float | None = getattr(trial.measurement, column.field)
-    return value
+    return column.value(trial.measurement)
 
 
 def table_csv(table: FrontTable) -> str:
@@ -208,8 +207,8 @@ def table_csv(table: FrontTable) -> str:
     writer.writerow(
         [
             *("trial", "state", "is_default", "picks", "equal_trials", "allocator", "settings"),
-            *(header_of(column) for column in COLUMNS),
-            *(f"{column.name}_ratio_to_baseline" for column in COLUMNS),
+            *(header_of(column) for column in METRICS.values()),
+            *(f"{column.name}_ratio_to_baseline" for column in METRICS.values()),
             *("violation", "reason", "price_note"),
         ]
     )
@@ -221,8 +220,8 @@ def table_csv(table: FrontTable) -> str:
                 " ".join(map(str, row.equals)),
                 trial.configuration.allocator,
                 json.dumps(trial.configuration.as_dict, sort_keys=True),
-                *(_raw(column, trial) for column in COLUMNS),
-                *(row.ratios[column.name] for column in COLUMNS),
+                *(_raw(column, trial) for column in METRICS.values()),
+                *(row.ratios[column.name] for column in METRICS.values()),
                 trial.violation,
                 trial.reason,
                 table.price_note,

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tuner.metrics import Metric, find_metrics
 from tuner.records import Trial
-from tuner.report.columns import Column, columns, scale_of, show_change
+from tuner.report.columns import scale_of, show_change
 from tuner.report.parallel import show_value
 from tuner.report.table import FRONT, FrontTable, Row
 from tuner.selection import OWN
@@ -62,7 +63,7 @@ def _rich_table(table: FrontTable, settings_width: int | None = None) -> Table:
     from rich.table import Table  # noqa: PLC0415 - likewise
     from rich.text import Text  # noqa: PLC0415 - likewise
 
-    metrics = columns(table.objectives)
+    metrics = find_metrics(table.objectives)
     measurements = [row.trial.measurement for row in table.rows]
     scales = [scale_of(metric, measurements) for metric in metrics]
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -116,7 +117,7 @@ def _footer(table: FrontTable) -> str:
     )
 
 
-def row_text(row: Row, metrics: Sequence[Column], relative_to: str) -> str:
+def row_text(row: Row, metrics: Sequence[Metric], relative_to: str) -> str:
     """Write one trial for people: settings, then each metric with its change."""
     whose = "its own default" if relative_to == OWN else f"{relative_to}'s default"
     configuration = row.trial.configuration

@@ -9,20 +9,13 @@ from pathlib import PurePath
 from typing import Any
 
 from tuner import selection
+from tuner.metrics import REAL, Metric, find_metrics
 from tuner.records import Trial
-from tuner.report.columns import (
-    MISSING,
-    Column,
-    columns,
-    ratio,
-    scale_of,
-    show_change,
-)
+from tuner.report.columns import MISSING, ratio, scale_of, show_change
 from tuner.report.parallel import show_value
 from tuner.runs import Run
 from tuner.selection import NO_REGRET, Pick
 from tuner.units import show_size
-from tuner.validate.metrics import METRICS
 from tuner.validate.summary import SubjectSummary, ValidationSummary
 from tuner.validate.verdicts import Claim
 
@@ -77,10 +70,10 @@ def _headline(run: Run, picks: Sequence[Pick]) -> str:
     if pick is None and len(names) > 1:
         return (
             f"No measured configuration is at least as good as {run.campaign.baseline}'s default "
-            f"in every objective ({_join(c.label for c in columns(names))}) and better in one."
+            f"in every objective ({_join(c.label for c in find_metrics(names))}) and better in one."
         )
     pick = pick or picks[0]
-    gains = _gains(pick.trial, baseline, columns(names))
+    gains = _gains(pick.trial, baseline, find_metrics(names))
     who = _subject(pick.trial)
     if not gains:
         return f"Nothing measured is better than {run.campaign.baseline}'s default."
@@ -118,7 +111,7 @@ def _validated_subject(trial: Trial, summary: ValidationSummary) -> SubjectSumma
 
 def _real_words(claim: Claim) -> str:
     change = show_change(claim.real_ratio.median if claim.real_ratio else None)
-    return f"{METRICS[claim.metric].label} {change} ({claim.verdict.value})"
+    return f"{REAL[claim.metric].label} {change} ({claim.verdict.value})"
 
 
 def _subject(trial: Trial) -> str:
@@ -128,7 +121,7 @@ def _subject(trial: Trial) -> str:
     return f"{allocator} with {n} setting{'s' * (n > 1)}"
 
 
-def _gains(trial: Trial, baseline: Trial, metrics: Sequence[Column]) -> list[str]:
+def _gains(trial: Trial, baseline: Trial, metrics: Sequence[Metric]) -> list[str]:
     gains, same = [], []
     for metric in metrics:
         found = ratio(metric.value(trial.measurement), metric.value(baseline.measurement))
@@ -167,7 +160,7 @@ def _card(
         trial.number,
         trial.configuration.allocator,
         tuple((name, show_value(value)) for name, value in trial.configuration.settings),
-        tuple(_change(metric, trial, baseline) for metric in columns(names)),
+        tuple(_change(metric, trial, baseline) for metric in find_metrics(names)),
         tuple(_real_change(claim) for claim in subject.claims) if subject else (),
         subject.reason if subject else None,
     )
@@ -175,11 +168,11 @@ def _card(
 
 def _real_change(claim: Claim) -> Change:
     found = claim.real_ratio.median if claim.real_ratio else None
-    label = METRICS[claim.metric].label
+    label = REAL[claim.metric].label
     return Change(label, claim.verdict.value, show_change(found), direction(found))
 
 
-def _change(metric: Column, trial: Trial, baseline: Trial | None) -> Change:
+def _change(metric: Metric, trial: Trial, baseline: Trial | None) -> Change:
     value = metric.value(trial.measurement)
     found = ratio(value, metric.value(baseline.measurement) if baseline else None)
     shown = scale_of(metric, [trial.measurement]).show_with_unit(value)
@@ -226,7 +219,7 @@ def _program_facts(run: Run) -> Facts:
     ]
     measured = next((t.measurement for t in run.trials if t.measurement), None)
     if measured:
-        facts.append(("peak live bytes", show_size(measured.peak_live_bytes)))
+        facts.append(("peak live bytes", show_size(measured.value("peak_live"))))
     return facts
 
 
@@ -248,7 +241,7 @@ def _repeatability(run: Run) -> str:
     if not again:
         return "the front was not measured again"
     worst = []
-    for metric in columns(run.campaign.objectives):
+    for metric in find_metrics(run.campaign.objectives):
         differences = [
             abs(found - 1.0)
             for number, measurements in again.items()
@@ -272,7 +265,7 @@ def _search_facts(run: Run) -> Facts:
     campaign = run.campaign
     failures = selection.count_failures(run.trials)
     facts = [
-        ("objectives", _join([column.label for column in columns(campaign.objectives)])),
+        ("objectives", _join([column.label for column in find_metrics(campaign.objectives)])),
         ("constraints", ", ".join(campaign.constraints) or "none"),
         ("strategy", f"{campaign.strategy}, population {campaign.population}, {campaign.search}"),
         ("seed", str(campaign.seed)),

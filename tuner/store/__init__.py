@@ -27,7 +27,14 @@ from tuner.errors import OutputError, StoreError
 from tuner.records import Trial
 from tuner.store import rows
 from tuner.store.locking import WriterLock
-from tuner.store.schema import APPLICATION_ID, READABLE_VERSIONS, SCHEMA, SCHEMA_VERSION
+from tuner.store.schema import (
+    APPLICATION_ID,
+    MEASURED_TABLES,
+    READABLE_VERSIONS,
+    SCHEMA_VERSION,
+    metric_columns,
+    schema,
+)
 from tuner.store.values import (
     FINISHED,
     INTERRUPTED,
@@ -135,7 +142,10 @@ class Store:
             if lock:
                 lock.release()
             raise
-        return cls(path, connection, lock)
+        store = cls(path, connection, lock)
+        if writable:
+            store._add_metrics()
+        return store
 
     @classmethod
     def exists(cls, path: Path) -> bool:
@@ -271,11 +281,21 @@ class Store:
 
     def _lay_out(self, record: CampaignRecord) -> None:
         with self._transaction():
-            for statement in SCHEMA.split(";\n"):
+            for statement in schema().split(";\n"):
                 self._connection.execute(statement)
             self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             self._insert("campaign", rows.campaign_row(record))
+
+    def _add_metrics(self) -> None:
+        """Add the columns of metrics that there were none of when the store was created."""
+        with self._transaction():
+            for table in MEASURED_TABLES:
+                there = {row["name"] for row in self._select(f"PRAGMA table_info({table})")}
+                lacking = metric_columns().keys() - there if there else ()
+                for name in sorted(lacking):
+                    kind = metric_columns()[name]
+                    self._connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
 
     def _insert(self, table: str, row: rows.Row) -> int:
         columns = ", ".join(row)

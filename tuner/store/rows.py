@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tuner.metrics import METRICS
 from tuner.records import Configuration, CurvePoint, Measurement, Origin, Status, Trial
 from tuner.store.values import (
     AllocatorRecord,
@@ -28,18 +29,6 @@ from tuner.store.values import (
 
 if TYPE_CHECKING:
     import sqlite3
-
-_INTEGERS = (
-    "peak_heap_bytes",
-    "faults",
-    "syscalls",
-    "instructions",
-    "process_instructions",
-    "wall_ns",
-    "peak_live_bytes",
-)
-_REALS = ("mean_heap_bytes", "cost", "p99_latency_ns", "fragmentation_at_peak")
-MEASUREMENT_COLUMNS = (*_INTEGERS, *_REALS, "curve")
 
 _SAMPLE_INTEGERS = (
     "round",
@@ -88,19 +77,19 @@ def unpack_curve(blob: bytes | None) -> tuple[CurvePoint, ...]:
 
 def measurement_row(measurement: Measurement | None) -> Row:
     """Return the measurement's columns; all NULL for None."""
-    if measurement is None:
-        return dict.fromkeys(MEASUREMENT_COLUMNS)
-    row: Row = {name: _int(getattr(measurement, name)) for name in _INTEGERS}
-    row |= {name: _float(getattr(measurement, name)) for name in _REALS}
-    return row | {"curve": pack_curve(measurement.curve)}
+    fields = measurement.fields if measurement else {}
+    row: Row = {
+        metric.field: (_int if metric.is_whole else _float)(fields.get(metric.field))
+        for metric in METRICS.values()
+    }
+    return row | {"curve": pack_curve(measurement.curve) if measurement else None}
 
 
 def row_measurement(row: sqlite3.Row) -> Measurement | None:
     """Return the measurement in a row; None when the row has none."""
-    if row["peak_heap_bytes"] is None:
+    if Status(row["status"]) is not Status.OK:
         return None
-    values = {name: row[name] for name in (*_INTEGERS, *_REALS)}
-    return Measurement(**values, curve=unpack_curve(row["curve"]))
+    return Measurement.of_fields(dict(row), unpack_curve(row["curve"]))
 
 
 def trial_row(trial: Trial) -> Row:

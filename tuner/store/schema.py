@@ -6,11 +6,15 @@ Numbers that are absent are NULL.  Texts that hold JSON are checked to be JSON.
 docs/store.md describes every column.
 
 ``PRAGMA application_id`` marks the file as ours, ``PRAGMA user_version`` is
-`SCHEMA_VERSION`.  A layout is never changed in place: a new one is a new
-number, and `tuner.store` refuses the numbers it does not know.
+`SCHEMA_VERSION`.  Metrics are columns; a store that lacks the column of a metric
+gets it when it is opened for writing, and has None for it until then.  Any other
+change of the layout is a new number, and `tuner.store` refuses the numbers it
+does not know.
 """
 
 from __future__ import annotations
+
+from tuner.metrics import METRICS
 
 APPLICATION_ID = 0x6D547E01
 """Marks an SQLite file as a malloc-tuner store."""
@@ -21,21 +25,22 @@ SCHEMA_VERSION = 2
 READABLE_VERSIONS = (1, SCHEMA_VERSION)
 """Layouts that can be read and continued; 1 has neither `campaign.workload` nor `screening`."""
 
-_MEASUREMENT = """
-    peak_heap_bytes INTEGER,
-    mean_heap_bytes REAL,
-    faults INTEGER,
-    syscalls INTEGER,
-    instructions INTEGER,
-    process_instructions INTEGER,
-    cost REAL,
-    p99_latency_ns REAL,
-    wall_ns INTEGER,
-    peak_live_bytes INTEGER,
-    fragmentation_at_peak REAL,
-    curve BLOB"""
+MEASURED_TABLES = ("trial", "recheck", "screening")
+"""Tables that have a column for every metric."""
 
-SCHEMA = f"""
+
+def metric_columns() -> dict[str, str]:
+    """Return the columns of a measurement with their types, as the table of metrics gives them."""
+    return {m.field: "INTEGER" if m.is_whole else "REAL" for m in METRICS.values()}
+
+
+def schema() -> str:
+    """Return the whole layout, created in one transaction."""
+    measurement = "".join(f"\n    {name} {kind}," for name, kind in metric_columns().items())
+    return _SCHEMA.replace("{measurement}", f"{measurement}\n    curve BLOB")
+
+
+_SCHEMA = """
 CREATE TABLE campaign (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     name TEXT NOT NULL,
@@ -69,7 +74,7 @@ CREATE TABLE trial (
     status TEXT NOT NULL CHECK (status IN ('ok', 'refused', 'failed', 'timed_out')),
     reason TEXT,
     violation REAL NOT NULL CHECK (violation >= 0.0),
-    ended_at TEXT NOT NULL,{_MEASUREMENT},
+    ended_at TEXT NOT NULL,{measurement},
     CHECK ((status = 'ok') = (peak_heap_bytes IS NOT NULL)),
     CHECK ((status = 'ok') = (reason IS NULL))
 ) STRICT;
@@ -86,7 +91,7 @@ CREATE TABLE recheck (
     repeat INTEGER NOT NULL CHECK (repeat >= 1),
     status TEXT NOT NULL CHECK (status IN ('ok', 'refused', 'failed', 'timed_out')),
     reason TEXT,
-    ended_at TEXT NOT NULL,{_MEASUREMENT},
+    ended_at TEXT NOT NULL,{measurement},
     PRIMARY KEY (trial, repeat),
     CHECK ((status = 'ok') = (peak_heap_bytes IS NOT NULL))
 ) STRICT;
@@ -96,7 +101,7 @@ CREATE TABLE screening (
     fidelity REAL NOT NULL CHECK (fidelity > 0.0 AND fidelity < 1.0),
     status TEXT NOT NULL CHECK (status IN ('ok', 'refused', 'failed', 'timed_out')),
     reason TEXT,
-    ended_at TEXT NOT NULL,{_MEASUREMENT},
+    ended_at TEXT NOT NULL,{measurement},
     CHECK ((status = 'ok') = (peak_heap_bytes IS NOT NULL))
 ) STRICT;
 
@@ -144,4 +149,4 @@ CREATE TABLE validation_sample (
     PRIMARY KEY (validation, round, position)
 ) STRICT;
 """
-"""The whole layout, created in one transaction."""
+"""The layout, with a place for the columns of a measurement."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tuner.metrics import REAL
 from tuner.records import Configuration, CurvePoint, Measurement, Status
 
 RUNNING = "running"
@@ -203,6 +204,11 @@ class ValidationSample:
     """User instructions, where an instrument can count them."""
     curve: tuple[CurvePoint, ...] = field(default=(), compare=False)
     """Heap over time; `event` is 0 and `live_bytes` is 0 for real programs."""
+
+    def __getitem__(self, name: str, /) -> float | None:
+        """Return the number of a metric in `REAL`; None when it was not measured."""
+        found: float | None = getattr(self, REAL[name].field)
+        return found
 
 
 @dataclass(frozen=True)

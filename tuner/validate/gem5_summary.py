@@ -16,15 +16,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import geometric_mean
 
-from tuner import objectives, stats
+from tuner import stats
 from tuner.config.gem5_suite import Role
+from tuner.metrics import REAL, Metric
 from tuner.records import Status
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
 from tuner.store import ValidationRecord, ValidationSample
 from tuner.validate.gem5_rounds import SETTINGS
 from tuner.validate.huge_pages import huge_page_notices
-from tuner.validate.metrics import METRICS, Metric, counterpart
+from tuner.validate.metrics import counterpart
 from tuner.validate.rounds import is_over
 from tuner.validate.subjects import DEFAULT, Subject
 from tuner.validate.summary import RankingSummary
@@ -57,7 +58,7 @@ class Change:
     """One metric of one subject over several simulations."""
 
     metric: str
-    """Name in `METRICS`."""
+    """Name in `REAL`."""
     value: float
     """Mean over the simulations of the medians over the rounds, in the metric's unit."""
     ratio: Estimate | None
@@ -203,7 +204,7 @@ def _subject(
     changes: list[Change] = []
     if not failures:
         for name in METRIC_NAMES:
-            change = _change(METRICS[name], subject.label, baseline, simulations)
+            change = _change(REAL[name], subject.label, baseline, simulations)
             if change is not None:
                 changes.append(change if not is_baseline else Change(name, change.value, None))
     return Gem5Subject(subject, is_baseline, failures, tuple(changes))
@@ -244,7 +245,7 @@ def _ratio(
 
 
 def _by_round(record: ValidationRecord, label: str, metric: Metric) -> dict[int, float]:
-    return _values(record.samples, label, metric.extract)
+    return _values(record.samples, label, metric.value)
 
 
 def _values(
@@ -284,7 +285,7 @@ def _rankings(
                 if allocator in (None, configuration.allocator) and trial and change:
                     real = change.ratio.median if change.ratio else 1.0
                     if trial.measurement and (change.ratio or row.is_baseline):
-                        claimed = objectives.objective_value(trial.measurement, objective)
+                        claimed = trial.measurement.value(objective)
                         pairs.append((claimed, real))
             if len(pairs) >= (2 if allocator is None else _LEAST_RANKED):
                 claims, reals = [pair[0] for pair in pairs], [pair[1] for pair in pairs]

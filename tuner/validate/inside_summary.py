@@ -224,7 +224,7 @@ def _rankings(
                 trial = trials.get(Configuration.from_key(key)) if key else None
                 real = _minimised(inside, ratios[subject["label"]][inside])
                 if trial is not None and trial.measurement and real is not None:
-                    value = objectives.objective_value(trial.measurement, emulated)
+                    value = trial.measurement.value(emulated)
                     pairs.append((value, real))
             if len(pairs) >= _LEAST_RANKED:
                 claims, reals = [pair[0] for pair in pairs], [pair[1] for pair in pairs]

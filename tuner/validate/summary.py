@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tuner import objectives, stats
+from tuner import stats
+from tuner.metrics import REAL, Metric, find_objective
 from tuner.records import Configuration, CurvePoint, Status, Trial
 from tuner.runs import Run
 from tuner.stats import Concordance, Estimate
 from tuner.store import ValidationRecord, ValidationSample
 from tuner.validate.huge_pages import huge_page_notices
-from tuner.validate.metrics import METRICS, Metric, counterpart, is_checked
+from tuner.validate.metrics import counterpart, is_checked
 from tuner.validate.rounds import SHUFFLED
 from tuner.validate.subjects import Subject
 from tuner.validate.verdicts import Claim, Verdict, decide, overall_verdict, too_few
@@ -32,7 +33,7 @@ class MetricSummary:
     """One metric of one subject."""
 
     metric: str
-    """Name in `METRICS`."""
+    """Name in `REAL`."""
     estimate: Estimate
     """Median over the rounds, in the unit of the metric."""
     ratio: Estimate | None
@@ -51,7 +52,7 @@ class SubjectSummary:
     reason: str | None
     """Why it was rejected; None when it was not."""
     metrics: tuple[MetricSummary, ...]
-    """In the order of `METRICS`; empty when there is no good run."""
+    """In the order of `REAL`; empty when there is no good run."""
     claims: tuple[Claim, ...]
     """One per objective of the campaign that can be checked; empty for the baseline."""
     verdict: Verdict | None
@@ -237,7 +238,7 @@ class _Samples:
             unit: of the objective.
             difference: emulated value less that of the emulated baseline.
         """
-        found = (metric.extract(sample) for sample in self.good(self.record.baseline))
+        found = (metric.value(sample) for sample in self.good(self.record.baseline))
         base = stats.median_estimate([float(value) for value in found if value is not None])
         scale = self.ns_per_instruction if (unit, metric.unit) == ("instructions", "ns") else 1.0
         if scale is None or base is None or base.median <= 0.0:
@@ -245,7 +246,7 @@ class _Samples:
         return 1.0 + difference * scale / base.median
 
     def _by_round(self, label: str, metric: Metric) -> dict[int, float]:
-        found = ((sample.round, metric.extract(sample)) for sample in self.good(label))
+        found = ((sample.round, metric.value(sample)) for sample in self.good(label))
         return {number: float(value) for number, value in found if value is not None}
 
 
@@ -282,8 +283,8 @@ def _summarize_subject(
 
 def _metrics(subject: Subject, samples: _Samples, *, is_baseline: bool) -> list[MetricSummary]:
     summaries = []
-    for metric in METRICS.values():
-        found = (metric.extract(sample) for sample in samples.good(subject.label))
+    for metric in REAL.values():
+        found = (metric.value(sample) for sample in samples.good(subject.label))
         estimate = stats.median_estimate([float(value) for value in found if value is not None])
         if estimate is not None:
             ratio = None if is_baseline else samples.ratio(subject.label, metric)
@@ -304,10 +305,10 @@ def _claims(
         return []
     claims = []
     for objective, metric in checked:
-        value = objectives.objective_value(theirs.measurement, objective)
-        reference = objectives.objective_value(base.measurement, objective)
+        value = theirs.measurement.value(objective)
+        reference = base.measurement.value(objective)
         if reference > 0.0:
-            unit = objectives.find_objective(objective).unit
+            unit = find_objective(objective).unit
             ratio = value / reference
             expected = samples.expected_ratio(metric, unit, value - reference)
             claims.append(
@@ -360,7 +361,7 @@ def _paired(
         real = summary.metric(metric.name)
         is_meant = summary.reason is None and allocator in (None, configuration.allocator)
         if is_meant and trial and trial.measurement and real:
-            claimed = objectives.objective_value(trial.measurement, objective)
+            claimed = trial.measurement.value(objective)
             pairs.append((claimed, real.estimate.median))
     return pairs
 

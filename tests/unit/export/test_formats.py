@@ -9,7 +9,6 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -26,6 +25,7 @@ from tuner.errors import OutputError, SelectionError
 from tuner.export.deployment import Deployment, deployment
 from tuner.export.formats import FORMATS, render
 from tuner.export.reduction import reduce_configuration
+from tuner.metrics import METRICS
 from tuner.records import Configuration, Status, Trial
 from tuner.runs import Run
 from tuner.selection import Pick
@@ -69,22 +69,12 @@ def test_setting_is_dropped_when_measured_without_effect() -> None:
     assert reduction.witness == 1
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
-        "peak_heap_bytes",
-        "mean_heap_bytes",
-        "faults",
-        "syscalls",
-        "instructions",
-        "process_instructions",
-    ],
-)
-def test_setting_is_kept_when_one_number_differs_by_one(field: str) -> None:
+@pytest.mark.parametrize("name", [n for n, metric in METRICS.items() if metric.is_repeatable])
+def test_setting_is_kept_when_one_number_differs_by_one(name: str) -> None:
     with_it, without = tried(1, mxfast=0), tried(0)
     assert without.measurement is not None
-    changes: dict[str, Any] = {field: getattr(without.measurement, field) + 1}
-    without = replace(without, measurement=replace(without.measurement, **changes))
+    changes = {name: without.measurement.value(name) + 1}
+    without = replace(without, measurement=without.measurement.with_values(**changes))
 
     assert reduce_configuration(with_it, [without, with_it]).dropped == ()
 

@@ -29,18 +29,20 @@ from tuner.trace.file import Trace
 from tuner.trace.info import TraceInfo, describe
 
 ONE = Measurement(
-    peak_heap_bytes=1000,
-    mean_heap_bytes=800.0,
-    faults=10,
-    syscalls=1,
-    instructions=None,
-    process_instructions=None,
-    cost=None,
-    p99_latency_ns=None,
-    wall_ns=1,
-    peak_live_bytes=500,
-    fragmentation_at_peak=2.0,
-    curve=(CurvePoint(0, 0, 100, 50), CurvePoint(10, 9, 1000, 500)),
+    {
+        "peak_heap": 1000,
+        "mean_heap": 800.0,
+        "faults": 10,
+        "syscalls": 1,
+        "instructions": None,
+        "process_instructions": None,
+        "cost": None,
+        "p99_latency": None,
+        "wall": 1,
+        "peak_live": 500,
+        "fragmentation": 2.0,
+    },
+    (CurvePoint(0, 0, 100, 50), CurvePoint(10, 9, 1000, 500)),
 )
 
 
@@ -51,7 +53,7 @@ def info(tmp_path: Path) -> TraceInfo:
 
 
 def with_peaks(*peaks: int) -> list[Measurement | None]:
-    return [replace(ONE, peak_heap_bytes=peak) for peak in peaks]
+    return [ONE.with_values(peak_heap=peak) for peak in peaks]
 
 
 def panel(trace: list[Measurement | None], *seeds: list[Measurement | None]) -> Panel:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.doubles.runs import MIB, campaign_record, measurement, synthetic_run, trial
 from tuner import objectives, selection
 from tuner.errors import SpecError
+from tuner.metrics import Kind, find_metric
 from tuner.records import Configuration, CurvePoint, Status, Trial
-from tuner.report.columns import Kind, column, ratio, scale_for, show_change
+from tuner.report.columns import ratio, scale_for, show_change
 from tuner.report.effects import effects_of
 from tuner.report.heap import heap_plot, pick_indices
 from tuner.report.history import hypervolume_history
@@ -100,7 +101,7 @@ def test_missing_number_is_a_dash_and_not_zero() -> None:
 
 def test_unknown_column_is_refused() -> None:
     with pytest.raises(SpecError, match="mean_heap"):
-        column("heap")
+        find_metric("heap")
 
 
 # Pareto
@@ -286,7 +287,7 @@ def test_heap_of_a_picked_default_is_one_curve() -> None:
 
 def test_heap_of_a_trace_without_time_runs_over_events() -> None:
     curve = tuple(CurvePoint(event, 0, 1000 * event, 900 * event) for event in range(1, 4))
-    timeless = replace(BASELINE, measurement=measurement(curve=curve))
+    timeless = replace(BASELINE, measurement=replace(measurement(), curve=curve))
 
     plot = heap_plot(run_of(timeless), [])
 

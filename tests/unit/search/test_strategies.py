@@ -41,8 +41,8 @@ def judge(genome: Genome) -> Told:
     if configuration.as_dict.get("slack") == 8:
         return Told(genome, None, 1.0)
     numbers = synthetic.measure(configuration)
-    excess = max(0.0, numbers.mean_heap_bytes / (40 << 20) - 1.0)
-    return Told(genome, (numbers.mean_heap_bytes, numbers.cost or 0.0), excess)
+    excess = max(0.0, numbers.value("mean_heap") / (40 << 20) - 1.0)
+    return Told(genome, (numbers.value("mean_heap"), numbers.value("cost") or 0.0), excess)
 
 
 def drive(strategy: Strategy, n_batches: int, judged: Judge = judge) -> list[Genome]:

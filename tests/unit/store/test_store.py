@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from tests.doubles import synthetic
 from tuner.errors import OutputError, StoreError
+from tuner.metrics import METRICS
 from tuner.records import Configuration, CurvePoint, Measurement, Origin, Status, Trial
 from tuner.store import (
     FINISHED,
@@ -38,7 +39,7 @@ from tuner.store.schema import SCHEMA_VERSION
 
 def trial(number: int = 0, settings: dict[str, int] | None = None) -> Trial:
     configuration = Configuration.of("glibc", settings or {"pad": number})
-    numbers = replace(synthetic.measure(configuration), wall_ns=5)
+    numbers = synthetic.measure(configuration).with_values(wall=5)
     return Trial(
         number, configuration, Origin.SEARCH, Status.OK, None, numbers, (1.5, float(number)), 0.25
     )
@@ -91,21 +92,21 @@ def test_trials_come_back_by_number_with_their_curves(store: Store) -> None:
 
 
 def test_absent_numbers_stay_absent(store: Store) -> None:
-    numbers = replace(synthetic.measure(Configuration("glibc")), instructions=None, cost=None)
+    numbers = synthetic.measure(Configuration("glibc")).with_values(instructions=None, cost=None)
     store.add_trial(replace(trial(), measurement=numbers))
 
     (found,) = store.trials()
 
     assert found.measurement is not None
-    assert found.measurement.instructions is None
-    assert found.measurement.cost is None
-    assert found.measurement.p99_latency_ns is None
+    assert found.measurement["instructions"] is None
+    assert found.measurement["cost"] is None
+    assert found.measurement["p99_latency"] is None
 
 
 def test_numpy_numbers_are_stored_as_numbers(store: Store, run: Path) -> None:
     numbers = synthetic.measure(Configuration("glibc"))
-    odd = replace(numbers, mean_heap_bytes=np.float64(2.5))
-    odd = replace(odd, faults=np.int64(7))  # type: ignore[arg-type]
+    odd = numbers.with_values(mean_heap=np.float64(2.5))
+    odd = odd.with_values(faults=np.int64(7))  # type: ignore[arg-type]
     store.add_trial(replace(trial(), measurement=odd, objectives=(np.float64(1.5), np.float64(2))))
 
     with sqlite3.connect(run / STORE_NAME) as raw:
@@ -492,24 +493,18 @@ reals = st.floats(0, 1e18, allow_nan=False)
 
 @settings(max_examples=25)
 @given(
-    measured=st.builds(
-        Measurement,
-        peak_heap_bytes=numbers,
-        mean_heap_bytes=reals,
-        faults=numbers,
-        syscalls=numbers,
-        instructions=st.none() | numbers,
-        process_instructions=st.none() | numbers,
-        cost=st.none() | reals,
-        p99_latency_ns=st.none() | reals,
-        wall_ns=numbers,
-        peak_live_bytes=numbers,
-        fragmentation_at_peak=reals,
+    values=st.fixed_dictionaries(
+        {
+            name: (numbers if metric.is_whole else reals)
+            | (st.none() if metric.missing else st.nothing())
+            for name, metric in METRICS.items()
+        }
     )
 )
 def test_every_measurement_survives_the_store(
-    measured: Measurement, tmp_path_factory: pytest.TempPathFactory
+    values: dict[str, float | None], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    measured = Measurement(values)
     with Store.create(tmp_path_factory.mktemp("any"), synthetic.record()) as store:
         store.add_trial(replace(trial(), measurement=measured))
         assert store.trials()[0].measurement == measured

@@ -1,0 +1,118 @@
+"""The table of metrics: a metric is one entry, and all else follows."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.doubles import synthetic
+from tests.doubles.runs import measurement
+from tuner.config import campaign_from_options
+from tuner.errors import MissingToolError, SpecError
+from tuner.measure.emulator import parse_result
+from tuner.metrics import METRICS, REAL, Kind, Metric, find_objective, objective_names
+from tuner.records import Configuration, Measurement, Origin, Status, Trial
+from tuner.report.table import front_table, table_json
+from tuner.runs import load_run
+from tuner.store import Store
+
+TOY = Metric(
+    "chunks", "chunks", Kind.COUNT, "chunks mapped", "heap.chunks",
+    is_objective=True, missing="rebuild the emulator", real=("faults",),
+)  # fmt: skip
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Metric:
+    monkeypatch.setitem(METRICS, TOY.name, TOY)
+    return TOY
+
+
+def printed(**members: object) -> str:
+    """Return what rand_malloc prints, with other members."""
+    known = {
+        "schema": "rand_malloc.result", "version": 1, "trace": {"events": 9}, "checksum": "0",
+        "peak_heap_bytes": 1000, "mean_heap_bytes": 800.5, "faults": 7, "syscalls": {"total": 3},
+        "instructions": None, "latency_ns": None, "wall_ns": 5, "peak_live_bytes": 500,
+        "fragmentation_at_peak": None,
+        "curve": {"event": [], "time_ns": [], "heap_bytes": [], "live_bytes": []},
+    }  # fmt: skip
+    return json.dumps({**known, **members})
+
+
+def tried(number: int, measured: Measurement, value: float) -> Trial:
+    configuration = Configuration.of("glibc", {"pad": number} if number else {})
+    origin = Origin.SEARCH if number else Origin.DEFAULT
+    return Trial(number, configuration, origin, Status.OK, None, measured, (value,), 0.0)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_new_metric_is_one_entry(tmp_path: Path) -> None:
+    read = parse_result(printed(heap={"chunks": 12})).measurement()
+    assert read["chunks"] == 12
+    assert campaign_from_options(
+        trace="app.trace", allocators=["glibc"], objectives=["chunks"]
+    ).metrics == {"chunks"}
+
+    record = synthetic.record(objectives=("chunks",))
+    with Store.create(tmp_path, record) as store:
+        store.add_trial(tried(0, measurement(chunks=12), 12.0))
+        store.add_trial(tried(1, measurement(chunks=9), 9.0))
+    run = load_run(tmp_path)
+    document = json.loads(table_json(front_table(run, ["chunks"])))
+
+    assert [row["measured"]["chunks"] for row in document["rows"]] == [9, 12]
+    assert [row["ratio_to_baseline"]["chunks"] for row in document["rows"]] == [0.75, 1.0]
+    assert document["units"]["chunks"] == "count"
+
+
+def test_an_old_store_gets_the_columns_of_new_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.create(tmp_path, synthetic.record()) as store:
+        store.add_trial(tried(0, measurement(), 1.0))
+    monkeypatch.setitem(METRICS, TOY.name, TOY)
+
+    with Store.open(tmp_path) as store:
+        assert store.trials()[0].measurement == measurement(), "reading changes nothing"
+    with Store.open(tmp_path, writable=True) as store:
+        store.add_trial(tried(1, measurement(chunks=9), 1.0))
+        found = [trial.measurement for trial in store.trials()]
+
+    assert found == [measurement(), measurement(chunks=9)]
+    with sqlite3.connect(tmp_path / "store.sqlite") as raw:
+        assert raw.execute("SELECT chunks FROM trial ORDER BY number").fetchall() == [(None,), (9,)]
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_metric_that_lacks_says_what_to_do() -> None:
+    with pytest.raises(MissingToolError, match="chunks: rebuild the emulator"):
+        measurement().value("chunks")
+
+
+def test_a_measurement_knows_no_other_names() -> None:
+    with pytest.raises(SpecError, match="'heap' is no metric; allowed: mean_heap, peak_heap"):
+        Measurement({"heap": 1.0})
+
+
+def test_missing_and_none_are_the_same() -> None:
+    assert Measurement({"faults": 1, "cost": None}) == Measurement({"faults": 1})
+
+
+def test_every_metric_is_found_under_its_own_name_and_field() -> None:
+    for table in (METRICS, REAL):
+        assert [metric.name for metric in table.values()] == list(table)
+        assert len({metric.field for metric in table.values()}) == len(table)
+
+
+def test_what_confirms_an_objective_is_in_the_table() -> None:
+    assert {name for metric in METRICS.values() for name in metric.real} <= REAL.keys()
+
+
+def test_only_objectives_can_be_minimised() -> None:
+    assert "wall" not in objective_names()
+    with pytest.raises(SpecError, match="objective 'wall' is unknown"):
+        find_objective("wall")

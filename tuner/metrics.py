@@ -1,0 +1,203 @@
+"""The one table of metrics: what the emulator measures, and what a real program shows of it.
+
+A metric is one entry of `METRICS`.  From the entry follow its place in a `Measurement`, how
+it is read from the emulator's result, its column in the store, its columns in tables, JSON
+and CSV, whether campaigns may minimise it, whether it is judged again, and the number of a
+real program that stands against it.  A new metric is one more entry and the field in the
+emulator's JSON.
+
+All metrics are minimised.  `REAL` is the same table for runs of a real program.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tuner.errors import SpecError
+from tuner.units import show_size
+
+
+class Kind(enum.Enum):
+    """What a metric counts; the value is its base unit in files."""
+
+    BYTES = "bytes"
+    COUNT = "count"
+    INSTRUCTIONS = "instructions"
+    NANOSECONDS = "ns"
+    RATIO = "ratio"
+
+
+class Values(Protocol):
+    """Numbers by the name of their metric: a measurement, or a run of a real program."""
+
+    def __getitem__(self, name: str, /) -> float | None:
+        """Return one number in base units; None when it was not measured."""
+        ...
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number that is measured; less is better."""
+
+    name: str
+    """As in campaign files and options: ``mean_heap``."""
+    field: str
+    """In the store, in JSON and in CSV, where it carries the unit: ``mean_heap_bytes``."""
+    kind: Kind
+    label: str
+    """For axes and table heads: ``mean heap``."""
+    source: str | None = None
+    """Where the emulator's result has it: ``instructions.allocator``; None: it is computed."""
+    is_whole: bool = True
+    """True for counts, which are integers everywhere."""
+    is_objective: bool = False
+    """True when campaigns may minimise or bound it."""
+    is_repeatable: bool = True
+    """True when the same configuration must give the same number again."""
+    is_counted: bool = False
+    """True when it needs a count of instructions, which replays in baton mode alone give."""
+    missing: str = ""
+    """What to do when it was not measured; empty when every measurement has it."""
+    real: tuple[str, ...] = ()
+    """Names in `REAL` of what confirms it on the real program, the best first.  Of one kind, both
+    are expected to change by the same ratio; of different kinds, only in the same direction."""
+
+    @property
+    def unit(self) -> str:
+        """The base unit, as in files."""
+        return self.kind.value
+
+    def value(self, values: Values | None) -> float | None:
+        """Return the number in base units; None when it was not measured."""
+        return None if values is None else values[self.name]
+
+    def show(self, value: float) -> str:
+        """Return a value with its unit, rounded for people.
+
+        Example:
+            >>> METRICS["mean_heap"].show(1536.0), METRICS["cost"].show(95_812_345.0)
+            ('1.5 KiB', '95.81 M')
+        """
+        if self.kind is Kind.BYTES:
+            return show_size(value)
+        if self.kind is Kind.NANOSECONDS:
+            return f"{value:.0f} ns"
+        for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if abs(value) >= size:
+                return f"{value / size:.2f} {letter}"
+        return f"{value:.0f}"
+
+
+NO_COUNTER: Final = (
+    "no instrument counted the allocator's instructions (perf counts only whole processes); "
+    "see `malloc-tuner doctor` for what is missing"
+)
+
+COST: Final = "cost"
+"""Name of the metric that is computed of others, at prices that a machine is calibrated for."""
+
+METRICS: Final[dict[str, Metric]] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            "mean_heap", "mean_heap_bytes", Kind.BYTES, "mean heap", "mean_heap_bytes",
+            is_whole=False, is_objective=True, real=("mean_heap",),
+        ),
+        Metric(
+            "peak_heap", "peak_heap_bytes", Kind.BYTES, "peak heap", "peak_heap_bytes",
+            is_objective=True, real=("peak_heap",),
+        ),
+        Metric(
+            COST, "cost", Kind.INSTRUCTIONS, "cost",
+            is_whole=False, is_objective=True, is_counted=True, missing=NO_COUNTER, real=("cpu",),
+        ),
+        Metric(
+            "instructions", "instructions", Kind.INSTRUCTIONS, "instructions",
+            "instructions.allocator",
+            is_objective=True, is_counted=True, missing=NO_COUNTER, real=("instructions", "cpu"),
+        ),
+        Metric(
+            "faults", "faults", Kind.COUNT, "page faults", "faults",
+            is_objective=True, real=("faults",),
+        ),
+        Metric(
+            "syscalls", "syscalls", Kind.COUNT, "memory system calls", "syscalls.total",
+            is_objective=True, missing='system calls are counted only with threads = "baton"',
+        ),
+        Metric(
+            "p99_latency", "p99_latency_ns", Kind.NANOSECONDS, "99th percentile latency",
+            "latency_ns.all.p99", is_whole=False, is_objective=True, is_repeatable=False,
+            missing="this campaign measured no latency; name p99_latency among its objectives, "
+            'or set threads = "free" under [emulation]',
+        ),
+        Metric(
+            "process_instructions", "process_instructions", Kind.INSTRUCTIONS,
+            "instructions of the whole replay", "instructions.process",
+            is_counted=True, missing=NO_COUNTER,
+        ),
+        Metric(
+            "wall", "wall_ns", Kind.NANOSECONDS, "replay time", "wall_ns", is_repeatable=False
+        ),
+        Metric("peak_live", "peak_live_bytes", Kind.BYTES, "peak live bytes", "peak_live_bytes"),
+        Metric(
+            "fragmentation", "fragmentation_at_peak", Kind.RATIO, "peak heap / peak live",
+            "fragmentation_at_peak", is_whole=False, missing="nothing was allocated",
+        ),
+    )
+}  # fmt: skip
+"""Every metric of the emulator by name, in the order of tables and help texts."""
+
+REAL: Final[dict[str, Metric]] = {
+    metric.name: metric
+    for metric in (
+        Metric("peak_heap", "peak_heap_bytes", Kind.BYTES, "peak heap"),
+        Metric("mean_heap", "mean_heap_bytes", Kind.BYTES, "mean heap", is_whole=False),
+        Metric("peak_rss", "peak_rss_bytes", Kind.BYTES, "peak RSS"),
+        Metric("faults", "faults", Kind.COUNT, "page faults"),
+        Metric("instructions", "instructions", Kind.COUNT, "instructions"),
+        Metric("cpu", "cpu_ns", Kind.NANOSECONDS, "CPU time", is_repeatable=False),
+        Metric("wall", "wall_ns", Kind.NANOSECONDS, "elapsed time", is_repeatable=False),
+    )
+}
+"""Every metric of a run of the real program by name, in the order of tables."""
+
+
+def find_metric(name: str) -> Metric:
+    """Return the metric of that name.
+
+    Raises:
+        SpecError: there is none.
+    """
+    if name not in METRICS:
+        message = f"{name!r} is no metric; allowed: {', '.join(METRICS)}"
+        raise SpecError(message)
+    return METRICS[name]
+
+
+def find_objective(name: str) -> Metric:
+    """Return the metric of that name, which campaigns may minimise.
+
+    Raises:
+        SpecError: there is none.
+    """
+    if name not in objective_names():
+        message = f"objective {name!r} is unknown; choose among {', '.join(objective_names())}"
+        raise SpecError(message)
+    return METRICS[name]
+
+
+def find_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
+    """Return the metrics of several names.
+
+    Raises:
+        SpecError: one of them does not exist.
+    """
+    return tuple(find_metric(name) for name in names)
+
+
+def objective_names() -> tuple[str, ...]:
+    """Return the names of all metrics that campaigns may minimise."""
+    return tuple(name for name, metric in METRICS.items() if metric.is_objective)
