@@ -14,7 +14,7 @@ configurations.  Instructions are not counted; memory is what models get wrong.
                                               measure these for a later run of all
     benchmarks/fidelity.py --cost             only: what gem5 costs, and emulating it
     benchmarks/fidelity.py --print            print the last results
-    benchmarks/fidelity.py --write-docs       write their tables into docs/profiles.md
+    benchmarks/fidelity.py --write-docs       write their tables into docs/how-to/profiles.md
     benchmarks/fidelity.py --smoke            a quick look that it still runs
 
 Every model of a trace is written to benchmarks/results/fidelity.json when it was measured,
@@ -384,7 +384,7 @@ def main() -> None:
     print("\n".join(provenance_lines(results["provenance"])))
     fidelity_tables.show(results, MODELS)
     if options.write_docs:
-        fidelity_tables.write_docs(results, MODELS, ROOT / "docs" / "profiles.md")
+        fidelity_tables.write_docs(results, MODELS, ROOT / "docs" / "how-to" / "profiles.md")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ once, and the load of this computer does not matter.
     benchmarks/gem5_inside.py --programs perl,server            others of gem5-validate/inside.toml
     benchmarks/gem5_inside.py --workers 2                       simulations at once
     benchmarks/gem5_inside.py --print                           tables of the last results
-    benchmarks/gem5_inside.py --write                           put them into docs/gem5-inside.md
     benchmarks/gem5_inside.py --smoke                           tiny runs, no judgement
 
 Raw counts go to ``benchmarks/results/gem5_inside.jsonl`` as each run ends; a run is repeated
@@ -23,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import tempfile
 import time
@@ -50,14 +48,12 @@ from tuner.validate.inside_rounds import Guest, InsideObserver, run_inside
 from tuner.validate.inside_summary import InsideSummary, InsideTable, failures, summarize_inside
 
 RESULTS: Final = ROOT / "benchmarks" / "results" / "gem5_inside.jsonl"
-PAGE: Final = ROOT / "docs" / "gem5-inside.md"
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", *OURS)
 HEAVY: Final = "lists"
 """The allocation-heavy program, which is judged."""
 JUDGED: Final = ("l1d_mpki", "l2_mpki", "l1d_misses", "l2_misses", "cycles")
 """What is judged on it: misses per thousand instructions, which favour who needs many
 instructions, hence misses as such, and what it all costs."""
-_MARKS: Final = ("<!-- tables: begin -->", "<!-- tables: end -->")
 _SMOKE_SCALE: Final = ("50",)
 
 
@@ -78,10 +74,10 @@ def main() -> int:
             with tempfile.TemporaryDirectory(prefix="gem5-inside-") as name:
                 folders = Folders(Path(name) / "runs.jsonl", Path(name))
                 return _measure(options, folders) and _show(folders.journal, is_judged=False)
-        if not options.print and not options.write:
+        if not options.print:
             _measure(options, Folders(RESULTS, ROOT / "runs" / "gem5-inside"))
             RESULTS.write_text(without_folders(RESULTS.read_text()))
-        return _write() if options.write else _show(RESULTS, is_judged=True)
+        return _show(RESULTS, is_judged=True)
     except TunerError as error:
         sys.exit(f"gem5_inside.py: {error}")
 
@@ -94,7 +90,6 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--programs", default=f"{HEAVY},replay,pair", metavar="NAME,...")
     parser.add_argument("--workers", type=int, default=1, metavar="N")
     parser.add_argument("--print", action="store_true", help="print the last results only")
-    parser.add_argument("--write", action="store_true", help="write them into the documentation")
     parser.add_argument("--smoke", action="store_true", help="a quick look that it still runs")
     return parser.parse_args()
 
@@ -189,21 +184,6 @@ def _show(journal: Path, *, is_judged: bool) -> int:
     n_met = sum(judgement.is_met for judgement in judgements)
     print(f"{n_met} of {len(judgements)} reached")
     return 0 if n_met == len(judgements) else 1
-
-
-def _write() -> int:
-    """Put the tables between their marks in the page."""
-    summary = summarize_inside(InsideJournal(RESULTS))
-    if summary is None:
-        sys.exit(f"gem5_inside.py: {RESULTS}: no results yet")
-    judged = [f"    {judgement}" for judgement in judge(summary)]
-    lines = [_MARKS[0], "", *page_lines(summary), "", *judged, "", _MARKS[1]]
-    pattern = re.compile(f"{re.escape(_MARKS[0])}.*{re.escape(_MARKS[1])}", re.DOTALL)
-    text, n_found = pattern.subn(lambda _: "\n".join(lines), PAGE.read_text())
-    if n_found != 1:
-        sys.exit(f"gem5_inside.py: {PAGE}: lacks the line {_MARKS[0]} or {_MARKS[1]}")
-    PAGE.write_text(text)
-    return 0
 
 
 def page_lines(summary: InsideSummary) -> Iterator[str]:

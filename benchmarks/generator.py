@@ -12,7 +12,7 @@ threads, and in how often the heap is read, since events are spread evenly in ti
     benchmarks/generator.py --only NAME,...      only these
     benchmarks/generator.py --rounds 15 --traces FOLDER
     benchmarks/generator.py --print              the table of the last results
-    benchmarks/generator.py --write-docs         write it into docs/profiles.md
+    benchmarks/generator.py --write-docs         write it into docs/how-to/profiles.md
     benchmarks/generator.py --smoke              a quick look that it still runs
 
 Target: the geometric mean of all ratios at most 1; exit status 1 when it is missed.  Raw
@@ -150,7 +150,7 @@ def main() -> int:
     lines = table(results)
     print("\n".join([*provenance_lines(results["provenance"]), *lines]))
     if options.write_docs:
-        write_between(ROOT / "docs" / "profiles.md", "generator", lines)
+        write_between(ROOT / "docs" / "how-to" / "profiles.md", "generator", lines)
     return 0 if all(mean_ratio(results, runs) <= TARGET for runs in RUNS) else 1
 
 

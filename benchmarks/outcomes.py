@@ -279,14 +279,14 @@ CLAIMS: Final = (
     Claim("search", "How fast each search strategy reaches the front.", _search),
     Claim(
         "fidelity",
-        "[Profiles](docs/profiles.md#how-good-they-are) stand for the traces of 39 programs, "
-        "beside naive models.",
+        "[Profiles](docs/how-to/profiles.md#how-good-they-are) stand for the traces of 39 "
+        "programs, beside naive models.",
         _fidelity,
     ),
     Claim(
         "touching",
-        "An emulation that leaves [untouched pages](docs/profiles.md#what-is-touched) untouched "
-        "is nearer to the program.",
+        "An emulation that leaves [untouched pages](docs/how-to/profiles.md#what-is-touched) "
+        "untouched is nearer to the program.",
         _touching,
     ),
     Claim(

@@ -14,7 +14,7 @@ in logarithmic objectives with the campaign's reference.
     benchmarks/screening.py clang-compile ...      these of configs/workloads
     benchmarks/screening.py --seeds 3 --evaluations 60
     benchmarks/screening.py --print                the table of the last results
-    benchmarks/screening.py --write-docs           write it into docs/profiles.md
+    benchmarks/screening.py --write-docs           write it into docs/how-to/profiles.md
     benchmarks/screening.py --smoke                a quick look that it still runs
 
 Campaigns stay in ``runs/screening`` and go on where they were; raw figures of every trial go
@@ -236,7 +236,7 @@ def main() -> None:
     lines = table(results)
     print("\n".join([*provenance_lines(results["provenance"]), *lines]))
     if options.write_docs:
-        write_between(ROOT / "docs" / "profiles.md", "screening", lines)
+        write_between(ROOT / "docs" / "how-to" / "profiles.md", "screening", lines)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ left out, since nothing tells it from the heap, and so are those with too little
     benchmarks/touching.py NAME...         only these
     benchmarks/touching.py --rounds 5      more rounds
     benchmarks/touching.py --print         print the last results
-    benchmarks/touching.py --write-docs    write the table into docs/profiles.md
+    benchmarks/touching.py --write-docs    write the table into docs/how-to/profiles.md
     benchmarks/touching.py --smoke         a quick look that it still runs
 
 Raw figures go to benchmarks/results/touching.json.
@@ -271,7 +271,7 @@ def main() -> None:
         _run(options, results)
     print("\n".join([*provenance_lines(results["provenance"]), *lines(results)]))
     if options.write_docs:
-        write_between(ROOT / "docs" / "profiles.md", "touching", list(lines(results)))
+        write_between(ROOT / "docs" / "how-to" / "profiles.md", "touching", list(lines(results)))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ _MOST_AGE = (1 << 15) - 1
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How fine a profile is; docs/profiles.md tells what they cost and give."""
+    """How fine a profile is; see docs/how-to/profiles.md."""
 
     even_windows: int = 64
     """Windows of equal length to begin with."""

@@ -299,7 +299,7 @@ def test_the_readme_lists_the_commands_with_their_purposes(
 
 
 def test_the_documented_exit_codes_are_the_real_ones() -> None:
-    documentation = Path(__file__).resolve().parents[3] / "docs" / "architecture.md"
+    documentation = Path(__file__).resolve().parents[3] / "docs" / "exit-codes.md"
 
     listed = re.findall(r"^\| (\d+) \| (.+?) \|$", documentation.read_text(), re.MULTILINE)
     assert [(int(code), text) for code, text in listed] == list(exit_codes().items())

@@ -200,7 +200,7 @@ def test_every_format_says_what_is_lost(tmp_path: Path, name: str) -> None:
 
     assert set(FORMATS[name].lost) <= set(imported.lost)
     assert any(text.startswith("start and end of the process") for text in imported.lost)
-    page = (ROOT / "docs" / "importing.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "import.md").read_text()
     assert f"`{name}`" in page
 
 
@@ -402,7 +402,7 @@ def test_the_command_tells_what_was_lost(
     value = json.loads(capsys.readouterr().out)
     assert (value["schema"], value["version"]) == ("malloc-tuner.import", 1)
     assert (value["format"], value["totals"]["n_events"]) == ("mtrace", 13)
-    page = (ROOT / "docs" / "importing.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "import.md").read_text()
     assert set(value) - set(re.findall(r"`(\w+)`", page)) == set()
 
 

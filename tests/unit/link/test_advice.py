@@ -25,7 +25,7 @@ from tuner.resources import native_file
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "link-advice.md"
+PAGE = ROOT / "docs" / "how-to" / "link.md"
 
 needs_cc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 needs_cxx = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
