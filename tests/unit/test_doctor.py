@@ -34,6 +34,13 @@ NO_JEMALLOC = Finding(
 NO_INSTRUMENT = "no instrument counts the allocator's instructions here"
 
 
+@pytest.fixture
+def known_instruments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try out no instrument: that takes the longest of an examination."""
+    qemu = Instrument("qemu", works=True, detail="7.2")
+    monkeypatch.setattr(instruments, "find_instruments", lambda: (qemu,))
+
+
 def examination(*findings: Finding) -> Examination:
     return Examination(read_machine(), findings)
 
@@ -169,6 +176,7 @@ def test_without_prices_it_is_told_how_to_measure_them() -> None:
     assert json.loads(command.as_json(found))["prices"] is None
 
 
+@pytest.mark.usefixtures("known_instruments")
 def test_prices_are_measured_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "kept_calibration", lambda: None)
     monkeypatch.setattr(doctor, "load_calibration", lambda: PRICES)
@@ -198,6 +206,7 @@ def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int) -> N
     assert main.run(["doctor"]) == code
 
 
+@pytest.mark.usefixtures("known_instruments")
 @pytest.mark.parametrize(
     ("script", "works"),
     [

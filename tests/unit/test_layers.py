@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -65,12 +66,17 @@ def parse_imports(source: str, path: str, package: str) -> Iterator[Import]:
                 yield Import(f"{path}:{node.lineno}", module, alias.name)
 
 
-def imports_below(folder: Path) -> Iterator[tuple[Path, Import]]:
-    for path in sorted(folder.rglob("*.py")):
-        relative = path.relative_to(ROOT)
-        package = ".".join(relative.parent.parts)
-        for found in parse_imports(path.read_text(), str(relative), package):
-            yield path, found
+@cache
+def imports_below(folder: Path) -> tuple[tuple[Path, Import], ...]:
+    return tuple(
+        (path, found)
+        for path in sorted(folder.rglob("*.py"))
+        for found in parse_imports(
+            path.read_text(),
+            str(path.relative_to(ROOT)),
+            ".".join(path.relative_to(ROOT).parent.parts),
+        )
+    )
 
 
 def layer_of(part: str) -> int:

@@ -30,6 +30,7 @@ def test_it_generates_events_of_its_program(path: Path) -> None:
     assert (events["op"] <= Op.ALIGNED).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROFILES, ids=name)
 def test_rand_malloc_runs_its_beginning(path: Path) -> None:
     first = ["--runs", "memory", "--first", str(N_EVENTS)]
@@ -38,6 +39,7 @@ def test_rand_malloc_runs_its_beginning(path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROFILES, ids=name)
 def test_it_says_what_was_run(path: Path) -> None:
     metadata = read_profile(path)["metadata"]
@@ -46,6 +48,7 @@ def test_it_says_what_was_run(path: Path) -> None:
     assert metadata["program_version"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROFILES, ids=name)
 def test_it_carries_its_verdict(path: Path) -> None:
     verdict = read_profile(path)["fidelity"]

@@ -459,6 +459,13 @@ def test_every_output_says_what_is_to_be_known_of_the_workload(
     assert json.loads(call(capsys, "pick", noted.folder, "--balanced", "--json"))[
         "workload_notes"
     ] == [note]
+
+
+@pytest.mark.slow
+def test_the_report_says_what_is_to_be_known_of_the_workload(
+    noted: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (note,) = noted.campaign.workload_notes
     call(capsys, "report", noted.folder)
     assert note in (noted.folder / "report.html").read_text()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "malloc-tuner"
 
 
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the double answer without a process: a calibration is four, some tests take many."""
+
+    def answer(option: str, emulator: Path) -> str:
+        return str(runpy.run_path(str(emulator))["ANSWERS"][option])
+
+    monkeypatch.setattr("tuner.measure.calibration.ask_emulator", answer)
+
+
 def cached_file(cache: Path) -> Path:
     (path,) = cache.iterdir()
     return path
@@ -65,12 +76,14 @@ def test_prices_are_measured_a_few_times_and_kept(cache: Path) -> None:
     assert load_calibration(_DOUBLE).c_fault == 1.0
 
 
+@pytest.mark.usefixtures("in_process")
 def test_prices_of_today_are_not_measured_again(tmp_path: Path) -> None:
     load_calibration(_DOUBLE, at(1000.0))
     again = load_calibration(emulator_with(tmp_path, 9000.0), at(1000.0 + _DAY_S))
     assert again == _EXPECTED
 
 
+@pytest.mark.usefixtures("in_process")
 def test_day_old_prices_get_one_more_draw_that_does_not_decide_alone(tmp_path: Path) -> None:
     load_calibration(_DOUBLE, at(1000.0))
     again = load_calibration(emulator_with(tmp_path, 9000.0), at(1001.0 + _DAY_S))
@@ -78,15 +91,17 @@ def test_day_old_prices_get_one_more_draw_that_does_not_decide_alone(tmp_path: P
     assert again.c_fault == 2000.0
 
 
+@pytest.mark.usefixtures("in_process")
 def test_old_draws_go_in_the_end(tmp_path: Path) -> None:
     load_calibration(_DOUBLE, at(0.0))
     other = emulator_with(tmp_path, 9000.0)
-    for day in range(1, 20):
+    for day in range(1, 10):
         found = load_calibration(other, at(day * (_DAY_S + 1.0)))
     assert found.n_draws == 9
     assert found.c_fault == 9000.0
 
 
+@pytest.mark.usefixtures("in_process")
 def test_median_of_the_draws_is_the_price_and_their_span_its_interval(cache: Path) -> None:
     load_calibration(_DOUBLE)
     kept = cached_file(cache)
@@ -118,6 +133,7 @@ def test_prices_are_told_with_their_intervals() -> None:
     assert _EXPECTED.describe() == expected
 
 
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("damage", ["", "{}", '{"c_fault": -1.0}', "\xff"])
 def test_damaged_cache_is_measured_again(cache: Path, damage: str) -> None:
     load_calibration(_DOUBLE)
@@ -125,11 +141,13 @@ def test_damaged_cache_is_measured_again(cache: Path, damage: str) -> None:
     assert load_calibration(_DOUBLE) == _EXPECTED
 
 
+@pytest.mark.usefixtures("in_process")
 def test_cache_that_cannot_be_written_costs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     assert load_calibration(_DOUBLE) == _EXPECTED
 
 
+@pytest.mark.usefixtures("in_process")
 def test_another_version_of_the_emulator_is_asked_anew(cache: Path, tmp_path: Path) -> None:
     load_calibration(_DOUBLE)
     newer = tmp_path / "rand_malloc"
@@ -189,6 +207,7 @@ def test_prices_of_an_older_record_have_no_huge_pages() -> None:
     assert Calibration.from_record(older).cost(0, 2, 0, 1022) == 2000.0
 
 
+@pytest.mark.usefixtures("in_process")
 def test_prices_that_are_kept_are_told_without_measuring(tmp_path: Path) -> None:
     assert kept_calibration(_DOUBLE) is None
 
