@@ -2,17 +2,18 @@
 
 For each target: copies the checkout, runs the target's tests unchanged, then draws mutants with a
 fixed seed, applies one at a time, and runs the tests again.  A mutant whose tests fail, hang
-or crash is killed; one that does not compile is replaced by another.  What survives is printed as a
-change of a line; the survivors that no test can kill are listed in docs/decisions/mutants.md.
+or crash is killed; one that does not compile, or that the compiler makes the same code of, is
+replaced by another.  What survives is printed as a change of a line.
 
-Mutants of Python come from cosmic-ray, those of C from scripts/mutate_c.py.
+Outcomes are kept (scripts/mutant_records.py): a run goes on where the last one stopped, and one of
+a changed line is forgotten.  Mutants come from scripts/mutate_python.py and scripts/mutate_c.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -20,18 +21,23 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import mutant_records
 import mutate_c
+import mutate_python
+from mutant_records import KILLED, SURVIVED, Record
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "build" / "mutants"
 
-SLOWER = 10.0
-"""Tests that take this many times what they take unchanged hang: a loop without an end."""
+SLOWER = 4.0
+"""Tests that take this many times what they take unchanged, and half a minute, hang."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class Target:
     """Commands after each change; a failure means the mutant is no program."""
     configure: tuple[str, ...] = ()
     """Command before the first build."""
+    built: tuple[str, ...] = ()
+    """Patterns of what is built; mutants with the same code are the same program."""
 
 
 def _pytest(*files: str) -> tuple[str, ...]:
@@ -58,17 +66,28 @@ def _unit(*names: str, doctests: str = "") -> tuple[str, ...]:
     return _pytest(*examples, *(f"tests/unit/{name}" for name in names))
 
 
-_BUILD = ("cmake", "--build", "build/develop")
+def _end_to_end(*names: str) -> tuple[str, ...]:
+    return _pytest(*(f"tests/end_to_end/test_{name}.py" for name in names))
+
+
+def _ctest(tests: str) -> tuple[str, ...]:
+    return ("ctest", "--test-dir", "build/develop", "--stop-on-failure", "-R", tests)
+
+
+_BUILD = ("cmake", "--build", "build/develop", "--target")
 _CHECKED_ALLOCATOR = (
     "test_size_class", "test_options", "test_effects", "test_exchange", "test_misuse", "test_oom",
     "test_limits", "test_random_checked", "test_random_st", "test_random", "test_threads",
     "test_second_thread", "test_fork", "test_fork_in_handler", "test_setuid", "test_early",
-    "test_api_exgen-shared", "test_cxx_exgen-shared", "exgen-options",
+    "test_delay", "test_api_exgen-shared", "test_cxx_exgen-shared", "exgen-options",
 )  # fmt: skip
 _QUICK = (
-    "options|early|size_class|misuse|effects|exchange|second_thread|limits|oom|random-st|"
+    "options|early|size_class|misuse|effects|exchange|second_thread|limits|oom|delay|random-st|"
     "api-exgen-shared|cxx-exgen-shared"
 )
+_EMULATOR_PARTS = (
+    "content", "heap", "huge_pages", "latency", "options", "schedule", "workload", "calibrate",
+)  # fmt: skip
 
 TARGETS = {
     "objectives": Target(
@@ -86,36 +105,41 @@ TARGETS = {
     "store": Target(("tuner/store/*.py",), (_unit("store", doctests="store"),)),
     "campaign": Target(
         ("tuner/campaign/*.py",),
-        (_unit("campaign"), _unit("cli/test_tune.py")),
+        (_unit("campaign", doctests="campaign"), _unit("cli/test_tune.py")),
     ),
     "validate": Target(
         ("tuner/validate/*.py",),
         (
-            _unit("validate"), _unit("cli/test_validate.py", "cli/test_validation_tables.py"),
+            _unit("validate", doctests="validate"),
+            _unit("cli/test_validate.py", "cli/test_validation_tables.py"),
         ),
     ),
     "emulator": Target(
         ("rand_malloc/emulator/*.c",),
         (
-            ("ctest", "--test-dir", "build/develop", "--stop-on-failure", "-R", "emulator"),
-            _pytest("tests/end_to_end/test_emulator_figures.py",
-                    "tests/end_to_end/test_emulator_failures.py",
-                    "tests/end_to_end/test_emulator_plan.py", "tests/end_to_end/test_emulate.py",
-                    "tests/end_to_end/test_emulator_repeatability.py"),
+            _ctest("emulator"),
+            _end_to_end("emulator_plan", "emulate"),
+            _end_to_end("emulator_figures"),
+            _end_to_end("emulator_failures"),
+            _end_to_end("emulator_repeatability"),
         ),
-        (_BUILD, ("cmake", "--install", "build/develop", "--prefix", ".")),
+        (
+            (*_BUILD, "rand_malloc", *(f"test_emulator_{part}" for part in _EMULATOR_PARTS)),
+            ("cp", "build/develop/rand_malloc/emulator/rand_malloc", "tuner/native/"),
+        ),
         ("cmake", "-S", ".", "-B", "build/develop", "-G", "Ninja", "-DMALLOC_TUNER_TESTS=ON"),
+        ("build/develop/rand_malloc/emulator/rand_malloc",),
     ),
     "allocator": Target(
         ("allocator/src/**/*.c",),
         (
-            ("ctest", "--test-dir", "build/develop", "--stop-on-failure", "-R",
-             f"exgen-({_QUICK}|random-checked-[0-9]*[15])$"),
-            ("ctest", "--test-dir", "build/develop", "--stop-on-failure", "-R",
-             "exgen-(threads|fork|fork_in_handler|random-checked-.*|random-.)$"),
+            _ctest(f"exgen-({_QUICK}|random-checked-[0-9]*[15])$"),
+            _ctest("exgen-(threads|fork|fork_in_handler|random-checked-.*|random-.)$"),
         ),
-        ((*_BUILD, "--target", *_CHECKED_ALLOCATOR),),
+        ((*_BUILD, *_CHECKED_ALLOCATOR),),
         ("cmake", "-S", "allocator", "-B", "build/develop", "-G", "Ninja"),
+        ("build/develop/test/test_effects", "build/develop/test/test_api_exgen-shared",
+         "build/develop/libexgen.so", "build/develop/exgen-options"),
     ),
 }  # fmt: skip
 
@@ -144,85 +168,24 @@ def _mutant(path: str, text: str, changed: str, operator: str) -> Mutant | None:
     return Mutant(path, at + 1, operator, old[at].strip(), new[at].strip(), changed)
 
 
-def _c_mutants(path: str, text: str) -> list[tuple[str, object]]:
-    return [(path, change) for change in mutate_c.changes(text)]
+def _changes(path: str, text: str) -> list[tuple[str, object]]:
+    found = mutate_c.changes(text) if path.endswith(".c") else mutate_python.changes(text)
+    return [(path, change) for change in found]
 
 
-def _python_mutants(path: str, text: str) -> list[tuple[str, object]]:
-    import parso  # noqa: F401, PLC0415  (cosmic-ray's plugins import it the wrong way round)
-    from cosmic_ray.ast import ast_nodes, get_ast  # noqa: PLC0415
-    from cosmic_ray.plugins import get_operator, operator_names  # noqa: PLC0415
-
-    tree = get_ast(text)
-    found: list[tuple[str, object]] = []
-    for name in operator_names():
-        operator = get_operator(name)
-        if operator.arguments():
-            continue
-        positions = [p for node in ast_nodes(tree) for p in operator().mutation_positions(node)]
-        found += [(path, (name, occurrence)) for occurrence in range(len(positions))]
-    return found
-
-
-class _Behaviour(ast.NodeTransformer):
-    """Leave out what is mypy's part.
-
-    That is annotations, that a record is frozen, and that a parameter has to be named.
-    """
-
-    def visit_arguments(self, node: ast.arguments) -> ast.AST:
-        node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
-        node.posonlyargs, node.kwonlyargs = [], []
-        return self.generic_visit(node)
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.annotation = None
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        node.annotation = ast.Constant(None)
-        return self.generic_visit(node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.decorator_list = []
-        return self.generic_visit(node)
-
-
-def _behaviour(text: str) -> str | None:
-    """Return what a program does, as text; None when it is no program."""
-    try:
-        return ast.dump(_Behaviour().visit(ast.parse(text)))
-    except SyntaxError:
-        return None
-
-
-def _apply(path: str, text: str, change: object) -> Mutant | None:
+def _apply(path: str, text: str, change: Any) -> Mutant | None:  # noqa: ANN401 - of two kinds
     if path.endswith(".c"):
-        begin, end, new, operator = change  # type: ignore[misc]
+        begin, end, new, operator = change
         return _mutant(path, text, text[:begin] + new + text[end:], operator)
-    from cosmic_ray.mutating import mutate_code  # noqa: PLC0415
-    from cosmic_ray.plugins import get_operator  # noqa: PLC0415
-
-    name, occurrence = change  # type: ignore[misc]
-    changed = mutate_code(text, get_operator(name)(), occurrence)
-    if changed is None or _behaviour(changed) in (None, _behaviour(text)):
-        return None
-    return _mutant(path, text, changed, name.removeprefix("core/"))
+    changed = mutate_python.apply(text, change)
+    return _mutant(path, text, changed, change[0].removeprefix("core/")) if changed else None
 
 
 def drawn(target: Target, seed: int) -> Iterator[Mutant]:
     """Yield the mutants of a target in random order."""
     paths = sorted(p for pattern in target.sources for p in ROOT.glob(pattern))
     texts = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
-    every = [
-        item
-        for path, text in texts.items()
-        for item in (_c_mutants if path.endswith(".c") else _python_mutants)(path, text)
-    ]
+    every = [item for path, text in texts.items() for item in _changes(path, text)]
     random.Random(seed).shuffle(every)  # noqa: S311  (a sample, no secret)
     for path, change in every:
         mutant = _apply(path, texts[path], change)
@@ -230,21 +193,33 @@ def drawn(target: Target, seed: int) -> Iterator[Mutant]:
             yield mutant
 
 
-def _copy_checkout(folder: Path) -> None:
-    """Bring the copy up to date; files that did not change keep their time for ninja."""
+def _copy_checkout(folder: Path) -> bool:
+    """Bring the copy up to date; return whether it was not.
+
+    Files that did not change keep their time for ninja.
+    """
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     native = ROOT / "tuner" / "native"
-    for path in [*(ROOT / name for name in names.split("\0") if name), *native.rglob("*")]:
+    wanted = [*(ROOT / name for name in names.split("\0") if name), *native.rglob("*")]
+    stale = False
+    for path in wanted:
         copy = folder / path.relative_to(ROOT)
+        is_built = copy.is_file() and native in path.parents
         if path.is_file() and not (copy.is_file() and copy.read_bytes() == path.read_bytes()):
+            stale = stale or not is_built
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, copy)
             copy.touch()
+    return stale
 
 
-def _succeeds(command: tuple[str, ...], folder: Path, limit_s: float | None) -> bool:
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(folder)}
+def _succeeds(
+    command: tuple[str, ...], folder: Path, limit_s: float | None, *, keep_bytecode: bool = False
+) -> bool:
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    if not keep_bytecode:
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
     with (folder / "build" / "mutants.log").open("w") as log:
         started = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -260,84 +235,179 @@ def _succeeds(command: tuple[str, ...], folder: Path, limit_s: float | None) -> 
             started.wait()
 
 
+_CODE = (".text", ".rodata", ".data", ".data.rel.ro", ".init_array")
+
+
+def _code_digest(program: Path) -> str:
+    """Return what stands for the code of a program; lines and columns do not count."""
+    sections = [f"--only-section={name}" for name in _CODE]
+    with tempfile.NamedTemporaryFile() as bare:
+        command = ["objcopy", "-O", "binary", *sections, program, bare.name]
+        subprocess.run(command, check=True)
+        return hashlib.sha256(Path(bare.name).read_bytes()).hexdigest()
+
+
 class Bench:
     """A copy of the checkout in which one target is broken again and again."""
 
     def __init__(self, name: str) -> None:
-        """Copy, build, and run the tests unchanged."""
+        """Copy and, where anything has changed, build and run the tests unchanged."""
         self.target = TARGETS[name]
         self.folder = SCRATCH / name
         (self.folder / "build").mkdir(parents=True, exist_ok=True)
-        _copy_checkout(self.folder)
+        unchanged = self.folder / "build" / "unchanged.json"
+        if _copy_checkout(self.folder) or not unchanged.is_file():
+            unchanged.unlink(missing_ok=True)
+            unchanged.write_text(json.dumps(self._unchanged()))
+        self.limits_s, self.code = json.loads(unchanged.read_text())
+
+    def _unchanged(self) -> tuple[list[float], list[str]]:
+        """Build; return time limits of the tests, and the code that was built."""
         first = (self.target.configure,) if self.target.configure else ()
         for command in (*first, *self.target.build):
             self._require(command)
-        self.limits_s = []
+        limits_s = []
         for command in self.target.tests:
             began = time.monotonic()
             self._require(command)
-            self.limits_s.append(60.0 + SLOWER * (time.monotonic() - began))
+            limits_s.append(30.0 + SLOWER * (time.monotonic() - began))
+        return limits_s, self._built()
+
+    def _built(self) -> list[str]:
+        return [_code_digest(self.folder / program) for program in self.target.built]
 
     def _require(self, command: tuple[str, ...]) -> None:
-        if not _succeeds(command, self.folder, None):
+        if not _succeeds(command, self.folder, None, keep_bytecode=True):
             log = (self.folder / "build" / "mutants.log").read_text()
             sys.exit(f"mutants: unchanged, `{' '.join(command)}` fails:\n{log[-3000:]}")
 
+    def _commands(self, path: str) -> Iterator[tuple[tuple[str, ...], float]]:
+        """Yield the tests with their limits, those of a Python file itself first."""
+        mirror = Path("tests", "unit", *Path(path).parts[1:-1], f"test_{Path(path).name}")
+        if (self.folder / mirror).is_file():
+            yield _pytest(path, str(mirror)), self.limits_s[0]
+        yield from zip(self.target.tests, self.limits_s, strict=True)
+
     def outcome(self, mutant: Mutant) -> str:
-        """Return killed, survived, or invalid."""
+        """Return KILLED, SURVIVED, or what makes it no mutant."""
         path = self.folder / mutant.path
         original = path.read_text()
         path.write_text(mutant.text)
         try:
             if not all(_succeeds(command, self.folder, 600.0) for command in self.target.build):
-                return "invalid"
-            for command, limit_s in zip(self.target.tests, self.limits_s, strict=True):
+                return "does not compile"
+            if self.target.built and self._built() == self.code:
+                return "the same code"
+            for command, limit_s in self._commands(mutant.path):
                 if not _succeeds(command, self.folder, limit_s):
-                    return "killed"
-            return "survived"
+                    return KILLED
+            return SURVIVED
         finally:
             path.write_text(original)
 
 
-def sample(name: str, n: int, seed: int) -> tuple[int, int]:
-    """Try mutants of a target until `n` were valid; return how many were, and were killed."""
+def _tried(name: str, bench: Bench, mutant: Mutant) -> Record | None:
+    """Try a mutant; return what became of it, None when it is no mutant."""
+    began = time.monotonic()
+    outcome = bench.outcome(mutant)
+    took_s = time.monotonic() - began
+    print(f"{name}: {outcome} in {took_s:.0f} s: {mutant.path}:{mutant.line}: {mutant.operator}\n"
+          f"  - {mutant.before}\n  + {mutant.after}", flush=True)  # fmt: skip
+    if outcome not in {KILLED, SURVIVED}:
+        return None
+    return Record(
+        name, mutant.path, mutant.line, mutant.operator, mutant.before, mutant.after, outcome
+    )
+
+
+def sample(name: str, n: int, seed: int) -> None:
+    """Try mutants of a target until `n` are kept; go on behind those that are."""
+    kept = [one for one in mutant_records.read() if one.target == name and one.applies()]
+    passed = _Passed(SCRATCH / f"{name}.invalid")
+    if len(kept) >= n:
+        return
     bench = Bench(name)
-    results = (SCRATCH / f"{name}.jsonl").open("w")
-    n_valid = n_killed = 0
-    with results:
-        for mutant in drawn(bench.target, seed):
-            if n_valid == n:
-                break
-            outcome = bench.outcome(mutant)
-            n_valid += outcome != "invalid"
-            n_killed += outcome == "killed"
-            record = {"outcome": outcome, **asdict(mutant)}
-            del record["text"]
-            print(json.dumps(record), file=results, flush=True)
-            if outcome == "survived":
-                print(f"{name}: survived: {mutant.path}:{mutant.line}: {mutant.operator}\n"
-                      f"  - {mutant.before}\n  + {mutant.after}", flush=True)  # fmt: skip
-    return n_valid, n_killed
+    known = {one.key for one in kept}
+    for mutant in drawn(bench.target, seed):
+        if len(kept) >= n:
+            return
+        key = (mutant.path, mutant.before, mutant.after)
+        if key in known or key in passed:
+            continue
+        record = _tried(name, bench, mutant)
+        if record is None:
+            passed.add(key)
+        else:
+            kept.append(record)
+            others = [one for one in mutant_records.read() if one.target != name]
+            mutant_records.write([*others, *kept])
+
+
+class _Passed:
+    """What was found to be no mutant, so that the next run need not find out again."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        self._path = path
+
+    def __contains__(self, key: tuple[str, str, str]) -> bool:
+        return json.dumps(key) in self._path.read_text().splitlines()
+
+    def add(self, key: tuple[str, str, str]) -> None:
+        with self._path.open("a") as file:
+            file.write(json.dumps(key) + "\n")
+
+
+def again(name: str, seed: int) -> None:
+    """Try the survivors of a target once more, but for those that no test can kill."""
+    open_ = {
+        one.key
+        for one in mutant_records.read()
+        if one.target == name and one.outcome == SURVIVED and not one.why
+    }
+    if not open_:
+        return
+    bench = Bench(name)
+    for mutant in drawn(bench.target, seed):
+        key = (mutant.path, mutant.before, mutant.after)
+        if key not in open_:
+            continue
+        open_.discard(key)
+        record = _tried(name, bench, mutant)
+        if record is not None and record.outcome == KILLED:
+            records = mutant_records.read()
+            mutant_records.write(
+                replace(one, outcome=KILLED) if one.key == key else one for one in records
+            )
 
 
 def main() -> None:
     """Sample every target that is asked for and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("targets", nargs="*", default=list(TARGETS), help=", ".join(TARGETS))
+    parser.add_argument("targets", nargs="*", help=", ".join(TARGETS))
     parser.add_argument("--sample", type=int, default=25, metavar="N", help="mutants per target")
     parser.add_argument("--seed", type=int, default=1, help="random seed (default: 1)")
+    parser.add_argument("--survivors", action="store_true", help="try only the survivors again")
+    parser.add_argument("--write", action="store_true", help="only bring mutants.md up to date")
+    parser.add_argument("--check", action="store_true", help="only check that it is")
     options = parser.parse_args()
     if unknown := set(options.targets) - TARGETS.keys():
         parser.error(
             f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}"
         )
-    lines = []
-    for name in options.targets:
-        n_valid, n_killed = sample(name, options.sample, options.seed)
-        lines.append(
-            f"{name:12} {n_valid:4} sampled {n_killed:4} killed {n_valid - n_killed:4} survived"
-        )
-    print("\n".join(lines))
+    if options.write:
+        mutant_records.PAGE.write_text(mutant_records.page(mutant_records.read()))
+    elif options.check:
+        if mutant_records.PAGE.read_text() != mutant_records.page(mutant_records.read()):
+            sys.exit("mutants: docs/decisions/mutants.md is old; run scripts/mutants.py --write")
+    else:
+        for name in options.targets or TARGETS:
+            if options.survivors:
+                again(name, options.seed)
+            else:
+                sample(name, options.sample, options.seed)
+        print(mutant_records.table(mutant_records.read()))
 
 
 if __name__ == "__main__":

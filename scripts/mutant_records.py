@@ -1,0 +1,101 @@
+"""Outcomes of mutants, kept in docs/decisions/mutants.jsonl, and the tables of mutants.md.
+
+A line is one mutant.  A survivor that no test can kill has a reason, written by hand as "why".
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE = ROOT / "docs" / "decisions" / "mutants.jsonl"
+PAGE = FILE.with_suffix(".md")
+
+KILLED, SURVIVED = "killed", "survived"
+
+_MARK = "<!-- From here on by `scripts/mutants.py --write`. -->\n"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What became of one mutant."""
+
+    target: str
+    path: str
+    """Of the file, relative to the root."""
+    line: int
+    """From 1, when it was sampled."""
+    operator: str
+    before: str
+    """The changed line, without its margins."""
+    after: str
+    outcome: str
+    """KILLED or SURVIVED."""
+    why: str = ""
+    """Of a survivor: why no test can kill it."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Two records with this in common are the same mutant."""
+        return self.path, self.before, self.after
+
+    def applies(self) -> bool:
+        """Return whether the changed line still stands in its file."""
+        file = ROOT / self.path
+        lines = file.read_text().split("\n") if file.is_file() else ()
+        return any(line.strip() == self.before for line in lines)
+
+
+def read() -> list[Record]:
+    """Return all records, of every target."""
+    return [Record(**json.loads(line)) for line in FILE.read_text().splitlines()]
+
+
+def write(records: Iterable[Record]) -> None:
+    """Replace the file; records of one target stand together."""
+    lines = [
+        json.dumps({name: value for name, value in asdict(one).items() if value != ""})
+        for one in sorted(records, key=lambda one: one.target)
+    ]
+    FILE.write_text("".join(f"{line}\n" for line in lines))
+
+
+def table(records: Sequence[Record]) -> str:
+    """Return how many mutants of each target were killed, as Markdown."""
+    counts: dict[str, Counter[str]] = {}
+    for one in records:
+        for name in (one.target, "**all**"):
+            outcome = "same" if one.why else one.outcome
+            counts.setdefault(name, Counter())[outcome] += 1
+    counts["**all**"] = counts.pop("**all**", Counter())
+    rows = ["| Target | Sampled | Killed | Equivalent | Survived |", "|---|--:|--:|--:|--:|"]
+    for name, count in counts.items():
+        n_killed = count[KILLED]
+        share = f" ({n_killed / count.total():.1%})" if count else ""
+        cells = (name, count.total(), f"{n_killed}{share}", count["same"], count[SURVIVED])
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows)
+
+
+def survivors(records: Sequence[Record]) -> str:
+    """Return the mutants that no test kills, with their reasons, as Markdown."""
+    rows = ["| Where | Line | Mutant | Why no test can tell |", "|---|---|---|---|"]
+    for one in records:
+        if one.outcome == SURVIVED:
+            row = (f"`{one.path}`", _code(one.before), _code(one.after), one.why or "**a gap**")
+            rows.append(f"| {' | '.join(row)} |")
+    return "\n".join(rows)
+
+
+def _code(text: str) -> str:
+    return f"`` {text} ``".replace("|", "\\|") if text else "(deleted)"
+
+
+def page(records: Sequence[Record]) -> str:
+    """Return the page with today's tables."""
+    head, mark, _ = PAGE.read_text().partition(_MARK)
+    return f"{head}{mark}\n{table(records)}\n\n{survivors(records)}\n"
