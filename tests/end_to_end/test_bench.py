@@ -6,11 +6,14 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.doubles.waiting import wait_until
+from tuner.cli.main import run
 from tuner.resources import native_file
 
 pytestmark = pytest.mark.end_to_end
@@ -18,9 +21,27 @@ pytestmark = pytest.mark.end_to_end
 TINY = ("--budget", "1 s", "--rounds", "1", "--threads", "2")
 
 
-def bench(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tuner.cli.main", "bench", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@dataclass(frozen=True)
+class Ended:
+    """What a command left."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Bench = Callable[..., Ended]
+
+
+@pytest.fixture
+def bench(capsys: pytest.CaptureFixture[str]) -> Bench:
+    """Run the command in this process, which has imported what it needs."""
+
+    def run_it(*words: object) -> Ended:
+        code = run(["bench", *map(str, words)])
+        return Ended(code, *capsys.readouterr())
+
+    return run_it
 
 
 def build(folder: Path, code: str) -> Path:
@@ -36,7 +57,7 @@ def samples(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in lines[1:]]
 
 
-def test_a_tiny_comparison_gives_tables_samples_and_figures(tmp_path: Path) -> None:
+def test_a_tiny_comparison_gives_tables_samples_and_figures(bench: Bench, tmp_path: Path) -> None:
     words = ("--allocators", "glibc,exgen", "--with", "few=glibc,arena_max=1")
     chosen = "larson,xmalloc,sizes,overhead"
 
@@ -65,7 +86,7 @@ def test_a_comparison_that_is_stopped_says_what_is_kept(tmp_path: Path) -> None:
     assert f"stopped; all samples are kept in {tmp_path}" in told
 
 
-def test_a_comparison_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_comparison_goes_on_where_it_stopped(bench: Bench, tmp_path: Path) -> None:
     words = ("--allocators", "glibc", "--workloads", "larson", "--no-figures", "-o", tmp_path)
     bench(*words, *TINY)
     before = samples(tmp_path)
@@ -77,7 +98,7 @@ def test_a_comparison_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert bench("--print", "--no-figures", "-o", tmp_path).stdout == ended.stdout
 
 
-def test_a_missing_library_stops_before_anything_is_run(tmp_path: Path) -> None:
+def test_a_missing_library_stops_before_anything_is_run(bench: Bench, tmp_path: Path) -> None:
     ended = bench("--library", "mine=/no/such.so", "-o", tmp_path / "out")
 
     assert ended.returncode == 4
@@ -85,14 +106,14 @@ def test_a_missing_library_stops_before_anything_is_run(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_library_that_crashes_is_out_and_told(tmp_path: Path) -> None:
+def test_a_library_that_crashes_is_out_and_told(bench: Bench, tmp_path: Path) -> None:
     library = build(
         tmp_path,
         "#include <stddef.h>\nvoid *malloc(size_t n) { (void)n; __builtin_trap(); }\n",
     )
 
     ended = bench("--allocators", "glibc", "--library", f"mine={library}", "--workloads", "larson",
-                  *TINY, "-o", tmp_path)  # fmt: skip
+                  *TINY, "--no-figures", "-o", tmp_path)  # fmt: skip
 
     assert ended.returncode == 7
     assert "mine: larson, 2 threads: killed by SIGILL" in ended.stderr
@@ -100,17 +121,17 @@ def test_a_library_that_crashes_is_out_and_told(tmp_path: Path) -> None:
     assert found == {"glibc": "ok", "mine": "failed"}
 
 
-def test_a_library_that_is_no_malloc_is_refused(tmp_path: Path) -> None:
+def test_a_library_that_is_no_malloc_is_refused(bench: Bench, tmp_path: Path) -> None:
     library = build(tmp_path, "int nothing;\n")
 
     ended = bench("--allocators", "glibc", "--library", f"mine={library}", "--workloads", "larson",
-                  *TINY, "-o", tmp_path)  # fmt: skip
+                  *TINY, "--no-figures", "-o", tmp_path)  # fmt: skip
 
     assert ended.returncode == 7
     assert f"not {library}" in ended.stderr.replace("\n", " ")
 
 
-def test_a_run_that_hangs_is_stopped(tmp_path: Path) -> None:
+def test_a_run_that_hangs_is_stopped(bench: Bench, tmp_path: Path) -> None:
     library = build(
         tmp_path,
         "#include <stddef.h>\n#include <unistd.h>\n"
@@ -118,7 +139,7 @@ def test_a_run_that_hangs_is_stopped(tmp_path: Path) -> None:
     )
 
     ended = bench("--allocators", "glibc", "--library", f"mine={library}", "--workloads", "larson",
-                  "--timeout", "3 s", *TINY, "-o", tmp_path)  # fmt: skip
+                  "--timeout", "3 s", *TINY, "--no-figures", "-o", tmp_path)  # fmt: skip
 
     assert ended.returncode == 7
     assert "stopped at the time limit of 3 s" in ended.stderr

@@ -14,7 +14,7 @@ from tuner.errors import StoreError
 from tuner.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-EVALUATIONS = 24
+EVALUATIONS = 12
 FORMATS = ("env", "sh", "systemd", "docker", "kubernetes", "json")
 
 pytestmark = pytest.mark.end_to_end

@@ -347,7 +347,7 @@ def test_instruments_agree(tmp_path: Path, name: str, n_threads: int) -> None:
         library = get_allocator(name).locate().library
     except MissingToolError as error:
         pytest.skip(str(error))
-    trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, 40_000)
+    trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, 15_000)
     preload = [] if library is None else ["--preload", str(library)]
     qemu, cachegrind = (
         replay(trace, "--runs", "count", "--instrument", need_instrument(instrument), *preload)

@@ -19,7 +19,7 @@ from tuner.resources import configs_dir, native_file
 pytestmark = pytest.mark.end_to_end
 
 ALLOCATORS = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
-N_STEPS = 60_000
+N_STEPS = 25_000
 VARYING = ("wall_ns", "cpu_ns")
 """The only fields that may differ between two runs."""
 

@@ -70,10 +70,10 @@ def test_simulated_results_do_not_depend_on_the_allocator(gem5: Gem5) -> None:
 
 def test_heap_is_apart_from_simulated_memory_and_program(gem5: Gem5) -> None:
     (simulation,) = SUITE.choose(["chase-timing-uncached"])
-    found = simulate(gem5, simulation.model_copy(update={"arguments": ("4000",)}))
+    found = simulate(gem5, simulation.model_copy(update={"arguments": ("1000",)}))
     assert found.result is not None
     kinds = found.result.memory_bytes
-    assert kinds.simulated > 4000 * 4 * 64
+    assert kinds.simulated > 1000 * 4 * 64
     assert kinds.program > 0
     assert kinds.python > 8 * MIB
     assert kinds.heap < found.run.peak_rss_bytes - kinds.simulated
@@ -100,7 +100,7 @@ def test_guest_that_fails_fails_the_run(gem5: Gem5) -> None:
 
 def test_mean_heap_over_simulated_time_repeats(gem5: Gem5) -> None:
     (simulation,) = SUITE.choose(["tree-o3"])
-    simulation = simulation.model_copy(update={"arguments": ("100",)})
+    simulation = simulation.model_copy(update={"arguments": ("50",)})
     first, second = simulate(gem5, simulation), simulate(gem5, simulation)
     assert first.result is not None
     assert first.result.samples is not None

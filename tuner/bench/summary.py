@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 from typing import Final
-
-from scipy.stats import gmean
 
 from tuner.bench.journal import Comparison, Sample
 from tuner.bench.plan import WORKLOADS, Task
@@ -131,7 +130,7 @@ def geometric_means(rows: Estimates, labels: Sequence[str], baseline: str) -> di
             and row[baseline].median > 0
         ]
         if ratios:
-            found[label] = float(gmean(ratios))
+            found[label] = geometric_mean(ratios)
     return found
 
 
