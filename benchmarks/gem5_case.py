@@ -33,7 +33,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.fidelity_tables import shortened
 from benchmarks.gem5_case_figures import finalists, picks
 from benchmarks.gem5_case_judgements import judgements
 from benchmarks.gem5_case_plots import draw
@@ -53,7 +52,7 @@ from benchmarks.gem5_case_runs import (
     simulate,
     tune,
 )
-from benchmarks.gem5_case_tables import document, origins
+from benchmarks.gem5_case_tables import document, greenmalloc_table, origins
 from benchmarks.provenance import installed, make_stamp, n_rounds, provenance_lines, write_results
 from tuner.config.gem5_suite import Role, Simulation, Suite, load_suite
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5
@@ -95,8 +94,7 @@ def main() -> int:
     if options.write:
         _write(origins(results), BEGIN_ORIGINS)
         pictures = [f"![{path.stem}](images/{path.name})" for path in draw(results, IMAGES)]
-        brief = "\n".join(shortened(text.splitlines(), "gem5_case"))
-        _write("\n\n".join([*pictures, brief]))
+        _write("\n\n".join([*pictures, "\n".join(greenmalloc_table(results, "held-out"))]))
     return 0 if options.smoke or all(j.is_met for j in judgements(results)) else 1
 
 
