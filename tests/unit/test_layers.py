@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("picks", "repricing"),
     ("campaign", "validate", "fidelity", "bench", "doctor", "link"),
     ("report", "export"),
+    ("library",),
     ("cli",),
 )
 """Modules and packages of tuner/, lowest first; one may import itself and what is below."""

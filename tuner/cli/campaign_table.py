@@ -25,8 +25,8 @@ def print_outcome(record: CampaignRecord, summary: Summary, run: Path) -> None:
     table = _table(record, summary)
     console = stdout_console(table)
     console.print(table)
-    for note in (*record.workload_notes, *filter(None, [summary.price_note])):
-        console.print(note, style="dim", markup=False, soft_wrap=True)
+    if summary.price_note:
+        console.print(summary.price_note, style="dim", markup=False, soft_wrap=True)
     console.print()
     trials = {line.trial.number: line.trial for line in summary.lines}
     for number in sorted(

@@ -34,38 +34,9 @@ def stderr_progress() -> ProgressBar:
     return ProgressBar(Console(stderr=True))
 
 
-def tell_what_lacks(trace: Path) -> None:
-    """Say on standard error what a trace lacks of its program's run, if anything.
-
-    Raises:
-        TraceError: the trace cannot be read.
-    """
-    from tuner.trace.file import Trace
-
-    with Trace(trace) as opened:
-        if not opened.totals.is_complete:
-            print(
-                f"malloc-tuner: {trace}: the file was cut off; "
-                "what follows covers its readable part only",
-                file=sys.stderr,
-            )
-        elif opened.totals.lacks and not opened.is_low_fidelity:
-            print(f"malloc-tuner: {trace}: {opened.totals.lacks}", file=sys.stderr)
-
-
-def tell_if_guessed(workload: Path) -> None:
-    """Say on standard error that a workload is of low fidelity, if it is.
-
-    Raises:
-        TraceError: the workload cannot be read.
-    """
-    from tuner.profile.trust import caveat
-    from tuner.trace.file import Trace
-
-    with Trace(workload) as opened:
-        said = caveat(opened)
-    if said:
-        print(f"malloc-tuner: {workload}: {said}", file=sys.stderr)
+def print_note(text: str) -> None:
+    """Print what is to be known of the result, on standard error."""
+    print(f"malloc-tuner: {text}", file=sys.stderr)
 
 
 def print_or_write(text: str, output: Path | None, *, executable: bool = False) -> None:

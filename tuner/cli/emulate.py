@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,13 +22,11 @@ from tuner.errors import (
 )
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.table import Table
 
-    from tuner.fidelity.panel import Located
-    from tuner.measure.emulator import Emulation
-    from tuner.measure.evaluation import Evaluation
+    from tuner.library import Emulated
     from tuner.records import Configuration, Measurement
 
 SCHEMA = "malloc-tuner.emulation"
@@ -49,14 +46,6 @@ class InstrumentName(StrEnum):
     QEMU = "qemu"
     CACHEGRIND = "cachegrind"
     NONE = "none"
-
-
-@dataclass(frozen=True)
-class _Column:
-    """One configuration that was evaluated."""
-
-    configuration: Configuration
-    evaluation: Evaluation
 
 
 def register(app: typer.Typer) -> None:
@@ -121,69 +110,52 @@ def emulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Evaluate a configuration, the allocator's default and glibc's default."""
-    from tuner.cli.console import tell_if_guessed, tell_what_lacks
-    from tuner.measure.calibration import load_calibration
-    from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
-    from tuner.records import Configuration, Status, unique_configurations
+    from tuner.cli.console import print_note
+    from tuner.library import emulate as emulate_all
+    from tuner.measure.emulator import EmulationOptions
+    from tuner.records import Status
     from tuner.units import parse_duration
 
-    if cpu is not None and cpu not in os.sched_getaffinity(0):
-        allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))))
-        message = f"--cpu {cpu}: not a core this process may use; allowed: {allowed}"
-        raise SpecError(message)
     if threads is Threads.FREE and instrument is not InstrumentName.NONE:
         refuse_options(context, {"--instrument"}, "with --threads free, which counts nothing")
-    located = _located(allocators)
-    if len(located) > 1:
+    names = split_names(allocators)
+    if not names:
+        message = f"--allocators {allocators!r}: name one, such as glibc"
+        raise SpecError(message)
+    if len(names) > 1:
         refuse_options(context, {"--set"}, "to several allocators; name one")
-    adapter, installation = next(iter(located.values()))
-    pairs = parse_settings(settings or [])
-    asked = adapter.configuration(pairs, installation.version)
-    options = EmulationOptions(
-        instrument=instrument.value,
-        threads=threads.value,
-        thp=thp.value,
-        timeout_s=parse_duration(timeout) / 1e9,
+    found = emulate_all(
+        trace,
+        names,
+        parse_settings(settings or []),
+        options=EmulationOptions(
+            instrument=instrument.value,
+            threads=threads.value,
+            thp=thp.value,
+            timeout_s=parse_duration(timeout) / 1e9,
+        ),
+        cpu=cpu,
+        each=_with_progress,
+        on_note=print_note,
     )
-    emulation = Emulation(trace, {**_located(_BASELINE), **located}, load_calibration(), options)
-    tell_what_lacks(trace)
-    tell_if_guessed(trace)
-    evaluator = EmulatorEvaluator(emulation)
-    columns = []
-    defaults = [Configuration(name) for name in (*located, _BASELINE)]
-    wanted = [asked, *defaults]
-    for configuration in _with_progress(unique_configurations(wanted)):
-        evaluation = evaluator.evaluate(configuration, cpu)
-        if configuration == asked and evaluation.status is not Status.OK:
-            reason = (evaluation.reason or "").removeprefix(f"{asked}: ")
-            message = f"{asked}: {reason}"
-            raise _ERRORS[evaluation.status.value](message)
-        columns.append(_Column(configuration, evaluation))
-    _print(emulation, columns, as_json=as_json)
+    asked, evaluation = found.evaluations[0]
+    if evaluation.status is not Status.OK:
+        reason = (evaluation.reason or "").removeprefix(f"{asked}: ")
+        message = f"{asked}: {reason}"
+        raise _ERRORS[evaluation.status.value](message)
+    _print(found, as_json=as_json)
 
 
-def _with_progress(configurations: Iterable[Configuration]) -> Iterator[Configuration]:
+def _with_progress(wanted: Sequence[Configuration]) -> Iterator[Configuration]:
     """Yield configurations under a bar on standard error that estimates what is left."""
     from tuner.cli.console import stderr_progress
 
-    wanted = list(configurations)
     with stderr_progress() as progress:
         bar = progress.add_task("", total=len(wanted))
         for configuration in wanted:
             progress.update(bar, description=f"{configuration!s:<40.40}")
             yield configuration
             progress.advance(bar)
-
-
-def _located(names: str) -> Located:
-    """Find the allocators of a list such as ``glibc,jemalloc:/opt/lib/libjemalloc.so``."""
-    from tuner.allocators import get_allocator
-
-    if not split_names(names):
-        message = f"--allocators {names!r}: name one, such as glibc"
-        raise SpecError(message)
-    adapters = [get_allocator(name) for name in split_names(names)]
-    return {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
 
 
 def parse_settings(texts: list[str]) -> dict[str, str]:
@@ -205,13 +177,14 @@ def parse_settings(texts: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _print(emulation: Emulation, columns: list[_Column], *, as_json: bool) -> None:
+def _print(found: Emulated, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(_document(emulation, columns), indent=2))
+        print(json.dumps(_document(found), indent=2))
         return
     from tuner.cli.console import stdout_console
 
-    table = _table(columns)
+    emulation = found.emulation
+    table = _table(found)
     console = stdout_console(table)
     console.print(table)
     names = ", ".join(
@@ -231,9 +204,10 @@ def _print(emulation: Emulation, columns: list[_Column], *, as_json: bool) -> No
     )
 
 
-def _document(emulation: Emulation, columns: list[_Column]) -> dict[str, Any]:
+def _document(found: Emulated) -> dict[str, Any]:
     from tuner.trace.file import Trace
 
+    emulation = found.emulation
     with Trace(emulation.trace) as trace:
         workload = {"level": trace.level, "low_fidelity": trace.is_low_fidelity}
     return {
@@ -252,13 +226,13 @@ def _document(emulation: Emulation, columns: list[_Column]) -> dict[str, Any]:
         },
         "evaluations": [
             {
-                "allocator": column.configuration.allocator,
-                "settings": column.configuration.as_dict,
-                "status": column.evaluation.status.value,
-                "reason": column.evaluation.reason,
-                "measurement": _measurement(column.evaluation.measurement),
+                "allocator": configuration.allocator,
+                "settings": configuration.as_dict,
+                "status": evaluation.status.value,
+                "reason": evaluation.reason,
+                "measurement": _measurement(evaluation.measurement),
             }
-            for column in columns
+            for configuration, evaluation in found.evaluations
         ],
     }
 
@@ -271,7 +245,7 @@ def _measurement(measurement: Measurement | None) -> dict[str, Any] | None:
     return {**measurement.fields, "curve": curve}
 
 
-def _table(columns: list[_Column]) -> Table:
+def _table(found: Emulated) -> Table:
     """Return one row per metric; defaults carry the change from them to the asked one."""
     from rich.table import Table
 
@@ -280,12 +254,12 @@ def _table(columns: list[_Column]) -> Table:
 
     table = Table(box=None, header_style="bold")
     table.add_column("", no_wrap=True)
-    for shown in columns:
-        allocator, *settings = str(shown.configuration).split(" ")
+    for n, (configuration, _) in enumerate(found.evaluations):
+        allocator, *settings = str(configuration).split(" ")
         table.add_column("\n".join([allocator, *settings]), justify="right", no_wrap=True)
-        if shown is not columns[0]:
+        if n:
             table.add_column("\nchange", justify="right", style="cyan", no_wrap=True)
-    measurements = [shown.evaluation.measurement for shown in columns]
+    measurements = [evaluation.measurement for _, evaluation in found.evaluations]
     for metric in METRICS.values():
         if not metric.is_objective:
             continue
@@ -297,7 +271,7 @@ def _table(columns: list[_Column]) -> Table:
         for value in values[1:]:
             cells += [scale.show(value), show_change(ratio(values[0], value))]
         table.add_row(f"{metric.label} ({scale.unit})" if scale.unit else metric.label, *cells)
-    for shown in columns:
-        if shown.evaluation.reason:
-            table.add_row(f"{shown.configuration}: {shown.evaluation.reason}")
+    for configuration, evaluation in found.evaluations:
+        if evaluation.reason:
+            table.add_row(f"{configuration}: {evaluation.reason}")
     return table

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,10 +19,6 @@ from tuner.errors import (
     SpecError,
     StoreError,
 )
-
-if TYPE_CHECKING:  # reading them imports what does the work; --help must not
-    from tuner.runs import Run
-    from tuner.selection import Pick
 
 
 class ExportFormat(enum.StrEnum):
@@ -84,10 +79,8 @@ def register(app: typer.Typer) -> None:
         ] = None,
         output: OutputFile = None,
     ) -> None:
+        from tuner import library as api
         from tuner.config.preset import load_preset
-        from tuner.export.deployment import deployment, preset_deployment
-        from tuner.export.formats import render
-        from tuner.runs import load_run
 
         if sum(option is not None for option in (pick, trial, preset)) > 1:
             message = "give one of --pick, --trial and --preset"
@@ -95,21 +88,14 @@ def register(app: typer.Typer) -> None:
         if run is not None and preset is not None:
             message = "give either a run folder or --preset FILE.toml"
             raise typer.BadParameter(message)
-        if preset is not None:
-            found = preset_deployment(load_preset(preset), library)
-        elif run is not None:
-            opened = load_run(run)
-            found = deployment(opened, _pick(opened, pick, trial), library)
-        else:
+        if run is None and preset is None:
             message = "give a run folder, or --preset FILE.toml"
             raise typer.BadParameter(message)
-        found = replace(found, file_name=output.name if output else None)
-        print_or_write(render(found, form.value), output, executable=form is ExportFormat.SH)
-
-
-def _pick(run: Run, name: str | None, trial: int | None) -> Pick:
-    from tuner import picks
-
-    if trial is not None:
-        return picks.pick_of_trial(run, trial)
-    return picks.find_pick(run, name or picks.first_name(run))
+        text = api.export(
+            load_preset(preset) if preset is not None else api.load(run or Path()),
+            pick if trial is None else trial,
+            form.value,
+            library=library,
+            file_name=output.name if output else None,
+        )
+        print_or_write(text, output, executable=form is ExportFormat.SH)

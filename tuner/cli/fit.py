@@ -44,17 +44,19 @@ def fit(
     ] = 50_000,
 ) -> None:
     """Fit, write, and tell how the generated workload compares."""
-    from tuner.cli.console import tell_what_lacks
+    from tuner.cli.console import print_note
     from tuner.profile.file import is_profile, write_profile
     from tuner.profile.fit import FitOptions
     from tuner.profile.fit import fit as fit_profile
+    from tuner.profile.trust import gap_in
     from tuner.trace.file import Trace
     from tuner.units import show_size
 
     if is_profile(trace):
         message = f"{trace}: this is a profile already; fit takes a trace made by `record`"
         raise TraceError(message)
-    tell_what_lacks(trace)
+    if gap := gap_in(trace):
+        print_note(gap)
     options = FitOptions(even_windows=max(1, windows // 4), most_windows=windows, most_fixed=fixed)
     with Trace(trace) as opened:
         if opened.is_low_fidelity:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import sys
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -59,22 +58,16 @@ def register(app: typer.Typer) -> None:
         ] = None,
         output: OutputFile = None,
     ) -> None:
-        from tuner import picks
-        from tuner.report.table import front_table, table_csv, table_json
+        from tuner import library
+        from tuner.report.table import table_csv, table_json
         from tuner.report.terminal import table_text
-        from tuner.repricing import price_note
-        from tuner.runs import load_run
 
-        found = load_run(run)
-        names = split_names(objectives) if objectives else found.campaign.objectives
-        table = front_table(
-            found,
-            names,
-            picks.all_picks(found),
+        table = library.front(
+            library.load(run),
+            split_names(objectives) if objectives else None,
             relative_to=relative_to,
             everything=everything,
         )
-        table = replace(table, price_note=price_note(found.campaign, found.trials, names))
         if form is TableFormat.JSON:
             text = table_json(table)
         elif form is TableFormat.CSV:

@@ -27,16 +27,6 @@ from tuner.errors import (
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from tuner.campaign.progress import Listener
-    from tuner.config import CampaignSpec
-    from tuner.profile.trust import Workload
-    from tuner.records import Trial
-    from tuner.store import CampaignRecord, Recheck
-
-DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
-"""What is searched when no campaign file says otherwise."""
-
-RUNS = Path("runs")
-"""Where run folders are made."""
 
 
 def register(app: typer.Typer) -> None:
@@ -94,7 +84,9 @@ def tune(
     ] = None,
     allocators: Annotated[
         str | None,
-        typer.Option(metavar="NAME[:PATH],...", help=f"Default: {DEFAULT_ALLOCATORS}."),
+        typer.Option(
+            metavar="NAME[:PATH],...", help="Default: glibc,tcmalloc,jemalloc,mimalloc,exgen."
+        ),
     ] = None,
     evaluations: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Distinct configurations to measure.")
@@ -171,22 +163,24 @@ def tune(
         "further_traces": [str(file) for file in further_trace] if further_trace else None,
         "exact_trace": str(exact_trace) if exact_trace else None,
     }
-    from tuner.campaign.setup import with_workload
-    from tuner.profile.file import is_profile
-
-    spec, run = read_spec(campaign, output, options)
-    if not any(map(is_profile, spec.traces)):
-        refuse_options(context, {"--force", "--exact-trace"}, "to a trace: they are for profiles")
-    spec, workload = with_workload(spec, is_forced=force)
-    for note in workload.notes:
-        print(f"malloc-tuner: {note}", file=sys.stderr)
-    record, trials, rechecks = _run(spec, run, workers, workload, quiet=quiet)
     from tuner.campaign.summary import summarise
+    from tuner.cli.console import print_note
+    from tuner.library import read_campaign, run_campaign
     from tuner.objectives import parse_constraint
+    from tuner.profile.file import is_profile
     from tuner.selection import check_feasible
 
-    print_outcome(record, summarise(record, trials, rechecks), run)
-    check_feasible(trials, [parse_constraint(text) for text in record.constraints], run)
+    given = {key: value for key, value in options.items() if value is not None}
+    spec, folder = read_campaign(campaign, output, given)
+    if not any(map(is_profile, spec.traces)):
+        refuse_options(context, {"--force", "--exact-trace"}, "to a trace: they are for profiles")
+    with _listener(quiet=quiet) as listener:
+        run = run_campaign(
+            spec, folder, workers=workers, force=force, listener=listener, on_note=print_note
+        )
+    summary = summarise(run.campaign, run.trials, run.rechecks)
+    print_outcome(run.campaign, summary, folder)
+    check_feasible(run.trials, [parse_constraint(t) for t in run.campaign.constraints], folder)
 
 
 def campaign_or_trace(what: Path | None, trace: Path | None) -> tuple[Path | None, Path | None]:
@@ -205,36 +199,6 @@ def campaign_or_trace(what: Path | None, trace: Path | None) -> tuple[Path | Non
     return None, what
 
 
-def read_spec(
-    campaign: Path | None, output: Path | None, options: dict[str, Any]
-) -> tuple[CampaignSpec, Path]:
-    """Return the campaign and its run folder.
-
-    Args:
-        campaign: campaign file or run folder; None when the options say it all.
-        output: run folder; None for the folder given as `campaign`, else runs/<name>.
-        options: keys of a campaign file with None for those not given.
-
-    Raises:
-        SpecError: neither a campaign nor a trace is given, or something is wrong in them.
-    """
-    from tuner.campaign.setup import CAMPAIGN_FILE
-    from tuner.config import campaign_from_options, load_campaign
-
-    given = {key: value for key, value in options.items() if value is not None}
-    if campaign is not None:
-        is_run = campaign.is_dir()
-        spec = load_campaign(campaign / CAMPAIGN_FILE if is_run else campaign, given)
-        run = output or (campaign if is_run else None)
-    elif "trace" in given:
-        given.setdefault("allocators", DEFAULT_ALLOCATORS.split(","))
-        spec, run = campaign_from_options(**given), output
-    else:
-        message = "give a trace or a campaign file; see `malloc-tuner tune --help`"
-        raise SpecError(message)
-    return spec, run or RUNS / spec.name
-
-
 def _emulation(threads: Threads | None, thp: HugePages | None) -> dict[str, str] | None:
     """Return the options as keys of table emulation; None when none is given."""
     given = {"threads": threads, "thp": thp}
@@ -249,35 +213,6 @@ def _strategies() -> list[str]:
 
 def _searches() -> list[str]:
     return ["joint", "separate"]
-
-
-def _run(
-    spec: CampaignSpec, run: Path, workers: int | None, workload: Workload, *, quiet: bool
-) -> tuple[CampaignRecord, list[Trial], list[Recheck]]:
-    from tuner.campaign.runner import Runner
-    from tuner.campaign.setup import open_campaign
-    from tuner.cli.console import tell_what_lacks
-    from tuner.measure.calibration import Calibration
-    from tuner.measure.executor import LocalExecutor, measuring_cpus
-
-    # Latency is that of a machine with nothing else to do: one evaluation at a time.
-    n_workers = workers or (1 if spec.measures_time else None)
-    cpus = measuring_cpus(n_workers)
-    ready = open_campaign(spec, run, workload)
-    for path in spec.traces:
-        tell_what_lacks(path)
-    if "cost" in spec.metrics and not quiet:
-        prices = Calibration.from_record(ready.store.campaign().calibration)
-        print(f"malloc-tuner: {prices.describe()}", file=sys.stderr)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(ready.store)
-        executor = stack.enter_context(LocalExecutor(ready.evaluator, cpus))
-        screener = None
-        if ready.screener is not None:
-            screener = stack.enter_context(LocalExecutor(ready.screener, cpus))
-        with _listener(quiet=quiet) as listener:
-            trials = Runner(ready.store, ready.spaces, executor, listener, screener).run()
-        return ready.store.campaign(), trials, ready.store.rechecks()
 
 
 @contextlib.contextmanager

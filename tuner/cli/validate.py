@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from dataclasses import asdict
+import contextlib
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,9 +32,10 @@ from tuner.errors import (
 )
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
-    from tuner.runs import Run
-    from tuner.validate.rounds import CountsInstructions, ValidationOptions
-    from tuner.validate.subjects import Subject
+    from collections.abc import Iterator
+
+    from tuner.store import ValidationSample
+    from tuner.validate.rounds import Observer
     from tuner.validate.summary import ValidationSummary
 
 _POINTS = "picks,front"
@@ -209,15 +208,13 @@ def validate(
     from tuner.cli.validate_gem5 import validate_with_gem5
     from tuner.cli.validate_inside import InsideOptions, validate_inside
     from tuner.cli.validation_tables import print_summary
+    from tuner.library import compare
     from tuner.measure.counting import InstructionCounter
     from tuner.measure.program import Surroundings
     from tuner.runs import load_run
     from tuner.units import parse_duration
     from tuner.validate.gem5_rounds import GEM5_ROUNDS, Gem5Options
-    from tuner.validate.rounds import IGNORED, STDOUT, ValidationOptions
-    from tuner.validate.subjects import choose_subjects
-    from tuner.validate.summary import count_claims, summarize
-    from tuner.validate.verdicts import default_rounds, too_few
+    from tuner.validate.rounds import IGNORED, STDOUT
 
     _refuse(context, command, gem5, inside=inside, points=_words(points))
     if inside and gem5 is not None:
@@ -250,22 +247,20 @@ def validate(
             counter=counter,
         )
         return
-    found = load_run(run)
-    subjects = choose_subjects(found, _words(points), front, dominated)
-    n_claims = count_claims(found, subjects)
-    options = ValidationOptions(
-        rounds=rounds or default_rounds(n_claims),
-        output=IGNORED if ignore_output else str(output_file or STDOUT),
-        surroundings=surroundings,
-        instrument=instrument.value,
-        seed=seed,
-    )
-    few = too_few(options.rounds, n_claims)
-    if few is not None:
-        print(f"malloc-tuner: note: {few}", file=sys.stderr)
-    identifier = _measure(found, command or [], subjects, options, counter)
-    (record,) = (v for v in load_run(run).validations if v.identifier == identifier)
-    summary = summarize(found, record)
+    with _observer() as observer:
+        summary = compare(
+            load_run(run),
+            command or [],
+            points=_words(points),
+            most_front=front,
+            most_dominated=dominated,
+            rounds=rounds,
+            output=IGNORED if ignore_output else str(output_file or STDOUT),
+            surroundings=surroundings,
+            instrument=instrument.value,
+            seed=seed,
+            observer=observer,
+        )
     print_summary(summary)
     check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)
 
@@ -337,22 +332,12 @@ def _words(text: str) -> list[str]:
     return [word for word in (part.strip() for part in text.split(",")) if word]
 
 
-def _measure(
-    run: Run,
-    command: list[str],
-    subjects: tuple[Subject, ...],
-    options: ValidationOptions,
-    counter: CountsInstructions | None,
-) -> int:
-    """Run the program under a progress bar; returns the validation's identifier."""
+@contextlib.contextmanager
+def _observer() -> Iterator[Observer]:
+    """Show a progress bar."""
     from tuner.cli.console import stderr_progress
-    from tuner.machine import read_machine
-    from tuner.measure.program import ProgramRunner
-    from tuner.measure.warm import warm_memory
     from tuner.records import Status
-    from tuner.store import Store, ValidationSample, store_path
-    from tuner.validate.rounds import Observer, validate
-    from tuner.validate.setup import prepare, search_spaces
+    from tuner.validate.rounds import Observer
 
     progress = stderr_progress()
 
@@ -370,20 +355,6 @@ def _measure(
         progress.update(task, total=bar.completed + n_left)
         progress.begin_steps()
 
-    runner = ProgramRunner()
-    with Store.open(store_path(run.folder), writable=True) as store, progress:
-        task = progress.add_task("reading back", total=None)
-        files = search_spaces(run.folder)
-        prepared = prepare(subjects, run.campaign, os.environ, files)
-        progress.update(task, description="first run")
-        warm_memory()
-        return validate(
-            store,
-            command,
-            prepared,
-            options=options,
-            machine=asdict(read_machine()),
-            runner=runner,
-            counter=counter,
-            observer=Observer(on_sample, on_notice, on_plan),
-        )
+    with progress:
+        task = progress.add_task("first run", total=None)
+        yield Observer(on_sample, on_notice, on_plan)

@@ -182,6 +182,31 @@ def caveat(workload: Trace) -> str | None:
     )
 
 
+def gap_in(workload: Path) -> str | None:
+    """Return the sentence on what a trace lacks of its program's run; None when it lacks nothing.
+
+    Raises:
+        TraceError: the trace cannot be read.
+    """
+    with Trace(workload) as opened:
+        if not opened.totals.is_complete:
+            return f"{workload}: the file was cut off; what follows covers its readable part only"
+        if opened.totals.lacks and not opened.is_low_fidelity:
+            return f"{workload}: {opened.totals.lacks}"
+    return None
+
+
+def notes_on(workload: Path) -> tuple[str, ...]:
+    """Return what is to be known of a trace, a profile or records: a sentence each.
+
+    Raises:
+        TraceError: the workload cannot be read.
+    """
+    with Trace(workload) as opened:
+        said = caveat(opened)
+    return tuple(filter(None, [gap_in(workload), said and f"{workload}: {said}"]))
+
+
 def weak_shrunk(
     profile: Mapping[str, Any], fidelity: float, objectives: Sequence[str]
 ) -> list[str]:

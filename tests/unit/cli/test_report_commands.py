@@ -113,7 +113,7 @@ def test_front_csv_says_units_and_leaves_missing_numbers_empty(
 def test_front_says_in_every_form_what_changes_with_the_prices(
     kept: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.repricing.price_note", lambda *_: "Another, if dearer.")
+    monkeypatch.setattr("tuner.library.price_note", lambda *_: "Another, if dearer.")
 
     document = json.loads(call(capsys, "front", kept.folder, "--format", "json"))
     rows = csv.DictReader(io.StringIO(call(capsys, "front", kept.folder, "--format", "csv")))

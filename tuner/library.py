@@ -1,0 +1,400 @@
+"""What `import tuner` offers: the work of the commands as functions, which the commands call.
+
+    record ──▶ emulate                       one setting on a trace
+       └─────▶ tune ──▶ load ──▶ front       a campaign, and its Pareto front
+                          ├────▶ compare     its points on the real program
+                          └────▶ export      one of them for deployment
+
+The names of arguments are those of the options; `malloc-tuner COMMAND --help` explains them.
+Every function raises errors of `tuner.errors`, whose messages are for people.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypedDict, Unpack
+
+from tuner import picks
+from tuner.allocators import get_allocator
+from tuner.campaign.progress import Listener, Silence
+from tuner.campaign.runner import Runner
+from tuner.campaign.setup import CAMPAIGN_FILE, open_campaign, with_workload
+from tuner.config import CampaignSpec, campaign_from_options, load_campaign
+from tuner.config.preset import Preset
+from tuner.errors import SpecError
+from tuner.export.deployment import deployment, preset_deployment
+from tuner.export.formats import render
+from tuner.machine import read_machine
+from tuner.measure.calibration import Calibration, load_calibration
+from tuner.measure.counting import InstructionCounter
+from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
+from tuner.measure.evaluation import Evaluation
+from tuner.measure.executor import LocalExecutor, measuring_cpus
+from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.measure.warm import warm_memory
+from tuner.profile.trust import gap_in, notes_on
+from tuner.recording import Recording, record
+from tuner.records import Configuration, unique_configurations
+from tuner.report.table import FrontTable, front_table
+from tuner.repricing import price_note
+from tuner.runs import Run, load_run
+from tuner.store import Store, store_path
+from tuner.validate.rounds import CACHEGRIND, STDOUT, Observer, ValidationOptions, validate
+from tuner.validate.setup import prepare, search_spaces
+from tuner.validate.subjects import choose_subjects
+from tuner.validate.summary import ValidationSummary, count_claims, summarize
+from tuner.validate.verdicts import default_rounds, too_few
+
+__all__ = [
+    "Emulated",
+    "FrontTable",
+    "Recording",
+    "Run",
+    "ValidationSummary",
+    "compare",
+    "emulate",
+    "export",
+    "front",
+    "load",
+    "record",
+    "tune",
+]
+
+DEFAULT_ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
+"""What `tune` searches unless told otherwise."""
+
+BASELINE: Final = "glibc"
+"""Whose default is measured beside everything."""
+
+RUNS: Final = Path("runs")
+"""Where run folders are made."""
+
+OnNote = Callable[[str], None]
+"""Called with a sentence that a reader of the result must know."""
+
+AnyPath = str | os.PathLike[str]
+
+
+def _unheard(_: str) -> None:
+    """Take a note that nobody wants."""
+
+
+# One configuration
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """Configurations of allocators, each replayed on one trace."""
+
+    emulation: Emulation
+    """The trace, the allocators as found, the options and the prices."""
+    evaluations: tuple[tuple[Configuration, Evaluation], ...]
+    """What was asked for first, then the defaults."""
+
+
+def emulate(
+    trace: AnyPath,
+    allocators: Sequence[str] = (BASELINE,),
+    settings: Mapping[str, str] | None = None,
+    *,
+    options: EmulationOptions | None = None,
+    cpu: int | None = None,
+    each: Callable[[Sequence[Configuration]], Iterable[Configuration]] = iter,
+    on_note: OnNote = _unheard,
+) -> Emulated:
+    """Replay a trace under one configuration, and under the allocators' defaults and glibc's.
+
+    Args:
+        trace: a trace, a profile, or classic records.
+        allocators: names, or ``name:/path/to/library``; `settings` are those of the first.
+        settings: name -> value, as the allocator spells them.
+        options: how to replay; None: see `EmulationOptions`.
+        cpu: core to run on; None: the first allowed one.
+        each: yields the configurations that it is given; for a progress bar.
+        on_note: called with what the trace lacks.
+
+    Returns:
+        An evaluation of each configuration; one that failed has a status and a reason.
+
+    Raises:
+        SpecError: a setting or the core is not one that can be used.
+        MissingToolError: a library or an instrument is not on this machine.
+        TraceError: the trace cannot be read.
+    """
+    if cpu is not None and cpu not in os.sched_getaffinity(0):
+        allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        message = f"--cpu {cpu}: not a core this process may use; allowed: {allowed}"
+        raise SpecError(message)
+    adapters = [get_allocator(name) for name in dict.fromkeys([*allocators, BASELINE])]
+    located = {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
+    first, installation = located[adapters[0].name]
+    asked = first.configuration(dict(settings or {}), installation.version)
+    emulation = Emulation(Path(trace), located, load_calibration(), options or EmulationOptions())
+    for note in notes_on(Path(trace)):
+        on_note(note)
+    evaluator = EmulatorEvaluator(emulation)
+    wanted = unique_configurations([asked, *map(Configuration, located)])
+    return Emulated(emulation, tuple((one, evaluator.evaluate(one, cpu)) for one in each(wanted)))
+
+
+# A campaign
+
+
+class CampaignOptions(TypedDict, total=False):
+    """Keys of a campaign file that `tune` takes as arguments; docs/campaigns.md explains them."""
+
+    allocators: Sequence[str]
+    evaluations: int
+    objectives: Sequence[str]
+    constraints: Sequence[str]
+    strategy: str
+    search: Literal["joint", "separate"]
+    emulation: Mapping[str, str]
+    seed: int
+    space_files: Sequence[str]
+    further_traces: Sequence[str]
+    exact_trace: str
+
+
+def tune(
+    trace: AnyPath | None = None,
+    *,
+    campaign: AnyPath | None = None,
+    output: AnyPath | None = None,
+    workers: int | None = None,
+    force: bool = False,
+    listener: Listener | None = None,
+    on_note: OnNote = _unheard,
+    **options: Unpack[CampaignOptions],
+) -> Run:
+    """Search the allocators' settings on a trace; the same call continues an interrupted search.
+
+    Args:
+        trace: a trace or a profile; None: that of the campaign.
+        campaign: a campaign file or a run folder; None: the options say it all.
+        output: the run folder; None: that of the campaign, else ``runs/<name>``.
+        workers: evaluations at a time; None: one per core, one where time is measured.
+        force: tune on a profile however bad its verdict is.
+        listener: is called as the search goes on; Ctrl-C is its business too.
+        on_note: called with what is to be known of workload and prices.
+        options: override keys of the campaign file.
+
+    Raises:
+        SpecError: neither trace nor campaign is given, or one is wrong.
+        MissingToolError: a library or an instrument is not on this machine.
+        TraceError: a trace cannot be read, or is a profile of bad verdict.
+        StoreError: the run folder is of another campaign, or in use.
+        InterruptedCampaign: Ctrl-C; what was measured is kept.
+    """
+    given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
+    if trace is not None:
+        given["trace"] = str(trace)
+    spec, folder = read_campaign(_path(campaign), _path(output), given)
+    return run_campaign(
+        spec, folder, workers=workers, force=force, listener=listener, on_note=on_note
+    )
+
+
+def read_campaign(
+    campaign: Path | None, output: Path | None, given: Mapping[str, Any]
+) -> tuple[CampaignSpec, Path]:
+    """Return a campaign and its run folder.
+
+    Args:
+        campaign: campaign file or run folder; None when `given` says it all.
+        output: run folder; None for the folder given as `campaign`, else ``runs/<name>``.
+        given: keys of a campaign file.
+
+    Raises:
+        SpecError: neither a campaign nor a trace is given, or something is wrong in them.
+    """
+    if campaign is not None:
+        is_run = campaign.is_dir()
+        spec = load_campaign(campaign / CAMPAIGN_FILE if is_run else campaign, given)
+        run = output or (campaign if is_run else None)
+    elif "trace" in given:
+        spec = campaign_from_options(**{"allocators": list(DEFAULT_ALLOCATORS), **given})
+        run = output
+    else:
+        message = "give a trace or a campaign file; see `malloc-tuner tune --help`"
+        raise SpecError(message)
+    return spec, run or RUNS / spec.name
+
+
+def run_campaign(
+    spec: CampaignSpec,
+    folder: Path,
+    *,
+    workers: int | None = None,
+    force: bool = False,
+    listener: Listener | None = None,
+    on_note: OnNote = _unheard,
+) -> Run:
+    """Run a campaign in its folder, or what is left of it; see `tune`."""
+    spec, workload = with_workload(spec, is_forced=force)
+    for note in workload.notes:
+        on_note(note)
+    # Latency is that of a machine with nothing else to do: one evaluation at a time.
+    cpus = measuring_cpus(workers or (1 if spec.measures_time else None))
+    ready = open_campaign(spec, folder, workload)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(ready.store)
+        for note in filter(None, map(gap_in, spec.traces)):
+            on_note(note)
+        if "cost" in spec.metrics:
+            on_note(Calibration.from_record(ready.store.campaign().calibration).describe())
+        executor = stack.enter_context(LocalExecutor(ready.evaluator, cpus))
+        screener = None
+        if ready.screener is not None:
+            screener = stack.enter_context(LocalExecutor(ready.screener, cpus))
+        Runner(ready.store, ready.spaces, executor, listener or Silence(), screener).run()
+    return load_run(folder)
+
+
+# A run
+
+
+def load(run: AnyPath) -> Run:
+    """Read a run folder: the campaign, its trials and its validations.
+
+    Raises:
+        StoreError: there is no store, it is damaged, or it holds no trial yet.
+    """
+    return load_run(Path(run))
+
+
+def front(
+    run: Run,
+    objectives: Sequence[str] | None = None,
+    *,
+    relative_to: str | None = None,
+    everything: bool = False,
+) -> FrontTable:
+    """Return the Pareto front of a run, the defaults beside it.
+
+    Args:
+        run: see `load`.
+        objectives: metrics to minimise; None: the campaign's.
+        relative_to: allocator whose default is the baseline, or ``own``; None: the campaign's.
+        everything: also the dominated, infeasible and failed trials.
+
+    Raises:
+        SelectionError: the baseline was not measured.
+        SpecError: an objective is unknown.
+        MissingToolError: an objective was not measured.
+    """
+    names = tuple(objectives or run.campaign.objectives)
+    chosen = picks.all_picks(run)
+    table = front_table(run, names, chosen, relative_to=relative_to, everything=everything)
+    return replace(table, price_note=price_note(run.campaign, run.trials, names))
+
+
+def compare(
+    run: Run,
+    command: Sequence[str],
+    *,
+    points: Sequence[str] = ("picks", "front"),
+    most_front: int = 4,
+    most_dominated: int = 3,
+    rounds: int | None = None,
+    output: str = STDOUT,
+    surroundings: Surroundings | None = None,
+    instrument: str = "auto",
+    seed: int = 1,
+    observer: Observer | None = None,
+) -> ValidationSummary:
+    """Measure points of a run on the real program, against every default, in interleaved rounds.
+
+    Args:
+        run: see `load`; the samples are kept in its folder.
+        command: the program and its arguments.
+        points: names of picks, numbers of trials, or the words picks, best and front.
+        most_front: greatest number of points for the word front.
+        most_dominated: greatest number of dominated points, which check the ranking.
+        rounds: runs of every subject; None: as many as the number of claims needs.
+        output: what must be the same in all runs, see `ValidationOptions`.
+        surroundings: core, time limit and huge pages; None: the campaign's huge pages.
+        instrument: what counts instructions: auto, cachegrind or none.
+        seed: of the order within the rounds.
+        observer: is called after every run.
+
+    Raises:
+        SelectionError: a name is no pick, or a trial has no numbers.
+        MissingToolError: the program or a library is not here, or of another version.
+        ProgramError: the program fails with the baseline, or does not repeat its output.
+        ProgramTimeoutError: it does not end in time with the baseline.
+        InterruptedCampaign: Ctrl-C; what was measured is kept.
+    """
+    observer = observer or Observer(lambda _: None, _unheard)
+    subjects = choose_subjects(run, points, most_front, most_dominated)
+    n_claims = count_claims(run, subjects)
+    options = ValidationOptions(
+        rounds=rounds or default_rounds(n_claims),
+        output=output,
+        surroundings=surroundings or Surroundings(thp=huge_pages_of(run)),
+        instrument=instrument,
+        seed=seed,
+    )
+    few = too_few(options.rounds, n_claims)
+    if few is not None:
+        observer.on_notice(few)
+    prepared = prepare(subjects, run.campaign, os.environ, search_spaces(run.folder))
+    warm_memory()
+    with Store.open(store_path(run.folder), writable=True) as store:
+        identifier = validate(
+            store,
+            command,
+            prepared,
+            options=options,
+            machine=asdict(read_machine()),
+            runner=ProgramRunner(),
+            counter=InstructionCounter() if instrument == CACHEGRIND else None,
+            observer=observer,
+        )
+    (made,) = (v for v in load_run(run.folder).validations if v.identifier == identifier)
+    return summarize(run, made)
+
+
+def huge_pages_of(run: Run) -> Literal["never", "keep"]:
+    """Return the transparent huge pages that a campaign measured with."""
+    return "keep" if run.campaign.huge_pages == "keep" else "never"
+
+
+def export(
+    source: Run | Preset,
+    pick: str | int | None = None,
+    form: str = "env",
+    *,
+    library: Path | None = None,
+    file_name: str | None = None,
+) -> str:
+    """Return the text that deploys a point of a run, or a preset.
+
+    Args:
+        source: a run, see `load`, or a preset, see `tuner.config.preset`.
+        pick: name of a pick or number of a trial; None: the run's first pick.
+        form: env, sh, systemd, docker, kubernetes or json.
+        library: where the allocator lies on the other machine; None: as here.
+        file_name: how comments name the file; None: a usual name.
+
+    Raises:
+        SelectionError: there is no such pick.
+        SettingError: the settings cannot be deployed in this form.
+        MissingToolError: the allocator's library is not here.
+    """
+    if isinstance(source, Preset):
+        found = preset_deployment(source, library)
+    elif isinstance(pick, int):
+        found = deployment(source, picks.pick_of_trial(source, pick), library)
+    else:
+        name = pick or picks.first_name(source)
+        found = deployment(source, picks.find_pick(source, name), library)
+    return render(replace(found, file_name=file_name), form)
+
+
+def _path(path: AnyPath | None) -> Path | None:
+    return None if path is None else Path(path)
