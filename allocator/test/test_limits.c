@@ -1,11 +1,13 @@
-/* test_limits.c - under a limit of address space the heap works until the limit is
- * reached, says ENOMEM there, and goes on when memory was freed.
+/* test_limits.c - under a limit of address space or of data the heap works until the limit is
+ * reached, says ENOMEM there, and goes on when memory was freed; and next to nothing is charged
+ * for what is only reserved.
  *
- * The limit is what the process has mapped plus some, so the test runs under
+ * The limits are what the process has mapped plus some, so the test runs under
  * sanitizers, too.
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -16,18 +18,30 @@
 
 enum {
     N_BLOCKS_MAX = 200000,
-    ROOM = 48 << 20 /* bytes, less than the owner map of the whole address space */
+    ROOM = 100000000, /* bytes; the owner map of the whole address space would take all of it */
+    BLOCK = 4000,
+    CLASS = 4096,           /* what such a block takes */
+    LEAST = ROOM / 100 * 92 /* heads of superblocks and one that is begun take the rest */
 };
 
 static char *blocks[N_BLOCKS_MAX];
 
-static void limit_address_space(size_t more) {
-    FILE *statm = fopen("/proc/self/statm", "r");
-    unsigned long pages;
-    EXPECT(statm != NULL && fscanf(statm, "%lu", &pages) == 1);
-    fclose(statm);
-    rlim_t most = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + more;
-    EXPECT(setrlimit(RLIMIT_AS, &(struct rlimit){most, most}) == 0);
+/* A line of /proc/self/status in bytes. */
+static size_t status_bytes(const char *name) {
+    char line[256];
+    unsigned long kib = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    EXPECT(status != NULL);
+    while (fgets(line, sizeof line, status) != NULL)
+        if (strncmp(line, name, strlen(name)) == 0)
+            EXPECT(sscanf(line + strlen(name), ": %lu kB", &kib) == 1);
+    fclose(status);
+    return (size_t)kib << 10;
+}
+
+static void limit(int resource, const char *name, size_t more) {
+    rlim_t most = status_bytes(name) + more;
+    EXPECT(setrlimit(resource, &(struct rlimit){most, most}) == 0);
 }
 
 static size_t fill(size_t size) {
@@ -47,9 +61,9 @@ static void release(size_t n) {
 }
 
 static uint64_t live_within_limit(void) {
-    limit_address_space(ROOM);
-    size_t n = fill(1000);
-    EXPECT(n > ROOM / 1000 / 2);
+    limit(RLIMIT_AS, "VmSize", ROOM);
+    size_t n = fill(BLOCK);
+    EXPECT(n * CLASS > LEAST);
     release(n);
     EXPECT(exgen_validate_heap());
     exgen_purge();
@@ -63,13 +77,49 @@ static uint64_t live_within_limit(void) {
     return layout.shift;
 }
 
+/* Data is what is private and writable. */
+static uint64_t fill_data(void) {
+    limit(RLIMIT_DATA, "VmData", ROOM);
+    size_t n = fill(BLOCK);
+    EXPECT(n * CLASS > LEAST);
+    release(n);
+    return layout.shift;
+}
+
+/* Where overcommit is strict (mode 2) the system charges what is private and writable, too. */
+static uint64_t start_cheaply(void) {
+    size_t data = status_bytes("VmData");
+    void *block = exgen_malloc(BLOCK);
+    size_t taken = status_bytes("VmData") - data;
+    exgen_free(block);
+    return taken;
+}
+
+/* All that is mapped, and will be, is to be in memory. */
+static uint64_t lock_memory(void) {
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+        return 0;
+    size_t resident = status_bytes("VmRSS");
+    void *block = exgen_malloc(BLOCK);
+    size_t taken = status_bytes("VmRSS") - resident;
+    exgen_free(block);
+    return taken;
+}
+
+static struct outcome run(scenario part, const char *conf) {
+    struct outcome o = run_in_child(part, conf);
+    fprintf(stderr, "%s", o.output);
+    EXPECT(o.status == 0);
+    return o;
+}
+
 int main(void) {
     static const char *const confs[] = {"", "superblock_size:65536", "check:true"};
     for (size_t i = 0; i < sizeof confs / sizeof *confs; i++) {
-        struct outcome o = run_in_child(live_within_limit, confs[i]);
-        fprintf(stderr, "%s", o.output);
-        EXPECT(o.status == 0);
-        EXPECT(o.value == 63); /* the small map was in use */
+        EXPECT(run(live_within_limit, confs[i]).value == 63); /* with the small map */
     }
+    EXPECT(run(fill_data, "").value == 20); /* with the whole map */
+    EXPECT(run(start_cheaply, "").value <= 2 << 20);
+    EXPECT(run(lock_memory, "").value <= 3 << 20);
     return test_passed();
 }

@@ -80,12 +80,17 @@ static void *hold_back(struct heap *heap, struct slab *slab, void *block) {
     return options.quarantine > 0 && heap != NULL ? quarantine_exchange(heap, block) : block;
 }
 
-/* Large blocks, what is no block, all with check:true, and where the owner map does not tell. */
+/* Large blocks, what is no block, all with check:true, and what the small owner map hides. */
 static NOINLINE void free_thoroughly(void *block) {
     if (block == NULL)
         return;
     struct heap *heap = local.heap;
-    if (owner_of_any((uintptr_t)block) == OWNER_NONE) {
+    uint8_t number = owner_of_any((uintptr_t)block);
+    if (number == local.number) { /* free could not see it, with the small owner map */
+        deallocate_mine(block);
+        return;
+    }
+    if (number == OWNER_NONE) {
         if (!large_free(block))
             fatal("invalid free, not a block of this heap", block);
         if (heap != NULL)

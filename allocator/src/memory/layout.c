@@ -4,10 +4,10 @@
 #include "system/lock.h"
 #include "system/os.h"
 
-/* Until the start every address leads to this byte, so that free(NULL) works. */
-static uint8_t no_owner = OWNER_NONE;
+/* Until the start every address leads to these bytes, so that free(NULL) works. */
+static uint8_t no_owner[2] = {OWNER_NONE, OWNER_NONE};
 
-_Alignas(CACHE_LINE) struct layout layout = {.owner_map = &no_owner, .shift = 63};
+_Alignas(CACHE_LINE) struct layout layout = {.owner_map = no_owner, .shift = 63};
 
 /* The owner map as the slow paths know it; all state of this module but `layout`. */
 static struct {
@@ -15,27 +15,27 @@ static struct {
     uintptr_t first; /* piece of the address space */
     uintptr_t n;     /* pieces; 0 before the start */
     unsigned shift;  /* log2(superblock_size) */
-    uintptr_t low;   /* pieces that ever had an owner lie in [low, high] */
+    uintptr_t low; /* pieces that may have an owner lie in [low, high]; their bytes are writable */
     uintptr_t high;
     struct lock lock; /* while it is held, no superblock is unmapped; guards low and high */
 } owners = {.low = UINTPTR_MAX};
 
-/* A map of the whole address space, or, where address space is limited, of the
- * pieces around it: the system maps what is asked for side by side.  With the
- * small one, free finds every owner on its slow path. */
+/* A map of the whole address space, or, where that would take more than 1/64 of the address space
+ * that the process may have, of the pieces around it: the system maps what is asked for side by
+ * side.  With the small one, free finds every owner on its slow path. */
 static bool map_owners(unsigned shift) {
     enum {
         N_AROUND = 1 << 20 /* pieces: 1 TiB of superblocks of 1 MiB */
     };
     owners.shift = shift;
     owners.n = (uintptr_t)1 << (ADDRESS_BITS - shift);
-    owners.bytes = os_map_sparse(owners.n);
+    owners.bytes = owners.n <= os_address_space_bytes() / 64 ? os_reserve_zeros(owners.n) : NULL;
     if (owners.bytes != NULL) {
         layout.owner_map = owners.bytes;
         layout.shift = shift;
         return true;
     }
-    owners.bytes = os_map_sparse(N_AROUND);
+    owners.bytes = os_reserve_zeros(N_AROUND);
     uintptr_t here = (uintptr_t)owners.bytes >> shift;
     owners.first = here > N_AROUND / 2 ? here - N_AROUND / 2 : 0;
     owners.n = owners.bytes != NULL ? N_AROUND : 0;
@@ -60,23 +60,39 @@ static uint8_t *owner_byte(uintptr_t address) {
 
 uint8_t owner_of_any(uintptr_t address) {
     const uint8_t *byte = owner_byte(address);
-    return byte != NULL ? __atomic_load_n(byte, __ATOMIC_RELAXED) : OWNER_NONE;
-}
-
-bool owner_map_reaches(const void *start, size_t bytes) {
-    return owner_byte((uintptr_t)start) != NULL && owner_byte((uintptr_t)start + bytes - 1) != NULL;
+    return byte != NULL ? __atomic_load_n(byte, __ATOMIC_ACQUIRE) : OWNER_NONE;
 }
 
 void owner_set(const void *superblock, uint8_t number) {
-    __atomic_store_n(owner_byte((uintptr_t)superblock), number, __ATOMIC_RELAXED);
+    __atomic_store_n(owner_byte((uintptr_t)superblock), number, __ATOMIC_RELEASE);
 }
 
-void owner_map_widen(const void *superblock) {
-    uintptr_t piece = (uintptr_t)superblock >> owners.shift;
+/* Make the bytes of pieces writable; with the lock held. */
+static bool commit(uintptr_t low, uintptr_t high) {
+    char *from = (char *)round_down((uintptr_t)&owners.bytes[low - owners.first], os_page_bytes());
+    char *to = (char *)round_up((uintptr_t)&owners.bytes[high - owners.first] + 1, os_page_bytes());
+    return os_protect(from, (size_t)(to - from), false);
+}
+
+bool owner_map_widen(const void *start, size_t bytes) {
+    const uint8_t *first = owner_byte((uintptr_t)start);
+    const uint8_t *last = owner_byte((uintptr_t)start + bytes - 1);
+    bool is_wide = first != NULL && last != NULL;
+    uintptr_t low = (uintptr_t)start >> owners.shift;
+    uintptr_t high = ((uintptr_t)start + bytes - 1) >> owners.shift;
+    if (!is_wide)
+        return false;
     lock_take(&owners.lock);
-    owners.low = piece < owners.low ? piece : owners.low;
-    owners.high = piece > owners.high ? piece : owners.high;
+    low = low < owners.low ? low : owners.low;
+    high = high > owners.high ? high : owners.high;
+    if (low != owners.low || high != owners.high)
+        is_wide = commit(low, high);
+    if (is_wide) {
+        owners.low = low;
+        owners.high = high;
+    }
     lock_release(&owners.lock);
+    return is_wide;
 }
 
 bool owner_map_lock(bool waits) {

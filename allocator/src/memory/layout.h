@@ -2,7 +2,8 @@
  *
  * Which addresses belong to superblocks at all, and to whose, is answered by
  * the owner map: one byte for every superblock-sized piece of the address
- * space, sparse, untouched where there is nothing.  One comparison with it
+ * space.  It is reserved for reading, which costs no memory; pages of it become writable, and
+ * are charged, where superblocks are.  One comparison with it
  * tells free() that the pointer is ours and the block our own thread's.
  */
 #ifndef EXGEN_LAYOUT_H
@@ -49,17 +50,16 @@ ALWAYS_INLINE uint8_t owner_at(uintptr_t address) {
     return __atomic_load_n(&layout.owner_map[address >> layout.shift], __ATOMIC_RELAXED);
 }
 
-/* As owner_at for any value, even one that cannot be an address of a program. */
+/* As owner_at for any value, even one that cannot be an address of a program.  Who reads an owner
+ * here may read the head that was written before owner_set. */
 uint8_t owner_of_any(uintptr_t address);
-
-/* Whether the map has bytes for [start, start + bytes). */
-bool owner_map_reaches(const void *start, size_t bytes);
 
 /* Write the byte of a superblock; for the first time after owner_map_widen. */
 void owner_set(const void *superblock, uint8_t number);
 
-/* Superblocks in use lie between addresses that have been here. */
-void owner_map_widen(const void *superblock);
+/* Superblocks may lie in [start, start + bytes) from now on.  False if the map does not reach so
+ * far, or if the system refuses memory for it. */
+bool owner_map_widen(const void *start, size_t bytes);
 
 /* Hold the map still: meanwhile no superblock is unmapped.  Also for the moment of a fork.  False
  * if somebody holds it and the caller does not want to wait. */

@@ -56,7 +56,6 @@ static size_t table_end(void) {
 static struct superblock *set_up(char *start, size_t heap_bytes) {
     struct superblock *sb = (struct superblock *)start;
     ASSERT(owner_of_any((uintptr_t)sb) == OWNER_NONE);
-    owner_map_widen(sb);
     if (options.prefault)
         os_populate(sb, layout.bytes);
     sb->n_units = (uint16_t)layout.n_units;
@@ -77,7 +76,7 @@ static char *map_group(size_t bytes) {
     char *start = os_map_aligned(bytes, bytes);
     if (start == NULL)
         return NULL;
-    if (owner_map_reaches(start, bytes))
+    if (owner_map_widen(start, bytes))
         return start;
     os_unmap(start, bytes);
     return NULL;

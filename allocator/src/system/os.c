@@ -15,6 +15,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,10 +47,9 @@ size_t os_page_bytes(void) {
     return os.page_bytes;
 }
 
-static void *map(size_t bytes, int flags) {
+static void *map(size_t bytes, int protection) {
     int saved = errno;
-    void *start =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    void *start = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     errno = saved;
     if (start == MAP_FAILED)
         return NULL;
@@ -58,11 +58,19 @@ static void *map(size_t bytes, int flags) {
 }
 
 void *os_map(size_t bytes) {
-    return map(bytes, 0);
+    return map(bytes, PROT_READ | PROT_WRITE);
 }
 
-void *os_map_sparse(size_t bytes) {
-    return map(bytes, MAP_NORESERVE);
+void *os_reserve_zeros(size_t bytes) {
+    return map(bytes, PROT_READ);
+}
+
+size_t os_address_space_bytes(void) {
+    struct rlimit limit;
+    int saved = errno;
+    bool is_known = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    errno = saved;
+    return is_known ? (size_t)limit.rlim_cur : SIZE_MAX;
 }
 
 void *os_map_aligned(size_t bytes, size_t alignment) {

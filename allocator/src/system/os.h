@@ -31,8 +31,12 @@ void *os_map(size_t bytes);
 /* As os_map, at a multiple of `alignment` (a power of two). */
 void *os_map_aligned(size_t bytes, size_t alignment);
 
-/* Reserve memory of which few pages will ever be touched. NULL if refused. */
-void *os_map_sparse(size_t bytes);
+/* Address space that reads as zero; pages of it can be made writable with os_protect, until then
+ * the system charges nothing for them.  NULL if refused. */
+void *os_reserve_zeros(size_t bytes);
+
+/* Most address space that the process may have, SIZE_MAX if that is not limited. */
+size_t os_address_space_bytes(void);
 
 /* Give address space back.  False if the system refused (then it stays). */
 bool os_unmap(void *start, size_t bytes);
