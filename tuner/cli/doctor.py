@@ -82,7 +82,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "doctor",
-        help="Tell what this machine offers, and which packages it lacks.",
+        help="Check this machine for allocators, instruments, packages.",
         epilog=epilog(
             "malloc-tuner doctor",
             "malloc-tuner doctor --gem5 build/X86/gem5.opt --json",

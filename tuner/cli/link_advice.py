@@ -102,7 +102,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "link-advice",
-        help="Tell which of the two exgens is safe to link with.",
+        help="Check which of the two exgens is safe to link with.",
         epilog=epilog(
             "malloc-tuner link-advice ./app",
             "cc -o app app.o -L$EXGEN -l$(malloc-tuner link-advice --choose ./app-plain)",
