@@ -178,7 +178,7 @@ def main() -> int:
         sys.exit(f"allocators.py: {error.filename}: no results yet; run without --print")
     if options.figures and "threads" in kept["parts"]:
         comparison = threads_comparison(kept["parts"]["threads"])
-        for path in write_bench_figures(comparison, options.figures, ("png",)):
+        for path in write_bench_figures(comparison, options.figures, ("svg",)):
             print(f"drawn: {path}", file=sys.stderr)
     return _print(kept, is_judged=not options.smoke)
 

@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("metrics",),
     ("records", "resources", "machine", "output", "zstd"),
     ("provenance", "config", "store"),
-    ("space", "objectives", "stats"),
+    ("space", "objectives", "stats", "drawing"),
     ("trace",),
     ("profile",),
     ("importers", "recording"),
@@ -149,6 +149,7 @@ def test_every_layer_holds_modules_that_exist() -> None:
 PART_OF = {
     "elftools": "pyelftools",
     "tomli_w": "tomli-w",
+    "vl_convert": "vl-convert-python",
     "pydantic_core": "pydantic",
     "backports": "backports.zstd",
     "compression": "backports.zstd",  # until it is the standard library's everywhere

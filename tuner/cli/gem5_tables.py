@@ -9,8 +9,8 @@ from rich.table import Table
 from tuner.cli.console import stdout_console
 from tuner.cli.validation_tables import rankings_table
 from tuner.metrics import REAL
-from tuner.report.columns import Scale, scale_for
-from tuner.report.gem5 import by_allocator, show_interval
+from tuner.report.columns import Scale, scale_for, show_estimate
+from tuner.report.gem5 import by_allocator
 from tuner.runs import Run
 from tuner.validate.gem5_summary import METRIC_NAMES, Gem5Subject, Gem5Summary
 
@@ -96,7 +96,7 @@ def _value(row: Gem5Subject, name: str, scale: Scale) -> str:
 
 def _ratio(row: Gem5Subject, name: str) -> str:
     found = row.change(name)
-    return show_interval(found.shown if found else None).replace(" [", "\n[")
+    return show_estimate(found.shown if found else None).replace(" [", "\n[")
 
 
 def _simulations(summaries: Sequence[Gem5Summary]) -> Table:

@@ -36,8 +36,9 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--figures/--no-figures", help="Also draw figures/*.png, svg, pdf.")
         ] = True,
     ) -> None:
+        from tuner.drawing.figure import save_figure
         from tuner.output import write_text
-        from tuner.report.page import compute_report, render_page
+        from tuner.report.page import compute_report, figures_of, render_page
         from tuner.runs import load_run
 
         found = load_run(run)
@@ -46,8 +47,6 @@ def register(app: typer.Typer) -> None:
         page = folder / "report.html"
         write_text(page, render_page(computed))
         print(page)
-        if figures:
-            from tuner.report.figures import write_figures
-
-            for path in write_figures(computed, folder / "figures"):
+        for figure in figures_of(computed) if figures else ():
+            for path in save_figure(figure, folder / "figures"):
                 print(path)

@@ -1,6 +1,6 @@
-"""Show what a campaign found: tables, one self-contained HTML page, figures for papers.
+"""Show what a campaign found: tables in a terminal and in files, one HTML page, figures.
 
-Every picture is two steps: `tuner.report.data` computes plain values, which
-tests check; `charts` (plotly, for the page) and `figures` (matplotlib, for
-papers) only draw them.
+Each file computes plain values, which tests check, and describes its figure or
+table from them; `page` puts all together.  How a figure is drawn, and how
+allocators look, is in `tuner.drawing`.
 """

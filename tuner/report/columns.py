@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tuner.metrics import Kind, Metric
 from tuner.records import Measurement
+from tuner.stats import Estimate
 
 _STEPS: dict[Kind, tuple[tuple[str, float], ...]] = {
     Kind.BYTES: (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30)),
@@ -102,6 +103,14 @@ def show_change(ratio: float | None) -> str:
     sign = "+" if change > 0 else MINUS
     rounded = float(f"{abs(change):.3g}")
     return f"{sign}{rounded:.{max(0, 3 - len(str(int(rounded))))}f} %"
+
+
+def show_estimate(estimate: Estimate | None) -> str:
+    """Write a ratio to the baseline as a change with its interval: ``-12.3 % [-13.0, -11.9]``."""
+    if estimate is None or estimate.interval is None:
+        return show_change(estimate.median if estimate else None)
+    low, high = show_change(estimate.interval.low), show_change(estimate.interval.high)
+    return f"{show_change(estimate.median)} [{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
 
 
 def ratio(value: float | None, baseline: float | None) -> float | None:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
+from tuner.drawing.figure import WIDTH, Figure, Spec, category, colours, layer, quantity, shapes
+from tuner.drawing.style import FAINT
 from tuner.metrics import REAL
-from tuner.report.columns import MISSING, scale_for, show_change
-from tuner.report.style import FAINT, MUTED, look
+from tuner.report.claims import percent, zero_line
+from tuner.report.columns import MISSING, scale_for, show_change, show_estimate
 from tuner.stats import Estimate
 from tuner.validate.gem5_summary import METRIC_NAMES, Gem5Subject, Gem5Summary
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PLOTTED = ("mean_heap", "instructions", "cpu")
 """Metrics with a panel each, where they were measured."""
 
-_ROW_IN = 0.28
-_FRAME_IN = 1.0
-"""Height of a subject and of what surrounds them, in inches."""
+_ROW_PX: Final = 24
 
 
 @dataclass(frozen=True)
@@ -55,37 +53,53 @@ def gem5_plot(summary: Gem5Summary) -> Gem5Plot | None:
     return Gem5Plot(summary.title, labels, tuple(panels)) if panels else None
 
 
-def draw_gem5(plot: Gem5Plot, width_in: float) -> Figure:
-    """Draw the figure: a faint mark per simulation, the mean with its interval over them."""
-    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 - as in figures.py
-    from matplotlib.ticker import FuncFormatter  # noqa: PLC0415 - likewise
-
-    height_in = _FRAME_IN + _ROW_IN * len(plot.labels)
-    figure = Canvas(figsize=(width_in, height_in), layout="constrained")
-    all_axes = figure.subplots(1, len(plot.panels), sharey=True, squeeze=False)[0]
-    for axes, (label, rows) in zip(all_axes, plot.panels, strict=True):
-        axes.axvline(0.0, color=MUTED, linewidth=0.8)
-        for place, row in enumerate(rows):
-            dots = [percent(ratio) for _, ratio in row.by_simulation]
-            axes.plot(dots, [place] * len(dots), "o", color=FAINT, markersize=3.0)
-            if row.ratio is not None:
-                seen = look(row.allocator)
-                middle = percent(row.ratio.median)
-                if row.ratio.interval:
-                    ends = [percent(row.ratio.interval.low), percent(row.ratio.interval.high)]
-                    axes.plot(ends, [place, place], color=seen.colour, linewidth=1.6)
-                axes.plot([middle], [place], seen.marker, color=seen.colour, markersize=6.0)
-        axes.set_xlabel(f"change in {label}")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+g} %"))
-        axes.set_yticks(range(len(plot.labels)), plot.labels)
-    all_axes[0].invert_yaxis()
-    figure.suptitle(f"gem5, {plot.title}", fontsize=10)
-    return figure
+def gem5_figure(plot: Gem5Plot, name: str) -> Figure:
+    """Draw a panel per metric: a faint dot per simulation, the mean with its interval over them."""
+    panels = [_panel(plot, *panel, is_first=not i) for i, panel in enumerate(plot.panels)]
+    title = {"text": f"gem5, {plot.title}"}
+    spec: Spec = {"title": title, "spacing": 12, "hconcat": panels}
+    return Figure(name, f"Changes in gem5, {plot.title}", spec)
 
 
-def percent(ratio: float) -> float:
-    """Return a ratio as a change in percent."""
-    return (ratio - 1.0) * 100.0
+def _panel(plot: Gem5Plot, label: str, rows: Sequence[Gem5Row], *, is_first: bool) -> Spec:
+    named = list(zip(plot.labels, rows, strict=True))
+    position = {
+        "x": quantity("x", f"change in {label} (%)", axis={"format": "+~r", "tickCount": 5}),
+        "y": category("label", title=None, sort=list(plot.labels), axis={"labels": is_first}),
+    }
+    dots = [
+        {"label": text, "x": percent(ratio), "tip": f"{text}, {simulation}: {show_change(ratio)}"}
+        for text, row in named
+        for simulation, ratio in row.by_simulation
+    ]
+    known = [(text, row, row.ratio) for text, row in named if row.ratio is not None]
+    means = [
+        {
+            "label": text,
+            "allocator": row.allocator,
+            "x": percent(ratio.median),
+            "low": percent(ratio.interval.low if ratio.interval else ratio.median),
+            "high": percent(ratio.interval.high if ratio.interval else ratio.median),
+            "tip": f"{text}: {show_estimate(ratio)}",
+        }
+        for text, row, ratio in known
+    ]
+    names = list(dict.fromkeys(row.allocator for _, row, _ in known))
+    colour = colours("allocator", names, legend=None)
+    tip = {"field": "tip"}
+    point = {"type": "point", "filled": True, "opacity": 1}
+    span = {**position, "x": {**position["x"], "field": "low"}, "x2": {"field": "high"}}
+    return {
+        "width": (WIDTH - 100) / len(plot.panels) - 20,
+        "height": {"step": _ROW_PX},
+        "layer": [
+            zero_line("x"),
+            layer(dots, {**point, "color": FAINT, "size": 20}, **position, tooltip=tip),
+            layer(means, {"type": "rule", "strokeWidth": 2}, **span, color=colour),
+            layer(means, {**point, "size": 80}, **position, color=colour, tooltip=tip,
+                  shape=shapes("allocator", names, legend=None)),
+        ],
+    }  # fmt: skip
 
 
 def by_allocator(summary: Gem5Summary) -> list[Gem5Subject]:
@@ -123,7 +137,7 @@ def gem5_context(summary: Gem5Summary) -> dict[str, Any]:
                 "cells": [
                     {
                         "value": scales[metric.name].show(found.value) if found else MISSING,
-                        "change": show_interval(found.shown) if found and found.ratio else "",
+                        "change": show_estimate(found.shown) if found and found.ratio else "",
                     }
                     for metric in shown
                     for found in [row.change(metric.name)]
@@ -132,14 +146,6 @@ def gem5_context(summary: Gem5Summary) -> dict[str, Any]:
             for row in by_allocator(summary)
         ],
     }
-
-
-def show_interval(estimate: Estimate | None) -> str:
-    """Write a ratio as a change with its interval."""
-    if estimate is None or estimate.interval is None:
-        return show_change(estimate.median if estimate else None)
-    low, high = show_change(estimate.interval.low), show_change(estimate.interval.high)
-    return f"{show_change(estimate.median)} [{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
 
 
 def _row(subject: Gem5Subject, name: str) -> Gem5Row:

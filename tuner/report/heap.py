@@ -1,11 +1,14 @@
-"""Heap over time as plain values: the defaults and the picks above the live bytes."""
+"""Heap over time: the defaults and the picks above the live bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from tuner import selection
+from tuner.drawing.figure import WIDTH, Figure, Spec, end_names, layer, quantity
+from tuner.drawing.style import LIVE, MUTED, look
 from tuner.metrics import Kind
 from tuner.records import CurvePoint, Trial
 from tuner.report.columns import Scale, scale_for
@@ -70,19 +73,6 @@ def heap_plot(run: Run, picks: Sequence[Pick]) -> HeapPlot | None:
     )
 
 
-def pick_indices(plot: HeapPlot) -> list[int | None]:
-    """Count the picks of each allocator from 0 on, for their dashes; defaults get None."""
-    used: dict[str, int] = {}
-    found: list[int | None] = []
-    for curve in plot.curves:
-        if curve.is_default:
-            found.append(None)
-        else:
-            found.append(used.get(curve.allocator, 0))
-            used[curve.allocator] = used.get(curve.allocator, 0) + 1
-    return found
-
-
 def _shown(run: Run, picks: Sequence[Pick]) -> list[tuple[Trial, str]]:
     """Return the defaults, then every picked trial once, each with its title."""
     titles: dict[int, list[str]] = {}
@@ -114,3 +104,72 @@ def _curve(trial: Trial, title: str, is_timed: bool) -> Curve:  # noqa: FBT001 -
         tuple(_x(point, is_timed) for point in points),
         tuple(point.heap_bytes for point in points),
     )
+
+
+# Drawing
+
+_HEIGHT: Final = 300
+_DASHES: Final = ([1, 0], [7, 3], [7, 2, 2, 2], [12, 4])
+"""Of the picks of one allocator, in turn."""
+_DOTTED: Final = [2, 2]
+
+
+def heap_figure(plot: HeapPlot) -> Figure:
+    """Draw the curves, each named at its right end."""
+    end_x = max(curve.xs[-1] for curve in plot.curves) / plot.x_scale.divisor
+    top = max(max(curve.heap_bytes) for curve in plot.curves) / plot.y_scale.divisor * 1.03
+    y_title = f"heap ({plot.y_scale.unit})"
+    position = {
+        "x": quantity("x", plot.x_title, scale={"domain": [0, end_x], "nice": False}),
+        "y": quantity("y", y_title, stack=None, scale={"domain": [0, top], "nice": False}),
+    }
+    live = _rows(plot, plot.live_xs, plot.live_bytes)
+    area = layer(live, {"type": "area", "color": LIVE}, **position)
+    curves = [
+        layer(
+            _rows(plot, curve.xs, curve.heap_bytes),
+            {"type": "line", "color": look(curve.allocator).colour, **_stroke(curve, index)},
+            **position,
+            tooltip={"value": curve.title},
+        )
+        for curve, index in _numbered(plot)
+    ]
+    spec: Spec = {
+        "width": WIDTH - 80,
+        "height": _HEIGHT,
+        "layer": [area, *curves, *end_names(_ends(plot, end_x), position, (0.0, top), _HEIGHT)],
+    }
+    return Figure("heap", "Heap over time", spec)
+
+
+def _rows(plot: HeapPlot, xs: Sequence[float], heights: Sequence[int]) -> list[dict[str, float]]:
+    return [
+        {"x": x / plot.x_scale.divisor, "y": height / plot.y_scale.divisor}
+        for x, height in zip(xs, heights, strict=True)
+    ]
+
+
+def _numbered(plot: HeapPlot) -> list[tuple[Curve, int]]:
+    """Count the picks of each allocator from 0 on, for their dashes; defaults have -1."""
+    used: dict[str, int] = {}
+    found = []
+    for curve in plot.curves:
+        if not curve.is_default:
+            used[curve.allocator] = used.get(curve.allocator, -1) + 1
+        found.append((curve, -1 if curve.is_default else used[curve.allocator]))
+    return found
+
+
+def _stroke(curve: Curve, index: int) -> Spec:
+    if curve.is_default:
+        return {"strokeWidth": 1.4, "strokeDash": _DOTTED}
+    return {"strokeWidth": 2.0, "strokeDash": _DASHES[index % len(_DASHES)]}
+
+
+def _ends(plot: HeapPlot, end_x: float) -> list[dict[str, Any]]:
+    ends = [(c.title, c.heap_bytes[-1], look(c.allocator).colour) for c in plot.curves]
+    ends.append(("live bytes", plot.live_bytes[-1], MUTED))
+    return [
+        {"x": end_x, "y": n_bytes / plot.y_scale.divisor, "text": text, "colour": colour}
+        for text, n_bytes, colour in ends
+    ]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner import objectives
+from tuner.drawing.figure import WIDTH, Figure, Spec, label_layers, layer, quantity
+from tuner.drawing.style import ACCENT, MUTED
 from tuner.records import Trial
 from tuner.runs import Run
 
@@ -88,3 +90,43 @@ def _since(
 def _covers(member: Trial, trial: Trial) -> bool:
     pairs = zip(member.objectives or (), trial.objectives or (), strict=True)
     return all(mine <= other for mine, other in pairs)
+
+
+_MARGIN = 0.05
+"""Share of the values' range below them, where the line of the defaults is seen."""
+
+
+def history_figure(history: HypervolumeHistory) -> Figure:
+    """Draw the hypervolume over the evaluations as a staircase."""
+    first, last = history.evaluations[0], max(history.evaluations[-1], history.evaluations[0] + 1)
+    what = "hypervolume (defaults = 1)" if history.is_relative else "hypervolume"
+    low = min(filter(None, (*history.values, history.defaults)), default=0.0)
+    lowest = low - _MARGIN * (max(history.values) - low)
+    position = {
+        "x": quantity("x", "evaluated configurations", scale={"domain": [first, last]}),
+        "y": quantity("y", what, scale={"domainMin": lowest, "zero": False}),
+    }
+    steps = list(zip(history.evaluations, history.values, strict=True))
+    rows = [
+        {"x": n, "y": value, "tip": f"after {n} evaluations: {value:.4f}"} for n, value in steps
+    ]
+    rows.append({"x": last, "y": steps[-1][1], "tip": f"at the end: {steps[-1][1]:.4f}"})
+    tip = {"field": "tip"}
+    stairs = {"type": "line", "interpolate": "step-after", "color": ACCENT, "strokeWidth": 2}
+    layers = [
+        layer(rows, stairs, **position),
+        layer(
+            rows[:-1],
+            {"type": "point", "filled": True, "color": ACCENT, "size": 14},
+            **position,
+            tooltip=tip,
+        ),
+    ]
+    if history.defaults is not None:
+        ends = [{"x": first, "y": history.defaults}, {"x": last, "y": history.defaults}]
+        dashed = {"type": "line", "color": MUTED, "strokeDash": [5, 3], "strokeWidth": 1.4}
+        name = [{**ends[1], "text": "defaults alone", "colour": MUTED}]
+        mark = {"align": "right", "baseline": "bottom", "dy": -4}
+        layers += [layer(ends, dashed, **position), *label_layers(name, position, mark)]
+    spec: Spec = {"width": WIDTH, "height": 220, "layer": layers}
+    return Figure("hypervolume", "Hypervolume over the search", spec)

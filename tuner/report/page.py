@@ -1,6 +1,6 @@
 """The report as one self-contained HTML file: computes everything, then fills the template.
 
-The page needs no network: styles, script, data and plotly.js are inside, each
+The page needs no network: styles, script, data and Vega are inside, each
 once.  The template only places values; every number on the page was computed by
 the modules beside this one.
 """
@@ -8,42 +8,34 @@ the modules beside this one.
 from __future__ import annotations
 
 import json
-import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner import picks as named_picks
 from tuner import selection
-from tuner.metrics import REAL, find_metric, find_metrics
+from tuner.drawing.figure import Figure, described, embedding_script
+from tuner.drawing.style import look
+from tuner.metrics import find_metrics
 from tuner.report import wording
-from tuner.report.chart_base import Chart
-from tuner.report.chart_pareto import pareto_chart
-from tuner.report.charts import (
-    claim_title,
-    claims_charts,
-    heap_chart,
-    history_chart,
-    parallel_chart,
-)
-from tuner.report.columns import MISSING, scale_for, scale_of, show_change
+from tuner.report.claims import claims_context, claims_figures
+from tuner.report.columns import scale_of, show_change
 from tuner.report.effects import Effect, effects_of
-from tuner.report.gem5 import gem5_context
-from tuner.report.heap import HeapPlot, heap_plot
-from tuner.report.history import HypervolumeHistory, hypervolume_history
+from tuner.report.gem5 import gem5_context, gem5_figure, gem5_plot
+from tuner.report.heap import HeapPlot, heap_figure, heap_plot
+from tuner.report.history import HypervolumeHistory, history_figure, hypervolume_history
 from tuner.report.inside import inside_context
-from tuner.report.parallel import ParallelPlot, parallel_plots, show_value
+from tuner.report.parallel import ParallelPlot, parallel_figure, parallel_plots, show_value
 from tuner.report.pareto import ParetoPlot, pareto_plots
-from tuner.report.style import look
+from tuner.report.pareto_figure import pareto_figure
 from tuner.report.table import FrontTable, front_table
 from tuner.runs import Run
 from tuner.selection import Pick
-from tuner.stats import Concordance, Estimate
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, simulation_of, summarize_gem5
 from tuner.validate.inside_journal import InsideJournal
 from tuner.validate.inside_summary import InsideSummary, journal_path, summarize_inside
-from tuner.validate.summary import SubjectSummary, ValidationSummary, summarize
-from tuner.validate.verdicts import Verdict
+from tuner.validate.summary import ValidationSummary, summarize
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -104,7 +96,6 @@ def compute_report(run: Run) -> Report:
 def render_page(report: Report) -> str:
     """Write the page as HTML text."""
     import jinja2  # noqa: PLC0415 - a tenth of a second that other commands need not wait for
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - likewise
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
@@ -113,7 +104,7 @@ def render_page(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    charts = _charts(report)
+    figures = {figure.name: figure for figure in figures_of(report)}
     return environment.get_template("report.html.j2").render(
         report=report,
         run=report.run,
@@ -125,13 +116,13 @@ def render_page(report: Report) -> str:
         reasons=wording.failure_reasons(report.run),
         commands=wording.commands(report.run),
         table=_table_context(report.table) if report.table else None,
-        charts=charts,
-        claims=_claims_context(report.claims) if report.claims else None,
+        figures=figures,
+        claims=claims_context(report.claims) if report.claims else None,
         effects=_effects_context(report),
         gem5=[gem5_context(summary) for summary in report.gem5],
         inside=inside_context(report.inside) if report.inside else None,
-        chart_json=_script_json({name: chart for name, (_, chart) in charts.items()}),
-        plotly_js=get_plotlyjs(),
+        figure_json=_script_json({name: described(f) for name, f in figures.items()}),
+        vega_js=embedding_script(),
         look=look,
     )
 
@@ -141,21 +132,21 @@ def _script_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _charts(report: Report) -> dict[str, tuple[str, Chart]]:
-    """Return title and chart by the name of their place in the page."""
-    charts: dict[str, tuple[str, Chart]] = {}
-    for index, plot in enumerate(report.pareto):
-        title = f"{plot.x.column.label} and {plot.y.column.label}"
-        charts[f"pareto-{index}"] = (title, pareto_chart(plot))
-    if report.history:
-        charts["history"] = ("Hypervolume", history_chart(report.history))
+def figures_of(report: Report) -> Iterator[Figure]:
+    """Yield every figure that has something to show, in the order of the page."""
+    for plot in report.pareto:
+        pair = f"-{plot.x.column.name}-{plot.y.column.name}"
+        yield pareto_figure(plot, "front" + (pair if len(report.pareto) > 1 else ""))
+    if report.claims:
+        yield from claims_figures(report.claims)
+    for index, summary in enumerate(report.gem5):
+        if gem5 := gem5_plot(summary):
+            yield gem5_figure(gem5, f"gem5-{index + 1}")
     if report.heap:
-        charts["heap"] = ("Heap over time", heap_chart(report.heap))
-    for plot_ in report.parallel:
-        charts[f"parallel-{plot_.allocator}"] = (plot_.allocator, parallel_chart(plot_))
-    for index, (title, chart) in enumerate(claims_charts(report.claims) if report.claims else ()):
-        charts[f"claims-{index}"] = (title, chart)
-    return charts
+        yield heap_figure(report.heap)
+    if report.history:
+        yield history_figure(report.history)
+    yield from map(parallel_figure, report.parallel)
 
 
 _BESIDE = ("mean_heap", "peak_heap", "cost", "faults", "syscalls")
@@ -197,97 +188,6 @@ def _table_context(table: FrontTable) -> dict[str, Any]:
             for row in table.rows
         ],
     }
-
-
-_REAL = ("mean_heap", "peak_heap", "peak_rss", "cpu", "instructions", "faults", "wall")
-"""Metrics of the real program in the table, in this order."""
-
-
-def _claims_context(summary: ValidationSummary) -> dict[str, Any]:
-    claims = next((s.claims for s in summary.subjects if s.claims), ())
-    claimed = [claim.metric for claim in claims]
-    measured = [
-        name
-        for name in _REAL
-        if name not in claimed and any(s.metric(name) for s in summary.subjects)
-    ]
-    return {
-        "summary": summary,
-        "command": shlex.join(summary.record.command),
-        "date": summary.record.created_at[:16].replace("T", " "),
-        "claim_heads": [claim_title(claim) for claim in claims],
-        "real_heads": [REAL[name].label for name in measured],
-        "rows": [
-            {
-                "subject": subject,
-                "verdict": subject.verdict.value if subject.verdict else "",
-                "class": _VERDICT_CLASSES.get(subject.verdict, "") if subject.verdict else "",
-                "claims": [_claim_cell(subject, claim.metric) for claim in claims],
-                "reals": [_real_cell(subject, name) for name in measured],
-            }
-            for subject in summary.subjects
-        ],
-        "rankings": [
-            {
-                "objective": find_metric(ranking.objective).label,
-                "metric": REAL[ranking.metric].label,
-                "allocator": ranking.allocator or "all allocators",
-                "n": ranking.n,
-                "tau": MISSING if ranking.tau is None else f"{ranking.tau:.2f}",
-                "concordance": _concordance(ranking.concordance),
-            }
-            for ranking in summary.rankings
-        ],
-    }
-
-
-def _claim_cell(subject: SubjectSummary, metric: str) -> dict[str, str]:
-    """Show claim, reality and verdict; for the baseline its own value."""
-    claim = next((claim for claim in subject.claims if claim.metric == metric), None)
-    if claim is None:
-        real = _real_cell(subject, metric) if subject.is_baseline else MISSING
-        return {"claimed": "", "expected": "", "real": real, "verdict": "", "class": ""}
-    return {
-        "claimed": show_change(claim.claimed_ratio),
-        "expected": show_change(claim.expected_ratio),
-        "real": show_estimate(claim.real_ratio),
-        "verdict": claim.verdict.value,
-        "class": _VERDICT_CLASSES.get(claim.verdict, ""),
-    }
-
-
-_VERDICT_CLASSES = {
-    Verdict.CONFIRMED: "better",
-    Verdict.BETTER: "better",
-    Verdict.WORSE: "worse",
-    Verdict.REJECTED: "worse",
-}
-"""Style of a verdict in the page; the text itself says the same."""
-
-
-def _concordance(found: Concordance | None) -> str:
-    return f"{found.share:.0%} of {found.n_pairs} pairs" if found else MISSING
-
-
-def _real_cell(subject: SubjectSummary, name: str) -> str:
-    """Show the baseline's own value, and the change of all others."""
-    found = subject.metric(name)
-    if found is None:
-        return MISSING
-    if not subject.is_baseline:
-        return show_change(found.ratio.median if found.ratio else None)
-    return scale_for(REAL[name].kind, [found.estimate.median]).show_with_unit(found.estimate.median)
-
-
-def show_estimate(estimate: Estimate | None) -> str:
-    """Write a ratio with its interval as changes."""
-    if estimate is None:
-        return MISSING
-    text = show_change(estimate.median)
-    if estimate.interval is None:
-        return text
-    low, high = show_change(estimate.interval.low), show_change(estimate.interval.high)
-    return f"{text} [{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
 
 
 def _effects_context(report: Report) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Parallel coordinates of the front as plain values: one plot per allocator.
+"""Parallel coordinates of the front: one plot per allocator.
 
 Axes are the settings in use on the allocator's front, then the objectives.  A
 setting's axis has one tick per value that occurs, unset lowest, numbers in
@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tuner import selection
+from tuner.drawing.figure import WIDTH, Figure, Spec, label_layers, layer, quantity
+from tuner.drawing.style import INK, LIVE, MUTED
 from tuner.metrics import find_metric
 from tuner.records import Trial, Value, value_text
 from tuner.report.columns import Scale, axis_title, scale_of
@@ -142,3 +145,98 @@ def _order(value: Value | None) -> tuple[int, float, str]:
 def show_value(value: Value | None) -> str:
     """Write a setting's value: ``unset``, ``true``, ``1048576``."""
     return UNSET if value is None else value_text(value)
+
+
+# Drawing
+
+_AXIS_PX: Final = 96
+"""Least width that a setting's name and values need beside each other."""
+_HEIGHT: Final = 270
+_NAME_CHARS: Final = 13
+_SHADES: Final = {"name": "viridis", "extent": [0, 0.75]}
+"""Without the light end, which vanishes on white."""
+_BAND: Final = 0.04
+"""Half width of a band, in axes."""
+
+
+def parallel_figure(plot: ParallelPlot) -> Figure:
+    """Draw one line per configuration, shaded by its rank; each answers for its trial."""
+    n = len(plot.axes)
+    position = {
+        "x": quantity("x", None, axis=None, scale={"domain": [-0.2, n - 0.45], "nice": False}),
+        "y": quantity("y", None, axis=None, scale={"domain": [0, 1], "nice": False}),
+    }
+    bands = [
+        {"x": x - _BAND, "right": x + _BAND, "y": low, "top": high}
+        for x, axis in enumerate(plot.axes)
+        for low, high in axis.bands
+    ]
+    rules = [
+        {"x": x, "y": 0, "top": 1, "width": 1 + axis.is_objective}
+        for x, axis in enumerate(plot.axes)
+    ]
+    top = {"y2": {"field": "top"}}
+    rule = {"type": "rule", "color": MUTED, "strokeWidth": {"expr": "datum.width"}}
+    layers = [
+        layer(bands, {"type": "rect", "color": LIVE}, **position, x2={"field": "right"}, **top),
+        layer(rules, rule, **position, **top),
+        *_lines(plot, position),
+        *_texts(plot, position),
+    ]
+    spec: Spec = {
+        "width": max(WIDTH, _AXIS_PX * n),
+        "height": _HEIGHT,
+        "params": [{"name": "trial", "value": None}],
+        "layer": layers,
+    }
+    return Figure(f"settings-{plot.allocator}", f"Settings along {plot.allocator}'s front", spec)
+
+
+def _lines(plot: ParallelPlot, position: Spec) -> list[Spec]:
+    rows = [
+        {"x": x, "y": place, "trial": line.trial.number, "rank": line.rank, "tip": _tip(line)}
+        for line in plot.lines
+        for x, place in enumerate(line.positions)
+    ]
+    chosen = {"test": "trial !== null && datum.trial !== trial", "value": 0.1}
+    shared: Spec = {
+        "color": quantity("rank", legend=None, scale={"scheme": _SHADES}),
+        "opacity": {"condition": chosen, "value": 0.9},
+        "tooltip": {"field": "tip"},
+        "detail": {"field": "trial"},
+    }
+    line = {"type": "line", "interpolate": "monotone", "strokeWidth": 1.8}
+    point = {"type": "point", "filled": True, "size": 22}
+    return [layer(rows, mark, **position, **shared) for mark in (line, point)]
+
+
+def _tip(line: Line) -> str:
+    settings = [f"{n} = {show_value(value)}" for n, value in line.trial.configuration.settings]
+    title = f"{line.trial.configuration.allocator}, trial {line.trial.number}"
+    return "\n".join([title, *(settings or ["default"])])
+
+
+def _texts(plot: ParallelPlot, position: Spec) -> list[Spec]:
+    """Write the name of every axis above it, and its values beside it."""
+    ticks = [
+        {"x": x, "y": place, "text": text, "colour": INK}
+        for x, axis in enumerate(plot.axes)
+        for place, text in axis.ticks
+    ]
+    names = [
+        {"x": x, "y": 1, "text": _broken(axis.title), "colour": INK}
+        for x, axis in enumerate(plot.axes)
+    ]
+    beside = {"align": "left", "baseline": "middle", "dx": 7}
+    above = {"baseline": "line-bottom", "dy": {"expr": "-8 - 14 * (length(datum.text) - 1)"}}
+    return [*label_layers(ticks, position, beside), *label_layers(names, position, above)]
+
+
+def _broken(title: str) -> list[str]:
+    """Break a long name at underscores and blanks, so that names stand side by side."""
+    lines = [""]
+    for word in title.replace("_", "_\0").replace(" ", " \0").split("\0"):
+        if lines[-1] and len(lines[-1]) + len(word) > _NAME_CHARS:
+            lines.append("")
+        lines[-1] += word
+    return [line.strip() for line in lines]

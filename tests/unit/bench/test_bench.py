@@ -38,10 +38,11 @@ from tuner.bench.summary import (
     geometric_means,
     tasks_of,
 )
+from tuner.drawing.style import looks
 from tuner.errors import MissingToolError, SpecError, StoreError
 from tuner.measure.driver import BenchDriver, DriverResult, DriverRun
 from tuner.records import Status
-from tuner.report.bench_figures import looks, write_bench_figures
+from tuner.report.bench_figures import write_bench_figures
 
 RING = Task("ring", 2)
 LARSON = Task("larson", 16)

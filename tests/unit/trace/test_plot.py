@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
+import altair as alt
 import pytest
-from matplotlib.patches import Rectangle
 
 from tests.doubles.traces import TraceMaker
+from tuner.drawing.figure import described
+from tuner.errors import OutputError
 from tuner.trace.file import Trace
-from tuner.trace.info import describe
-from tuner.trace.plot import draw
+from tuner.trace.info import TraceInfo, describe
+from tuner.trace.plot import save, trace_figure
 
 
-@pytest.mark.slow
-def test_no_legend_covers_a_bar(tmp_path: Path) -> None:
+@pytest.fixture
+def info(tmp_path: Path) -> TraceInfo:
     maker = TraceMaker()
-    for size in (1, 8, 1 << 20):  # the last bin is the highest, under the corner
+    for size in (1, 8, 1 << 20):
         maker.free(maker.allocate(size))
-    path = maker.write(tmp_path / "app.trace")
-    with Trace(path) as trace:
-        figure = draw(describe(trace), "app")
-    figure.savefig(io.BytesIO())  # decides where everything goes
+    with Trace(maker.write(tmp_path / "app.trace")) as trace:
+        return describe(trace)
 
-    for axes in figure.axes:
-        legend = axes.get_legend()
-        bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
-        assert not bars or legend
-        if legend:
-            room = legend.get_window_extent()
-            assert not any(room.overlaps(bar.get_window_extent()) for bar in bars)
+
+def test_picture_obeys_the_schema_and_names_the_program(info: TraceInfo) -> None:
+    figure = trace_figure(info, "app", "app")
+
+    alt.VConcatChart.from_dict(described(figure), validate=True)
+    assert figure.title == "app: 6 events, 1 thread, peak 1.0 MiB"
+
+
+def test_points_at_the_same_time_are_not_added_up(info: TraceInfo) -> None:
+    """Vega stacks areas by itself."""
+    curve = trace_figure(info, "app", "app").spec["vconcat"][0]
+
+    assert curve["layer"][0]["encoding"]["y"]["stack"] is None
+
+
+def test_unknown_suffix_is_refused(info: TraceInfo, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"use one of \.png, \.svg, \.pdf"):
+        save(info, "app", tmp_path / "app.gif")

@@ -12,7 +12,7 @@ import pytest
 from tests.doubles.runs import MIB, campaign_record, synthetic_run, trial
 from tuner.cli.gem5_tables import print_gem5
 from tuner.records import Configuration, Status
-from tuner.report.gem5 import draw_gem5, gem5_plot
+from tuner.report.gem5 import gem5_figure, gem5_plot
 from tuner.report.page import compute_report, render_page
 from tuner.runs import Run
 from tuner.store import ValidationRecord, ValidationSample
@@ -251,7 +251,7 @@ def test_figure_has_a_panel_per_metric_and_a_row_per_subject() -> None:
     assert plot.labels == ("knee", "trial-2")
     assert [label for label, _ in plot.panels] == ["mean heap", "CPU time"]
     assert [row.ratio.median for row in plot.panels[0][1] if row.ratio] == [0.9, 1.2]
-    assert len(draw_gem5(plot, 6.0).axes) == 2
+    assert len(gem5_figure(plot, "gem5").spec["hconcat"]) == 2
 
 
 def test_page_shows_simulations_apart_from_programs() -> None:

@@ -8,7 +8,7 @@ candidate-position model of Christensen, Marks and Shieber, "An empirical study
 of algorithms for point-feature label placement", ACM Transactions on Graphics
 14, 1995, whose greedy variant is enough for a dozen labels.
 
-All coordinates are pixels, y upwards.
+All coordinates are pixels, y upwards.  `spread` is the same for names in one column.
 """
 
 from __future__ import annotations
@@ -107,6 +107,38 @@ def place_labels(
         taken.append(box)
         leaders.extend(leader)
     return placed
+
+
+def spread(places: Sequence[float], gap: float, top: float) -> list[float]:
+    """Move names that stand in one column apart, each as little as needed.
+
+    Args:
+        places: where each name would stand, 0 .. `top`.
+        gap: least distance of two names.
+        top: of the column; as many names as fit stay below it.
+
+    Returns:
+        A place for every name, in the same order.
+
+    >>> spread([5.0, 5.0, 9.0], 2.0, 10.0)
+    [4.0, 6.0, 9.0]
+    """
+    order = sorted(range(len(places)), key=places.__getitem__)
+    groups: list[tuple[float, list[int]]] = []
+    for index in order:
+        middle, members = places[index], [index]
+        while groups and groups[-1][0] + gap * (len(groups[-1][1]) + len(members)) / 2 > middle:
+            _, before = groups.pop()
+            members = before + members
+            half = gap * (len(members) - 1) / 2
+            mean = sum(places[member] for member in members) / len(members)
+            middle = min(max(mean, half), max(top - half, half))
+        groups.append((middle, members))
+    found = [0.0] * len(places)
+    for middle, members in groups:
+        for place, member in enumerate(members):
+            found[member] = middle + gap * (place - (len(members) - 1) / 2)
+    return found
 
 
 def _leader(

@@ -1,0 +1,54 @@
+"""One description of a figure becomes files: the same bytes each time, with text as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.drawing.figure import Figure, colours, layer, log_axis, quantity, save_figure
+
+ROWS = [{"x": 1, "y": 10.123456, "who": "bob"}, {"x": 2, "y": 20, "who": "bob"}]
+
+
+def figure() -> Figure:
+    encoding = {"x": quantity("x", "threads"), "y": quantity("y", "peak RSS (MiB)")}
+    spec = layer(ROWS, {"type": "line"}, **encoding, color=colours("who", ["bob"], ["al", "bob"]))
+    return Figure("rss", "Peak RSS", {"width": 200, "height": 100, **spec})
+
+
+def test_files_are_what_their_suffix_says(tmp_path: Path) -> None:
+    paths = list(save_figure(figure(), tmp_path / "new"))
+
+    assert [path.name for path in paths] == ["rss.png", "rss.svg", "rss.pdf"]
+    assert {path.read_bytes()[:4] for path in paths} == {b"\x89PNG", b"<svg", b"%PDF"}
+
+
+def test_the_same_description_gives_the_same_bytes(tmp_path: Path) -> None:
+    kinds = ("png", "svg")
+    first = [path.read_bytes() for path in save_figure(figure(), tmp_path / "a", kinds)]
+    second = [path.read_bytes() for path in save_figure(figure(), tmp_path / "b", kinds)]
+
+    assert first == second
+
+
+def test_text_stays_text_and_colours_are_those_of_all_names(tmp_path: Path) -> None:
+    (path,) = save_figure(figure(), tmp_path, ("svg",))
+    svg = path.read_text()
+
+    assert ">peak RSS (MiB)</text>" in svg
+    assert "#3f7fbf" in svg  # the second of the further looks, though the first is not drawn
+    assert "#7a5c00" not in svg
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.8, 30.0, [1.0, 2.0, 5.0, 10.0, 20.0]),
+        (1.0, 1e5, [1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0]),
+    ],
+)
+def test_logarithmic_axis_names_few_round_numbers(
+    low: float, high: float, expected: list[float]
+) -> None:
+    assert log_axis(low, high)["axis"]["values"] == pytest.approx(expected)

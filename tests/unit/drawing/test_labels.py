@@ -1,0 +1,50 @@
+"""Labels hide neither each other nor leave the plot."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.drawing.labels import Box, place_labels, spread
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.floats(0.0, 800.0), st.floats(0.0, 400.0)), max_size=8))
+def test_labels_stay_inside_the_plot(anchors: list[tuple[float, float]]) -> None:
+    sizes = [(90.0, 16.0)] * len(anchors)
+
+    places = place_labels(anchors, sizes, [], (800.0, 400.0))
+
+    for (x, y), place in zip(anchors, places, strict=True):
+        left, bottom = x + place.dx - 45.0, y + place.dy - 8.0
+        assert Box(left, bottom, left + 90.0, bottom + 16.0).is_inside(800.0, 400.0)
+
+
+def test_labels_of_neighbours_do_not_overlap() -> None:
+    anchors = [(400.0, 200.0), (405.0, 200.0), (400.0, 205.0), (395.0, 195.0)]
+
+    places = place_labels(anchors, [(90.0, 16.0)] * 4, [], (800.0, 400.0))
+
+    boxes = [
+        Box(x + p.dx - 45.0, y + p.dy - 8.0, x + p.dx + 45.0, y + p.dy + 8.0)
+        for (x, y), p in zip(anchors, places, strict=True)
+    ]
+    overlaps = [a.overlap(b) for i, a in enumerate(boxes) for b in boxes[:i]]
+    assert overlaps == [0.0] * 6
+
+
+@given(st.lists(st.floats(0.0, 100.0), max_size=9))
+def test_names_in_a_column_keep_their_distance_and_order(places: list[float]) -> None:
+    found = spread(places, 10.0, 100.0)
+
+    ordered = sorted(found)
+    assert all(b - a > 10.0 - 1e-6 for a, b in itertools.pairwise(ordered))
+    assert all(-1e-6 <= place <= 100.0 + 1e-6 for place in found)
+    for (a, place_a), (b, place_b) in itertools.combinations(zip(places, found, strict=True), 2):
+        assert a == b or (a < b) == (place_a < place_b)
+
+
+def test_names_that_have_room_stay_where_they_are() -> None:
+    assert spread([70.0, 10.0, 40.0], 10.0, 100.0) == [70.0, 10.0, 40.0]

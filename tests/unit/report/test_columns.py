@@ -1,0 +1,65 @@
+"""Numbers are written for people, and what is missing stays missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.doubles.runs import MIB
+from tuner.errors import SpecError
+from tuner.metrics import Kind, find_metric
+from tuner.report.columns import ratio, scale_for, show_change
+
+MINUS = "\N{MINUS SIGN}"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (1.0, "0 %"),
+        (0.877, f"{MINUS}12.3 %"),
+        (0.9503, f"{MINUS}4.97 %"),
+        (1.00002, "\N{ALMOST EQUAL TO}0 %"),
+        (0.9, f"{MINUS}10.0 %"),
+        (2.5, "+150 %"),
+        (12.345, "\N{MULTIPLICATION SIGN}12.3"),
+        (None, "\N{EN DASH}"),
+    ],
+)
+def test_change_is_written_with_three_digits(found: float | None, expected: str) -> None:
+    assert expected == show_change(found)
+
+
+def test_ratio_to_nothing_is_missing_and_not_zero() -> None:
+    assert [ratio(1.0, 0.0), ratio(None, 1.0), ratio(1.0, None), ratio(1.0, 2.0)] == [
+        None,
+        None,
+        None,
+        0.5,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (Kind.BYTES, 72.5 * MIB, "72.50 MiB"),
+        (Kind.BYTES, 999, "999 B"),
+        (Kind.COUNT, 20650, "20,650"),
+        (Kind.COUNT, 166818, "166.8 thousand"),
+        (Kind.INSTRUCTIONS, 1.2e9, "1.200 billion"),
+        (Kind.NANOSECONDS, 1.477e9, "1.477 s"),
+        (Kind.RATIO, 1.337, "1.34"),
+    ],
+)
+def test_scale_keeps_four_digits(kind: Kind, value: float, expected: str) -> None:
+    assert expected == scale_for(kind, [value, None, 1.0]).show_with_unit(value)
+
+
+def test_missing_number_is_a_dash_and_not_zero() -> None:
+    scale = scale_for(Kind.BYTES, [MIB])
+
+    assert (scale.show(None), scale.show_with_unit(None)) == ("\N{EN DASH}", "\N{EN DASH}")
+
+
+def test_unknown_column_is_refused() -> None:
+    with pytest.raises(SpecError, match="mean_heap"):
+        find_metric("heap")

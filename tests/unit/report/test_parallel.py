@@ -1,0 +1,44 @@
+"""Axes and lines of parallel coordinates."""
+
+from __future__ import annotations
+
+from tests.doubles.runs import MIB, synthetic_run, trial
+from tests.doubles.small_runs import BETTER, RUN, SMALL, run_of
+from tuner.records import Configuration
+from tuner.report.parallel import parallel_plots
+
+
+def test_axes_are_the_settings_in_use_then_the_objectives() -> None:
+    (plot,) = parallel_plots(RUN)
+
+    assert [axis.title.split(" (")[0] for axis in plot.axes] == [
+        "mxfast",
+        "top_pad",
+        "mean heap",
+        "cost",
+    ]
+    assert [text for _, text in plot.axes[1].ticks] == ["unset", "0"]
+    assert [line.trial for line in plot.lines] == [SMALL, BETTER]
+    assert [line.rank for line in plot.lines] == [0.0, 1.0]
+
+
+def test_lines_stay_in_the_band_of_their_value() -> None:
+    for plot in parallel_plots(synthetic_run(n_trials=200)):
+        for index, axis in enumerate(plot.axes):
+            for line in plot.lines:
+                place = line.positions[index]
+                inside = [low <= place <= high for low, high in axis.bands]
+                assert axis.is_objective or sum(inside) == 1
+                assert 0.0 <= place <= 1.0
+
+
+def test_values_of_an_axis_are_ordered_unset_numbers_names() -> None:
+    values = ("never", -1, None, 10, 9)
+    trials = [
+        trial(n, Configuration.of("glibc", {"thp": value}), (90.0 - n) * MIB, 1e8 + n)
+        for n, value in enumerate(values)
+    ]
+
+    (plot,) = parallel_plots(run_of(*trials))
+
+    assert [text for _, text in plot.axes[0].ticks] == ["unset", "-1", "9", "10", "never"]

@@ -1,0 +1,175 @@
+"""Claims against what the real program did: figures, and a table as texts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from tuner.drawing.figure import WIDTH, Figure, Spec, category, layer, quantity
+from tuner.drawing.style import CONTRAST, INK, MUTED
+from tuner.metrics import REAL, find_metric
+from tuner.report.columns import MISSING, scale_for, show_change, show_estimate
+from tuner.stats import Concordance
+from tuner.validate.summary import SubjectSummary, ValidationSummary
+from tuner.validate.verdicts import Claim, Verdict
+
+_REAL: Final = ("mean_heap", "peak_heap", "peak_rss", "cpu", "instructions", "faults", "wall")
+"""Metrics of the real program in the table, in this order."""
+
+_VERDICT_CLASSES: Final = {
+    Verdict.CONFIRMED: "better",
+    Verdict.BETTER: "better",
+    Verdict.WORSE: "worse",
+    Verdict.REJECTED: "worse",
+}
+"""Style of a verdict in the page; the text itself says the same."""
+
+_ROW_PX: Final = 26
+_EXPECTED: Final = "expected of the program"
+_REAL_SERIES: Final = "real, with interval"
+
+
+def claim_title(claim: Claim) -> str:
+    """Name an objective and the metric it was checked with."""
+    emulated, real = find_metric(claim.objective).label, REAL[claim.metric].label
+    return emulated if emulated == real else f"{real}, claimed as {emulated}"
+
+
+# Figures
+
+
+def claims_figures(summary: ValidationSummary) -> list[Figure]:
+    """Draw, for each objective that was checked, the expected and the real change."""
+    found: dict[str, list[tuple[str, Claim]]] = {}
+    for subject in summary.subjects:
+        for claim in subject.claims:
+            if claim.real_ratio is not None:
+                found.setdefault(claim.objective, []).append((subject.subject.label, claim))
+    return [
+        Figure(f"claims-{objective}", claim_title(claims[0][1]), _spec(claims))
+        for objective, claims in found.items()
+    ]
+
+
+def _spec(claims: Sequence[tuple[str, Claim]]) -> Spec:
+    position = {
+        "x": quantity("x", "change against the baseline (%)", axis={"format": "+~r"}),
+        "y": category("label", title=None, sort=[label for label, _ in claims]),
+    }
+    spans = [
+        {"label": label, "x": percent(interval.low), "end": percent(interval.high)}
+        for label, claim in claims
+        if claim.real_ratio and (interval := claim.real_ratio.interval)
+    ]
+    scale = {"domain": [_EXPECTED, _REAL_SERIES], "range": [INK, CONTRAST]}
+    looks = {"color": category("series", scale=scale), "tooltip": {"field": "tip"}}
+    tick = {"type": "tick", "thickness": 2.5, "size": _ROW_PX - 8}
+    point = {"type": "point", "filled": True, "opacity": 1, "size": 70}
+    return {
+        "width": WIDTH - 260,
+        "height": {"step": _ROW_PX},
+        "layer": [
+            zero_line("x"),
+            layer(spans, {"type": "rule", "color": CONTRAST}, **position, x2={"field": "end"}),
+            layer(list(_marks(claims, _EXPECTED)), tick, **position, **looks),
+            layer(list(_marks(claims, _REAL_SERIES)), point, **position, **looks),
+        ],
+    }
+
+
+def _marks(claims: Sequence[tuple[str, Claim]], series: str) -> Iterator[dict[str, Any]]:
+    for label, claim in claims:
+        real = claim.real_ratio.median if claim.real_ratio else None
+        ratio = claim.expected_ratio if series == _EXPECTED else real
+        if ratio is not None:
+            tip = "\n".join(
+                (
+                    label,
+                    f"claimed, of heap or cost alone: {show_change(claim.claimed_ratio)}",
+                    f"{_EXPECTED}: {show_change(claim.expected_ratio)}",
+                    f"real: {show_estimate(claim.real_ratio)}, {claim.verdict.value}",
+                )
+            )
+            yield {"label": label, "series": series, "x": percent(ratio), "tip": tip}
+
+
+def zero_line(channel: str) -> Spec:
+    """Return the line of no change."""
+    return layer([{"zero": 0}], {"type": "rule", "color": MUTED}, **{channel: quantity("zero")})
+
+
+def percent(ratio: float) -> float:
+    """Return the change in percent that a ratio stands for."""
+    return (ratio - 1.0) * 100.0
+
+
+# The table
+
+
+def claims_context(summary: ValidationSummary) -> dict[str, Any]:
+    """Return heads and cells of the table, as texts."""
+    claims = next((s.claims for s in summary.subjects if s.claims), ())
+    claimed = [claim.metric for claim in claims]
+    measured = [
+        name
+        for name in _REAL
+        if name not in claimed and any(s.metric(name) for s in summary.subjects)
+    ]
+    return {
+        "summary": summary,
+        "command": shlex.join(summary.record.command),
+        "date": summary.record.created_at[:16].replace("T", " "),
+        "claim_heads": [claim_title(claim) for claim in claims],
+        "real_heads": [REAL[name].label for name in measured],
+        "rows": [
+            {
+                "subject": subject,
+                "verdict": subject.verdict.value if subject.verdict else "",
+                "class": _VERDICT_CLASSES.get(subject.verdict, "") if subject.verdict else "",
+                "claims": [_claim_cell(subject, claim.metric) for claim in claims],
+                "reals": [_real_cell(subject, name) for name in measured],
+            }
+            for subject in summary.subjects
+        ],
+        "rankings": [
+            {
+                "objective": find_metric(ranking.objective).label,
+                "metric": REAL[ranking.metric].label,
+                "allocator": ranking.allocator or "all allocators",
+                "n": ranking.n,
+                "tau": MISSING if ranking.tau is None else f"{ranking.tau:.2f}",
+                "concordance": _concordance(ranking.concordance),
+            }
+            for ranking in summary.rankings
+        ],
+    }
+
+
+def _claim_cell(subject: SubjectSummary, metric: str) -> dict[str, str]:
+    """Show claim, reality and verdict; for the baseline its own value."""
+    claim = next((claim for claim in subject.claims if claim.metric == metric), None)
+    if claim is None:
+        real = _real_cell(subject, metric) if subject.is_baseline else MISSING
+        return {"claimed": "", "expected": "", "real": real, "verdict": "", "class": ""}
+    return {
+        "claimed": show_change(claim.claimed_ratio),
+        "expected": show_change(claim.expected_ratio),
+        "real": show_estimate(claim.real_ratio),
+        "verdict": claim.verdict.value,
+        "class": _VERDICT_CLASSES.get(claim.verdict, ""),
+    }
+
+
+def _concordance(found: Concordance | None) -> str:
+    return f"{found.share:.0%} of {found.n_pairs} pairs" if found else MISSING
+
+
+def _real_cell(subject: SubjectSummary, name: str) -> str:
+    """Show the baseline's own value, and the change of all others."""
+    found = subject.metric(name)
+    if found is None:
+        return MISSING
+    if not subject.is_baseline:
+        return show_change(found.ratio.median if found.ratio else None)
+    return scale_for(REAL[name].kind, [found.estimate.median]).show_with_unit(found.estimate.median)
