@@ -10,7 +10,7 @@ JOBS := $(shell nproc)
 TEST_DEPENDENCIES := $(VENV)/.test-dependencies
 
 # How long each fuzz target runs in `make test`, and in `make fuzz`, in seconds.
-FUZZ_SMOKE_SECONDS ?= 10
+FUZZ_SMOKE_SECONDS ?= 5
 FUZZ_SECONDS ?= 600
 
 # Programs, not the modules they share.
@@ -93,7 +93,7 @@ $(BUILD)/fuzz/.built: $(BUILD)/.packages-build $(BUILD)/.packages-test FORCE
 	@cmake -S . -B $(BUILD)/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
 	    -DMALLOC_TUNER_FUZZ=ON -DMALLOC_TUNER_SANITIZE=ON > $(BUILD)/fuzz.log \
 	    || { cat $(BUILD)/fuzz.log; exit 1; }
-	cmake --build $(BUILD)/fuzz
+	cmake --build $(BUILD)/fuzz --target fuzz_targets
 	@touch $@
 FORCE:
 
@@ -114,7 +114,7 @@ test-benchmarks: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## each 
 	printf '%s\n' $(BENCHMARKS) | xargs -P $(JOBS) -I BENCHMARK $(BIN)/python BENCHMARK --smoke > /dev/null
 
 test-python: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## Python unit and end-to-end tests
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --durations 10
 
 # --- more --------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ check: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## lint of what c
 	$(if $(filter $(C_SOURCES),$(CHANGED)),clang-format --dry-run -Werror $(filter $(C_SOURCES),$(CHANGED)))
 	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(LINT_CONFIGURE))
 	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(BIN)/python scripts/tidy.py $(BUILD)/lint $(filter $(TIDY_SOURCES),$(CHANGED)))
-	$(BIN)/python -m pytest -n $(JOBS) -q -m 'not slow' --hypothesis-profile quick tests/unit tuner
+	$(BIN)/python -m pytest -n $(JOBS) -q -m 'not slow' --hypothesis-profile quick --durations 10 tests/unit tuner
 
 $(VENV)/.mutants-dependencies: $(VENV)/.dependencies
 	$(BIN)/python scripts/develop.py test mutants

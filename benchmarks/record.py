@@ -542,9 +542,10 @@ def main() -> int:
         rounds = 1 if options.smoke else options.rounds
         warm_memory()
         samples = run_rounds(commands, programs, rounds, smoke=options.smoke)
-        lost = {}
+        lost: dict[str, dict[str, int]] = {}
         for program in programs:
-            if program.drive is None and shutil.which("valgrind"):
+            is_enough = options.smoke and lost
+            if program.drive is None and shutil.which("valgrind") and not is_enough:
                 small = Path(name) / f"{program.name}-small"
                 small.mkdir()
                 lost[program.name] = lost_events(program.command(small, smoke=True))
