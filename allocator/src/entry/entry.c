@@ -243,7 +243,8 @@ static size_t with_slack(size_t size, size_t old_bytes) {
 /* Make a large block of one with units of its own, without copying. */
 static void *move_run_out(void *block, struct slab *slab, size_t size) {
     size_t old_bytes = slab->block_bytes;
-    if (((uintptr_t)block & (os_page_bytes() - 1)) != 0 || (old_bytes & (os_page_bytes() - 1)) != 0)
+    if (((uintptr_t)block & (os_page_bytes() - 1)) != 0 ||
+        (old_bytes & (os_page_bytes() - 1)) != 0 || options.secure)
         return NULL;
     void *moved = large_move_in(block, old_bytes, size);
     if (moved == NULL)

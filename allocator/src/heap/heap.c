@@ -95,12 +95,18 @@ ALWAYS_INLINE struct slab *pop_partial(struct bin *bin) {
     return slab;
 }
 
+/* Behind the units of a slab. */
+static char *units_end(const struct slab *slab) {
+    return (char *)round_down((uintptr_t)slab->start, UNIT_BYTES) +
+           (size_t)slab->n_units * UNIT_BYTES;
+}
+
 /* Give the units of an empty slab, which is in no list, back to the supply. */
 static void release(struct heap *heap, struct slab *slab) {
     ASSERT(slab_used(slab) == 0);
-    if (unlikely(options.secure) && slab->class != CLASS_UNIT_RUN)
-        unguard_last_page((char *)round_down((uintptr_t)slab->start, UNIT_BYTES) +
-                          (size_t)slab->n_units * UNIT_BYTES);
+    bool is_guarded = options.secure && slab->class != CLASS_UNIT_RUN && slab->is_guarded;
+    if (unlikely(is_guarded) && !unguard_last_page(units_end(slab)))
+        return; /* its units stay taken */
     if (slab->class != CLASS_UNIT_RUN) {
         struct bin *bin = &heap->bins[slab->class];
         bin->n_units -= slab->n_units;
@@ -245,12 +251,8 @@ static void *carve(struct heap *heap, struct slab *slab, size_t class) {
 /* Cut the units of `slab` into blocks of `class`. */
 static void divide(struct slab *slab, size_t class) {
     const struct size_class *c = &classes.of[class];
-    char *end =
-        (char *)round_down((uintptr_t)slab->start, UNIT_BYTES) + (size_t)slab->n_units * UNIT_BYTES;
-    if (unlikely(options.secure)) {
-        guard_last_page(end);
-        end -= guard_bytes();
-    }
+    char *end = units_end(slab) - guard_bytes();
+    slab->is_guarded = options.secure && guard_last_page(units_end(slab));
     slab->start = (char *)round_up((uintptr_t)slab->start, c->alignment);
     slab->block_bytes = c->block_bytes;
     slab->capacity = (uint32_t)((size_t)(end - slab->start) / c->block_bytes);
@@ -315,7 +317,7 @@ void *heap_take_fresh(struct heap *heap, size_t class) {
 }
 
 size_t heap_largest_run(void) {
-    if (options.secure) /* blocks above the classes have guard pages, so mappings */
+    if (options.secure && guard_is_left()) /* blocks above the classes have guards, so mappings */
         return 0;
     size_t n_head = sizeof(struct superblock) / sizeof(struct slab) + layout.n_units;
     size_t first = n_head * sizeof(struct slab) >> UNIT_SHIFT;

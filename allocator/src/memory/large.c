@@ -31,8 +31,9 @@ enum {
 };
 
 struct entry {
-    void *start; /* NULL: free entry */
-    size_t bytes;
+    void *start;     /* NULL: free entry */
+    size_t bytes;    /* without the guard */
+    bool is_guarded; /* with `secure` */
 };
 
 struct kept {
@@ -122,11 +123,11 @@ static bool make_room(void) {
 }
 
 /* Enter a block that has been promised an entry. */
-static void insert(void *start, size_t bytes) {
-    *find(start) = (struct entry){start, bytes};
+static void insert(struct entry block) {
+    *find(block.start) = block;
     large.n_promised--;
     large.n_blocks++;
-    large.bytes += bytes;
+    large.bytes += block.bytes;
     if (large.bytes > large.peak)
         large.peak = large.bytes;
 }
@@ -144,7 +145,7 @@ static void erase(struct entry *gap) {
             hole = i;
         }
     }
-    large.entries[hole] = (struct entry){NULL, 0};
+    large.entries[hole] = (struct entry){NULL, 0, false};
 }
 
 /* --- kept blocks --- */
@@ -156,7 +157,7 @@ struct unneeded {
 };
 
 static void add_unneeded(struct unneeded *unneeded, void *start, size_t bytes) {
-    unneeded->of[unneeded->n++] = (struct entry){start, bytes};
+    unneeded->of[unneeded->n++] = (struct entry){start, bytes, false};
 }
 
 static void unmap(const struct unneeded *unneeded) {
@@ -229,15 +230,14 @@ static void keep(void *start, size_t bytes, uint64_t now_ms, struct unneeded *un
 
 /* --- blocks --- */
 
-static void *map_block(size_t bytes, size_t alignment) {
+static struct entry map_block(size_t bytes, size_t alignment) {
     size_t all = bytes + guard_bytes();
     char *start = alignment <= os_page_bytes() ? os_map(all) : os_map_aligned(all, alignment);
-    if (start != NULL && options.secure)
-        guard_last_page(start + all);
+    bool is_guarded = start != NULL && options.secure && guard_last_page(start + all);
     bool is_advised = options.huge_pages == HUGE_ALWAYS || options.huge_pages == HUGE_NEVER;
     if (start != NULL && is_advised && bytes >= HUGE_BYTES)
         os_advise_huge(start, bytes, options.huge_pages == HUGE_ALWAYS);
-    return start;
+    return (struct entry){start, bytes, is_guarded};
 }
 
 /* Memory that was a block before; start is NULL if there is none. */
@@ -246,20 +246,20 @@ static struct entry reuse(size_t bytes) {
     struct kept k = take_kept(bytes);
     lock_release(&large.lock);
     if (k.start == NULL || k.bytes >= bytes)
-        return (struct entry){k.start, k.bytes};
+        return (struct entry){k.start, k.bytes, false};
     void *grown = os_remap(k.start, k.bytes, bytes);
     if (grown == NULL)
         os_unmap(k.start, k.bytes);
-    return (struct entry){grown, bytes};
+    return (struct entry){grown, bytes, false};
 }
 
 /* Enter a new block into the table; false if out of memory. */
-static bool enter(void *start, size_t bytes) {
+static bool enter(struct entry block) {
     struct unneeded unneeded = {.n = 0};
     lock_take(&large.lock);
     bool has_entry = make_room();
     if (has_entry) {
-        insert(start, bytes);
+        insert(block);
         hold_limits(&unneeded);
     }
     lock_release(&large.lock);
@@ -271,15 +271,17 @@ void *large_allocate(size_t bytes, size_t alignment, bool *is_zero) {
     if (bytes > PTRDIFF_MAX - os_page_bytes() || alignment > PTRDIFF_MAX / 2)
         return NULL;
     bytes = round_up(bytes, os_page_bytes());
-    struct entry block = {NULL, 0};
+    struct entry block = {NULL, 0, false};
     if (alignment <= os_page_bytes())
         block = reuse(bytes);
     *is_zero = block.start == NULL;
     if (block.start == NULL)
-        block = (struct entry){map_block(bytes, alignment), bytes};
-    if (block.start == NULL || enter(block.start, block.bytes))
+        block = map_block(bytes, alignment);
+    if (block.start == NULL || enter(block))
         return block.start;
     os_unmap(block.start, block.bytes + guard_bytes());
+    if (block.is_guarded)
+        guard_unmapped();
     return NULL;
 }
 
@@ -291,6 +293,8 @@ bool large_free(void *start) {
     bool found = e != NULL && e->start != NULL;
     if (found) {
         size_t bytes = e->bytes;
+        if (e->is_guarded) /* it is not kept */
+            guard_unmapped();
         erase(e);
         keep(start, bytes, now_ms, &unneeded);
     }
@@ -324,7 +328,8 @@ void *large_resize(void *start, size_t bytes) {
     lock_release(&large.lock);
     void *moved = os_remap(start, old_bytes, bytes);
     lock_take(&large.lock);
-    insert(moved != NULL ? moved : start, moved != NULL ? bytes : old_bytes);
+    insert(moved != NULL ? (struct entry){moved, bytes, false}
+                         : (struct entry){start, old_bytes, false});
     hold_limits(&unneeded);
     lock_release(&large.lock);
     unmap(&unneeded);
@@ -342,7 +347,7 @@ void *large_move_in(void *start, size_t old_bytes, size_t bytes) {
     void *moved = has_entry ? os_move_out(start, old_bytes, bytes) : NULL;
     lock_take(&large.lock);
     if (moved != NULL)
-        insert(moved, bytes);
+        insert((struct entry){moved, bytes, false});
     else
         large.n_promised -= has_entry;
     hold_limits(&unneeded);

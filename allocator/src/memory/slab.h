@@ -64,6 +64,7 @@ struct slab {
         zeroed; /* blocks given out since the last carving read as zero, but for their first word */
     bool clean; /* uncarved memory reads as zero */
     uint8_t unit_class; /* of every unit of the slab: size class + 1, or 0 if it has none */
+    bool is_guarded;    /* its last page may not be touched, see guard.h */
 };
 
 _Static_assert(sizeof(struct slab) == CACHE_LINE && CACHE_LINE == 1 << SLAB_SHIFT,

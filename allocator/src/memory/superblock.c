@@ -43,7 +43,7 @@ static void add_guards(struct superblock *sb) {
     bool is_roomy = sb->n_units >= N_UNITS_WORTH_IT;
     sb->head_bytes =
         (uint32_t)round_up(sb->head_bytes + guard, is_roomy ? UNIT_BYTES : os_page_bytes());
-    guard_last_page((char *)sb + sb->head_bytes);
+    os_protect((char *)sb + sb->head_bytes - guard, guard, true); /* or is left out */
     if (is_roomy && os_protect((char *)sb + layout.bytes - UNIT_BYTES, UNIT_BYTES, true))
         sb->n_units--;
 }

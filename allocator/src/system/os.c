@@ -11,6 +11,7 @@
 #include "system/os.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -71,6 +72,23 @@ size_t os_address_space_bytes(void) {
     bool is_known = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
     errno = saved;
     return is_known ? (size_t)limit.rlim_cur : SIZE_MAX;
+}
+
+size_t os_most_mappings(void) {
+    enum {
+        USUAL = 65530 /* DEFAULT_MAX_MAP_COUNT of Linux */
+    };
+    char text[24];
+    size_t n = 0;
+    int saved = errno;
+    int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+    ssize_t n_bytes = fd >= 0 ? read(fd, text, sizeof text) : 0;
+    for (ssize_t i = 0; i < n_bytes && text[i] >= '0' && text[i] <= '9'; i++)
+        n = 10 * n + (size_t)(text[i] - '0');
+    if (fd >= 0)
+        close(fd);
+    errno = saved;
+    return n > 0 ? n : USUAL;
 }
 
 void *os_map_aligned(size_t bytes, size_t alignment) {

@@ -38,6 +38,9 @@ void *os_reserve_zeros(size_t bytes);
 /* Most address space that the process may have, SIZE_MAX if that is not limited. */
 size_t os_address_space_bytes(void);
 
+/* Most mappings that the process may have (vm.max_map_count). */
+size_t os_most_mappings(void);
+
 /* Give address space back.  False if the system refused (then it stays). */
 bool os_unmap(void *start, size_t bytes);
 

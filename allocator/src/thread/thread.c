@@ -14,6 +14,7 @@
 #include "base/options.h"
 #include "heap/purge.h"
 #include "heap/supply.h"
+#include "memory/guard.h"
 #include "memory/pool.h"
 #include "system/lock.h"
 #include "system/os.h"
@@ -50,6 +51,8 @@ static bool start_locked(void) {
     if (!layout_init(options.superblock_size))
         return false;
     link_init();
+    if (options.secure)
+        guard_init();
     size_class_init(&classes, &options, layout.n_units);
     tray_init();
     threads.has_key = THREADS && pthread_key_create(&threads.key, detach) == 0;
