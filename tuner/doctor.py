@@ -138,7 +138,7 @@ def _instruments() -> list[Finding]:
         found = instruments.find_instruments()
     except (MissingToolError, ProgramError) as error:
         return [Finding("instruments", "rand_malloc", False, str(error), needed=False)]  # noqa: FBT003 - a verdict
-    # No package here: TOOLS tell whether the program is missing, or only lacks something.
+    # No package here: TOOLS say whether the program is missing, or only lacks something.
     return [
         _finding("instruments", one.name, Offer(one.works, one.detail), needed=False)
         for one in found
@@ -146,7 +146,7 @@ def _instruments() -> list[Finding]:
 
 
 def _gem5(path: str | None) -> Finding:
-    """Try gem5 out; without one tell where it is from."""
+    """Try gem5 out; without one say where it is from."""
     if not path:
         return _finding("programs", "gem5", Offer(works=False, detail=_NO_GEM5), needed=False)
     offer = try_gem5(path)
@@ -157,7 +157,7 @@ def _prices(*, calibrate: bool) -> Calibration | None:
     """Return the prices that are kept; with `calibrate`, measure those that are due."""
     try:
         return load_calibration() if calibrate else kept_calibration()
-    except (MissingToolError, ProgramError):  # a finding tells why
+    except (MissingToolError, ProgramError):  # the finding says why
         return None
 
 

@@ -1,8 +1,7 @@
 """What this machine is: the facts that stand beside every figure.
 
-Read from /proc, /sys and the C library; no process is started.  What a kernel
-does not tell is None.  What the machine *lets us do* is tried out instead of
-read: see `tuner.measure.permissions`.
+Read from /proc, /sys and the C library; no process is started.  What is not there
+is None.  What the machine *lets us do* is tried out, by `tuner.measure.offers`.
 
 Source: proc(5), Documentation/admin-guide/sysctl/kernel.rst and
 Documentation/admin-guide/mm/transhuge.rst of Linux.
@@ -26,7 +25,7 @@ class Machine:
     kernel: str
     """Release of the running kernel."""
     architecture: str
-    """As uname tells it: x86_64."""
+    """As uname prints it: x86_64."""
     cpu_model: str | None
     n_cpus: int
     """Cores online."""

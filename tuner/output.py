@@ -40,7 +40,7 @@ def write_text(path: Path, text: str, *, executable: bool = False) -> None:
     Args:
         path: the file.
         text: written as UTF-8, line ends as they are; names of files with their own bytes.
-        executable: True lets everybody run it who may read it.
+        executable: True adds the right to run it for all who may read it.
 
     Raises:
         OutputError: the folder cannot be written, or the disk is full.

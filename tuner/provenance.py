@@ -20,7 +20,7 @@ from tuner.machine import Machine, read_machine
 from tuner.resources import native_file
 
 DIGEST_CHARACTERS: Final = 16
-"""Of a SHA-256, in hexadecimal: enough to tell builds apart."""
+"""Of a SHA-256, in hexadecimal: enough to distinguish builds."""
 
 MEASURING: Final = (
     "rand_malloc",
@@ -57,7 +57,7 @@ class Provenance:
 
 
 def digest(*paths: Path) -> str:
-    """Return what tells the content of files from other content: 16 hexadecimal digits."""
+    """Return a digest of the content of files: 16 hexadecimal digits."""
     found = hashlib.sha256()
     for path in paths:
         found.update(path.read_bytes())

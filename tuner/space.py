@@ -1,6 +1,6 @@
 """The search space: parameters as ordered lists of levels, genomes as level indices.
 
-Everything an allocator can be told is a finite list of levels: powers of two,
+Every setting of an allocator is a finite list of levels: powers of two,
 special values (0 = off, -1 = never), names, and "unset", which is a level of
 its own because setting an allocator to its default is not always the same as
 leaving it alone.  A genome is one level index per parameter, the allocator
@@ -111,7 +111,7 @@ class Space:
         return int(np.prod([float(n) for n in self.n_levels]))
 
     def active(self, genome: Genome) -> tuple[bool, ...]:
-        """Tell for every gene whether it has an effect in this genome."""
+        """Return for every gene whether it has an effect in this genome."""
         values: dict[str, Value | None] = {}
         active: list[bool] = []
         for parameter, level in zip(self.parameters, genome, strict=True):

@@ -49,7 +49,7 @@ class Interval:
     high: float
 
     def excludes(self, value: float) -> bool:
-        """Tell whether a value lies outside."""
+        """Return whether a value lies outside."""
         return not self.low <= value <= self.high
 
 
@@ -221,7 +221,7 @@ def _signed_rank_p_value(n: int, rank_sum: int) -> float:
 def holm(p_values: Sequence[float], n_tests: int) -> list[float]:
     """Return p-values adjusted for a family of tests, in their order.
 
-    Whoever calls those of at most alpha different is wrong about one or more of the family with
+    Calling those of at most alpha different is wrong about one or more of the family with
     a probability of alpha at most, however the tests depend on each other.
 
     Args:

@@ -1,4 +1,4 @@
-"""Adapters of the allocators: where they are, what they can be told, what they made of it.
+"""Adapters of the allocators: where they are, their settings, and what took effect.
 
 `get_allocator` gives the adapter of a name; an `Allocator` locates its library, offers its
 search parameters, renders a configuration to environment variables and reads back whether

@@ -1,6 +1,6 @@
 """What all allocators have in common: one adapter finds, renders and reads back.
 
-An adapter is driven by its search-space file; a subclass adds how the allocator is told
+An adapter is driven by its search-space file; a subclass adds how the allocator is configured
 (`render`) and how it answers (`version_of`, `effective`, `agrees`).  The rule behind
 `read_back`: a setting counts only if it took effect, so every setting of a configuration
 must be found again in what the probe observed, with the value that was asked.
@@ -81,7 +81,7 @@ class Allocator(abc.ABC):
 
     @abc.abstractmethod
     def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
-        """Return the environment variables that tell the allocator a configuration.
+        """Return the environment variables that set a configuration.
 
         Args:
             configuration: of this allocator.
@@ -104,7 +104,7 @@ class Allocator(abc.ABC):
         effective: Value,
         report: ProbeReport,  # noqa: ARG002 - for subclasses
     ) -> bool:
-        """Tell whether an effective value is what was asked, roundings by design included."""
+        """Return whether an effective value is what was asked, roundings by design included."""
         del setting
         return asked == effective
 
@@ -153,7 +153,7 @@ class Allocator(abc.ABC):
         return Installation(self.name, library, version)
 
     def how_to_install(self) -> str:
-        """Return the sentence that tells how to get the library."""
+        """Return the sentence on how to get the library."""
         if self.file.library.part:
             return (
                 "it comes with malloc-tuner: `pip install .` builds and installs it; "
@@ -267,11 +267,11 @@ class Allocator(abc.ABC):
         """Compare what was asked with what the probe saw."""
         effective = self.effective(report)
         out = self._out_of_range(configuration, self.version_of(report))
-        told = {mismatch.setting for mismatch in out}
+        known = {mismatch.setting for mismatch in out}
         return [*out] + [
             Mismatch(setting, asked, effective.get(setting))
             for setting, asked in configuration.settings
-            if setting not in told and not self._took_effect(setting, asked, effective, report)
+            if setting not in known and not self._took_effect(setting, asked, effective, report)
         ]
 
     def _out_of_range(self, configuration: Configuration, version: str) -> list[Mismatch]:

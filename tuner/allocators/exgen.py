@@ -1,10 +1,10 @@
-"""exgen, our own malloc: told by EXGEN_CONF, read back from its own account of itself.
+"""exgen, our own malloc: configured by EXGEN_CONF, read back from its own account of itself.
 
 The library comes with malloc-tuner, in two builds: `Exgen` for every program, `ExgenSt` for
 programs with one thread, which ends a program whose second thread calls in.  A search adds
 abort_conf:true, so that a bad entry ends the test program; in an exported file it would
 stop a service after an upgrade that drops a setting.  Values that do not fit together are
-cut back in silence by design; the account tells what they became.
+cut back in silence by design; the account says what they became.
 
 Source: allocator/include/exgen.h, exgen_config_json.
 """
@@ -99,5 +99,5 @@ def _cut_back(options: Mapping[str, Any], derived: Mapping[str, Any]) -> dict[st
 
 
 def _at_most(asked: int, bound: int | None) -> int:
-    """Cut back at a bound; a library of before 0.2 does not tell it."""
+    """Cut back at a bound; libraries before 0.2 do not report it."""
     return asked if bound is None else min(asked, bound)

@@ -1,4 +1,4 @@
-"""glibc malloc: told by GLIBC_TUNABLES, read back from the loader and by its behaviour.
+"""glibc malloc: configured by GLIBC_TUNABLES, read back from the loader and by its behaviour.
 
 ``ld.so --list-tunables`` shows what the loader accepted.  It is the truth for thresholds
 and arenas, but it also shows values that malloc refuses afterwards (tcache_count,
@@ -78,7 +78,7 @@ class Glibc(Allocator):
         return str(report.data["glibc_version"]) if report.of("glibc") else ""
 
     def effective(self, report: ProbeReport) -> dict[str, Value]:
-        """Return listed and observed values; ``dynamic`` tells whether thresholds move."""
+        """Return listed and observed values; ``dynamic``: whether thresholds move."""
         seen, listed = report.of("glibc"), report.of("tunables")
         values: dict[str, Value] = {
             name: _signed(listed[name]) for name in _LISTED if name in listed
@@ -118,7 +118,7 @@ class Glibc(Allocator):
         return problems
 
     def _behaves(self, setting: str, asked: int, report: ProbeReport) -> bool:
-        """Check what the list cannot tell: 0 from unset, huge pages from a dead switch."""
+        """Check what the list does not separate: 0 from unset, huge pages from a dead switch."""
         seen = report.of("glibc")
         if setting == "hugetlb":  # reserved huge pages, modes from 2 on, are no resident memory
             return asked == int(_has_huge_end(report))
@@ -144,7 +144,7 @@ def _signed(tunable: Tunable) -> int:
 
 
 def _accepted(tunable: Tunable | None, asked: int) -> bool:
-    """Tell whether the loader took a value; -1 means the greatest size."""
+    """Return whether the loader took a value; -1 means the greatest size."""
     if tunable is None:
         return False
     wanted = _NEVER if asked == -1 else asked

@@ -1,4 +1,4 @@
-"""jemalloc: told by MALLOC_CONF, read back by mallctl.
+"""jemalloc: configured by MALLOC_CONF, read back by mallctl.
 
 A search adds abort_conf:true, which makes jemalloc stop at anything it does not
 understand; an exported file must not carry it, because an upgrade that drops an option
@@ -135,7 +135,7 @@ def expected_slab(block_bytes: int, pages: int, page_bytes: int) -> int:
 
 
 def _slabs_are(asked: str, report: ProbeReport) -> bool:
-    """Tell whether every bin has the slab asked for, at least one of them unclamped."""
+    """Return whether every bin has the slab asked for, at least one of them unclamped."""
     page = int(report.data["page_size_bytes"])
     match = _SLABS.fullmatch(asked)
     seen = report.of("jemalloc")

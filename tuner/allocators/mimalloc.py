@@ -1,4 +1,4 @@
-"""mimalloc: told by MIMALLOC_* variables, read back from what MIMALLOC_VERBOSE=1 prints.
+"""mimalloc: configured by MIMALLOC_* variables, read back from what MIMALLOC_VERBOSE=1 prints.
 
 An option that is not printed is one this version does not know: mimalloc ignores unknown
 names.  Sizes are printed in KiB, but a bare number in the environment is bytes.

@@ -1,4 +1,4 @@
-"""gperftools tcmalloc: told by TCMALLOC_* variables, read back by its extension interface.
+"""gperftools tcmalloc: configured by TCMALLOC_* variables, read back by its extension interface.
 
 The thread-cache limit and aggressive decommit have readers.  The release rate and the brk
 switch are read from the library's flag variables; a build that hides those leaves them

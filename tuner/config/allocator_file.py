@@ -1,4 +1,4 @@
-"""Model of ``configs/allocators/*.toml``: what can be told to an allocator, level by level.
+"""Model of ``configs/allocators/*.toml``: the settings of an allocator, level by level.
 
 A file lists every parameter with its scale, special values, the parent that switches it
 on, the versions that know it and what it requires of machine and workload; and, under
@@ -94,7 +94,7 @@ class When(Model):
         return self
 
     def allows(self, level: Level, default: Value | None = None) -> bool:
-        """Tell whether a level of the parent switches the child on.
+        """Return whether a level of the parent switches the child on.
 
         Args:
             level: of the parent.
@@ -159,7 +159,7 @@ class ParameterSpec(Model):
     unset: bool = True
     """False only where the absence of the setting is no choice of its own."""
     default: Scalar | None = None
-    """What the allocator does when it is told nothing, where setting it so is the same; unset
+    """What unset stands for, where setting it is the same; unset
     then stands for it among the levels."""
     structural: bool = False
     """True for a gene that only gates others and is never passed to the allocator."""
@@ -386,5 +386,5 @@ def _without(levels: tuple[Value, ...], value: Value) -> tuple[Value, ...]:
 
 
 def _holds(values: tuple[Level, ...], wanted: Level) -> bool:
-    """Membership that tells True from 1."""
+    """Membership in which True is not 1."""
     return any(v == wanted and isinstance(v, bool) == isinstance(wanted, bool) for v in values)

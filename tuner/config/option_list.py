@@ -49,7 +49,7 @@ def _any_scalar(value: object) -> Value:
 class Option(Model):
     """One setting, as the allocator describes it."""
 
-    # A later list may tell more about a setting.
+    # A later list may hold more about a setting.
     model_config = ConfigDict(extra="ignore")
 
     name: str
@@ -72,7 +72,7 @@ class Option(Model):
         return self.scale != _NOT_TUNED
 
     def accepts(self, value: Value) -> bool:
-        """Tell whether the allocator takes a value."""
+        """Return whether the allocator takes a value."""
         if self.kind == "flag":
             return isinstance(value, bool)
         if self.kind == "choice":
@@ -240,7 +240,7 @@ def _parents_first(entries: Mapping[str, dict[str, Any]]) -> Iterator[dict[str, 
     for name in entries:
         chain = [name]
         while (parent := _parent(entries[chain[-1]])) in entries and parent not in chain:
-            chain.append(parent)  # a circle is told by the model: a parent stands before
+            chain.append(parent)  # the model reports a circle: a parent stands before
         for each in reversed(chain):
             if each not in done:
                 done.add(each)

@@ -1,8 +1,9 @@
 """Presets: settings that suit many programs, such as ``benchmarks/presets.py`` finds.
 
 A preset is a file of a user's own, with the settings and what they gained on every workload they
-were measured on; none ships (docs/decisions/exgen.md tells why).  ``malloc-tuner export --preset``
-writes one for a program that nobody has recorded yet; tuning for the program itself finds more.
+were measured on; none ships, for reasons in docs/decisions/exgen.md.  ``malloc-tuner export
+--preset`` writes one for a program that has not been recorded; tuning for the program itself
+finds more.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def _explain(model: type[Model], data: Mapping[str, Any], detail: ErrorDetails) 
 
 
 def _is_echo(detail: ErrorDetails, details: Sequence[ErrorDetails]) -> bool:
-    """Tell whether an array only seems too short because its entries are wrong."""
+    """Return whether an array only seems too short because its entries are wrong."""
     n_parts = len(detail["loc"])
     return detail["type"] == "too_short" and any(
         len(other["loc"]) > n_parts and other["loc"][:n_parts] == detail["loc"] for other in details

@@ -67,7 +67,7 @@ class VersionRange:
         return [bound.strip() for bound in self.text.split(",")] if self.text.strip() else []
 
     def __contains__(self, version: str) -> bool:
-        """Tell whether a version satisfies every bound."""
+        """Return whether a version satisfies every bound."""
         wanted = parse_version(version)
         matches = (_BOUND.fullmatch(bound) for bound in self._bounds())
         return all(

@@ -1,6 +1,6 @@
 """Make traces of what other tools recorded, and profiles of heap profiles.
 
-One module per format, two tables of them: `FORMATS` of those that tell every call, and
+One module per format, two tables of them: `FORMATS` of those that hold every call, and
 `SITE_FORMATS` of those that only sum over call sites.
 """
 
@@ -35,10 +35,10 @@ DEFAULT_STEP_NS: Final = 1000
 """Time between two events where the file has no times: about that of a busy program."""
 
 _TOUCHING = "touching: how much of large blocks was used"
-"""What no tool's recording tells."""
+"""What no tool's recording holds."""
 
 _LIFE = "start and end of the process: means over time are from the first event to the last"
-"""What none tells either."""
+"""What none holds either."""
 
 _SPARE_BYTES: Final = 16 * 1024
 _START_BYTES: Final = 64 * 1024
@@ -52,11 +52,11 @@ class Format:
     title: str
     """What wrote it."""
     recognise: Callable[[bytes], bool]
-    """Tells by the start of a file, unpacked, whether it is of this kind."""
+    """Returns whether a file is of this kind, by its unpacked start."""
     read: Callable[[Source, ImportedHeap], None]
     """Puts the events of a file into a heap; raises TraceError with the line."""
     lost: tuple[str, ...]
-    """What the format does not tell, or this reader cannot use."""
+    """What the format lacks, or this reader cannot use."""
 
 
 FORMATS: Final = {
@@ -96,7 +96,7 @@ class SiteFormat:
     recognise: Callable[[bytes], bool]
     """As in `Format`."""
     read: Callable[[Source], tuple[sites.Sites, str]]
-    """Returns the call sites and, if told, the command; raises TraceError with the place."""
+    """Returns the call sites and, if it is there, the command; raises TraceError with the place."""
     lost: tuple[str, ...]
     """As in `Format`."""
 
@@ -149,7 +149,7 @@ def import_file(
         path: the file; gzip and zstd are unpacked on the way.
         output: the trace or profile; replaced if it exists, not there if the import fails.
         format_name: key of `FORMATS` or `SITE_FORMATS`; None recognises it.
-        step_ns: time between two events where the file tells no times, 0 or more.
+        step_ns: time between two events where the file has no times, 0 or more.
 
     Raises:
         TraceError: the file cannot be read, is not of this format, or is malformed; the

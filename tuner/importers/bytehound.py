@@ -41,7 +41,7 @@ _NEVER: Final = (1 << 64) - 1
 
 
 def recognise(start: bytes) -> bool:
-    """Tell by the name of the list."""
+    """Recognise it by the name of the list."""
     return _START.match(start) is not None
 
 

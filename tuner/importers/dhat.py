@@ -23,10 +23,10 @@ from tuner.profile.sites import Sites
 
 LOST: Final = (
     "times: when each block came and went; of lifetimes there is one sum for each call site",
-    "threads: they are not told apart",
+    "threads: they are not separated",
     "realloc: free and malloc instead",
     "calloc and aligned allocations: all are malloc",
-    "what was touched: the file tells, but a profile cannot",
+    "what was touched: the file has it, but a profile cannot",
 )
 
 _VERSION: Final = 2
@@ -39,7 +39,7 @@ _FIELDS: Final = ("tbk", "tb", "tl", "mbk", "gbk", "gb", "ebk", "eb")
 
 
 def recognise(start: bytes) -> bool:
-    """Tell by the first member."""
+    """Recognise it by the first member."""
     return b'"dhatFileVersion"' in start[:200]
 
 

@@ -28,7 +28,7 @@ MAX_COMMAND: Final = 2000
 """Characters of a command that are kept."""
 
 _UNKNOWN: Final = (0, 0, 0)
-"""Behind the alignment of an event: no tool tells what of a block was touched."""
+"""Behind the alignment of an event: no tool records what of a block was touched."""
 
 INVERSION_EVENTS: Final = 1000
 _BATCH: Final = 1 << 16
@@ -39,7 +39,7 @@ class BadCallError(Exception):
 
 
 class ImportedHeap:
-    """The heap of a program whose calls are told one by one."""
+    """The heap of a program whose calls are known one by one."""
 
     def __init__(self, write: Callable[[Events], None], step_ns: int) -> None:
         """Begin with an empty heap.
@@ -64,9 +64,9 @@ class ImportedHeap:
         self._also_lost: dict[str, int] = {}
         self._lost_by_all: list[str] = []
         self.argv: tuple[str, ...] = ()
-        """Command of the program, if the file tells."""
+        """Command of the program, if the file has it."""
         self.has_times = False
-        """True once the file told a time."""
+        """True once the file had a time."""
         self.n_foreign = 0
         """Frees and reallocs of blocks that were never seen; frees are dropped."""
         self.n_inverted = 0

@@ -1,7 +1,7 @@
 """Read heap profiles of jemalloc and of gperftools: text, one record per call site.
 
-Both tell of each site the blocks and bytes alive when the profile was written and, in
-brackets, those ever allocated (jemalloc only with ``prof_accum:true``); neither tells
+Both hold of each site the blocks and bytes alive when the profile was written and, in
+brackets, those ever allocated (jemalloc only with ``prof_accum:true``); neither has
 lifetimes, and both may be samples:
 
 - jemalloc, ``heap_v2/BYTES``: stacks ``@ 0x...``, below each ``t*: blocks: bytes [blocks:
@@ -33,7 +33,7 @@ from tuner.profile.sites import Sites
 _LOST: Final = (
     "times: the file is of one moment; the heap grows evenly up to it",
     "lifetimes: when blocks that were freed by then came and went",
-    "threads: they are not told apart",
+    "threads: they are not separated",
     "realloc, calloc and aligned allocations: all are malloc",
 )
 LOST_JEMALLOC: Final = (*_LOST, "what was freed before, unless prof_accum:true was set")
@@ -49,7 +49,7 @@ _GPERFTOOLS_SITE: Final = re.compile(rf"{_COUNTS} @(?: 0x[0-9a-fA-F]+)*", re.ASC
 _END: Final = "MAPPED_LIBRARIES:"
 
 _STEP_NS: Final = 1000
-"""Time between two allocations; neither file tells."""
+"""Time between two allocations; neither file has it."""
 _BRIEF: Final = 0.01
 """Share of the run that a freed block lives, unless its site allocates sooner again."""
 
@@ -65,17 +65,17 @@ class _Counts:
 
 
 def recognise_jemalloc(start: bytes) -> bool:
-    """Tell by the first line."""
+    """Recognise it by the first line."""
     return start.startswith(b"heap_v2/")
 
 
 def recognise_gperftools(start: bytes) -> bool:
-    """Tell by the first words."""
+    """Recognise it by the first words."""
     return start.startswith(b"heap profile:")
 
 
 def read_jemalloc(source: Source) -> tuple[Sites, str]:
-    """Return the call sites of a profile; the command is not told.
+    """Return the call sites of a profile; the command is not in it.
 
     Raises:
         TraceError: a line is malformed.
@@ -102,7 +102,7 @@ def read_jemalloc(source: Source) -> tuple[Sites, str]:
 
 
 def read_gperftools(source: Source) -> tuple[Sites, str]:
-    """Return the call sites of a profile; the command is not told.
+    """Return the call sites of a profile; the command is not in it.
 
     Raises:
         TraceError: a line is malformed, or the profile is of growth and not of the heap.

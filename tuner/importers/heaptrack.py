@@ -10,7 +10,7 @@ Text lines of hexadecimal numbers.  What matters here:
     + KIND, - KIND                stored: an allocation and a free of that kind
     c MILLISECONDS                time
 
-A stored recording does not tell which block of a kind is freed; the youngest is taken.
+A stored recording does not say which block of a kind is freed; the youngest is taken.
 
 Source: heaptrack's ``accumulatedtracedata.cpp`` and ``heaptrack_interpret.cpp``.
 """
@@ -40,7 +40,7 @@ _START = re.compile(rb"v [0-9a-f]+ [0-9a-f]+\n", re.ASCII)
 
 
 def recognise(start: bytes) -> bool:
-    """Tell by the first line."""
+    """Recognise it by the first line."""
     return _START.match(start) is not None
 
 
@@ -121,7 +121,7 @@ _TAKERS: Final[dict[str, Callable[[_Recording, list[int]], None]]] = {
     "-": _Recording.free,
     "c": _Recording.clock,
 }
-"""First letter of a line -> who takes its numbers."""
+"""First letter of a line -> the method that takes its numbers."""
 
 
 def read(source: Source, heap: ImportedHeap) -> None:

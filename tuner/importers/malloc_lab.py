@@ -29,7 +29,7 @@ _START = re.compile(rb"(?:\s*\d+\s*\n){4}\s*[arf] \d", re.ASCII)
 
 
 def recognise(start: bytes) -> bool:
-    """Tell by the head and the first request."""
+    """Recognise it by the head and the first request."""
     return _START.match(start) is not None
 
 

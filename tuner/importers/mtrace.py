@@ -30,7 +30,7 @@ _START = re.compile(rb"= Start\s|@ .* [-+<>!] (?:0x|\(nil\))")
 
 
 def recognise(start: bytes) -> bool:
-    """Tell by the first line."""
+    """Recognise it by the first line."""
     return _START.match(start) is not None
 
 

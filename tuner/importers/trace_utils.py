@@ -57,7 +57,7 @@ _BECAME_MALLOC_AND_FREE: Final = 1 << 14
 
 
 def recognise_trace(start: bytes) -> bool:
-    """Tell by the first record."""
+    """Recognise it by the first record."""
     if len(start) < _RECORD_BYTES:
         return False
     first = np.frombuffer(start[:_RECORD_BYTES], _RECORD)[0]
@@ -124,10 +124,10 @@ def _realloc(heap: ImportedHeap, thread: int, old: int, new: int, size: int) -> 
         heap.allocate(new, size, Api.REALLOC, thread=thread)
 
 
-def _alignment(api: Api, told: int) -> int:
+def _alignment(api: Api, stored: int) -> int:
     if api in (Api.MALLOC, Api.CALLOC):
         return 0
-    return _PAGE_BYTES if api in (Api.VALLOC, Api.PVALLOC) else told
+    return _PAGE_BYTES if api in (Api.VALLOC, Api.PVALLOC) else stored
 
 
 # Workloads
@@ -140,7 +140,7 @@ _MAX_WORKLOAD_BYTES: Final = 1 << 32
 
 
 def recognise_workload(start: bytes) -> bool:
-    """Tell by the head: tables of pointers and of hand-overs, number of threads."""
+    """Recognise it by the head: tables of pointers and of hand-overs, number of threads."""
     code = _Code(start)
     try:
         if code.byte() != _ALLOC_PTRS:

@@ -25,7 +25,7 @@ from tuner.importers.source import Source
 from tuner.trace.file import Api
 
 LOST: Final = (
-    "threads: valgrind runs one at a time and does not tell which",
+    "threads: valgrind runs one at a time and does not say which",
     "frees that valgrind itself makes at the end are counted as the program's",
 )
 
@@ -74,7 +74,7 @@ _FREES: Final = frozenset({Api.FREE, Api.FREE_SIZED, Api.DELETE, Api.DELETE_ARRA
 
 
 def recognise(start: bytes) -> bool:
-    """Tell by a call somewhere at the start."""
+    """Recognise it by a call somewhere at the start."""
     return _START.search(start) is not None
 
 
@@ -91,7 +91,7 @@ class _Call:
     """Address of a realloc, else 0."""
 
     def is_done_by(self, other: _Call) -> bool:
-        """Tell whether this is a realloc of nothing, and the other what valgrind made of it."""
+        """Return whether this is a realloc of nothing, and the other what valgrind made of it."""
         is_of_nothing = self.api is Api.REALLOC and not self.old
         return is_of_nothing and other.api is Api.MALLOC and other.size == self.size
 

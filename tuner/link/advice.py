@@ -1,4 +1,4 @@
-"""Tell whether a program can have a second thread, from its files alone.
+"""Find out whether a program can have a second thread, from its files alone.
 
 Algorithm: the program and all it is linked with form a graph; an object is
 *reached* when it is the program, when a reached object imports a name it exports,
@@ -44,7 +44,7 @@ class Verdict(StrEnum):
     THREADED = "threaded"
     """Something in it starts threads: libexgen.so is needed."""
     UNKNOWN = "unknown"
-    """The files do not tell: libexgen.so is the safe choice."""
+    """The files do not say: libexgen.so is the safe choice."""
 
 
 LIBRARY: Final = {
@@ -77,7 +77,7 @@ class Advice:
 
     program: Path
     is_program: bool
-    """False for a shared library: the verdict says nothing of who loads it."""
+    """False for a shared library: the verdict says nothing of the programs that load it."""
     verdict: Verdict
     reasons: tuple[Reason, ...]
     """What led to it, the strongest first; empty for SINGLE."""
@@ -211,7 +211,7 @@ def _not_counted(closure: Closure, reached: Mapping[Path, str | None]) -> Iterat
         if not names:
             continue
         if is_runtime(one.soname):
-            yield f"{one.path} refers to {', '.join(names)}: only for those who ask it for threads"
+            yield f"{one.path} refers to {', '.join(names)}: only for callers that want threads"
         elif one.path not in reached:
             yield f"{one.path} refers to {', '.join(names)}: nothing calls into it"
 
@@ -240,7 +240,7 @@ def _go(program: ElfObject) -> Iterator[Reason]:
 def _static_reasons(program: ElfObject) -> Iterator[Reason]:
     yield from _go(program)
     if program.is_stripped:
-        text = "is static and stripped: nothing tells what was linked into it"
+        text = "is static and stripped: what was linked into it is not visible"
         yield Reason(program.path, None, Verdict.UNKNOWN, text, None)
     for name in sorted(program.defined - IN_EVERY_STATIC_PROGRAM):
         creator = _creator(name)

@@ -2,7 +2,7 @@
 
 A *creator* is a function whose caller may end up with another thread.  A
 *runtime* is a library that refers to creators for the sake of its callers: as
-long as nobody calls one of the creators it offers, it starts no thread.  So
+long as none of the creators it offers is called, it starts no thread.  So
 being linked with libstdc++, libgomp or libc alone says nothing.
 
 Sources: the C11, POSIX and Linux manual pages of the functions; the interfaces
@@ -127,7 +127,7 @@ def creator_of(name: str) -> Creator | None:
 
 
 def is_runtime(soname: str | None) -> bool:
-    """Tell whether a library starts threads only for those who call its creators."""
+    """Return whether a library starts threads only in calls of its creators."""
     return soname is not None and any(fnmatch.fnmatchcase(soname, p) for p in RUNTIMES)
 
 

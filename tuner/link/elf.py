@@ -197,7 +197,7 @@ def _folders(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _has_constructors(tags: _Tags) -> bool:
-    """Tell constructors from what the toolchain puts into every library: one entry."""
+    """Return whether there are constructors beside the one entry of the toolchain."""
     n_entries = tags.number("DT_INIT_ARRAYSZ") // _POINTER_BYTES
     return n_entries > (1 if "DT_INIT" in tags.values else 0)
 

@@ -91,7 +91,7 @@ def _without_none(value: object) -> object:
 
 
 def life_members(totals: TraceTotals) -> dict[str, int]:
-    """Return the members that tell when the process lived; those that are known."""
+    """Return the members that say when the process lived; those that are known."""
     members = {"start_ns": totals.start_ns, "end_ns": totals.end_ns}
     return {name: time_ns for name, time_ns in members.items() if time_ns is not None}
 

@@ -41,7 +41,7 @@ class FitOptions:
     age_bins_log2: int = 2
     """Base-2 logarithm of the bins per octave of short ages; exact below two octaves' bins."""
     parts: int = 4
-    """Parts of a window that late steps are told apart by."""
+    """Parts of a window that late steps are placed in."""
     most_fixed: int = 50_000
     """Lives that keep their exact places: the largest, of equal ones the earliest."""
 
@@ -178,7 +178,7 @@ class _Fit:
         return {kind: number for number, (kind, _) in enumerate(uses.most_common())}
 
     def _find_ranks(self) -> Ints:
-        """Return each event's rank among the steps of its moment; 0: age tells its place.
+        """Return each event's rank among the steps of its moment; 0: its age gives its place.
 
         Steps of one moment lie between the same two allocations; where windows are cut there,
         in the same of them, and in the same part of a burst.  Nothing comes of the order of
@@ -202,7 +202,7 @@ class _Fit:
         return ranks
 
     def _is_head(self, steps: Ints) -> npt.NDArray[np.bool_]:
-        """Tell which steps come before all allocations of their window, and must stay in it.
+        """Return which steps come before all allocations of their window, and must stay in it.
 
         Among them are all steps of bursts, windows without allocations.  Where the window
         before ends with an allocation, and no thread event comes, nothing can go wrong.
@@ -258,7 +258,7 @@ class _Fit:
         born = self.window[self.lives.births[lives]][:, None]
         window = self.window[steps]
         length = np.diff(self.ticks)
-        # A window without allocations is a burst: its events tell its parts apart.
+        # A window without allocations is a burst: its events are its parts.
         begin, width = self.ticks[window], length[window] + 1
         at = np.where(length[window] > 0, self.lives.tick[steps] - begin, 0)
         burst = length[window] == 0
@@ -327,7 +327,7 @@ class _Fit:
 
 
 def _kind(row: list[int], n_steps: int) -> list[int | list[int]]:
-    """Return a kind as profiles have it, from what tells it from others."""
+    """Return a kind as profiles have it, from its key."""
     n_columns = 4 + 2 * n_steps
     kind: list[int | list[int]] = [*row[:n_columns]]
     touches = row[n_columns:]

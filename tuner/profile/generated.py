@@ -1,4 +1,4 @@
-"""A profile's events, generated once, for whoever replays them again and again.
+"""A profile's events, generated once and replayed many times.
 
 Generating costs more than decoding (`benchmarks/generator.py`), and the same profile and seed
 give the same events; so a campaign generates them once, as a trace.

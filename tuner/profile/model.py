@@ -92,7 +92,7 @@ class Life:
 
     @property
     def threads(self) -> tuple[int, ...]:
-        """Who allocates, then who takes each step."""
+        """The thread that allocates, then those of the steps."""
         return self.kind[3::2]
 
     def part(self, step: int) -> int | None:
@@ -229,7 +229,7 @@ def _told_apart(row: Sequence[Any]) -> tuple[Kind, tuple[int, ...]]:
 
 
 def _key(life: Life) -> tuple[Kind, tuple[int, ...]]:
-    """Return what a row of kinds tells: an entry of `untouched` for each size, or none."""
+    """Return what a row of kinds holds: an entry of `untouched` for each size, or none."""
     n_sizes = 1 + (len(life.kind) - _HEAD) // 2 - life.is_freed
     pages = (*life.untouched, *[UNKNOWN] * n_sizes)[:n_sizes]
     return life.kind, pages if any(n != UNKNOWN for n in pages) else ()
@@ -293,5 +293,5 @@ def without_steps(life: Life, kept: int) -> tuple[Kind, tuple[int, ...]]:
 
 
 def is_start(op: int) -> bool:
-    """Tell whether a thread event is a start."""
+    """Return whether a thread event is a start."""
     return op == Op.THREAD_START

@@ -31,7 +31,7 @@ Moment = tuple[int, int]
 
 
 def level_windows(changes: Ints, peak_bytes: int, allocations: Sequence[int]) -> list[bool]:
-    """Tell which windows can be repeated or left out.
+    """Return which windows can be repeated or left out.
 
     Args:
         changes: of the live bytes from the first to the last allocation of each window;
@@ -304,7 +304,7 @@ class _Lengthening:
         return replace(life, window=window, codes=tuple(codes))
 
     def _is_changed(self, begin: int, end: int) -> bool:
-        """Tell whether a window between the two, or the last one, comes not exactly once."""
+        """Return whether a window between the two, or the last one, comes not exactly once."""
         return any(n != 1 for n in self.repeats[begin + 1 : end + 1])
 
     @staticmethod

@@ -81,7 +81,7 @@ def scale_intensity(model: Model, factor: float, peak_bytes: int) -> Model:
     Args:
         model: what to scale.
         factor: of the allocations per time, and so of the live curve.
-        peak_bytes: greatest live bytes of the profile; tells which lives are large.
+        peak_bytes: greatest live bytes of the profile; large lives are a share of it.
     """
     large = LARGE_SHARE * peak_bytes
     # One remainder per quarter of an octave, so that neither count nor bytes drift.

@@ -5,11 +5,11 @@ how long they lived together, how many were alive at the peak and at the end.  W
 block came and went is lost and is guessed here, within what the sums say:
 
 - Sites begin in the order in which the profiler met them, where the file keeps it.  A site
-  whose only block was never freed tells its moment exactly; others lie between these.  No
+  whose only block was never freed has its moment exactly; others lie between these.  No
   site begins later than leaves time for its lifetimes, given the most blocks it had alive at
   once, nor, if it is alive at the peak, than the peak.
 - What was never freed is born evenly from the site's beginning on, around the mean moment
-  that its lifetimes tell where they do.
+  that its lifetimes give where they do.
 - What was freed comes in cohorts, evenly over the rest of the run: as many blocks as the
   site ever had alive at once are alive together, then die, each after the mean lifetime.
   Where the heap would pass the peak, cohorts are made smaller; sites alive at the peak are
@@ -164,7 +164,7 @@ class Layout:
 def first_births(sites: Sites) -> Floats:
     """Return when each site begins, in units of time; see the head of this file.
 
-    Example: of three sites the second tells its moment, 60 before the end.
+    Example: of three sites the moment of the second is known, 60 before the end.
 
         >>> ones, zeros = np.ones(3, np.int64), np.zeros(3, np.int64)
         >>> sites = Sites(ones, ones, np.array([5.0, 60, 5]), ones, zeros, zeros,

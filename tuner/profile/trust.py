@@ -84,7 +84,7 @@ def choose_workload(
     try:
         with Trace(workload.path) as opened:
             said = caveat(opened)
-    except TraceError:  # told by whoever needs its events
+    except TraceError:  # reported where its events are needed
         return workload
     return replace(workload, notes=(said, *workload.notes), caveat=said) if said else workload
 
@@ -93,7 +93,7 @@ def join_workloads(first: Workload, others: Sequence[Workload]) -> Workload:
     """Return what is to be said of a campaign on several workloads.
 
     Returns:
-        The first one's path, everybody's notes; of each metric the coarsest resolution.
+        The first one's path, the notes of all; of each metric the coarsest resolution.
     """
     every = [first, *others]
     known = [one.resolution for one in every if one.resolution]

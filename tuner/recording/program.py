@@ -45,7 +45,7 @@ class Ending:
 
     @property
     def is_crash(self) -> bool:
-        """True when a signal ended it that nobody sends on purpose."""
+        """True when a signal ended it that is not sent on purpose."""
         return self.signal_name is not None and self.signal_name not in {s.name for s in USUAL_ENDS}
 
     def __str__(self) -> str:

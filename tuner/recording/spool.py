@@ -1,7 +1,7 @@
 """The folder ``OUTPUT.spool`` that a recording writes into, and the file it becomes.
 
 The command that records locks the folder, and each recorded process maps its spool there,
-so that a folder that is still written to can be told from one that was left behind.
+so that a folder that is still written to differs from one that was left behind.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def make_spool(output: Path) -> Path:
     try:
         spool.mkdir()
     except FileExistsError as error:
-        with locked(spool, must_be_idle=True):  # else the message says who writes it
+        with locked(spool, must_be_idle=True):  # else the message names the writer
             message = (
                 f"{spool}: left by an interrupted recording; save it with "
                 f"`malloc-tuner trace recover {spool} -o {output}` or remove the folder"

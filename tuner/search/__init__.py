@@ -3,15 +3,15 @@
     base.py            the contract of a strategy, and the bookkeeping all of them share
     novelty.py         what was proposed already, and how to find what was not
     operators.py       crossover and mutation of level indices under conditions
-    survival.py        who survives and who is a parent in NSGA-II of pymoo
+    survival.py        survival and parents in NSGA-II of pymoo
     random_search.py   the baseline every other strategy has to beat
     pymoo_nsga2.py     NSGA-II of pymoo
     deap_nsga2.py      NSGA-II of DEAP
     registry.py        strategies by name
 
-A strategy is deterministic: the same seed and the same results told give the
+A strategy is deterministic: the same seed and the same results give the
 same proposals in another process.  A campaign resumes by asking again and
-telling what its store holds.
+reporting what its store holds.
 """
 
 from tuner.search.base import Strategy, Told

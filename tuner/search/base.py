@@ -1,9 +1,9 @@
 """The contract of a search strategy, and the bookkeeping all strategies share.
 
-A strategy proposes batches of genomes and is told how each of them fared.  It
+A strategy proposes batches of genomes and learns how each of them fared.  It
 proposes the initial genomes first, never the same configuration twice, and
-nothing once the space is exhausted.  Whoever drives it may evaluate a batch in
-any order, but tells it whole and in the order it was asked.
+nothing once the space is exhausted.  The caller may evaluate a batch in
+any order, but reports it whole and in the order of the proposals.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Strategy(Protocol):
         """Return the next batch: canonical, never asked before; empty when exhausted.
 
         Raises:
-            RuntimeError: the last batch has not been told.
+            RuntimeError: the results of the last batch are missing.
         """
         ...
 
@@ -92,7 +92,7 @@ class BatchStrategy(ABC):
     def ask(self) -> list[Genome]:
         """See `Strategy.ask`."""
         if self._asked is not None:
-            message = "the last batch has not been told"
+            message = "the results of the last batch are missing"
             raise RuntimeError(message)
         self._asked = self._propose()
         for genome in self._asked:
@@ -109,7 +109,7 @@ class BatchStrategy(ABC):
             raise ValueError(message)
         for result in results:
             if result.objectives is not None and len(result.objectives) != self._n_objectives:
-                message = f"{len(result.objectives)} objectives told, {self._n_objectives} expected"
+                message = f"{len(result.objectives)} objectives, {self._n_objectives} expected"
                 raise ValueError(message)
         self._asked = None
         if results:

@@ -58,7 +58,7 @@ def make_strategy(
         n_objectives: number of objectives, at least one, all minimised.
         population: size of a generation, from `population_for`; must stay the same
             when a campaign is resumed or extended.
-        seed: decides every choice, together with what is told.
+        seed: random seed; with the same results it gives the same proposals.
         initial: genomes asked first, in this order; defaults and seeds.
 
     Raises:

@@ -27,7 +27,7 @@ N_LOG2_BINS: Final = 65
 """Bin 0 holds the value 0, bin k holds 2**(k-1) <= value < 2**k."""
 
 LARGE_BYTES: Final = 32768
-"""Least size of a block whose touched pages a recording tells."""
+"""Least size of a block whose touched pages a recording has."""
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -15,7 +15,7 @@ set-up takes no time, so that the mean over time is that of what follows.
 Guarantee: at the end of every window the same blocks are alive as in the long trace.
 Limits: peaks within what was dropped are lost; work is counted for what is kept only, so
 set-up has more weight in it than in the long trace.  Traces of one thread only: a slot that
-was handed from thread to thread by a life that is dropped would belong to nobody.
+was handed from thread to thread by a life that is dropped would have no owner.
 """
 
 from __future__ import annotations
