@@ -18,7 +18,7 @@ from tuner.config import dump_campaign
 from tuner.errors import SpecError
 from tuner.library import read_campaign
 
-ROOT = Path(__file__).resolve().parents[2]
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "library.md"
 
 
 def test_the_package_gives_its_functions() -> None:
@@ -64,9 +64,9 @@ def test_another_name_is_no_attribute() -> None:
 
 
 @pytest.mark.slow
-def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is run as it stands, with a program of this machine and fewer evaluations."""
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     small = example.replace('"./app", "--input", "data"', '"ls", "/"')
     small = re.sub(r"evaluations=\d+", "evaluations=8", small).replace(
         "compare(run, program)", "compare(run, program, rounds=1, most_dominated=0)"

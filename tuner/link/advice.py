@@ -1,39 +1,41 @@
-"""Find out whether a program can have a second thread, from its files alone.
+"""Judge from its files alone whether a program can have a second thread.
 
-Algorithm: the program and all it is linked with form a graph; an object is
-*reached* when it is the program, when a reached object imports a name it exports,
-or when it has constructors.  A reached object that imports a creator
-(`tuner.link.creators`) is a reason; runtimes pass creators on and are none.
+Algorithm: the program and all that the dynamic loader would load for it form a graph; an object is
+*reached* when it is the program, when a reached object imports a name it exports, or when it has
+constructors.  A reached object that imports a creator (`tuner.link.creators`) is a reason; runtimes
+pass creators on and are none.
 
-Guarantee: the verdict SINGLE is given only if no reached object refers to a
-creator, no library is missing, and no symbols were taken away that would be needed.
-Limits: a library counts as a whole, so a program that calls one of its functions
-is charged with all of them.  Threads made by the system call itself, without
-libc, are not seen, except those of the Go runtime.  Modules that libc loads for
-itself (nsswitch.conf, gconv) are taken to start none.
+Guarantee: the verdict SINGLE is given only if no reached object refers to a creator, no library is
+missing, and no symbols were taken away that would be needed.
+Limits: a library counts as a whole, whichever of its functions is called.  Not seen: threads made
+by the bare system call (except those of Go), by libc's own modules (nsswitch.conf, gconv), by
+what is preloaded.
 """
 
 from __future__ import annotations
 
+import os
 import platform
+import re
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from tuner.errors import BinaryError
-from tuner.link.closure import Closure, load
-from tuner.link.creators import (
-    IN_EVERY_STATIC_PROGRAM,
-    Creator,
-    Effect,
-    creator_of,
-    is_runtime,
-    module_users,
-)
+from tuner.link.creators import IN_EVERY_STATIC_PROGRAM, creator, is_runtime
 from tuner.link.elf import ElfObject, read_object
+
+_LOADERS: Final = {
+    "x86_64": "/lib64/ld-linux-x86-64.so.2",
+    "aarch64": "/lib/ld-linux-aarch64.so.1",
+}
+"""glibc's dynamic loader.  Not the one that the program names, which would be run on trust."""
+
+_LOADED: Final = re.compile(r"\t(?:.+? => )?(?P<path>\S.*) \(0x[0-9a-f]+\)")
+_MISSING: Final = re.compile(r"\t(?P<name>.+) => not found")
 
 
 class Verdict(StrEnum):
@@ -44,31 +46,18 @@ class Verdict(StrEnum):
     THREADED = "threaded"
     """Something in it starts threads: libexgen.so is needed."""
     UNKNOWN = "unknown"
-    """The files do not say: libexgen.so is the safe choice."""
-
-
-LIBRARY: Final = {
-    Verdict.SINGLE: "exgen-st",
-    Verdict.THREADED: "exgen",
-    Verdict.UNKNOWN: "exgen",
-}
-"""What to link with: ``-lexgen`` or ``-lexgen-st``."""
+    """The files leave it open: libexgen.so is the safe choice."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing that speaks against the single-threaded library."""
+    """One file that speaks against the single-threaded library."""
 
     path: Path
-    """The object it is about."""
-    symbol: str | None
-    """The creator it refers to; None when the reason is another."""
     verdict: Verdict
     """THREADED or UNKNOWN: what it leads to."""
     text: str
     """What, in words, without the path."""
-    via: str | None
-    """How a library is reached; None for the program itself."""
 
 
 @dataclass(frozen=True)
@@ -77,21 +66,17 @@ class Advice:
 
     program: Path
     is_program: bool
-    """False for a shared library: the verdict says nothing of the programs that load it."""
+    """False for a shared library: the verdict leaves out the programs that load it."""
     verdict: Verdict
     reasons: tuple[Reason, ...]
     """What led to it, the strongest first; empty for SINGLE."""
-    not_counted: tuple[str, ...]
-    """References that lead nowhere, and why."""
-    notes: tuple[str, ...]
-    """What was assumed."""
     objects: tuple[Path, ...]
     """All files that were read, the program first."""
 
     @property
     def library(self) -> str:
         """Name to link with, without ``lib`` and ``.so``."""
-        return LIBRARY[self.verdict]
+        return "exgen-st" if self.verdict is Verdict.SINGLE else "exgen"
 
 
 def advise(path: Path, environment: Mapping[str, str] | None = None) -> Advice:
@@ -103,156 +88,92 @@ def advise(path: Path, environment: Mapping[str, str] | None = None) -> Advice:
 
     Raises:
         MissingToolError: there is no such file.
-        BinaryError: it is no program for Linux on x86-64 or AArch64.
+        BinaryError: it is no program for Linux on this machine.
     """
     program = read_object(path)
-    if program.is_static:
-        return _advice(program, list(_static_reasons(program)), notes=_static_notes(program))
-    if program.architecture != platform.machine():
+    if program.architecture != platform.machine() and not program.is_static:
         message = (
             f"{path}: built for {program.architecture}, but this machine is {platform.machine()}: "
-            "its libraries are not here; ask on the machine it is for"
+            "its libraries are not here; run the command on the machine it is for"
         )
         raise BinaryError(message)
-    closure = load(program, environment)
-    reached = _reached(closure)
-    reasons = [*_reasons(closure, reached), *_go(program), *_missing(closure)]
-    not_counted, notes = _not_counted(closure, reached), _notes(closure, reached)
-    return _advice(program, reasons, not_counted, notes, closure.objects)
-
-
-def _advice(
-    program: ElfObject,
-    reasons: list[Reason],
-    not_counted: Iterable[str] = (),
-    notes: Iterable[str] = (),
-    objects: Iterable[ElfObject] = (),
-) -> Advice:
-    verdict = Verdict.SINGLE
-    if reasons:
-        is_threaded = any(reason.verdict is Verdict.THREADED for reason in reasons)
-        verdict = Verdict.THREADED if is_threaded else Verdict.UNKNOWN
+    objects, missing = [program], list[str]()
+    if not program.is_static:
+        loaded, missing = _load(program, os.environ if environment is None else environment)
+        objects += map(read_object, loaded)
+    reasons = [*_of_names(objects), *(_unknown(program, f"needs {name}") for name in missing)]
+    if program.is_go:
+        text = "is a Go program, whose runtime starts threads"
+        reasons.append(Reason(path, Verdict.THREADED, text))
+    if program.is_static and program.is_stripped:
+        reasons.append(_unknown(program, "is static and stripped: its functions have no names"))
+    reasons.sort(key=lambda reason: (reason.verdict is Verdict.UNKNOWN, reason.path != path))
     return Advice(
-        program=program.path,
+        program=path,
         is_program=program.is_program,
-        verdict=verdict,
-        reasons=tuple(sorted(reasons, key=lambda r: _weight(program, r))),
-        not_counted=tuple(not_counted),
-        notes=tuple(notes),
-        objects=tuple(one.path for one in objects) or (program.path,),
+        verdict=reasons[0].verdict if reasons else Verdict.SINGLE,
+        reasons=tuple(reasons),
+        objects=tuple(one.path for one in objects),
     )
 
 
-def _weight(program: ElfObject, reason: Reason) -> tuple[bool, bool]:
-    """Sort what is certain before what is not, and the program before its libraries."""
-    return reason.verdict is not Verdict.THREADED, reason.path != program.path
+def _unknown(program: ElfObject, text: str) -> Reason:
+    return Reason(program.path, Verdict.UNKNOWN, text)
 
 
-# Who is reached, and how
+def _load(program: ElfObject, environment: Mapping[str, str]) -> tuple[list[Path], list[str]]:
+    """Let the dynamic loader list what it would load, and what it does not find; see ldd(1)."""
+    path = environment.get("LD_LIBRARY_PATH", "")
+    done = subprocess.run(
+        [_LOADERS[program.architecture], str(program.path.absolute())],
+        env={"LD_TRACE_LOADED_OBJECTS": "1", "LD_LIBRARY_PATH": path},
+        capture_output=True,
+        check=False,
+    )
+    lines = done.stdout.decode(errors="surrogateescape").splitlines()
+    found = [Path(match["path"]) for match in map(_LOADED.fullmatch, lines) if match]
+    missing = [f"{m['name']}, which was not found" for m in map(_MISSING.fullmatch, lines) if m]
+    if done.returncode != 0 and not missing:
+        why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        missing = [f"a loader that understands it ({why})"]
+    # linux-vdso.so.1 and its like are no files.
+    return [one for one in found if one.is_absolute() or one.exists()], missing
 
 
-def _reached(closure: Closure) -> dict[Path, str | None]:
-    """Return the reached objects with the way to them, None for the program."""
-    providers: dict[str, list[ElfObject]] = {}
-    for one in closure.objects:
-        for name in one.exports:
-            providers.setdefault(name, []).append(one)
-    program, *libraries = closure.objects
-    reached: dict[Path, str | None] = {program.path: None}
-    reached |= {
-        o.path: "its constructors run at the start" for o in libraries if o.has_constructors
-    }
-    queue = [o for o in closure.objects if o.path in reached]
-    while queue:
-        user = queue.pop(0)
-        for name in sorted(user.imports):
-            for provider in providers.get(name, ()):
-                if provider.path not in reached:
-                    reached[provider.path] = f"{user.path} calls its {name}"
-                    queue.append(provider)
-    return reached
-
-
-_LEADS_TO: Final = {
-    Effect.STARTS: Verdict.THREADED,
-    Effect.MAY_START: Verdict.UNKNOWN,
-    Effect.LOADS_CODE: Verdict.UNKNOWN,
-}
-
-
-@lru_cache(maxsize=1 << 16)
-def _creator(name: str) -> Creator | None:
-    return creator_of(name)
-
-
-def _references(one: ElfObject) -> list[tuple[str, Creator]]:
-    found = ((name, _creator(name)) for name in sorted(one.imports))
-    return [(name, creator) for name, creator in found if creator is not None]
-
-
-def _reasons(closure: Closure, reached: Mapping[Path, str | None]) -> Iterator[Reason]:
-    for one in closure.objects:
-        if one.path not in reached or is_runtime(one.soname):
+def _of_names(objects: list[ElfObject]) -> Iterator[Reason]:
+    """Yield a reason for each file with creators, and for those whose effect is not certain."""
+    for one, via in _reached(objects):
+        if is_runtime(one.path.name):
             continue
-        for name, creator in _references(one):
-            text = f"refers to {name}, which {creator.effect} ({creator.what})"
-            yield Reason(one.path, name, _LEADS_TO[creator.effect], text, reached[one.path])
+        names = one.imports
+        if one.is_static:
+            # Names with __ are other names of the same functions.
+            names = frozenset(
+                n for n in one.defined - IN_EVERY_STATIC_PROGRAM if not n.startswith("__")
+            )
+        for is_certain, verb in ((True, "starts threads"), (False, "may start threads")):
+            found = _described(names, is_certain=is_certain)
+            if found:
+                verdict = Verdict.THREADED if is_certain else Verdict.UNKNOWN
+                yield Reason(one.path, verdict, f"{verb}: {', '.join(found)}{via}")
 
 
-def _missing(closure: Closure) -> Iterator[Reason]:
-    for one in closure.missing:
-        text = f"needs {one.name}, which was not found"
-        yield Reason(one.wanted_by, None, Verdict.UNKNOWN, text, None)
+def _described(names: Iterable[str], *, is_certain: bool) -> list[str]:
+    creators = ((name, creator(name)) for name in sorted(names))
+    return [f"{name} ({made[1]})" for name, made in creators if made and made[0] is is_certain]
 
 
-def _not_counted(closure: Closure, reached: Mapping[Path, str | None]) -> Iterator[str]:
-    for one in closure.objects:
-        names = [name for name, _ in _references(one)]
-        if not names:
-            continue
-        if is_runtime(one.soname):
-            yield f"{one.path} refers to {', '.join(names)}: only for callers that want threads"
-        elif one.path not in reached:
-            yield f"{one.path} refers to {', '.join(names)}: nothing calls into it"
-
-
-def _notes(closure: Closure, reached: Mapping[Path, str | None]) -> Iterator[str]:
-    program = closure.objects[0]
-    if not program.is_program:
-        yield "this is a library: the programs that load it are to be asked about too"
-    ours = (o for o in closure.objects if o.path in reached and not is_runtime(o.soname))
-    users = {name for one in ours for name in module_users(one.imports)}
-    if users:
-        yield (
-            f"libc loads modules for {', '.join(sorted(users))}; they are taken to start no threads"
-        )
-
-
-# Programs that load nothing
-
-
-def _go(program: ElfObject) -> Iterator[Reason]:
-    if program.is_go:
-        text = "is a Go program: its runtime starts threads"
-        yield Reason(program.path, None, Verdict.THREADED, text, None)
-
-
-def _static_reasons(program: ElfObject) -> Iterator[Reason]:
-    yield from _go(program)
-    if program.is_stripped:
-        text = "is static and stripped: what was linked into it is not visible"
-        yield Reason(program.path, None, Verdict.UNKNOWN, text, None)
-    for name in sorted(program.defined - IN_EVERY_STATIC_PROGRAM):
-        creator = _creator(name)
-        if creator is None or name.startswith("__"):  # the other names of the same functions
-            continue
-        text = f"holds {name}, which {creator.effect} ({creator.what})"
-        if name.startswith("clone"):
-            text += "; posix_spawn, system and popen bring it too"
-        yield Reason(program.path, name, _LEADS_TO[creator.effect], text, None)
-
-
-def _static_notes(program: ElfObject) -> Iterator[str]:
-    yield "a static program is linked with the archive, not with a shared library"
-    if not program.is_stripped:
-        yield "every static program holds dlopen; it does not count: what it loads has a malloc too"
+def _reached(objects: list[ElfObject]) -> Iterator[tuple[ElfObject, str]]:
+    """Yield the objects whose code can run, and how they are reached, in words."""
+    program, *libraries = objects
+    waiting = [(program, "")]
+    waiting += [(one, "; its constructors run") for one in libraries if one.has_constructors]
+    known = {one.path for one, _ in waiting}
+    while waiting:
+        user, via = waiting.pop(0)
+        yield user, via
+        for one in libraries:
+            used = user.imports & one.exports
+            if used and one.path not in known:
+                known.add(one.path)
+                waiting.append((one, f"; {user.path} calls its {min(used)}"))

@@ -1,85 +1,66 @@
 """Names that lead to a second thread, and the libraries that only pass them on.
 
-A *creator* is a function whose caller may end up with another thread.  A
-*runtime* is a library that refers to creators for the sake of its callers: as
-long as none of the creators it offers is called, it starts no thread.  So
-being linked with libstdc++, libgomp or libc alone says nothing.
+A *creator* is a function whose caller may end up with another thread.  A *runtime* is a library
+that refers to creators for the sake of its callers: it starts no thread unless one of the creators
+it offers is called.  So being linked with libstdc++, libgomp or libc alone means nothing.
 
-Sources: the C11, POSIX and Linux manual pages of the functions; the interfaces
-of libgomp (its manual, "The libgomp ABI") and of LLVM's OpenMP runtime
-("LLVM/OpenMP Runtimes", list of exported functions); lzma/container.h, zstd.h and zdict.h;
-selinux_restorecon(3), selinux_mkload_policy(3).
+Sources: the C11, POSIX and Linux manual pages of the functions; libgomp's manual, "The libgomp
+ABI"; "LLVM/OpenMP Runtimes"; lzma/container.h, zstd.h and zdict.h; selinux_restorecon(3),
+selinux_mkload_policy(3).  std::async and std::jthread start their threads through std::thread.
 """
 
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass
-from enum import StrEnum
+from functools import cache
 from typing import Final
 
+STARTERS: Final = {
+    "pthread_create": "POSIX threads",
+    "__pthread_create*": "POSIX threads",
+    "thrd_create": "C11 threads",
+    "_ZNSt6thread15_M_start_thread*": "std::thread",
+    "GOMP_target*": "OpenMP offloading",
+    "GOMP_parallel*": "OpenMP",
+    "GOMP_teams*": "OpenMP",
+    "GOACC_*": "OpenACC",
+    "__kmpc_fork_*": "OpenMP",
+    "__kmpc_push_num_t*": "OpenMP",
+    "__kmpc_omp_target_task*": "OpenMP offloading",
+    "__tgt_*": "OpenMP offloading",
+    "getaddrinfo_a": "asynchronous name lookup",
+    "aio_read*": "asynchronous I/O",
+    "aio_write*": "asynchronous I/O",
+    "aio_fsync*": "asynchronous I/O",
+    "lio_listio*": "asynchronous I/O",
+    "lzma_stream_encoder_mt": "liblzma",
+    "lzma_stream_decoder_mt": "liblzma",
+    "selinux_restorecon_parallel": "libselinux",
+    "ZSTD_createThreadPool": "libzstd",
+}
+"""Shell patterns of functions that start a thread -> what people know them as."""
 
-class Effect(StrEnum):
-    """What a reference to a creator means."""
-
-    STARTS = "starts a thread"
-    MAY_START = "may start a thread"
-    LOADS_CODE = "loads code that may start threads"
-
-
-@dataclass(frozen=True)
-class Creator:
-    """Names with one effect."""
-
-    pattern: str
-    """A name, or a shell pattern of names."""
-    effect: Effect
-    what: str
-    """What people know it as."""
-
-
-CREATORS: Final = (
-    Creator("pthread_create", Effect.STARTS, "POSIX threads"),
-    Creator("__pthread_create*", Effect.STARTS, "POSIX threads"),
-    Creator("thrd_create", Effect.STARTS, "C11 threads"),
-    Creator("_ZNSt6thread15_M_start_thread*", Effect.STARTS, "std::thread"),
-    Creator("GOMP_target*", Effect.STARTS, "OpenMP offloading"),
-    Creator("GOMP_parallel*", Effect.STARTS, "OpenMP"),
-    Creator("GOMP_teams*", Effect.STARTS, "OpenMP"),
-    Creator("GOACC_*", Effect.STARTS, "OpenACC"),
-    Creator("__kmpc_fork_*", Effect.STARTS, "OpenMP"),
-    Creator("__kmpc_push_num_t*", Effect.STARTS, "OpenMP"),
-    Creator("__kmpc_omp_target_task*", Effect.STARTS, "OpenMP offloading"),
-    Creator("__tgt_*", Effect.STARTS, "OpenMP offloading"),
-    Creator("omp_target_*", Effect.LOADS_CODE, "OpenMP offloading"),
-    Creator("omp_get_num_devices", Effect.LOADS_CODE, "OpenMP offloading"),
-    Creator("getaddrinfo_a", Effect.STARTS, "asynchronous name lookup"),
-    Creator("aio_read*", Effect.STARTS, "asynchronous I/O"),
-    Creator("aio_write*", Effect.STARTS, "asynchronous I/O"),
-    Creator("aio_fsync*", Effect.STARTS, "asynchronous I/O"),
-    Creator("lio_listio*", Effect.STARTS, "asynchronous I/O"),
-    Creator("lzma_stream_encoder_mt", Effect.STARTS, "liblzma"),
-    Creator("lzma_stream_decoder_mt", Effect.STARTS, "liblzma"),
-    Creator("selinux_restorecon_parallel", Effect.STARTS, "libselinux"),
-    Creator("selinux_init_load_policy", Effect.LOADS_CODE, "libselinux"),
-    Creator("selinux_mkload_policy", Effect.LOADS_CODE, "libselinux"),
-    Creator("ZSTD_createThreadPool", Effect.STARTS, "libzstd"),
-    Creator("ZSTD_CCtx_setParameter", Effect.MAY_START, "libzstd, with ZSTD_c_nbWorkers"),
-    Creator("ZSTD_CCtxParams_setParameter", Effect.MAY_START, "libzstd, with ZSTD_c_nbWorkers"),
-    Creator("ZDICT_optimizeTrainFromBuffer_*", Effect.MAY_START, "libzstd, with nbThreads"),
-    Creator("timer_create", Effect.MAY_START, "timers, with SIGEV_THREAD"),
-    Creator("mq_notify", Effect.MAY_START, "message queues, with SIGEV_THREAD"),
-    Creator("clone", Effect.MAY_START, "the system call"),
-    Creator("__clone", Effect.MAY_START, "the system call"),
-    Creator("__clone2", Effect.MAY_START, "the system call"),
-    Creator("clone3", Effect.MAY_START, "the system call"),
-    Creator("dlopen", Effect.LOADS_CODE, "loading at run time"),
-    Creator("dlmopen", Effect.LOADS_CODE, "loading at run time"),
-    Creator("__libc_dlopen_mode", Effect.LOADS_CODE, "loading at run time"),
-    Creator("dlsym", Effect.LOADS_CODE, "finding functions by name"),
-    Creator("dlvsym", Effect.LOADS_CODE, "finding functions by name"),
-)
-"""std::async and std::jthread start their threads through std::thread."""
+MAYBE: Final = {
+    "omp_target_*": "OpenMP offloading",
+    "omp_get_num_devices": "OpenMP offloading",
+    "selinux_init_load_policy": "libselinux",
+    "selinux_mkload_policy": "libselinux",
+    "ZSTD_CCtx_setParameter": "libzstd, with ZSTD_c_nbWorkers",
+    "ZSTD_CCtxParams_setParameter": "libzstd, with ZSTD_c_nbWorkers",
+    "ZDICT_optimizeTrainFromBuffer_*": "libzstd, with nbThreads",
+    "timer_create": "timers, with SIGEV_THREAD",
+    "mq_notify": "message queues, with SIGEV_THREAD",
+    "clone": "the system call",
+    "__clone": "the system call",
+    "__clone2": "the system call",
+    "clone3": "the system call",
+    "dlopen": "loading at run time",
+    "dlmopen": "loading at run time",
+    "__libc_dlopen_mode": "loading at run time",
+    "dlsym": "finding functions by name",
+    "dlvsym": "finding functions by name",
+}
+"""The same of functions whose arguments decide, or that load other code."""
 
 IN_EVERY_STATIC_PROGRAM: Final = frozenset(
     {"dlopen", "dlmopen", "__libc_dlopen_mode", "dlsym", "dlvsym"}
@@ -88,49 +69,28 @@ IN_EVERY_STATIC_PROGRAM: Final = frozenset(
 a malloc, of its own."""
 
 RUNTIMES: Final = (
-    "libc.so.6",
-    "ld-linux-*.so.*",
-    "libpthread.so.0",
-    "librt.so.1",
-    "libanl.so.1",
-    "libdl.so.2",
-    "libc_malloc_debug.so.0",
-    "libstdc++.so.6",
-    "libgomp.so.1",
-    "libomp.so*",
-    "libiomp5.so",
-    "liblzma.so.5",
-    "libselinux.so.1",
-    "libzstd.so.1",
-    "libexgen.so",
-    "libexgen-st.so",
-)
-"""Sonames of the runtimes, as shell patterns."""
-
-MODULE_USERS: Final = (
-    "getaddrinfo", "getnameinfo", "gethostby*", "getpw*", "getgrnam*", "getgrgid*", "getgrent*",
-    "getgrouplist", "getserv*", "initgroups", "iconv_open",
+    "libc.so.6", "ld-linux-*.so.*", "libpthread.so.0", "librt.so.1", "libanl.so.1", "libdl.so.2",
+    "libc_malloc_debug.so.0", "libstdc++.so.6", "libgomp.so.1", "libomp.so*", "libiomp5.so",
+    "liblzma.so.5", "libselinux.so.1", "libzstd.so.1", "libexgen.so", "libexgen-st.so",
 )  # fmt: skip
-"""Functions for which libc loads modules (nsswitch.conf, gconv)."""
+"""Names of the runtimes, as shell patterns."""
 
 
-def creator_of(name: str) -> Creator | None:
-    """Return what a name leads to; None for the others.
+@cache
+def creator(name: str) -> tuple[bool, str] | None:
+    """Return whether a function starts threads for certain, and its kind; None for the others.
 
     Example:
-        >>> creator_of("GOMP_parallel_loop_dynamic").what
-        'OpenMP'
-        >>> creator_of("malloc") is None
-        True
+        >>> creator("GOMP_parallel_loop_dynamic"), creator("dlopen"), creator("malloc")
+        ((True, 'OpenMP'), (False, 'loading at run time'), None)
     """
-    return next((c for c in CREATORS if fnmatch.fnmatchcase(name, c.pattern)), None)
+    for is_certain, table in ((True, STARTERS), (False, MAYBE)):
+        for pattern, what in table.items():
+            if fnmatch.fnmatchcase(name, pattern):
+                return is_certain, what
+    return None
 
 
-def is_runtime(soname: str | None) -> bool:
-    """Return whether a library starts threads only in calls of its creators."""
-    return soname is not None and any(fnmatch.fnmatchcase(soname, p) for p in RUNTIMES)
-
-
-def module_users(names: frozenset[str]) -> list[str]:
-    """Return which of the names make libc load modules, sorted."""
-    return sorted(n for n in names if any(fnmatch.fnmatchcase(n, p) for p in MODULE_USERS))
+def is_runtime(name: str) -> bool:
+    """Check for a library that starts threads only for callers of its creators."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in RUNTIMES)

@@ -1,9 +1,4 @@
-"""Read what the analysis needs from one ELF file: its names, and what it is linked with.
-
-pyelftools does the reading; nothing here looks at machine code.  A file that is
-no ELF file, is damaged, or is for a machine that exgen does not run on ends in
-one clear error.
-"""
+"""Read from one ELF file what linking depends on, with pyelftools; no machine code is read."""
 
 from __future__ import annotations
 
@@ -23,7 +18,6 @@ ARCHITECTURES: Final = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
 _POINTER_BYTES: Final = 8
 _PIE: Final = 0x08000000  # DF_1_PIE: a program, not a library
-_NO_DEFAULT_LIBRARIES: Final = 0x00000800  # DF_1_NODEFLIB
 _DAMAGE: Final = (
     ELFError, ValueError, KeyError, IndexError, AttributeError, TypeError, AssertionError,
     OverflowError, MemoryError, RecursionError, ZeroDivisionError, OSError,
@@ -38,7 +32,6 @@ class ElfObject:
     path: Path
     architecture: str
     """``x86_64`` or ``aarch64``."""
-    soname: str | None
     is_program: bool
     """False for a shared library."""
     is_static: bool
@@ -47,13 +40,6 @@ class ElfObject:
     """True when the full symbol table is gone; matters for static programs only."""
     is_go: bool
     """True for a program of the Go compiler, whose runtime starts threads without libc."""
-    needed: tuple[str, ...]
-    """Libraries it asks for (DT_NEEDED, DT_FILTER, DT_AUXILIARY), in order."""
-    rpath: tuple[str, ...]
-    """DT_RPATH, which libraries inherit; empty when there is a DT_RUNPATH, which overrules it."""
-    runpath: tuple[str, ...]
-    """DT_RUNPATH, which holds for its own `needed` only."""
-    uses_default_folders: bool
     has_constructors: bool
     """True when code of its own runs as soon as it is loaded."""
     imports: frozenset[str]
@@ -101,73 +87,39 @@ def _check_magic(path: Path, start: bytes) -> None:
 
 
 def _read(path: Path, elf: ELFFile) -> ElfObject:
-    architecture = _architecture(path, elf)
-    kind = elf.header["e_type"]
+    machine, kind = elf.header["e_machine"], elf.header["e_type"]
+    if machine not in ARCHITECTURES or elf.elfclass != 64 or not elf.little_endian:  # noqa: PLR2004 - bits
+        name = f"{elf.elfclass}-bit {elf.get_machine_arch()}"
+        message = f"{path}: built for {name}; exgen is for 64-bit x86-64 and AArch64"
+        raise BinaryError(message)
     if kind not in ("ET_EXEC", "ET_DYN"):
         what = {"ET_REL": "an object file", "ET_CORE": "a core dump"}.get(kind, "no program")
         message = f"{path}: {what}; name a program that was linked"
         raise BinaryError(message)
     dynamic = _dynamic(elf)
-    tags = _tags(elf, dynamic)
+    tags = {tag.entry.d_tag: tag.entry.d_val for tag in dynamic.iter_tags()} if dynamic else {}
     has_interpreter = any(s.header.p_type == "PT_INTERP" for s in elf.iter_segments())
-    flags = tags.number("DT_FLAGS_1")
-    is_pie = bool(flags & _PIE)
-    needed = tags.texts("DT_FILTER") + tags.texts("DT_AUXILIARY") + tags.texts("DT_NEEDED")
-    is_static = not has_interpreter and not needed and (kind == "ET_EXEC" or is_pie)
+    is_program = kind == "ET_EXEC" or has_interpreter or bool(tags.get("DT_FLAGS_1", 0) & _PIE)
+    is_static = is_program and not has_interpreter and "DT_NEEDED" not in tags
     full = elf.get_section_by_name(".symtab")
-    imports, exports = _dynamic_names(elf, dynamic)
+    has_names = isinstance(full, SymbolTableSection)
+    # The toolchain itself puts one constructor into every library.
+    n_constructors = tags.get("DT_INIT_ARRAYSZ", 0) // _POINTER_BYTES
+    wanted = _names(elf.get_section_by_name(".dynsym") or dynamic)
     return ElfObject(
         path=path,
-        architecture=architecture,
-        soname=next(iter(tags.texts("DT_SONAME")), None),
-        is_program=kind == "ET_EXEC" or is_pie or has_interpreter,
+        architecture=ARCHITECTURES[machine],
+        is_program=is_program,
         is_static=is_static,
-        is_stripped=not isinstance(full, SymbolTableSection),
+        is_stripped=not has_names,
         is_go=any(elf.get_section_by_name(name) for name in (".go.buildinfo", ".gopclntab")),
-        needed=needed,
-        rpath=() if tags.texts("DT_RUNPATH") else _folders(tags.texts("DT_RPATH")),
-        runpath=_folders(tags.texts("DT_RUNPATH")),
-        uses_default_folders=not flags & _NO_DEFAULT_LIBRARIES,
-        has_constructors=_has_constructors(tags),
-        imports=imports,
-        exports=exports,
-        defined=_defined(full) if is_static and isinstance(full, SymbolTableSection) else _NONE,
+        has_constructors=n_constructors > ("DT_INIT" in tags),
+        imports=frozenset(name for name, is_here in wanted if not is_here),
+        exports=frozenset(name for name, is_here in wanted if is_here),
+        defined=frozenset(name for name, is_here in _names(full, local=True) if is_here)
+        if is_static and has_names
+        else frozenset(),
     )
-
-
-_NONE: Final[frozenset[str]] = frozenset()
-
-
-def _architecture(path: Path, elf: ELFFile) -> str:
-    machine = elf.header["e_machine"]
-    if machine not in ARCHITECTURES or elf.elfclass != 64 or not elf.little_endian:  # noqa: PLR2004 - bits
-        name = f"{elf.elfclass}-bit {elf.get_machine_arch()}"
-        message = f"{path}: built for {name}; exgen is for 64-bit x86-64 and AArch64"
-        raise BinaryError(message)
-    return ARCHITECTURES[machine]
-
-
-# Tags of the dynamic section
-
-
-@dataclass(frozen=True)
-class _Tags:
-    """The dynamic section, by tag."""
-
-    values: dict[str, list[Any]]
-    """Texts for tags that name something, else numbers."""
-
-    def texts(self, tag: str) -> tuple[str, ...]:
-        return tuple(str(value) for value in self.values.get(tag, []))
-
-    def number(self, tag: str) -> int:
-        return int(next(iter(self.values.get(tag, [])), 0))
-
-
-_TEXTS: Final = {
-    "DT_NEEDED": "needed", "DT_RPATH": "rpath", "DT_RUNPATH": "runpath", "DT_SONAME": "soname",
-}  # fmt: skip
-"""Tags whose text pyelftools looks up, and where it keeps it."""
 
 
 def _dynamic(elf: ELFFile) -> DynamicSection | DynamicSegment | None:
@@ -178,48 +130,12 @@ def _dynamic(elf: ELFFile) -> DynamicSection | DynamicSegment | None:
     return next((s for s in elf.iter_segments() if isinstance(s, DynamicSegment)), None)
 
 
-def _tags(elf: ELFFile, dynamic: DynamicSection | DynamicSegment | None) -> _Tags:
-    values: dict[str, list[Any]] = {}
-    for tag in dynamic.iter_tags() if dynamic is not None else ():
-        name = tag.entry.d_tag
-        value: Any = tag.entry.d_val
-        if name in _TEXTS:
-            value = getattr(tag, _TEXTS[name])
-        elif name in ("DT_FILTER", "DT_AUXILIARY") and isinstance(dynamic, DynamicSection):
-            strings: Any = elf.get_section(dynamic["sh_link"])
-            value = strings.get_string(value)
-        values.setdefault(name, []).append(value)
-    return _Tags(values)
-
-
-def _folders(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(folder for text in texts for folder in text.split(":") if folder)
-
-
-def _has_constructors(tags: _Tags) -> bool:
-    """Return whether there are constructors beside the one entry of the toolchain."""
-    n_entries = tags.number("DT_INIT_ARRAYSZ") // _POINTER_BYTES
-    return n_entries > (1 if "DT_INIT" in tags.values else 0)
-
-
-# Symbols
-
-
-def _dynamic_names(
-    elf: ELFFile, dynamic: DynamicSection | DynamicSegment | None
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Return what is wanted and what is offered."""
-    table: Any = elf.get_section_by_name(".dynsym")
-    if not isinstance(table, SymbolTableSection):
-        table = dynamic if isinstance(dynamic, DynamicSegment) else None
-    imports: set[str] = set()
-    exports: set[str] = set()
-    for symbol in table.iter_symbols() if table is not None else ():
-        if symbol.entry.st_info.bind == "STB_LOCAL" or not symbol.name:
-            continue
-        (imports if symbol.entry.st_shndx == "SHN_UNDEF" else exports).add(symbol.name)
-    return frozenset(imports), frozenset(exports)
-
-
-def _defined(table: SymbolTableSection) -> frozenset[str]:
-    return frozenset(s.name for s in table.iter_symbols() if s.entry.st_shndx != "SHN_UNDEF")
+def _names(table: Any, *, local: bool = False) -> list[tuple[str, bool]]:  # noqa: ANN401 - pyelftools
+    """Return the symbols of a table: the name, and whether it is defined here."""
+    if not isinstance(table, SymbolTableSection | DynamicSegment):
+        return []
+    return [
+        (symbol.name, symbol.entry.st_shndx != "SHN_UNDEF")
+        for symbol in table.iter_symbols()
+        if symbol.name and (local or symbol.entry.st_info.bind != "STB_LOCAL")
+    ]
