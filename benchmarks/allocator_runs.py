@@ -14,13 +14,12 @@ from typing import Any, Final
 from benchmarks.allocator_programs import Command
 from tuner.bench.subjects import Subject
 from tuner.errors import ProgramError
-from tuner.measure.gem5 import RESULT, STATISTICS, read_run
+from tuner.measure.gem5 import RESULT, STATISTICS, digest_of, judge_simulation, read_run
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import ProgramRun, ProgramRunner, Surroundings
 from tuner.recording import record
 from tuner.records import Status
 from tuner.resources import native_file
-from tuner.validate.gem5_rounds import digest_of, judge_simulation
 
 REPLAY: Final = "replay "
 """Begin of the name of a command that is a trace to be replayed."""

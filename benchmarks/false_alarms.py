@@ -37,9 +37,9 @@ from scipy.stats import binomtest
 
 from benchmarks.provenance import RESULTS as FOLDER
 from benchmarks.provenance import make_stamp, provenance_lines, write_results
+from tuner.compare.plan import order
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.stats import FAMILY_ERROR, Estimate, fewest_pairs, paired_p_value
-from tuner.validate.rounds import order
 from tuner.validate.verdicts import Claim, Verdict, decide
 
 RESULTS: Final = FOLDER / "false_alarms.json"

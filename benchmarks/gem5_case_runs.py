@@ -25,12 +25,11 @@ from tuner.config.gem5_suite import Simulation
 from tuner.measure.calibration import load_calibration
 from tuner.measure.counting import InstructionCounter
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
-from tuner.measure.gem5 import RESULT, Gem5
+from tuner.measure.gem5 import RESULT, Gem5, digest_of, judge_simulation
 from tuner.measure.program import Surroundings, padded
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.resources import configs_dir
 from tuner.runs import Run, load_run
-from tuner.validate.gem5_rounds import digest_of, judge_simulation
 from tuner.validate.setup import Prepared, prepare, search_spaces
 from tuner.validate.subjects import Subject, spread
 

@@ -36,15 +36,15 @@ from benchmarks.allocator_tables import OURS, Judgement, best_of
 from benchmarks.peers import peer_subject
 from benchmarks.provenance import identities_of, make_stamp, provenance_lines, stamps_of
 from tuner.bench.subjects import Subject, named_subject
+from tuner.compare.loop import Observer
 from tuner.config.gem5_inside import load_inside
 from tuner.errors import MissingToolError, TunerError
 from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.resources import gem5_dir
+from tuner.validate.inside import Guest, InsideJournal, InsideRecord, run_inside
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES
-from tuner.validate.inside_journal import InsideJournal, InsideRecord
-from tuner.validate.inside_rounds import Guest, InsideObserver, run_inside
 from tuner.validate.inside_summary import InsideSummary, InsideTable, failures, summarize_inside
 
 RESULTS: Final = ROOT / "benchmarks" / "results" / "gem5_inside.jsonl"
@@ -109,7 +109,7 @@ def _measure(options: argparse.Namespace, folders: Folders) -> int:
     runner = ProgramRunner()
     started = time.monotonic()
 
-    def on_run(run: InsideRecord) -> None:
+    def on_run(_: object, run: InsideRecord) -> None:
         seconds = time.monotonic() - started
         told = run.reason or (f"{run.counts.instructions} instructions" if run.counts else "")
         print(f"{seconds:6.0f} s  {run.task}, {run.label}: {told}", file=sys.stderr)
@@ -123,7 +123,7 @@ def _measure(options: argparse.Namespace, folders: Folders) -> int:
         timeout_s=3600.0,
         n_workers=options.workers,
         stop=runner.stop,
-        observer=InsideObserver(lambda n: print(f"{n} runs are missing", file=sys.stderr), on_run),
+        observer=Observer(on_run),
     )
     return 1
 

@@ -38,7 +38,7 @@ from benchmarks.provenance import (
     rounds_in_words,
     stamps_of,
 )
-from tuner.validate.inside_journal import InsideJournal
+from tuner.validate.inside import InsideJournal
 from tuner.validate.inside_summary import summarize_inside
 
 Results = Mapping[str, Any]

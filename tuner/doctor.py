@@ -38,7 +38,7 @@ TOOLS = {"qemu": ("qemu-x86_64", "--version"), "cachegrind": ("valgrind", "--ver
 """Programs the instruments use, by the word packages.txt has for them."""
 
 _NO_GEM5 = (
-    "none given; for validate --gem5 build it as "
+    "none given; for gem5 build it as "
     "https://www.gem5.org/documentation/general_docs/building says, and set GEM5 to its gem5.opt"
 )
 

@@ -23,6 +23,7 @@ from tuner.allocators import get_allocator
 from tuner.campaign.progress import Listener, Silence
 from tuner.campaign.runner import Runner
 from tuner.campaign.setup import CAMPAIGN_FILE, open_campaign, with_workload
+from tuner.compare.loop import Observer
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.config.preset import Preset
 from tuner.errors import SpecError
@@ -42,12 +43,14 @@ from tuner.records import Configuration, unique_configurations
 from tuner.report.table import FrontTable, front_table
 from tuner.repricing import price_note
 from tuner.runs import Run, load_run
-from tuner.store import Store, store_path
-from tuner.validate.rounds import CACHEGRIND, STDOUT, Observer, ValidationOptions, validate
-from tuner.validate.setup import prepare, search_spaces
+from tuner.store import Store, ValidationSample, store_path
+from tuner.validate.program import validate
+from tuner.validate.session import CACHEGRIND, STDOUT, ValidationOptions
+from tuner.validate.setup import prepare, search_spaces, with_program_as_it_is
 from tuner.validate.subjects import choose_subjects
 from tuner.validate.summary import ValidationSummary, count_claims, summarize
-from tuner.validate.verdicts import default_rounds, too_few
+from tuner.validate.trust import recorded_program
+from tuner.validate.verdicts import default_rounds
 
 __all__ = [
     "Emulated",
@@ -302,10 +305,12 @@ def compare(
     most_dominated: int = 3,
     rounds: int | None = None,
     output: str = STDOUT,
+    expect_status: int | None = None,
     surroundings: Surroundings | None = None,
     instrument: str = "auto",
     seed: int = 1,
-    observer: Observer | None = None,
+    observer: Observer[None, ValidationSample] | None = None,
+    on_note: OnNote = _unheard,
 ) -> ValidationSummary:
     """Measure points of a run on the real program, against every default, in interleaved rounds.
 
@@ -317,19 +322,21 @@ def compare(
         most_dominated: greatest number of dominated points, which check the ranking.
         rounds: runs of every subject; None: as many as the number of claims needs.
         output: what must be the same in all runs, see `ValidationOptions`.
+        expect_status: exit status of the program; None: that of the recorded run, if known.
         surroundings: core, time limit and huge pages; None: the campaign's huge pages.
         instrument: what counts instructions: auto, cachegrind or none.
         seed: of the order within the rounds.
         observer: is called after every run.
+        on_note: called with what is not in the summary's notices.
 
     Raises:
         SelectionError: a name is no pick, or a trial has no numbers.
         MissingToolError: the program or a library is not here, or of another version.
-        ProgramError: the program fails with the baseline, or does not repeat its output.
+        ProgramError: the program fails with the baseline, ends otherwise than when it was
+            recorded, or does not repeat its output.
         ProgramTimeoutError: it does not end in time with the baseline.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
-    observer = observer or Observer(lambda _: None, _unheard)
     subjects = choose_subjects(run, points, most_front, most_dominated)
     n_claims = count_claims(run, subjects)
     options = ValidationOptions(
@@ -339,9 +346,6 @@ def compare(
         instrument=instrument,
         seed=seed,
     )
-    few = too_few(options.rounds, n_claims)
-    if few is not None:
-        observer.on_notice(few)
     prepared = prepare(subjects, run.campaign, os.environ, search_spaces(run.folder))
     warm_memory()
     with Store.open(store_path(run.folder), writable=True) as store:
@@ -353,7 +357,12 @@ def compare(
             machine=asdict(read_machine()),
             runner=ProgramRunner(),
             counter=InstructionCounter() if instrument == CACHEGRIND else None,
+            recorded=recorded_program(run.campaign, expect_status),
+            as_it_is=lambda brought, entries: with_program_as_it_is(
+                brought, entries, run.campaign, os.environ
+            ),
             observer=observer,
+            on_notice=on_note,
         )
     (made,) = (v for v in load_run(run.folder).validations if v.identifier == identifier)
     return summarize(run, made)

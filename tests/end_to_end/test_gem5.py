@@ -12,10 +12,17 @@ from pathlib import Path
 import pytest
 
 from tuner.config.gem5_suite import Simulation, load_suite
-from tuner.measure.gem5 import Gem5, Gem5Run, build_guests, find_gem5, script
+from tuner.measure.gem5 import (
+    Gem5,
+    Gem5Run,
+    build_guests,
+    digest_of,
+    find_gem5,
+    script,
+    statistics_of,
+)
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.resources import gem5_dir
-from tuner.validate.gem5_rounds import digest_of, statistics_of
 
 PROGRAM = os.environ.get("GEM5", "")
 MIB = 1 << 20

@@ -11,12 +11,12 @@ import pytest
 from tuner.allocators import get_allocator
 from tuner.config.gem5_inside import load_inside
 from tuner.measure.gem5 import find_gem5
-from tuner.measure.gem5_inside import Gem5Inside, Task, guest_environments, prepare_tasks
+from tuner.measure.gem5_inside import Gem5Inside, InsideTask, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
 from tuner.records import Status
 from tuner.resources import gem5_dir
+from tuner.validate.inside import Guest, judge_inside
 from tuner.validate.inside_counts import Counts
-from tuner.validate.inside_rounds import Guest, judge_inside
 
 PROGRAM = os.environ.get("GEM5", "")
 
@@ -65,7 +65,7 @@ command = ["sh", "-c", "echo good"]
 
 
 @pytest.fixture(scope="module")
-def tasks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Task]:
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, InsideTask]:
     folder = tmp_path_factory.mktemp("inside")
     shutil.copytree(gem5_dir() / "guests", folder / "guests")
     trace = gem5_dir().parent / "configs" / "workloads" / "perl-index" / "perl-start.trace"
@@ -86,7 +86,7 @@ def guest(variables: dict[str, str]) -> Guest:
     return Guest("one", environment, None, {})
 
 
-def counted(gem5: Gem5Inside, task: Task, variables: dict[str, str]) -> tuple[Counts, bytes]:
+def counted(gem5: Gem5Inside, task: InsideTask, variables: dict[str, str]) -> tuple[Counts, bytes]:
     found = gem5.run(task, "one", guest(variables).environment, 300.0)
     status, reason, counts = judge_inside(found, guest(variables))
     assert (status, reason) == (Status.OK, None)
@@ -95,7 +95,7 @@ def counted(gem5: Gem5Inside, task: Task, variables: dict[str, str]) -> tuple[Co
 
 
 def test_guest_runs_with_libc_and_with_an_allocator_below_tmp(
-    gem5: Gem5Inside, tasks: dict[str, Task], tmp_path: Path
+    gem5: Gem5Inside, tasks: dict[str, InsideTask], tmp_path: Path
 ) -> None:
     """And is told apart from its start."""
     library = tmp_path / "libexgen.so"
@@ -117,7 +117,7 @@ def test_guest_runs_with_libc_and_with_an_allocator_below_tmp(
     assert outputs[0].startswith(b"lists ")
 
 
-def test_a_run_repeats_itself(gem5: Gem5Inside, tasks: dict[str, Task]) -> None:
+def test_a_run_repeats_itself(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
     start = tasks["lists"].start
     assert start is not None
     assert counted(gem5, start, {}) == counted(gem5, start, {})
@@ -127,12 +127,14 @@ def test_a_run_repeats_itself(gem5: Gem5Inside, tasks: dict[str, Task]) -> None:
     ("program", "output"), [("pair", b"pair "), ("replay", b"replay "), ("shell", b"good")]
 )
 def test_threads_the_emulator_and_real_programs_run(
-    gem5: Gem5Inside, tasks: dict[str, Task], program: str, output: bytes
+    gem5: Gem5Inside, tasks: dict[str, InsideTask], program: str, output: bytes
 ) -> None:
     assert counted(gem5, tasks[program], {})[1].startswith(output)
 
 
-def test_library_that_is_not_there_is_noticed(gem5: Gem5Inside, tasks: dict[str, Task]) -> None:
+def test_library_that_is_not_there_is_noticed(
+    gem5: Gem5Inside, tasks: dict[str, InsideTask]
+) -> None:
     """The loader of the guest goes on without it."""
     start = tasks["lists"].start
     assert start is not None
@@ -144,13 +146,13 @@ def test_library_that_is_not_there_is_noticed(gem5: Gem5Inside, tasks: dict[str,
     assert "was not loaded" in (reason or "")
 
 
-def test_guest_that_fails_is_told(gem5: Gem5Inside, tasks: dict[str, Task]) -> None:
-    task = Task("lists", tasks["lists"].machine, 1, tasks["lists"].command[:1], None)
+def test_guest_that_fails_is_told(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
+    task = InsideTask("lists", tasks["lists"].machine, 1, tasks["lists"].command[:1], None)
     found = gem5.run(task, "one", guest({}).environment, 300.0)
     assert "the guest ended with status 2" in (found.failure or "")
 
 
-def test_run_is_stopped_at_its_limit(gem5: Gem5Inside, tasks: dict[str, Task]) -> None:
+def test_run_is_stopped_at_its_limit(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
     found = gem5.run(tasks["lists"], "one", guest({}).environment, 0.5)
     assert found.timed_out
     assert found.failure == "still running after 0.5 s"

@@ -1,4 +1,4 @@
-"""`malloc-tuner validate --gem5`, on a program with gem5's manners and real allocators."""
+"""`malloc-tuner gem5`, on a program with gem5's manners and real allocators."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def suite(tmp_path: Path) -> str:
 
 
 def validate(folder: Path, suite: str, *options: str) -> int:
-    words = ["validate", str(folder), "--gem5", GEM5, "--suite", suite, "--points", "balanced"]
-    return run([*words, "--rounds", "2", *options])
+    words = ["gem5", str(folder), "--gem5", GEM5, "--suite", suite]
+    return run([*words, "--points", "balanced", "--rounds", "2", *options])
 
 
 def labels(folder: Path) -> list[list[tuple[str, Status]]]:
@@ -111,13 +111,9 @@ def test_same_command_again_runs_only_what_is_missing(folder: Path, suite: str) 
 def test_no_gem5_is_told_with_where_to_get_it(
     folder: Path, suite: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = run(["validate", str(folder), "--gem5", "no-such-gem5", "--suite", suite])
+    code = run(["gem5", str(folder), "--gem5", "no-such-gem5", "--suite", suite])
     assert code == 4
     assert "gem5.org/documentation" in capsys.readouterr().err
-
-
-def test_command_and_gem5_exclude_each_other(folder: Path) -> None:
-    assert run(["validate", str(folder), "--gem5", GEM5, "--", "true"]) == 2
 
 
 def test_gem5_in_the_environment_leaves_commands_alone(

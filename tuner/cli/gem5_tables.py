@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from tuner.cli.console import stdout_console
-from tuner.cli.validation_tables import rankings_table
+from tuner.cli.validate_tables import rankings_table
 from tuner.metrics import REAL
 from tuner.report.columns import Scale, scale_for, show_estimate
 from tuner.report.gem5 import by_allocator

@@ -62,7 +62,7 @@ def refuse_options(context: typer.Context, names: Collection[str], why: str) -> 
     Args:
         context: of the command that runs.
         names: options that do not apply, as ``--name``.
-        why: completes "--name does not apply", such as ``with --inside``.
+        why: completes "--name does not apply", such as ``with --print``.
 
     Raises:
         InapplicableOption: one of them is on the command line.

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tuner.cli.epilog import epilog
-from tuner.cli.options import (
-    HugePages,
-    RunFolder,
-    allow_options,
-    given_options,
-    refuse_options,
+from tuner.cli.options import RunFolder, allow_options, given_options, refuse_options
+from tuner.cli.validating import (
+    POINTS,
+    CountedBy,
+    Cpu,
+    Dominated,
+    Front,
+    Instrument,
+    Points,
+    SampleMs,
+    Seed,
+    Thp,
+    Timeout,
+    check_points,
+    comparison_progress,
+    made_surroundings,
 )
 from tuner.errors import (
     NOTHING_COMPARED,
@@ -32,40 +40,12 @@ from tuner.errors import (
 )
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
-    from collections.abc import Iterator
-
-    from tuner.store import ValidationSample
-    from tuner.validate.rounds import Observer
+    from tuner.runs import Run
+    from tuner.store import ValidationRecord
     from tuner.validate.summary import ValidationSummary
 
-_POINTS = "picks,front"
-_OBJECTIVES = "l1d_mpki,l2_mpki,ipc"
-
-_OF_ALL = {"--points", "--front", "--dominated", "--timeout"}
-_OF_ROUNDS = {"--rounds", "--instrument", "--cpu", "--thp", "--sample-ms", "--seed"}
-OF_COMMAND = (
-    _OF_ALL
-    | _OF_ROUNDS
-    | {"--ignore-output", "--output-file", "--fail-if-worse", "--fail-if-unconfirmed"}
-)
-OF_GEM5 = _OF_ALL | _OF_ROUNDS | {"--gem5", "--suite", "--simulations"}
-OF_INSIDE = _OF_ALL | {
-    "--gem5",
-    "--suite",
-    "--simulations",
-    "--inside",
-    "--objectives",
-    "--workers",
-}
-"""Options that apply to each form of the command."""
-
-
-class CountedBy(StrEnum):
-    """How instructions of the real program are counted."""
-
-    AUTO = "auto"
-    CACHEGRIND = "cachegrind"
-    NONE = "none"
+_OF_SHOWING = {"--details", "--validation", "--fail-if-worse", "--fail-if-unconfirmed"}
+"""Options that apply where nothing is run."""
 
 
 def register(app: typer.Typer) -> None:
@@ -77,8 +57,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner validate runs/app -- ./app --its arguments",
             "malloc-tuner validate runs/app --points balanced,best,17 --rounds 10 -- ./app",
             "malloc-tuner validate runs/app --output-file out.pdf -- ./render in.ps out.pdf",
-            "malloc-tuner validate runs/gem5 --gem5 build/X86/gem5.opt --simulations held-out",
-            "malloc-tuner validate runs/app --gem5 build/X86/gem5.opt --inside --simulations perl",
+            "malloc-tuner validate runs/app --details",
             errors=(
                 SpecError,
                 MissingToolError,
@@ -100,70 +79,25 @@ def validate(
     run: RunFolder,
     context: typer.Context,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="COMMAND", help="The program and its arguments.")
-    ] = None,
-    gem5: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="GEM5", metavar="PROGRAM", help="Instead of a command: gem5, on simulations."
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND",
+            help="The program and its arguments; without it, what was measured is shown.",
         ),
     ] = None,
-    suite: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Suite of simulations, if not the shipped one."),
-    ] = None,
-    simulations: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...",
-            help="Names of simulations, or the words tune, held-out and all; with --inside names "
-            "of programs and machines.",
-        ),
-    ] = "all",
-    inside: Annotated[
-        bool,
-        typer.Option(
-            "--inside",
-            help="gem5 as the instrument: programs run inside its machines, and caches are told.",
-        ),
-    ] = False,
-    objectives: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...", help="With --inside: what decides, such as l1d_mpki, cycles."
-        ),
-    ] = _OBJECTIVES,
-    workers: Annotated[
-        int, typer.Option(min=1, metavar="N", help="With --inside: simulations at once.")
-    ] = 1,
     rounds: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="N",
             help="Runs of every subject; default: what the number of claims needs, such as 12 "
-            "for 22, and 6 on gem5.",
+            "for 22.",
         ),
     ] = None,
-    points: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...",
-            help="Names of picks, numbers of trials, or the words picks, best and front.",
-        ),
-    ] = _POINTS,
-    front: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Most points for the word front.")
-    ] = 4,
-    dominated: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Dominated points, which check the ranking.")
-    ] = 3,
-    instrument: Annotated[
-        CountedBy,
-        typer.Option(
-            help="auto: hardware counters where there are any; cachegrind: once per subject, slow."
-        ),
-    ] = CountedBy.AUTO,
+    points: Points = POINTS,
+    front: Front = 4,
+    dominated: Dominated = 3,
+    instrument: Instrument = CountedBy.AUTO,
     ignore_output: Annotated[
         bool, typer.Option("--ignore-output", help="Do not compare standard output.")
     ] = False,
@@ -171,28 +105,24 @@ def validate(
         Path | None,
         typer.Option(metavar="FILE", help="Compare this file, which the program writes."),
     ] = None,
-    timeout: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="Limit of one run; default 10 times the baseline's."),
-    ] = None,
-    cpu: Annotated[
-        int | None, typer.Option(min=0, metavar="CORE", help="Core to pin the program to.")
-    ] = None,
-    thp: Annotated[
-        HugePages | None,
+    expect_status: Annotated[
+        int | None,
         typer.Option(
-            help="Transparent huge pages: as the machine is set, or off; default: the campaign's."
+            min=0, max=255, metavar="N", help="Exit status of the program, if not as recorded."
         ),
     ] = None,
-    sample_ms: Annotated[
-        int,
-        typer.Option(
-            min=1, max=10000, metavar="N", help="Milliseconds between two samples of memory."
-        ),
-    ] = 2,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Seed of the order within the rounds.")
-    ] = 1,
+    timeout: Timeout = None,
+    cpu: Cpu = None,
+    thp: Thp = None,
+    sample_ms: SampleMs = 2,
+    seed: Seed = 1,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show every claim, interval and ranking.")
+    ] = False,
+    validation: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Without COMMAND: the validation of this number."),
+    ] = None,
     fail_if_worse: Annotated[
         bool,
         typer.Option(
@@ -205,63 +135,42 @@ def validate(
     ] = False,
 ) -> None:
     """Run the rounds that are missing, then print what they show."""
-    from tuner.cli.validate_gem5 import validate_with_gem5
-    from tuner.cli.validate_inside import InsideOptions, validate_inside
-    from tuner.cli.validation_tables import print_summary
+    from tuner.cli.validate_tables import print_details, print_summary
     from tuner.library import compare
-    from tuner.measure.counting import InstructionCounter
-    from tuner.measure.program import Surroundings
     from tuner.runs import load_run
-    from tuner.units import parse_duration
-    from tuner.validate.gem5_rounds import GEM5_ROUNDS, Gem5Options
-    from tuner.validate.rounds import IGNORED, STDOUT
+    from tuner.validate.session import IGNORED, STDOUT
+    from tuner.validate.summary import summarize
 
-    _refuse(context, command, gem5, inside=inside, points=_words(points))
-    if inside and gem5 is not None:
-        timeout_s = parse_duration(timeout) / 1e9 if timeout else None
-        validate_inside(
-            run,
-            gem5,
-            suite,
-            _words(simulations),
-            points=(_words(points), front, dominated),
-            options=InsideOptions(_words(objectives), timeout_s, workers),
-        )
-        return
-    huge_pages = thp.value if thp else load_run(run).campaign.huge_pages
-    counter = InstructionCounter() if instrument is CountedBy.CACHEGRIND else None
-    surroundings = Surroundings(
-        cpu=cpu,
-        timeout_s=parse_duration(timeout) / 1e9 if timeout else None,
-        sample_ms=sample_ms,
-        thp="keep" if huge_pages == "keep" else "never",
-    )
-    if not command and gem5 is not None:
-        validate_with_gem5(
-            run,
-            gem5,
-            suite,
-            _words(simulations),
-            points=(_words(points), front, dominated),
-            options=Gem5Options(rounds or GEM5_ROUNDS, surroundings, instrument.value, seed),
-            counter=counter,
-        )
-        return
-    with _observer() as observer:
-        summary = compare(
-            load_run(run),
-            command or [],
-            points=_words(points),
-            most_front=front,
-            most_dominated=dominated,
-            rounds=rounds,
-            output=IGNORED if ignore_output else str(output_file or STDOUT),
-            surroundings=surroundings,
-            instrument=instrument.value,
-            seed=seed,
-            observer=observer,
-        )
-    print_summary(summary)
+    words = check_points(context, points)
+    if command:
+        refuse_options(context, ["--validation"], "to a COMMAND, which makes a new one")
+        if "--output-file" in given_options(context):
+            refuse_options(context, ["--ignore-output"], "with --output-file")
+    else:
+        allow_options(context, _OF_SHOWING, "without a COMMAND to measure")
+    found = load_run(run)
+    if command:
+        with comparison_progress() as (observer, on_note):
+            summary = compare(
+                found,
+                command,
+                points=words,
+                most_front=front,
+                most_dominated=dominated,
+                rounds=rounds,
+                output=IGNORED if ignore_output else str(output_file or STDOUT),
+                expect_status=expect_status,
+                surroundings=made_surroundings(found, timeout, cpu, thp, sample_ms),
+                instrument=instrument.value,
+                seed=seed,
+                observer=observer,
+                on_note=on_note,
+            )
+    else:
+        summary = summarize(found, _record(context, found, validation))
+    print_summary(summary, run)
+    if details:
+        print_details(summary)
     check_outcome(summary, worse=fail_if_worse, unconfirmed=fail_if_unconfirmed)
 
 
@@ -288,73 +197,22 @@ def check_outcome(summary: ValidationSummary, *, worse: bool, unconfirmed: bool)
         names = ", ".join(f"{found.subject.label} ({found.verdict})" for found in bad)
         message = f"worse than claimed on the real program: {names}"
         raise WorseVerdict(message)
-    if unconfirmed and not any(s.verdict is Verdict.CONFIRMED for s in picks):
+    if unconfirmed and not any(s.verdict is not None and s.verdict.is_confirmed for s in picks):
         names = ", ".join(f"{found.subject.label} ({found.verdict})" for found in picks) or "none"
         message = f"no gain is confirmed on the real program; picks: {names}"
         raise UnconfirmedVerdict(message)
 
 
-def _refuse(
-    context: typer.Context,
-    command: list[str] | None,
-    gem5: Path | None,
-    *,
-    inside: bool,
-    points: list[str],
-) -> None:
-    """Refuse a call without anything to run, and options that its form would ignore.
+def _record(context: typer.Context, run: Run, number: int | None) -> ValidationRecord:
+    """Return the validation to show.
 
     Raises:
-        BadParameter: exit code 2; the message names the options.
+        BadParameter: there is none; exit code 2.
     """
-    if command:
-        allow_options(context, OF_COMMAND, "to a COMMAND: leave them out, or the COMMAND")
-    elif gem5 is None and inside:
-        message = "--inside needs gem5: name it with --gem5 or GEM5"
-        raise typer.BadParameter(message, ctx=context, param_hint="--inside")
-    elif gem5 is None:
-        message = (
-            "no program to measure: give it behind --, or gem5 with --gem5 or GEM5 "
-            "(`malloc-tuner doctor` tells how to get it)"
-        )
+    from tuner.validate.trust import believed_validation
+
+    record = believed_validation(run, number)
+    if record is None:
+        message = "no program to measure: give it behind --; nothing was measured yet"
         raise typer.BadParameter(message, ctx=context, param_hint="COMMAND")
-    elif inside:
-        allow_options(context, OF_INSIDE, "with --inside: simulated machines repeat themselves")
-    else:
-        allow_options(context, OF_GEM5, "to simulations on gem5")
-    if "--output-file" in given_options(context):
-        refuse_options(context, ["--ignore-output"], "with --output-file")
-    if "front" not in points:
-        refuse_options(context, ["--front"], "without the word front in --points")
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in (part.strip() for part in text.split(",")) if word]
-
-
-@contextlib.contextmanager
-def _observer() -> Iterator[Observer]:
-    """Show a progress bar."""
-    from tuner.cli.console import stderr_progress
-    from tuner.records import Status
-    from tuner.validate.rounds import Observer
-
-    progress = stderr_progress()
-
-    def on_sample(sample: ValidationSample) -> None:
-        progress.update(task, description=f"round {sample.round + 1}  {sample.label:<20.20}")
-        progress.advance(task)
-        if sample.status is not Status.OK:
-            progress.print(f"{sample.label} is out: {sample.reason}", markup=False)
-
-    def on_notice(text: str) -> None:
-        progress.print(f"note: {text}", markup=False)
-
-    def on_plan(n_left: int) -> None:
-        (bar,) = progress.tasks
-        progress.update(task, total=bar.completed + n_left)
-        progress.begin_steps()
-
-    with progress:
-        task = progress.add_task("first run", total=None)
-        yield Observer(on_sample, on_notice, on_plan)
+    return record

@@ -123,7 +123,7 @@ def compare(
         course.add(key, sample)
     timed = _timed(run, budget) if budget else run
     observer.on_left(plan.n_left(course))
-    try:
+    with interruptible():
         for block in plan.blocks(course):
             steps = [step for step in block if course.wants(step)]
             if steps and budget and not budget.allows(steps[0].task, len(steps)):
@@ -137,9 +137,20 @@ def compare(
                     observer.on_sample(step, sample)
                     if len(course.out) > n_out:
                         observer.on_left(plan.n_left(course))
+    return course
+
+
+@contextlib.contextmanager
+def interruptible() -> Generator[None]:
+    """Turn Ctrl-C into the error that says that nothing is lost.
+
+    Raises:
+        InterruptedCampaign: Ctrl-C.
+    """
+    try:
+        yield
     except KeyboardInterrupt as event:
         raise InterruptedCampaign(INTERRUPTED) from event
-    return course
 
 
 def _timed(
@@ -158,9 +169,13 @@ def _run_block(
     if workers > 1:
         yield from _run_together(steps, run, workers, stop)
         return
-    for step in steps:
-        if course.wants(step):  # the baseline may have left since
-            yield step, run(step)
+    try:
+        for step in steps:
+            if course.wants(step):  # the baseline may have left since
+                yield step, run(step)
+    except BaseException:
+        stop()
+        raise
 
 
 def _run_together(

@@ -8,8 +8,8 @@ the seed alone: a comparison that is continued has the order it would have had.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from tuner.records import Status
@@ -116,8 +116,8 @@ class Rounds(Generic[TaskT]):
     leads: bool = False
     """True: the first subject comes first in the first round, as others are judged by it.  That
     round is then no evidence for a test."""
-    wheres: Mapping[TaskT, str] = field(default_factory=dict)
-    """Text of a task in the seed of its order, if not its own."""
+    is_alike: bool = False
+    """True: all tasks of a round are taken in one order."""
 
     def blocks(self, course: Course[TaskT, SampleT]) -> Iterator[Sequence[Step[TaskT]]]:
         """Yield a block for every round and task."""
@@ -132,7 +132,12 @@ class Rounds(Generic[TaskT]):
         return sum(course.wants(step) for block in self.blocks(course) for step in block)
 
     def _block(self, number: int, task: TaskT) -> list[Step[TaskT]]:
-        found = order(len(self.subjects), number, self.seed, self.wheres.get(task, _text(task)))
+        found = order(
+            len(self.subjects),
+            number,
+            self.seed,
+            "" if self.is_alike or task is None else str(task),
+        )
         if self.leads and number == 0:
             found = [0, *(index for index in found if index)]
         return [
@@ -174,7 +179,3 @@ def order(n_subjects: int, number: int, seed: int, where: str = "") -> list[int]
     name = f"{seed}/{number}/{where}" if where else f"{seed}/{number}"
     random.Random(name).shuffle(positions)  # noqa: S311 - not cryptography
     return positions
-
-
-def _text(task: object) -> str:
-    return "" if task is None else str(task)

@@ -31,9 +31,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.config.gem5_suite import Simulation, Suite
 from tuner.errors import MissingToolError, OutputError, ProgramError
+from tuner.measure.gem5_stats import Statistics, parse_statistics
 from tuner.measure.offers import ANSWER_SECONDS, gem5_question, try_gem5
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import ProgramRun, Surroundings
+from tuner.records import Status
 from tuner.resources import gem5_dir
 
 SCRIPT = "run.py"
@@ -214,6 +216,48 @@ def read_run(run: ProgramRun, folder: Path) -> Gem5Run:
         _read(folder / STATISTICS),
         (_read(folder / GUEST_OUTPUT) or "").encode(),
     )
+
+
+def judge_simulation(found: Gem5Run, digest: str | None) -> tuple[Status, str | None]:
+    """Tell whether a run simulated what the baseline's did, and if not, why.
+
+    Args:
+        found: a run.
+        digest: of what the baseline simulated; None for the baseline's first run.
+    """
+    run = found.run
+    if run.timed_out:
+        return Status.TIMED_OUT, run.ending
+    if run.preload_mapped is False:  # None: this machine forbids to look
+        return Status.REFUSED, "the library was not loaded: is gem5 statically linked?"
+    if run.exit_status != 0 or found.result is None:
+        lines = run.stderr_tail.strip().splitlines()
+        told = f': "{lines[-1]}"' if lines else ""
+        return Status.FAILED, f"{run.ending}{told}"
+    try:
+        same = digest in (None, digest_of(found))
+    except ProgramError as error:
+        return Status.FAILED, str(error)
+    return (Status.OK, None) if same else (Status.FAILED, "simulated something else")
+
+
+def digest_of(found: Gem5Run) -> str:
+    """Return the digest of all a run simulated: statistics and the guest's output.
+
+    Raises:
+        ProgramError: its statistics are not complete.
+    """
+    text = statistics_of(found).digest.encode()
+    return hashlib.sha256(text + found.guest_output).hexdigest()
+
+
+def statistics_of(found: Gem5Run) -> Statistics:
+    """Return the statistics of a run.
+
+    Raises:
+        ProgramError: they are not complete.
+    """
+    return parse_statistics(found.statistics or "", "stats.txt")
 
 
 def find_gem5(program: Path) -> Path:

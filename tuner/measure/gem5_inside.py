@@ -49,7 +49,7 @@ _LOG_LINES = 3
 
 
 @dataclass(frozen=True)
-class Task:
+class InsideTask:
     """One program on one machine."""
 
     program: str
@@ -59,7 +59,7 @@ class Task:
     cores: int
     command: tuple[str, ...]
     """Absolute path of the guest and its arguments."""
-    start: Task | None
+    start: InsideTask | None
     """What is subtracted; None for a start itself."""
 
     @property
@@ -95,12 +95,12 @@ class InsideRun:
 class RunsInside(Protocol):
     """Runs programs inside machines; `Gem5Inside`, or a double."""
 
-    def identity(self, task: Task, environment: Mapping[str, str]) -> str:
+    def identity(self, task: InsideTask, environment: Mapping[str, str]) -> str:
         """Return a digest of all that decides what is simulated."""
         ...
 
     def run(
-        self, task: Task, label: str, environment: Mapping[str, str], timeout_s: float | None
+        self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None
     ) -> InsideRun:
         """Run a program to its end; one that fails is no error here."""
         ...
@@ -120,7 +120,7 @@ class Gem5Inside:
     known: dict[Path, str] = field(default_factory=dict)
     """Digests of files that were read already; they do not change during a session."""
 
-    def identity(self, task: Task, environment: Mapping[str, str]) -> str:
+    def identity(self, task: InsideTask, environment: Mapping[str, str]) -> str:
         """Return a digest of gem5, scripts, machine, program, its files and the environment.
 
         Raises:
@@ -137,7 +137,7 @@ class Gem5Inside:
         told = [digests, task.command, task.cores, sorted(environment.items())]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
-    def command(self, task: Task, environment: Mapping[str, str], folder: Path) -> list[str]:
+    def command(self, task: InsideTask, environment: Mapping[str, str], folder: Path) -> list[str]:
         """Return the command line of a run."""
         words = [str(self.program), "-q", "-d", str(folder), str(self.scripts / SCRIPT)]
         words += ["--machine", str(task.machine), "--cores", str(task.cores)]
@@ -147,7 +147,7 @@ class Gem5Inside:
         return [*words, "--", *task.command[1:]]
 
     def run(
-        self, task: Task, label: str, environment: Mapping[str, str], timeout_s: float | None
+        self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None
     ) -> InsideRun:
         """Run a program to its end; one that fails is no error here.
 
@@ -192,7 +192,7 @@ class Gem5Inside:
             (_text(folder / GUEST_OUTPUT) or "").encode(),
         )
 
-    def _changed(self, task: Task, environment: Mapping[str, str]) -> Path | None:
+    def _changed(self, task: InsideTask, environment: Mapping[str, str]) -> Path | None:
         """Return a file of a run that is not what its digest in the identity says."""
         words = (*task.command, environment.get(PRELOAD, ""))
         files = (Path(word) for word in words if word.startswith("/"))
@@ -201,7 +201,7 @@ class Gem5Inside:
 
 def prepare_tasks(
     inside: Inside, chosen: Sequence[tuple[Program, Path]], folder: Path
-) -> list[Task]:
+) -> list[InsideTask]:
     """Build guests and plans and return what is to run.
 
     Args:
@@ -224,11 +224,11 @@ def prepare_tasks(
     for program, machine in chosen:
         command = commands[program.name]
         name = "start" if program.cores == 1 else f"start-{program.cores}"
-        start = Task(name, machine, program.cores, (str(guests / EMPTY),), None)
+        start = InsideTask(name, machine, program.cores, (str(guests / EMPTY),), None)
         if program.trace is not None:
             words = (*command, EMPTY)
-            start = Task(f"{program.name}-start", machine, program.cores, words, None)
-        tasks.append(Task(program.name, machine, program.cores, command, start))
+            start = InsideTask(f"{program.name}-start", machine, program.cores, words, None)
+        tasks.append(InsideTask(program.name, machine, program.cores, command, start))
     return tasks
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tuner.drawing.figure import WIDTH, Figure, Spec, category, layer, quantity
 from tuner.drawing.style import CONTRAST, INK, MUTED
 from tuner.metrics import REAL, find_metric
-from tuner.report.columns import MISSING, scale_for, show_change, show_estimate
+from tuner.report.columns import MISSING, scale_for, show_change, show_estimate, show_expected
 from tuner.stats import Concordance
 from tuner.validate.summary import SubjectSummary, ValidationSummary
 from tuner.validate.verdicts import Claim, Verdict
@@ -19,6 +19,7 @@ _REAL: Final = ("mean_heap", "peak_heap", "peak_rss", "cpu", "instructions", "fa
 
 _VERDICT_CLASSES: Final = {
     Verdict.CONFIRMED: "better",
+    Verdict.EXCEEDED: "better",
     Verdict.BETTER: "better",
     Verdict.WORSE: "worse",
     Verdict.REJECTED: "worse",
@@ -87,7 +88,7 @@ def _marks(claims: Sequence[tuple[str, Claim]], series: str) -> Iterator[dict[st
                 (
                     label,
                     f"claimed, of heap or cost alone: {show_change(claim.claimed_ratio)}",
-                    f"{_EXPECTED}: {show_change(claim.expected_ratio)}",
+                    f"{_EXPECTED}: {show_expected(claim.expected_ratio)}",
                     f"real: {show_estimate(claim.real_ratio)}, {claim.verdict.value}",
                 )
             )
@@ -154,7 +155,7 @@ def _claim_cell(subject: SubjectSummary, metric: str) -> dict[str, str]:
         return {"claimed": "", "expected": "", "real": real, "verdict": "", "class": ""}
     return {
         "claimed": show_change(claim.claimed_ratio),
-        "expected": show_change(claim.expected_ratio),
+        "expected": show_expected(claim.expected_ratio),
         "real": show_estimate(claim.real_ratio),
         "verdict": claim.verdict.value,
         "class": _VERDICT_CLASSES.get(claim.verdict, ""),

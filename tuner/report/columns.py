@@ -83,6 +83,11 @@ def axis_title(metric: Metric, scale: Scale) -> str:
     return f"{metric.label} ({unit})" if unit else metric.label
 
 
+def show_expected(ratio: float | None) -> str:
+    """Write an expected ratio as a change; nothing can save more than all there is."""
+    return "more than all of it" if ratio is not None and ratio < 0.0 else show_change(ratio)
+
+
 def show_change(ratio: float | None) -> str:
     """Write a ratio to the baseline as a change, with a true minus sign: ``-12.3 %``.
 

@@ -32,10 +32,11 @@ from tuner.report.pareto_figure import pareto_figure
 from tuner.report.table import FrontTable, front_table
 from tuner.runs import Run
 from tuner.selection import Pick
-from tuner.validate.gem5_summary import Gem5Summary, gem5_records, simulation_of, summarize_gem5
-from tuner.validate.inside_journal import InsideJournal
+from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
+from tuner.validate.inside import InsideJournal
 from tuner.validate.inside_summary import InsideSummary, journal_path, summarize_inside
 from tuner.validate.summary import ValidationSummary, summarize
+from tuner.validate.trust import believed_validation
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -71,7 +72,7 @@ def compute_report(run: Run) -> Report:
     picks = tuple(named_picks.all_picks(run))
     names = run.campaign.objectives
     has_baseline = run.campaign.baseline in selection.default_trials(run.trials)
-    programs = [record for record in run.validations if simulation_of(record) is None]
+    believed = believed_validation(run)
     once = {pick.trial.number: pick for pick in reversed(picks)}
     effects = tuple(
         (pick, tuple(found))
@@ -86,7 +87,7 @@ def compute_report(run: Run) -> Report:
         tuple(parallel_plots(run)),
         heap_plot(run, picks),
         front_table(run, names, picks) if has_baseline else None,
-        summarize(run, programs[-1]) if programs else None,
+        summarize(run, believed) if believed else None,
         effects,
         tuple(summarize_gem5(run, gem5_records(run))),
         summarize_inside(InsideJournal(journal_path(run)), run),

@@ -12,21 +12,20 @@ A subject that failed on any of the simulations has no change over them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import geometric_mean
 
 from tuner import stats
+from tuner.compare.values import Values
 from tuner.config.gem5_suite import Role
 from tuner.metrics import REAL, Metric
 from tuner.records import Status
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
-from tuner.store import ValidationRecord, ValidationSample
-from tuner.validate.gem5_rounds import SETTINGS
+from tuner.store import ValidationRecord
 from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart
-from tuner.validate.rounds import is_over
+from tuner.validate.session import SIMULATION, is_over, n_complete, simulation_of
 from tuner.validate.subjects import DEFAULT, Subject
 from tuner.validate.summary import RankingSummary
 
@@ -135,12 +134,6 @@ def gem5_records(run: Run) -> list[ValidationRecord]:
     return sorted(found.values(), key=run.validations.index)
 
 
-def simulation_of(record: ValidationRecord) -> str | None:
-    """Return the simulation a validation stands for; None for one of another program."""
-    told = record.settings.get("options", {}).get(SETTINGS)
-    return str(told["simulation"]) if told else None
-
-
 def summarize_gem5(run: Run, records: Sequence[ValidationRecord]) -> list[Gem5Summary]:
     """Compute the summaries: held-out simulations first, then those tuned on.
 
@@ -159,8 +152,8 @@ def summarize_gem5(run: Run, records: Sequence[ValidationRecord]) -> list[Gem5Su
 
 def _comparable(record: ValidationRecord, last: ValidationRecord) -> bool:
     def essence(one: ValidationRecord) -> tuple[object, ...]:
-        options = {k: v for k, v in one.settings["options"].items() if k != SETTINGS}
-        program = one.settings["options"][SETTINGS]["identity"].get("program")
+        options = {k: v for k, v in one.settings["options"].items() if k != SIMULATION}
+        program = one.settings["options"][SIMULATION]["identity"].get("program")
         machine = dict(one.machine)
         return one.baseline, one.rounds, one.settings["subjects"], options, program, machine
 
@@ -168,7 +161,7 @@ def _comparable(record: ValidationRecord, last: ValidationRecord) -> bool:
 
 
 def _simulation(record: ValidationRecord) -> SimulationSummary:
-    told = record.settings["options"][SETTINGS]
+    told = record.settings["options"][SIMULATION]
     failed = (s for s in record.samples if s.label == record.baseline and s.status is not Status.OK)
     failure = next(failed, None)
     return SimulationSummary(
@@ -184,7 +177,7 @@ def _summarize(run: Run, title: str, simulations: Sequence[SimulationSummary]) -
     return Gem5Summary(
         title,
         tuple(simulations),
-        min((_n_complete(s.record) for s in good), default=0),
+        min((n_complete(s.record) for s in good), default=0),
         rows,
         tuple(_rankings(run, rows, good)),
         tuple(huge_page_notices(run.campaign, record)),
@@ -214,55 +207,23 @@ def _change(
     metric: Metric, label: str, baseline: str, simulations: Sequence[SimulationSummary]
 ) -> Change | None:
     """Return the change of a metric; None when a simulation lacks it."""
-    tables = [_by_round(s.record, label, metric) for s in simulations]
-    if not tables or not all(tables):
-        return None
-    medians = [stats.median_estimate(list(table.values())) for table in tables]
-    value = math.fsum(m.median for m in medians if m) / len(tables)
-    bases = [_by_round(s.record, baseline, metric) for s in simulations]
-    alone = [
-        (simulation.name, ratio.median)
-        for simulation, table, base in zip(simulations, tables, bases, strict=True)
-        if (ratio := _ratio([table], [base]))
-    ]
-    return Change(metric.name, value, _ratio(tables, bases), tuple(alone))
-
-
-def _ratio(
-    tables: Sequence[dict[int, float]], bases: Sequence[dict[int, float]]
-) -> Estimate | None:
-    """Return the median over the rounds of the geometric mean over the simulations."""
-    shared = set.intersection(
-        *(table.keys() & base.keys() for table, base in zip(tables, bases, strict=True))
+    names = [simulation.name for simulation in simulations]
+    values = Values.collect(
+        (
+            ((sample.round, simulation.name, sample.label), sample)
+            for simulation in simulations
+            for sample in simulation.record.samples
+        ),
+        metric.value,
     )
-    means = []
-    for number in sorted(shared):
-        pairs = [(t[number], b[number]) for t, b in zip(tables, bases, strict=True)]
-        if any(value <= 0.0 or base <= 0.0 for value, base in pairs):
-            return None
-        means.append(geometric_mean([value / base for value, base in pairs]))
-    return stats.median_estimate(means)
-
-
-def _by_round(record: ValidationRecord, label: str, metric: Metric) -> dict[int, float]:
-    return _values(record.samples, label, metric.value)
-
-
-def _values(
-    samples: Iterable[ValidationSample],
-    label: str,
-    extract: Callable[[ValidationSample], float | None],
-) -> dict[int, float]:
-    """Return the value of every good run of a subject that has one, by round."""
-    found = ((s.round, extract(s)) for s in samples if s.label == label and s.status is Status.OK)
-    return {number: float(value) for number, value in found if value is not None}
-
-
-def _n_complete(record: ValidationRecord) -> int:
-    failed = {sample.label for sample in record.samples if sample.status is not Status.OK}
-    running = {entry["label"] for entry in record.settings["subjects"]} - failed
-    done = {(sample.round, sample.label) for sample in record.samples}
-    return sum(all((number, label) in done for label in running) for number in range(record.rounds))
+    medians = [found for name in names if (found := values.median(name, label))]
+    if not names or len(medians) < len(names):
+        return None
+    value = math.fsum(found.median for found in medians) / len(names)
+    alone = [
+        (name, ratio.median) for name in names if (ratio := values.change([name], label, baseline))
+    ]
+    return Change(metric.name, value, values.change(names, label, baseline), tuple(alone))
 
 
 def _rankings(

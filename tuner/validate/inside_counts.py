@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 
 from tuner.errors import ProgramError, SpecError
-from tuner.validate.gem5_stats import Statistics
+from tuner.measure.gem5_stats import Statistics
 
 _THOUSAND = 1000.0
 

@@ -20,8 +20,8 @@ from tuner.errors import ProgramError
 from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.stats import Concordance
+from tuner.validate.inside import InsideJournal, InsideSession, ShownRun
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES, Counts, find_inside_objective
-from tuner.validate.inside_journal import InsideJournal, InsideSession, ShownRun
 
 _JOURNAL = "gem5/inside.jsonl"
 """File of the journal in a run folder."""

@@ -15,8 +15,9 @@ from tuner.config import AllocatorFile, load_campaign
 from tuner.config.campaign import allocator_files
 from tuner.errors import MissingToolError, SettingError
 from tuner.measure.program import PRELOAD, clean_environment, padded
+from tuner.records import Configuration
 from tuner.store import AllocatorRecord, CampaignRecord
-from tuner.validate.subjects import Subject
+from tuner.validate.subjects import AS_IT_IS, Subject
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,40 @@ def with_libc_malloc(prepared: Sequence[Prepared]) -> list[Prepared]:
     return [
         replace(entry, environment=environment)
         for entry, environment in zip(prepared, padded(environments), strict=True)
+    ]
+
+
+def with_program_as_it_is(
+    brought: Path,
+    prepared: Sequence[Prepared],
+    campaign: CampaignRecord,
+    environment: Mapping[str, str],
+) -> list[Prepared]:
+    """Add the program as its user runs it: nothing preloaded, its whole environment.
+
+    Args:
+        brought: the allocator that the program brings.
+        prepared: the subjects, the baseline first.
+        campaign: if it measured that allocator, the program as it is becomes the baseline, and
+            its claims are those of the allocator's default; else there is nothing to claim, and
+            it stands behind the baseline.
+        environment: the user's.
+    """
+    known = next(
+        (
+            name
+            for name, record in campaign.allocators.items()
+            if record.library and Path(record.library).resolve().name == brought.resolve().name
+        ),
+        None,
+    )
+    subject = Subject("as-it-is", Configuration(known or brought.name), None, (AS_IT_IS,))
+    entry = Prepared(subject, dict(environment), None)
+    entries = [entry, *prepared] if known else [prepared[0], entry, *prepared[1:]]
+    environments = padded([one.environment for one in entries])
+    return [
+        replace(one, environment=environment)
+        for one, environment in zip(entries, environments, strict=True)
     ]
 
 

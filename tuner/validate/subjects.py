@@ -23,6 +23,7 @@ _T = TypeVar("_T")
 DEFAULT = "default"
 FRONT = "front"
 DOMINATED = "dominated"
+AS_IT_IS = "as it is"
 """Roles beside the names of picks."""
 
 PICKS = "picks"
@@ -40,12 +41,22 @@ class Subject:
     trial: int | None
     """Number of its trial; None when the campaign has none."""
     roles: tuple[str, ...]
-    """Names of picks, `DEFAULT`, `FRONT`, `DOMINATED`; at least one."""
+    """Names of picks, `DEFAULT`, `FRONT`, `DOMINATED`, `AS_IT_IS`; at least one."""
 
     @property
     def is_pick(self) -> bool:
         """True when somebody may want to use it: a pick or a point of the front."""
-        return any(role not in (DEFAULT, DOMINATED) for role in self.roles)
+        return any(role not in (DEFAULT, DOMINATED, AS_IT_IS) for role in self.roles)
+
+    @property
+    def is_as_it_is(self) -> bool:
+        """True for the program as its user runs it, nothing preloaded."""
+        return AS_IT_IS in self.roles
+
+    @property
+    def claims(self) -> bool:
+        """True when its emulated values are claims; dominated points only check the ranking."""
+        return DOMINATED not in self.roles
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields for the settings of a validation."""

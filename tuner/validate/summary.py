@@ -16,16 +16,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tuner import stats
+from tuner.compare.values import Values
 from tuner.metrics import REAL, Metric, find_objective
 from tuner.records import Configuration, CurvePoint, Status, Trial
 from tuner.runs import Run
 from tuner.stats import Concordance, Estimate
 from tuner.store import ValidationRecord, ValidationSample
+from tuner.validate.decision import Decision, recommend
 from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart, is_checked
-from tuner.validate.rounds import SHUFFLED
+from tuner.validate.session import SHUFFLED, n_complete
 from tuner.validate.subjects import Subject
 from tuner.validate.verdicts import Claim, Verdict, decide, overall_verdict, too_few
+
+_STEADY = ("peak_heap", "mean_heap", "cpu", "wall")
+"""Metrics of which a reader must know when the baseline's vary."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,8 @@ class ValidationSummary:
     """Number of claims that are decided together."""
     notices: tuple[str, ...]
     """What a reader must know to judge the numbers."""
+    decision: Decision
+    """What to deploy."""
 
     @property
     def rounds_needed(self) -> int:
@@ -136,7 +143,7 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
     return ValidationSummary(
         record,
         baseline,
-        _n_complete(summaries, record),
+        n_complete(record),
         summaries,
         tuple(_rankings(summaries, checked, trials)),
         n_claims,
@@ -144,6 +151,7 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
             *huge_page_notices(run.campaign, record),
             *_notices(record, summaries, samples, n_claims),
         ),
+        recommend(summaries),
     )
 
 
@@ -157,7 +165,7 @@ def count_claims(run: Run, subjects: Sequence[Subject]) -> int:
     measured = {trial.configuration for trial in run.trials if trial.measurement}
     if subjects[0].configuration not in measured:
         return 0
-    n_claiming = sum(subject.configuration in measured for subject in subjects[1:])
+    n_claiming = sum(s.claims and s.configuration in measured for s in subjects[1:])
     return n_claiming * sum(is_checked(name) for name in run.campaign.objectives)
 
 
@@ -204,9 +212,14 @@ class _Samples:
         """Number of planned rounds that are evidence."""
         return max(0, self.record.rounds - self.first_round)
 
+    def values(self, metric: Metric) -> Values[None]:
+        """Return a metric of all good runs."""
+        samples = (((s.round, None, s.label), s) for s in self.record.samples)
+        return Values.collect(samples, metric.value)
+
     def ratio(self, label: str, metric: Metric) -> Estimate | None:
         """Return the ratio of a subject to the baseline, over the rounds that have both."""
-        return stats.ratio_estimate(*self._paired(label, metric))
+        return self.values(metric).ratio(None, label, self.record.baseline)
 
     def p_value(self, label: str, metric: Metric) -> float | None:
         """Return that of the difference to the baseline alone.
@@ -215,20 +228,13 @@ class _Samples:
             None when rounds are missing, for who looks before the end and stops when the
             numbers please is fooled more often, or when there are too few to decide.
         """
-        values, baselines = self._paired(label, metric, self.first_round)
+        values, baselines = self.values(metric).pairs(
+            None, label, self.record.baseline, self.first_round
+        )
         n_runs = min(len(self.good(label)), len(self.good(self.record.baseline)))
         if n_runs < self.record.rounds or len(values) < self.rounds_needed:
             return None
         return stats.paired_p_value(values, baselines)
-
-    def _paired(
-        self, label: str, metric: Metric, first_round: int = 0
-    ) -> tuple[list[float], list[float]]:
-        """Return a metric of a subject and of the baseline, by round."""
-        theirs = self._by_round(label, metric)
-        base = self._by_round(self.record.baseline, metric)
-        rounds = sorted(r for r in theirs.keys() & base.keys() if r >= first_round)
-        return [theirs[r] for r in rounds], [base[r] for r in rounds]
 
     def expected_ratio(self, metric: Metric, unit: str, difference: float) -> float | None:
         """Return what an emulated difference means for the real program.
@@ -238,16 +244,11 @@ class _Samples:
             unit: of the objective.
             difference: emulated value less that of the emulated baseline.
         """
-        found = (metric.value(sample) for sample in self.good(self.record.baseline))
-        base = stats.median_estimate([float(value) for value in found if value is not None])
+        base = self.values(metric).median(None, self.record.baseline)
         scale = self.ns_per_instruction if (unit, metric.unit) == ("instructions", "ns") else 1.0
         if scale is None or base is None or base.median <= 0.0:
             return None
         return 1.0 + difference * scale / base.median
-
-    def _by_round(self, label: str, metric: Metric) -> dict[int, float]:
-        found = ((sample.round, metric.value(sample)) for sample in self.good(label))
-        return {number: float(value) for number, value in found if value is not None}
 
 
 def _checked_objectives(run: Run, record: ValidationRecord) -> list[tuple[str, Metric]]:
@@ -267,7 +268,7 @@ def _summarize_subject(
     failure = samples.failure(subject.label)
     is_baseline = subject == baseline
     claims: tuple[Claim, ...] = ()
-    if not is_baseline and good and not failure:
+    if subject.claims and not is_baseline and good and not failure:
         claims = tuple(_claims(subject, baseline, samples, checked, trials))
     return SubjectSummary(
         subject,
@@ -284,8 +285,7 @@ def _summarize_subject(
 def _metrics(subject: Subject, samples: _Samples, *, is_baseline: bool) -> list[MetricSummary]:
     summaries = []
     for metric in REAL.values():
-        found = (metric.value(sample) for sample in samples.good(subject.label))
-        estimate = stats.median_estimate([float(value) for value in found if value is not None])
+        estimate = samples.values(metric).median(None, subject.label)
         if estimate is not None:
             ratio = None if is_baseline else samples.ratio(subject.label, metric)
             summaries.append(MetricSummary(metric.name, estimate, ratio))
@@ -366,12 +366,6 @@ def _paired(
     return pairs
 
 
-def _n_complete(summaries: Sequence[SubjectSummary], record: ValidationRecord) -> int:
-    running = {s.subject.label for s in summaries if s.reason is None}
-    done = {(sample.round, sample.label) for sample in record.samples}
-    return sum(all((number, label) in done for label in running) for number in range(record.rounds))
-
-
 def _notices(
     record: ValidationRecord,
     summaries: Sequence[SubjectSummary],
@@ -379,31 +373,69 @@ def _notices(
     n_claims: int,
 ) -> tuple[str, ...]:
     notices = list(record.settings.get("notices", ()))
-    n_complete = _n_complete(summaries, record)
+    n_rounds = n_complete(record)
     few = too_few(samples.n_random, n_claims)
     if few is not None:
         notices.append(few)
-    elif n_complete < record.rounds:
+    elif n_rounds < record.rounds:
         notices.append(
-            f"undecided: {n_complete} of {record.rounds} rounds are complete; "
+            f"undecided: {n_rounds} of {record.rounds} rounds are complete; "
             "the same command continues them"
         )
+    else:
+        notices += _more_rounds(summaries, samples, n_claims)
     if samples.first_round and n_claims:
         notices.append("round 1 decides nothing: an earlier version ran the baseline first in it")
     ratios = [claim.expected_ratio for summary in summaries for claim in summary.claims]
     if any(ratio is not None and ratio < 0.0 for ratio in ratios):
         notices.append(
-            "the trace saves more than this program uses at all: it was recorded from another "
-            "program or a larger input, so its claims say little about this one"
+            "more than all of it: the trace saves more than this program uses at all, so it was "
+            "recorded from another program or a larger input, and its claims say little about "
+            "this one"
         )
-    for summary in summaries:
-        wall = summary.metric("wall")
-        if summary.is_baseline and wall and _is_unsteady(wall.estimate):
-            notices.append(
-                "the elapsed time of the baseline varies by more than 10 %: "
-                "the machine is busy, or the program depends on something outside"
-            )
+    unsteady = [
+        REAL[found.metric].label
+        for summary in summaries
+        for found in summary.metrics
+        if summary.is_baseline and found.metric in _STEADY and _is_unsteady(found.estimate)
+    ]
+    if unsteady:
+        notices.append(
+            f"{', '.join(unsteady)} of the baseline: between rounds more than 10 % apart; the "
+            "machine is busy, or the program depends on something outside"
+        )
     return tuple(notices)
+
+
+def _more_rounds(
+    summaries: Sequence[SubjectSummary], samples: _Samples, n_claims: int
+) -> list[str]:
+    """Say how many rounds would show the claimed gain that is nearest to be shown."""
+    needed = []
+    for summary in summaries:
+        for claim in summary.claims:
+            real = claim.real_ratio
+            is_near = real is not None and not (
+                real.interval and real.interval.excludes(claim.expected)
+            )
+            if not (claim.is_gain and claim.verdict.is_open and is_near):
+                continue
+            pairs = samples.values(REAL[claim.metric]).pairs(
+                None, summary.subject.label, samples.record.baseline, samples.first_round
+            )
+            ratios = [value / base for value, base in zip(*pairs, strict=True) if base > 0.0]
+            n_pairs = stats.pairs_to_show(ratios, claim.expected, n_claims)
+            if n_pairs is not None and n_pairs > samples.n_random:
+                needed.append((n_pairs, summary.subject.label, REAL[claim.metric].label))
+    if not needed:
+        return []
+    n_pairs, label, metric = min(needed)
+    more = f"; {len(needed) - 1} more claims need more" if len(needed) > 1 else ""
+    notice = (
+        f"not confirmed does not mean disproved: about {n_pairs} rounds would show the {metric} "
+        f"of {label}{more} (--rounds {n_pairs})"
+    )
+    return [notice]
 
 
 def _is_unsteady(estimate: Estimate) -> bool:

@@ -20,6 +20,9 @@ from tuner.stats import Estimate
 MINIMAL_EFFECT = stats.TIE
 """Relative change below which a difference is not worth a verdict."""
 
+_FAR = 2.0
+"""A gain of more than this many times the claimed one has another reason than the claim's."""
+
 SPARE_ROUNDS = 2
 """Rounds beside the fewest that can decide, where the user names no number.
 
@@ -32,6 +35,8 @@ class Verdict(enum.StrEnum):
 
     CONFIRMED = "confirmed"
     """Less was claimed, and less was used."""
+    EXCEEDED = "gains more than claimed"
+    """Less was claimed, and by far less was used: the claim is no proof of why."""
     NOT_CONFIRMED = "not confirmed"
     """No difference shown, though one was claimed."""
     COSTS = "costs as claimed"
@@ -45,6 +50,16 @@ class Verdict(enum.StrEnum):
     """Too few rounds for the number of claims."""
     REJECTED = "rejected"
     """The program crashed, hung or gave another output."""
+
+    @property
+    def is_confirmed(self) -> bool:
+        """True when a gain was claimed and is shown."""
+        return self in (Verdict.CONFIRMED, Verdict.EXCEEDED)
+
+    @property
+    def is_open(self) -> bool:
+        """True when more rounds could still show what was claimed."""
+        return self in (Verdict.UNDECIDED, Verdict.NOT_CONFIRMED)
 
 
 @dataclass(frozen=True)
@@ -71,15 +86,16 @@ class Claim:
     @property
     def is_gain(self) -> bool:
         """True when less than the baseline was claimed."""
-        return _direction(self._expected) < 0
+        return _direction(self.expected) < 0
 
     @property
-    def _expected(self) -> float:
+    def expected(self) -> float:
+        """What is expected of the real program, or where no price is known, what is claimed."""
         return self.claimed_ratio if self.expected_ratio is None else self.expected_ratio
 
     def decided(self, p_value: float | None) -> Claim:
         """Return this claim with its verdict, given its adjusted p-value."""
-        verdict = judge(self._expected, self.real_ratio, p_value)
+        verdict = judge(self.expected, self.real_ratio, p_value)
         return replace(self, p_value=p_value, verdict=verdict)
 
 
@@ -107,6 +123,8 @@ def judge(claimed_ratio: float, real: Estimate | None, p_value: float | None) ->
         return Verdict.UNDECIDED
     claimed = _direction(claimed_ratio)
     shown = _direction(real.median) if p_value <= stats.FAMILY_ERROR else 0
+    if shown == claimed == -1 and _is_far_beyond(claimed_ratio, real):
+        return Verdict.EXCEEDED
     if shown == claimed:
         return {-1: Verdict.CONFIRMED, 0: Verdict.AS_CLAIMED, 1: Verdict.COSTS}[shown]
     if shown == 0:
@@ -135,10 +153,17 @@ _SOBERING = (
     Verdict.NOT_CONFIRMED,
     Verdict.COSTS,
     Verdict.CONFIRMED,
+    Verdict.EXCEEDED,
     Verdict.BETTER,
     Verdict.AS_CLAIMED,
 )
 """The order in which a verdict stands for several."""
+
+
+def _is_far_beyond(claimed_ratio: float, real: Estimate) -> bool:
+    """Tell whether even the least gain of the interval is more than twice the claimed one."""
+    least = real.interval.high if real.interval else real.median
+    return 1.0 - least > _FAR * (1.0 - claimed_ratio)
 
 
 def _direction(ratio: float) -> int:

@@ -59,7 +59,7 @@ def test_every_listed_command_is_there(capsys: pytest.CaptureFixture[str]) -> No
 
     assert code == 0
     listed = re.findall(
-        r"^  ([a-z-]+)  ", out.split("Commands:")[1].split("Exit codes:")[0], re.MULTILINE
+        r"^  ([a-z0-9-]+)  ", out.split("Commands:")[1].split("Exit codes:")[0], re.MULTILINE
     )
     assert listed == list(application.COMMANDS)
     assert "..." not in out.split("Commands:")[1], "a purpose is too long for its line"
@@ -288,7 +288,7 @@ def test_the_readme_lists_the_commands_with_their_purposes(
 ) -> None:
     """The table of commands is exactly what the help says, but for the width of a line."""
     readme = Path(__file__).resolve().parents[3].joinpath("README.md").read_text()
-    listed = dict(re.findall(r"^\| `([a-z -]+)` \| (.+) \|$", readme, re.MULTILINE))
+    listed = dict(re.findall(r"^\| `([a-z0-9 -]+)` \| (.+) \|$", readme, re.MULTILINE))
 
     assert list(listed) == [
         c for name in application.COMMANDS for c in COMMANDS if c.split()[0] == name

@@ -3,32 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import typer
 
-from tuner.cli import validate
-from tuner.cli.app import build_app
 from tuner.cli.main import run
 
 WRONG_COMMAND_LINE = 2
-
-_VALUES = {
-    "--rounds": "3",
-    "--instrument": "none",
-    "--cpu": "0",
-    "--thp": "never",
-    "--sample-ms": "5",
-    "--seed": "2",
-    "--output-file": "out",
-    "--suite": "suite.toml",
-    "--simulations": "all",
-    "--objectives": "ipc",
-    "--workers": "2",
-    "--gem5": "gem5",
-}
-
-
-def words(option: str) -> list[str]:
-    return [option, _VALUES[option]] if option in _VALUES else [option]
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -37,49 +15,34 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return " ".join(capsys.readouterr().err.split())
 
 
+def test_without_a_command_nothing_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, "--rounds", "3", "--seed", "2", "--details")
+    assert "--rounds, --seed do not apply without a COMMAND to measure" in message
+
+
+def test_a_new_validation_has_no_number_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, "--validation", "3", "--", "true")
+    assert "--validation does not apply to a COMMAND" in message
+
+
 @pytest.mark.parametrize(
-    "option",
+    ("command", "option"),
     [
-        "--rounds",
-        "--instrument",
-        "--cpu",
-        "--thp",
-        "--seed",
-        "--sample-ms",
-        "--ignore-output",
-        "--output-file",
+        ("validate", "--gem5"),
+        ("validate", "--inside"),
+        ("validate", "--workers"),
+        ("gem5", "--ignore-output"),
+        ("gem5", "--objectives"),
+        ("gem5-inside", "--rounds"),
+        ("gem5-inside", "--seed"),
+        ("gem5-inside", "--thp"),
     ],
 )
-def test_inside_refuses_what_it_would_ignore(
-    capsys: pytest.CaptureFixture[str], option: str
+def test_a_form_of_validation_has_its_own_options(
+    capsys: pytest.CaptureFixture[str], command: str, option: str
 ) -> None:
-    message = refused(capsys, "--gem5", "gem5", "--inside", *words(option))
-    assert f"{option} does not apply with --inside" in message
-
-
-@pytest.mark.parametrize(
-    "option", ["--ignore-output", "--output-file", "--objectives", "--workers"]
-)
-def test_simulations_refuse_what_they_would_ignore(
-    capsys: pytest.CaptureFixture[str], option: str
-) -> None:
-    message = refused(capsys, "--gem5", "gem5", *words(option))
-    assert f"{option} does not apply to simulations on gem5" in message
-
-
-@pytest.mark.parametrize(
-    "option", ["--gem5", "--inside", "--suite", "--simulations", "--objectives", "--workers"]
-)
-def test_a_command_refuses_what_it_would_ignore(
-    capsys: pytest.CaptureFixture[str], option: str
-) -> None:
-    message = refused(capsys, *words(option), "--", "true")
-    assert f"{option} does not apply to a COMMAND" in message
-
-
-def test_all_that_are_refused_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(capsys, "--workers", "2", "--inside", "--", "true")
-    assert "--inside, --workers do not apply" in message
+    assert run([command, "no-such-run", option, "x"]) == WRONG_COMMAND_LINE
+    assert option in capsys.readouterr().err
 
 
 def test_a_number_of_front_points_needs_the_word(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,11 +61,3 @@ def test_what_the_environment_gives_is_not_refused(
     monkeypatch.setenv("GEM5", "no-such-gem5")
     assert run(["validate", "no-such-run", "--", "true"]) != WRONG_COMMAND_LINE
     assert "does not apply" not in capsys.readouterr().err
-
-
-def test_every_option_of_validate_applies_somewhere() -> None:
-    group = typer.main.get_command(build_app())
-    parameters = group.commands["validate"].params  # type: ignore[attr-defined]
-    names = {max(p.opts, key=len) for p in parameters if p.param_type_name == "option"}
-    forms = validate.OF_COMMAND | validate.OF_GEM5 | validate.OF_INSIDE
-    assert names == forms

@@ -162,7 +162,7 @@ def test_a_sample_that_cannot_be_kept_ends_the_comparison() -> None:
         with pytest.raises(OutputError):
             compare(PLAN, good, Full(), workers=workers, stop=lambda: stopped.append(None))
 
-    assert len(stopped) == 1
+    assert len(stopped) == 2
 
 
 def test_workers_run_a_block_at_once() -> None:

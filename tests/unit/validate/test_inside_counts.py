@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import ProgramError, SpecError
-from tuner.validate.gem5_stats import Statistics, parse_statistics
+from tuner.measure.gem5_stats import Statistics, parse_statistics
 from tuner.validate.inside_counts import (
     INSIDE_OBJECTIVES,
     Counts,

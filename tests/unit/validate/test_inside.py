@@ -10,19 +10,19 @@ import pytest
 
 from benchmarks.gem5_inside import judge, page_lines
 from tests.doubles.runs import MIB, campaign_record, trial
+from tuner.compare.loop import Observer
 from tuner.errors import InterruptedCampaign, OutputError, StoreError
 from tuner.measure.gem5 import Gem5Result
-from tuner.measure.gem5_inside import InsideRun, Task, guest_environments
+from tuner.measure.gem5_inside import InsideRun, InsideTask, guest_environments
 from tuner.records import Configuration, Status
 from tuner.report.inside import inside_context
 from tuner.runs import Run
-from tuner.validate.inside_journal import InsideJournal, InsideRecord
-from tuner.validate.inside_rounds import Guest, InsideObserver, judge_inside, run_inside
+from tuner.validate.inside import Guest, InsideJournal, InsideRecord, judge_inside, run_inside
 from tuner.validate.inside_summary import InsideSummary, failures, summarize_inside
 
 SERVER = Path("/machines/server.json")
-START = Task("start", SERVER, 1, ("/guests/empty",), None)
-LISTS = Task("lists", SERVER, 1, ("/guests/lists", "100"), START)
+START = InsideTask("start", SERVER, 1, ("/guests/empty",), None)
+LISTS = InsideTask("lists", SERVER, 1, ("/guests/lists", "100"), START)
 LIBRARY = "/lib/libjemalloc.so.2"
 STATISTICS = """
 ---------- Begin Simulation Statistics ----------
@@ -56,11 +56,11 @@ class FakeInside:
     ran: list[tuple[str, str]] = field(default_factory=list)
     version: str = "1"
 
-    def identity(self, task: Task, environment: Mapping[str, str]) -> str:
+    def identity(self, task: InsideTask, environment: Mapping[str, str]) -> str:
         return f"{task.name} {sorted(environment.items())} {self.version}"
 
     def run(
-        self, task: Task, label: str, environment: Mapping[str, str], timeout_s: float | None
+        self, task: InsideTask, label: str, environment: Mapping[str, str], timeout_s: float | None
     ) -> InsideRun:
         del timeout_s
         if self.interrupt_at == len(self.ran):
@@ -121,7 +121,7 @@ def execute(
         timeout_s=None,
         n_workers=1,
         stop=stop,
-        observer=InsideObserver(lambda _: None, ended.append),
+        observer=Observer(lambda _, record: ended.append(record)),
     )
     return ended
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.runs import synthetic_run
-from tuner.cli.validation_tables import print_summary
+from tuner.cli.validate_tables import print_details, print_summary
 from tuner.records import Status
 from tuner.runs import Run
 from tuner.validate.summary import summarize
@@ -21,8 +21,24 @@ def run() -> Run:
 
 def printed(run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", "160")
-    print_summary(summarize(run, run.validations[-1]))
+    summary = summarize(run, run.validations[-1])
+    print_summary(summary, Path("runs/x"))
+    print_details(summary)
     return capsys.readouterr().out
+
+
+def test_one_screen_says_what_was_decided_first(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    summary = summarize(run, run.validations[-1])
+    print_summary(summary, Path("runs/x"))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 26
+    assert max(map(len, lines)) <= 100
+    assert " ".join(lines).startswith(" ".join(summary.decision.sentence.split()))
+    assert any(line.startswith("malloc-tuner report runs/x") for line in lines)
+    assert sum("note:" in line for line in lines) == len(summary.notices)
 
 
 def test_every_subject_metric_and_claim_is_shown(

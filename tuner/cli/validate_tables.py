@@ -1,15 +1,18 @@
-"""The summary of a validation as text: what was measured, claimed against real, ranking."""
+"""A validation as text: one screen with what was decided, and on request every detail."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 from rich.table import Table
 
 from tuner.cli.console import stdout_console
 from tuner.metrics import REAL, Metric, find_objective
-from tuner.report.columns import MISSING, Scale, scale_for, show_change
+from tuner.report.columns import MISSING, Scale, scale_for, show_change, show_expected
 from tuner.stats import Estimate
+from tuner.validate.subjects import DEFAULT, FRONT
 from tuner.validate.summary import (
     MetricSummary,
     RankingSummary,
@@ -20,6 +23,7 @@ from tuner.validate.verdicts import Claim, Verdict
 
 _STYLES = {
     Verdict.CONFIRMED: "green",
+    Verdict.EXCEEDED: "green",
     Verdict.BETTER: "green",
     Verdict.WORSE: "red",
     Verdict.REJECTED: "red",
@@ -27,26 +31,87 @@ _STYLES = {
 }
 
 
-def print_summary(summary: ValidationSummary) -> None:
-    """Print a summary to standard output."""
+_MOST_ROWS = 9
+_MOST_NOTES = 6
+_SHOWN = ("mean_heap", "peak_heap", "cpu", "faults")
+"""Metrics of the table that fits on a screen."""
+
+
+def print_summary(summary: ValidationSummary, run: Path) -> None:
+    """Print what was decided, the subjects it was decided on, and what to do next.
+
+    Args:
+        summary: of a validation.
+        run: its run folder, as the user named it.
+    """
     console = stdout_console()
-    console.print(
-        f"{summary.n_rounds} of {summary.record.rounds} rounds, "
-        f"{len(summary.subjects)} subjects, baseline {summary.baseline.label}",
-        style="bold",
-    )
-    console.print(_subjects(summary))
+    console.print(summary.decision.sentence, style="bold", markup=False)
     console.print()
-    console.print(_measured(summary))
-    if any(found.claims for found in summary.subjects):
-        console.print()
-        console.print(_claims(summary))
-        console.print()
-        console.print(rankings_table(summary.rankings))
+    table = _screen(summary)
+    wide = stdout_console(table)
+    wide.print(table)
+    hidden = len(summary.subjects) - table.row_count
+    if hidden > 0:
+        console.print(f"{hidden} more: --details", style="dim")
     for found in summary.subjects:
         if found.reason:
             console.print(f"{found.subject.label} is out: {found.reason}", markup=False)
-    for notice in summary.notices:
+    for notice in summary.notices[:_MOST_NOTES]:
+        console.print(f"note: {notice}", markup=False)
+    console.print()
+    for line in _next_commands(summary, run):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _screen(summary: ValidationSummary) -> Table:
+    """Return the baseline's medians, and the changes of the others."""
+    shown = [name for name in _SHOWN if any(s.metric(name) for s in summary.subjects)]
+    scales = {name: _scale(REAL[name], summary.subjects) for name in shown}
+    n_rounds = f"{summary.n_rounds} of {summary.record.rounds} rounds"
+    title = f"{n_rounds}; changes: medians of the ratios to {summary.baseline.label} in one round"
+    table = _table(title, "", *(REAL[name].label for name in shown), "verdict")
+    baseline = next(s for s in summary.subjects if s.is_baseline)
+    values = (f"{_median(baseline.metric(n), scales[n])} {scales[n].unit}" for n in shown)
+    table.add_row(baseline.subject.label, *values, "baseline")
+    for found in _first_rows(summary):
+        ratios = ((m.ratio if (m := found.metric(name)) else None) for name in shown)
+        verdict = str(found.verdict or found.subject.roles[0])
+        table.add_row(found.subject.label, *map(_change, ratios), verdict)
+    return table
+
+
+def _first_rows(summary: ValidationSummary) -> list[SubjectSummary]:
+    """Return those that help to decide: the one to deploy, picks and defaults."""
+    others = [s for s in summary.subjects if not s.is_baseline and s.metrics]
+    chosen = [s for s in others if s.subject.label == summary.decision.label]
+    rest = [s for s in others if s not in chosen and s.subject.claims]
+    front = [s for s in rest if s.subject.roles[0] == FRONT]
+    return [*chosen, *(s for s in rest if s not in front), *front][: _MOST_ROWS - 1]
+
+
+def _next_commands(summary: ValidationSummary, run: Path) -> list[str]:
+    found = summary.subject(summary.decision.label or "")
+    lines = [f"malloc-tuner report {shlex.quote(str(run))}"]
+    if found is not None:
+        subject = found.subject
+        named = next((r for r in subject.roles if r not in (DEFAULT, FRONT)), None)
+        what = f"--trial {subject.trial}" if subject.trial is not None else ""
+        what = f"--pick {named}" if named and not named.startswith("trial-") else what
+        lines.append(f"malloc-tuner export {shlex.quote(str(run))} {what} --format env")
+    lines.append(f"malloc-tuner validate {shlex.quote(str(run))} --details")
+    return lines
+
+
+def print_details(summary: ValidationSummary) -> None:
+    """Print every subject, claim and ranking to standard output."""
+    console = stdout_console()
+    tables = [_subjects(summary), _measured(summary)]
+    if any(found.claims for found in summary.subjects):
+        tables += [_claims(summary), rankings_table(summary.rankings)]
+    for table in tables:
+        console.print()
+        stdout_console(table).print(table)
+    for notice in summary.notices[_MOST_NOTES:]:
         console.print(f"note: {notice}", markup=False)
     console.print(_reading(summary), style="dim")
 
@@ -93,7 +158,8 @@ def _measured(summary: ValidationSummary) -> Table:
     heads = [
         f"{m.label}\n({scales[m.name].unit})" if scales[m.name].unit else m.label for m in shown
     ]
-    table = _table("Measured on the real program", "subject", *heads)
+    title = "Measured on the real program: medians; below, medians of the ratios in one round"
+    table = _table(title, "subject", *heads)
     for found in summary.subjects:
         values = [_median(found.metric(metric.name), scales[metric.name]) for metric in shown]
         table.add_row(found.subject.label, *values)
@@ -135,7 +201,7 @@ def _claim(claim: Claim) -> tuple[str, ...]:
     return (
         name,
         show_change(claim.claimed_ratio),
-        show_change(claim.expected_ratio),
+        show_expected(claim.expected_ratio),
         _change(claim.real_ratio),
         _interval(claim.real_ratio),
         MISSING if claim.p_value is None else f"{claim.p_value:.3f}",

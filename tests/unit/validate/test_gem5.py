@@ -17,8 +17,9 @@ from tuner.measure.program import PRELOAD, ProgramRun, Surroundings
 from tuner.records import Configuration, CurvePoint, Status
 from tuner.runs import load_run
 from tuner.store import Store, ValidationRecord, ValidationSample
-from tuner.validate.gem5_rounds import Gem5Observer, Gem5Options, validate_on_gem5
+from tuner.validate.gem5 import validate_on_gem5
 from tuner.validate.gem5_summary import gem5_records
+from tuner.validate.session import ValidationOptions
 from tuner.validate.setup import Prepared
 from tuner.validate.subjects import Subject
 
@@ -124,10 +125,10 @@ def run_all(store: Store, gem5: Simulator, **changes: Any) -> list[str]:
     """Run everything and return the notices."""
     notices: list[str] = []
     fields: dict[str, Any] = {
-        "options": Gem5Options(rounds=3),
+        "options": ValidationOptions(rounds=3),
         "machine": {"kernel": "6"},
         "counter": None,
-        "observer": Gem5Observer(lambda _, __: None, notices.append),
+        "on_notice": notices.append,
         **changes,
     }
     prepared = fields.pop("prepared", [subject(name) for name in _NAMES])
@@ -280,7 +281,7 @@ def test_simulations_that_are_complete_are_not_begun_again(store: Store) -> None
 
 
 def test_when_all_are_complete_all_begin_anew(store: Store) -> None:
-    options = Gem5Options(rounds=1)
+    options = ValidationOptions(rounds=1)
     run_all(store, Simulator(always(_GOOD)), options=options)
     again = Simulator(always(_GOOD))
     run_all(store, again, options=options)
@@ -289,7 +290,7 @@ def test_when_all_are_complete_all_begin_anew(store: Store) -> None:
 
 
 def test_a_further_simulation_leaves_complete_ones_as_they_are(store: Store) -> None:
-    options = Gem5Options(rounds=1)
+    options = ValidationOptions(rounds=1)
     run_all(store, Simulator(always(_GOOD)), options=options, simulations=SIMULATIONS[:1])
     more = Simulator(always(_GOOD))
     run_all(store, more, options=options)
@@ -307,23 +308,23 @@ def test_continued_rounds_compare_with_the_first_ones(store: Store) -> None:
 
 
 def test_another_guest_is_another_validation(store: Store) -> None:
-    run_all(store, Simulator(always(_GOOD)), options=Gem5Options(rounds=1))
+    run_all(store, Simulator(always(_GOOD)), options=ValidationOptions(rounds=1))
     other = Simulator(always(_GOOD))
     other.guest = "3"
-    run_all(store, other, options=Gem5Options(rounds=1))
+    run_all(store, other, options=ValidationOptions(rounds=1))
     assert len(store.validations()) == 4
 
 
 def test_limit_follows_the_baseline(store: Store) -> None:
     slow = replace(_GOOD, run=replace(_RUN, wall_ns=20_000_000_000))
     gem5 = Simulator(always(slow))
-    run_all(store, gem5, simulations=SIMULATIONS[:1], options=Gem5Options(rounds=1))
+    run_all(store, gem5, simulations=SIMULATIONS[:1], options=ValidationOptions(rounds=1))
     assert gem5.limits == [3600.0, 200.0, 200.0]
 
 
 def test_instructions_are_counted_once_per_subject_and_simulation(store: Store) -> None:
     counter = Counter()
-    options = Gem5Options(rounds=2, instrument="cachegrind")
+    options = ValidationOptions(rounds=2, instrument="cachegrind")
     run_all(store, Simulator(always(_GOOD)), counter=counter, options=options)
     assert len(counter.commands) == 6
     assert [s.instructions for s in samples(store, "tree", "good")] == [42, None]
@@ -331,7 +332,7 @@ def test_instructions_are_counted_once_per_subject_and_simulation(store: Store) 
 
 def test_malloc_of_the_libc_is_put_before_one_that_gem5_brings(store: Store) -> None:
     gem5 = Simulator(always(_GOOD), libraries=("/usr/lib/libtcmalloc.so.4",))
-    (notice,) = run_all(store, gem5, options=Gem5Options(rounds=1))
+    (notice,) = run_all(store, gem5, options=ValidationOptions(rounds=1))
     assert "gem5 is linked with libtcmalloc.so.4" in notice
     assert gem5.preload is not None
     assert "libc" in gem5.preload
@@ -347,7 +348,7 @@ def test_a_program_that_is_no_gem5_is_an_error(store: Store) -> None:
 
 
 def test_last_comparable_validations_are_found_again(store: Store) -> None:
-    run_all(store, Simulator(always(_GOOD)), options=Gem5Options(rounds=1))
-    run_all(store, Simulator(always(_GOOD)), options=Gem5Options(rounds=2))
+    run_all(store, Simulator(always(_GOOD)), options=ValidationOptions(rounds=1))
+    run_all(store, Simulator(always(_GOOD)), options=ValidationOptions(rounds=2))
     found = gem5_records(load_run(store.path.parent))
     assert [record.rounds for record in found] == [2, 2]

@@ -10,23 +10,18 @@ from typing import Any
 import pytest
 
 from tests.doubles.runs import synthetic_run, write_run
+from tuner.compare.loop import Observer
+from tuner.compare.plan import order
 from tuner.errors import InterruptedCampaign, ProgramError, ProgramTimeoutError
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.records import Configuration, CurvePoint, Status
 from tuner.store import Store, ValidationRecord, ValidationSample
-from tuner.validate import rounds
-from tuner.validate.rounds import (
-    IGNORED,
-    SHUFFLED,
-    Observer,
-    ValidationOptions,
-    find_unfinished,
-    judge_run,
-    order,
-    validate,
-)
+from tuner.validate import program
+from tuner.validate.program import judge_run, validate
+from tuner.validate.session import IGNORED, SHUFFLED, ValidationOptions, find_unfinished
 from tuner.validate.setup import Prepared
-from tuner.validate.subjects import Subject
+from tuner.validate.subjects import AS_IT_IS, Subject
+from tuner.validate.trust import Recorded
 
 _GOOD = ProgramRun(
     exit_status=0,
@@ -100,16 +95,15 @@ def subject(name: str, refusal: str | None = None) -> Prepared:
 PREPARED = [subject(name) for name in _NAMES]
 
 
-def run_all(store: Store, program: Program, **changes: Any) -> int:
+def run_all(store: Store, runner: Program, **changes: Any) -> int:
     fields: dict[str, Any] = {
         "options": ValidationOptions(rounds=3),
         "machine": {"kernel": "6", "cpus": (0, 1)},
         "counter": None,
-        "observer": Observer(lambda _: None, lambda _: None),
         **changes,
     }
     prepared = fields.pop("prepared", PREPARED)
-    return validate(store, ["app", "-x"], prepared, runner=program, **fields)
+    return validate(store, ["app", "-x"], prepared, runner=runner, **fields)
 
 
 def always(run: ProgramRun) -> Callable[[str, int], ProgramRun]:
@@ -143,10 +137,10 @@ def test_numbers_of_a_run_are_kept(store: Store) -> None:
 
 
 def test_baseline_warms_up_and_shows_that_it_repeats_before_the_first_round(store: Store) -> None:
-    program = Program(always(_GOOD))
-    identifier = run_all(store, program)
-    assert program.calls[:2] == ["base", "base"]
-    assert program.calls[2:] == [sample.label for sample in samples(store, identifier)]
+    runs = Program(always(_GOOD))
+    identifier = run_all(store, runs)
+    assert runs.calls[:2] == ["base", "base"]
+    assert runs.calls[2:] == [sample.label for sample in samples(store, identifier)]
 
 
 def test_every_round_is_shuffled_the_first_one_too(store: Store) -> None:
@@ -164,7 +158,7 @@ def test_runs_that_are_left_are_told_at_the_start_and_when_one_is_out(store: Sto
     run_all(
         store,
         Program(lambda name, call: bad if name == "good" else _GOOD),
-        observer=Observer(lambda _: None, lambda _: None, plans.append),
+        observer=Observer(on_left=plans.append),
     )
     assert plans[0] == 9
     (left,) = plans[1:]
@@ -212,19 +206,19 @@ def test_ignored_output_may_differ() -> None:
 
 def test_rejected_subject_leaves_one_record_and_is_not_run_again(store: Store) -> None:
     bad = replace(_GOOD, output_sha256="bb")
-    program = Program(lambda name, call: bad if name == "good" else _GOOD)
-    identifier = run_all(store, program)
+    runs = Program(lambda name, call: bad if name == "good" else _GOOD)
+    identifier = run_all(store, runs)
     labels = [sample.label for sample in samples(store, identifier)]
     assert (labels.count("base"), labels.count("good"), labels.count("other")) == (3, 1, 3)
 
 
 def test_refused_setting_is_recorded_without_a_run(store: Store) -> None:
-    program = Program(always(_GOOD))
+    runs = Program(always(_GOOD))
     prepared = [subject("base"), subject("good", "mxfast was not taken")]
-    identifier = run_all(store, program, prepared=prepared)
+    identifier = run_all(store, runs, prepared=prepared)
     (sample,) = (s for s in samples(store, identifier) if s.label == "good")
     assert (sample.status, sample.reason) == (Status.REFUSED, "mxfast was not taken")
-    assert "good" not in program.calls
+    assert "good" not in runs.calls
 
 
 def test_interrupted_validation_is_continued_where_it_stopped(store: Store) -> None:
@@ -234,7 +228,7 @@ def test_interrupted_validation_is_continued_where_it_stopped(store: Store) -> N
         return KeyboardInterrupt() if len(stopped.calls) > n_done + 2 else _GOOD
 
     stopped = Program(interrupt)
-    with pytest.raises(InterruptedCampaign, match="the same command continues it"):
+    with pytest.raises(InterruptedCampaign, match="the same command goes on"):
         run_all(store, stopped)
     continued = Program(always(_GOOD))
     identifier = run_all(store, continued)
@@ -271,9 +265,9 @@ def test_other_options_begin_a_new_validation(store: Store, change: dict[str, An
 
 
 def test_time_limit_is_a_multiple_of_the_first_run(store: Store) -> None:
-    program = Program(always(replace(_GOOD, wall_ns=8 * 10**9)))
-    run_all(store, program)
-    assert [s.timeout_s for s in program.surroundings[:2]] == [None, 80.0]
+    runs = Program(always(replace(_GOOD, wall_ns=8 * 10**9)))
+    run_all(store, runs)
+    assert [s.timeout_s for s in runs.surroundings[:2]] == [None, 80.0]
 
 
 def test_program_that_crashes_with_the_baseline_is_an_error(store: Store) -> None:
@@ -290,10 +284,10 @@ def test_program_that_hangs_with_the_baseline_is_an_error(store: Store) -> None:
 
 
 def test_output_that_never_repeats_is_noticed_before_a_subject_is_blamed(store: Store) -> None:
-    program = Program(lambda name, call: replace(_GOOD, output_sha256=str(call)))
+    runs = Program(lambda name, call: replace(_GOOD, output_sha256=str(call)))
     with pytest.raises(ProgramError, match="--ignore-output or --output-file"):
-        run_all(store, program)
-    assert program.calls == ["base", "base"]
+        run_all(store, runs)
+    assert runs.calls == ["base", "base"]
 
 
 def test_file_to_compare_must_be_written_by_the_program(store: Store, tmp_path: Path) -> None:
@@ -341,7 +335,7 @@ def test_allocator_that_the_program_brings_gives_way_to_libcs(
     def put_in_front(prepared: Sequence[Prepared]) -> list[Prepared]:
         return [replace(p, environment={**p.environment, "LD_PRELOAD": "libc"}) for p in prepared]
 
-    monkeypatch.setattr(rounds, "with_libc_malloc", put_in_front)
+    monkeypatch.setattr(program, "with_libc_malloc", put_in_front)
     seen: list[bool] = []
 
     class Linked(Program):
@@ -351,30 +345,78 @@ def test_allocator_that_the_program_brings_gives_way_to_libcs(
             seen.append("LD_PRELOAD" in environment)
             return super().run(command, environment, surroundings)
 
-    told: list[str] = []
     linked = replace(_GOOD, malloc_libraries=("/usr/lib/libjemalloc.so.2",))
-    run_all(store, Linked(always(linked)), observer=Observer(lambda _: None, told.append))
+    run_all(store, Linked(always(linked)))
     assert store.validations()[0].settings["brought_allocators"] == ["libjemalloc.so.2"]
     assert seen == [False] + [True] * 11
-    assert told[0].startswith("the program brings libjemalloc.so.2 of its own")
+    (notice,) = store.validations()[0].settings["notices"]
+    assert notice.startswith("the program brings libjemalloc.so.2 of its own")
 
 
 def test_baseline_that_is_preloaded_is_not_the_programs_own(store: Store) -> None:
     library = "/usr/lib/libjemalloc.so.2"
     prepared = [replace(p, environment={**p.environment, "LD_PRELOAD": library}) for p in PREPARED]
-    told: list[str] = []
-    program = Program(always(replace(_GOOD, malloc_libraries=(library,))))
-    observer = Observer(lambda _: None, told.append)
-    run_all(store, program, prepared=prepared, observer=observer)
-    assert told == []
+    run_all(store, Program(always(replace(_GOOD, malloc_libraries=(library,)))), prepared=prepared)
+    assert store.validations()[0].settings["notices"] == []
 
 
-def test_notices_are_told_and_kept(store: Store) -> None:
-    told: list[str] = []
+def test_notices_are_kept_and_not_said_beside(store: Store) -> None:
+    said: list[str] = []
     run = replace(_GOOD, exit_status=1, children_cpu_ns=900, peak_is_exact=False)
-    run_all(store, Program(always(run)), observer=Observer(lambda _: None, told.append))
-    assert len(told) == 3
-    assert store.validations()[0].settings["notices"] == told
+    run_all(store, Program(always(run)), on_notice=said.append)
+    assert len(store.validations()[0].settings["notices"]) == 3
+    assert said == []
+
+
+@pytest.mark.parametrize("status", [1, 3])
+def test_a_program_that_ends_otherwise_than_recorded_is_refused(store: Store, status: int) -> None:
+    """`validate RUN -- sh -c 'exit 3'` took the place of a good validation."""
+    runs = Program(always(replace(_GOOD, exit_status=status, stderr_tail="no corpus\n")))
+    recorded = Recorded(("app",), 0)
+    with pytest.raises(ProgramError, match=f'exit status {status}, but 0 is expected: "no corpus"'):
+        run_all(store, runs, recorded=recorded)
+    assert store.validations() == []
+    assert runs.calls == ["base"]
+
+
+def test_an_exit_status_that_is_expected_is_none_to_refuse(store: Store) -> None:
+    runs = Program(always(replace(_GOOD, exit_status=3)))
+    run_all(store, runs, recorded=Recorded(("app",), 3))
+    assert len(store.validations()) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "is_same"), [(("/usr/bin/app", "-y"), True), (("sh", "-c", "app"), False)]
+)
+def test_a_validation_knows_whether_it_ran_the_recorded_program(
+    store: Store, command: tuple[str, ...], is_same: bool
+) -> None:
+    run_all(store, Program(always(_GOOD)), recorded=Recorded(command, 0))
+    settings = store.validations()[0].settings
+    assert settings["is_recorded_program"] is is_same
+    words = "other arguments" if is_same else "another program"
+    assert any(notice.startswith(words) for notice in settings["notices"])
+
+
+def test_a_program_with_an_allocator_of_its_own_is_compared_as_it_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "with_libc_malloc", lambda prepared: prepared)
+    own = subject("other")
+    own = replace(own, subject=Subject("as-it-is", Configuration("jemalloc"), None, (AS_IT_IS,)))
+    linked = replace(_GOOD, malloc_libraries=("/usr/lib/libjemalloc.so.2",))
+    brought: list[Path] = []
+
+    def as_it_is(path: Path, prepared: Sequence[Prepared]) -> list[Prepared]:
+        brought.append(path)
+        return [own, *prepared[:2]]
+
+    run_all(store, Program(always(linked)), as_it_is=as_it_is)
+    (record,) = store.validations()
+    assert brought == [Path("/usr/lib/libjemalloc.so.2")]
+    assert record.baseline == "as-it-is"
+    assert {sample.label for sample in record.samples} == {"as-it-is", "base", "good"}
+    assert "is a subject and the baseline" in record.settings["notices"][0]
 
 
 def test_validation_whose_baseline_failed_is_not_continued() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import ProgramError
-from tuner.validate.gem5_stats import differences, parse_statistics
+from tuner.measure.gem5_stats import differences, parse_statistics
 
 FOLDER = Path(__file__).parents[2] / "data/gem5"
 TEXT = (FOLDER / "stats.txt").read_text(encoding="utf-8")

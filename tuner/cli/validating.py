@@ -1,0 +1,148 @@
+"""What the commands that validate share: their options, the choice of subjects, the progress."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuner.cli.options import HugePages, refuse_options, split_names
+
+if TYPE_CHECKING:  # what does the work is imported by the commands; --help must not
+    from tuner.cli.progress_bar import ProgressBar
+    from tuner.compare.loop import Observer
+    from tuner.compare.plan import Ended, Step
+    from tuner.measure.program import Surroundings
+    from tuner.runs import Run
+
+POINTS = "picks,front"
+
+
+class CountedBy(StrEnum):
+    """How instructions of the real program are counted."""
+
+    AUTO = "auto"
+    CACHEGRIND = "cachegrind"
+    NONE = "none"
+
+
+Points = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME,...",
+        help="Names of picks, numbers of trials, or the words picks, best and front.",
+    ),
+]
+Front = Annotated[int, typer.Option(min=1, metavar="N", help="Most points for the word front.")]
+Dominated = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Dominated points, which check the ranking.")
+]
+Timeout = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="Limit of one run; default 10 times the baseline's."),
+]
+Cpu = Annotated[int | None, typer.Option(min=0, metavar="CORE", help="Core to pin the runs to.")]
+Thp = Annotated[
+    HugePages | None,
+    typer.Option(
+        help="Transparent huge pages: as the machine is set, or off; default: the campaign's."
+    ),
+]
+SampleMs = Annotated[
+    int,
+    typer.Option(min=1, max=10000, metavar="N", help="Milliseconds between two samples of memory."),
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the order within the rounds.")]
+Instrument = Annotated[
+    CountedBy,
+    typer.Option(
+        help="auto: hardware counters where there are any; cachegrind: once per subject, slow."
+    ),
+]
+Gem5 = Annotated[
+    Path, typer.Option("--gem5", envvar="GEM5", metavar="PROGRAM", help="gem5.opt or gem5.fast.")
+]
+
+
+def check_points(context: typer.Context, points: str) -> tuple[str, ...]:
+    """Return the words of --points.
+
+    Raises:
+        InapplicableOption: --front without the word front.
+    """
+    words = split_names(points)
+    if "front" not in words:
+        refuse_options(context, ["--front"], "without the word front in --points")
+    return words
+
+
+def seconds(timeout: str | None) -> float | None:
+    """Return the limit of a run in seconds; None for none."""
+    from tuner.units import parse_duration
+
+    return parse_duration(timeout) / 1e9 if timeout else None
+
+
+def made_surroundings(
+    run: Run, timeout: str | None, cpu: int | None, thp: HugePages | None, sample_ms: int
+) -> Surroundings:
+    """Return how every run of a validation is made."""
+    from tuner.library import huge_pages_of
+    from tuner.measure.program import Surroundings
+
+    huge_pages = huge_pages_of(run)
+    if thp is not None:
+        huge_pages = "keep" if thp is HugePages.KEEP else "never"
+    return Surroundings(cpu, seconds(timeout), sample_ms, huge_pages)
+
+
+@contextlib.contextmanager
+def comparison_progress(
+    description: str = "first run",
+) -> Iterator[tuple[Observer[Any, Any], Callable[[str], None]]]:
+    """Show a comparison on a progress bar; yields who is called at runs, and at notes."""
+    from tuner.cli.console import stderr_progress
+
+    progress = stderr_progress()
+
+    def on_note(text: str) -> None:
+        progress.print(f"note: {text}", markup=False)
+
+    with progress:
+        progress.add_task(description, total=None)
+        yield progress_observer(progress), on_note
+
+
+def progress_observer(
+    progress: ProgressBar, name: Callable[[Any, Any], str] = lambda step, _: step.task or ""
+) -> Observer[Any, Any]:
+    """Return what shows a comparison on the one task of a progress bar.
+
+    Args:
+        progress: with a task.
+        name: returns that of what ran, given step and sample; empty where there is only one.
+    """
+    from tuner.compare.loop import Observer
+    from tuner.records import Status
+
+    (task,) = progress.tasks
+
+    def on_sample(step: Step[Any], sample: Ended) -> None:
+        what = name(step, sample)
+        where = f"round {step.round + 1}  {what}"
+        progress.update(task.id, description=f"{where:<32.32} {step.subject:<20.20}")
+        progress.advance(task.id)
+        if sample.status is not Status.OK:
+            told = f"{what}: " if what else ""
+            progress.print(f"{told}{step.subject} is out: {sample.reason}", markup=False)
+
+    def on_left(n_runs: int) -> None:
+        progress.update(task.id, total=task.completed + n_runs)
+        if not task.completed:
+            progress.begin_steps()
+
+    return Observer(on_sample, on_left)

@@ -1,0 +1,143 @@
+"""What to deploy after a validation: one sentence, and the subject it names.
+
+A subject is worth deploying when a gain it claimed is confirmed, nothing it claimed turned out
+worse, and neither memory nor CPU time clearly costs more than `GUARD`.  Of all that gain as well
+as the best one, the one with the fewest settings is named, so that a default is preferred to
+settings that add nothing.  "Keep what you have" is an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from typing import TYPE_CHECKING
+
+from tuner.metrics import REAL
+from tuner.stats import DIFFERENT, Estimate
+from tuner.validate.verdicts import Claim, Verdict
+
+if TYPE_CHECKING:
+    from tuner.validate.summary import SubjectSummary
+
+GUARD = DIFFERENT
+"""Greatest share by which a guarded metric may grow beside a gain."""
+
+GUARDED = ("mean_heap", "peak_heap", "cpu")
+"""Metrics that a gain in another one must not cost."""
+
+_FEW_SETTINGS = 3
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a validation recommends."""
+
+    label: str | None
+    """Subject to deploy; None: keep the baseline."""
+    sentence: str
+    """One sentence, or two."""
+
+
+def recommend(subjects: Sequence[SubjectSummary]) -> Decision:
+    """Return what the subjects of a validation, the baseline among them, recommend."""
+    baseline = next(found for found in subjects if found.is_baseline)
+    gaining = [found for found in subjects if _has_gain(found)]
+    free = [found for found in gaining if not _costs(found)]
+    if free:
+        return _deploy(free)
+    keep = f"Keep {_baseline_name(baseline)}"
+    if gaining:
+        best = max(gaining, key=_gain)
+        told = f"{_gains(best)}, but costs {', '.join(_costs(best))}"
+        return Decision(None, f"{keep}: nothing gains without a cost; {_name(best)} has {told}.")
+    verdicts = {claim.verdict for s in subjects for claim in s.claims if claim.is_gain}
+    if verdicts and verdicts <= {Verdict.UNDECIDED}:
+        return Decision(None, f"{keep} for now: too few rounds to decide anything.")
+    return Decision(None, f"{keep}: nothing gains on the program.")
+
+
+def _deploy(free: Sequence[SubjectSummary]) -> Decision:
+    best = max(free, key=_gain)
+    equals = [found for found in free if _does_as_well(found, best)]
+    chosen = min(equals, key=lambda found: (_n_settings(found), -_gain(found)))
+    if chosen is best:
+        return Decision(chosen.subject.label, f"Deploy {_name(chosen)}: {_gains(chosen)}.")
+    nothing = "set nothing" if not _n_settings(chosen) else "set no more"
+    sentence = (
+        f"Deploy {_name(chosen)}: {_gains(chosen)}. It does as well as {_name(best)}: {nothing}."
+    )
+    return Decision(chosen.subject.label, sentence)
+
+
+def _has_gain(found: SubjectSummary) -> bool:
+    is_out = found.is_baseline or found.reason is not None
+    return not is_out and any(claim.verdict.is_confirmed for claim in found.claims)
+
+
+def _costs(found: SubjectSummary) -> list[str]:
+    """Return in words what a subject costs: what is worse than claimed, and what is guarded."""
+    bad = {c.metric for c in found.claims if c.verdict in (Verdict.WORSE, Verdict.COSTS)}
+    for name in GUARDED:
+        metric = found.metric(name)
+        interval = metric.ratio.interval if metric and metric.ratio else None
+        if interval and interval.low > 1.0 + GUARD:
+            bad.add(name)
+    shown = ((name, found.metric(name)) for name in REAL if name in bad)
+    return [
+        f"{REAL[name].label} {_percent(metric.ratio.median)}"
+        for name, metric in shown
+        if metric and metric.ratio
+    ]
+
+
+def _confirmed(found: SubjectSummary) -> list[tuple[Claim, Estimate]]:
+    return [(c, c.real_ratio) for c in found.claims if c.verdict.is_confirmed and c.real_ratio]
+
+
+def _gain(found: SubjectSummary) -> float:
+    """Return the sum of the confirmed gains, as logarithms of ratios."""
+    return -sum(log(real.median) for _, real in _confirmed(found) if real.median > 0.0)
+
+
+def _does_as_well(other: SubjectSummary, best: SubjectSummary) -> bool:
+    """Tell whether a subject gains, within the noise of the best, what the best gains."""
+    for claim, real in _confirmed(best):
+        metric = other.metric(claim.metric)
+        worst = max(real.median + DIFFERENT, real.interval.high if real.interval else 0.0)
+        if metric is None or metric.ratio is None or metric.ratio.median > worst:
+            return False
+    return True
+
+
+def _n_settings(found: SubjectSummary) -> int:
+    return len(found.subject.configuration.settings)
+
+
+def _gains(found: SubjectSummary) -> str:
+    words = []
+    for claim, real in _confirmed(found):
+        least = f" (at least {_percent(real.interval.high)})" if real.interval else ""
+        words.append(f"{REAL[claim.metric].label} {_percent(real.median)}{least}")
+    return ", ".join(dict.fromkeys(words))
+
+
+def _name(found: SubjectSummary) -> str:
+    configuration = found.subject.configuration
+    n_settings = len(configuration.settings)
+    if not n_settings:
+        return f"{configuration.allocator} as shipped"
+    if n_settings > _FEW_SETTINGS:
+        return f"{found.subject.label} ({configuration.allocator}, {n_settings} settings)"
+    return f"{found.subject.label} ({configuration})"
+
+
+def _baseline_name(found: SubjectSummary) -> str:
+    if found.subject.is_as_it_is:
+        return f"the program as it is ({found.subject.configuration.allocator})"
+    return f"{found.subject.configuration.allocator}'s default"
+
+
+def _percent(ratio: float) -> str:
+    change = (ratio - 1.0) * 100.0
+    return f"{change:+.0f} %" if abs(change) >= 10.0 else f"{change:+.1f} %"  # noqa: PLR2004

@@ -1,0 +1,289 @@
+"""A real program in interleaved rounds: what is run, and whether it did what the baseline does.
+
+Before the first round the baseline runs twice unrecorded: it warms the caches, its exit status and
+output are what all others must equal, and a program that does not even repeat itself is noticed
+before any subject is blamed.  A program that ends otherwise than when it was recorded is another
+one, or fails: nothing is compared then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from tuner.compare.loop import Observer, compare, interruptible
+from tuner.compare.plan import Rounds, Step
+from tuner.errors import ProgramError, ProgramTimeoutError
+from tuner.measure.program import ProgramRun, Surroundings, digest
+from tuner.records import Status
+from tuner.store import Store, ValidationSample
+from tuner.validate.session import (
+    CACHEGRIND,
+    IGNORED,
+    SHUFFLED,
+    STDOUT,
+    Counting,
+    CountsInstructions,
+    StoreKeeper,
+    ValidationOptions,
+    brought_allocators,
+    find_unfinished,
+    new_record,
+    quoted_tail,
+    refused_sample,
+    sample_of,
+)
+from tuner.validate.setup import Prepared, with_libc_malloc
+from tuner.validate.trust import Recorded
+
+_TIMEOUT_FLOOR_S = 30.0
+_CHILDREN_SHARE = 0.5
+
+
+class RunsPrograms(Protocol):
+    """Runs a program; `tuner.measure.program.ProgramRunner`, or a double."""
+
+    def run(
+        self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
+    ) -> ProgramRun:
+        """Run a program to its end."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Program:
+    """Runs the program under a subject: the runner of these rounds."""
+
+    command: Sequence[str]
+    entries: Mapping[str, Prepared]
+    """By label."""
+    options: ValidationOptions
+    runner: RunsPrograms
+    counting: Counting
+    reference: ProgramRun
+    """The unrecorded run of the baseline."""
+
+    def __call__(self, step: Step[None]) -> ValidationSample:
+        """Run it once."""
+        entry = self.entries[step.subject]
+        if entry.refusal is not None:
+            return refused_sample(step, entry)
+        run = _run_compared(self.runner, self.command, entry, self.options)
+        judged = judge_run(run, self.reference, self.options.output)
+        is_wanted = step.round == 0 and judged[0] is Status.OK
+        return sample_of(
+            step,
+            entry,
+            run,
+            judged,
+            output_sha256=None if self.options.output == IGNORED else run.output_sha256,
+            instructions=self.counting.instructions(
+                run, self.command, entry.environment, is_wanted=is_wanted
+            ),
+        )
+
+
+def validate(
+    store: Store,
+    command: Sequence[str],
+    prepared: Sequence[Prepared],
+    *,
+    options: ValidationOptions,
+    machine: Mapping[str, Any],
+    runner: RunsPrograms,
+    counter: CountsInstructions | None,
+    recorded: Recorded | None = None,
+    as_it_is: Callable[[Path, Sequence[Prepared]], Sequence[Prepared]] | None = None,
+    observer: Observer[None, ValidationSample] | None = None,
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Run all rounds, or those that are missing, and return the validation's identifier.
+
+    Args:
+        store: open for writing.
+        command: program and arguments.
+        prepared: the subjects, the baseline first.
+        options: how to run.
+        machine: facts of this machine, for the record.
+        runner: runs the program.
+        counter: counts instructions; None for no count.
+        recorded: how the program ended when it was recorded; None where that is not known.
+        as_it_is: adds the program as it is to the subjects, given the allocator it brings.
+        observer: is called at every run.
+        on_notice: is called with what is said once, beside what the record keeps.
+
+    Raises:
+        ProgramError: the program crashes with the baseline, ends otherwise than when it was
+            recorded, or does not repeat its output.
+        ProgramTimeoutError: it does not end in time with the baseline.
+        InterruptedCampaign: Ctrl-C; what was measured is kept.
+    """
+    with interruptible():
+        reference = _reference(runner, command, prepared[0], options, recorded)
+        notices = []
+        brought = brought_allocators(reference, prepared[0])
+        if brought:
+            prepared = with_libc_malloc(prepared)
+            if as_it_is is not None:
+                prepared = as_it_is(brought[0], prepared)
+            reference = _reference(runner, command, prepared[0], options, recorded)
+            notices.append(_brought_notice(brought, prepared))
+        options = replace(
+            options, surroundings=options.limited(reference.wall_ns, _TIMEOUT_FLOOR_S, None)
+        )
+        _check_repeats(runner, command, prepared[0], options, reference)
+    notices += _notices(reference, command, recorded)
+    wanted = new_record(
+        command,
+        prepared,
+        options,
+        machine,
+        {
+            "options": options.as_record(),
+            "brought_allocators": [path.name for path in brought],
+            "notices": notices,
+            "is_recorded_program": None if recorded is None else recorded.is_run_by(command),
+            SHUFFLED: True,
+        },
+    )
+    identifier = find_unfinished(store.validations(), wanted)
+    if identifier is not None:
+        on_notice(f"continuing validation {identifier} of this campaign")
+    else:
+        identifier = store.begin_validation(wanted)
+    labels = tuple(entry.subject.label for entry in prepared)
+    counting = Counting(options.instrument, counter if options.instrument == CACHEGRIND else None)
+    entries = dict(zip(labels, prepared, strict=True))
+    course = compare(
+        Rounds(labels, (None,), options.rounds, options.seed),
+        _Program(command, entries, options, runner, counting, reference),
+        StoreKeeper(store, {None: identifier}),
+        observer,
+        baseline=labels[0],
+    )
+    if course.is_over(None):
+        raise ProgramError(_not_repeatable(command, course.out[None, labels[0]]))
+    return identifier
+
+
+def judge_run(run: ProgramRun, reference: ProgramRun, output: str) -> tuple[Status, str | None]:
+    """Tell whether a run did the same as the baseline's, and if not, why.
+
+    Args:
+        run: of a subject.
+        reference: of the baseline.
+        output: what is compared, see `ValidationOptions`.
+    """
+    if run.timed_out:
+        return Status.TIMED_OUT, run.ending
+    if run.preload_mapped is False:  # None: this machine forbids to look, see _notices
+        return Status.REFUSED, "the library was not loaded: is the program statically linked?"
+    if (run.exit_status, run.signal) != (reference.exit_status, reference.signal):
+        told = quoted_tail(run)
+        return Status.FAILED, f"{run.ending}, but {reference.ending} with the baseline{told}"
+    if output != IGNORED and run.output_sha256 != reference.output_sha256:
+        return Status.FAILED, f"its output ({output}) differs from the baseline's"
+    return Status.OK, None
+
+
+def _reference(
+    runner: RunsPrograms,
+    command: Sequence[str],
+    baseline: Prepared,
+    options: ValidationOptions,
+    recorded: Recorded | None,
+) -> ProgramRun:
+    run = _run_compared(runner, command, baseline, options)
+    name = command[0]
+    if run.timed_out:
+        limit = options.surroundings.timeout_s
+        message = f"{name}: still running after {limit:g} s with the baseline; raise --timeout"
+        raise ProgramTimeoutError(message)
+    if run.signal is not None:
+        message = f"{name}: {run.ending} with the baseline{quoted_tail(run)}"
+        raise ProgramError(message)
+    if recorded is not None and recorded.exit_status not in (None, run.exit_status):
+        message = (
+            f"{name}: ends with exit status {run.exit_status}, but {recorded.exit_status} is "
+            f"expected{quoted_tail(run)}; check the command, or give "
+            f"--expect-status {run.exit_status}"
+        )
+        raise ProgramError(message)
+    return run
+
+
+def _check_repeats(
+    runner: RunsPrograms,
+    command: Sequence[str],
+    baseline: Prepared,
+    options: ValidationOptions,
+    reference: ProgramRun,
+) -> None:
+    """Run the baseline once more.
+
+    Raises:
+        ProgramError: it did not do the same again.
+    """
+    run = _run_compared(runner, command, baseline, options)
+    status, reason = judge_run(run, reference, options.output)
+    if status is not Status.OK:
+        raise ProgramError(_not_repeatable(command, reason))
+
+
+def _run_compared(
+    runner: RunsPrograms, command: Sequence[str], subject: Prepared, options: ValidationOptions
+) -> ProgramRun:
+    """Run the program; `output_sha256` is then that of the output to be compared."""
+    path = None if options.output in (STDOUT, IGNORED) else Path(options.output)
+    before = _stamp(path)
+    run = runner.run(command, subject.environment, options.surroundings)
+    if path is None:
+        return run
+    after = _stamp(path)
+    if run.signal is None and not run.timed_out and (after is None or after == before):
+        message = f"{path}: not written by {command[0]} ({run.ending}); check --output-file"
+        raise ProgramError(message)
+    return replace(run, output_sha256=digest(path) if after else "")
+
+
+def _stamp(path: Path | None) -> tuple[int, int] | None:
+    try:
+        found = path.stat() if path else None
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns) if found else None
+
+
+def _brought_notice(brought: Sequence[Path], prepared: Sequence[Prepared]) -> str:
+    names = ", ".join(path.name for path in brought)
+    baseline = prepared[0].subject
+    told = " and the baseline" if baseline.is_as_it_is else ""
+    return (
+        f"the program brings {names} of its own: as it is, it is a subject{told}; under glibc, "
+        "libc's malloc is put in front of it with LD_PRELOAD"
+    )
+
+
+def _notices(reference: ProgramRun, command: Sequence[str], recorded: Recorded | None) -> list[str]:
+    notices = []
+    if reference.exit_status:
+        notices.append(f"the program ends with exit status {reference.exit_status}")
+    if recorded is not None and recorded.differs_from(command):
+        notices.append(recorded.differs_from(command))
+    if reference.children_cpu_ns > _CHILDREN_SHARE * reference.cpu_ns:
+        notices.append(
+            "most CPU time was spent in child processes, but memory is that of the main process "
+            "alone; validate the child's own command instead"
+        )
+    if not reference.peak_is_exact:
+        notices.append("this machine forbids tracing: peaks are those of the samples, not exact")
+    return notices
+
+
+def _not_repeatable(command: Sequence[str], reason: str | None) -> str:
+    return (
+        f"{command[0]}: two runs with the baseline differ: {reason}; a program "
+        "whose output holds times or addresses needs --ignore-output or --output-file"
+    )

@@ -1,0 +1,284 @@
+"""What validations of a program and of gem5 share: options, samples, the store that keeps them.
+
+The samples of a campaign's validations are in its store, beside the trials they are compared with.
+A validation that was interrupted is continued by the same command as long as subjects, options and
+machine are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, Protocol
+
+from tuner.compare.plan import Step, TaskT
+from tuner.measure.program import PRELOAD, ProgramRun, Surroundings
+from tuner.records import Status
+from tuner.store import Store, ValidationRecord, ValidationSample
+from tuner.validate.setup import Prepared
+
+IGNORED = "ignored"
+STDOUT = "stdout"
+"""What is compared with the baseline's; everything else is the path of a file."""
+
+HARDWARE = "auto"
+CACHEGRIND = "cachegrind"
+NONE = "none"
+"""What counts the instructions of the real program."""
+
+SHUFFLED = "shuffled"
+"""Key of a validation's settings: every round was shuffled, the first one too."""
+
+SIMULATION = "gem5"
+"""Key of a validation's options that says which simulation it stands for."""
+
+_TIMEOUT_FACTOR = 10.0
+_COUNT_FACTOR = 60.0
+"""Limits without one of the user's: of a run, and of one under cachegrind, as multiples of the
+baseline's time."""
+
+_NS_PER_S = 1e9
+
+
+class CountsInstructions(Protocol):
+    """Counts instructions; `tuner.measure.counting.InstructionCounter`, or a double."""
+
+    def count(
+        self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float | None
+    ) -> int | None:
+        """Return the instructions of one run."""
+        ...
+
+
+@dataclass(frozen=True)
+class ValidationOptions:
+    """How a validation is made; two with equal options can be continued into one."""
+
+    rounds: int = 8
+    """Runs of every subject, at least 1."""
+    output: str = STDOUT
+    """What must equal the baseline's: `STDOUT`, `IGNORED`, or the path of a file the program
+    writes; simulations are compared by all that was simulated."""
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    """Core, time limit, sampling and kernel settings of every run."""
+    instrument: str = HARDWARE
+    """What counts instructions: `HARDWARE` in every run, where there are counters;
+    `CACHEGRIND` once per subject; or `NONE`."""
+    seed: int = 1
+    """Seed of the order within the rounds."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return what decides whether a validation can be continued.
+
+        Left out are the rounds, which stand beside, and the time limit, which derived from the
+        first run differs a little each time and decides nothing.
+        """
+        record = asdict(self)
+        del record["rounds"], record["surroundings"]["timeout_s"]
+        return record
+
+    def limited(
+        self, baseline_ns: int | None, floor_s: float, first_s: float | None
+    ) -> Surroundings:
+        """Return the surroundings with a time limit.
+
+        Args:
+            baseline_ns: time of the baseline; None before its first run.
+            floor_s: least limit that follows from it.
+            first_s: limit of that first run; None for none.
+        """
+        if self.surroundings.timeout_s is not None:
+            return self.surroundings
+        limit_s = first_s
+        if baseline_ns is not None:
+            limit_s = max(floor_s, _TIMEOUT_FACTOR * baseline_ns / _NS_PER_S)
+        return replace(self.surroundings, timeout_s=limit_s)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Counts the instructions of runs as the options say."""
+
+    instrument: str
+    counter: CountsInstructions | None
+
+    def instructions(
+        self,
+        run: ProgramRun,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        is_wanted: bool,
+    ) -> int | None:
+        """Return the count of a run, or of one like it under cachegrind.
+
+        Args:
+            run: the run.
+            command: what ran.
+            environment: under what.
+            is_wanted: True for the one run of a subject that cachegrind repeats.
+        """
+        if self.instrument == HARDWARE:
+            return run.instructions
+        if self.counter is None or not is_wanted:
+            return None
+        limit_s = max(30.0, _COUNT_FACTOR * run.wall_ns / _NS_PER_S)
+        return self.counter.count(command, environment, limit_s)
+
+
+def refused_sample(step: Step[Any], entry: Prepared) -> ValidationSample:
+    """Return the sample of a subject whose settings were refused: nothing runs."""
+    subject = entry.subject
+    return ValidationSample(
+        round=step.round,
+        position=step.position,
+        label=subject.label,
+        configuration=subject.configuration,
+        trial=subject.trial,
+        status=Status.REFUSED,
+        reason=entry.refusal,
+    )
+
+
+def sample_of(
+    step: Step[Any],
+    entry: Prepared,
+    run: ProgramRun,
+    judged: tuple[Status, str | None],
+    *,
+    output_sha256: str | None,
+    instructions: int | None,
+) -> ValidationSample:
+    """Return the sample of a run.
+
+    Args:
+        step: where it belongs.
+        entry: who ran.
+        run: what was measured.
+        judged: whether it did what the baseline does, and if not, why.
+        output_sha256: digest of what was compared.
+        instructions: counted ones.
+    """
+    status, reason = judged
+    return replace(
+        refused_sample(step, entry),
+        status=status,
+        reason=reason,
+        exit_status=run.exit_status,
+        signal=run.signal,
+        output_sha256=output_sha256,
+        peak_rss_bytes=run.peak_rss_bytes,
+        peak_heap_bytes=run.peak_anon_bytes,
+        mean_heap_bytes=run.mean_anon_bytes,
+        faults=run.faults,
+        user_ns=run.user_ns,
+        system_ns=run.system_ns,
+        cpu_ns=run.cpu_ns,
+        wall_ns=run.wall_ns,
+        instructions=instructions,
+        curve=run.curve,
+    )
+
+
+def quoted_tail(run: ProgramRun) -> str:
+    """Return the last line that a program wrote to standard error, for messages."""
+    lines = run.stderr_tail.strip().splitlines()
+    return f': "{lines[-1]}"' if lines else ""
+
+
+def brought_allocators(run: ProgramRun, baseline: Prepared) -> list[Path]:
+    """Return the allocators in a program that the baseline did not put there."""
+    preloaded = Path(baseline.environment.get(PRELOAD, "/")).resolve()
+    return [path for path in map(Path, run.malloc_libraries) if path.resolve() != preloaded]
+
+
+class StoreKeeper(Generic[TaskT]):
+    """Keeps samples in a campaign's store, each task being a validation of its own."""
+
+    def __init__(self, store: Store, identifiers: Mapping[TaskT, int]) -> None:
+        """Take the store, open for writing, and the validation of each task."""
+        self._store = store
+        self._identifiers = identifiers
+
+    def kept(self) -> Iterable[tuple[tuple[int, TaskT, str], ValidationSample]]:
+        """Yield every sample with its round, task and subject."""
+        records = {record.identifier: record for record in self._store.validations()}
+        for task, identifier in self._identifiers.items():
+            for sample in records[identifier].samples:
+                yield (sample.round, task, sample.label), sample
+
+    def keep(self, step: Step[TaskT], sample: ValidationSample) -> None:
+        """Commit a sample."""
+        self._store.add_validation_sample(self._identifiers[step.task], sample)
+
+
+def new_record(
+    command: Sequence[str],
+    prepared: Sequence[Prepared],
+    options: ValidationOptions,
+    machine: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> ValidationRecord:
+    """Return a validation without any run.
+
+    Args:
+        command: program and arguments.
+        prepared: the subjects, the baseline first.
+        options: how it is made.
+        machine: facts of this machine.
+        settings: ``options`` and what else is known of it.
+    """
+    subjects = [entry.subject.as_record() for entry in prepared]
+    return ValidationRecord(
+        command=tuple(command),
+        rounds=options.rounds,
+        baseline=prepared[0].subject.label,
+        settings={"subjects": subjects, **settings},
+        machine=json.loads(json.dumps(machine)),  # as it comes back from the store
+    )
+
+
+def simulation_of(record: ValidationRecord) -> str | None:
+    """Return the simulation a validation stands for; None for one of another program."""
+    told = record.settings.get("options", {}).get(SIMULATION)
+    return str(told["simulation"]) if told else None
+
+
+def find_same(
+    validations: Sequence[ValidationRecord], wanted: ValidationRecord
+) -> ValidationRecord | None:
+    """Return the latest validation of the same subjects, options and machine; None for none."""
+
+    def essence(record: ValidationRecord) -> tuple[object, ...]:
+        told = record.settings
+        facts = (record.command, record.rounds, record.baseline, dict(record.machine))
+        return (*facts, told["subjects"], told["options"])
+
+    same = (found for found in reversed(validations) if essence(found) == essence(wanted))
+    return next(same, None)
+
+
+def find_unfinished(
+    validations: Sequence[ValidationRecord], wanted: ValidationRecord
+) -> int | None:
+    """Return the latest validation that the wanted one would continue; None for none."""
+    found = find_same(validations, wanted)
+    return None if found is None or is_over(found) else found.identifier
+
+
+def n_complete(record: ValidationRecord) -> int:
+    """Return how many rounds have every subject that did not fail."""
+    done = {(sample.round, sample.label) for sample in record.samples}
+    running = {entry["label"] for entry in record.settings["subjects"]} - _failed(record)
+    return sum(all((number, label) in done for label in running) for number in range(record.rounds))
+
+
+def is_over(record: ValidationRecord) -> bool:
+    """Tell whether nothing is left to run: all rounds are done, or the baseline failed."""
+    return record.baseline in _failed(record) or n_complete(record) == record.rounds
+
+
+def _failed(record: ValidationRecord) -> set[str]:
+    return {sample.label for sample in record.samples if sample.status is not Status.OK}

@@ -1,0 +1,109 @@
+"""Whether a validation ran the program that was recorded, and which validation is believed.
+
+A validation of another command says nothing about a campaign: it must not take the place of one
+that does.  What a program was when it was recorded stands in the trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+from tuner.errors import StoreError, TunerError
+from tuner.runs import Run
+from tuner.store import CampaignRecord, ValidationRecord
+from tuner.trace.file import Trace
+from tuner.validate.session import simulation_of
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The program as it was recorded."""
+
+    command: tuple[str, ...]
+    """Program and arguments; empty where the trace does not say."""
+    exit_status: int | None
+    """None where the trace does not say, or a signal ended it."""
+
+    def is_run_by(self, command: Sequence[str]) -> bool | None:
+        """Tell whether a command runs the same program; None where that is not known."""
+        if not self.command or not command:
+            return None
+        return PurePath(command[0]).name == PurePath(self.command[0]).name
+
+    def differs_from(self, command: Sequence[str]) -> str:
+        """Say in what a command is another than the recorded one; empty if it is the same."""
+        if not self.command:
+            return ""
+        if not self.is_run_by(command):
+            return (
+                f"another program than the recorded one ({shlex.join(self.command)}): report and "
+                "export show a validation of that one, if there is any"
+            )
+        if tuple(command[1:]) != self.command[1:]:
+            return f"other arguments than recorded ({shlex.join(self.command)})"
+        return ""
+
+
+def recorded_program(campaign: CampaignRecord, expected: int | None = None) -> Recorded | None:
+    """Return what the trace of a campaign tells of its program; None when it tells nothing.
+
+    Args:
+        campaign: whose trace need not be there any more.
+        expected: exit status that the user expects instead.
+    """
+    found: Recorded | None = None
+    with contextlib.suppress(OSError, TunerError):
+        if Path(campaign.trace_path).is_file():
+            with Trace(Path(campaign.trace_path)) as trace:
+                command, status = trace.metadata.get("command"), trace.metadata.get("exit_status")
+            found = Recorded(
+                tuple(map(str, command)) if isinstance(command, list) else (),
+                status if isinstance(status, int) else None,
+            )
+    if expected is None:
+        return found
+    return replace(found or Recorded((), None), exit_status=expected)
+
+
+def believed_validation(run: Run, number: int | None = None) -> ValidationRecord | None:
+    """Return the validation on the real program that a report or an export shows.
+
+    It is the last one of the program that was recorded; else the last one.
+
+    Args:
+        run: the campaign.
+        number: of the one the user chose; None for that rule.
+
+    Raises:
+        StoreError: there is none of that number.
+    """
+    programs = [record for record in run.validations if simulation_of(record) is None]
+    if number is not None:
+        for record in programs:
+            if record.identifier == number:
+                return record
+        known = ", ".join(str(record.identifier) for record in programs) or "none"
+        message = f"{run.folder}: has no validation {number} of a program; there are: {known}"
+        raise StoreError(message)
+    recorded = recorded_program(run.campaign)
+    return next(
+        (record for record in reversed(programs) if is_recorded_program(record, recorded)),
+        programs[-1] if programs else None,
+    )
+
+
+def is_recorded_program(record: ValidationRecord, recorded: Recorded | None) -> bool:
+    """Tell whether a validation ran the program that was recorded, as far as that is known.
+
+    Args:
+        record: of any version; what it says itself counts.
+        recorded: what the trace says; None when it is not there.
+    """
+    told = record.settings.get("is_recorded_program")
+    if told is None and recorded is not None:
+        told = recorded.is_run_by(record.command)
+    return told is not False
