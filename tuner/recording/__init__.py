@@ -36,7 +36,12 @@ class Recording:
 
 
 def record(
-    command: Sequence[str], output: Path, *, follow: bool = False, force: bool = False
+    command: Sequence[str],
+    output: Path,
+    *,
+    follow: bool = False,
+    force: bool = False,
+    is_silent: bool = False,
 ) -> Recording:
     """Run a program and write the trace of its allocations.
 
@@ -49,6 +54,7 @@ def record(
             beside it as ``NAME.2-program.trace``.
         follow: record the children too.
         force: replace a trace that is there.
+        is_silent: give the program no input, and drop what it prints.
 
     Raises:
         MissingToolError: the program does not exist.
@@ -61,7 +67,7 @@ def record(
     with locked(spool, must_be_idle=False):
         try:
             with watched_titles(spool, is_wanted=follow) as titles:
-                ending = run_program(command, spool, follow=follow)
+                ending = run_program(command, spool, follow=follow, is_silent=is_silent)
             _check_started(spool, command, ending)
         except (OSError, ProgramError, MissingToolError):
             shutil.rmtree(spool, ignore_errors=True)

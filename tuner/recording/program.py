@@ -55,7 +55,9 @@ class Ending:
         return f"exited with status {self.exit_status}"
 
 
-def run_program(command: Sequence[str], spool: Path, *, follow: bool) -> Ending:
+def run_program(
+    command: Sequence[str], spool: Path, *, follow: bool, is_silent: bool = False
+) -> Ending:
     """Run a program with the recorder preloaded, to its end.
 
     Ctrl-C reaches the program from the terminal and does not end this process; SIGTERM is
@@ -65,6 +67,7 @@ def run_program(command: Sequence[str], spool: Path, *, follow: bool) -> Ending:
         command: program and arguments.
         spool: folder in which the recorder creates a spool per process.
         follow: record the children too.
+        is_silent: give it no input, and drop what it prints.
 
     Raises:
         MissingToolError: the program does not exist, or the recorder is in a folder that
@@ -72,7 +75,11 @@ def run_program(command: Sequence[str], spool: Path, *, follow: bool) -> Ending:
     """
     start_ns = time.monotonic_ns()
     try:
-        process = subprocess.Popen(list(command), env=recorder_environment(spool, follow=follow))
+        environment = recorder_environment(spool, follow=follow)
+        stream = subprocess.DEVNULL if is_silent else None
+        process = subprocess.Popen(
+            list(command), env=environment, stdin=stream, stdout=stream, stderr=stream
+        )
     except OSError as error:
         message = f"{command[0]}: cannot be started: {error.strerror}"
         raise MissingToolError(message) from error

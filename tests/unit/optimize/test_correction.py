@@ -1,0 +1,49 @@
+"""Runs correct what emulation expects: for their own setting, and for their allocator's others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tuner.optimize.correction import corrected
+
+GROUPS = ["a", "a", "a", "b", "b"]
+EXPECTED = [-0.10, -0.05, 0.0, -0.08, 0.02]
+
+
+def test_without_runs_emulation_stands() -> None:
+    assert corrected(GROUPS, EXPECTED, {}, 0.0) == pytest.approx(EXPECTED)
+
+
+def test_an_exact_run_wins_over_emulation() -> None:
+    found = corrected(GROUPS, EXPECTED, {0: [0.07]}, 0.0)
+
+    assert found[0] == pytest.approx(0.07, abs=1e-3)
+
+
+def test_an_allocators_bias_is_carried_to_its_other_settings() -> None:
+    """Emulation is 10 % too good for a, right for b."""
+    runs = {0: [0.0], 1: [0.05], 3: [-0.08], 4: [0.02]}
+
+    found = corrected(GROUPS, EXPECTED, runs, 0.001)
+
+    assert found[2] == pytest.approx(0.10, abs=0.03)
+
+
+def test_a_lucky_noisy_run_is_smoothed() -> None:
+    """Fourteen settings alike, one run each; the best run is luck."""
+    rng = np.random.default_rng(2)
+    runs = {index: [float(x)] for index, x in enumerate(rng.normal(0.0, 0.05, 14))}
+
+    found = corrected(["a"] * 14, [0.0] * 14, runs, 0.05)
+
+    luckiest = min(runs.values())[0]
+    assert luckiest < -0.04
+    assert min(found) > luckiest / 2.0
+
+
+def test_more_runs_are_believed_more() -> None:
+    once = corrected(["a", "b"], [0.0, 0.0], {0: [0.10], 1: [0.0]}, 0.05)
+    often = corrected(["a", "b"], [0.0, 0.0], {0: [0.10] * 20, 1: [0.0] * 20}, 0.05)
+
+    assert once[0] < often[0] <= 0.10

@@ -1,0 +1,121 @@
+"""What rounds prove of a candidate: better in a goal, worse in no guard."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tuner.optimize.judgement import (
+    CPU,
+    MEAN,
+    PEAK,
+    QUANTITIES,
+    Gain,
+    Rules,
+    Standing,
+    State,
+    exact_quantities,
+    judge,
+)
+
+RULES = Rules()
+EXACT = frozenset({MEAN, PEAK})
+
+
+def logs(
+    mean: float, peak: float, cpu: float, n: int, noise: float = 0.01
+) -> dict[str, list[float]]:
+    """Rounds of a candidate that truly gains so much; memory repeats itself."""
+    rng = np.random.default_rng(3)
+    times = [cpu + float(x) for x in rng.normal(0.0, 0.01, n)]
+    return {MEAN: [mean] * n, PEAK: [peak] * n, CPU: times}
+
+
+def state(**gains: float) -> State:
+    found = logs(gains["mean"], gains["peak"], gains["cpu"], int(gains.get("n", 30)))
+    return judge("x", found, EXACT, RULES, 2).state
+
+
+def test_less_memory_at_no_loss_is_confirmed() -> None:
+    assert state(mean=0.10, peak=0.02, cpu=0.0) is State.CONFIRMED
+
+
+def test_less_time_at_no_loss_is_confirmed() -> None:
+    assert state(mean=0.0, peak=0.0, cpu=0.05) is State.CONFIRMED
+
+
+@pytest.mark.parametrize("guard", ["mean", "peak", "cpu"])
+def test_a_loss_in_any_guard_outweighs_every_gain(guard: str) -> None:
+    gains = {"mean": 0.10, "peak": 0.10, "cpu": 0.10, guard: -0.05}
+
+    assert state(**gains) is State.WORSE
+
+
+def test_no_gain_is_given_up() -> None:
+    assert state(mean=0.0, peak=0.0, cpu=0.0) is State.HOPELESS
+
+
+def test_a_gain_below_the_least_effect_does_not_count() -> None:
+    assert state(mean=0.004, peak=0.0, cpu=0.0) is State.HOPELESS
+    assert state(mean=0.006, peak=0.0, cpu=0.0) is State.CONFIRMED
+
+
+def test_few_rounds_leave_it_open() -> None:
+    found = judge("x", logs(0.10, 0.10, 0.0, 3), EXACT, RULES, 2)
+
+    assert found.state is State.OPEN
+    assert found.better == (MEAN,)
+    assert found.unsure == (CPU,)
+
+
+def test_more_candidates_need_more_evidence() -> None:
+    rounds = {n: judge("x", logs(0.0, 0.0, 0.05, 9), EXACT, RULES, n).state for n in (1, 100)}
+
+    assert rounds == {1: State.CONFIRMED, 100: State.OPEN}
+
+
+def test_memory_that_repeats_itself_is_exact_and_time_is_not() -> None:
+    runs = {MEAN: [100.0, 100.1, 100.0], PEAK: [100.0, 101.0, 100.0], CPU: [100.0, 105.0, 99.0]}
+
+    assert exact_quantities(runs, RULES) == {MEAN}
+    assert exact_quantities({MEAN: [100.0, 100.0]}, RULES) == frozenset()
+
+
+def test_a_candidate_whose_memory_varies_is_judged_by_rounds() -> None:
+    """The baseline repeats itself, this candidate does not: two runs prove nothing."""
+    varied = {**logs(0.0, 0.0, 0.0, 2), MEAN: [0.10, -0.05]}
+
+    assert judge("x", varied, EXACT, RULES, 1).better == ()
+
+
+def test_false_confirmations_are_rare() -> None:
+    """Nothing is gained and nothing lost, looked at after every round; 5 % are allowed."""
+    rng = np.random.default_rng(11)
+    wrong = 0
+    for _ in range(60):
+        found = {q: [float(x) for x in rng.normal(0.0, 0.03, 30)] for q in QUANTITIES}
+        states = {
+            judge("x", {q: v[:n] for q, v in found.items()}, frozenset(), RULES, 1).state
+            for n in range(1, 31, 3)
+        }
+        wrong += State.CONFIRMED in states
+
+    assert wrong <= 3
+
+
+def test_a_change_is_shown_in_the_programs_terms() -> None:
+    gain = Gain(-math.log(0.9), -math.log(0.95), -math.log(0.85))
+
+    assert gain.change == pytest.approx(-0.10)
+    assert gain.bounds == pytest.approx((-0.15, -0.05))
+    assert Gain(0.0, -math.inf, math.inf).bounds is None
+
+
+def test_what_is_not_sure_scores_as_a_loss() -> None:
+    unknown = Gain(0.05, -math.inf, math.inf)
+    standing = Standing("x", 3, State.OPEN, {MEAN: Gain(0.1, 0.08, 0.1), CPU: unknown}, (), (), ())
+
+    assert standing.score(RULES) == pytest.approx(0.15)
+    assert standing.sure_score(RULES) == pytest.approx(0.08 - math.log(1.01))

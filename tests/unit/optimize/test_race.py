@@ -1,0 +1,139 @@
+"""The confirmation: rounds until it is decided; losers leave; what is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from tuner.compare.loop import compare
+from tuner.compare.plan import Course, Step
+from tuner.optimize.judgement import CPU, MEAN, PEAK, Gain, Rules, Standing, State
+from tuner.optimize.program import AS_IS, Sample
+from tuner.optimize.race import Race, choose, is_decided, standings
+from tuner.optimize.session import Nowhere
+from tuner.records import Status
+
+RULES = Rules()
+Ratios = Mapping[str, tuple[float, float, float]]
+"""Label -> ratios to the program as it is: mean memory, peak memory, CPU time."""
+
+
+def program(ratios: Ratios, noise: float = 0.01) -> Callable[[Step[None]], Sample]:
+    rng = np.random.default_rng(4)
+    known = {AS_IS: (1.0, 1.0, 1.0), **ratios}
+
+    def run(step: Step[None]) -> Sample:
+        if step.subject not in known:
+            return Sample(Status.FAILED, "killed by SIGSEGV", {})
+        mean, peak, cpu = known[step.subject]
+        time = cpu * float(np.exp(rng.normal(0.0, noise)))
+        return Sample(Status.OK, None, {MEAN: 1e6 * mean, PEAK: 2e6 * peak, CPU: 1e9 * time})
+
+    return run
+
+
+def race(
+    ratios: Ratios, labels: tuple[str, ...] | None = None, most: int = 60, noise: float = 0.01
+) -> tuple[dict[str, Standing], Course[None, Sample]]:
+    names = labels or tuple(ratios)
+    plan = Race(names, RULES, lambda _: True, most_rounds=most)
+    course = compare(plan, program(ratios, noise), Nowhere(), baseline=AS_IS)
+    return standings(course, names, RULES), course
+
+
+def n_rounds(course: Course[None, Sample], label: str) -> int:
+    return sum(name == label for _, _, name in course.samples)
+
+
+def test_a_better_one_is_confirmed_and_ends_the_race() -> None:
+    found, course = race({"good": (0.9, 0.9, 1.0)})
+
+    assert found["good"].state is State.CONFIRMED
+    assert n_rounds(course, AS_IS) < 60
+
+
+def test_a_loser_leaves_before_the_winner_is_known() -> None:
+    found, course = race({"good": (0.995, 1.0, 0.98), "bad": (1.2, 1.2, 1.0)})
+
+    assert found["bad"].state is State.WORSE
+    assert n_rounds(course, "bad") < n_rounds(course, "good")
+
+
+def test_one_that_crashes_is_out_and_says_why() -> None:
+    found, course = race({"good": (0.9, 1.0, 1.0)}, ("good", "crashing"))
+
+    assert found["crashing"].state is State.FAILED
+    assert found["crashing"].reason == "killed by SIGSEGV"
+    assert n_rounds(course, "crashing") == 1
+
+
+def test_nothing_to_gain_ends_early() -> None:
+    found, course = race({"same": (1.0, 1.0, 1.0)})
+
+    assert found["same"].state is State.HOPELESS
+    assert n_rounds(course, AS_IS) <= 40
+
+
+def test_it_ends_when_the_time_is_up() -> None:
+    plan = Race(("a",), RULES, lambda _: False)
+
+    course = compare(plan, program({"a": (0.9, 0.9, 0.9)}), Nowhere(), baseline=AS_IS)
+
+    assert course.samples == {}
+
+
+def test_a_race_goes_on_where_it_was_left() -> None:
+    """Rounds that are kept are not run again, and decide as if they had been."""
+    _, first = race({"good": (0.99, 1.0, 1.0)}, most=3)
+
+    class Kept(Nowhere):
+        def kept(self) -> tuple[tuple[tuple[int, None, str], Sample], ...]:  # type: ignore[override]
+            return tuple(first.samples.items())
+
+    ran: list[Step[None]] = []
+    run = program({"good": (0.99, 1.0, 1.0)})
+
+    def counted(step: Step[None]) -> Sample:
+        ran.append(step)
+        return run(step)
+
+    compare(Race(("good",), RULES, lambda _: True, most_rounds=20), counted, Kept(), baseline=AS_IS)
+
+    assert ran
+    assert min(step.round for step in ran) == 3
+
+
+def test_the_greatest_sure_gain_is_chosen() -> None:
+    found, _ = race({"some": (0.97, 1.0, 1.0), "more": (0.90, 1.0, 1.0)})
+
+    best = choose(found, {"some": 0, "more": 5}, RULES)
+
+    assert best is not None
+    assert best.label == "more"
+
+
+def standing(label: str, gain: float, state: State = State.CONFIRMED) -> Standing:
+    gains = {MEAN: Gain(gain, gain, gain, is_exact=True)}
+    return Standing(label, 10, state, gains, (MEAN,), (), ())
+
+
+def test_of_equal_gains_the_one_with_fewer_settings_is_chosen() -> None:
+    found = {"many": standing("many", 0.102), "none": standing("none", 0.100)}
+
+    best = choose(found, {"many": 4, "none": 0}, RULES)
+
+    assert best is not None
+    assert best.label == "none"
+
+
+def test_nothing_is_chosen_where_nothing_is_confirmed() -> None:
+    assert choose({"x": standing("x", 0.5, State.OPEN)}, {"x": 0}, RULES) is None
+
+
+@pytest.mark.parametrize(("gain", "is_over"), [(0.08, True), (0.20, False)])
+def test_one_that_may_still_win_by_much_holds_the_answer_up(gain: float, is_over: bool) -> None:
+    found = [standing("sure", 0.1), standing("open", gain, State.OPEN)]
+
+    assert is_decided(found, RULES) is is_over

@@ -1,0 +1,167 @@
+"""`malloc-tuner optimize`: the setting that the program itself proved better, or none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.errors import (
+    InterruptedCampaign,
+    MissingToolError,
+    OutputError,
+    ProgramError,
+    ProgramTimeoutError,
+    SpecError,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from tuner.optimize.session import Request
+
+DEFAULT_TIME = "10min"
+HELD_OUT = "--held-out"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        "optimize",
+        help=(
+            "Find the allocator and settings that the program itself proves better, or that what "
+            "it has is best: record, search in emulation, run the promising ones, answer in one "
+            "sentence. Interrupted, the same command continues; with more --time it goes on."
+        ),
+        epilog=epilog(
+            "malloc-tuner optimize -- ./app --input data",
+            "malloc-tuner optimize -o runs/app --time 5min -- ./app data --held-out -- ./app other",
+            "malloc-tuner optimize runs/app --time 20min",
+            errors=(
+                SpecError,
+                MissingToolError,
+                ProgramError,
+                ProgramTimeoutError,
+                StoreError,
+                OutputError,
+                InterruptedCampaign,
+            ),
+        ),
+        context_settings={"allow_interspersed_args": False},
+    )(optimize)
+
+
+def optimize(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN | -- COMMAND [ARGUMENTS]... [--held-out -- COMMAND [ARGUMENTS]...]",
+            help="The program, and perhaps one with other input to judge on; or a run folder.",
+        ),
+    ],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="RUN", help="Run folder; runs/PROGRAM by default."),
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"For all of it; {DEFAULT_TIME} by default.")
+    ] = None,
+    allocators: Annotated[
+        str, typer.Option(metavar="NAME[:PATH],...", help="Allocators to try.")
+    ] = "glibc,tcmalloc,jemalloc,mimalloc,exgen",
+    least: Annotated[str, typer.Option(metavar="SHARE", help="Least effect that counts.")] = "1%",
+    evaluations: Annotated[
+        int | None,
+        typer.Option(min=5, metavar="N", help="In emulation; by default what the time allows."),
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Limit of one run of the program.")
+    ] = None,
+    cpu: Annotated[int | None, typer.Option(min=0, metavar="N", help="Core to run on.")] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Read what is asked for, do it, print the answer."""
+    from tuner.optimize.judgement import Rules
+    from tuner.optimize.session import Request, Session
+    from tuner.units import parse_duration, parse_percent
+
+    run = Path(words[0])
+    if len(words) == 1 and (run / "optimize.json").is_file():
+        from dataclasses import replace
+
+        request = Request.load(run)
+        if time is not None:
+            request = replace(request, seconds=parse_duration(time) / 1e9)
+    else:
+        command, held_out = split_held_out(words)
+        _check_program(command[0])
+        run = output or Path("runs") / Path(command[0]).name
+        request = Request(
+            command=command,
+            seconds=parse_duration(time or DEFAULT_TIME) / 1e9,
+            allocators=tuple(word.strip() for word in allocators.split(",")),
+            rules=Rules(least=parse_percent(least)),
+            held_out=held_out,
+            evaluations=evaluations,
+            timeout_s=parse_duration(timeout) / 1e9 if timeout else None,
+            cpu=cpu,
+            seed=seed,
+        )
+    answer = Session(run, request, _silent if quiet else _print_progress).answer()
+    if as_json:
+        print(json.dumps(answer.as_record(), indent=1))
+        return
+    print()
+    for line in answer.lines():
+        print(line)
+    _print_next(run, request)
+
+
+def split_held_out(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Return the command and the held-out one.
+
+    Raises:
+        SpecError: --held-out has no command.
+
+    Example:
+        >>> split_held_out(["app", "a", "--held-out", "--", "app", "b"])
+        (('app', 'a'), ('app', 'b'))
+    """
+    if HELD_OUT not in words:
+        return tuple(words), None
+    at = words.index(HELD_OUT)
+    rest = words[at + 1 :]
+    if rest[:1] == ["--"]:
+        rest = rest[1:]
+    if not rest or not words[:at]:
+        message = f"{HELD_OUT}: give a command after it, as in `-- ./app a {HELD_OUT} -- ./app b`"
+        raise SpecError(message)
+    return tuple(words[:at]), tuple(rest)
+
+
+def _check_program(program: str) -> None:
+    if shutil.which(program) is None:
+        message = f"{program}: no such program; give the command as you would type it, after --"
+        raise MissingToolError(message)
+
+
+def _print_progress(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _silent(_: str) -> None:
+    """Show nothing."""
+
+
+def _print_next(run: Path, request: Request) -> None:
+    del request
+    print()
+    print(f"malloc-tuner export {run}     for a shell, systemd, Docker, Kubernetes")
+    print(f"malloc-tuner report {run}     what was tried, and why this one")

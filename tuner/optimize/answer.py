@@ -1,0 +1,258 @@
+"""The recommendation, and the words and rows it is shown with."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import StoreError
+from tuner.optimize.judgement import CPU, MEAN, PEAK, QUANTITIES, Gain, Rules, Standing, State
+from tuner.output import write_text
+from tuner.records import Configuration
+from tuner.units import show_size
+
+ANSWER_FILE = "answer.json"
+"""The recommendation, in a run folder."""
+
+_SCHEMA = "malloc-tuner.answer"
+_MOST_ROWS = 8
+
+
+class Decision(enum.StrEnum):
+    """How an optimisation ends."""
+
+    DEPLOY = "deploy"
+    KEEP = "keep"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A subject in the table: what it changes, as far as runs have shown it."""
+
+    label: str
+    changes: Mapping[str, Gain]
+    """Empty when it did not run well."""
+    note: str = ""
+    """Why it left: ``lost: CPU time``, or how it failed."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to do, and why."""
+
+    decision: Decision
+    configuration: Configuration | None
+    """What to deploy, or what is nearest to it; None when nothing came near."""
+    label: str
+    as_is: str
+    """Allocator of the program as it is: ``glibc``, or its own."""
+    baseline: Mapping[str, float]
+    """Quantity -> value of the program as it is: bytes, bytes, ns."""
+    rules: Rules
+    standing: Standing | None
+    """What confirms `configuration`."""
+    rows: tuple[Row, ...]
+    """The recommended one first, then defaults, then others."""
+    n_runs: int
+    seconds: float
+    missing: str = ""
+    """What is not decided and what would decide it."""
+    held_out: Mapping[str, Gain] | None = None
+    """Changes on an input that was not tuned on; None when there was none."""
+    reasons: tuple[str, ...] = ()
+    """What a reader should know of the answer."""
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        if self.decision is Decision.DEPLOY:
+            return f"Deploy {with_words(self.label)}."
+        if self.decision is Decision.KEEP:
+            return f"Keep {self.as_is} as it is."
+        return f"Not decided in the time given: {self.missing}."
+
+    def lines(self) -> Iterator[str]:
+        """Yield what is printed: the sentence, what it gains or what came near, the table."""
+        yield self.sentence
+        if self.decision is Decision.DEPLOY and self.standing is not None:
+            yield from _gain_lines(self.standing.gains, self.rules)
+            if self.held_out is not None:
+                changes = ", ".join(_percent(self.held_out[name].change) for name in self.held_out)
+                names = ", ".join(self.held_out)
+                yield f"On an input that was not tuned on: {changes} ({names})."
+        elif self.decision is Decision.KEEP:
+            yield (
+                f"  No setting that was tried saves {100 * self.rules.least:g} % of memory or CPU "
+                "time without costing as much."
+            )
+            if self.label:
+                yield f"  Nearest: {self.label}."
+        for reason in self.reasons:
+            yield f"  {reason}"
+        if self.rows:
+            yield ""
+            yield from table_lines(self)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it for a file, and for ``--json``."""
+        return {
+            "schema": _SCHEMA,
+            "version": 1,
+            "decision": str(self.decision),
+            "sentence": self.sentence,
+            "configuration": self.configuration.key if self.configuration else None,
+            "label": self.label,
+            "as_is": {"allocator": self.as_is, **{_key(n): v for n, v in self.baseline.items()}},
+            "changes": _changes(self.standing.gains) if self.standing else None,
+            "held_out": _changes(self.held_out) if self.held_out else None,
+            "subjects": [
+                {"label": row.label, "changes": _changes(row.changes), "note": row.note}
+                for row in self.rows
+            ],
+            "least_effect": self.rules.least,
+            "error": self.rules.error,
+            "runs": self.n_runs,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def write_answer(run: Path, answer: Answer) -> None:
+    """Write the answer into a run folder.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    write_text(run / ANSWER_FILE, json.dumps(answer.as_record(), indent=1) + "\n")
+
+
+def recommended(run: Path) -> Configuration | None:
+    """Return what a run's answer recommends to deploy; None where there is no such answer.
+
+    Raises:
+        StoreError: the file is damaged.
+    """
+    path = run / ANSWER_FILE
+    if not path.is_file():
+        return None
+    try:
+        record = json.loads(path.read_bytes())
+        if record["decision"] != Decision.DEPLOY:
+            return None
+        return Configuration.from_key(record["configuration"])
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"{path}: damaged ({error!r}); repeat `malloc-tuner optimize {run}`"
+        raise StoreError(message) from error
+
+
+def label_of(configuration: Configuration) -> str:
+    """Return the label of a configuration: ``mimalloc``, ``jemalloc narenas=2``.
+
+    Example:
+        >>> label_of(Configuration.of("glibc", {})), label_of(Configuration.of("exgen", {"a": 1}))
+        ('glibc', 'exgen a=1')
+    """
+    return configuration.allocator if configuration.is_default else str(configuration)
+
+
+def with_words(label: str) -> str:
+    """Return a label as a sentence has it.
+
+    Example:
+        >>> with_words("glibc"), with_words("jemalloc narenas=2 tcache=false")
+        ('glibc with its default settings', 'jemalloc with narenas=2 tcache=false')
+    """
+    allocator, _, settings = label.partition(" ")
+    return f"{allocator} with {settings or 'its default settings'}"
+
+
+def table_lines(answer: Answer) -> Iterator[str]:
+    """Yield the table: at most eight subjects, each change with its bounds."""
+    rows = answer.rows[:_MOST_ROWS]
+    width = max(len(f"program as it is ({answer.as_is})"), *(len(row.label) for row in rows)) + 2
+    width = min(width, 50)
+    yield " " * width + "".join(f"{name:>15}" for name in (MEAN, PEAK)) + f"{CPU:>24}"
+    values = answer.baseline
+    yield (
+        f"{f'program as it is ({answer.as_is})':<{width}}"
+        f"{show_size(round(values[MEAN])):>15}{show_size(round(values[PEAK])):>15}"
+        f"{f'{values[CPU] / 1e6:.4g} ms':>24}"
+    )
+    for row in rows:
+        cells = [_cell(row.changes.get(name), with_bounds=name == CPU) for name in QUANTITIES]
+        label = row.label if len(row.label) <= width - 2 else row.label[: width - 5] + "..."
+        text = f"{label:<{width}}{cells[0]:>15}{cells[1]:>15}{cells[2]:>24}"
+        yield f"{text}  {row.note}".rstrip()
+    if len(answer.rows) > _MOST_ROWS:
+        yield f"{len(answer.rows) - _MOST_ROWS} more ran and lost early"
+
+
+def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:
+    for name in rules.guards:
+        gain = gains[name]
+        bounds = gain.bounds
+        line = f"  {name:<12} {_percent(gain.change):>8}"
+        if bounds is not None and not gain.is_exact:
+            word = "at least" if gain.change < 0.0 else "at most"
+            line += f"   {word} {_percent(bounds[1]):>7}"
+        yield line
+
+
+def _cell(gain: Gain | None, *, with_bounds: bool) -> str:
+    if gain is None:
+        return "-"
+    text = _percent(gain.change)
+    if with_bounds and gain.bounds is not None and not gain.is_exact:
+        low, high = gain.bounds
+        text += f" ({100 * low:+.1f} .. {100 * high:+.1f})"
+    return text
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:+.1f} %"
+
+
+def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:
+    return {
+        _key(name): {"change": gain.change, "bounds": gain.bounds, "exact": gain.is_exact}
+        for name, gain in gains.items()
+    }
+
+
+def _key(name: str) -> str:
+    return name.lower().replace(" ", "_")
+
+
+def undecided_words(standing: Standing, rounds: int) -> str:
+    """Return what is open of the best candidate, and how many rounds would settle it."""
+    if standing.state is not State.OPEN:
+        return "no candidate is left"
+    what = " and ".join(standing.unsure) or "whether it gains anything"
+    return f"{standing.label} may be better; {what} is open, about {rounds} more rounds"
+
+
+def rows_of(
+    winner: str, standings: Sequence[Standing], others: Mapping[str, Mapping[str, Gain]],
+    notes: Mapping[str, str],
+) -> tuple[Row, ...]:  # fmt: skip
+    """Return the rows: the winner, those of the confirmation, then those that only ran once."""
+    first = sorted(standings, key=lambda one: (one.label != winner, one.state is State.FAILED))
+    rows = [Row(s.label, s.gains, _left_words(s)) for s in first]
+    known = {row.label for row in rows}
+    defaults_first = sorted(
+        (label for label in others if label not in known), key=lambda text: " " in text
+    )
+    rows += [Row(label, others[label], notes.get(label, "")) for label in defaults_first]
+    return tuple(rows)
+
+
+def _left_words(standing: Standing) -> str:
+    if standing.state is State.FAILED:
+        return standing.reason
+    if standing.state is State.WORSE:
+        return f"worse: {', '.join(standing.worse)}"
+    return ""

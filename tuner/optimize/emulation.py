@@ -1,0 +1,214 @@
+"""The search in emulation: a campaign in the run folder, bounded by time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.allocators import Allocator, Installation
+from tuner.campaign.progress import Silence
+from tuner.campaign.runner import Runner
+from tuner.campaign.setup import Campaign, emulation_options, locate, open_campaign, with_workload
+from tuner.config import CampaignSpec, campaign_from_options
+from tuner.errors import InterruptedCampaign, ProgramError, TunerError
+from tuner.measure.calibration import Calibration
+from tuner.measure.emulator import Emulation, EmulatorEvaluator
+from tuner.measure.executor import LocalExecutor, measuring_cpus
+from tuner.profile.generated import replayable
+from tuner.records import Configuration, Measurement, Status, Trial
+from tuner.store import CampaignRecord, Store
+
+OBJECTIVES = ("mean_heap", "cost")
+"""What the search minimises; peak memory guards on the program."""
+
+_LEAST_EVALUATIONS = 20
+_MOST_EVALUATIONS = 600
+
+_HARMLESS = 0.001
+"""A setting goes back to unset when that changes nothing by more than this share."""
+
+_USUAL_NS_PER_INSTRUCTION = 0.3
+"""For prices that were measured before this one was."""
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """What emulation knows."""
+
+    record: CampaignRecord
+    trials: tuple[Trial, ...]
+
+    @property
+    def ns_per_instruction(self) -> float:
+        """CPU time of an instruction of the allocator."""
+        prices = Calibration.from_record(self.record.calibration)
+        return prices.ns_per_instruction or _USUAL_NS_PER_INSTRUCTION
+
+    def default_of(self, allocator: str) -> Trial:
+        """Return the trial of an allocator's default.
+
+        Raises:
+            ProgramError: it failed.
+        """
+        for trial in self.trials:
+            if trial.configuration == Configuration(allocator) and trial.measurement is not None:
+                return trial
+        message = f"{allocator}: its default could not be emulated; see `malloc-tuner front`"
+        raise ProgramError(message)
+
+
+def campaign_spec(
+    trace: Path, allocators: Sequence[str], seed: int, evaluations: int
+) -> CampaignSpec:
+    """Return the campaign of an optimisation.
+
+    Raises:
+        SpecError: an option is wrong.
+    """
+    return campaign_from_options(
+        trace=trace,
+        allocators=list(allocators),
+        objectives=list(OBJECTIVES),
+        seed=seed,
+        evaluations=evaluations,
+        recheck={"share": 0.0},
+    )
+
+
+def evaluations_within(spec: CampaignSpec, seconds: float) -> int:
+    """Return how many evaluations fit in a time, by the time that one takes.
+
+    Raises:
+        TunerError: the default of the first allocator cannot be emulated.
+    """
+    located = locate(spec)
+    options = emulation_options(spec)
+    with_trace = replayable(spec.trace, options.seed, spec.trace.with_suffix(".generated"))
+    evaluator = EmulatorEvaluator(Emulation(with_trace, located, Calibration(0.0, 0.0), options))
+    cpus = measuring_cpus(None)
+    begun_s = time.monotonic()
+    evaluator.evaluate(Configuration(next(iter(located))), cpus[0])
+    one_s = max(time.monotonic() - begun_s, 1e-3)
+    fitting = int(len(cpus) * seconds / one_s)
+    return max(_LEAST_EVALUATIONS, min(_MOST_EVALUATIONS, fitting))
+
+
+def _ignore(_: Trial) -> None:
+    """Show nothing."""
+
+
+def search(
+    spec: CampaignSpec,
+    run: Path,
+    has_time: Callable[[], bool],
+    on_trial: Callable[[Trial], None] = _ignore,
+) -> Emulated:
+    """Run or continue the campaign until it ends or time is up; all that was measured counts.
+
+    Raises:
+        InterruptedCampaign: Ctrl-C; everything measured is kept.
+        TunerError: what a campaign raises.
+    """
+    spec, workload = with_workload(spec)
+    ready = open_campaign(spec, run, workload)
+    with ready.store, LocalExecutor(ready.evaluator, measuring_cpus(None)) as executor:
+        timed = _Timed(executor, has_time, on_trial)
+        try:
+            Runner(ready.store, ready.spaces, executor, timed).run()
+        except InterruptedCampaign:
+            if not timed.is_out:
+                raise
+        return _read(ready)
+
+
+def load(run: Path) -> Emulated:
+    """Return what the campaign of a run folder has measured.
+
+    Raises:
+        StoreError: there is none.
+    """
+    with Store.open(run) as store:
+        return Emulated(store.campaign(), tuple(store.trials()))
+
+
+def _read(ready: Campaign) -> Emulated:
+    return Emulated(ready.store.campaign(), tuple(ready.store.trials()))
+
+
+class _Timed(Silence):
+    """Stops the executor when the time is up."""
+
+    def __init__(
+        self,
+        executor: LocalExecutor,
+        has_time: Callable[[], bool],
+        on_trial: Callable[[Trial], None],
+    ) -> None:
+        self._executor = executor
+        self._has_time = has_time
+        self._on_trial = on_trial
+        self.is_out = False
+
+    def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
+        """Look at the clock."""
+        del is_new
+        self._on_trial(trial)
+        if trial.number >= _LEAST_EVALUATIONS and not self.is_out and not self._has_time():
+            self.is_out = True
+            self._executor.stop()
+
+
+def smallest(
+    spec: CampaignSpec, run: Path, emulated: Emulated, chosen: Configuration
+) -> Configuration:
+    """Return a configuration without the settings that change nothing in emulation.
+
+    Settings go back to unset one by one, as long as memory and work stay as they are.
+
+    Raises:
+        TunerError: the machine failed.
+    """
+    trial = next((t for t in emulated.trials if t.configuration == chosen), None)
+    if trial is None or trial.measurement is None or chosen.is_default:
+        return chosen
+    spec, _ = with_workload(spec)
+    known = {t.configuration: t.measurement for t in emulated.trials}
+    prices = Calibration.from_record(emulated.record.calibration)
+    trace = replayable(spec.trace, 1, run / "generated-0.trace")
+    options = emulation_options(spec)
+    evaluator = EmulatorEvaluator(Emulation(trace, locate(spec), prices, options))
+
+    def measure(one: Configuration) -> Measurement | None:
+        if one not in known:
+            found = evaluator.evaluate(one, measuring_cpus(1)[0])
+            known[one] = found.measurement if found.status is Status.OK else None
+        return known[one]
+
+    kept = chosen
+    for name, _ in chosen.settings:
+        fewer = Configuration.of(
+            kept.allocator, {key: value for key, value in kept.settings if key != name}
+        )
+        try:
+            found = measure(fewer)
+        except TunerError:
+            continue
+        if found is not None and _is_as_good(found, trial.measurement):
+            kept = fewer
+    return kept
+
+
+def _is_as_good(found: Measurement, wanted: Measurement) -> bool:
+    pairs = (
+        (found.mean_heap_bytes, wanted.mean_heap_bytes),
+        (found.peak_heap_bytes, wanted.peak_heap_bytes),
+        (found.cost or 0.0, wanted.cost or 0.0),
+    )
+    return all(mine <= theirs * (1.0 + _HARMLESS) for mine, theirs in pairs)
+
+
+def located_allocators(spec: CampaignSpec) -> dict[str, tuple[Allocator, Installation]]:
+    """Return adapter and installation of every allocator of a campaign."""
+    return dict(locate(spec))

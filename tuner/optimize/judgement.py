@@ -1,0 +1,231 @@
+"""What the rounds of a confirmation prove of one candidate, in the program's own terms.
+
+A candidate is confirmed when one goal at least is proven better by more than a threshold, and
+every guarded quantity is proven not worse by the least effect that counts.  All guards must hold,
+so each is tested at the undivided error; any goal may do, so theirs is divided.
+
+Source: intersection-union tests, Berger, "Multiparameter hypothesis testing and acceptance
+sampling", Technometrics 24, 1982.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tuner.optimize.evidence import greatest_evidence, lower_bound, upper_bound
+
+MEAN, PEAK, CPU = "mean memory", "peak memory", "CPU time"
+QUANTITIES = (MEAN, PEAK, CPU)
+"""What is measured of the program, in the order of tables."""
+
+_FEW = 8
+"""Rounds before a candidate may be given up as hopeless."""
+
+_HOPELESS = 1.645
+"""Standard errors: a gain that large has a probability of 5 % at most."""
+
+_EXACT_RUNS = 3
+"""Runs of the baseline that must agree before a quantity counts as exact."""
+
+_EXACT_SHARE = 0.2
+"""Of the least effect, within which exact runs agree."""
+
+Logs = Mapping[str, Sequence[float]]
+"""Quantity -> log(baseline / candidate) of every round: above 0 where the candidate is better."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What counts as better, and what must not become worse."""
+
+    least: float = 0.01
+    """Least effect that counts, a share above 0."""
+    goals: tuple[str, ...] = (MEAN, CPU)
+    """Of which one at least must be proven better."""
+    guards: tuple[str, ...] = QUANTITIES
+    """None of which may become worse by the least effect or more."""
+    error: float = 0.05
+    """Greatest probability of a false recommendation."""
+
+    def threshold(self, quantity: str) -> float:
+        """Return the gain, in logarithms, that a goal must be proven to exceed."""
+        share = self.least if quantity == CPU else self.least / 2.0
+        return math.log1p(share)
+
+
+class State(enum.StrEnum):
+    """What is known of a candidate."""
+
+    OPEN = "open"
+    """Neither proven better nor worse."""
+    CONFIRMED = "confirmed"
+    WORSE = "worse"
+    """Proven worse in a guard."""
+    HOPELESS = "hopeless"
+    """It gains too little for the rounds that are left; given up, not refuted."""
+    FAILED = "failed"
+    """It did not run, or not as the baseline does."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much better a candidate is in one quantity; all in log(baseline / candidate)."""
+
+    middle: float
+    low: float
+    """It is at least that, with the error of the rules; ``-inf`` when nothing is known."""
+    high: float
+    is_exact: bool = False
+    """The runs repeat themselves, so a few suffice."""
+
+    @property
+    def change(self) -> float:
+        """Change of the quantity in the middle, -0.05 for 5 % less."""
+        return math.expm1(-self.middle)
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Least and greatest change; None when the rounds are too few."""
+        if math.isinf(self.low) or math.isinf(self.high):
+            return None
+        return math.expm1(-self.high), math.expm1(-self.low)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the rounds so far prove of one candidate."""
+
+    label: str
+    n_rounds: int
+    state: State
+    gains: Mapping[str, Gain]
+    better: tuple[str, ...]
+    """Goals proven better."""
+    worse: tuple[str, ...]
+    """Guards proven worse."""
+    unsure: tuple[str, ...]
+    """Guards not yet proven to hold."""
+    reason: str = ""
+    """Why it failed."""
+
+    def score(self, rules: Rules) -> float:
+        """Return the sum of the gains in the goals."""
+        return sum(self.gains[goal].middle for goal in rules.goals if goal in self.gains)
+
+    def sure_score(self, rules: Rules) -> float:
+        """Return the same of what the goals gain at least; the least effect lost where unknown."""
+        worst = -math.log1p(rules.least)
+        return sum(max(self.gains[g].low, worst) for g in rules.goals if g in self.gains)
+
+
+def judge(
+    label: str, logs: Logs, exact: frozenset[str], rules: Rules, n_candidates: int
+) -> Standing:
+    """Return what the rounds so far prove of a candidate.
+
+    Args:
+        label: of the candidate.
+        logs: of every quantity, one value a round, in order.
+        exact: quantities that repeat themselves, see `exact_quantities`.
+        rules: what counts.
+        n_candidates: that the confirmation began with; those that left since count too.
+    """
+    n_rounds = min((len(values) for values in logs.values()), default=0)
+    judged = [_Judged(q, logs[q], q in exact, rules, n_candidates) for q in QUANTITIES if q in logs]
+    better = tuple(one.quantity for one in judged if one.is_better)
+    guards = [one for one in judged if one.quantity in rules.guards]
+    worse = tuple(one.quantity for one in guards if one.is_worse)
+    unsure = tuple(one.quantity for one in guards if not one.is_not_worse)
+    state = State.OPEN
+    if worse:
+        state = State.WORSE
+    elif better and not unsure:
+        state = State.CONFIRMED
+    elif all(one.is_hopeless for one in judged if one.quantity in rules.goals):
+        state = State.HOPELESS
+    gains = {one.quantity: one.gain for one in judged}
+    return Standing(label, n_rounds, state, gains, better, worse, unsure)
+
+
+def exact_quantities(runs: Mapping[str, Sequence[float]], rules: Rules) -> frozenset[str]:
+    """Return the quantities whose runs of the baseline all agree.
+
+    Args:
+        runs: quantity -> value of every run of the baseline, above 0.
+        rules: what counts.
+
+    Memory of most programs with one thread repeats itself; two runs then show what a test of
+    signs would need ten for.
+    """
+    return frozenset(name for name, values in runs.items() if _agree(values, rules, _EXACT_RUNS))
+
+
+def _agree(values: Sequence[float], rules: Rules, n_least: int) -> bool:
+    if len(values) < n_least:
+        return False
+    return max(values) / min(values) - 1.0 <= _EXACT_SHARE * rules.least
+
+
+class _Judged:
+    """One quantity of a candidate."""
+
+    def __init__(
+        self,
+        quantity: str,
+        logs: Sequence[float],
+        is_exact: bool,  # noqa: FBT001 - private, positional from one place
+        rules: Rules,
+        n_candidates: int,
+    ) -> None:
+        self.quantity = quantity
+        self._logs = list(logs)
+        self._rules = rules
+        n_agree = 2
+        self._is_exact = is_exact and _agree([math.exp(x) for x in logs], rules, n_agree)
+        self._error = rules.error / n_candidates
+        self._margin = math.log1p(rules.least)
+        self._threshold = rules.threshold(quantity)
+
+    @property
+    def is_better(self) -> bool:
+        if self.quantity not in self._rules.goals:
+            return False
+        return self._exceeds(self._threshold, self._error / len(self._rules.goals))
+
+    @property
+    def is_not_worse(self) -> bool:
+        return self._exceeds(-self._margin, self._error)
+
+    @property
+    def is_worse(self) -> bool:
+        if self._is_exact:
+            return statistics.median(self._logs) < -self._margin
+        return greatest_evidence([-x - self._margin for x in self._logs]) * self._error >= 1.0
+
+    @property
+    def is_hopeless(self) -> bool:
+        if self._is_exact:
+            return not self._exceeds(self._threshold, self._error)
+        if self.is_better or len(self._logs) < _FEW:
+            return False
+        spread = statistics.stdev(self._logs) / math.sqrt(len(self._logs))
+        return statistics.fmean(self._logs) + _HOPELESS * spread < self._threshold
+
+    @property
+    def gain(self) -> Gain:
+        if not self._logs:
+            return Gain(0.0, -math.inf, math.inf)
+        middle = statistics.median(self._logs)
+        if self._is_exact:
+            return Gain(middle, min(self._logs), max(self._logs), is_exact=True)
+        low = lower_bound(self._logs, self._error)
+        return Gain(middle, low, upper_bound(self._logs, self._error))
+
+    def _exceeds(self, limit: float, error: float) -> bool:
+        if self._is_exact:
+            return statistics.median(self._logs) > limit
+        return greatest_evidence([x - limit for x in self._logs]) * error >= 1.0

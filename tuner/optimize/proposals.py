@@ -1,0 +1,173 @@
+"""Which emulated settings go to the program: a spread over the front that emulation sees.
+
+Every allocator's default is among them, for "just switch the allocator" is an answer; so is
+the best of every allocator in each quantity.  What is expected to break a guard by much is left
+out.  Measured in simulations, a spread finds as much as an acquisition function does, within 1 %
+of hypervolume (see docs/decisions/optimize.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import moocore
+import numpy as np
+
+from tuner.optimize.judgement import CPU, MEAN, PEAK, QUANTITIES, Rules
+from tuner.records import Configuration, Trial
+
+_SLACK = 0.05
+"""A setting expected to break a guard by less may still go to the program: emulation errs."""
+
+_LEAST_RATIO = 0.05
+"""No program is expected to shrink below this share of itself."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A setting and what emulation expects of the whole program under it."""
+
+    configuration: Configuration
+    trial: int
+    """Number in the campaign."""
+    expected: Mapping[str, float]
+    """Quantity -> log(setting / program as it is)."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The program as it is, measured and emulated."""
+
+    values: Mapping[str, float]
+    """Quantity -> value of the real program: bytes, bytes, ns."""
+    trial: Trial
+    """The emulated trial of what it runs under."""
+    ns_per_instruction: float
+
+
+def propose(trials: Sequence[Trial], baseline: Baseline) -> list[Proposal]:
+    """Return every measured trial but the baseline's with what is expected of it.
+
+    What an emulated setting changes is added to what the program uses as it is: the memory and
+    work that are not the allocator's stay.
+    """
+    return [
+        Proposal(trial.configuration, trial.number, _expected(trial, baseline))
+        for trial in trials
+        if trial.measurement is not None and trial.configuration != baseline.trial.configuration
+    ]
+
+
+def _expected(trial: Trial, baseline: Baseline) -> dict[str, float]:
+    mine, base = trial.measurement, baseline.trial.measurement
+    if mine is None or base is None:
+        message = "a proposal needs measured trials"
+        raise ValueError(message)
+    changes = {
+        MEAN: mine.mean_heap_bytes - base.mean_heap_bytes,
+        PEAK: float(mine.peak_heap_bytes - base.peak_heap_bytes),
+        CPU: ((mine.cost or 0.0) - (base.cost or 0.0)) * baseline.ns_per_instruction,
+    }
+    return {
+        name: math.log(max(1.0 + change / baseline.values[name], _LEAST_RATIO))
+        for name, change in changes.items()
+    }
+
+
+def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Proposal]:
+    """Return at most n settings to run: defaults, each allocator's best, a spread over the front.
+
+    Args:
+        proposals: all that emulation knows.
+        rules: what counts; proposals expected to break a guard by far are left out.
+        n: at least 1.
+    """
+    limit = math.log1p(rules.least) + math.log1p(_SLACK)
+    good = [p for p in proposals if all(p.expected[name] <= limit for name in rules.guards)]
+    defaults = [p for p in proposals if p.configuration.is_default]
+    best = [p for goal in rules.goals for p in _best_of_each(good, goal, rules)]
+    layers = [p for layer in _layers(good, rules.goals) for p in _by_distance(layer, rules.goals)]
+    return list({p.configuration: p for p in (*defaults, *best, *layers)}.values())[:n]
+
+
+def _best_of_each(proposals: Sequence[Proposal], goal: str, rules: Rules) -> list[Proposal]:
+    allocators = sorted({p.configuration.allocator for p in proposals})
+    found = (
+        min(
+            (p for p in proposals if p.configuration.allocator == name),
+            key=lambda p: (p.expected[goal], score(p.expected, rules)),
+        )
+        for name in allocators
+    )
+    return sorted(found, key=lambda p: score(p.expected, rules))
+
+
+def score(expected: Mapping[str, float], rules: Rules) -> float:
+    """Return the logarithm of the product of the ratios in the goals: less is better."""
+    return sum(expected[goal] for goal in rules.goals)
+
+
+def _layers(proposals: Sequence[Proposal], goals: Sequence[str]) -> list[list[Proposal]]:
+    """Return the proposals by rank of dominance, the front first."""
+    if not proposals:
+        return []
+    points = np.array([[p.expected[goal] for goal in goals] for p in proposals])
+    ranks = moocore.pareto_rank(points)
+    return [
+        [p for p, rank in zip(proposals, ranks, strict=True) if rank == wanted]
+        for wanted in range(int(max(ranks)) + 1)
+    ]
+
+
+def _by_distance(layer: Sequence[Proposal], goals: Sequence[str]) -> list[Proposal]:
+    """Return a layer in an order of which every beginning is spread: farthest point first."""
+    points = np.array([[p.expected[goal] for goal in goals] for p in layer])
+    order = [int(points.sum(axis=1).argmin())]
+    nearest = np.linalg.norm(points - points[order[0]], axis=1)
+    while len(order) < len(layer):
+        nearest[order] = -1.0
+        order.append(int(nearest.argmax()))
+        nearest = np.minimum(nearest, np.linalg.norm(points - points[order[-1]], axis=1))
+    return [layer[index] for index in order]
+
+
+def finalists(
+    proposals: Sequence[Proposal],
+    corrected: Mapping[str, Sequence[float]],
+    rules: Rules,
+    n: int,
+) -> list[Proposal]:
+    """Return the settings to confirm, at most n, by what is expected after the runs made.
+
+    Args:
+        proposals: those that may be confirmed.
+        corrected: quantity -> log ratio of every proposal, see `tuner.optimize.correction`.
+        rules: none that is expected to break a guard is taken, nor any that gains less than
+            the least effect in every goal.
+        n: at least 1.
+
+    An allocator's default stands for its settings that gain less than half of the least effect
+    over it: settings must be worth their words.
+    """
+    margin = math.log1p(rules.least)
+    rows = [
+        {name: float(corrected[name][index]) for name in QUANTITIES}
+        for index in range(len(proposals))
+    ]
+    good = [
+        (score(row, rules), proposal)
+        for row, proposal in zip(rows, proposals, strict=True)
+        if all(row[name] <= margin for name in rules.guards)
+        and any(row[goal] < -rules.threshold(goal) for goal in rules.goals)
+    ]
+    good.sort(key=lambda pair: (pair[0], len(pair[1].configuration.settings)))
+    default_scores = {p.configuration.allocator: s for s, p in good if p.configuration.is_default}
+    chosen: list[Proposal] = []
+    for value, proposal in good:
+        default = default_scores.get(proposal.configuration.allocator, math.inf)
+        if not proposal.configuration.is_default and value > default - margin / 2.0:
+            continue
+        chosen.append(proposal)
+    return chosen[:n]

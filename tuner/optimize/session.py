@@ -1,0 +1,589 @@
+"""One optimisation from its command to its answer; interrupted, the same command goes on.
+
+    examine    the program as it is, twice: what it does, what it uses
+    record     its allocations, once
+    search     settings in emulation, a quarter of the time
+    select     promising settings on the program, once each: they choose, they prove nothing
+    confirm    at most three candidates on new runs, round after round until it is decided
+    hold out   the winner on an input that was not tuned on
+
+Source of the shares of time and of the numbers of candidates: docs/decisions/optimize.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tuner.compare.journal import Journal, JournalKeeper, Record
+from tuner.compare.loop import Observer, compare
+from tuner.compare.plan import Course, Rounds, Step, order
+from tuner.config import CampaignSpec
+from tuner.errors import SpecError, StoreError
+from tuner.measure.program import ProgramRunner
+from tuner.optimize import emulation
+from tuner.optimize.answer import (
+    Answer,
+    Decision,
+    label_of,
+    rows_of,
+    undecided_words,
+    write_answer,
+)
+from tuner.optimize.correction import corrected
+from tuner.optimize.evidence import rounds_for
+from tuner.optimize.judgement import CPU, QUANTITIES, Gain, Rules, Standing, State, judge
+from tuner.optimize.program import (
+    AS_IS,
+    Program,
+    Reference,
+    Sample,
+    find_surroundings,
+    logs_of,
+    values_of,
+)
+from tuner.optimize.proposals import Baseline, Proposal, finalists, propose, score, spread_of
+from tuner.optimize.race import Race, choose, standings
+from tuner.output import write_text
+from tuner.recording import record
+from tuner.records import Configuration
+
+REQUEST_FILE = "optimize.json"
+TRACE_FILE = "program.trace"
+SELECTION_FILE = "selection.jsonl"
+CONFIRMATION_FILE = "confirmation.jsonl"
+"""What a run folder holds beside its campaign."""
+
+_SHARE_EMULATION = 0.25
+_SHARE_PROGRAM = 0.9
+_SHARE_HELD_OUT = 0.15
+_MOST_SELECTED = 24
+_FINALISTS = 3
+_FEWEST_RUNS = 8
+"""Runs that the time must allow for anything but a proposal."""
+
+_ROUND_OF_SELECTION = 4
+"""Candidates that run between two runs of the program as it is."""
+
+_HELD_OUT_ROUNDS = 10
+
+_FLOOR_NOISE, _ASSUMED_NOISE, _RUNS_TO_KNOW = 0.01, 0.03, 6
+"""Standard deviation of the log of CPU time: at least, and until so many runs are known."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for."""
+
+    command: tuple[str, ...]
+    seconds: float
+    """Elapsed time for all of it."""
+    allocators: tuple[str, ...]
+    rules: Rules = field(default_factory=Rules)
+    held_out: tuple[str, ...] | None = None
+    """Command with an input that is not tuned on."""
+    evaluations: int | None = None
+    """In emulation; None: as many as a quarter of the time allows."""
+    timeout_s: float | None = None
+    cpu: int | None = None
+    seed: int = 1
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it for a file."""
+        return {"schema": "malloc-tuner.optimize", "version": 1, **asdict(self)}
+
+    @classmethod
+    def load(cls, run: Path) -> Request:
+        """Read what a run folder was begun with.
+
+        Raises:
+            StoreError: it is no run of `optimize`, or damaged.
+        """
+        path = run / REQUEST_FILE
+        try:
+            found = json.loads(path.read_bytes())
+            rules = found["rules"]
+            return cls(
+                command=tuple(found["command"]),
+                seconds=found["seconds"],
+                allocators=tuple(found["allocators"]),
+                rules=Rules(
+                    least=rules["least"],
+                    goals=tuple(rules["goals"]),
+                    guards=tuple(rules["guards"]),
+                    error=rules["error"],
+                ),
+                held_out=tuple(found["held_out"]) if found["held_out"] else None,
+                evaluations=found["evaluations"],
+                timeout_s=found["timeout_s"],
+                cpu=found["cpu"],
+                seed=found["seed"],
+            )
+        except OSError as error:
+            message = f"{path}: {error.strerror}; begin with `malloc-tuner optimize -- COMMAND`"
+            raise StoreError(message) from error
+        except (KeyError, TypeError, ValueError) as error:
+            message = f"{path}: damaged ({error!r})"
+            raise StoreError(message) from error
+
+
+def _silent(_: str) -> None:
+    """Show nothing."""
+
+
+class Session:
+    """One optimisation in one run folder."""
+
+    def __init__(
+        self,
+        run: Path,
+        request: Request,
+        tell: Callable[[str], None] = _silent,
+        environment: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin, or go on with what the folder holds.
+
+        Args:
+            run: the folder; made when missing.
+            request: what is asked for.
+            tell: shows a line of progress.
+            environment: the program's; None for this process's.
+            clock: in seconds; only differences count.
+
+        Raises:
+            SpecError: the folder holds an optimisation of another command.
+            OutputError: it cannot be written.
+        """
+        self.run = run
+        self.request = request
+        self._tell = tell
+        self._environment = dict(os.environ if environment is None else environment)
+        self._clock = clock
+        self._begun_s = clock()
+        self._n_runs = 0
+        if (run / REQUEST_FILE).exists():
+            kept = Request.load(run)
+            if (kept.command, kept.rules) != (request.command, request.rules):
+                message = f"{run}: holds another optimisation; choose another -o"
+                raise SpecError(message)
+        write_text(run / REQUEST_FILE, json.dumps(request.as_record(), indent=1) + "\n")
+
+    def answer(self) -> Answer:
+        """Do what is left to do, and return the answer, which is in the folder too.
+
+        Raises:
+            ProgramError: the program fails as it is, or cannot be recorded.
+            MissingToolError: a library, an instrument or the program is not here.
+            InterruptedCampaign: Ctrl-C; everything measured is kept.
+            OutputError: the folder cannot be written.
+        """
+        trace = self.run / TRACE_FILE
+        spec = self._spec(trace, self.request.evaluations or 100)
+        files = emulation.located_allocators(spec)
+        surroundings = find_surroundings(self.request.timeout_s, self.request.cpu)
+        program = Program(
+            self.request.command, ProgramRunner(), self._environment, files, surroundings
+        )
+        reference = program.examine()
+        self._n_runs += 2
+        if not trace.exists():
+            self._record(trace, reference)
+        emulated = self._search(trace)
+        as_is = reference.brings or "glibc"
+        base = as_is if as_is in files else self.request.allocators[0]
+        baseline = Baseline(
+            reference.values, emulated.default_of(base), emulated.ns_per_instruction
+        )
+        proposals = propose(emulated.trials, baseline)
+        found = _Answering(
+            self, program, reference, proposals=proposals, emulated=emulated, as_is=as_is
+        ).answer()
+        write_answer(self.run, found)
+        return found
+
+    def _spec(self, trace: Path, evaluations: int) -> CampaignSpec:
+        return emulation.campaign_spec(
+            trace, self.request.allocators, self.request.seed, evaluations
+        )
+
+    def _record(self, trace: Path, reference: Reference) -> None:
+        del reference
+        begun_s = self._clock()
+        recording = record(self.request.command, trace, is_silent=True)
+        first = recording.processes[0]
+        self._tell(
+            f"recorded   {first.totals.n_events:,} events of malloc and free in "
+            f"{self._clock() - begun_s:.1f} s"
+        )
+
+    def _search(self, trace: Path) -> emulation.Emulated:
+        if (self.run / CONFIRMATION_FILE).exists():
+            return emulation.load(self.run)
+        begun_s = self._clock()
+        seconds = _SHARE_EMULATION * self.request.seconds
+        spec = self._spec(trace, 100)
+        wanted = self.request.evaluations or emulation.evaluations_within(spec, seconds)
+        spec = self._spec(trace, wanted)
+        limit_s = math.inf if self.request.evaluations else begun_s + 1.3 * seconds
+        found = emulation.search(spec, self.run, lambda: self._clock() < limit_s)
+        self._tell(
+            f"searched   {len(found.trials)} settings of {len(self.request.allocators)} allocators "
+            f"in emulation, {clock_words(self._clock() - begun_s)}"
+        )
+        return found
+
+    def left_s(self) -> float:
+        """Return what is left of the time."""
+        return self.request.seconds - (self._clock() - self._begun_s)
+
+    def used_s(self) -> float:
+        """Return what was used of the time."""
+        return self._clock() - self._begun_s
+
+    def tell(self, line: str) -> None:
+        """Show a line of progress."""
+        self._tell(line)
+
+    def count_run(self, *_: object) -> None:
+        """Count a run of the program."""
+        self._n_runs += 1
+
+    @property
+    def n_runs(self) -> int:
+        """Runs of the program so far."""
+        return self._n_runs
+
+
+class _Answering:
+    """From proposals to the answer."""
+
+    def __init__(
+        self,
+        session: Session,
+        program: Program,
+        reference: Reference,
+        *,
+        proposals: Sequence[Proposal],
+        emulated: emulation.Emulated,
+        as_is: str,
+    ) -> None:
+        self._session = session
+        self._run = session.run
+        self._request = session.request
+        self._rules = session.request.rules
+        self._program = program
+        self._reference = reference
+        self._proposals = proposals
+        self._emulated = emulated
+        self._as_is = as_is
+        self._singles: dict[str, dict[str, Gain]] = {}
+        self._notes: dict[str, str] = {}
+
+    def answer(self) -> Answer:
+        n_possible = int(_SHARE_PROGRAM * self._session.left_s() / self._run_s())
+        confirmation = self._run / CONFIRMATION_FILE
+        if n_possible < _FEWEST_RUNS and not confirmation.exists():
+            return self._proposal_only()
+        begun_s = self._session.used_s()
+        chosen = self._kept_finalists(confirmation) or self._select(n_possible)
+        if not chosen:
+            return self._answer(Decision.KEEP, None, [])
+        course = self._confirm(chosen)
+        found = standings(course, list(chosen), self._rules)
+        self._session.tell(
+            f"ran        {len(self._singles) or len(chosen)} settings on the program, "
+            f"{self._session.n_runs} runs, {clock_words(self._session.used_s() - begun_s)}"
+        )
+        return self._conclude(chosen, found, course)
+
+    # select
+
+    def _select(self, n_possible: int) -> dict[str, Configuration]:
+        wanted = min(_MOST_SELECTED, max(2, n_possible // 3))
+        candidates = self._runnable(spread_of(self._proposals, self._rules, wanted))
+        labels = {label_of(p.configuration): p for p in candidates}
+        configurations = {label: p.configuration for label, p in labels.items()}
+        environments = self._program.environments(configurations, self._reference)
+        header = self._header("malloc-tuner.selection", configurations)
+        with Journal(self._run / SELECTION_FILE, header, same=("candidates",)) as journal:
+            course = compare(
+                Selection(tuple(labels), self._request.seed),
+                self._program.runner(environments, self._reference),
+                keeper_of(journal),
+                Observer[None, Sample](on_sample=self._session.count_run),
+                baseline=AS_IS,
+            )
+        self._remember(course, list(labels))
+        return self._finalists(course, labels)
+
+    def _runnable(self, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """Leave out what is the program as it is, or is refused by its allocator."""
+        return [
+            p
+            for p in proposals
+            if not self._is_as_is(p.configuration)
+            and self._program.refusal(p.configuration) is None
+        ]
+
+    def _is_as_is(self, configuration: Configuration) -> bool:
+        return configuration == Configuration("glibc") and self._reference.brings is None
+
+    def _remember(self, course: Course[None, Sample], labels: Sequence[str]) -> None:
+        base = values_of(course, AS_IS)
+        for label in labels:
+            values = values_of(course, label)
+            self._singles[label] = {
+                name: Gain(math.log(statistics.median(base[name]) / found[0]), -math.inf, math.inf)
+                for name, found in values.items()
+                if found and base[name]
+            }
+            failed = course.out.get((None, label))
+            if failed:
+                self._notes[label] = failed
+
+    def _finalists(
+        self, course: Course[None, Sample], labels: Mapping[str, Proposal]
+    ) -> dict[str, Configuration]:
+        failed = {label for (_, label) in course.out}
+        usable = [p for p in self._proposals if label_of(p.configuration) not in failed]
+        values = {name: self._corrected(course, usable, name) for name in QUANTITIES}
+        measured = [p for p in usable if label_of(p.configuration) in labels]
+        index = {id(p): i for i, p in enumerate(usable)}
+        rows = {name: [values[name][index[id(p)]] for p in measured] for name in QUANTITIES}
+        chosen = finalists(measured, rows, self._rules, _FINALISTS)
+        smallest = dict(self._smallest(p) for p in chosen)
+        return {label: one for label, one in smallest.items() if not self._is_as_is(one)}
+
+    def _smallest(self, proposal: Proposal) -> tuple[str, Configuration]:
+        spec = emulation.campaign_spec(
+            self._run / TRACE_FILE, self._request.allocators, self._request.seed, 100
+        )
+        found = emulation.smallest(spec, self._run, self._emulated, proposal.configuration)
+        return label_of(found), found
+
+    def _corrected(
+        self, course: Course[None, Sample], proposals: Sequence[Proposal], name: str
+    ) -> Sequence[float]:
+        measured = {}
+        for index, proposal in enumerate(proposals):
+            logs = logs_of(course, label_of(proposal.configuration))[name]
+            if logs:
+                measured[index] = [-x for x in logs]
+        noise = noise_of(values_of(course, AS_IS)[name], is_time=name == CPU)
+        groups = [p.configuration.allocator for p in proposals]
+        found = corrected(groups, [p.expected[name] for p in proposals], measured, noise)
+        return [float(value) for value in found]
+
+    # confirm
+
+    def _kept_finalists(self, path: Path) -> dict[str, Configuration]:
+        if not path.exists():
+            return {}
+        with Journal(path, {"schema": "malloc-tuner.confirmation", "version": 1}) as journal:
+            kept = journal.content.header.get("candidates", {})
+        return {label: Configuration.from_key(key) for label, key in kept.items()}
+
+    def _confirm(self, chosen: Mapping[str, Configuration]) -> Course[None, Sample]:
+        environments = self._program.environments(chosen, self._reference)
+        header = self._header("malloc-tuner.confirmation", chosen)
+        race = Race(list(chosen), self._rules, self._has_time, self._request.seed)
+        with Journal(self._run / CONFIRMATION_FILE, header, same=("candidates",)) as journal:
+            return compare(
+                race,
+                self._program.runner(environments, self._reference),
+                keeper_of(journal),
+                Observer[None, Sample](on_sample=self._session.count_run),
+                baseline=AS_IS,
+            )
+
+    def _has_time(self, n_runs: int) -> bool:
+        reserved = _SHARE_HELD_OUT * self._request.seconds if self._request.held_out else 0.0
+        return self._session.left_s() - reserved > n_runs * self._run_s()
+
+    def _run_s(self) -> float:
+        return self._reference.wall_s + 0.02
+
+    # answer
+
+    def _conclude(
+        self,
+        chosen: Mapping[str, Configuration],
+        found: Mapping[str, Standing],
+        course: Course[None, Sample],
+    ) -> Answer:
+        sizes = {label: len(one.settings) for label, one in chosen.items()}
+        rows = list(found.values())
+        best = choose(found, sizes, self._rules)
+        if best is not None:
+            held_out = self._hold_out(best.label, chosen[best.label])
+            bad = self._worse_held_out(held_out)
+            if bad:
+                reason = f"{best.label} gains on the tuned input, but on the held-out one {bad}."
+                return self._answer(
+                    Decision.KEEP, best, list(found.values()), chosen, reasons=(reason,)
+                )
+            return self._answer(
+                Decision.DEPLOY, best, list(found.values()), chosen, held_out=held_out
+            )
+        still_open = [one for one in found.values() if one.state is State.OPEN]
+        if not still_open:
+            nearest = max(found.values(), key=lambda one: one.score(self._rules))
+            return self._answer(Decision.KEEP, nearest, rows, chosen)
+        nearest = max(still_open, key=lambda one: one.score(self._rules))
+        noise = noise_of(values_of(course, AS_IS)[CPU], is_time=True)
+        gain = max(abs(nearest.gains[CPU].middle) + self._rules.least / 2.0, self._rules.least)
+        wanted = rounds_for(gain, noise, self._rules.error / len(chosen))
+        words = undecided_words(nearest, max(1, wanted - nearest.n_rounds))
+        answer = self._answer(Decision.UNDECIDED, nearest, rows, chosen)
+        return _with_missing(answer, words)
+
+    def _hold_out(self, label: str, configuration: Configuration) -> dict[str, Gain] | None:
+        command = self._request.held_out
+        if command is None:
+            return None
+        program = self._program.on(command)
+        reference = program.examine()
+        environments = program.environments({label: configuration}, reference)
+        n_rounds = int(self._session.left_s() / (2.0 * (reference.wall_s + 0.02)))
+        course = compare(
+            Rounds((AS_IS, label), (None,), max(3, min(n_rounds, _HELD_OUT_ROUNDS))),
+            program.runner(environments, reference),
+            Nowhere(),
+            Observer[None, Sample](on_sample=self._session.count_run),
+            baseline=AS_IS,
+        )
+        standing = judge(label, logs_of(course, label), frozenset(), self._rules, 1)
+        return dict(standing.gains)
+
+    def _worse_held_out(self, gains: Mapping[str, Gain] | None) -> str:
+        worse = [
+            f"{name} {100.0 * gain.change:+.1f} %"
+            for name, gain in (gains or {}).items()
+            if gain.change > self._rules.least
+        ]
+        return ", ".join(worse)
+
+    def _proposal_only(self) -> Answer:
+        near = spread_of(self._proposals, self._rules, len(self._proposals))
+        ranked = sorted(near, key=lambda p: score(p.expected, self._rules))
+        label = label_of(ranked[0].configuration) if ranked else ""
+        answer = self._answer(Decision.UNDECIDED, None, [])
+        words = (
+            f"the time allows no more than {_FEWEST_RUNS - 1} runs of the program. "
+            f"Emulation proposes {label}, which no run has confirmed; give more --time"
+        )
+        return _with_missing(answer, words)
+
+    def _answer(
+        self,
+        decision: Decision,
+        best: Standing | None,
+        found: Sequence[Standing],
+        chosen: Mapping[str, Configuration] | None = None,
+        *,
+        reasons: tuple[str, ...] = (),
+        held_out: Mapping[str, Gain] | None = None,
+    ) -> Answer:
+        label = best.label if best else ""
+        return Answer(
+            decision=decision,
+            configuration=(chosen or {}).get(label),
+            label=label,
+            as_is=self._as_is,
+            baseline=self._reference.values,
+            rules=self._rules,
+            standing=best,
+            rows=rows_of(label, found, self._singles, self._notes),
+            n_runs=self._session.n_runs,
+            seconds=self._session.used_s(),
+            held_out=held_out,
+            reasons=reasons,
+        )
+
+    def _header(self, schema: str, candidates: Mapping[str, Configuration]) -> dict[str, Any]:
+        return {
+            "schema": schema,
+            "version": 1,
+            "candidates": {label: one.key for label, one in candidates.items()},
+            "command": list(self._request.command),
+        }
+
+
+def _with_missing(answer: Answer, words: str) -> Answer:
+    return replace(answer, missing=words)
+
+
+class Selection:
+    """A plan: each candidate once, the program as it is once in every round of a few."""
+
+    def __init__(self, labels: Sequence[str], seed: int) -> None:
+        """Prepare; the order comes from the seed."""
+        shuffled = [labels[index] for index in order(len(labels), 0, seed, "selection")]
+        self._rounds = [
+            shuffled[at : at + _ROUND_OF_SELECTION]
+            for at in range(0, len(shuffled), _ROUND_OF_SELECTION)
+        ]
+        self._seed = seed
+
+    def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
+        """Yield the rounds."""
+        del course
+        for number, labels in enumerate(self._rounds):
+            subjects = (AS_IS, *labels)
+            shuffled = order(len(subjects), number, self._seed)
+            yield [Step(number, at, None, subjects[index]) for at, index in enumerate(shuffled)]
+
+    def n_left(self, course: Course[None, Sample]) -> int:
+        """Return how many runs are missing."""
+        return sum(course.wants(step) for block in self.blocks(course) for step in block)
+
+
+class Nowhere:
+    """Keeps no sample: for runs that only a later answer would need again."""
+
+    def kept(self) -> tuple[()]:
+        """Return nothing."""
+        return ()
+
+    def keep(self, step: Step[None], sample: Sample) -> None:
+        """Forget it."""
+
+
+def keeper_of(journal: Journal) -> JournalKeeper[None, Sample]:
+    """Return what keeps samples of the program in a journal."""
+
+    def encode(step: Step[None], sample: Sample) -> Record:
+        return {"round": step.round, "subject": step.subject, **sample.as_record()}
+
+    def decode(record: Record) -> tuple[tuple[int, None, str], Sample]:
+        return (record["round"], None, record["subject"]), Sample.from_record(record)
+
+    return JournalKeeper(journal, encode, decode)
+
+
+def noise_of(values: Sequence[float], *, is_time: bool) -> float:
+    """Return the standard deviation of the logarithm of a run, robustly, with a floor for time."""
+    logs = [math.log(value) for value in values]
+    middle = statistics.median(logs) if logs else 0.0
+    robust = 1.4826 * statistics.median(abs(x - middle) for x in logs) if logs else 0.0
+    if not is_time:
+        return robust
+    return max(robust, _FLOOR_NOISE if len(logs) >= _RUNS_TO_KNOW else _ASSUMED_NOISE)
+
+
+def clock_words(seconds: float) -> str:
+    """Return a duration as a clock shows it.
+
+    Example:
+        >>> clock_words(64.2)
+        '1:04'
+    """
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
