@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("selection",),
     ("picks", "repricing"),
     ("campaign", "validate", "fidelity", "bench", "doctor", "link"),
+    ("optimize",),
     ("report", "export"),
     ("library",),
     ("cli",),

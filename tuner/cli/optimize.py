@@ -33,9 +33,10 @@ def register(app: typer.Typer) -> None:
     app.command(
         "optimize",
         help=(
-            "Find the allocator and settings that the program itself proves better, or that what "
-            "it has is best: record, search in emulation, run the promising ones, answer in one "
-            "sentence. Interrupted, the same command continues; with more --time it goes on."
+            "Find the setting that the program itself proves best. Records, searches in "
+            "emulation, runs what looks promising, confirms it on new runs, and answers in one "
+            "sentence: deploy this, or keep what you have. Interrupted, the same command continues; with more --time "
+            "it goes on."
         ),
         epilog=epilog(
             "malloc-tuner optimize -- ./app --input data",
@@ -51,7 +52,6 @@ def register(app: typer.Typer) -> None:
                 InterruptedCampaign,
             ),
         ),
-        context_settings={"allow_interspersed_args": False},
     )(optimize)
 
 

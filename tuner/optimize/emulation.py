@@ -201,12 +201,10 @@ def smallest(
 
 
 def _is_as_good(found: Measurement, wanted: Measurement) -> bool:
-    pairs = (
-        (found.mean_heap_bytes, wanted.mean_heap_bytes),
-        (found.peak_heap_bytes, wanted.peak_heap_bytes),
-        (found.cost or 0.0, wanted.cost or 0.0),
+    return all(
+        found.value(name) <= wanted.value(name) * (1.0 + _HARMLESS)
+        for name in ("mean_heap", "peak_heap", "cost")
     )
-    return all(mine <= theirs * (1.0 + _HARMLESS) for mine, theirs in pairs)
 
 
 def located_allocators(spec: CampaignSpec) -> dict[str, tuple[Allocator, Installation]]:

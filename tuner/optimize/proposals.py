@@ -66,9 +66,9 @@ def _expected(trial: Trial, baseline: Baseline) -> dict[str, float]:
         message = "a proposal needs measured trials"
         raise ValueError(message)
     changes = {
-        MEAN: mine.mean_heap_bytes - base.mean_heap_bytes,
-        PEAK: float(mine.peak_heap_bytes - base.peak_heap_bytes),
-        CPU: ((mine.cost or 0.0) - (base.cost or 0.0)) * baseline.ns_per_instruction,
+        MEAN: mine.value("mean_heap") - base.value("mean_heap"),
+        PEAK: mine.value("peak_heap") - base.value("peak_heap"),
+        CPU: (mine.value("cost") - base.value("cost")) * baseline.ns_per_instruction,
     }
     return {
         name: math.log(max(1.0 + change / baseline.values[name], _LEAST_RATIO))

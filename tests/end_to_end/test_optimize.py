@@ -1,0 +1,76 @@
+"""`malloc-tuner optimize` on a real program with real allocators."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.cli.main import run
+from tuner.optimize.answer import recommended
+
+pytestmark = pytest.mark.end_to_end
+
+PROGRAM = "import sys; x = [bytes(700 * (i % 9)) for i in range(9000)]; print(len(x))"
+
+
+def optimize(folder: Path, *options: str, program: str = PROGRAM, held_out: str = "") -> int:
+    words = ["optimize", "-o", str(folder), "--allocators", "glibc,jemalloc", "--evaluations", "8"]
+    words += [*options, "--", sys.executable, "-S", "-c", program]
+    if held_out:
+        words += ["--held-out", "--", sys.executable, "-S", "-c", held_out]
+    return run(words)
+
+
+def test_it_ends_with_a_sentence_and_continues(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+
+    assert optimize(folder, "--time", "12s", held_out=PROGRAM.replace("9000", "8000")) == 0
+    out, err = capfd.readouterr()
+
+    assert out.strip().splitlines()[0].startswith(("Deploy ", "Keep ", "Not decided "))
+    assert "program as it is (glibc)" in out
+    assert "recorded" in err
+    assert out.count("9000") == 0, "what the program prints is its own"
+    answer = json.loads((folder / "answer.json").read_text())
+    assert (recommended(folder) is not None) is (answer["decision"] == "deploy")
+
+    assert run(["optimize", str(folder), "--time", "6s", "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["schema"] == "malloc-tuner.answer"
+    assert "recorded" not in err
+
+
+def test_too_little_time_gives_a_proposal_that_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert optimize(tmp_path / "run", "--time", "1s") == 0
+
+    assert "which no run has confirmed" in capfd.readouterr().out
+
+
+def test_a_program_that_fails_is_one_error_before_anything_is_tuned(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    crash = "import os; os.write(2, b'out of luck\\n'); os.kill(os.getpid(), 11)"
+
+    assert optimize(tmp_path / "run", program=crash) == 7
+
+    err = capfd.readouterr().err
+    assert "killed by SIGSEGV as it is" in err
+    assert "out of luck" in err
+    assert not (tmp_path / "run" / "program.trace").exists()
+
+
+def test_a_folder_of_another_command_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert optimize(folder, "--time", "1s") == 0
+
+    assert optimize(folder, "--time", "1s", program="print(1)") == 3
+    assert "holds another optimisation" in capfd.readouterr().err
