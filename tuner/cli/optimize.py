@@ -35,8 +35,8 @@ def register(app: typer.Typer) -> None:
         help=(
             "Find the setting that the program itself proves best. Records, searches in "
             "emulation, runs what looks promising, confirms it on new runs, and answers in one "
-            "sentence: deploy this, or keep what you have. Interrupted, the same command continues; with more --time "
-            "it goes on."
+            "sentence: deploy this, or keep what you have. Interrupted, the same command "
+            "continues; with more --time it goes on."
         ),
         epilog=epilog(
             "malloc-tuner optimize -- ./app --input data",
