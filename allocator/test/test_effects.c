@@ -530,6 +530,29 @@ static int is_lost_in_emulation(const char *setting) {
     return strncmp(setting, "huge_", 5) == 0;
 }
 
+/* Whether the usable sizes of the blocks in use add up, and nothing is counted where nothing is. */
+static uint64_t bytes_miscounted(void) {
+    size_t expected = exgen_malloc_usable_size(exgen_malloc(100));
+    expected += exgen_malloc_usable_size(exgen_malloc(5000));
+    return stats().block_bytes != expected;
+}
+
+/* What a block leaves mapped that grew out of its superblock; the first tries the system out. */
+static uint64_t mapped_by_a_block_that_grew(void) {
+    void *block = exgen_malloc(200000);
+    size_t before = stats().mapped_bytes;
+    exgen_free(exgen_realloc(block, 2000000));
+    exgen_purge();
+    return stats().mapped_bytes - before;
+}
+
+static void statistics_are_exact(void) {
+    struct outcome o = run_in_child(bytes_miscounted, "");
+    EXPECT(o.status == 0 && o.value == 0);
+    o = run_in_child(mapped_by_a_block_that_grew, "");
+    EXPECT(o.status == 0 && o.value == 0);
+}
+
 int main(int count, char **arguments) {
     int emulated = count == 2 && strcmp(arguments[1], "emulated") == 0;
     every_setting_has_a_row();
@@ -541,5 +564,6 @@ int main(int count, char **arguments) {
     }
     bad_entries_end_the_program_if_asked();
     configuration_is_printed_if_asked();
+    statistics_are_exact();
     return test_passed();
 }

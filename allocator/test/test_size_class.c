@@ -18,9 +18,20 @@ static void check_spacing(const struct options *o) {
     }
 }
 
+/* Four blocks of the largest class fit into a superblock, where its rule would allow more. */
+static void largest_is_a_quarter_of_a_superblock(void) {
+    static struct size_classes c;
+    struct text ignored = {NULL, 0, 0};
+    struct options o;
+    options_parse(&o, "small_max:32768,superblock_size:65536,class_steps:8", &ignored);
+    size_class_init(&c, &o, o.superblock_size / UNIT_BYTES);
+    EXPECT(c.largest == 65536 / 4);
+}
+
 int main(void) {
     struct text ignored = {NULL, 0, 0};
     struct options o;
+    largest_is_a_quarter_of_a_superblock();
     for (uint64_t quantum = 16; quantum <= 128; quantum *= 2)
         for (uint64_t steps = 1; steps <= 8; steps *= 2)
             for (uint64_t coarse = 1; coarse <= 16; coarse *= 2)

@@ -195,6 +195,17 @@ static bool moves_out(void) {
     return known > 0;
 }
 
+/* Bring pages back to the place that they left, which is still mapped.  A move needs no memory, but
+ * is refused near the limit of mappings (vm.max_map_count); a copy is not. */
+COLD static void move_home(void *start, void *moved, size_t bytes) {
+    if (mremap(moved, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, start) == start) {
+        __atomic_sub_fetch(&os.counters.mapped_bytes, bytes, __ATOMIC_RELAXED);
+    } else {
+        memcpy(start, moved, bytes);
+        os_unmap(moved, bytes);
+    }
+}
+
 void *os_move_out(void *start, size_t old_bytes, size_t new_bytes) {
     if (!moves_out())
         return NULL;
@@ -204,10 +215,8 @@ void *os_move_out(void *start, size_t old_bytes, size_t new_bytes) {
     if (moved != MAP_FAILED) {
         count_mapped(old_bytes);
         grown = os_remap(moved, old_bytes, new_bytes);
-        /* No room to grow: the pages go home, which cannot fail for want of memory. */
-        if (grown == NULL &&
-            mremap(moved, old_bytes, old_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, start) == start)
-            __atomic_sub_fetch(&os.counters.mapped_bytes, old_bytes, __ATOMIC_RELAXED);
+        if (grown == NULL)
+            move_home(start, moved, old_bytes);
     }
     errno = saved;
     return grown;
