@@ -19,7 +19,7 @@ from tests.doubles.export_readers import (
 from tests.doubles.runs import campaign_record, trial, write_run
 from tuner.allocators import effective_settings, get_allocator
 from tuner.cli import main
-from tuner.export.formats import FORMATS
+from tuner.export import FORMATS
 from tuner.records import Configuration, Value
 from tuner.resources import native_file
 from tuner.runs import Run

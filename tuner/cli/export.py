@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
 from typing import Annotated
 
@@ -19,17 +18,19 @@ from tuner.errors import (
     SpecError,
     StoreError,
 )
+from tuner.export import FORMATS
 
 
-class ExportFormat(enum.StrEnum):
-    """Names of the formats; tests compare them with those of `tuner.export`."""
+def _known(form: str) -> str:
+    """Return the name of a format.
 
-    ENV = "env"
-    SH = "sh"
-    SYSTEMD = "systemd"
-    DOCKER = "docker"
-    KUBERNETES = "kubernetes"
-    JSON = "json"
+    Raises:
+        BadParameter: there is none of that name.
+    """
+    if form not in FORMATS:
+        message = f"{form!r} is none of {', '.join(FORMATS)}"
+        raise typer.BadParameter(message)
+    return form
 
 
 def register(app: typer.Typer) -> None:
@@ -71,8 +72,14 @@ def register(app: typer.Typer) -> None:
             typer.Option(metavar="FILE.toml", help="Settings for any program, instead of a run's."),
         ] = None,
         form: Annotated[
-            ExportFormat, typer.Option("--format", help="How programs are deployed.")
-        ] = ExportFormat.ENV,
+            str,
+            typer.Option(
+                "--format",
+                metavar=f"<{'|'.join(FORMATS)}>",
+                callback=_known,
+                help="How programs are deployed.",
+            ),
+        ] = "env",
         library: Annotated[
             Path | None,
             typer.Option(metavar="PATH", help="Where the allocator lies on the other machine."),
@@ -94,8 +101,8 @@ def register(app: typer.Typer) -> None:
         text = api.export(
             load_preset(preset) if preset is not None else api.load(run or Path()),
             pick if trial is None else trial,
-            form.value,
+            form,
             library=library,
             file_name=output.name if output else None,
         )
-        print_or_write(text, output, executable=form is ExportFormat.SH)
+        print_or_write(text, output, executable=form == "sh")

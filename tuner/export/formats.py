@@ -10,14 +10,16 @@ a comment: control characters become blanks.
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any
 
 from tuner.errors import OutputError
+from tuner.export import FORMATS
 from tuner.export.deployment import Deployment, Gain, command_text
 from tuner.records import value_text
 
@@ -41,7 +43,8 @@ def render(deployment: Deployment, name: str) -> str:
         if not value.isprintable():
             message = f"{variable}={value!r}: a control character cannot be exported"
             raise OutputError(message)
-    return FORMATS[name](deployment)
+    module, _, function = FORMATS[name].partition(":")
+    return str(getattr(importlib.import_module(module), function)(deployment))
 
 
 def environment_file(deployment: Deployment) -> str:
@@ -167,17 +170,6 @@ def _gain_document(gain: Gain) -> dict[str, Any]:
         else None,
         "verdict": gain.verdict,
     }
-
-
-FORMATS: Final[Mapping[str, Callable[[Deployment], str]]] = {
-    "env": environment_file,
-    "sh": shell_wrapper,
-    "systemd": systemd_drop_in,
-    "docker": dockerfile_lines,
-    "kubernetes": kubernetes_env,
-    "json": json_document,
-}
-"""Every format by its name on the command line."""
 
 
 # The comment block

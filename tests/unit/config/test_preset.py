@@ -12,8 +12,9 @@ from tests.doubles.export_readers import kubernetes_environment, shell_environme
 from tuner.cli import main
 from tuner.config.preset import load_preset
 from tuner.errors import OutputError, SettingError, SpecError
+from tuner.export import FORMATS
 from tuner.export.deployment import Deployment, preset_deployment
-from tuner.export.formats import FORMATS, render
+from tuner.export.formats import render
 from tuner.resources import native_file
 
 PRESET = """

@@ -20,10 +20,10 @@ from tests.doubles.export_readers import (
     systemd_environment,
 )
 from tests.doubles.runs import MIB, failed_trial, synthetic_run, trial
-from tuner.cli.export import ExportFormat
 from tuner.errors import OutputError, SelectionError
+from tuner.export import FORMATS
 from tuner.export.deployment import Deployment, deployment
-from tuner.export.formats import FORMATS, render
+from tuner.export.formats import render
 from tuner.export.reduction import reduce_configuration
 from tuner.metrics import METRICS
 from tuner.records import Configuration, Status, Trial
@@ -100,10 +100,6 @@ def test_other_allocators_and_other_values_are_no_evidence() -> None:
 
 
 # What is exported
-
-
-def test_command_line_offers_every_format() -> None:
-    assert [form.value for form in ExportFormat] == list(FORMATS)
 
 
 def test_preload_stands_first_and_abort_conf_is_left_to_the_search() -> None:
