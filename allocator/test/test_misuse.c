@@ -120,6 +120,36 @@ static uint64_t free_of_interior_of_run(void) {
     return 0;
 }
 
+static uint64_t free_of_second_word_of_run(void) {
+    char *p = exgen_malloc(100000);
+    expect_message("invalid free, inside a block", p + 16);
+    exgen_free(p + 16);
+    return 0;
+}
+
+/* No processor has such addresses; and what free looks up for them lies beyond the owner map. */
+static uint64_t free_of_text(void) {
+    char *keep = exgen_malloc(40);
+    void *volatile p = (void *)(uintptr_t)0x4141414141414140u;
+    expect_message("invalid free, not a block of this heap", p);
+    exgen_free(p);
+    return keep != NULL;
+}
+
+static uint64_t free_beyond_the_map(void) {
+    char *keep = exgen_malloc(40);
+    void *volatile p = (void *)((uintptr_t)1 << 60);
+    expect_message("invalid free, not a block of this heap", p);
+    exgen_free(p);
+    return keep != NULL;
+}
+
+static uint64_t realloc_of_text(void) {
+    void *volatile p = (void *)(uintptr_t)0x4141414141414140u;
+    expect_message("not a block of this heap", p);
+    return exgen_realloc(p, 10) != NULL;
+}
+
 static uint64_t free_of_untouched(void) {
     char *p = exgen_malloc(100);
     expect_message("invalid free, not a block of this heap", p + 112 * 60);
@@ -303,6 +333,12 @@ static const struct {
     {"", free_of_static_memory, SIGABRT},
     {"", free_of_stack, SIGABRT},
     {"check:true", free_of_interior, SIGABRT},
+    {"", free_of_interior_of_run, SIGABRT},
+    {"", free_of_second_word_of_run, SIGABRT},
+    {"", realloc_of_text, SIGABRT},
+    {"check:true", free_of_text, SIGABRT},
+    {"check:true", free_beyond_the_map, SIGABRT},
+    {"secure:true", free_of_text, SIGABRT},
     {"check:true", free_of_interior_of_run, SIGABRT},
     {"check:true", free_of_untouched, SIGABRT},
     {"check:true", free_of_wrong_size, SIGABRT},

@@ -144,6 +144,8 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     }
     if (slab->countdown < -1)
         fatal("double free", block);
+    if (slab->class == CLASS_UNIT_RUN && block != (void *)slab->start)
+        fatal("invalid free, inside a block", block);
     link_set(block, slab->free);
     slab->free = block;
     if (slab->asleep > 0)

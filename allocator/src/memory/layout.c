@@ -1,6 +1,7 @@
 /* layout.c - the owner map and the other constants of this run; see layout.h. */
 #include "memory/layout.h"
 
+#include "base/options.h"
 #include "system/lock.h"
 #include "system/os.h"
 
@@ -22,7 +23,8 @@ static struct {
 
 /* A map of the whole address space, or, where that would take more than 1/64 of the address space
  * that the process may have, of the pieces around it: the system maps what is asked for side by
- * side.  With the small one, free finds every owner on its slow path. */
+ * side.  With the small one, and with `check`, free finds every owner on its slow path, which knows
+ * where the map ends. */
 static bool map_owners(unsigned shift) {
     enum {
         N_AROUND = 1 << 20 /* pieces: 1 TiB of superblocks of 1 MiB */
@@ -30,11 +32,12 @@ static bool map_owners(unsigned shift) {
     owners.shift = shift;
     owners.n = (uintptr_t)1 << (ADDRESS_BITS - shift);
     owners.bytes = owners.n <= os_address_space_bytes() / 64 ? os_reserve_zeros(owners.n) : NULL;
-    if (owners.bytes != NULL) {
+    if (owners.bytes != NULL && !options.check) {
         layout.owner_map = owners.bytes;
         layout.shift = shift;
-        return true;
     }
+    if (owners.bytes != NULL)
+        return true;
     owners.bytes = os_reserve_zeros(N_AROUND);
     uintptr_t here = (uintptr_t)owners.bytes >> shift;
     owners.first = here > N_AROUND / 2 ? here - N_AROUND / 2 : 0;
