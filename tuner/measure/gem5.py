@@ -6,10 +6,8 @@ less what no allocator has a say in: written pages of the executable and librari
 stack, and the arenas that Python maps for its objects.  That part is the same for every
 allocator and is there soon after the start, so it is taken from peak and mean alike.
 
-The mean is over simulated time: ``run.py`` samples memory at fixed ticks, so that it repeats
-from run to run, whatever else the computer does.  The begin of gem5, before the first tick, has
-no part in it, as it has next to none in a simulation of hours.  A run that tells of no samples
-has its mean over gem5's CPU time.
+The mean is over the life of gem5 as a process, as of every program.  What ``run.py`` samples at
+fixed ticks of simulated time stays in its result, for who compares runs on a busy computer.
 
 A run of gem5 leaves its files in a folder that is used again by the next run of the same
 simulation: the same command line, so the same stack, for every subject.
@@ -21,7 +19,6 @@ import contextlib
 import hashlib
 import shlex
 import shutil
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,20 +107,17 @@ class Gem5Run:
 
     @property
     def heap(self) -> ProgramRun:
-        """The run with what is not malloc's taken from its memory, and the mean over ticks.
+        """The run with what is not malloc's taken from its memory.
 
         Without a result its memory is as it is.
         """
-        mean = self.run.mean_anon_cpu_bytes
         if self.result is None:
-            return replace(self.run, mean_anon_bytes=mean)
-        if self.result.samples and self.result.samples.anonymous_bytes:
-            mean = statistics.fmean(self.result.samples.anonymous_bytes)
+            return self.run
         own = self.result.memory_bytes.program + self.result.memory_bytes.python
         return replace(
             self.run,
             peak_anon_bytes=max(0, self.run.peak_anon_bytes - own),
-            mean_anon_bytes=max(0.0, mean - own),
+            mean_anon_bytes=max(0.0, self.run.mean_anon_bytes - own),
             curve=tuple(
                 replace(point, heap_bytes=max(0, point.heap_bytes - own))
                 for point in self.run.curve
