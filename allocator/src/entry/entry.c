@@ -54,8 +54,8 @@ void *allocate_slowly(size_t size) {
     void *block = pop(ready_list(local.heap, &local, class));
     if (block == NULL)
         block = refill(local.heap, class);
-    if (unlikely(options.junk) && block != NULL)
-        junk_hand_out(block, classes.of[class].block_bytes);
+    if (unlikely(options.check) && block != NULL)
+        misuse_hand_out(block, classes.of[class].block_bytes);
     return block != NULL ? block : out_of_memory();
 }
 

@@ -2,12 +2,14 @@
  *
  * Interior and foreign pointers are found for certain, from the slab's
  * geometry.  A double free is suspected from a mark in the second word
- * of a freed block and made certain by a walk through the lists, so there are no
- * false alarms.  With junk the mark alone is certain.  Not seen: a double free of a block whose
- * second word the program overwrote in between, and one where another thread owns the block.
+ * of a freed block, which goes when the block is handed out, and made certain by a walk through the
+ * lists, so there are no false alarms and few walks.  With junk the mark alone is certain.  Not
+ * seen: a double free of a block whose second word the program overwrote in between, and one where
+ * another thread owns the block.
  */
 #include "entry/misuse.h"
 
+#include "base/options.h"
 #include "heap/heap.h"
 #include "memory/junk.h"
 #include "memory/link.h"
@@ -33,6 +35,13 @@ static void check_in_use(struct slab *slab, const void *block, size_t number) {
         fatal("double free", block);
     if (number >= slab->carved)
         fatal("invalid free, not a block of this heap", block);
+}
+
+void misuse_hand_out(void *block, size_t bytes) {
+    if (options.junk)
+        junk_hand_out(block, bytes);
+    else
+        ((uintptr_t *)block)[1] = 0;
 }
 
 /* Of another thread's slab only what stays while one of its blocks is in use

@@ -108,7 +108,7 @@ ALWAYS_INLINE void set_behind(void **list, const void *block) {
 
 /* Where the blocks of `class` that are ready for malloc hang. */
 ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class) {
-    if (class >= N_FINE_CLASSES_MAX || unlikely(options.junk))
+    if (class >= N_FINE_CLASSES_MAX || unlikely(options.check))
         return &heap->bins[class].ready;
     return &l->free[class];
 }
@@ -146,7 +146,7 @@ ALWAYS_INLINE void *foreign_take_for_use(struct heap *heap, size_t class) {
 ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t class) {
     struct slab *slab = heap->bins[class].active;
     void **list = plain_address(&l->free[class]);
-    if (*list != NULL || options.junk || options.block_order != BLOCK_ORDER_LIFO)
+    if (*list != NULL || options.check || options.block_order != BLOCK_ORDER_LIFO)
         return NULL;
     void *block = slab->free;
     if (block != NULL) {
