@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,9 @@ class Answer:
     n_runs: int
     seconds: float
     missing: str = ""
-    """What is not decided and what would decide it."""
+    """What is not decided."""
+    more_seconds: float = 0.0
+    """About how much more time would decide it."""
     held_out: Mapping[str, Gain] | None = None
     """Changes on an input that was not tuned on; None when there was none."""
     reasons: tuple[str, ...] = ()
@@ -92,6 +95,10 @@ class Answer:
             )
             if self.label:
                 yield f"  Nearest: {self.label}."
+        elif self.more_seconds:
+            total_s = 60.0 * math.ceil((self.seconds + self.more_seconds) / 60.0)
+            more = minutes_words(self.more_seconds)
+            yield f"  About {more} more may settle it: --time {total_s / 60.0:.0f}min"
         for reason in self.reasons:
             yield f"  {reason}"
         if self.rows:
@@ -227,12 +234,12 @@ def _key(name: str) -> str:
     return name.lower().replace(" ", "_")
 
 
-def undecided_words(standing: Standing, rounds: int) -> str:
-    """Return what is open of the best candidate, and how many rounds would settle it."""
-    if standing.state is not State.OPEN:
-        return "no candidate is left"
-    what = " and ".join(standing.unsure) or "whether it gains anything"
-    return f"{standing.label} may be better; {what} is open, about {rounds} more rounds"
+def open_words(standing: Standing) -> str:
+    """Return what is open of the best candidate."""
+    what = " and ".join(standing.unsure)
+    verb = "are" if len(standing.unsure) > 1 else "is"
+    doubt = f"whether its {what} {verb} no worse" if what else "whether it gains enough"
+    return f"{standing.label} may be better; open is {doubt}"
 
 
 def rows_of(
@@ -256,3 +263,13 @@ def _left_words(standing: Standing) -> str:
     if standing.state is State.WORSE:
         return f"worse: {', '.join(standing.worse)}"
     return ""
+
+
+def minutes_words(seconds: float) -> str:
+    """Return a duration for a sentence.
+
+    Example:
+        >>> minutes_words(40.0), minutes_words(200.0)
+        ('40 s', '4 min')
+    """
+    return f"{seconds:.0f} s" if seconds < 60.0 else f"{math.ceil(seconds / 60.0)} min"  # noqa: PLR2004

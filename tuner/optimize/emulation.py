@@ -123,6 +123,11 @@ def search(
         return _read(ready)
 
 
+def begun_with(run: Path) -> int | None:
+    """Return the evaluations of the campaign that a run folder holds; None where there is none."""
+    return load(run).record.budget if Store.exists(run) else None
+
+
 def load(run: Path) -> Emulated:
     """Return what the campaign of a run folder has measured.
 

@@ -28,13 +28,14 @@ from tuner.compare.plan import Course, Rounds, Step, order
 from tuner.config import CampaignSpec
 from tuner.errors import SpecError, StoreError
 from tuner.measure.program import ProgramRunner
+from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
 from tuner.optimize.answer import (
     Answer,
     Decision,
     label_of,
+    open_words,
     rows_of,
-    undecided_words,
     write_answer,
 )
 from tuner.optimize.correction import corrected
@@ -192,10 +193,11 @@ class Session:
         program = Program(
             self.request.command, ProgramRunner(), self._environment, files, surroundings
         )
+        warm_memory()
         reference = program.examine()
         self._n_runs += 2
         if not trace.exists():
-            self._record(trace, reference)
+            self._record(trace)
         emulated = self._search(trace)
         as_is = reference.brings or "glibc"
         base = as_is if as_is in files else self.request.allocators[0]
@@ -214,8 +216,7 @@ class Session:
             trace, self.request.allocators, self.request.seed, evaluations
         )
 
-    def _record(self, trace: Path, reference: Reference) -> None:
-        del reference
+    def _record(self, trace: Path) -> None:
         begun_s = self._clock()
         recording = record(self.request.command, trace, is_silent=True)
         first = recording.processes[0]
@@ -230,7 +231,8 @@ class Session:
         begun_s = self._clock()
         seconds = _SHARE_EMULATION * self.request.seconds
         spec = self._spec(trace, 100)
-        wanted = self.request.evaluations or emulation.evaluations_within(spec, seconds)
+        wanted = self.request.evaluations or emulation.begun_with(self.run)
+        wanted = wanted or emulation.evaluations_within(spec, seconds)
         spec = self._spec(trace, wanted)
         limit_s = math.inf if self.request.evaluations else begun_s + 1.3 * seconds
         found = emulation.search(spec, self.run, lambda: self._clock() < limit_s)
@@ -438,12 +440,20 @@ class _Answering:
             nearest = max(found.values(), key=lambda one: one.score(self._rules))
             return self._answer(Decision.KEEP, nearest, rows, chosen)
         nearest = max(still_open, key=lambda one: one.score(self._rules))
-        noise = noise_of(values_of(course, AS_IS)[CPU], is_time=True)
-        gain = max(abs(nearest.gains[CPU].middle) + self._rules.least / 2.0, self._rules.least)
-        wanted = rounds_for(gain, noise, self._rules.error / len(chosen))
-        words = undecided_words(nearest, max(1, wanted - nearest.n_rounds))
         answer = self._answer(Decision.UNDECIDED, nearest, rows, chosen)
-        return _with_missing(answer, words)
+        more_s = self._rounds_left(nearest, course, len(chosen)) * (len(chosen) + 1) * self._run_s()
+        return replace(answer, missing=open_words(nearest), more_seconds=more_s)
+
+    def _rounds_left(
+        self, nearest: Standing, course: Course[None, Sample], n_candidates: int
+    ) -> int:
+        """Return how many rounds more may settle what is open of a candidate."""
+        noise = noise_of(values_of(course, AS_IS)[CPU], is_time=True)
+        distance = abs(nearest.gains[CPU].middle + math.log1p(self._rules.least))
+        wanted = rounds_for(
+            max(distance, self._rules.least), noise, self._rules.error / n_candidates
+        )
+        return max(1, wanted - nearest.n_rounds)
 
     def _hold_out(self, label: str, configuration: Configuration) -> dict[str, Gain] | None:
         command = self._request.held_out
@@ -475,12 +485,15 @@ class _Answering:
         near = spread_of(self._proposals, self._rules, len(self._proposals))
         ranked = sorted(near, key=lambda p: score(p.expected, self._rules))
         label = label_of(ranked[0].configuration) if ranked else ""
-        answer = self._answer(Decision.UNDECIDED, None, [])
         words = (
             f"the time allows no more than {_FEWEST_RUNS - 1} runs of the program. "
-            f"Emulation proposes {label}, which no run has confirmed; give more --time"
+            f"Emulation proposes {label}, which no run has confirmed"
         )
-        return _with_missing(answer, words)
+        return replace(
+            self._answer(Decision.UNDECIDED, None, []),
+            missing=words,
+            more_seconds=4.0 * _FEWEST_RUNS * self._run_s(),
+        )
 
     def _answer(
         self,
@@ -515,10 +528,6 @@ class _Answering:
             "candidates": {label: one.key for label, one in candidates.items()},
             "command": list(self._request.command),
         }
-
-
-def _with_missing(answer: Answer, words: str) -> Answer:
-    return replace(answer, missing=words)
 
 
 class Selection:

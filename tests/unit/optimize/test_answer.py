@@ -1,0 +1,92 @@
+"""The sentence, its evidence and the file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import StoreError
+from tuner.optimize.answer import (
+    ANSWER_FILE,
+    Answer,
+    Decision,
+    Row,
+    recommended,
+    write_answer,
+)
+from tuner.optimize.judgement import CPU, MEAN, PEAK, Gain, Rules, Standing, State
+from tuner.records import Configuration
+
+SETTING = Configuration.of("jemalloc", {"narenas": 2})
+GAINS = {
+    MEAN: Gain(-math.log(0.9), -math.log(0.9), -math.log(0.9), is_exact=True),
+    PEAK: Gain(0.0, 0.0, 0.0, is_exact=True),
+    CPU: Gain(-math.log(0.96), -math.log(0.99), -math.log(0.93)),
+}
+STANDING = Standing("jemalloc narenas=2", 12, State.CONFIRMED, GAINS, (MEAN,), (), ())
+DEPLOY = Answer(
+    decision=Decision.DEPLOY,
+    configuration=SETTING,
+    label="jemalloc narenas=2",
+    as_is="glibc",
+    baseline={MEAN: 10.0 * 2**20, PEAK: 12.0 * 2**20, CPU: 0.4e9},
+    rules=Rules(),
+    standing=STANDING,
+    rows=(Row("jemalloc narenas=2", GAINS), Row("exgen", {}, "killed by SIGSEGV")),
+    n_runs=43,
+    seconds=100.0,
+)
+KEEP = replace(DEPLOY, decision=Decision.KEEP)
+OPEN = replace(DEPLOY, decision=Decision.UNDECIDED, missing="CPU time is open", more_seconds=250.0)
+
+
+def test_the_sentence_comes_first_then_what_it_gains() -> None:
+    lines = list(DEPLOY.lines())
+
+    assert lines[0] == "Deploy jemalloc with narenas=2."
+    assert lines[1].split() == ["mean", "memory", "-10.0", "%"]
+    assert lines[3].split() == ["CPU", "time", "-4.0", "%", "at", "least", "-1.0", "%"]
+
+
+def test_keeping_says_what_came_nearest() -> None:
+    lines = list(KEEP.lines())
+
+    assert lines[0] == "Keep glibc as it is."
+    assert "saves 1 %" in lines[1]
+    assert "Nearest: jemalloc narenas=2." in lines[2]
+
+
+def test_an_open_question_says_what_would_settle_it() -> None:
+    lines = list(OPEN.lines())
+
+    assert lines[0] == "Not decided in the time given: CPU time is open."
+    assert "5 min more" in lines[1]
+    assert "--time 6min" in lines[1]
+
+
+def test_the_table_fits_a_page_and_says_why_one_left() -> None:
+    lines = list(DEPLOY.lines())
+
+    assert max(map(len, lines)) <= 110
+    assert "program as it is (glibc)" in "\n".join(lines)
+    assert lines[-1].endswith("killed by SIGSEGV")
+    many = replace(DEPLOY, rows=DEPLOY.rows * 6)
+    assert list(many.lines())[-1] == "4 more ran and lost early"
+
+
+def test_what_is_recommended_is_read_back(tmp_path: Path) -> None:
+    assert recommended(tmp_path) is None
+    write_answer(tmp_path, DEPLOY)
+    assert recommended(tmp_path) == SETTING
+    write_answer(tmp_path, KEEP)
+    assert recommended(tmp_path) is None
+
+
+def test_a_damaged_answer_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / ANSWER_FILE).write_text('{"decision": "deploy"}')
+
+    with pytest.raises(StoreError, match=r"answer\.json: damaged"):
+        recommended(tmp_path)
