@@ -48,9 +48,9 @@ import numpy as np
 
 from benchmarks.preset_table import ALLOCATOR, BASELINE, Aim, Numbers, Table
 from benchmarks.provenance import installed, make_stamp, provenance_lines, write_results
-from tuner import selection
 from tuner.allocators import HostFacts, WorkloadFacts, get_allocator
 from tuner.config import Narrowing, campaign_from_options, dump_campaign, load_campaign
+from tuner.front.dominance import front_points
 from tuner.output import write_text
 from tuner.records import Configuration, Trial, Value
 from tuner.resources import configs_dir, native_file
@@ -126,7 +126,7 @@ def own_campaign(
     command = [sys.executable, "-m", "tuner.cli.main", *map(str, words)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
     run = load_run(folder / workload)
-    points = selection.front([t for t in run.trials if _is_exgen(t)], run.campaign.objectives)
+    points = front_points([t for t in run.trials if _is_exgen(t)], run.campaign.objectives)
     return run.trials, [point.trial.configuration for point in points]
 
 

@@ -45,8 +45,8 @@ from benchmarks.provenance import (
     provenance_lines,
     write_results,
 )
+from tuner.front.dominance import hypervolume
 from tuner.measure.calibration import Calibration
-from tuner.objectives import hypervolume
 from tuner.output import write_text
 from tuner.profile.file import write_profile
 from tuner.profile.variation import shrink

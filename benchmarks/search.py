@@ -31,7 +31,7 @@ import numpy as np
 from benchmarks.provenance import RESULTS as RESULTS_FOLDER
 from benchmarks.provenance import make_stamp, provenance_lines, write_results
 from benchmarks.search_problem import Problem, make_problem
-from tuner.objectives import hypervolume, non_dominated
+from tuner.front.dominance import hypervolume, non_dominated
 from tuner.search import STRATEGIES, Told, make_strategy, population_for
 
 RESULTS: Final = RESULTS_FOLDER / "search.json"

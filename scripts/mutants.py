@@ -92,11 +92,11 @@ _EMULATOR_PARTS = (
 TARGETS = {
     "objectives": Target(
         ("tuner/objectives.py",),
-        (_unit("test_objectives.py", "test_selection.py", doctests="objectives.py"),),
+        (_unit("test_objectives.py", "front", doctests="objectives.py"),),
     ),
-    "selection": Target(
-        ("tuner/selection.py",),
-        (_unit("test_selection.py", doctests="selection.py"), _unit("report/test_data.py")),
+    "front": Target(
+        ("tuner/front/*.py",),
+        (_unit("front", doctests="front"), _unit("report/test_data.py")),
     ),
     "stats": Target(
         ("tuner/stats.py",),

@@ -34,6 +34,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the functions
 
 # A package of the same name would take a function's place when it is first imported: they are
 # imported here, small as they are, and reached by their full names only.
-for _package in ("tuner.compare", "tuner.export"):
+for _package in ("tuner.compare", "tuner.export", "tuner.front"):
     import_module(_package)
     globals().pop(_package.removeprefix("tuner."))

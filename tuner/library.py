@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict, Unpack
 
-from tuner import picks
 from tuner.allocators import get_allocator
 from tuner.campaign.progress import Listener, Silence
 from tuner.campaign.runner import Runner
@@ -29,6 +28,8 @@ from tuner.config.preset import Preset
 from tuner.errors import SpecError
 from tuner.export.deployment import deployment, preset_deployment
 from tuner.export.formats import render
+from tuner.front.kept import all_picks, find_pick, first_name, pick_of_trial
+from tuner.front.repricing import price_note
 from tuner.machine import read_machine
 from tuner.measure.calibration import Calibration, load_calibration
 from tuner.measure.counting import InstructionCounter
@@ -41,7 +42,6 @@ from tuner.profile.trust import gap_in, notes_on
 from tuner.recording import Recording, record
 from tuner.records import Configuration, unique_configurations
 from tuner.report.table import FrontTable, front_table
-from tuner.repricing import price_note
 from tuner.runs import Run, load_run
 from tuner.store import Store, ValidationSample, store_path
 from tuner.validate.program import validate
@@ -291,7 +291,7 @@ def front(
         MissingToolError: an objective was not measured.
     """
     names = tuple(objectives or run.campaign.objectives)
-    chosen = picks.all_picks(run)
+    chosen = all_picks(run)
     table = front_table(run, names, chosen, relative_to=relative_to, everything=everything)
     return replace(table, price_note=price_note(run.campaign, run.trials, names))
 
@@ -398,10 +398,10 @@ def export(
     if isinstance(source, Preset):
         found = preset_deployment(source, library)
     elif isinstance(pick, int):
-        found = deployment(source, picks.pick_of_trial(source, pick), library)
+        found = deployment(source, pick_of_trial(source, pick), library)
     else:
-        name = pick or picks.first_name(source)
-        found = deployment(source, picks.find_pick(source, name), library)
+        name = pick or first_name(source)
+        found = deployment(source, find_pick(source, name), library)
     return render(replace(found, file_name=file_name), form)
 
 

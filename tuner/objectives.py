@@ -1,11 +1,7 @@
-"""What a campaign minimises, which trials are allowed, and how good a front is.
+"""What a campaign minimises, and which trials are allowed.
 
 Objectives are read from a `Measurement`, constraints are inequalities over the
-same names.  Dominance and hypervolume come from moocore and from nowhere else;
-values that are not finite are refused before they reach it, because it would
-return a plausible wrong number for them.
-
-All objectives are minimised, with no sign trick anywhere.
+same names.  All objectives are minimised, with no sign trick anywhere.
 """
 
 from __future__ import annotations
@@ -15,16 +11,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from tuner.errors import SpecError
 from tuner.metrics import Kind, Metric, find_objective
-from tuner.records import Measurement, Trial
+from tuner.records import Measurement
 from tuner.units import parse_duration, parse_percent, parse_size
-
-Points = npt.NDArray[np.float64]
-"""(n_points, n_objectives) float64, minimised, in objective units."""
 
 
 def objective_values(measurement: Measurement, names: Sequence[str]) -> tuple[float, ...]:
@@ -216,104 +206,3 @@ def violation(
         if limit is not None and value > limit:
             total += value / limit - 1.0 if limit > 0.0 else value
     return total
-
-
-# Fronts
-
-
-def non_dominated(points: Points) -> list[int]:
-    """Return the indices of the points that no other dominates, ascending.
-
-    Of equal points only the first is kept.
-
-    Raises:
-        ValueError: a value is not finite.
-    """
-    if len(points) == 0:
-        return []
-    import moocore  # noqa: PLC0415 - a tenth of a second that --help need not wait for
-
-    keep = moocore.is_nondominated(_finite(points))
-    return [int(index) for index in np.flatnonzero(keep)]
-
-
-def front(trials: Iterable[Trial]) -> list[Trial]:
-    """Return the feasible trials that no other feasible trial dominates, by number.
-
-    Of trials with equal objectives the first is kept, so a default stands for
-    all settings that change nothing.
-    """
-    feasible = sorted((t for t in trials if t.is_feasible), key=lambda trial: trial.number)
-    return [feasible[index] for index in non_dominated(points_of(feasible))]
-
-
-def points_of(trials: Sequence[Trial]) -> Points:
-    """Return the objectives of succeeded trials as an array."""
-    rows = [trial.objectives for trial in trials]
-    n_objectives = len(rows[0]) if rows and rows[0] is not None else 0
-    return np.array(rows, dtype=np.float64).reshape(len(rows), n_objectives)
-
-
-def reference_point(defaults: Sequence[Trial]) -> tuple[float, ...] | None:
-    """Return the reference point of a campaign: the nadir of its defaults, plus a tenth.
-
-    It is computed once, when the defaults have been measured, and frozen in the
-    campaign's record, because hypervolumes with different references cannot be
-    compared.  An objective that is 0 for every default gets 1.
-
-    Args:
-        defaults: the default trials, infeasible ones included, failed ones skipped.
-
-    Returns:
-        One value per objective, in objective units; None when no default succeeded.
-
-    Source: the factor 1.1 in logarithmic objectives was the setting of the
-        comparison in docs/decisions/search.md.
-    """
-    measured = [trial for trial in defaults if trial.objectives is not None]
-    if not measured:
-        return None
-    nadir = points_of(measured).max(axis=0)
-    return tuple(float(value) for value in np.maximum(nadir * 1.1, nadir + 1.0))
-
-
-def hypervolume(points: Points, reference: Sequence[float]) -> float:
-    """Return the volume that the points dominate, in logarithmic objectives.
-
-    Objectives are mapped by log(1 + x), which is the logarithm for bytes and
-    instructions and stays finite at 0.  Points beyond the reference add nothing.
-
-    Args:
-        points: need not be mutually non-dominated; may be empty.
-        reference: from `reference_point`.
-
-    Returns:
-        At least 0.0; comparable only under the same reference.
-
-    Raises:
-        ValueError: a value is not finite.
-    """
-    if len(points) == 0:
-        return 0.0
-    import moocore  # noqa: PLC0415 - see non_dominated
-
-    return float(moocore.hypervolume(np.log1p(_finite(points)), ref=np.log1p(reference)))
-
-
-def relative_hypervolume(trials: Sequence[Trial], reference: Sequence[float]) -> float | None:
-    """Return the hypervolume of all feasible trials over that of the defaults among them.
-
-    Returns:
-        1.0 when the search found nothing better; None when no default is feasible.
-    """
-    feasible = [trial for trial in trials if trial.is_feasible]
-    defaults = [trial for trial in feasible if trial.configuration.is_default]
-    base = hypervolume(points_of(defaults), reference)
-    return hypervolume(points_of(feasible), reference) / base if base > 0.0 else None
-
-
-def _finite(points: Points) -> Points:
-    if not np.isfinite(points).all():
-        message = "objectives must be finite numbers"
-        raise ValueError(message)
-    return points

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tuner.errors import MissingToolError
+from tuner.errors import MissingToolError, SelectionError
 from tuner.metrics import METRICS, find_metric
 
 _COUNTED_UNDER_BATON = (
@@ -193,6 +193,14 @@ class Trial:
     resolution: tuple[tuple[str, float], ...] = ()
     """Metric and the relative difference below which two of its values are equal; none
     when every difference counts.  `objectives` are rounded to it, the measurement is not."""
+
+    @property
+    def measured(self) -> Measurement:
+        """The measurement of a trial that must have one; without it a SelectionError."""
+        if self.measurement is None:
+            message = f"trial {self.number} has no numbers: {self.reason}"
+            raise SelectionError(message)
+        return self.measurement
 
     @property
     def is_feasible(self) -> bool:

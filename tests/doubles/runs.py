@@ -19,6 +19,7 @@ import numpy as np
 
 from tuner import objectives
 from tuner.allocators import get_allocator
+from tuner.front.dominance import front, reference_point
 from tuner.records import Configuration, CurvePoint, Measurement, Origin, Status, Trial, Value
 from tuner.runs import Run
 from tuner.store import (
@@ -121,7 +122,7 @@ def synthetic_run(  # one parameter per feature of a run
         trials.append(_trial(number, configuration, origin, names, rng, failures, spread))
     defaults = [trial for trial in trials if trial.configuration.is_default]
     record = campaign_record(allocators, names, len(trials))
-    record = replace(record, reference=objectives.reference_point(defaults))
+    record = replace(record, reference=reference_point(defaults))
     run = Run(folder, record, tuple(trials))
     if rechecks:
         run = replace(run, rechecks=tuple(_rechecks(trials, rng)))
@@ -355,7 +356,7 @@ def _curve(overhead_mib: float) -> tuple[CurvePoint, ...]:
 
 def _rechecks(trials: Sequence[Trial], rng: np.random.Generator) -> list[Recheck]:
     found = []
-    for one in objectives.front(trials):
+    for one in front(trials):
         assert one.measurement is not None
         for repeat in (1, 2):
             factor = 1.0 + 0.0015 * float(rng.standard_normal())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.doubles.runs import MIB, campaign_record, synthetic_run, trial
-from tuner import objectives
+from tuner.front.dominance import reference_point
 from tuner.records import Configuration, Trial
 from tuner.runs import Run
 
@@ -14,7 +14,7 @@ def run_of(*trials: Trial, names: tuple[str, ...] = ("mean_heap", "cost")) -> Ru
     """Build a run of glibc and jemalloc with these trials."""
     record = campaign_record(("glibc", "jemalloc"), names, len(trials))
     defaults = [one for one in trials if one.configuration.is_default]
-    record = replace(record, reference=objectives.reference_point(defaults))
+    record = replace(record, reference=reference_point(defaults))
     return replace(synthetic_run(n_trials=4), campaign=record, trials=trials, rechecks=())
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tuner.allocators import Allocator, all_allocators, get_allocator
 from tuner.allocators.base import Installation
 from tuner.errors import MissingToolError, SpecError
-from tuner.picks import find_pick
+from tuner.front.kept import find_pick
 from tuner.provenance import digest
 from tuner.records import Configuration
 from tuner.runs import load_run

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TextIO
 
+from tuner.front.dominance import front, relative_hypervolume
 from tuner.metrics import METRICS
-from tuner.objectives import front, relative_hypervolume
 from tuner.records import Configuration, Status, Trial
 from tuner.store import CampaignRecord, Recheck
 

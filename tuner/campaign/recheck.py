@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from tuner.front.dominance import front, points_of
 from tuner.metrics import METRICS
-from tuner.objectives import front, points_of
 from tuner.records import Trial
 from tuner.store import CampaignRecord, Recheck
 

@@ -34,14 +34,10 @@ from tuner.errors import (
     StoreError,
     TunerError,
 )
+from tuner.front.dominance import reference_point
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.executor import LocalExecutor, Outcome
-from tuner.objectives import (
-    parse_constraint,
-    reference_point,
-    trial_values,
-    violation,
-)
+from tuner.objectives import parse_constraint, trial_values, violation
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.search import Told
 from tuner.space import Space

@@ -18,8 +18,9 @@ from typing import Final
 
 import numpy as np
 
+from tuner.front.dominance import points_of
 from tuner.metrics import METRICS, Metric
-from tuner.objectives import Constraint, points_of, trial_values, violation
+from tuner.objectives import Constraint, trial_values, violation
 from tuner.records import Configuration, Measurement, Trial
 from tuner.search import Told
 from tuner.space import Genome

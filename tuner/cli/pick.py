@@ -12,9 +12,11 @@ from tuner.cli.options import RunFolder, TrialNumber, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 if TYPE_CHECKING:  # reading them imports what does the work; --help must not
+    from tuner.front.picks import (
+        Pick,
+    )
     from tuner.records import Trial
     from tuner.runs import Run
-    from tuner.selection import Pick
 
 
 def register(app: typer.Typer) -> None:
@@ -83,7 +85,11 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         from dataclasses import replace
 
-        from tuner import picks, selection
+        from tuner.front.kept import check_pick_name, pick_of_trial, save_pick
+        from tuner.front.picks import (
+            BALANCED,
+            KNEE,
+        )
         from tuner.runs import load_run
 
         if sum((balanced, knee, best is not None, trial is not None)) != 1:
@@ -95,19 +101,19 @@ def register(app: typer.Typer) -> None:
         found = load_run(run)
         relative_to = relative_to or found.campaign.baseline
         if trial is not None:
-            chosen = picks.pick_of_trial(found, trial)
+            chosen = pick_of_trial(found, trial)
         else:
-            wanted = best or (selection.KNEE if knee else selection.BALANCED)
+            wanted = best or (KNEE if knee else BALANCED)
             names = split_names(allocators or "")
             chosen = _choose(found, wanted, maximum or [], names, relative_to)
         if name is not None:
-            chosen = replace(chosen, name=picks.check_pick_name(name))
+            chosen = replace(chosen, name=check_pick_name(name))
         print(
             _as_json(found, chosen, relative_to)
             if as_json_object
             else _as_text(found, chosen, relative_to)
         )
-        path = picks.save_pick(found, chosen)
+        path = save_pick(found, chosen)
         if not as_json_object:
             print(f"kept as {chosen.name!r} in {path}")
 
@@ -116,46 +122,58 @@ def _choose(
     run: Run, wanted: str, bounds: list[str], only: tuple[str, ...], relative_to: str
 ) -> Pick:
     """Apply a rule (balanced, knee, or a metric) to the trials that hold the bounds."""
-    from tuner import selection
+    from tuner.front.bounds import baselines, bound_words, parse_bound, within
+    from tuner.front.picks import (
+        Pick,
+    )
 
-    limits = [selection.parse_bound(text) for text in bounds]
+    limits = [parse_bound(text) for text in bounds]
     for allocator in only:
         if allocator not in run.campaign.allocators:
             known = ", ".join(run.campaign.allocators)
             message = f"{allocator} is not in this campaign; its allocators: {known}"
             raise SelectionError(message)
     candidates = [t for t in run.trials if not only or t.configuration.allocator in only]
-    compared = selection.baselines(run.trials, relative_to)
-    fitting = selection.within(candidates, limits, compared)
+    compared = baselines(run.trials, relative_to)
+    fitting = within(candidates, limits, compared)
     chosen = _by_rule(run, fitting, wanted)
     rule, name = chosen.rule, chosen.name
-    for limit in limits:
-        rule, name = f"{rule}, {limit.text}", f"{name}-max-{limit.objective}"
     if limits:
-        rule += f" relative to {relative_to}"
+        rule += f"; with {' and '.join(bound_words(limit, relative_to) for limit in limits)}"
+    for limit in limits:
+        name = f"{name}-max-{limit.objective}"
     if only:
-        rule, name = f"{rule}, {' and '.join(only)} only", "-".join([name, *only])
-    return selection.Pick(name, chosen.trial, rule)
+        rule, name = f"{rule}; only of {' and '.join(only)}", "-".join([name, *only])
+    return Pick(name, chosen.trial, rule)
 
 
 def _by_rule(run: Run, fitting: list[Trial], wanted: str) -> Pick:
-    from tuner import selection
+    from tuner.front.bounds import baseline_trial
+    from tuner.front.picks import (
+        BALANCED,
+        KNEE,
+        KNEE_RULE,
+        NO_KNEE,
+        Pick,
+        balanced_rule,
+        best_pick,
+        find_knee,
+        select_balanced,
+    )
     from tuner.metrics import find_objective
 
     names, baseline = run.campaign.objectives, run.campaign.baseline
-    default = selection.baseline_trial(run.trials, baseline)
-    if wanted == selection.BALANCED:
-        chosen = selection.select_balanced(fitting, names, default)
-        return selection.Pick(wanted, chosen, selection.balanced_rule(names, baseline))
-    if wanted == selection.KNEE:
-        knee = selection.find_knee(fitting, names, default)
+    default = baseline_trial(run.trials, baseline)
+    if wanted == BALANCED:
+        chosen = select_balanced(fitting, names, default)
+        return Pick(wanted, chosen, balanced_rule(names, baseline))
+    if wanted == KNEE:
+        knee = find_knee(fitting, names, default)
         if knee is None:
-            message = f"{selection.NO_KNEE}; use --balanced or --best METRIC"
+            message = f"{NO_KNEE}; use --balanced or --best METRIC"
             raise SelectionError(message)
-        return selection.Pick(wanted, knee, selection.KNEE_RULE)
-    metric = find_objective(wanted).name
-    chosen = selection.select_best(fitting, metric, names, default)
-    return selection.Pick(selection.best_name(metric), chosen, selection.best_rule(metric, names))
+        return Pick(wanted, knee, KNEE_RULE)
+    return best_pick(fitting, find_objective(wanted).name, names, default)
 
 
 def _as_text(run: Run, chosen: Pick, relative_to: str) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.campaign_table import print_outcome
 from tuner.cli.epilog import epilog
 from tuner.cli.options import HugePages, Threads, refuse_options
 from tuner.errors import (
@@ -165,10 +164,11 @@ def tune(
     }
     from tuner.campaign.summary import summarise
     from tuner.cli.console import print_note
+    from tuner.cli.outcome import outcome_lines
+    from tuner.front.bounds import check_feasible
     from tuner.library import read_campaign, run_campaign
     from tuner.objectives import parse_constraint
     from tuner.profile.file import is_profile
-    from tuner.selection import check_feasible
 
     given = {key: value for key, value in options.items() if value is not None}
     spec, folder = read_campaign(campaign, output, given)
@@ -179,7 +179,8 @@ def tune(
             spec, folder, workers=workers, force=force, listener=listener, on_note=print_note
         )
     summary = summarise(run.campaign, run.trials, run.rechecks)
-    print_outcome(run.campaign, summary, folder)
+    for line in outcome_lines(run.campaign, summary, folder):
+        print(line)
     check_feasible(run.trials, [parse_constraint(t) for t in run.campaign.constraints], folder)
 
 

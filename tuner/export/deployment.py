@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 import tuner
-from tuner import selection
 from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.config.preset import Preset
-from tuner.errors import OutputError
+from tuner.errors import OutputError, SelectionError
 from tuner.export.reduction import Reduction, reduce_configuration
+from tuner.front.bounds import default_trials
+from tuner.front.picks import Pick
 from tuner.measure.program import PRELOAD
 from tuner.metrics import REAL, find_objective
 from tuner.records import Configuration
 from tuner.runs import Run
-from tuner.selection import Pick
 from tuner.stats import Estimate
 from tuner.store import ValidationRecord
 from tuner.validate.summary import SubjectSummary, summarize
@@ -104,7 +104,9 @@ def deployment(run: Run, pick: Pick, library: Path | None = None) -> Deployment:
         OutputError: the library's path cannot stand in LD_PRELOAD.
         SelectionError: the pick has no numbers.
     """
-    selection.measured(pick.trial)
+    if pick.trial.measurement is None:
+        message = f"trial {pick.trial.number} has no numbers: {pick.trial.reason}"
+        raise SelectionError(message)
     reduction = reduce_configuration(pick.trial, run.trials)
     campaign = run.campaign
     record = campaign.allocators[pick.trial.configuration.allocator]
@@ -234,7 +236,7 @@ def _validated(run: Run, pick: Pick, reduction: Reduction) -> _Validated | None:
 
 
 def _gain(run: Run, pick: Pick, name: str, validated: _Validated | None) -> Gain:
-    default = selection.default_trials(run.trials).get(run.campaign.baseline)
+    default = default_trials(run.trials).get(run.campaign.baseline)
     emulated = None
     if default and default.measurement and pick.trial.measurement:
         reference = default.measurement.value(name)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tuner import selection
 from tuner.drawing.figure import WIDTH, Figure, Spec, end_names, layer, quantity
 from tuner.drawing.style import LIVE, MUTED, look
+from tuner.front.bounds import default_trials
+from tuner.front.picks import Pick
 from tuner.metrics import Kind
 from tuner.records import CurvePoint, Trial
 from tuner.report.columns import Scale, scale_for
 from tuner.runs import Run
-from tuner.selection import Pick
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _shown(run: Run, picks: Sequence[Pick]) -> list[tuple[Trial, str]]:
     titles: dict[int, list[str]] = {}
     for pick in picks:
         titles.setdefault(pick.trial.number, []).append(pick.name)
-    defaults = selection.default_trials(run.trials)
+    defaults = default_trials(run.trials)
     found = []
     for allocator, trial in defaults.items():
         names = [f"{allocator} default", *titles.pop(trial.number, ())]

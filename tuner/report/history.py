@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner import objectives
 from tuner.drawing.figure import WIDTH, Figure, Spec, label_layers, layer, quantity
 from tuner.drawing.style import ACCENT, MUTED
+from tuner.front.dominance import front, hypervolume, points_of
 from tuner.records import Trial
 from tuner.runs import Run
 
@@ -57,20 +57,20 @@ def hypervolume_history(run: Run) -> HypervolumeHistory | None:
 
 def _defaults(trials: Sequence[Trial], reference: Sequence[float]) -> float:
     defaults = [trial for trial in trials if trial.is_feasible and trial.configuration.is_default]
-    return objectives.hypervolume(objectives.points_of(defaults), reference)
+    return hypervolume(points_of(defaults), reference)
 
 
 def _growth(
     trials: Sequence[Trial], reference: Sequence[float]
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Keep the front only: a dominated newcomer cannot change the volume."""
-    front: list[Trial] = []
+    members: list[Trial] = []
     steps: list[tuple[int, float]] = []
     for evaluation, trial in enumerate(trials, start=1):
         is_last = evaluation == len(trials)
-        if trial.is_feasible and not any(_covers(member, trial) for member in front):
-            front = objectives.front([*front, trial])
-            value = objectives.hypervolume(objectives.points_of(front), reference)
+        if trial.is_feasible and not any(_covers(member, trial) for member in members):
+            members = front([*members, trial])
+            value = hypervolume(points_of(members), reference)
             steps.append((evaluation, value))
         elif is_last:
             steps.append((evaluation, steps[-1][1] if steps else 0.0))

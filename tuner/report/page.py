@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner import picks as named_picks
-from tuner import selection
 from tuner.drawing.figure import Figure, described, embedding_script
 from tuner.drawing.style import look
+from tuner.front.bounds import default_trials
+from tuner.front.kept import all_picks
+from tuner.front.picks import Pick
 from tuner.metrics import find_metrics
 from tuner.report import wording
 from tuner.report.claims import claims_context, claims_figures
@@ -31,7 +32,6 @@ from tuner.report.pareto import ParetoPlot, pareto_plots
 from tuner.report.pareto_figure import pareto_figure
 from tuner.report.table import FrontTable, front_table
 from tuner.runs import Run
-from tuner.selection import Pick
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
 from tuner.validate.inside import InsideJournal
 from tuner.validate.inside_summary import InsideSummary, journal_path, summarize_inside
@@ -69,9 +69,9 @@ def compute_report(run: Run) -> Report:
     Raises:
         StoreError: a pick file, or the journal of runs inside simulated machines, is damaged.
     """
-    picks = tuple(named_picks.all_picks(run))
+    picks = tuple(all_picks(run))
     names = run.campaign.objectives
-    has_baseline = run.campaign.baseline in selection.default_trials(run.trials)
+    has_baseline = run.campaign.baseline in default_trials(run.trials)
     believed = believed_validation(run)
     once = {pick.trial.number: pick for pick in reversed(picks)}
     effects = tuple(

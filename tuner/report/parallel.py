@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tuner import selection
 from tuner.drawing.figure import WIDTH, Figure, Spec, label_layers, layer, quantity
 from tuner.drawing.style import INK, LIVE, MUTED
+from tuner.front.dominance import front_points
 from tuner.metrics import find_metric
 from tuner.records import Trial, Value, value_text
 from tuner.report.columns import Scale, axis_title, scale_of
@@ -68,7 +68,7 @@ def parallel_plots(run: Run) -> list[ParallelPlot]:
     plots = []
     for allocator in run.campaign.allocators:
         own = [trial for trial in run.trials if trial.configuration.allocator == allocator]
-        front = [point.trial for point in selection.front(own, run.campaign.objectives)]
+        front = [point.trial for point in front_points(own, run.campaign.objectives)]
         names = sorted({name for trial in front for name, _ in trial.configuration.settings})
         if len(front) > 1 and names:
             plots.append(_plot(allocator, front, names, run.campaign.objectives))

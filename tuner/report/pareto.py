@@ -14,12 +14,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tuner import selection
+from tuner.front.dominance import front_points
+from tuner.front.picks import Pick
 from tuner.metrics import Metric, find_metric
 from tuner.records import Measurement, Trial
 from tuner.report.columns import Scale, axis_title, scale_for
 from tuner.runs import Run
-from tuner.selection import Pick
 
 
 class Role(enum.StrEnum):
@@ -151,7 +151,7 @@ def _roles(trials: Iterable[Trial], names: Sequence[str]) -> dict[int, Role]:
     trials = list(trials)
     on_front = {
         number
-        for point in selection.front(trials, names)
+        for point in front_points(trials, names)
         for number in (point.trial.number, *point.equals)
     }
     roles = {}
@@ -249,7 +249,7 @@ def _axis(what: Metric, values: Sequence[float]) -> PlotAxis:
 
 
 def _line(trials: Iterable[Trial], names: Sequence[str]) -> tuple[tuple[float, float], ...]:
-    return tuple((p.values[0], p.values[1]) for p in selection.front(trials, names))
+    return tuple((p.values[0], p.values[1]) for p in front_points(trials, names))
 
 
 def _allocator_fronts(

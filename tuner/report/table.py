@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuner import selection
+from tuner.front.bounds import Baselines, baselines
+from tuner.front.dominance import front_points
+from tuner.front.picks import Pick
 from tuner.metrics import METRICS, Metric, find_objective
 from tuner.records import Status, Trial
 from tuner.report.columns import ratio
 from tuner.runs import Run
-from tuner.selection import Baselines, Pick
 
 SCHEMA = "malloc-tuner.front"
 VERSION = 1
@@ -90,10 +91,10 @@ def front_table(
     """
     for name in names:
         find_objective(name)
-    compared = selection.baselines(run.trials, relative_to or run.campaign.baseline)
+    compared = baselines(run.trials, relative_to or run.campaign.baseline)
     equals: dict[int, tuple[int, ...]] = {}
     order: dict[int, int] = {}
-    for point in selection.front(run.trials, names):
+    for point in front_points(run.trials, names):
         members = (point.trial.number, *point.equals)
         for number in members:
             equals[number] = tuple(other for other in members if other != number)

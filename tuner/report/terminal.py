@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tuner.front.bounds import OWN
 from tuner.metrics import Metric, find_metrics
 from tuner.records import Trial
 from tuner.report.columns import scale_of, show_change
 from tuner.report.parallel import show_value
 from tuner.report.table import FRONT, FrontTable, Row
-from tuner.selection import OWN
 
 if TYPE_CHECKING:
     from rich.table import Table

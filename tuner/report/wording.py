@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from tuner import selection
+from tuner.front.bounds import count_failures, default_trials
+from tuner.front.picks import NO_REGRET, Pick
 from tuner.metrics import REAL, Metric, find_metrics
 from tuner.records import Trial
 from tuner.report.columns import MISSING, ratio, scale_of, show_change
 from tuner.report.parallel import show_value
 from tuner.runs import Run
-from tuner.selection import NO_REGRET, Pick
 from tuner.units import show_size
 from tuner.validate.summary import SubjectSummary, ValidationSummary
 from tuner.validate.verdicts import Claim
@@ -59,7 +59,7 @@ def headline(run: Run, picks: Sequence[Pick]) -> str:
 
 
 def _headline(run: Run, picks: Sequence[Pick]) -> str:
-    baseline = selection.default_trials(run.trials).get(run.campaign.baseline)
+    baseline = default_trials(run.trials).get(run.campaign.baseline)
     chosen = {pick.name: pick for pick in picks}
     if not picks:
         return "No configuration succeeded and held every constraint."
@@ -144,7 +144,7 @@ def pick_cards(
     grouped: dict[int, list[Pick]] = {}
     for pick in picks:
         grouped.setdefault(pick.trial.number, []).append(pick)
-    baseline = selection.default_trials(run.trials).get(run.campaign.baseline)
+    baseline = default_trials(run.trials).get(run.campaign.baseline)
     return [_card(run, group, baseline, summary) for group in grouped.values()]
 
 
@@ -263,7 +263,7 @@ def _repeatability(run: Run) -> str:
 
 def _search_facts(run: Run) -> Facts:
     campaign = run.campaign
-    failures = selection.count_failures(run.trials)
+    failures = count_failures(run.trials)
     facts = [
         ("objectives", _join([column.label for column in find_metrics(campaign.objectives)])),
         ("constraints", ", ".join(campaign.constraints) or "none"),

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tuner import objectives, stats
+from tuner import stats
 from tuner.errors import ProgramError
+from tuner.front.dominance import non_dominated
 from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.stats import Concordance
@@ -199,7 +200,7 @@ def _front(ratios: Mapping[str, Mapping[str, float | None]], chosen: Iterable[st
         return set()
     labels = list(rows)
     points = np.array([rows[label] for label in labels], dtype=np.float64)
-    return {labels[index] for index in objectives.non_dominated(points)}
+    return {labels[index] for index in non_dominated(points)}
 
 
 def _minimised(name: str, ratio: float | None) -> float | None:

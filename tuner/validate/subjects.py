@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tuner import picks, selection
+from tuner.front.dominance import front_points
+from tuner.front.kept import all_picks, find_pick, pick_of_trial
+from tuner.front.picks import Pick
 from tuner.records import Configuration, Trial
 from tuner.runs import Run
-from tuner.selection import Pick
 
 _T = TypeVar("_T")
 
@@ -138,22 +139,22 @@ def _baseline_first(run: Run) -> list[str]:
 def _points(run: Run, points: Sequence[str], n_front: int) -> Iterable[Pick]:
     for word in points:
         if word == PICKS:
-            yield from picks.all_picks(run)
+            yield from all_picks(run)
         elif word == BEST:
-            yield from (pick for pick in picks.all_picks(run) if pick.name.startswith("best-"))
+            yield from (pick for pick in all_picks(run) if pick.name.startswith("best-"))
         elif word == FRONT:
-            front = selection.front(run.trials, run.campaign.objectives)
+            front = front_points(run.trials, run.campaign.objectives)
             for point in spread(front, n_front):
                 yield Pick(FRONT, point.trial, "point of the front")
         elif word.isdecimal():
-            yield picks.pick_of_trial(run, int(word))
+            yield pick_of_trial(run, int(word))
         else:
-            yield picks.find_pick(run, word)
+            yield find_pick(run, word)
 
 
 def _dominated(run: Run, n: int, chosen: Mapping[Configuration, object]) -> list[Trial]:
     """Return feasible trials off the front, spread from good to bad by their mean rank."""
-    front = {p.trial.number for p in selection.front(run.trials, run.campaign.objectives)}
+    front = {p.trial.number for p in front_points(run.trials, run.campaign.objectives)}
     candidates = [
         trial
         for trial in run.trials

@@ -12,7 +12,7 @@ from tests.doubles import runs, synthetic
 from tuner.campaign.live import LiveProgress
 from tuner.campaign.progress import LineProgress, Scoreboard, clock_text
 from tuner.campaign.summary import summarise
-from tuner.objectives import reference_point
+from tuner.front.dominance import reference_point
 from tuner.records import Configuration, Status, Trial
 from tuner.store import CampaignRecord, Recheck
 
@@ -199,29 +199,25 @@ def test_the_live_display_shows_bar_scores_and_messages() -> None:
 # The summary at the end
 
 
-def test_the_summary_has_default_balanced_and_best_of_every_allocator() -> None:
+def test_the_summary_names_every_pick_once() -> None:
     trials = [DEFAULT, OTHER, BETTER, FAILED]
     record = replace(RECORD, reference=REFERENCE)
 
     found = summarise(record, trials)
 
-    titles = ["default", "balanced", "best mean_heap", "best cost"]
-    expected = [f"{name} {title}" for name in ("glibc", "jemalloc") for title in titles]
-    assert expected == [line.title for line in found.lines]
-    assert [line.trial.number for line in found.lines] == [0, 0, 0, 0, 1, 2, 2, 2]
-    assert [line.on_front for line in found.lines] == [False] * 5 + [True] * 3
-    assert found.lines[-1].changes == pytest.approx((-0.5, -0.1))
+    (picked,) = found.picked
+    assert picked.names == ("balanced", "no-regret", "best-mean_heap", "best-cost")
+    assert picked.trial == BETTER
+    assert picked.changes == pytest.approx((-0.5, -0.1))
     assert (found.n_trials, found.n_failed, found.n_infeasible, found.n_front) == (4, 1, 0, 1)
     assert found.gain is not None
     assert found.gain > 1.0
 
 
-def test_an_allocator_whose_default_failed_has_no_default_line() -> None:
+def test_defaults_that_failed_are_no_matter_but_the_baseline() -> None:
     dead = runs.failed_trial(1, Configuration("jemalloc"), Status.FAILED, "killed")
 
     found = summarise(RECORD, [DEFAULT, dead, BETTER])
 
-    titles = [line.title for line in found.lines]
-    assert "jemalloc default" not in titles
-    assert "jemalloc balanced" in titles
+    assert [picked.trial for picked in found.picked] == [BETTER]
     assert found.gain is None

@@ -30,9 +30,9 @@ from tuner.errors import (
     SpecError,
     StoreError,
 )
+from tuner.front.dominance import front, hypervolume, points_of
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.executor import LocalExecutor
-from tuner.objectives import front, hypervolume, points_of
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.search import STRATEGIES
 from tuner.store import FINISHED, INTERRUPTED, CampaignRecord, Recheck, Store

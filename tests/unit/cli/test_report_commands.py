@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from tests.doubles.runs import synthetic_run, trial, write_run
-from tuner import picks, selection
 from tuner.cli import main
 from tuner.errors import SelectionError, SpecError, StoreError
+from tuner.front.bounds import default_trials
+from tuner.front.dominance import front_points
+from tuner.front.kept import all_picks, check_pick_name, find_pick, pick_path, save_pick
+from tuner.front.picks import Pick
 from tuner.report.table import front_table
 from tuner.runs import Run, load_run
-from tuner.selection import Pick
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +129,7 @@ def test_front_of_other_objectives(kept: Run, capsys: pytest.CaptureFixture[str]
     text = call(capsys, "front", kept.folder, "--objectives", "faults,cost", "--format", "json")
 
     on_front = [r for r in json.loads(text)["rows"] if r["state"] == "front"]
-    expected = selection.front(kept.trials, ("faults", "cost"))
+    expected = front_points(kept.trials, ("faults", "cost"))
     assert [row["trial"] for row in on_front][: len(expected)] == [
         point.trial.number for point in expected
     ]
@@ -138,7 +140,7 @@ def test_all_trials_stand_behind_front_and_defaults(
 ) -> None:
     rows = json.loads(call(capsys, "front", kept.folder, "--all", "--format", "json"))["rows"]
 
-    points = selection.front(kept.trials, kept.campaign.objectives)
+    points = front_points(kept.trials, kept.campaign.objectives)
     first = [point.trial.number for point in points]
     defaults = [n for n in range(4) if n not in first]
     numbers = [row["trial"] for row in rows]
@@ -170,7 +172,7 @@ def test_front_goes_to_a_file(
 
 
 def test_rows_that_are_equal_name_each_other(kept: Run) -> None:
-    point = next(p for p in selection.front(kept.trials, ("mean_heap", "cost")) if p.equals)
+    point = next(p for p in front_points(kept.trials, ("mean_heap", "cost")) if p.equals)
 
     table = front_table(kept, ("mean_heap", "cost"), everything=True)
 
@@ -222,11 +224,9 @@ def test_pick_prints_the_point_and_keeps_it(fresh: Run, capsys: pytest.CaptureFi
 
     document = picked(fresh, "best-mean_heap-max-cost")
     assert f"trial {document['trial']}: {document['allocator']}" in text
-    assert (
-        document["rule"] == "least mean_heap (within 0.5 %: least cost), cost=+1% relative to glibc"
-    )
+    assert document["rule"] == "least mean heap; with cost at most 1 % above the default of glibc"
     trial = fresh.trial(document["trial"])
-    default = selection.default_trials(fresh.trials)["glibc"]
+    default = default_trials(fresh.trials)["glibc"]
     assert trial.measurement is not None
     assert default.measurement is not None
     assert (trial.measurement.value("cost") or 0.0) <= 1.01 * (
@@ -252,7 +252,7 @@ def test_pick_relative_to_own_default(fresh: Run, capsys: pytest.CaptureFixture[
 def test_pick_by_number_under_a_name(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "pick", fresh.folder, "--trial", 5, "--name", "service")
 
-    assert picks.find_pick(fresh, "service").trial.number == 5
+    assert find_pick(fresh, "service").trial.number == 5
     assert "service" in call(capsys, "front", fresh.folder, "--all", "--format", "csv")
 
 
@@ -321,24 +321,24 @@ def test_where_there_is_no_knee_a_balanced_pick_is(
 
 
 def test_kept_pick_wins_over_the_computed_one(fresh: Run) -> None:
-    picks.save_pick(fresh, Pick("knee", fresh.trial(3), "mine"))
+    save_pick(fresh, Pick("knee", fresh.trial(3), "mine"))
 
-    assert picks.find_pick(fresh, "knee").trial.number == 3
-    names = [pick.name for pick in picks.all_picks(fresh)]
+    assert find_pick(fresh, "knee").trial.number == 3
+    names = [pick.name for pick in all_picks(fresh)]
     assert names.count("knee") == 1
 
 
 def test_unknown_pick_lists_the_known_ones(fresh: Run) -> None:
     with pytest.raises(SelectionError, match=r"no pick 'service'; picks: balanced, .*best-cost"):
-        picks.find_pick(fresh, "service")
+        find_pick(fresh, "service")
 
 
 def test_pick_of_another_campaign_is_refused(fresh: Run, tmp_path: Path) -> None:
     other = replace(fresh, trials=(fresh.trials[0], replace(fresh.trials[2], number=1)))
-    picks.save_pick(other, Pick("service", other.trials[1], ""))
+    save_pick(other, Pick("service", other.trials[1], ""))
 
     with pytest.raises(StoreError, match="pick is of another campaign"):
-        picks.find_pick(fresh, "service")
+        find_pick(fresh, "service")
 
 
 DAMAGED = (
@@ -354,18 +354,18 @@ DAMAGED = (
 
 @pytest.mark.parametrize("text", DAMAGED)
 def test_damaged_pick_is_told(fresh: Run, text: str) -> None:
-    path = picks.pick_path(fresh, "service")
+    path = pick_path(fresh, "service")
     path.parent.mkdir()
     path.write_text(text)
 
     with pytest.raises(StoreError, match=r"service\.json: is .* remove it and pick again"):
-        picks.find_pick(fresh, "service")
+        find_pick(fresh, "service")
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "-x", "x" * 65, "a b", "a\n"])
 def test_unsafe_pick_names_are_refused(name: str) -> None:
     with pytest.raises(SpecError):
-        picks.check_pick_name(name)
+        check_pick_name(name)
 
 
 # export and report
@@ -374,7 +374,7 @@ def test_unsafe_pick_names_are_refused(name: str) -> None:
 def test_export_takes_the_balanced_pick_unless_told(
     kept: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    balanced = picks.find_pick(kept, "balanced")
+    balanced = find_pick(kept, "balanced")
 
     document = json.loads(call(capsys, "export", kept.folder, "--format", "json"))
 
@@ -473,7 +473,7 @@ def test_the_report_says_what_is_to_be_known_of_the_workload(
 def test_the_front_of_a_run_takes_for_equal_what_the_profile_cannot_tell_apart(
     noted: Run, fresh_front: int
 ) -> None:
-    assert len(selection.front(noted.trials, noted.campaign.objectives)) < fresh_front
+    assert len(front_points(noted.trials, noted.campaign.objectives)) < fresh_front
     assert {trial.resolution for trial in noted.trials} == {(("cost", 0.5), ("mean_heap", 0.5))}
 
 
@@ -481,4 +481,4 @@ def test_the_front_of_a_run_takes_for_equal_what_the_profile_cannot_tell_apart(
 def fresh_front(tmp_path_factory: pytest.TempPathFactory) -> int:
     folder = tmp_path_factory.mktemp("plain") / "app"
     plain = synthetic_run(folder, n_trials=40)
-    return len(selection.front(plain.trials, plain.campaign.objectives))
+    return len(front_points(plain.trials, plain.campaign.objectives))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.doubles.runs import synthetic_run
 from tuner.campaign.summary import summarise
-from tuner.cli.campaign_table import print_outcome
 from tuner.cli.main import run as command
+from tuner.cli.outcome import outcome_lines
 from tuner.errors import SpecError
 
 
@@ -23,16 +24,25 @@ def campaign(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_table_shows_every_number_in_a_narrow_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    names = ("peak_heap", "mean_heap", "instructions", "faults", "syscalls", "cost")
-    run = synthetic_run(names=names, n_trials=40)
+def test_a_campaign_ends_with_five_lines() -> None:
+    run = synthetic_run(n_trials=60)
 
-    print_outcome(run.campaign, summarise(run.campaign, run.trials), run.folder)
+    found = summarise(run.campaign, run.trials, run.rechecks)
+    lines = list(outcome_lines(run.campaign, replace(found, n_unchecked=0), run.folder))
 
-    assert "\N{HORIZONTAL ELLIPSIS}" not in capsys.readouterr().out
+    assert len(lines) <= 5
+    assert lines[0].startswith("ghostscript: 60 configurations measured, ")
+    assert any(line.startswith("  best-mean_heap") or ", best-mean_heap" in line for line in lines)
+    assert lines[-1].startswith(f"next: malloc-tuner front {run.folder}; ")
+
+
+def test_a_campaign_without_a_feasible_trial_ends_with_its_counts() -> None:
+    run = synthetic_run(n_trials=20)
+    broken = [replace(trial, violation=1.0) for trial in run.trials]
+
+    (line,) = outcome_lines(run.campaign, summarise(run.campaign, broken), run.folder)
+
+    assert "break a constraint; 0 points on the front" in line
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ from tuner.export import FORMATS
 from tuner.export.deployment import Deployment, deployment
 from tuner.export.formats import render
 from tuner.export.reduction import reduce_configuration
+from tuner.front.picks import Pick
 from tuner.metrics import METRICS
 from tuner.records import Configuration, Status, Trial
 from tuner.runs import Run
-from tuner.selection import Pick
 from tuner.store import AllocatorRecord
 
 HOSTILE = "a b\"c'd$HOME`id`%h\\n$(NAME)\\\\;#\N{LATIN SMALL LETTER E WITH ACUTE}"

@@ -6,15 +6,14 @@ from dataclasses import replace
 
 from tests.doubles.runs import measurement, synthetic_run
 from tests.doubles.small_runs import BASELINE, RUN, run_of
-from tuner import selection
+from tuner.front.picks import Pick, standard_picks
 from tuner.records import CurvePoint
 from tuner.report.heap import heap_plot
-from tuner.selection import Pick
 
 
 def test_heap_shows_defaults_first_and_each_pick_once() -> None:
     run = synthetic_run(n_trials=60)
-    picks = selection.standard_picks(run.trials, run.campaign.objectives, "glibc")
+    picks = standard_picks(run.trials, run.campaign.objectives, "glibc")
 
     plot = heap_plot(run, picks)
 

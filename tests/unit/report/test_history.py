@@ -8,7 +8,7 @@ import pytest
 
 from tests.doubles.runs import synthetic_run
 from tests.doubles.small_runs import RUN
-from tuner import objectives
+from tuner.front.dominance import relative_hypervolume
 from tuner.report.history import hypervolume_history
 
 
@@ -23,7 +23,7 @@ def test_history_starts_with_the_defaults_and_grows() -> None:
     assert history.values[0] == pytest.approx(1.0)
     assert list(history.values) == sorted(history.values)
     assert run.campaign.reference is not None
-    final = objectives.relative_hypervolume(run.trials, run.campaign.reference)
+    final = relative_hypervolume(run.trials, run.campaign.reference)
     assert history.values[-1] == pytest.approx(final)
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.doubles.runs import MIB, measurement, synthetic_run
 from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of, tried
+from tuner.front.picks import Pick
 from tuner.records import Status
 from tuner.report.pareto import Role, pareto_plots
-from tuner.selection import Pick
 from tuner.store import Recheck
 
 

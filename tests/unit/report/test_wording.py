@@ -6,15 +6,14 @@ from dataclasses import replace
 
 from tests.doubles.runs import MIB, measurement
 from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of
-from tuner import selection
+from tuner.front.picks import Pick, standard_picks
 from tuner.records import Status
 from tuner.report.wording import headline, measured_facts, pick_cards
-from tuner.selection import Pick
 from tuner.store import Recheck
 
 
 def test_headline_names_the_gains_of_the_best_compromise() -> None:
-    picks = selection.standard_picks(RUN.trials, RUN.campaign.objectives, "glibc")
+    picks = standard_picks(RUN.trials, RUN.campaign.objectives, "glibc")
 
     assert headline(RUN, picks) == (
         "In emulation, glibc with 1 setting needs 20.0 % less mean heap and 10.0 % less cost "
@@ -24,7 +23,7 @@ def test_headline_names_the_gains_of_the_best_compromise() -> None:
 
 def test_headline_promises_nothing_when_every_point_trades() -> None:
     run = run_of(BASELINE, SMALL)
-    picks = selection.standard_picks(run.trials, run.campaign.objectives, "glibc")
+    picks = standard_picks(run.trials, run.campaign.objectives, "glibc")
 
     assert headline(run, picks).startswith("No measured configuration is at least as good")
 

@@ -276,7 +276,7 @@ def test_learners_prefer_the_feasible(learner: str) -> None:
 @pytest.mark.parametrize("learner", [n for n in STRATEGIES if n != "random"])
 def test_learners_beat_random_search(learner: str) -> None:
     def volume(strategy_name: str, seed: int) -> float:
-        from tuner.objectives import hypervolume
+        from tuner.front.dominance import hypervolume
 
         asked = drive(make(strategy_name, seed=seed), 19)
         good = [told for told in map(judge, asked) if told.objectives and told.violation == 0.0]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.doubles.runs import MIB, synthetic_run, trial
-from tuner import selection
 from tuner.errors import SelectionError, StoreError
+from tuner.front.bounds import baseline_trial
+from tuner.front.dominance import front_points
+from tuner.front.picks import select_balanced
 from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.validate.subjects import (
@@ -44,8 +46,8 @@ def test_labels_and_configurations_are_distinct(run: Run) -> None:
 
 def test_pick_keeps_its_name(run: Run) -> None:
     (balanced,) = by_role(choose_subjects(run, ["balanced"], 4, 0), "balanced")
-    expected = selection.select_balanced(
-        run.trials, run.campaign.objectives, selection.baseline_trial(run.trials, "glibc")
+    expected = select_balanced(
+        run.trials, run.campaign.objectives, baseline_trial(run.trials, "glibc")
     )
     assert balanced.trial == expected.number
     assert balanced.is_pick
@@ -59,14 +61,14 @@ def test_trial_is_named_by_its_number(run: Run) -> None:
 
 
 def test_front_is_spread_and_bounded(run: Run) -> None:
-    front = {p.trial.number for p in selection.front(run.trials, run.campaign.objectives)}
+    front = {p.trial.number for p in front_points(run.trials, run.campaign.objectives)}
     found = by_role(choose_subjects(run, ["front"], 3, 0), FRONT)
     assert len(found) == min(3, len(front))
     assert {subject.trial for subject in found} <= front
 
 
 def test_dominated_points_are_feasible_and_off_the_front(run: Run) -> None:
-    front = {p.trial.number for p in selection.front(run.trials, run.campaign.objectives)}
+    front = {p.trial.number for p in front_points(run.trials, run.campaign.objectives)}
     found = by_role(choose_subjects(run, ["balanced"], 4, 40), DOMINATED)
     assert len(found) == 40
     for subject in found:

@@ -9,9 +9,9 @@ import pytest
 
 from tests.doubles import synthetic
 from tests.doubles.runs import trial
+from tuner.front.repricing import price_note, reprice
 from tuner.measure.calibration import Calibration
 from tuner.records import Configuration, Trial
-from tuner.repricing import price_note, reprice
 from tuner.store import CampaignRecord
 
 PRICES = Calibration(
@@ -83,8 +83,21 @@ def test_what_would_change_is_told() -> None:
     assert note is not None
     assert "a page fault at 1,000 to 3,000 instructions" in note
     assert "1 of the front's 1 points would leave it; 1 would come to it" in note
-    assert "another trial would be balanced" in note
-    assert "best-cost" in note
+    assert "picks balanced, no-regret, best-mean_heap and best-cost would be other trials" in note
+
+
+def test_points_are_counted_and_not_their_trials() -> None:
+    """Equal trials are one point of the front, as in every other count of it."""
+    trials = [
+        tried(0, 1000, (5_000_000, 1000, 0, 0)),
+        tried(1, 500, (1_000_000, 900, 0, 0)),
+        tried(2, 500, (1_000_000, 900, 0, 0)),
+        tried(3, 500, (2_900_000, 0, 0, 0)),
+    ]
+    note = price_note(record(), trials)
+
+    assert note is not None
+    assert "1 of the front's 1 points would leave it; 1 would come to it" in note
 
 
 def test_nothing_is_said_where_nothing_changes() -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tuner import selection
+from tuner.front.bounds import default_trials
+from tuner.front.dominance import front_points
+from tuner.front.picks import standard_picks
 from tuner.measure.calibration import Calibration
 from tuner.metrics import COST
 from tuner.objectives import parse_constraint, violation
@@ -40,9 +42,7 @@ def reprice(record: CampaignRecord, trials: Iterable[Trial], prices: Calibration
     constraints = [parse_constraint(text) for text in record.constraints]
     if all(constraint.objective != COST for constraint in constraints):
         return changed
-    defaults = {
-        name: trial.measurement for name, trial in selection.default_trials(changed).items()
-    }
+    defaults = {name: trial.measurement for name, trial in default_trials(changed).items()}
     baseline = defaults.get(record.baseline)
     return [
         replace(
@@ -89,30 +89,37 @@ def price_note(
     names = names or record.objectives
     if COST not in names or "c_fault_interval" not in record.calibration:
         return None
-    if record.baseline not in selection.default_trials(trials):
+    if record.baseline not in default_trials(trials):
         return None
     prices = Calibration.from_record(record.calibration)
-    front, picks = _front(trials, names), _picks(record, trials, names)
-    lost: set[int] = set()
-    won: set[int] = set()
+    here, picks = _members(trials, names), _picks(record, trials, names)
+    lost: set[frozenset[int]] = set()
+    won: set[frozenset[int]] = set()
     moved: dict[str, None] = {}
     for end in prices.ends():
         other = reprice(record, trials, end)
-        there = _front(other, names)
-        lost |= front - there
-        won |= there - front
+        there = _members(other, names)
+        lost |= _apart(here, there)
+        won |= _apart(there, here)
         chosen = _picks(record, other, names)
         moved |= dict.fromkeys(n for n in {**picks, **chosen} if picks.get(n) != chosen.get(n))
-    return _sentence(prices, (len(front), len(lost), len(won)), list(moved))
+    return _sentence(prices, (len(here), len(lost), len(won)), list(moved))
 
 
-def _front(trials: Sequence[Trial], names: Sequence[str]) -> set[int]:
-    points = selection.front(trials, names)
-    return {number for point in points for number in (point.trial.number, *point.equals)}
+def _members(trials: Sequence[Trial], names: Sequence[str]) -> set[frozenset[int]]:
+    """Return the points of the front, each as the numbers of its trials, which are equal."""
+    points = front_points(trials, names)
+    return {frozenset((point.trial.number, *point.equals)) for point in points}
+
+
+def _apart(points: set[frozenset[int]], others: set[frozenset[int]]) -> set[frozenset[int]]:
+    """Return the points of which no trial is among those of the others."""
+    members = frozenset[int]().union(*others)
+    return {point for point in points if not point & members}
 
 
 def _picks(record: CampaignRecord, trials: Sequence[Trial], names: Sequence[str]) -> dict[str, int]:
-    picks = selection.standard_picks(trials, names, record.baseline)
+    picks = standard_picks(trials, names, record.baseline)
     return {pick.name: pick.trial.number for pick in picks}
 
 
@@ -133,7 +140,9 @@ def _sentence(
     if n_won:
         changes.append(f"{n_won} would come to it")
     if moved:
-        changes.append(f"another trial would be {', '.join(moved)}")
+        *most, last = moved
+        names = f"picks {', '.join(most)} and {last}" if most else f"pick {last}"
+        changes.append(f"{names} would be {'other trials' if most else 'another trial'}")
     if not changes or prices.c_fault_interval is None:
         return None
     low, high = prices.c_fault_interval

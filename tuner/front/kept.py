@@ -17,12 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tuner import selection
 from tuner.errors import SelectionError, SpecError, StoreError
+from tuner.front.picks import BALANCED, WHY_ABSENT, Pick, best_name, standard_picks
 from tuner.output import write_text
 from tuner.records import Configuration
 from tuner.runs import Run
-from tuner.selection import Pick
 
 SCHEMA = "malloc-tuner.pick"
 VERSION = 1
@@ -106,7 +105,7 @@ def find_pick(run: Run, name: str) -> Pick:
     standard = {pick.name: pick for pick in _standard(run)}
     if name not in standard:
         known = ", ".join(pick.name for pick in all_picks(run)) or "none: no trial is feasible"
-        why = f" ({selection.NO_KNEE})" if name == selection.KNEE and standard else ""
+        why = f" ({WHY_ABSENT[name]})" if name in WHY_ABSENT and standard else ""
         message = f"{run.folder}: has no pick {name!r}{why}; picks: {known}"
         raise SelectionError(message)
     return standard[name]
@@ -118,7 +117,7 @@ def first_name(run: Run) -> str:
     That is the balanced pick, or with one objective its best.
     """
     names = run.campaign.objectives
-    return selection.BALANCED if len(names) > 1 else selection.best_name(names[0])
+    return BALANCED if len(names) > 1 else best_name(names[0])
 
 
 def pick_of_trial(run: Run, number: int) -> Pick:
@@ -129,12 +128,14 @@ def pick_of_trial(run: Run, number: int) -> Pick:
         SelectionError: it did not succeed.
     """
     trial = run.trial(number)
-    selection.measured(trial)
+    if trial.measurement is None:
+        message = f"trial {number} has no numbers: {trial.reason}"
+        raise SelectionError(message)
     return Pick(f"trial-{number}", trial, f"trial {number}, named by the user")
 
 
 def _standard(run: Run) -> list[Pick]:
-    return selection.standard_picks(run.trials, run.campaign.objectives, run.campaign.baseline)
+    return standard_picks(run.trials, run.campaign.objectives, run.campaign.baseline)
 
 
 def _read(run: Run, path: Path) -> Pick:

@@ -1,0 +1,204 @@
+"""Dominance, fronts of any objectives, and hypervolume."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.doubles.fronts import NAMES, TRIALS, tried
+from tests.doubles.runs import MIB, measurement
+from tuner.errors import MissingToolError, SpecError
+from tuner.front import dominance
+from tuner.front.dominance import (
+    front,
+    front_points,
+    hypervolume,
+    non_dominated,
+    reference_point,
+    relative_hypervolume,
+)
+from tuner.records import Configuration, Origin, Status, Trial
+
+
+def valued(
+    number: int, values: Sequence[float] | None, violated: float = 0.0, *, default: bool = False
+) -> Trial:
+    configuration = Configuration.of("glibc", {} if default else {"pad": number})
+    if values is None:
+        reason = "killed"
+        return Trial(number, configuration, Origin.SEARCH, Status.FAILED, reason, None, None, 1.0)
+    return Trial(
+        number,
+        configuration,
+        Origin.DEFAULT if default else Origin.SEARCH,
+        Status.OK,
+        None,
+        measurement(),
+        tuple(values),
+        violated,
+    )
+
+
+def test_front_is_ordered_and_names_its_equals() -> None:
+    points = front_points(TRIALS, NAMES)
+
+    assert [point.trial.number for point in points] == [2, 1, 3]
+    assert [point.equals for point in points] == [(), (4,), ()]
+    assert points[1].values == (80.0 * MIB, 990.0)
+
+
+def test_front_of_other_objectives_keeps_the_records_of_the_campaign() -> None:
+    points = front_points(TRIALS, ("cost",))
+
+    assert [point.trial for point in points] == [TRIALS[3]]
+
+
+def test_front_of_a_metric_that_was_not_measured_says_why() -> None:
+    with pytest.raises(MissingToolError, match="p99_latency"):
+        front_points(TRIALS, ("p99_latency",))
+
+
+def test_front_of_an_unknown_metric_names_the_known_ones() -> None:
+    with pytest.raises(SpecError, match="mean_heap"):
+        front_points(TRIALS, ("heap",))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=25),
+)
+def test_every_trial_is_on_the_front_equal_to_it_or_dominated(pairs: list[tuple[int, int]]) -> None:
+    trials = [tried(number, heap, cost) for number, (heap, cost) in enumerate(pairs)]
+
+    points = front_points(trials, NAMES)
+
+    covered = {number for point in points for number in (point.trial.number, *point.equals)}
+    for number, (heap, cost) in enumerate(pairs):
+        is_dominated = any(h <= heap and c <= cost and (h, c) != (heap, cost) for h, c in pairs)
+        assert is_dominated != (number in covered)
+
+
+# Fronts
+
+
+def test_dominated_points_are_left_out_and_of_equal_ones_the_first_stays() -> None:
+    points = np.array([[2.0, 2.0], [1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [2.0, 3.0], [1.0, 4.0]])
+
+    assert non_dominated(points) == [0, 1, 3]
+    assert non_dominated(np.empty((0, 2))) == []
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_values_that_are_not_finite_never_reach_the_library(bad: float) -> None:
+    points = np.array([[1.0, 2.0], [bad, 1.0]])
+
+    for refusing in (non_dominated, lambda p: hypervolume(p, (5.0, 5.0))):
+        with pytest.raises(ValueError, match="finite"):
+            refusing(points)
+
+
+@given(points=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30))
+def test_non_dominated_agrees_with_the_definition(points: list[tuple[int, int]]) -> None:
+    array = np.array(points, dtype=np.float64)
+
+    def dominates(a: tuple[int, int], b: tuple[int, int]) -> bool:
+        return a != b and a[0] <= b[0] and a[1] <= b[1]
+
+    expected = [
+        index
+        for index, point in enumerate(points)
+        if not any(dominates(other, point) for other in points) and point not in points[:index]
+    ]
+    assert expected == non_dominated(array)
+
+
+def test_the_front_holds_feasible_successes_only() -> None:
+    many = [
+        valued(0, (5.0, 5.0)),
+        valued(1, (1.0, 1.0), violated=0.1),
+        valued(2, None),
+        valued(3, (4.0, 6.0)),
+        valued(4, (6.0, 6.0)),
+    ]
+
+    assert [member.number for member in front(reversed(many))] == [0, 3]
+    assert front([]) == []
+    assert front(many[1:3]) == []
+
+
+# Hypervolume
+
+
+def test_one_point_dominates_its_box_in_logarithms() -> None:
+    point = np.array([[9.0, 99.0]])
+
+    expected = math.log(1000 / 10) * math.log(1000 / 100)
+    assert hypervolume(point, (999.0, 999.0)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_two_points_share_their_overlap() -> None:
+    points = np.array([[9.0, 99.0], [99.0, 9.0]])
+    ten = math.log(10)
+
+    expected = 2 * (2 * ten * ten) - ten * ten
+    assert hypervolume(points, (999.0, 999.0)) == pytest.approx(expected, rel=1e-12)
+
+
+@given(
+    points=st.lists(st.tuples(*[st.floats(0, 2000, allow_nan=False)] * 3), min_size=1, max_size=4)
+)
+def test_hypervolume_agrees_with_inclusion_and_exclusion(
+    points: list[tuple[float, float, float]],
+) -> None:
+    reference = (1000.0, 1000.0, 1000.0)
+
+    def box(corners: Sequence[tuple[float, ...]]) -> float:
+        worst = [max(values) for values in zip(*corners, strict=True)]
+        sides = [max(0.0, math.log1p(1000.0) - math.log1p(value)) for value in worst]
+        return math.prod(sides)
+
+    expected = sum(
+        (-1) ** (size + 1) * sum(map(box, itertools.combinations(points, size)))
+        for size in range(1, len(points) + 1)
+    )
+    found = hypervolume(np.array(points), reference)
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_points_beyond_the_reference_and_no_points_have_no_volume() -> None:
+    assert hypervolume(np.array([[10.0, 10.0]]), (5.0, 50.0)) == 0.0
+    assert hypervolume(np.empty((0, 2)), (5.0, 50.0)) == 0.0
+
+
+def test_zeros_are_finite() -> None:
+    assert hypervolume(np.array([[0.0, 0.0]]), (math.e - 1, math.e - 1)) == pytest.approx(1.0)
+
+
+def test_the_reference_is_the_nadir_of_the_defaults_and_a_tenth() -> None:
+    defaults = [valued(0, (100.0, 20.0)), valued(1, None), valued(2, (50.0, 40.0), violated=2.0)]
+
+    assert reference_point(defaults) == pytest.approx((110.0, 44.0))
+    assert reference_point([valued(0, (0.0, 20.0))]) == pytest.approx((1.0, 22.0))
+    assert reference_point([valued(0, None)]) is None
+
+
+def test_gain_compares_with_the_defaults() -> None:
+    default = valued(0, (100.0, 100.0), default=True)
+    better = valued(1, (50.0, 100.0))
+    reference = reference_point([default])
+    assert reference is not None
+
+    assert relative_hypervolume([default], reference) == 1.0
+    gain = relative_hypervolume([default, better], reference)
+    assert gain == pytest.approx(math.log(111 / 51) / math.log(111 / 101))
+    assert relative_hypervolume([better], reference) is None
+
+
+def test_objectives_need_no_other_indicator_library() -> None:
+    """Moocore is imported where it is used, so that --help does not pay for it."""
+    assert "moocore" not in vars(dominance)

@@ -1,0 +1,62 @@
+"""What `malloc-tuner tune` prints at the end: what was measured, the picks, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuner.campaign.summary import Picked, Summary
+    from tuner.store import CampaignRecord
+
+
+def outcome_lines(record: CampaignRecord, summary: Summary, run: Path) -> Iterator[str]:
+    """Yield the lines about a finished campaign: five with two objectives.
+
+    Args:
+        record: the campaign.
+        summary: what it found.
+        run: its folder, for the commands that may come next.
+    """
+    yield _measured(record, summary)
+    for picked in summary.picked:
+        yield f"  {_pick(record, picked)}"
+    if summary.n_unchecked:
+        yield (
+            f"{summary.n_unchecked} re-measurements failed and prove nothing; run the same command "
+            "again to repeat them"
+        )
+    if summary.price_note:
+        yield summary.price_note
+    if summary.picked:
+        yield (
+            f"next: malloc-tuner front {run}; malloc-tuner validate {run} -- PROGRAM ARGUMENTS; "
+            f"malloc-tuner report {run}"
+        )
+
+
+def _measured(record: CampaignRecord, summary: Summary) -> str:
+    counts = [f"{summary.n_trials} configurations measured"]
+    if summary.n_failed:
+        counts.append(f"{summary.n_failed} failed")
+    if summary.n_infeasible:
+        counts.append(f"{summary.n_infeasible} break a constraint")
+    points = "point" if summary.n_front == 1 else "points"
+    gain = f", hypervolume {summary.gain:.2f} x that of the defaults" if summary.gain else ""
+    found = f"{summary.n_front} {points} on the front{gain}"
+    against = f"; changes are against the default of {record.baseline}" if summary.picked else ""
+    return f"{record.name}: {', '.join(counts)}; {found}{against}"
+
+
+def _pick(record: CampaignRecord, picked: Picked) -> str:
+    from tuner.metrics import METRICS
+
+    values = zip(record.objectives, picked.trial.objectives or (), picked.changes, strict=True)
+    shown = [
+        f"{METRICS[name].label} {METRICS[name].show(value)}"
+        + ("" if change is None else f" ({change:+.1%})")
+        for name, value, change in values
+    ]
+    trial = f"trial {picked.trial.number}, {picked.trial.configuration}"
+    return f"{', '.join(picked.names)}: {', '.join(shown)}; {trial}"

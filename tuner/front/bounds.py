@@ -1,0 +1,223 @@
+"""What trials are compared with, and the bounds within which one is chosen.
+
+The baseline is the default of one allocator.  Relative bounds (``cost=+1%``) are
+relative to it, or to the default of each trial's own allocator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tuner.errors import SelectionError, SpecError
+from tuner.metrics import METRICS
+from tuner.objectives import Constraint, parse_constraint, violation
+from tuner.records import Measurement, Status, Trial
+
+OWN = "own"
+"""As a baseline: every allocator is compared with its own default."""
+
+_BOUND = re.compile(r"\s*(?P<metric>\w+)\s*(?:<=|=)\s*(?P<limit>\S.*?)\s*")
+_CHANGE = re.compile(r"(?P<sign>[+-])\s*(?P<percent>\d+(?:\.\d+)?)\s*%")
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """The defaults that trials are compared with."""
+
+    defaults: Mapping[str, Trial]
+    """The successful default of every allocator, by allocator."""
+    relative_to: str
+    """Name of the allocator whose default counts, or `OWN`."""
+
+    def of(self, trial: Trial) -> Trial | None:
+        """Return the default a trial is compared with; None when it could not be measured."""
+        own = trial.configuration.allocator
+        return self.defaults.get(own if self.relative_to == OWN else self.relative_to)
+
+    def measurement(self, trial: Trial) -> Measurement | None:
+        """Return the measurement of `of`."""
+        baseline = self.of(trial)
+        return baseline.measurement if baseline else None
+
+
+def default_trials(trials: Iterable[Trial]) -> dict[str, Trial]:
+    """Return the successful default of every allocator, by allocator, in trial order."""
+    return {
+        trial.configuration.allocator: trial
+        for trial in trials
+        if trial.configuration.is_default and trial.status is Status.OK
+    }
+
+
+def baselines(trials: Iterable[Trial], relative_to: str) -> Baselines:
+    """Return what trials are compared with.
+
+    Args:
+        trials: of one campaign.
+        relative_to: allocator whose default counts, or `OWN`.
+
+    Raises:
+        SelectionError: that allocator's default was not measured, or none was.
+    """
+    defaults = default_trials(trials)
+    if relative_to not in defaults and not (relative_to == OWN and defaults):
+        measured = ", ".join(defaults) or "none"
+        message = (
+            f"the default of {relative_to} was not measured in this campaign; "
+            f"measured defaults: {measured}"
+        )
+        raise SelectionError(message)
+    return Baselines(defaults, relative_to)
+
+
+def parse_bound(text: str) -> Constraint:
+    """Read a bound such as ``cost=+1%``, ``peak_heap=2GiB`` or ``faults<=100000``.
+
+    Raises:
+        SpecError: the text is not ``METRIC=LIMIT``, or the metric is unknown.
+    """
+    match = _BOUND.fullmatch(text)
+    if not match:
+        message = f"--max {text!r}: write METRIC=LIMIT, such as cost=+1% or peak_heap=2GiB"
+        raise SpecError(message)
+    change = _CHANGE.fullmatch(match["limit"])
+    limit = f"default {change['sign']} {change['percent']} %" if change else match["limit"]
+    return replace(parse_constraint(f"{match['metric']} <= {limit}"), text=text.strip())
+
+
+def bound_words(bound: Constraint, relative_to: str) -> str:
+    """Return a bound in words.
+
+    Example:
+        >>> bound_words(parse_bound("cost=+1%"), "glibc")
+        'cost at most 1 % above the default of glibc'
+        >>> bound_words(parse_bound("peak_heap=2GiB"), "glibc")
+        'peak heap at most 2.0 GiB'
+    """
+    metric = METRICS[bound.objective]
+    if bound.anchor is None:
+        return f"{metric.label} at most {metric.show(bound.factor)}"
+    whose = "its allocator's default" if relative_to == OWN else f"the default of {relative_to}"
+    change = 100.0 * (bound.factor - 1.0)
+    if not change:
+        return f"{metric.label} at most that of {whose}"
+    return f"{metric.label} at most {abs(change):g} % {'above' if change > 0 else 'below'} {whose}"
+
+
+def within(
+    trials: Sequence[Trial], bounds: Sequence[Constraint], compared: Baselines
+) -> list[Trial]:
+    """Return the feasible trials that hold every bound.
+
+    Raises:
+        SelectionError: none does; the message names the nearest trial and the
+            bounds that exclude it.
+        MissingToolError: a bounded metric was not measured.
+    """
+    candidates = [trial for trial in trials if trial.is_feasible]
+    if not candidates:
+        message = "no trial succeeded and holds every constraint of the campaign"
+        raise SelectionError(message)
+    excess = {trial.number: _excess(trial, bounds, compared) for trial in candidates}
+    fitting = [trial for trial in candidates if excess[trial.number] == 0.0]
+    if not fitting:
+        nearest = min(candidates, key=lambda trial: (excess[trial.number], trial.number))
+        raise SelectionError(_nothing_fits(nearest, bounds, compared))
+    return fitting
+
+
+def check_feasible(trials: Sequence[Trial], constraints: Sequence[Constraint], run: Path) -> None:
+    """Raise unless a trial of the campaign may be chosen.
+
+    Args:
+        trials: of one campaign, by number; the first is the baseline's default.
+        constraints: the campaign's.
+        run: its folder, for what may be tried next.
+
+    Raises:
+        SelectionError: no trial succeeded and holds every constraint; the message
+            names the nearest and what excludes it.
+    """
+    succeeded = [trial for trial in trials if trial.measurement is not None]
+    if not succeeded or any(trial.is_feasible for trial in succeeded):
+        return
+    nearest = min(succeeded, key=lambda trial: (trial.violation, trial.number))
+    defaults = default_trials(trials)
+    own = defaults.get(nearest.configuration.allocator)
+    reasons = [
+        reason
+        for constraint in constraints
+        if (reason := _broken(constraint, nearest, trials[0].measured, own)) is not None
+    ]
+    message = (
+        f"no trial holds every constraint; the nearest is trial {nearest.number} "
+        f"({nearest.configuration}): {'; '.join(reasons)}; relax the constraint in a new run "
+        f"(-o NEW-RUN), or search longer (--evaluations); `malloc-tuner front {run} --all` shows "
+        "every trial"
+    )
+    raise SelectionError(message)
+
+
+def _broken(
+    constraint: Constraint, trial: Trial, baseline: Measurement, own: Trial | None
+) -> str | None:
+    """Say by how much a trial breaks a constraint; None when it holds."""
+    limit = constraint.limit(baseline, own.measured if own else None)
+    value = trial.measured.value(constraint.objective)
+    if limit is None or value <= limit:
+        return None
+    shown = METRICS[constraint.objective].show(value)
+    most = METRICS[constraint.objective].show(limit)
+    over = f", {value / limit - 1.0:.2%} more" if limit else ""
+    return f"its {constraint.objective} is {shown}{over} than {constraint.text!r} allows ({most})"
+
+
+def _excess(trial: Trial, bounds: Sequence[Constraint], compared: Baselines) -> float:
+    baseline = compared.measurement(trial)
+    return violation(bounds, trial.measured, baseline, baseline)
+
+
+def _nothing_fits(nearest: Trial, bounds: Sequence[Constraint], compared: Baselines) -> str:
+    reasons = []
+    for bound in bounds:
+        if not _excess(nearest, (bound,), compared):
+            continue
+        value = nearest.measured.value(bound.objective)
+        shown = METRICS[bound.objective].show(value)
+        reason = f"--max {bound.text} excludes it: its {bound.objective} is {shown}"
+        baseline = compared.measurement(nearest)
+        reference = baseline.value(bound.objective) if baseline else 0.0
+        if reference:
+            shown = METRICS[bound.objective].show(reference)
+            reason += f", {value / reference - 1.0:+.2%} against the baseline's {shown}"
+        reasons.append(reason)
+    return (
+        f"nothing fits; the nearest is trial {nearest.number} ({nearest.configuration}), and "
+        f"{'; '.join(reasons)}; relax that bound"
+    )
+
+
+def baseline_trial(trials: Iterable[Trial], baseline: str) -> Trial:
+    """Return the default that changes are relative to.
+
+    Raises:
+        SelectionError: it was not measured.
+    """
+    return baselines(trials, baseline).defaults[baseline]
+
+
+def count_failures(trials: Iterable[Trial]) -> dict[str, int]:
+    """Count the trials that cannot be chosen, by why; kinds without a trial are absent.
+
+    Keys are the values of `Status` except ``ok``, and ``infeasible`` for trials
+    that succeeded but break a constraint.
+    """
+    counts: dict[str, int] = {}
+    for trial in trials:
+        if not trial.is_feasible:
+            kind = "infeasible" if trial.status is Status.OK else trial.status.value
+            counts[kind] = counts.get(kind, 0) + 1
+    return counts
