@@ -21,16 +21,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 import tuner
-from tuner.errors import TraceError
 from tuner.importers import dhat
-from tuner.importers.source import Source
-from tuner.output import write_text
+from tuner.importers.source import BadCallError, Source
 
 TICK: Final = 500
 """Units of DHAT's time in a tick: instructions for one allocation."""
@@ -42,7 +39,7 @@ MOST_RECORDS: Final = 10_000_000
 """As many as rand_malloc reads."""
 
 LOST: Final = (
-    *dhat.LOST,
+    *dhat.FORMAT.lost,
     "order: call sites come in the order of their call tree, not of time",
     "sizes and lifetimes: all blocks of a site have its mean",
     "the peak and the end: what was alive then",
@@ -143,18 +140,18 @@ def _as_printed(value: float) -> str:
     return f"{int(value)}" if value == int(value) else f"{value:.6g}"
 
 
-def write_records(source: Source, output: Path) -> None:
-    """Write the records of a DHAT profile, replacing a file that is there.
+def records_of(source: Source) -> str:
+    """Return the records of a DHAT profile as a text.
 
     Raises:
-        TraceError: the profile is malformed, or has more than `MOST_RECORDS` blocks.
-        OutputError: the records cannot be written.
+        BadCallError: the profile is malformed, or has more than `MOST_RECORDS` blocks.
+        TraceError: the profile cannot be read.
     """
     sites, stacks, has_accesses = dhat.read_stacks(source)
     n_records = int(sites.blocks.sum())
     if not 0 < n_records <= MOST_RECORDS:
-        message = f"{source.path}: {n_records:,} blocks; rand_malloc takes 1 to {MOST_RECORDS:,}"
-        raise TraceError(message)
+        message = f"{n_records:,} blocks; rand_malloc takes 1 to {MOST_RECORDS:,}"
+        raise BadCallError(message)
     rows = [
         _row(*row)
         for row in zip(
@@ -174,4 +171,4 @@ def write_records(source: Source, output: Path) -> None:
         order.append(np.array(group)[which[np.lexsort([which, turn])]])
     head = _HEAD.format(version=tuner.__version__, name=source.path.name, n=n_records)
     lines = map(rows.__getitem__, itertools.chain.from_iterable(part.tolist() for part in order))
-    write_text(output, "".join([head, *lines, "};\n"]))
+    return "".join([head, *lines, "};\n"])

@@ -17,17 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tuner.errors import TraceError
-from tuner.importers.source import Source
+from tuner.importers.format import Format
+from tuner.importers.source import BadCallError, Source
 from tuner.profile.sites import Sites
-
-LOST: Final = (
-    "times: when each block came and went; of lifetimes there is one sum for each call site",
-    "threads: they are not separated",
-    "realloc: free and malloc instead",
-    "calloc and aligned allocations: all are malloc",
-    "what was touched: the file has it, but a profile cannot",
-)
 
 _VERSION: Final = 2
 _UNITS: Final = {"instrs": 1.0, "ms": 1e6}
@@ -38,21 +30,10 @@ _MOST: Final = 2**53
 _FIELDS: Final = ("tbk", "tb", "tl", "mbk", "gbk", "gb", "ebk", "eb")
 
 
-def recognise(start: bytes) -> bool:
-    """Recognise it by the first member."""
-    return b'"dhatFileVersion"' in start[:200]
-
-
-def read(source: Source) -> tuple[Sites, str]:
-    """Return the call sites of a file and the command of the program.
-
-    Raises:
-        TraceError: the file is malformed, of another version, or not of a run of the heap
-            with lifetimes.
-    """
+def _read(source: Source) -> tuple[Sites, str]:
     document = _load(source)
     command = document.get("cmd", "")
-    return _sites(source, document), command if isinstance(command, str) else ""
+    return _sites(document), command if isinstance(command, str) else ""
 
 
 def read_stacks(source: Source) -> tuple[Sites, list[tuple[int, ...]], list[bool]]:
@@ -61,23 +42,23 @@ def read_stacks(source: Source) -> tuple[Sites, list[tuple[int, ...]], list[bool
     A stack is the numbers of its frames, innermost first.
 
     Raises:
-        TraceError: as `read`, or a stack is no list of numbers.
+        BadCallError: the file is malformed, of another version, or not of a run of the heap
+            with lifetimes.
     """
     document = _load(source)
     stacks, has_accesses = [], []
     for number, site in enumerate(document["pps"]):
         frames = site.get("fs") if isinstance(site, dict) else None
         if not isinstance(frames, list) or not all(type(frame) is int for frame in frames):
-            message = f"{source.path}: call site {number} (pps): fs is no list of numbers"
-            raise TraceError(message)
+            message = f"call site {number} (pps): fs is no list of numbers"
+            raise BadCallError(message)
         if site.get("tbk") != 0:
             stacks.append(tuple(frames))
             has_accesses.append("acc" in site)
-    sites = _sites(source, document)
+    sites = _sites(document)
     flaw = sites.flaw()
     if flaw:
-        message = f"{source.path}: {flaw}"
-        raise TraceError(message)
+        raise BadCallError(flaw)
     return sites, stacks, has_accesses
 
 
@@ -86,14 +67,14 @@ def _load(source: Source) -> dict[str, Any]:
         try:
             document = json.load(file)
         except (ValueError, RecursionError) as error:
-            message = f"{source.path}: not JSON: {error}; was it cut off, or is it no DHAT profile?"
-            raise TraceError(message) from error
-    _check(source, document)
+            message = f"not JSON: {error}; was it cut off, or is it no DHAT profile?"
+            raise BadCallError(message) from error
+    _check(document)
     return document  # type: ignore[no-any-return]  # an object, as was checked
 
 
-def _sites(source: Source, document: Mapping[str, Any]) -> Sites:
-    rows = np.array([_row(source, number, site) for number, site in enumerate(document["pps"])])
+def _sites(document: Mapping[str, Any]) -> Sites:
+    rows = np.array([_row(number, site) for number, site in enumerate(document["pps"])])
     rows = rows.reshape(-1, len(_FIELDS))
     rows = rows[rows[:, 0] > 0]
     column = dict(zip(_FIELDS, rows.T.astype(np.int64), strict=True))
@@ -107,15 +88,15 @@ def _sites(source: Source, document: Mapping[str, Any]) -> Sites:
         peak_bytes=column["gb"],
         end_blocks=column["ebk"],
         end_bytes=column["eb"],
-        peak_time=float(_number(source, document, "tg", "the file")),
-        end_time=float(_number(source, document, "te", "the file")),
+        peak_time=float(_number(document, "tg", "the file")),
+        end_time=float(_number(document, "te", "the file")),
         ns_per_unit=_UNITS[unit],
         is_ordered=True,
         assumed=("time: an instruction takes 1 ns",) if unit == "instrs" else (),
     )
 
 
-def _check(source: Source, document: object) -> None:
+def _check(document: object) -> None:
     wrong = None
     if not isinstance(document, dict) or not isinstance(document.get("pps"), list):
         wrong = "no DHAT profile: it has no list of call sites (pps)"
@@ -126,20 +107,34 @@ def _check(source: Source, document: object) -> None:
     elif document.get("tu") not in _UNITS:
         wrong = f"unit of time {document.get('tu')!r}; {' and '.join(_UNITS)} are known"
     if wrong:
-        message = f"{source.path}: {wrong}"
-        raise TraceError(message)
+        raise BadCallError(wrong)
 
 
-def _row(source: Source, number: int, site: object) -> list[int]:
+def _row(number: int, site: object) -> list[int]:
     if not isinstance(site, dict):
-        message = f"{source.path}: call site {number} (pps) is not an object"
-        raise TraceError(message)
-    return [_number(source, site, name, f"call site {number} (pps)") for name in _FIELDS]
+        message = f"call site {number} (pps) is not an object"
+        raise BadCallError(message)
+    return [_number(site, name, f"call site {number} (pps)") for name in _FIELDS]
 
 
-def _number(source: Source, members: Mapping[str, Any], name: str, where: str) -> int:
+def _number(members: Mapping[str, Any], name: str, where: str) -> int:
     value = members.get(name)
     if type(value) is not int or not 0 <= value < _MOST:
-        message = f"{source.path}: {where}: {name} is {value!r}, not a whole number from 0 to 2^53"
-        raise TraceError(message)
+        message = f"{where}: {name} is {value!r}, not a whole number from 0 to 2^53"
+        raise BadCallError(message)
     return value
+
+
+FORMAT: Final = Format(
+    name="dhat",
+    title="valgrind --tool=dhat",
+    lost=(
+        "times: when each block came and went; of lifetimes there is one sum for each call site",
+        "threads: they are not separated",
+        "realloc: free and malloc instead",
+        "calloc and aligned allocations: all are malloc",
+        "what was touched: the file has it, but a profile cannot",
+    ),
+    recognise=lambda start: b'"dhatFileVersion"' in start[:200],
+    read_sites=_read,
+)

@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 
+from tuner.importers.source import BadCallError
 from tuner.trace.file import EVENT, Api, Events, Op
 
 MAX_SIZE: Final = 1 << 47
@@ -32,10 +33,6 @@ _UNKNOWN: Final = (0, 0, 0)
 
 INVERSION_EVENTS: Final = 1000
 _BATCH: Final = 1 << 16
-
-
-class BadCallError(Exception):
-    """A call that no program can have made; the reader adds the line."""
 
 
 class ImportedHeap:

@@ -18,6 +18,7 @@ correction is that of a Poisson process, which both programs sample by.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -26,8 +27,8 @@ from typing import Final
 
 import numpy as np
 
-from tuner.errors import TraceError
-from tuner.importers.source import Source
+from tuner.importers.format import Format
+from tuner.importers.source import BadCallError, Source
 from tuner.profile.sites import Sites
 
 _LOST: Final = (
@@ -36,11 +37,10 @@ _LOST: Final = (
     "threads: they are not separated",
     "realloc, calloc and aligned allocations: all are malloc",
 )
-LOST_JEMALLOC: Final = (*_LOST, "what was freed before, unless prof_accum:true was set")
-LOST_GPERFTOOLS: Final = _LOST
 
 _COUNTS: Final = r"(\d{1,18}): +(\d{1,18}) +\[ *(\d{1,18}): +(\d{1,18})\]"
 _JEMALLOC_HEAD: Final = re.compile(r"heap_v2/(\d{1,18})", re.ASCII)
+_JEMALLOC_THREAD: Final = re.compile(r"t\d+:.*")
 _JEMALLOC_SITE: Final = re.compile(rf"t\*: +{_COUNTS}", re.ASCII)
 _GPERFTOOLS_HEAD: Final = re.compile(
     rf"heap profile: +{_COUNTS} +@ +(heapprofile|heap_v2/(\d{{1,18}})|heap)", re.ASCII
@@ -64,77 +64,46 @@ class _Counts:
     total_bytes: int
 
 
-def recognise_jemalloc(start: bytes) -> bool:
-    """Recognise it by the first line."""
-    return start.startswith(b"heap_v2/")
-
-
-def recognise_gperftools(start: bytes) -> bool:
-    """Recognise it by the first words."""
-    return start.startswith(b"heap profile:")
-
-
-def read_jemalloc(source: Source) -> tuple[Sites, str]:
-    """Return the call sites of a profile; the command is not in it.
-
-    Raises:
-        TraceError: a line is malformed.
-    """
+def _read_jemalloc(source: Source) -> tuple[Sites, str]:
     lines = _lines(source)
-    number, first = next(lines, (1, ""))
-    head = _JEMALLOC_HEAD.fullmatch(first)
-    if head is None:
-        raise source.error(number, f"heap_v2/BYTES was expected, not {first[:80]!r}")
+    head = _matched(_JEMALLOC_HEAD, next(lines, ""), "heap_v2/BYTES")
     found = []
     in_site = False
-    for number, line in lines:
+    for line in lines:
         if line.startswith("@"):
             in_site = True
         elif line.startswith("t*:"):
-            match = _JEMALLOC_SITE.fullmatch(line)
-            if match is None:
-                raise _bad(source, number, "t*: blocks: bytes [blocks: bytes]", line)
+            counts = _matched(_JEMALLOC_SITE, line, "t*: blocks: bytes [blocks: bytes]")
             if in_site:  # before the first stack stands the sum of all
-                found.append(_correct(match.groups(), int(head[1])))
-        elif not re.match(r"t\d+:", line):
-            raise _bad(source, number, "a stack @ or counts t", line)
-    return _sites(source, found), ""
+                found.append(_correct(counts.groups(), int(head[1])))
+        else:
+            _matched(_JEMALLOC_THREAD, line, "a stack @ or counts t")
+    return _sites(found), ""
 
 
-def read_gperftools(source: Source) -> tuple[Sites, str]:
-    """Return the call sites of a profile; the command is not in it.
-
-    Raises:
-        TraceError: a line is malformed, or the profile is of growth and not of the heap.
-    """
+def _read_gperftools(source: Source) -> tuple[Sites, str]:
     lines = _lines(source)
-    number, first = next(lines, (1, ""))
-    head = _GPERFTOOLS_HEAD.fullmatch(first)
-    if head is None:
-        what = "heap profile: blocks: bytes [blocks: bytes] @ heapprofile or heap_v2/BYTES"
-        raise _bad(source, number, what, first)
+    what = "heap profile: blocks: bytes [blocks: bytes] @ heapprofile or heap_v2/BYTES"
+    head = _matched(_GPERFTOOLS_HEAD, next(lines, ""), what)
     distance = int(head[6]) if head[6] else 0
-    found = []
-    for number, line in lines:
-        match = _GPERFTOOLS_SITE.fullmatch(line)
-        if match is None:
-            raise _bad(source, number, "blocks: bytes [blocks: bytes] @ stack", line)
-        found.append(_correct(match.groups(), distance))
-    return _sites(source, found), ""
+    sites = (
+        _matched(_GPERFTOOLS_SITE, line, "blocks: bytes [blocks: bytes] @ stack") for line in lines
+    )
+    return _sites([_correct(site.groups(), distance) for site in sites]), ""
 
 
-def _lines(source: Source) -> Iterator[tuple[int, str]]:
+def _lines(source: Source) -> Iterator[str]:
     """Yield what stands before the list of libraries, stripped, without blank lines."""
-    for number, line in source.lines():
-        text = line.strip()
-        if text == _END:
-            return
-        if text:
-            yield number, text
+    texts = (line.strip() for line in source.lines())
+    return (text for text in itertools.takewhile(lambda text: text != _END, texts) if text)
 
 
-def _bad(source: Source, number: int, wanted: str, line: str) -> TraceError:
-    return source.error(number, f"{wanted} was expected, not {line[:80]!r}")
+def _matched(pattern: re.Pattern[str], line: str, wanted: str) -> re.Match[str]:
+    match = pattern.fullmatch(line)
+    if match is None:
+        message = f"{wanted} was expected, not {line[:80]!r}"
+        raise BadCallError(message)
+    return match
 
 
 def _correct(numbers: tuple[str, ...], distance: int) -> _Counts:
@@ -150,15 +119,15 @@ def _correct(numbers: tuple[str, ...], distance: int) -> _Counts:
     return _Counts(live, round(live_bytes / caught), ever, round(total_bytes / caught))
 
 
-def _sites(source: Source, counts: list[_Counts]) -> Sites:
+def _sites(counts: list[_Counts]) -> Sites:
     """Return sites that grow evenly up to the moment of the profile."""
     rows = np.array(
         [(c.live_blocks, c.live_bytes, c.blocks, c.total_bytes) for c in counts if c.blocks],
         np.float64,
     ).reshape(-1, 4)
     if rows.size and rows.max() >= 2**53:
-        message = f"{source.path}: more bytes than any program can have had"
-        raise TraceError(message)
+        message = "more bytes than any program can have had"
+        raise BadCallError(message)
     live_blocks, live_bytes, blocks, total_bytes = rows.T.astype(np.int64)
     end = float(max(1, blocks.sum()))
     n_freed = blocks - live_blocks
@@ -182,3 +151,19 @@ def _sites(source: Source, counts: list[_Counts]) -> Sites:
             f"lifetimes: a freed block lived {_BRIEF:.0%} of the run, or until its site's next",
         ),
     )
+
+
+JEMALLOC: Final = Format(
+    name="jemalloc-heap",
+    title="heap profile of jemalloc",
+    lost=(*_LOST, "what was freed before, unless prof_accum:true was set"),
+    recognise=lambda start: start.startswith(b"heap_v2/"),
+    read_sites=_read_jemalloc,
+)
+GPERFTOOLS: Final = Format(
+    name="gperftools-heap",
+    title="heap profile of gperftools",
+    lost=_LOST,
+    recognise=lambda start: start.startswith(b"heap profile:"),
+    read_sites=_read_gperftools,
+)

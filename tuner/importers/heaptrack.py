@@ -22,33 +22,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tuner.importers.heap import BadCallError, ImportedHeap
-from tuner.importers.source import Source
+from tuner.importers.format import Format
+from tuner.importers.heap import ImportedHeap
+from tuner.importers.source import BadCallError, Source
 
 FORMAT_VERSION: Final = 3
 """Newest version of the format that is known."""
 
-LOST: Final = (
-    "threads: all calls are those of one",
-    "realloc: each is a free and an allocation",
-    "calloc and aligned allocations: all are malloc; blocks of memalign are not there at all",
-    "times between the marks heaptrack sets every 10 ms",
-)
-
 _LINE = re.compile(r".(?: [0-9a-f]{1,16})+", re.ASCII)
-_START = re.compile(rb"v [0-9a-f]+ [0-9a-f]+\n", re.ASCII)
-
-
-def recognise(start: bytes) -> bool:
-    """Recognise it by the first line."""
-    return _START.match(start) is not None
 
 
 @dataclass
 class _Recording:
     """What is known while reading."""
 
-    source: Source
     heap: ImportedHeap
     kinds: list[int] = field(default_factory=list)
     """Sizes of the kinds of a stored recording."""
@@ -124,17 +111,23 @@ _TAKERS: Final[dict[str, Callable[[_Recording, list[int]], None]]] = {
 """First letter of a line -> the method that takes its numbers."""
 
 
-def read(source: Source, heap: ImportedHeap) -> None:
-    """Put the allocations and frees into a heap.
-
-    Raises:
-        TraceError: a line is malformed, or of a newer format.
-    """
-    recording = _Recording(source, heap)
-    for number, line in source.lines():
-        try:
-            recording.line(line.rstrip(" "))
-        except BadCallError as error:
-            raise source.error(number, str(error)) from error
+def _read(source: Source, heap: ImportedHeap) -> None:
+    recording = _Recording(heap)
+    for line in source.lines():
+        recording.line(line.rstrip(" "))
     if recording.kinds:
         heap.lose_all("which block of a size and call stack a free is for; the youngest is taken")
+
+
+FORMAT: Final = Format(
+    name="heaptrack",
+    title="heaptrack",
+    lost=(
+        "threads: all calls are those of one",
+        "realloc: each is a free and an allocation",
+        "calloc and aligned allocations: all are malloc; blocks of memalign are not there at all",
+        "times between the marks heaptrack sets every 10 ms",
+    ),
+    recognise=re.compile(rb"v [0-9a-f]+ [0-9a-f]+\n", re.ASCII).match,
+    read_events=_read,
+)

@@ -13,52 +13,35 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tuner.importers.heap import BadCallError, ImportedHeap
-from tuner.importers.source import Source
-
-LOST: Final = (
-    "threads: all calls are those of one",
-    "calloc and aligned allocations: all are malloc",
-    "what was allocated before mtrace() was called",
-)
+from tuner.importers.format import Format
+from tuner.importers.heap import ImportedHeap
+from tuner.importers.source import BadCallError, Source
 
 _LINE = re.compile(
     r"(?:@ .* )?(?:([-<]) (?:0x([0-9a-f]{1,16})|\(nil\)|0)"
     r"|([+>!]) (?:0x([0-9a-f]{1,16})|\(nil\)|0) (?:0x([0-9a-f]{1,16})|0))"
 )
-_START = re.compile(rb"= Start\s|@ .* [-+<>!] (?:0x|\(nil\))")
 
 
-def recognise(start: bytes) -> bool:
-    """Recognise it by the first line."""
-    return _START.match(start) is not None
-
-
-def read(source: Source, heap: ImportedHeap) -> None:
-    """Put the calls into a heap.
-
-    Raises:
-        TraceError: a line is malformed, or one half of a realloc is missing.
-    """
+def _read(source: Source, heap: ImportedHeap) -> None:
     moving: int | None = None
-    number = 0
-    for number, line in source.lines():
+    for line in source.lines():
         if not line or line.startswith("= "):
             continue
         match = _LINE.fullmatch(line)
         if match is None:
-            raise source.error(number, f"not a line of mtrace: {line[:120]!r}")
+            message = f"not a line of mtrace: {line[:120]!r}"
+            raise BadCallError(message)
         kind = match[1] or match[3]
         if (kind == ">") != (moving is not None):
-            raise source.error(number, "'<' and '>' of a realloc do not stand together")
+            message = "'<' and '>' of a realloc do not stand together"
+            raise BadCallError(message)
         address, size = int(match[2] or match[4] or "0", 16), int(match[5] or "0", 16)
-        try:
-            _call(heap, kind, address, size, moving)
-        except BadCallError as error:
-            raise source.error(number, str(error)) from error
+        _call(heap, kind, address, size, moving)
         moving = address if kind == "<" else None
     if moving is not None:
-        raise source.error(number, "ends in the middle of a realloc; was it cut off?")
+        message = "ends in the middle of a realloc; was it cut off?"
+        raise BadCallError(message)
 
 
 def _call(heap: ImportedHeap, kind: str, address: int, size: int, moving: int | None) -> None:
@@ -71,3 +54,16 @@ def _call(heap: ImportedHeap, kind: str, address: int, size: int, moving: int | 
         heap.allocate(address, size)
     elif kind == "-":
         heap.free(address)
+
+
+FORMAT: Final = Format(
+    name="mtrace",
+    title="mtrace of glibc",
+    lost=(
+        "threads: all calls are those of one",
+        "calloc and aligned allocations: all are malloc",
+        "what was allocated before mtrace() was called",
+    ),
+    recognise=re.compile(rb"= Start\s|@ .* [-+<>!] (?:0x|\(nil\))").match,
+    read_events=_read,
+)

@@ -1,7 +1,7 @@
-"""Read another tool's file: unpack it, count its lines, and point at what is wrong.
+"""Read another tool's file: unpack it, know the place, and point at what is wrong.
 
-Everything streams; a file of any size takes the memory of a line.  Only the
-formats that are binary or JSON read in larger pieces.
+Everything streams, unless a reader says otherwise; a text file of any size takes the memory of a
+line.
 """
 
 from __future__ import annotations
@@ -22,16 +22,32 @@ _LINE_BYTES: Final = 1 << 20
 """Longer lines are no text."""
 
 
+class BadCallError(Exception):
+    """A call that no program can have made, or a line that no tool can have written."""
+
+
 class Source:
     """One file, from its start as often as one likes."""
 
     def __init__(self, path: Path) -> None:
         """Take the file at `path`; it is opened when it is read."""
         self.path = path
+        self.place = ""
+        """What is being read, for messages: ``7`` for a line, `` record 7``."""
 
-    def error(self, line: int, what: str) -> TraceError:
-        """Return the error for a line that cannot be read."""
-        return TraceError(f"{self.path}:{line}: {what}")
+    @contextlib.contextmanager
+    def errors(self) -> Iterator[None]:
+        """Add the place to what a reader raises.
+
+        Raises:
+            TraceError: for a `BadCallError`.
+        """
+        try:
+            yield
+        except BadCallError as error:
+            place = f"{self.path}:{self.place}" if self.place else self.path
+            message = f"{place}: {error}"
+            raise TraceError(message) from error
 
     @contextlib.contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -61,16 +77,19 @@ class Source:
         with self.open() as file:
             return file.read(n_bytes)
 
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the lines with their numbers, from 1, without the line end.
+    def lines(self) -> Iterator[str]:
+        """Yield the lines without their ends; the place is the line, from 1.
 
         Raises:
-            TraceError: the file cannot be read, or a line is longer than 1 MiB.
+            TraceError: the file cannot be read.
+            BadCallError: a line is longer than 1 MiB.
         """
         with self.open() as file:
             number = 0
             while line := file.readline(_LINE_BYTES):
                 number += 1
+                self.place = str(number)
                 if len(line) == _LINE_BYTES and not line.endswith(b"\n"):
-                    raise self.error(number, "a line of more than 1 MiB; not a text file")
-                yield number, line.decode("utf-8", "replace").rstrip("\r\n")
+                    message = "a line of more than 1 MiB; not a text file"
+                    raise BadCallError(message)
+                yield line.decode("utf-8", "replace").rstrip("\r\n")

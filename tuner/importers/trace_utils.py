@@ -18,16 +18,10 @@ from typing import Final
 
 import numpy as np
 
-from tuner.errors import TraceError
-from tuner.importers.heap import BadCallError, ImportedHeap
-from tuner.importers.source import Source
+from tuner.importers.format import Format
+from tuner.importers.heap import ImportedHeap
+from tuner.importers.source import BadCallError, Source
 from tuner.trace.file import Api
-
-LOST_TRACE: Final = ("the ends of threads: each lives to the end",)
-LOST_WORKLOAD: Final = (
-    "the order of the threads, but for hand-overs of blocks: they take turns",
-    "the ends of threads: each lives to the end",
-)
 
 # Traces
 
@@ -56,7 +50,7 @@ _BECAME_MALLOC_AND_FREE: Final = 1 << 14
 """Flag of a realloc that is followed by the records of its own malloc and free."""
 
 
-def recognise_trace(start: bytes) -> bool:
+def _is_trace(start: bytes) -> bool:
     """Recognise it by the first record."""
     if len(start) < _RECORD_BYTES:
         return False
@@ -64,20 +58,12 @@ def recognise_trace(start: bytes) -> bool:
     return bool(first["type"] & 0xFF == _MAGIC and first["ptr1"] == _MAGIC_POINTER)
 
 
-def read_trace(source: Source, heap: ImportedHeap) -> None:
-    """Put the records into a heap.
-
-    Raises:
-        TraceError: a record is of no known type, or the file ends within one.
-    """
+def _read_trace(source: Source, heap: ImportedHeap) -> None:
     number = 0
     for records in _records(source):
         for record in records.tolist():
-            try:
-                _take(heap, record)
-            except BadCallError as error:
-                message = f"{source.path}: record {number}: {error}"
-                raise TraceError(message) from error
+            source.place = f" record {number}"
+            _take(heap, record)
             number += 1
 
 
@@ -85,8 +71,9 @@ def _records(source: Source) -> Iterator[np.ndarray]:
     with source.open() as file:
         while chunk := file.read(_RECORDS_AT_ONCE * _RECORD_BYTES):
             if len(chunk) % _RECORD_BYTES:
-                message = f"{source.path}: ends within a record; was it cut off?"
-                raise TraceError(message)
+                source.place = ""
+                message = "ends within a record; was it cut off?"
+                raise BadCallError(message)
             yield np.frombuffer(chunk, _RECORD)
 
 
@@ -139,7 +126,7 @@ _WL_ALLOCATIONS: Final = {2: Api.MALLOC, 3: Api.CALLOC, 13: Api.VALLOC, 14: Api.
 _MAX_WORKLOAD_BYTES: Final = 1 << 32
 
 
-def recognise_workload(start: bytes) -> bool:
+def _is_workload(start: bytes) -> bool:
     """Recognise it by the head: tables of pointers and of hand-overs, number of threads."""
     code = _Code(start)
     try:
@@ -266,12 +253,7 @@ def _check_progress(n_waiting: int, n_threads: int) -> None:
         raise BadCallError(message)
 
 
-def read_workload(source: Source, heap: ImportedHeap) -> None:
-    """Play a workload into a heap.
-
-    Raises:
-        TraceError: the byte code is malformed, or its threads wait for each other for ever.
-    """
+def _read_workload(source: Source, heap: ImportedHeap) -> None:
     with source.open() as file:
         content = file.read(_MAX_WORKLOAD_BYTES)
     code = _Code(content)
@@ -286,6 +268,24 @@ def read_workload(source: Source, heap: ImportedHeap) -> None:
             if played is not None:
                 turns.append((thread, code))
             _check_progress(n_waiting, len(turns))
-    except BadCallError as error:
-        message = f"{source.path}: byte {code.position}: {error}"
-        raise TraceError(message) from error
+    finally:
+        source.place = f" byte {code.position}"
+
+
+TRACE: Final = Format(
+    name="glibc-trace",
+    title="glibc's malloc trace utilities, .mtrace",
+    lost=("the ends of threads: each lives to the end",),
+    recognise=_is_trace,
+    read_events=_read_trace,
+)
+WORKLOAD: Final = Format(
+    name="glibc-workload",
+    title="glibc's malloc trace utilities, .wl",
+    lost=(
+        "the order of the threads, but for hand-overs of blocks: they take turns",
+        "the ends of threads: each lives to the end",
+    ),
+    recognise=_is_workload,
+    read_events=_read_workload,
+)

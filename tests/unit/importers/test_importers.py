@@ -85,7 +85,7 @@ def expected_events(made: Sequence[Call], name: str) -> list[tuple[Op, int, int]
 # What is kept
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", WRITERS)
 @fast
 @given(data=st.data())
 def test_every_call_arrives_as_far_as_the_format_tells(
@@ -194,7 +194,7 @@ def test_recorded_samples(tmp_path: Path, sample: str, name: str, n_events: int,
 # What is lost
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", WRITERS)
 def test_every_format_says_what_is_lost(tmp_path: Path, name: str) -> None:
     imported, _ = import_bytes(tmp_path, WRITERS[name](A_FEW))
 
@@ -306,7 +306,7 @@ def test_blocks_of_a_bytehound_list_that_is_not_whole_are_counted(tmp_path: Path
         ("mtrace", "@ a:[0x1] > 0x10 0x5\n", r":1: '<' and '>' of a realloc"),
         ("mtrace", "@ a:[0x1] < 0x10\n@ a:[0x1] - 0x10\n", r":2: '<' and '>' of a realloc"),
         ("mtrace", "@ a:[0x1] < 0x10\n", r":1: ends in the middle of a realloc"),
-        ("malloc-lab", "1\n2\n3\n", r":4: the weight was expected here, not ''"),
+        ("malloc-lab", "1\n2\n3\n", r":3: the weight was expected here, not ''"),
         ("malloc-lab", "1\nx\n3\n1\n", r":2: the number of blocks was expected here, not 'x'"),
         ("malloc-lab", "9\n2\n1\n1\nq 0\n", r":5: 'a ID BYTES', .* was expected, not 'q 0'"),
         ("malloc-lab", "9\n2\n1\n1\na 2 5\n", r":5: block 2: the head announces 2 blocks"),
@@ -320,14 +320,10 @@ def test_blocks_of_a_bytehound_list_that_is_not_whole_are_counted(tmp_path: Path
         ("glibc-trace", "\x00\x00\x00\x00\x63" + "\x00" * 59, r": record 0: type 99 is unknown"),
         ("glibc-workload", "\x08\x05\x09", r": byte 3: the workload ends here; was it cut off"),
         ("glibc-workload", "\x02", r": byte 1: operation 2 does not belong into the head"),
-        ("bytehound", "{}", r": character 0: no list \"allocations\""),
-        (
-            "bytehound",
-            '{"allocations": [{"size": 1}]}',
-            r": character 28: allocation 0 is malformed: Key",
-        ),
-        ("bytehound", '{"allocations": [{"si', r": character 17: not JSON: "),
-        ("bytehound", '{"allocations": [5]}', r": character 17: an allocation was expected"),
+        ("bytehound", "{}", r": no list \"allocations\""),
+        ("bytehound", '{"allocations": [{"size": 1}]}', r": allocation 0: is malformed: Key"),
+        ("bytehound", '{"allocations": [{"si', r": not JSON: .*; was the file cut off"),
+        ("bytehound", '{"allocations": [5]}', r": allocation 0: is malformed: Type"),
         ("bytehound", '{"allocations": []}', r": no allocation in it"),
     ],
 )
@@ -347,7 +343,7 @@ def test_threads_that_wait_for_each_other_are_an_error(tmp_path: Path) -> None:
         import_bytes(tmp_path, head + b"\x07\x01\x01", "glibc-workload")
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", WRITERS)
 @fast
 @given(data=st.data())
 def test_a_damaged_file_ends_in_a_trace_or_one_error(
@@ -366,21 +362,24 @@ def test_a_damaged_file_ends_in_a_trace_or_one_error(
     (tmp_path / "app.trace").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", WRITERS)
 @fast
 @given(content=st.binary(max_size=300))
 def test_any_bytes_end_in_a_trace_or_one_error(content: bytes, name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(content)
     heap = ImportedHeap(lambda _: None, 1000)
-    with contextlib.suppress(TraceError):  # anything else fails the test
-        FORMATS[name].read(Source(tmp_path / "file"), heap)
+    source, read = Source(tmp_path / "file"), FORMATS[name].read_events
+    assert read is not None
+    with contextlib.suppress(TraceError), source.errors():  # anything else fails the test
+        read(source, heap)
 
 
 def test_a_line_without_end_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * (2 << 20))
 
-    with pytest.raises(TraceError, match=r"file:1: a line of more than 1 MiB"):
-        list(Source(tmp_path / "file").lines())
+    source = Source(tmp_path / "file")
+    with pytest.raises(TraceError, match=r"file:1: a line of more than 1 MiB"), source.errors():
+        list(source.lines())
 
 
 # The command
