@@ -21,6 +21,8 @@ ANSWER_FILE = "answer.json"
 
 _SCHEMA = "malloc-tuner.answer"
 _MOST_ROWS = 8
+_LABEL_WIDTH = 44
+"""Of the table, which then fits 100 columns."""
 
 
 class Decision(enum.StrEnum):
@@ -93,8 +95,9 @@ class Answer:
                 f"  No setting that was tried saves {100 * self.rules.least:g} % of memory or CPU "
                 "time without costing as much."
             )
-            if self.label:
-                yield f"  Nearest: {self.label}."
+            if self.standing is not None:
+                yield f"  Nearest: {self.label}, {_best_words(self.standing.gains, self.rules)}."
+            yield f"  {self.n_runs} runs in {minutes_words(self.seconds)}."
         elif self.more_seconds:
             total_s = 60.0 * math.ceil((self.seconds + self.more_seconds) / 60.0)
             more = minutes_words(self.more_seconds)
@@ -181,7 +184,7 @@ def table_lines(answer: Answer) -> Iterator[str]:
     """Yield the table: at most eight subjects, each change with its bounds."""
     rows = answer.rows[:_MOST_ROWS]
     width = max(len(f"program as it is ({answer.as_is})"), *(len(row.label) for row in rows)) + 2
-    width = min(width, 50)
+    width = min(width, _LABEL_WIDTH)
     yield " " * width + "".join(f"{name:>15}" for name in (MEAN, PEAK)) + f"{CPU:>24}"
     values = answer.baseline
     yield (
@@ -190,6 +193,9 @@ def table_lines(answer: Answer) -> Iterator[str]:
         f"{f'{values[CPU] / 1e6:.4g} ms':>24}"
     )
     for row in rows:
+        if not row.changes:
+            yield f"{row.label[: width - 2]:<{width}}{row.note}"
+            continue
         cells = [_cell(row.changes.get(name), with_bounds=name == CPU) for name in QUANTITIES]
         label = row.label if len(row.label) <= width - 2 else row.label[: width - 5] + "..."
         text = f"{label:<{width}}{cells[0]:>15}{cells[1]:>15}{cells[2]:>24}"
@@ -207,6 +213,12 @@ def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:
             word = "at least" if gain.change < 0.0 else "at most"
             line += f"   {word} {_percent(bounds[1]):>7}"
         yield line
+
+
+def _best_words(gains: Mapping[str, Gain], rules: Rules) -> str:
+    """Return the goal that changes most for the better, with its change."""
+    name = max(rules.goals, key=lambda goal: gains[goal].middle)
+    return f"{name} {_percent(gains[name].change)}"
 
 
 def _cell(gain: Gain | None, *, with_bounds: bool) -> str:
