@@ -22,7 +22,7 @@ from tuner.errors import (
 )
 
 if TYPE_CHECKING:
-    from tuner.optimize.session import Request
+    from tuner.optimize.request import Request
 
 DEFAULT_TIME = "10min"
 HELD_OUT = "--held-out"
@@ -89,11 +89,12 @@ def optimize(
 ) -> None:
     """Read what is asked for, do it, print the answer."""
     from tuner.optimize.judgement import Rules
-    from tuner.optimize.session import Request, Session
+    from tuner.optimize.request import REQUEST_FILE, Request
+    from tuner.optimize.session import Session
     from tuner.units import parse_duration, parse_percent
 
     run = Path(words[0])
-    if len(words) == 1 and (run / "optimize.json").is_file():
+    if len(words) == 1 and (run / REQUEST_FILE).is_file():
         from dataclasses import replace
 
         request = Request.load(run)

@@ -17,16 +17,16 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tuner.compare.journal import Journal, JournalKeeper, Record
+from tuner.compare.journal import Journal
 from tuner.compare.loop import Observer, compare
-from tuner.compare.plan import Course, Rounds, Step, order
+from tuner.compare.plan import Course, Rounds
 from tuner.config import CampaignSpec
-from tuner.errors import SpecError, StoreError
+from tuner.errors import SpecError
 from tuner.measure.program import ProgramRunner
 from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
@@ -40,7 +40,7 @@ from tuner.optimize.answer import (
 )
 from tuner.optimize.correction import corrected
 from tuner.optimize.evidence import rounds_for
-from tuner.optimize.judgement import CPU, QUANTITIES, Gain, Rules, Standing, State, judge
+from tuner.optimize.judgement import CPU, QUANTITIES, Gain, Standing, State, judge
 from tuner.optimize.program import (
     AS_IS,
     Program,
@@ -52,11 +52,12 @@ from tuner.optimize.program import (
 )
 from tuner.optimize.proposals import Baseline, Proposal, finalists, propose, score, spread_of
 from tuner.optimize.race import Race, choose, standings
+from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.selection import Nowhere, Selection, keeper_of, noise_of
 from tuner.output import write_text
 from tuner.recording import record
 from tuner.records import Configuration
 
-REQUEST_FILE = "optimize.json"
 TRACE_FILE = "program.trace"
 SELECTION_FILE = "selection.jsonl"
 CONFIRMATION_FILE = "confirmation.jsonl"
@@ -70,69 +71,7 @@ _FINALISTS = 3
 _FEWEST_RUNS = 8
 """Runs that the time must allow for anything but a proposal."""
 
-_ROUND_OF_SELECTION = 4
-"""Candidates that run between two runs of the program as it is."""
-
 _HELD_OUT_ROUNDS = 10
-
-_FLOOR_NOISE, _ASSUMED_NOISE, _RUNS_TO_KNOW = 0.01, 0.03, 6
-"""Standard deviation of the log of CPU time: at least, and until so many runs are known."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked for."""
-
-    command: tuple[str, ...]
-    seconds: float
-    """Elapsed time for all of it."""
-    allocators: tuple[str, ...]
-    rules: Rules = field(default_factory=Rules)
-    held_out: tuple[str, ...] | None = None
-    """Command with an input that is not tuned on."""
-    evaluations: int | None = None
-    """In emulation; None: as many as a quarter of the time allows."""
-    timeout_s: float | None = None
-    cpu: int | None = None
-    seed: int = 1
-
-    def as_record(self) -> dict[str, Any]:
-        """Return it for a file."""
-        return {"schema": "malloc-tuner.optimize", "version": 1, **asdict(self)}
-
-    @classmethod
-    def load(cls, run: Path) -> Request:
-        """Read what a run folder was begun with.
-
-        Raises:
-            StoreError: it is no run of `optimize`, or damaged.
-        """
-        path = run / REQUEST_FILE
-        try:
-            found = json.loads(path.read_bytes())
-            rules = found["rules"]
-            return cls(
-                command=tuple(found["command"]),
-                seconds=found["seconds"],
-                allocators=tuple(found["allocators"]),
-                rules=Rules(
-                    least=rules["least"],
-                    goals=tuple(rules["goals"]),
-                    guards=tuple(rules["guards"]),
-                    error=rules["error"],
-                ),
-                held_out=tuple(found["held_out"]) if found["held_out"] else None,
-                evaluations=found["evaluations"],
-                timeout_s=found["timeout_s"],
-                cpu=found["cpu"],
-                seed=found["seed"],
-            )
-        except OSError as error:
-            message = f"{path}: {error.strerror}; begin with `malloc-tuner optimize -- COMMAND`"
-            raise StoreError(message) from error
-        except (KeyError, TypeError, ValueError) as error:
-            message = f"{path}: damaged ({error!r})"
-            raise StoreError(message) from error
 
 
 def _silent(_: str) -> None:
@@ -528,64 +467,6 @@ class _Answering:
             "candidates": {label: one.key for label, one in candidates.items()},
             "command": list(self._request.command),
         }
-
-
-class Selection:
-    """A plan: each candidate once, the program as it is once in every round of a few."""
-
-    def __init__(self, labels: Sequence[str], seed: int) -> None:
-        """Prepare; the order comes from the seed."""
-        shuffled = [labels[index] for index in order(len(labels), 0, seed, "selection")]
-        self._rounds = [
-            shuffled[at : at + _ROUND_OF_SELECTION]
-            for at in range(0, len(shuffled), _ROUND_OF_SELECTION)
-        ]
-        self._seed = seed
-
-    def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
-        """Yield the rounds."""
-        del course
-        for number, labels in enumerate(self._rounds):
-            subjects = (AS_IS, *labels)
-            shuffled = order(len(subjects), number, self._seed)
-            yield [Step(number, at, None, subjects[index]) for at, index in enumerate(shuffled)]
-
-    def n_left(self, course: Course[None, Sample]) -> int:
-        """Return how many runs are missing."""
-        return sum(course.wants(step) for block in self.blocks(course) for step in block)
-
-
-class Nowhere:
-    """Keeps no sample: for runs that only a later answer would need again."""
-
-    def kept(self) -> tuple[()]:
-        """Return nothing."""
-        return ()
-
-    def keep(self, step: Step[None], sample: Sample) -> None:
-        """Forget it."""
-
-
-def keeper_of(journal: Journal) -> JournalKeeper[None, Sample]:
-    """Return what keeps samples of the program in a journal."""
-
-    def encode(step: Step[None], sample: Sample) -> Record:
-        return {"round": step.round, "subject": step.subject, **sample.as_record()}
-
-    def decode(record: Record) -> tuple[tuple[int, None, str], Sample]:
-        return (record["round"], None, record["subject"]), Sample.from_record(record)
-
-    return JournalKeeper(journal, encode, decode)
-
-
-def noise_of(values: Sequence[float], *, is_time: bool) -> float:
-    """Return the standard deviation of the logarithm of a run, robustly, with a floor for time."""
-    logs = [math.log(value) for value in values]
-    middle = statistics.median(logs) if logs else 0.0
-    robust = 1.4826 * statistics.median(abs(x - middle) for x in logs) if logs else 0.0
-    if not is_time:
-        return robust
-    return max(robust, _FLOOR_NOISE if len(logs) >= _RUNS_TO_KNOW else _ASSUMED_NOISE)
 
 
 def clock_words(seconds: float) -> str:

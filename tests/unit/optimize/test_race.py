@@ -12,7 +12,7 @@ from tuner.compare.plan import Course, Step
 from tuner.optimize.judgement import CPU, MEAN, PEAK, Gain, Rules, Standing, State
 from tuner.optimize.program import AS_IS, Sample
 from tuner.optimize.race import Race, choose, is_decided, standings
-from tuner.optimize.session import Nowhere
+from tuner.optimize.selection import Nowhere
 from tuner.records import Status
 
 RULES = Rules()

@@ -1,0 +1,70 @@
+"""What an optimisation is asked for, and the file that keeps it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import StoreError
+from tuner.optimize.judgement import Rules
+
+REQUEST_FILE = "optimize.json"
+"""In a run folder."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for."""
+
+    command: tuple[str, ...]
+    seconds: float
+    """Elapsed time for all of it."""
+    allocators: tuple[str, ...]
+    rules: Rules = field(default_factory=Rules)
+    held_out: tuple[str, ...] | None = None
+    """Command with an input that is not tuned on."""
+    evaluations: int | None = None
+    """In emulation; None: as many as a quarter of the time allows."""
+    timeout_s: float | None = None
+    cpu: int | None = None
+    seed: int = 1
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it for a file."""
+        return {"schema": "malloc-tuner.optimize", "version": 1, **asdict(self)}
+
+    @classmethod
+    def load(cls, run: Path) -> Request:
+        """Read what a run folder was begun with.
+
+        Raises:
+            StoreError: it is no run of `optimize`, or damaged.
+        """
+        path = run / REQUEST_FILE
+        try:
+            found = json.loads(path.read_bytes())
+            rules = found["rules"]
+            return cls(
+                command=tuple(found["command"]),
+                seconds=found["seconds"],
+                allocators=tuple(found["allocators"]),
+                rules=Rules(
+                    least=rules["least"],
+                    goals=tuple(rules["goals"]),
+                    guards=tuple(rules["guards"]),
+                    error=rules["error"],
+                ),
+                held_out=tuple(found["held_out"]) if found["held_out"] else None,
+                evaluations=found["evaluations"],
+                timeout_s=found["timeout_s"],
+                cpu=found["cpu"],
+                seed=found["seed"],
+            )
+        except OSError as error:
+            message = f"{path}: {error.strerror}; begin with `malloc-tuner optimize -- COMMAND`"
+            raise StoreError(message) from error
+        except (KeyError, TypeError, ValueError) as error:
+            message = f"{path}: damaged ({error!r})"
+            raise StoreError(message) from error
