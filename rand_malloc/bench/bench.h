@@ -105,6 +105,7 @@ struct worker {
     bool times;      /* the phase is PHASE_TIME, as last seen */
     void **slots;    /* of the workload */
     _Atomic uint64_t operations;
+    _Atomic uint64_t timed;     /* operations of the timing phase */
     _Atomic int64_t live_bytes; /* allocated less freed by this worker; may be negative */
 } __attribute__((aligned(CACHE_LINE)));
 
@@ -139,6 +140,8 @@ static inline bool goes_on(struct worker *worker) {
 static inline void did(struct worker *worker, uint64_t n_operations) {
     uint64_t before = atomic_load_explicit(&worker->operations, memory_order_relaxed);
     atomic_store_explicit(&worker->operations, before + n_operations, memory_order_relaxed);
+    if (__builtin_expect(worker->times, 0))
+        (void)atomic_fetch_add_explicit(&worker->timed, n_operations, memory_order_relaxed);
 }
 
 void *take_timed(struct worker *worker, size_t size);

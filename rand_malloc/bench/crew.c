@@ -14,7 +14,8 @@
 
 static const double WARM_SHARE = 0.2; /* of the counting phase */
 static const double TIME_SHARE = 0.5;
-static const double MOST_SHARE = 20;        /* a phase that saw too little lasts up to so long */
+static const double MOST_SHARE = 20;        /* a phase that saw too little lasts up to so long, */
+static const double LEAST_LIMIT_S = 1;      /* and at least so long before it ends without */
 static const uint64_t LEAST_OPERATIONS = 4; /* of each worker, on average */
 
 struct seat {
@@ -44,6 +45,13 @@ static uint64_t operations_of(const struct bench *bench) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < bench->settings->threads; i++)
         sum += atomic_load_explicit(&bench->workers[i].operations, memory_order_relaxed);
+    return sum;
+}
+
+static uint64_t timed_of(const struct bench *bench) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < bench->settings->threads; i++)
+        sum += atomic_load_explicit(&bench->workers[i].timed, memory_order_relaxed);
     return sum;
 }
 
@@ -99,12 +107,16 @@ static void enter(struct bench *bench, enum phase phase) {
     atomic_store_explicit(&bench->phase, (int)phase, memory_order_relaxed);
 }
 
-/* On a busy machine, or where one operation takes long, a rate needs more time. */
-static void wait_for_some(const struct bench *bench, const struct moment *start) {
+/* On a busy machine, or where one operation takes long, a phase needs more time: until enough of
+ * what `count` counts was done since `before`. */
+static void wait_for_some(const struct bench *bench, uint64_t (*count)(const struct bench *),
+                          uint64_t before) {
     const struct settings *settings = bench->settings;
-    uint64_t enough = start->operations + LEAST_OPERATIONS * settings->threads;
-    uint64_t limit_ns = start->wall_ns + (uint64_t)(MOST_SHARE * settings->seconds * 1e9);
-    while (operations_of(bench) < enough && meter_clock_ns() < limit_ns)
+    uint64_t enough = before + LEAST_OPERATIONS * settings->threads;
+    double most_s = MOST_SHARE * settings->seconds;
+    uint64_t limit_ns =
+        meter_clock_ns() + (uint64_t)((most_s > LEAST_LIMIT_S ? most_s : LEAST_LIMIT_S) * 1e9);
+    while (count(bench) < enough && meter_clock_ns() < limit_ns)
         sleep_s(settings->seconds / 4);
 }
 
@@ -115,10 +127,11 @@ static struct moment lead_by_time(struct bench *bench, struct moment *end) {
     struct moment start = now(bench);
     enter(bench, PHASE_COUNT);
     sleep_and_sample(bench, seconds);
-    wait_for_some(bench, &start);
+    wait_for_some(bench, operations_of, start.operations);
     *end = now(bench);
     enter(bench, PHASE_TIME);
     sleep_s(seconds * TIME_SHARE);
+    wait_for_some(bench, timed_of, 0);
     enter(bench, PHASE_STOP);
     return start;
 }

@@ -1,8 +1,7 @@
 """The raw samples of a comparison: one JSON object a line, written as each run ends.
 
 The first line says who is compared, what is run and on which machine; a later session
-of the same comparison adds what is missing.  A last line that was cut off by a kill is
-dropped.  Format: docs/formats.md.
+of the same comparison adds what is missing.  Format: docs/formats.md.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Self
-
-from pydantic import ValidationError
+from typing import Any, Final
 
 import tuner
 from tuner.bench.plan import Plan, Task
 from tuner.bench.subjects import Subject
-from tuner.errors import OutputError, StoreError
+from tuner.compare.journal import Journal, read_journal
+from tuner.errors import StoreError
 from tuner.machine import read_machine
 from tuner.measure.driver import DriverResult
 from tuner.provenance import native_digests
@@ -102,56 +100,20 @@ def sample_record(sample: Sample) -> dict[str, Any]:
     }
 
 
-class Journal:
-    """Samples in a folder, appended as they come."""
+def open_journal(folder: Path, header: Mapping[str, Any]) -> Journal:
+    """Begin the journal of a comparison in a folder, or go on with the one that is there.
 
-    def __init__(self, folder: Path, header: Mapping[str, Any]) -> None:
-        """Begin a journal, or go on with the one that is there.
+    Raises:
+        StoreError: the folder holds another comparison, or a damaged one.
+        OutputError: it cannot be written.
+    """
+    return Journal(folder / _FILE, header, ("subjects", "seconds", "seed", "malloc_tuner"))
 
-        Raises:
-            StoreError: the folder holds another comparison, or a damaged one.
-            OutputError: it cannot be written.
-        """
-        self._path = folder / _FILE
-        self.comparison = Comparison(header, ())
-        if self._path.exists():
-            self.comparison = load_comparison(folder)
-            _check_same(self._path, self.comparison.header, header)
-            self._rewrite()
-        else:
-            self._write("w", header)
 
-    def add(self, sample: Sample) -> None:
-        """Append a sample; it is on disk when this returns.
-
-        Raises:
-            OutputError: there is no room.
-        """
-        self._write("a", sample_record(sample))
-        samples = (*self.comparison.samples, sample)
-        self.comparison = Comparison(self.comparison.header, samples)
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is open between two samples."""
-
-    def _rewrite(self) -> None:
-        """Drop a line that was cut off, so that the next one begins a line."""
-        self._write("w", self.comparison.header)
-        for sample in self.comparison.samples:
-            self._write("a", sample_record(sample))
-
-    def _write(self, mode: str, record: Mapping[str, Any]) -> None:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open(mode, encoding="utf-8") as file:
-                file.write(json.dumps(record, separators=(",", ":")) + "\n")
-        except OSError as error:
-            message = f"{self._path}: cannot be written ({error.strerror}); choose another -o"
-            raise OutputError(message) from error
+def placed(record: Mapping[str, Any]) -> tuple[tuple[int, Task, str], Sample]:
+    """Return a sample of a journal with its round, task and subject."""
+    sample = sample_from(record)
+    return (sample.round, sample.task, sample.subject), sample
 
 
 def load_comparison(folder: Path) -> Comparison:
@@ -161,23 +123,14 @@ def load_comparison(folder: Path) -> Comparison:
         StoreError: there are none, or they are damaged.
     """
     path = folder / _FILE
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"{path}: cannot be read ({error}); `malloc-tuner bench -o {folder}` makes it"
-        raise StoreError(message) from error
-    if lines and not lines[-1].endswith("\n"):
-        lines.pop()  # a kill came in between
-    try:
-        header = json.loads(lines[0])
-        if (header["schema"], header["version"]) != (SCHEMA, VERSION):
-            message = f"{path}: is not a comparison of version {VERSION}; choose another -o"
-            raise StoreError(message)
-        samples = tuple(sample_from(json.loads(line)) for line in lines[1:])
-    except (IndexError, KeyError, TypeError, ValueError, ValidationError) as error:
-        message = f"{path}: is damaged ({error!r}); remove it and measure again"
-        raise StoreError(message) from error
-    return Comparison(header, samples)
+    content = read_journal(path)
+    if content is None:
+        message = f"{path}: there are no samples; `malloc-tuner bench -o {folder}` makes them"
+        raise StoreError(message)
+    if (content.header.get("schema"), content.header.get("version")) != (SCHEMA, VERSION):
+        message = f"{path}: is not a comparison of version {VERSION}; choose another -o"
+        raise StoreError(message)
+    return Comparison(content.header, tuple(content.decode(sample_from)))
 
 
 def kept_seconds(folder: Path) -> float | None:
@@ -189,13 +142,3 @@ def kept_seconds(folder: Path) -> float | None:
     if not (folder / _FILE).exists():
         return None
     return float(load_comparison(folder).header["seconds"])
-
-
-def _check_same(path: Path, kept: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    for name in ("subjects", "seconds", "seed", "malloc_tuner"):
-        if kept.get(name) != asked[name]:
-            message = (
-                f"{path}: is a comparison with other {name}; "
-                "choose another -o, or remove the folder to measure anew"
-            )
-            raise StoreError(message)

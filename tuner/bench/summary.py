@@ -111,27 +111,42 @@ def tasks_of(comparison: Comparison, *workloads: str) -> list[Task]:
     return sorted(found, key=lambda t: (WORKLOADS.index(t.workload), t.threads, t.size or 0))
 
 
-def geometric_means(rows: Estimates, labels: Sequence[str], baseline: str) -> dict[str, float]:
-    """Return the geometric mean of each subject's medians relative to a baseline's.
+@dataclass(frozen=True)
+class Means:
+    """Geometric means over the tasks that every subject has."""
 
-    Only tasks count in which the subject and the baseline have a positive median.
+    ratios: Mapping[str, float]
+    """Label -> mean ratio of the medians to the baseline's; empty where there is no such task."""
+    n_tasks: int
+    """Tasks that all subjects have."""
+    n_left_out: int
+    """Tasks that one of them lacks."""
 
-    Returns:
-        Label -> ratio; subjects without a common task are absent.
+
+def geometric_means(rows: Estimates, labels: Sequence[str], baseline: str) -> Means:
+    """Return the geometric means of the subjects' medians relative to a baseline's.
+
+    Means over different tasks cannot be compared, so only those count in which all that have any
+    value at all have a positive one.
+
+    Args:
+        rows: medians.
+        labels: of the subjects, the baseline included.
+        baseline: one of the labels.
     """
-    found = {}
-    for label in labels:
-        ratios = [
-            row[label].median / row[baseline].median
-            for row in rows.values()
-            if label in row
-            and baseline in row
-            and row[label].median > 0
-            and row[baseline].median > 0
-        ]
-        if ratios:
-            found[label] = geometric_mean(ratios)
-    return found
+    known = [label for label in labels if any(label in row for row in rows.values())]
+    common = [
+        row
+        for row in rows.values()
+        if all(label in row and row[label].median > 0 for label in known)
+    ]
+    if baseline not in known or not common:
+        return Means({}, 0, len(rows))
+    ratios = {
+        label: geometric_mean([row[label].median / row[baseline].median for row in common])
+        for label in known
+    }
+    return Means(ratios, len(common), len(rows) - len(common))
 
 
 def failures(comparison: Comparison) -> list[str]:

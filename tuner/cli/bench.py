@@ -24,9 +24,10 @@ from tuner.errors import (
 )
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
-    from tuner.bench.journal import Comparison
-    from tuner.bench.plan import Plan
+    from tuner.bench.journal import Comparison, Sample
+    from tuner.bench.plan import Plan, Task
     from tuner.bench.subjects import Subject
+    from tuner.compare.plan import Step
 
 _SMOKE_THREADS = (2,)
 _SMOKE_SIZES = (64, 65536)
@@ -210,45 +211,49 @@ def _finish(subjects: list[Subject], variables: list[str]) -> list[Subject]:
 
 def _measure(subjects: list[Subject], plan: Plan, folder: Path, budget_s: float) -> Comparison:
     """Run under a progress bar, as far as the budget goes; returns all that is kept."""
-    from tuner.bench.journal import Journal, Sample, make_header
-    from tuner.bench.rounds import Budget, count_missing, run_missing
+    from tuner.bench.rounds import budget_of, run_missing
     from tuner.cli.console import stderr_progress
+    from tuner.compare.loop import Observer
     from tuner.measure.driver import BenchDriver
     from tuner.measure.warm import warm_memory
 
     progress = stderr_progress()
-    journal = Journal(folder, make_header(subjects, plan))
+    bar = progress.add_task("starting", total=None)
+    counts = {"all": 0, "left out": 0}
 
-    def on_sample(sample: Sample) -> None:
-        text = f"round {sample.round + 1}  {sample.task}  {sample.subject}"
+    def on_left(n_runs: int) -> None:
+        counts["all"] = counts["all"] or n_runs
+        done = min(counts["all"], counts["all"] - n_runs + counts["left out"])
+        progress.update(bar, total=counts["all"], completed=done)
+
+    def on_sample(step: Step[Task], sample: Sample) -> None:
+        text = f"round {step.round + 1}  {step.task}  {step.subject}"
         progress.update(bar, description=f"{text:<52.52}")
         progress.advance(bar)
         if sample.reason is not None:
-            progress.print(f"{sample.subject}: {sample.task}: {sample.reason}", markup=False)
-
-    left_out: list[int] = []
+            progress.print(f"{step.subject}: {step.task}: {sample.reason}", markup=False)
 
     def on_left_out(n_runs: int) -> None:
-        left_out.append(n_runs)
-        progress.update(bar, total=n_missing - sum(left_out))
+        counts["left out"] += n_runs
+        progress.advance(bar, n_runs)
 
+    observer = Observer(on_sample, on_left, on_left_out)
+    warm_memory()
     try:
-        warm_memory()
         with progress:
-            n_missing = count_missing(plan, subjects, journal)
-            bar = progress.add_task("starting", total=n_missing)
-            budget = Budget(budget_s)
-            run_missing(plan, subjects, journal, BenchDriver(), on_sample, budget, on_left_out)
-    except KeyboardInterrupt:
+            comparison = run_missing(
+                plan, subjects, folder, BenchDriver(), observer, budget_of(budget_s)
+            )
+    except InterruptedCampaign:
         message = f"stopped; all samples are kept in {folder}, and the same command goes on"
         raise InterruptedCampaign(message) from None
-    if left_out:
+    if counts["left out"]:
         print(
-            f"malloc-tuner: {sum(left_out)} of {n_missing} runs left out to keep --budget; "
-            "the same command makes more of them",
+            f"malloc-tuner: {counts['left out']} of {counts['all']} runs left out to keep "
+            "--budget; the same command makes more of them",
             file=sys.stderr,
         )
-    return journal.comparison
+    return comparison
 
 
 def _show(comparison: Comparison, folder: Path, *, figures: bool) -> None:
@@ -265,11 +270,11 @@ def _show(comparison: Comparison, folder: Path, *, figures: bool) -> None:
     meaning = (
         "Medians of the rounds with half the width of their 95 % interval"
         if n_rounds > 1
-        else "One round, so nothing is known of the noise (--rounds, or more --budget)"
+        else "One round: no interval; raise --budget"
     )
     print(
-        f"{meaning}; -: not measured; call times are less the clock's own {overhead:.0f} ns. "
-        f"Samples: {folder}/samples.jsonl"
+        f"{meaning}; -: no run, or no such call was timed; call times are less the clock's own "
+        f"{overhead:.0f} ns. Samples: {folder}/samples.jsonl"
     )
     if figures:
         for path in write_bench_figures(comparison, folder / "figures"):

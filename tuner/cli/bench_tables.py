@@ -71,9 +71,12 @@ def _table(
         cells = [_cell(row.get(label), show, best) for label in labels]
         table.add_row(str(task), *cells)
     means = geometric_means(found, labels, labels[0])
-    if len(found) > 1 and len(means) > 1:
-        shown = [f"{means[label]:.3f}" if label in means else "-" for label in labels]
-        table.add_row(f"geometric mean, {labels[0]} = 1", *shown, style="dim")
+    if len(found) > 1 and len(means.ratios) > 1:
+        shown = [f"{means.ratios[label]:.3f}" if label in means.ratios else "-" for label in labels]
+        title = f"geometric mean, {labels[0]} = 1"
+        if means.n_left_out:
+            title += f"; {means.n_left_out} of {len(found)} rows left out"
+        table.add_row(title, *shown, style="dim")
     return table
 
 

@@ -1,0 +1,72 @@
+"""Made-up comparisons of allocators, and a driver that runs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuner.bench.journal import Comparison, Sample, make_header
+from tuner.bench.plan import Plan, Task
+from tuner.bench.subjects import Subject
+from tuner.measure.driver import DriverResult, DriverRun
+from tuner.records import Status
+
+RING = Task("ring", 2)
+LARSON = Task("larson", 16)
+ALICE, BOB = Subject("alice", None), Subject("bob", None, (("B", "1"),))
+
+
+def result(task: Task = RING, **changes: Any) -> DriverResult:
+    """Return a result as malloc_bench writes it."""
+    times = {"n": 9, "p50_ns": 4.0, "p90_ns": 5.0, "p99_ns": 60.0, "p999_ns": 700.0, "max_ns": 8e3}
+    fields = {
+        "schema": "malloc-tuner.malloc_bench",
+        "version": 1,
+        "workload": task.workload,
+        "threads": task.threads,
+        "size": task.size,
+        "seed": 1,
+        "malloc_from": "/lib/libc.so.6",
+        "operations": 1000,
+        "wall_ns": 10**6,
+        "cpu_ns": 2 * 10**6,
+        "faults": 7,
+        "peak_rss_bytes": 1 << 20,
+        "end_rss_bytes": 1 << 19,
+        "usable_bytes": None,
+        "resident_bytes": None,
+        "latency": {"clock_overhead_ns": 10.0, "malloc": times, "free": None},
+        "curve": None,
+    }
+    return DriverResult.model_validate_json(json.dumps(fields | changes))
+
+
+def sample(label: str, number: int, task: Task = RING, **changes: Any) -> Sample:
+    return Sample(task, label, number, Status.OK, None, result(task, **changes))
+
+
+def comparison(*samples: Sample) -> Comparison:
+    return Comparison(make_header([ALICE, BOB], Plan((RING,), 0.1, 3)), samples)
+
+
+class FakeDriver:
+    """Answers every run from a table of endings; the rest succeeds."""
+
+    def __init__(self, endings: Mapping[str, DriverRun] | None = None) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self.environments: list[Mapping[str, str]] = []
+        self.endings = endings or {}
+
+    def run(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        library: Path | None,
+        timeout_s: float,
+    ) -> DriverRun:
+        who = "bob" if "B" in environment else "alice"
+        self.calls.append((words[0], who))
+        self.environments.append(environment)
+        return self.endings.get(who) or DriverRun(Status.OK, None, result())

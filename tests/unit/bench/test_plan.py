@@ -1,0 +1,45 @@
+"""What a comparison of allocators runs, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.bench.plan import Plan, Task, make_tasks, seconds_within
+from tuner.errors import SpecError
+
+
+def test_every_workload_has_tasks() -> None:
+    tasks = make_tasks(threads=(1, 2, 16))
+
+    assert Task("ring", 16) in tasks
+    assert Task("sizes", 2, 2) in tasks
+    assert Task("sizes", 1, 32 << 20) in tasks
+    assert Task("memory", 1) in tasks
+    assert Task("churn", 2) in tasks
+    assert len(set(tasks)) == len(tasks)
+
+
+def test_a_workload_of_two_sides_is_not_run_by_one_thread() -> None:
+    assert make_tasks(["xmalloc"], (1, 2, 4)) == (Task("xmalloc", 2), Task("xmalloc", 4))
+
+
+def test_an_unknown_workload_is_an_error_that_names_the_others() -> None:
+    with pytest.raises(SpecError, match=r"workload 'ringo'.*larson"):
+        make_tasks(["ringo"])
+
+
+def test_time_of_a_run_follows_from_the_budget() -> None:
+    tasks = make_tasks(["larson"], (2, 4))
+
+    assert seconds_within(60, tasks, 5, 2) == pytest.approx((60 - 2) / 20 / 1.7, abs=0.01)
+    assert seconds_within(1, tasks, 5, 2) == 0.02
+    assert seconds_within(1e6, tasks, 5, 2) == 2.0
+
+
+def test_words_for_the_driver() -> None:
+    plan = Plan((), 0.25, 3, seed=7)
+
+    assert plan.words(Task("sizes", 2, 64)) == [
+        *("sizes", "--threads", "2", "--seed", "7", "--seconds", "0.25", "--size", "64")
+    ]
+    assert "--seconds" not in plan.words(Task("memory", 1))

@@ -1,0 +1,56 @@
+"""Who is compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.bench import ALICE, BOB
+from tuner.bench.subjects import check_labels, configured_subject, library_subject, with_variables
+from tuner.errors import MissingToolError, SpecError
+
+
+@pytest.mark.parametrize("text", ["mine", "mine=", "=/lib/x.so"])
+def test_a_library_needs_a_name_and_a_path(text: str) -> None:
+    with pytest.raises(SpecError, match="NAME=PATH"):
+        library_subject(text)
+
+
+def test_a_library_that_is_not_there_is_told() -> None:
+    with pytest.raises(MissingToolError, match=r"/no/such\.so: no such file"):
+        library_subject("mine=/no/such.so")
+
+
+def test_a_path_that_the_loader_would_split_is_refused(tmp_path: Path) -> None:
+    library = tmp_path / "a b.so"
+    library.touch()
+
+    with pytest.raises(SpecError, match="cannot be preloaded"):
+        library_subject(f"mine={library}")
+
+
+def test_settings_of_an_unknown_allocator_are_an_error() -> None:
+    with pytest.raises(SpecError, match="nomalloc"):
+        configured_subject("x=nomalloc,a=1")
+    with pytest.raises(SpecError, match="LABEL=ALLOCATOR"):
+        configured_subject("x=glibc,a")
+
+
+def test_variables_reach_the_named_subject_only() -> None:
+    subjects = with_variables([ALICE, BOB], ["bob:C=2=3"])
+
+    assert [dict(s.variables) for s in subjects] == [{}, {"B": "1", "C": "2=3"}]
+
+
+@pytest.mark.parametrize("text", ["bob", "bob:C", "carol:C=1", "bob:LD_PRELOAD=/x.so"])
+def test_a_wrong_variable_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="--env"):
+        with_variables([ALICE, BOB], [text])
+
+
+def test_two_subjects_of_one_name_are_refused() -> None:
+    with pytest.raises(SpecError, match="two subjects are called 'alice'"):
+        check_labels([ALICE, BOB, ALICE])
+    with pytest.raises(SpecError, match="nobody"):
+        check_labels([])
