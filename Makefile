@@ -13,8 +13,8 @@ TEST_DEPENDENCIES := $(VENV)/.test-dependencies
 FUZZ_SMOKE_SECONDS ?= 5
 FUZZ_SECONDS ?= 600
 
-# Programs, not the modules they share.
-BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py)
+# Programs, not the modules they share or start.
+BENCHMARKS = $(filter-out benchmarks/accounting.py,$(shell grep -l __main__ benchmarks/*.py))
 
 # What is run here sees its own settings of allocators, not the caller's.
 unexport EXGEN_CONF GLIBC_TUNABLES LD_PRELOAD
@@ -100,8 +100,8 @@ FORCE:
 # Exit status 1 of --print tells that a target is missed, which is no failure here.
 figures: $(TEST_DEPENDENCIES) native ## write the full tables of the last results to build/figures; list stale ones
 	@mkdir -p $(BUILD)/figures
-	@for results in benchmarks/results/*.json*; do \
-	    name=$$(basename "$${results%.json*}"); \
+	@for results in benchmarks/results/*.json.zst; do \
+	    name=$$(basename "$${results%.json.zst}"); \
 	    $(BIN)/python "benchmarks/$$name.py" --print > "$(BUILD)/figures/$$name.txt" || test -s "$(BUILD)/figures/$$name.txt"; \
 	done
 	$(BIN)/python benchmarks/status.py

@@ -216,10 +216,12 @@ def make_programs(folder: Path, *, smoke: bool) -> list[Command]:
     for needed, make in _PROGRAMS:
         missing = [name for name in needed if shutil.which(name) is None]
         if missing:
-            print(f"allocators.py: left out, not installed: {missing[0]}", file=sys.stderr)
+            print(f"left out, not installed: {missing[0]}", file=sys.stderr)
             continue
-        own = folder / make.__name__.strip("_")
-        own.mkdir()
+        own = folder / f"{make.__name__.strip('_')}{'-smoke' if smoke else ''}"
+        if own.exists():
+            shutil.rmtree(own)
+        own.mkdir(parents=True)
         found.append(make(own, smoke))
     return found
 
@@ -234,7 +236,7 @@ def read_programs(file: Path) -> list[Command]:
         entries = tomllib.loads(file.read_text())["program"]
         return [_entry(entry) for entry in entries]
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
-        sys.exit(f"allocators.py: {file}: {error!r}; each [[program]] needs name and command")
+        sys.exit(f"{file}: {error!r}; each [[program]] needs name and command")
 
 
 def _entry(entry: dict[str, object]) -> Command:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.allocator_programs import Command
+from benchmarks.rounds import Figures, failed
 from tuner.bench.subjects import Subject
 from tuner.errors import ProgramError
 from tuner.measure.gem5 import RESULT, STATISTICS, digest_of, judge_simulation, read_run
@@ -32,27 +33,23 @@ _CACHES: Final = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
 _EVENTS: Final = re.compile(r"^events: (.*)$", re.MULTILINE)
 _SUMMARY: Final = re.compile(r"^summary: (.*)$", re.MULTILINE)
 _OBJECT: Final = re.compile(r"(c?)ob=\((\d+)\)(?: (.*))?")
-_FOLDERS: Final = re.compile(r'(?<=["=])/(?:[^/"\s]+/)+')
 
 
-def without_folders(text: str) -> str:
-    """Return JSON without the folders of libraries and programs, which are of no use to others."""
-    return _FOLDERS.sub("", text)
-
-
-def run_program(command: Command, subject: Subject, environment: dict[str, str]) -> dict[str, Any]:
-    """Run a program once under supervise, on one core; figures, or why there are none."""
+def run_program(
+    command: Command, subject: Subject, environment: dict[str, str], n_threads: int = 1
+) -> Figures:
+    """Run a program once under supervise, with one thread on one core."""
     if command.name.startswith(REPLAY):
         return _replay(command, subject)
-    run = _run(command, environment)
+    run = _run(command, environment, n_threads)
     if run.exit_status != 0 or run.preload_mapped is False:
         reason = run.ending if run.exit_status != 0 else "the library was not loaded"
         last = (run.stderr_tail.strip().splitlines() or [""])[-1]
-        return {"status": "failed", "reason": f"{reason}: {last}" if last else reason}
+        return failed(f"{reason}: {last}" if last else reason)
     return _figures(run, run.output_sha256)
 
 
-def run_gem5(command: Command, subject: Subject, environment: dict[str, str]) -> dict[str, Any]:
+def run_gem5(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
     """Run a simulation once; its output is all it simulated, and its mean heap is malloc's.
 
     What gem5 prints holds times, so that no two runs print the same.
@@ -64,23 +61,20 @@ def run_gem5(command: Command, subject: Subject, environment: dict[str, str]) ->
     found = read_run(_run(command, environment), output)
     status, reason = judge_simulation(found, None)
     if status is not Status.OK:
-        return {"status": "failed", "reason": reason}
+        return failed(reason or status.value)
     return _figures(found.heap, digest_of(found))
 
 
-def _run(command: Command, environment: dict[str, str]) -> ProgramRun:
-    """Run a command in its folder under supervise, on one core."""
-    surroundings = Surroundings(
-        cpu=max(os.sched_getaffinity(0)), timeout_s=_LIMIT_S, sample_ms=_SAMPLE_MS
-    )
+def _run(command: Command, environment: dict[str, str], n_threads: int = 1) -> ProgramRun:
+    """Run a command in its folder under supervise."""
+    cpu = max(os.sched_getaffinity(0)) if n_threads == 1 else None
+    surroundings = Surroundings(cpu=cpu, timeout_s=_LIMIT_S, sample_ms=_SAMPLE_MS)
     variables = {**tool_environment(os.environ), **command.variables, **environment}
     return ProgramRunner().run(command.words, variables, surroundings, command.folder)
 
 
-def _figures(run: ProgramRun, output_sha256: str | None) -> dict[str, Any]:
-    return {
-        "status": "ok",
-        "reason": None,
+def _figures(run: ProgramRun, output_sha256: str | None) -> Figures:
+    return Figures({
         "cpu_s": run.cpu_ns / _NS,
         "user_s": run.user_ns / _NS,
         "wall_s": run.wall_ns / _NS,
@@ -88,15 +82,15 @@ def _figures(run: ProgramRun, output_sha256: str | None) -> dict[str, Any]:
         "mean_anon_bytes": run.mean_anon_bytes,
         "faults": run.faults,
         "output_sha256": output_sha256,
-    }
+    })  # fmt: skip
 
 
-def _replay(command: Command, subject: Subject) -> dict[str, Any]:
+def _replay(command: Command, subject: Subject) -> Figures:
     """Replay a trace natively; memory is the heap at its peak and what was there before."""
     result, reason = _emulated(command, subject)
     if result is None:
-        return {"status": "failed", "reason": reason}
-    return _ok({
+        return failed(reason or "no result")
+    return Figures({
         "cpu_s": result["cpu_ns"] / _NS,
         "wall_s": result["wall_ns"] / _NS,
         "peak_rss_bytes": result["peak_heap_bytes"] + result["baseline_bytes"],
@@ -119,44 +113,38 @@ def _emulated(command: Command, subject: Subject) -> tuple[dict[str, Any] | None
     return json.loads(ended.stdout), None
 
 
-def run_cachegrind(
-    command: Command, subject: Subject, environment: dict[str, str]
-) -> dict[str, Any]:
+def run_cachegrind(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
     """Run a program once under cachegrind; instructions and misses, or why there are none."""
     del subject
     words = ["--tool=cachegrind", "--cache-sim=yes", *_CACHES, "--cachegrind-out-file="]
     text, reason = _under_valgrind(words, command, environment)
-    return {"status": "failed", "reason": reason} if text is None else _ok(misses(text))
+    return failed(reason or "") if text is None else Figures(misses(text))
 
 
-def run_instructions(
-    command: Command, subject: Subject, environment: dict[str, str]
-) -> dict[str, Any]:
+def run_instructions(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
     """Run a program once under cachegrind without caches; its instructions."""
     del subject
     words = ["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file="]
     text, reason = _under_valgrind(words, command, environment)
     if text is None or (summary := _SUMMARY.search(text)) is None:
-        return {"status": "failed", "reason": reason or "cachegrind left no summary"}
-    return _ok({"instructions": int(summary[1].split()[0])})
+        return failed(reason or "cachegrind left no summary")
+    return Figures({"instructions": int(summary[1].split()[0])})
 
 
-def run_callgrind(
-    command: Command, subject: Subject, environment: dict[str, str]
-) -> dict[str, Any]:
+def run_callgrind(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
     """Run a program once under callgrind; the allocator's share of its instructions."""
     words = ["--tool=callgrind", "--callgrind-out-file="]
     text, reason = _under_valgrind(words, command, environment)
     if text is None or subject.library is None:
-        return {"status": "failed", "reason": reason or "no library of its own"}
+        return failed(reason or "no library of its own")
     counts = instructions_by_object(text)
     own = sum(n for path, n in counts.items() if Path(path).resolve() == subject.library.resolve())
     total = sum(counts.values())
-    return _ok({"instructions": total, "own_instructions": own, "share": own / total})
+    return Figures({"instructions": total, "own_instructions": own, "share": own / total})
 
 
-def run_floor(command: Command, subject: Subject, environment: dict[str, str]) -> dict[str, Any]:
-    """Tell below what no allocator can bring the peak RSS of a program.
+def run_floor(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
+    """Return below what no allocator can bring the peak RSS of a program.
 
     It is the peak RSS less what the heap holds beyond the program's live bytes, which is known
     from replaying a recording of the program on the same allocator.
@@ -169,18 +157,14 @@ def run_floor(command: Command, subject: Subject, environment: dict[str, str]) -
             with contextlib.chdir(command.folder or Path.cwd()):
                 recording = record([*silently, *command.words], Path(folder) / "program.trace")
         except ProgramError:  # it allocates nothing
-            return _ok({"floor_bytes": peak, "peak_live_bytes": 0})
+            return Figures({"floor_bytes": peak, "peak_live_bytes": 0})
         process = max(recording.processes, key=lambda process: process.totals.peak_live_bytes)
         live = process.totals.peak_live_bytes
         result, reason = _emulated(Command(command.name, (str(process.path),)), subject)
     if result is None:
-        return {"status": "failed", "reason": reason}
+        return failed(reason or "no result")
     beyond = max(0, result["peak_heap_bytes"] - live)
-    return _ok({"floor_bytes": peak - beyond, "peak_live_bytes": live})
-
-
-def _ok(figures: dict[str, float]) -> dict[str, Any]:
-    return {"status": "ok", "reason": None, **figures}
+    return Figures({"floor_bytes": peak - beyond, "peak_live_bytes": live})
 
 
 def _under_valgrind(

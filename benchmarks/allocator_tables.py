@@ -1,18 +1,19 @@
-"""Figures of allocators.py: medians, ratios, geometric means, and what is missed.
+"""Figures of allocators.py: ratios, geometric means, targets, and how they are shown.
 
-Pure functions of the kept results; allocators.py runs and prints.  A ratio of a subject is
-below 1 where it needs less than what it is compared with.
+A ratio of a subject is below 1 where it needs less than what it is compared with.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
 from typing import Any, Final
 
 from scipy.stats import gmean
 
+from benchmarks.harness import Target, table
+from benchmarks.results import Parts
+from benchmarks.rounds import Medians, Row, failures, medians
 from tuner.bench.journal import Comparison, Sample, sample_from
 from tuner.bench.summary import (
     CALLS,
@@ -21,10 +22,10 @@ from tuner.bench.summary import (
     Estimates,
     Metric,
     estimates,
-    failures,
     tasks_of,
 )
-from tuner.stats import Estimate, median_estimate
+from tuner.bench.summary import failures as bench_failures
+from tuner.stats import Estimate
 
 VARIANTS: Final = frozenset({"floor", "share", "candidates", "safety"})
 """Parts of allocators.py with subjects of their own."""
@@ -45,55 +46,10 @@ FLAT_TARGET: Final = 1.05
 THREADS_METRICS: Final = (THROUGHPUT, CALLS["malloc", "P99"], CALLS["malloc", "P99.9"], PEAK_RSS)
 """What is judged of the threaded tasks: peak RSS against glibc's, the others against the best."""
 
-Record = Mapping[str, Any]
-"""One kept sample of a program."""
-Medians = dict[str, dict[str, Estimate]]
-"""Program -> subject -> median with its interval."""
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """One figure against its target."""
-
-    what: str
-    value: float
-    target: float
-    at_least: bool = False
-    """True when the value must not be below the target; else it must not be above."""
-    note: str = ""
-
-    @property
-    def is_met(self) -> bool:
-        """Tell whether the target is reached."""
-        return self.value >= self.target if self.at_least else self.value <= self.target
-
-    def __str__(self) -> str:
-        """Write it for people."""
-        sign = ">=" if self.at_least else "<="
-        text = f"{'ok    ' if self.is_met else 'MISSED'} {self.what}: {self.value:.3f}"
-        return f"{text} ({sign} {self.target:.3f}){'; ' + self.note if self.note else ''}"
-
 
 def best_of(others: Sized) -> str:
     """Return the words for the best of those something was compared with: how many there are."""
     return f"best of the {len(others)} compared"
-
-
-def medians(samples: Sequence[Record], field: str) -> Medians:
-    """Return the medians of a field of every program and subject, over the rounds."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for sample in samples:
-        if sample["status"] == "ok" and sample.get(field) is not None:
-            row = found.setdefault(sample["program"], {})
-            row.setdefault(sample["subject"], []).append(float(sample[field]))
-    return {
-        program: {
-            subject: estimate
-            for subject, values in row.items()
-            if (estimate := median_estimate(values)) is not None
-        }
-        for program, row in found.items()
-    }
 
 
 def long_ones(times: Medians) -> Medians:
@@ -121,7 +77,7 @@ def complete_peers(rows: Medians, subjects: Sequence[str]) -> list[str]:
     return [s for s in subjects if s not in OURS and all(s in row for row in rows.values())]
 
 
-def judge_programs(samples: Sequence[Record], subjects: Sequence[str]) -> Iterator[Judgement]:
+def judge_programs(samples: Sequence[Row], subjects: Sequence[str]) -> Iterator[Target]:
     """Yield the figures of the single-threaded programs."""
     times = long_ones(medians(samples, "cpu_s"))
     peaks = medians(samples, "peak_rss_bytes")
@@ -135,13 +91,13 @@ def judge_programs(samples: Sequence[Record], subjects: Sequence[str]) -> Iterat
         own = geometric(mine, ours)
         if own and known:
             best = min(known, key=lambda peer: known[peer])
-            yield Judgement(f"{ours}: time, geometric mean / {best_of(known)}", own / known[best],
+            yield Target(f"{ours}: time, geometric mean / {best_of(known)}", own / known[best],
                             TIME_TARGET, note=f"best is {best}")  # fmt: skip
         yield from _worst(mine, ours)
         yield from _memory(common(peaks, [ours]), ours)
 
 
-def _worst(times: Medians, ours: str) -> Iterator[Judgement]:
+def _worst(times: Medians, ours: str) -> Iterator[Target]:
     """Yield the program on which a subject is farthest behind the best peer."""
     behind = {}
     for program, row in times.items():
@@ -152,20 +108,20 @@ def _worst(times: Medians, ours: str) -> Iterator[Judgement]:
     if behind:
         program = max(behind, key=lambda name: behind[name][0])
         ratio, best = behind[program]
-        yield Judgement(f"{ours}: time, worst program / best of the others", ratio, WORST_TARGET,
+        yield Target(f"{ours}: time, worst program / best of the others", ratio, WORST_TARGET,
                         note=f"{program}, best is {best}")  # fmt: skip
 
 
-def _memory(peaks: Medians, ours: str) -> Iterator[Judgement]:
+def _memory(peaks: Medians, ours: str) -> Iterator[Target]:
     for other, target in RSS_TARGETS.items():
         both = common(peaks, [ours, other])
         own, theirs = geometric(both, ours), geometric(both, other)
         if own and theirs:
             what = f"{ours}: peak RSS, geometric mean / {other}'s"
-            yield Judgement(what, own / theirs, target)
+            yield Target(what, own / theirs, target)
 
 
-def judge_cache(samples: Sequence[Record]) -> Iterator[Judgement]:
+def judge_cache(samples: Sequence[Row]) -> Iterator[Target]:
     """Yield the cache misses per thousand instructions against the best peer's."""
     for field, name in (("l1_mpki", "L1"), ("l2_mpki", "L2")):
         for row in medians(samples, field).values():
@@ -173,17 +129,17 @@ def judge_cache(samples: Sequence[Record]) -> Iterator[Judgement]:
             for ours in OURS:
                 if ours in row and others:
                     best = min(others, key=lambda peer: others[peer])
-                    yield Judgement(f"{ours}: {name} misses / {best_of(others)}",
+                    yield Target(f"{ours}: {name} misses / {best_of(others)}",
                                     row[ours].median / others[best], 1.0,
                                     note=f"best is {best}")  # fmt: skip
 
 
-def threads_comparison(part: Mapping[str, Any]) -> Comparison:
-    """Rebuild the comparison of the threaded workloads from the kept results."""
-    return Comparison(part["header"], tuple(sample_from(record) for record in part["samples"]))
+def comparison_of(part: Mapping[str, Any]) -> Comparison:
+    """Return the comparison of the threaded workloads, or of churn, from the kept results."""
+    return Comparison(part["header"], tuple(map(sample_from, part["samples"])))
 
 
-def judge_threads(comparison: Comparison, ours: str = OURS[0]) -> Iterator[Judgement]:
+def judge_threads(comparison: Comparison, ours: str = OURS[0]) -> Iterator[Target]:
     """Yield throughput, percentiles and memory of a subject on every task."""
     for metric in THREADS_METRICS:
         rows = estimates(comparison, metric, tasks_of(comparison))
@@ -192,20 +148,21 @@ def judge_threads(comparison: Comparison, ours: str = OURS[0]) -> Iterator[Judge
 
 def standing_lines(comparison: Comparison) -> Iterator[str]:
     """Yield how often each subject would reach what is asked of exgen on the threaded tasks."""
-    yield ""
-    yield "every allocator held to the targets of threads: reached, of the tasks it ran"
-    yield f"{'':14}" + "".join(f"{metric.name:>16}" for metric in THREADS_METRICS)
     tables = [(m, estimates(comparison, m, tasks_of(comparison))) for m in THREADS_METRICS]
+    cells = []
     for subject in comparison.labels:
-        cells = []
-        for metric, rows in tables:
-            found = list(_judge_metric(rows, metric, subject))
-            n_met = sum(judgement.is_met for judgement in found)
-            cells.append(f"{n_met} of {len(found)}" if found else "-")
-        yield f"{subject:14}" + "".join(f"{cell:>16}" for cell in cells)
+        found = [list(_judge_metric(rows, metric, subject)) for metric, rows in tables]
+        met = (sum(target.is_met for target in each) for each in found)
+        cells.append(
+            [subject, *(f"{n} of {len(e)}" if e else "-" for n, e in zip(met, found, strict=True))]
+        )
+    yield ""
+    yield "Every allocator held to the targets of threads: reached, of the tasks it ran"
+    yield ""
+    yield from table(["", *(metric.name for metric in THREADS_METRICS)], cells)
 
 
-def _judge_metric(rows: Estimates, metric: Metric, ours: str) -> Iterator[Judgement]:
+def _judge_metric(rows: Estimates, metric: Metric, ours: str) -> Iterator[Target]:
     pick = max if metric.more_is_better else min
     for task, row in rows.items():
         others = {s: e.median for s, e in row.items() if s != ours and e.median > 0}
@@ -213,7 +170,7 @@ def _judge_metric(rows: Estimates, metric: Metric, ours: str) -> Iterator[Judgem
             others = {s: value for s, value in others.items() if s == "glibc"}
         if ours in row and others:
             best = pick(others, key=lambda peer: others[peer])
-            yield Judgement(
+            yield Target(
                 f"{task}: {metric.name} / {best}'s",
                 row[ours].median / others[best],
                 1.0,
@@ -229,7 +186,7 @@ def _overlap(first: Estimate, second: Estimate) -> str:
     return "" if apart else "intervals overlap"
 
 
-def judge_churn(samples: Sequence[Sample]) -> Iterator[Judgement]:
+def judge_churn(samples: Sequence[Sample]) -> Iterator[Target]:
     """Yield how much RSS over live bytes grew from the second to the last quarter."""
     for sample in samples:
         if sample.result is None or sample.result.curve is None or sample.subject not in OURS:
@@ -237,7 +194,7 @@ def judge_churn(samples: Sequence[Sample]) -> Iterator[Judgement]:
         growth = flatness(sample.result.curve.live_bytes, sample.result.curve.rss_bytes)
         if growth is not None:
             what = f"{sample.subject}: churn, RSS/live of the last quarter / second quarter's"
-            yield Judgement(what, growth, FLAT_TARGET)
+            yield Target(what, growth, FLAT_TARGET)
 
 
 def flatness(live_bytes: Sequence[int], rss_bytes: Sequence[int]) -> float | None:
@@ -259,78 +216,71 @@ def flatness(live_bytes: Sequence[int], rss_bytes: Sequence[int]) -> float | Non
     return statistics.median(ratios[-quarter:]) / statistics.median(ratios[quarter : 2 * quarter])
 
 
-def judge_gem5(samples: Sequence[Record]) -> Iterator[Judgement]:
+def judge_gem5(samples: Sequence[Row]) -> Iterator[Target]:
     """Yield CPU time and mean heap of gem5 against glibc's and every peer's."""
     for field, target in GEM5_TARGETS.items():
         for row in medians(samples, field).values():
             for ours in OURS:
                 if ours in row and "glibc" in row:
                     ratio = row[ours].median / row["glibc"].median
-                    yield Judgement(f"{ours}: gem5, {field} / glibc's", ratio, target)
+                    yield Target(f"{ours}: gem5, {field} / glibc's", ratio, target)
                 others = {s: e.median for s, e in row.items() if s not in OURS}
                 if ours in row and others:
                     best = min(others, key=lambda peer: others[peer])
                     ratio = row[ours].median / others[best]
-                    yield Judgement(f"{ours}: gem5, {field} / {best_of(others)}", ratio, 1.0,
+                    yield Target(f"{ours}: gem5, {field} / {best_of(others)}", ratio, 1.0,
                                     note=f"best is {best}")  # fmt: skip
 
 
-def failed(parts: Mapping[str, Any]) -> list[str]:
-    """Return one line for every run that has no result."""
-    lines: list[str] = []
-    for name in ("programs", "cache", "gem5"):
-        lines += [
-            f"{name}: {sample['program']}, {sample['subject']}: {sample['reason']}"
-            for sample in parts.get(name, {}).get("samples", [])
-            if sample["status"] != "ok"
-        ]
-    for name in ("threads", "churn"):
-        if name in parts:
-            lines += [f"{name}: {line}" for line in failures(threads_comparison(parts[name]))]
-    return lines
+def failure_lines(parts: Parts) -> Iterator[str]:
+    """Yield a line for every run that has no result."""
+    for name, part in parts.items():
+        found = failures(part["rows"]) if "rows" in part else bench_failures(comparison_of(part))
+        yield from (f"{name}: {line}" for line in found)
 
 
-def subjects_of(parts: Mapping[str, Any]) -> list[str]:
+def subjects_of(parts: Parts) -> list[str]:
     """Return the subjects of all parts but those that have subjects of their own."""
-    found = (s["label"] for n, part in parts.items() if n not in VARIANTS for s in part["subjects"])
+    found = (label for n, part in parts.items() if n not in VARIANTS for label in part["subjects"])
     return list(dict.fromkeys(found))
 
 
-def judge_all(parts: Mapping[str, Any], subjects: Sequence[str]) -> Iterator[Judgement]:
+def targets(parts: Parts) -> Iterator[Target]:
     """Yield every figure of the kept parts against its target."""
+    subjects = subjects_of(parts)
     if "programs" in parts:
-        yield from judge_programs(parts["programs"]["samples"], subjects)
+        yield from judge_programs(parts["programs"]["rows"], subjects)
     if "cache" in parts:
-        yield from judge_cache(parts["cache"]["samples"])
+        yield from judge_cache(parts["cache"]["rows"])
     if "threads" in parts:
-        yield from judge_threads(threads_comparison(parts["threads"]))
+        yield from judge_threads(comparison_of(parts["threads"]))
     if "churn" in parts:
-        yield from judge_churn(threads_comparison(parts["churn"]).samples)
+        yield from judge_churn(comparison_of(parts["churn"]).samples)
     if "gem5" in parts:
-        yield from judge_gem5(parts["gem5"]["samples"])
+        yield from judge_gem5(parts["gem5"]["rows"])
 
 
-def floor_lines(parts: Mapping[str, Any]) -> Iterator[str]:
+def floor_lines(parts: Parts) -> Iterator[str]:
     """Yield how far below each subject's peak RSS an allocator that needs nothing would be."""
     if not {"floor", "programs"} <= set(parts):
         return
-    floors = medians(parts["floor"]["samples"], "floor_bytes")
-    peaks = medians(parts["programs"]["samples"], "peak_rss_bytes")
-    subjects = [subject["label"] for subject in parts["programs"]["subjects"]]
-    yield ""
-    yield "floor / peak RSS, geometric mean over the programs that have both"
-    for subject in subjects:
+    floors = medians(parts["floor"]["rows"], "floor_bytes")
+    peaks = medians(parts["programs"]["rows"], "peak_rss_bytes")
+    cells = []
+    for subject in parts["programs"]["subjects"]:
         both = {p: row for p, row in common(peaks, [subject]).items() if p in floors}
         theirs = geometric(both, subject)
         least = geometric({program: floors[program] for program in both}, "glibc")
         if theirs and least:
-            yield f"{subject:14}{least / theirs:>17.3f}"
+            cells.append([subject, f"{least / theirs:.3f}"])
+    yield ""
+    yield from table(["floor / peak RSS", "geometric mean over the programs that have both"], cells)
 
 
-def table_lines(
+def figure_table(
     title: str, rows: Medians, subjects: Sequence[str], scale: float, digits: int
 ) -> Iterator[str]:
-    """Yield the lines of a table: one program a line, one column per subject, means below.
+    """Yield a table: one program a line, one column per subject, means below.
 
     Args:
         title: with the unit.
@@ -340,21 +290,22 @@ def table_lines(
         scale: what a value is divided by.
         digits: after the point.
     """
-    width = max([len(program) for program in rows] + [14])
-    yield ""
-    yield title
-    yield f"{'':{width}}" + "".join(f"{subject:>17}" for subject in subjects)
-    for program, row in rows.items():
-        cells = (_cell(row.get(subject), scale, digits) for subject in subjects)
-        yield f"{program:{width}}" + "".join(f"{cell:>17}" for cell in cells)
-    means = []
-    for subject in subjects:
-        both = common(rows, [subject, "glibc"])
-        own, base = geometric(both, subject), geometric(both, "glibc")
-        mark = "" if len(both) == len(rows) else f" of {len(both)}"
-        means.append(f"{own / base:.3f}{mark}" if own and base else "-")
+    cells = [
+        [program, *(_cell(row.get(subject), scale, digits) for subject in subjects)]
+        for program, row in rows.items()
+    ]
+    means = [_mean(rows, subject) for subject in subjects]
     if set(means) != {"-"}:
-        yield f"{'mean/glibc':{width}}" + "".join(f"{mean:>17}" for mean in means)
+        cells.append(["geometric mean / glibc's", *means])
+    yield ""
+    yield from table([title, *subjects], cells)
+
+
+def _mean(rows: Medians, subject: str) -> str:
+    both = common(rows, [subject, "glibc"])
+    own, base = geometric(both, subject), geometric(both, "glibc")
+    mark = "" if len(both) == len(rows) else f" of {len(both)}"
+    return f"{own / base:.3f}{mark}" if own and base else "-"
 
 
 def _cell(estimate: Estimate | None, scale: float, digits: int) -> str:

@@ -1,39 +1,28 @@
 """How far calibrations agree, with and without two busy loops beside them.
 
-Draws are taken by turns, one without and one with loops; the table tells the median and the
-range of each price over the draws, and the change by the loops with its interval.
-
-    benchmarks/calibration.py                 6 draws of each
-    benchmarks/calibration.py --draws 12
-    benchmarks/calibration.py --print         the table of the last results
-    benchmarks/calibration.py --smoke         a quick look that it still runs
-
-Target: c_fault within 10 %; exit status 1 when it is missed.  Raw samples go to
-``benchmarks/results/calibration.json``.
+Every round calibrates once alone and once beside the loops; the table shows the median and the
+range of each price, and the change by the loops with its interval.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from benchmarks.provenance import make_stamp, provenance_lines, stamps_of, write_results
+from benchmarks.harness import Benchmark, Call, Target, relative, table
+from benchmarks.results import Parts
+from benchmarks.rounds import Figures, Row, column, run_rounds
 from tuner.measure.instruments import ask_emulator
-from tuner.stats import ratio_estimate
+from tuner.stats import Estimate, median_estimate, ratio_estimate
 
-SCHEMA: Final = "malloc-tuner.benchmark.calibration"
-RESULTS: Final = Path(__file__).resolve().parent / "results" / "calibration.json"
-TARGET: Final = 0.10
+PART: Final = "prices"
 PRICES: Final = ("c_fault", "c_page", "c_syscall", "ns_per_instruction")
-
-Draws = list[dict[str, Any]]
+MOST_CHANGE: Final = 0.10
+_LOOPS: Final = {"alone": 0, "loops": 2}
 
 
 @contextlib.contextmanager
@@ -48,59 +37,59 @@ def busy_loops(count: int) -> Iterator[None]:
             loop.wait()
 
 
-def measure(n_draws: int) -> dict[str, Draws]:
-    """Return the answers of rand_malloc without and with loops, pair by pair."""
-    found: dict[str, Draws] = {"alone": [], "loops": []}
-    for _ in range(n_draws):
-        found["alone"].append(json.loads(ask_emulator("--calibrate")))
-        with busy_loops(2):
-            found["loops"].append(json.loads(ask_emulator("--calibrate")))
-    return found
+def _calibrate(_task: str, subject: str) -> Figures:
+    with busy_loops(_LOOPS[subject]):
+        found = json.loads(ask_emulator("--calibrate"))
+    return Figures({price: found[price] for price in PRICES})
 
 
-def change(draws: dict[str, Draws], price: str) -> float:
-    """Return the relative change of a price's median by the loops."""
-    alone, loops = (statistics.median(d[price] for d in draws[k]) for k in ("alone", "loops"))
-    return float(loops / alone) - 1.0
+def measure(call: Call) -> None:
+    """Take draws by turns."""
+    rows = run_rounds(call, PART, ["calibration"], list(_LOOPS), _calibrate, shown="c_fault")
+    call.keep(PART, rows, rounds=call.rounds)
 
 
-def table(draws: dict[str, Draws]) -> list[str]:
-    """Return a line for each price."""
-    lines = [f"{'price':20} {'alone':>24} {'with two busy loops':>24} {'change':>8}"]
+def change(rows: list[Row], price: str) -> Estimate | None:
+    """Return the ratio of a price beside the loops to that alone."""
+    return ratio_estimate(*(column(rows, price, subject=kind) for kind in ("loops", "alone")))
+
+
+def lines(parts: Parts) -> Iterator[str]:
+    """Yield a row for each price."""
+    rows = []
     for price in PRICES:
         cells = []
-        for kind in ("alone", "loops"):
-            values = [draw[price] for draw in draws[kind]]
-            middle = statistics.median(values)
-            cells.append(f"{middle:.4g} ({min(values):.4g} to {max(values):.4g})")
-        line = f"{price:20} {cells[0]:>24} {cells[1]:>24} {change(draws, price):>+8.1%}"
-        loops, alone = ([draw[price] for draw in draws[kind]] for kind in ("loops", "alone"))
-        found = ratio_estimate(loops, alone)
+        for kind in _LOOPS:
+            values = column(parts[PART], price, subject=kind)
+            middle = median_estimate(values)
+            cells.append(
+                f"{middle.median if middle else 0:.4g} ({min(values):.4g} to {max(values):.4g})"
+            )
+        found = change(parts[PART], price)
         ends = found.interval if found else None
-        interval = f" [{ends.low - 1.0:+.1%}, {ends.high - 1.0:+.1%}]" if ends else ""
-        lines.append(line + interval)
-    return lines
+        text = relative(found.median if found else None)
+        interval = f" [{relative(ends.low)}, {relative(ends.high)}]" if ends else ""
+        rows.append([price, *cells, text + interval])
+    yield from table(["price", "alone", "with two busy loops", "change"], rows)
 
 
-def main() -> int:
-    """Measure or print; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=6)
-    parser.add_argument("--print", action="store_true", dest="only_print")
-    parser.add_argument("--smoke", action="store_true")
-    options = parser.parse_args()
-    if options.only_print:
-        print("\n".join(provenance_lines(stamps_of(RESULTS))))
-        draws = json.loads(RESULTS.read_text(encoding="utf-8"))["draws"]
-    else:
-        draws = measure(1 if options.smoke else options.draws)
-    if not (options.only_print or options.smoke):
-        stamp = make_stamp("calibration", sys.argv, of=["prices"], rounds=options.draws)
-        head = {"schema": SCHEMA, "version": 1, "provenance": [stamp]}
-        write_results(RESULTS, {**head, "draws": draws})
-    print("\n".join(table(draws)))
-    return 0 if options.smoke or abs(change(draws, "c_fault")) <= TARGET else 1
+def targets(parts: Parts) -> Iterator[Target]:
+    """Yield by how much the loops move the price of a fault."""
+    found = change(parts[PART], "c_fault")
+    if found:
+        yield Target("c_fault moves by", abs(found.median - 1.0), MOST_CHANGE, form=".1%")
 
+
+BENCHMARK: Final = Benchmark(
+    name="calibration",
+    about=__doc__,
+    claim="The price of a page fault is within 10 % with two busy loops beside its calibration.",
+    depends_on=("rand_malloc/emulator", "tuner/measure/instruments.py"),
+    measure=measure,
+    lines=lines,
+    targets=targets,
+    rounds=6,
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCHMARK.run())

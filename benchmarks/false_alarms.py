@@ -1,9 +1,5 @@
 """How often a validation shows a difference where there is none: simulated, and the real thing.
 
-    benchmarks/false_alarms.py                    everything, kept in benchmarks/results
-    benchmarks/false_alarms.py --print            the tables of the last results
-    benchmarks/false_alarms.py --smoke            a little of everything, nothing kept
-
 Simulated: validations of subjects that are all the same, their runs placed in time by the very
 order of `malloc-tuner validate`, under noise of several shapes; 3 to 30 rounds, 1 to 40 claims.
 Real: a small program under glibc's default, under several labels, once on the machine as it is
@@ -11,39 +7,36 @@ and once beside processes that come and go; every run is kept, and cut into vali
 lengths.
 
 A false alarm is a validation in which one claim or more is called anything but undecided or not
-confirmed.  Exit status 1 when they are more than 5 % beyond doubt: by an exact binomial test at
-1 % over all cells together (Bonferroni).
+confirmed.  They are too many when they are more than 5 % beyond doubt: by an exact binomial test
+at 1 % over all cells together (Bonferroni).
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
-from benchmarks.provenance import RESULTS as FOLDER
-from benchmarks.provenance import make_stamp, provenance_lines, write_results
+from benchmarks.harness import Benchmark, Call, Target, percent, table
+from benchmarks.results import Parts
+from benchmarks.rounds import Figures, Row, column, n_rounds, run_rounds
 from tuner.compare.plan import order
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.stats import FAMILY_ERROR, Estimate, fewest_pairs, paired_p_value
 from tuner.validate.verdicts import Claim, Verdict, decide
 
-RESULTS: Final = FOLDER / "false_alarms.json"
-
+SIMULATED: Final = "simulated"
 ROUNDS: Final = (3, 5, 6, 8, 10, 12, 15, 20, 30)
 CLAIMS: Final = (1, 4, 22, 40)
 N_VALIDATIONS: Final = 400
@@ -52,11 +45,10 @@ N_VALIDATIONS: Final = 400
 N_LABELS: Final = 11
 """Real subjects beside the baseline; with the metrics below, 22 claims."""
 METRICS: Final = ("mean_heap", "cpu_ns")
-N_REAL_ROUNDS: Final = 150
 REAL_LENGTHS: Final = (5, 10, 12, 15, 20, 30)
 """Rounds that the real runs are cut into."""
-N_LOAD: Final = 3
-"""Processes that come and go beside the program."""
+LOADS: Final = {"no load added": 0, "load added": 3}
+"""Part -> processes that come and go beside the program."""
 
 PROGRAM: Final = "x = [bytes(i % 700) for i in range(30000)]; y = sorted(map(len, x)); x = x[::3]"
 _LOAD: Final = (
@@ -112,74 +104,27 @@ class Cell:
     """The same if every claim were tested alone, at 5 %."""
 
     @property
-    def is_too_many(self) -> bool:
-        """True when there are more than 5 % beyond doubt, on its own."""
-        return self.p_value < _DOUBT
-
-    @property
     def p_value(self) -> float:
         """How probable so many are at 5 %."""
         test = binomtest(self.n_false, self.n_validations, FAMILY_ERROR, alternative="greater")
         return float(test.pvalue)
 
 
-def main() -> int:
-    """Measure, print the tables and return the exit status."""
-    parser = argparse.ArgumentParser(description="False alarms of malloc-tuner validate.")
-    parser.add_argument("--print", action="store_true", help="the last results; nothing is run")
-    parser.add_argument("--smoke", action="store_true", help="a little of all; nothing is kept")
-    parser.add_argument(
-        "--real-rounds", type=int, default=N_REAL_ROUNDS, metavar="N", help="of each kind"
-    )
-    parser.add_argument("--validations", type=int, default=N_VALIDATIONS, metavar="N")
-    options = parser.parse_args()
-    if options.print:
-        results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    elif options.smoke:
-        results = _results(_simulate((5, 10), (1, 22), 10), n_rounds=5)
-    else:
-        simulated = _simulate(ROUNDS, CLAIMS, options.validations)
-        results = _results(simulated, options.real_rounds)
-        write_results(RESULTS, results)
-    cells = cells_of(results)
-    simulated, real = cells[: len(results["simulated"])], cells[len(results["simulated"]) :]
-    for line in (
-        *provenance_lines(results["provenance"]),
-        "",
-        *_simulated_table(simulated),
-        *_real_table(real),
-    ):
-        print(line)
-    print(_worst(cells))
-    return 1 if are_too_many(cells) and not options.smoke else 0
+def measure(call: Call) -> None:
+    """Simulate, and run the real thing without and with load."""
+    for part in call.choose([SIMULATED, *LOADS], [SIMULATED, *LOADS]):
+        if part == SIMULATED:
+            some = ((5, 10), (1, 22), 10) if call.is_smoke else (ROUNDS, CLAIMS, N_VALIDATIONS)
+            call.keep(part, [vars(cell) for cell in _simulate(*some)])
+        else:
+            rounds = min(REAL_LENGTHS) if call.is_smoke else call.rounds
+            call.keep(part, _run_real(call, part, rounds), rounds=rounds)
 
 
-def cells_of(results: Mapping[str, Any]) -> list[Cell]:
+def cells_of(parts: Parts) -> list[Cell]:
     """Return the cells of kept results, the simulated ones first."""
-    real = [cell for where, runs in results["real"].items() for cell in _cells(where, runs)]
-    return [*(Cell(**row) for row in results["simulated"]), *real]
-
-
-def are_too_many(cells: Sequence[Cell]) -> bool:
-    """Tell whether false alarms are more than 5 % beyond doubt, over all cells together."""
-    return min(cell.p_value for cell in cells) * len(cells) < _DOUBT
-
-
-def _results(simulated: Sequence[Cell], n_rounds: int) -> dict[str, Any]:
-    parts = ("simulated", "real")
-    return {
-        "schema": "malloc-tuner.benchmark.false-alarms",
-        "version": 1,
-        "provenance": [make_stamp("false_alarms", sys.argv, of=parts, rounds=n_rounds)],
-        "load_average": os.getloadavg()[2],
-        "program": PROGRAM,
-        "columns": ["round", "position", "label", *METRICS],
-        "simulated": [vars(cell) for cell in simulated],
-        "real": {
-            "no load added": _run_real(n_rounds, 0),
-            "load added": _run_real(n_rounds, N_LOAD),
-        },
-    }
+    simulated = [Cell(**row) for row in parts.get(SIMULATED, ())]
+    return [*simulated, *(cell for part in LOADS for cell in _cells(part, parts.get(part, ())))]
 
 
 # Simulated validations
@@ -188,16 +133,14 @@ def _results(simulated: Sequence[Cell], n_rounds: int) -> dict[str, Any]:
 def _simulate(rounds: Sequence[int], claims: Sequence[int], n_validations: int) -> list[Cell]:
     cells = []
     for (name, noise), n_claims in product(NOISES.items(), claims):
-        began = time.monotonic()
-        for n_rounds in rounds:
-            rng = np.random.default_rng((_SEED, n_rounds, n_claims))
+        for length in rounds:
+            rng = np.random.default_rng((_SEED, length, n_claims))
             outcomes = [
-                _simulated_outcome(noise, rng, n_rounds, n_claims, seed)
+                _simulated_outcome(noise, rng, length, n_claims, seed)
                 for seed in range(n_validations)
             ]
-            cells.append(_cell(name, n_rounds, n_claims, outcomes))
-        took = time.monotonic() - began
-        print(f"{name}, {n_claims} claims: {took:.0f} s", file=sys.stderr)
+            cells.append(_cell(name, length, n_claims, outcomes))
+        print(f"{name}, {n_claims} claims", file=sys.stderr)
     return cells
 
 
@@ -245,91 +188,111 @@ def _cell(what: str, n_rounds: int, n_claims: int, outcomes: Sequence[tuple[bool
 # Real runs
 
 
-def _run_real(n_rounds: int, n_load: int) -> list[list[float]]:
-    """Return a row for every run: round, position, label, heap and CPU time."""
+def _run_real(call: Call, part: str, rounds: int) -> list[Row]:
+    """Run the program under every label, with the baseline's first."""
     runner = ProgramRunner()
     command = [sys.executable, "-E", "-S", "-c", PROGRAM]
     environment = {"PATH": os.environ["PATH"]}
-    rows: list[list[float]] = []
+
+    def run(_task: str, _subject: str) -> Figures:
+        found = runner.run(command, environment, Surroundings(timeout_s=60.0))
+        return Figures({"mean_heap": round(found.mean_anon_bytes), "cpu_ns": found.cpu_ns})
+
+    labels = [str(number) for number in range(N_LABELS + 1)]
     with ExitStack() as stack:
-        for _ in range(n_load):
+        for _ in range(LOADS[part]):
             busy = subprocess.Popen([sys.executable, "-E", "-S", "-c", _LOAD])
             stack.callback(busy.wait)
             stack.callback(busy.kill)
-        for number in range(n_rounds):
-            for position, label in enumerate(order(N_LABELS + 1, number, _SEED)):
-                run = runner.run(command, environment, Surroundings(timeout_s=60.0))
-                heap = round(run.mean_anon_bytes or 0.0)
-                rows.append([number, position, label, heap, run.cpu_ns])
-    return rows
+        return run_rounds(call, part, ["python"], labels, run, rounds=rounds)
 
 
-def _cells(where: str, rows: Sequence[Sequence[float]]) -> Iterator[Cell]:
+def _cells(where: str, rows: Sequence[Row]) -> Iterator[Cell]:
     """Cut rounds into validations of several lengths."""
-    by_run = {(int(row[0]), int(row[2])): row[3:] for row in rows}
-    n_rounds = 1 + max(number for number, _ in by_run)
-    n_labels = max(label for _, label in by_run)
+    labels = sorted({row["subject"] for row in rows}, key=int)
+    values = {(x, m): column(rows, m, subject=x) for x in labels for m in METRICS}
     for length in REAL_LENGTHS:
         outcomes = []
-        for first in range(0, n_rounds - length + 1, length):
-            rounds = range(first, first + length)
-            pairs = [
-                ([by_run[r, label][m] for r in rounds], [by_run[r, 0][m] for r in rounds])
-                for label in range(1, n_labels + 1)
-                for m in range(len(METRICS))
-            ]
-            outcomes.append(outcome(pairs))
+        for first in range(0, n_rounds(rows) - length + 1, length):
+            part = slice(first, first + length)
+            outcomes.append(outcome([
+                (values[label, metric][part], values[labels[0], metric][part])
+                for label in labels[1:]
+                for metric in METRICS
+            ]))  # fmt: skip
         if outcomes:
-            yield _cell(where, length, n_labels * len(METRICS), outcomes)
+            yield _cell(where, length, N_LABELS * len(METRICS), outcomes)
 
 
-# Tables
+# What is shown
+
+
+def lines(parts: Parts) -> Iterator[str]:
+    """Yield the simulated and the real validations with a false difference."""
+    cells = cells_of(parts)
+    yield "Validations with one false difference or more; in brackets, had every claim been tested"
+    yield "alone:"
+    yield ""
+    simulated = [cell for cell in cells if cell.what in NOISES]
+    if simulated:
+        yield from _simulated_table(simulated)
+        yield ""
+    rows = []
+    for cell in cells:
+        if cell.what in LOADS:
+            bounds = binomtest(cell.n_false, cell.n_validations).proportion_ci()
+            counts = map(str, (cell.n_claims, cell.n_rounds, cell.n_validations))
+            interval = f"{percent(bounds.low)} .. {percent(bounds.high)}"
+            rows.append([cell.what, *counts, _share(cell), interval])
+    titles = ["the default against itself", "claims", "rounds", "validations", "false", "interval"]
+    yield from table(titles, rows)
 
 
 def _simulated_table(cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield validations with a false difference, per noise and claims, by rounds."""
     rounds = sorted({cell.n_rounds for cell in cells})
-    yield "### Simulated: validations with one false difference or more"
-    yield ""
-    yield f"{cells[0].n_validations} of each; in brackets: if every claim were tested alone."
-    yield ""
-    yield "| noise | claims | " + " | ".join(f"{n} rounds" for n in rounds) + " |"
-    yield "|---|---|" + "---|" * len(rounds)
+    rows = []
     for what, n_claims in dict.fromkeys((cell.what, cell.n_claims) for cell in cells):
         own = {c.n_rounds: c for c in cells if (c.what, c.n_claims) == (what, n_claims)}
-        yield f"| {what} | {n_claims} | " + " | ".join(_share(own[n]) for n in rounds) + " |"
-    yield ""
-
-
-def _real_table(cells: Sequence[Cell]) -> Iterator[str]:
-    yield "### Real: the default against itself"
-    yield ""
-    yield "| machine | claims | rounds | validations | with a false difference | 95 % interval |"
-    yield "|---|---|---|---|---|---|"
-    for cell in cells:
-        bounds = binomtest(cell.n_false, cell.n_validations).proportion_ci()
-        row = [cell.what, cell.n_claims, cell.n_rounds, cell.n_validations, _share(cell)]
-        interval = f"{bounds.low:.1%} .. {bounds.high:.1%}"
-        yield "| " + " | ".join(map(str, [*row, interval])) + " |"
-    yield ""
+        rows.append([what, str(n_claims), *(_share(own[n]) for n in rounds)])
+    yield from table(["noise", "claims", *(f"{n} rounds" for n in rounds)], rows)
 
 
 def _share(cell: Cell) -> str:
-    needed = fewest_pairs(cell.n_claims)
-    alone = cell.n_alone / cell.n_validations
-    together = "undecided" if cell.n_rounds < needed else f"{cell.n_false / cell.n_validations:.1%}"
-    return f"{together} ({alone:.0%})"
+    alone = percent(cell.n_alone / cell.n_validations, 0)
+    if cell.n_rounds < fewest_pairs(cell.n_claims):
+        return f"undecided ({alone})"
+    return f"{percent(cell.n_false / cell.n_validations)} ({alone})"
 
 
-def _worst(cells: Sequence[Cell]) -> str:
-    worst = max(cells, key=lambda cell: cell.n_false / cell.n_validations)
-    return (
-        f"At most {worst.n_false / worst.n_validations:.1%} of {worst.n_validations} validations "
-        f"({worst.what}, {worst.n_claims} claims, {worst.n_rounds} rounds); "
-        f"{sum(cell.is_too_many for cell in cells)} of {len(cells)} cells are above 5 % by an "
-        "exact test at 1 %, where 1 % of them would be by chance."
-    )
+def targets(parts: Parts) -> Iterator[Target]:
+    """Yield how probable the worst cell is if 5 % are false, corrected for the number of cells."""
+    cells = cells_of(parts)
+    worst = min(cells, key=lambda cell: cell.p_value)
+    p_value = min(1.0, worst.p_value * len(cells))
+    note = f"{worst.what}, {worst.n_claims} claims, {worst.n_rounds} rounds"
+    what = "probability of the worst cell at 5 %"
+    yield Target(what, p_value, _DOUBT, at_least=True, note=note, form=".2f")
 
+
+def summary(parts: Parts) -> str:
+    """Return the share of all validations, and whether it is too much."""
+    cells = cells_of(parts)
+    words = "reached" if all(target.is_met for target in targets(parts)) else "**missed**"
+    n_false, n_all = sum(c.n_false for c in cells), sum(c.n_validations for c in cells)
+    return f"{words}: {n_false / n_all:.1%} of {n_all:,} validations without any difference"
+
+
+BENCHMARK: Final = Benchmark(
+    name="false_alarms",
+    about=__doc__,
+    claim="At most 5 % of validations show a difference where there is none.",
+    depends_on=("rand_malloc/supervise", "tuner/stats.py", "tuner/validate"),
+    measure=measure,
+    lines=lines,
+    targets=targets,
+    outcome=summary,
+    rounds=150,
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCHMARK.run())

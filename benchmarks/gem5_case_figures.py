@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from benchmarks.results import Parts
 from tuner import stats
 from tuner.stats import Estimate, Interval
 
@@ -54,6 +55,18 @@ class Ranking:
     tau: float | None
     share: float | None
     """Of the pairs that differ by more than 1 % on gem5, those ordered alike."""
+
+
+def view(parts: Parts) -> Results:
+    """Return the parts of the results file in one, with every row of every step in ``rows``."""
+    rows = [
+        {**row, "part": part, "simulation": row["task"], "label": row["subject"]}
+        for part, found in parts.items()
+        if part != "about"
+        for row in found
+    ]
+    speed = [row for row in rows if row["part"] == "speed"]
+    return {**parts.get("about", {}), "speed": speed, "rows": rows}
 
 
 def rows_of(results: Results, **fields: object) -> list[Mapping[str, Any]]:

@@ -48,8 +48,18 @@ class Judgement:
     reason: str = ""
     """What was measured that explains a miss."""
 
+    @property
+    def brief(self) -> str:
+        """What was found."""
+        return self.found
 
-def judgements(results: Results) -> list[Judgement]:
+    def __str__(self) -> str:
+        """Write it for people."""
+        text = f"{'ok    ' if self.is_met else 'MISSED'} {self.claim}: {self.found}"
+        return text if self.is_met else f"{text}; {self.reason}"
+
+
+def targets(results: Results) -> list[Judgement]:
     """Return every figure that was aimed at, and whether it was reached."""
     found = []
     chosen = picks(results)

@@ -1,26 +1,22 @@
-"""What gem5_case.py runs: campaigns, points of them, and gem5 under each point.
-
-Every run of gem5 is one line of a journal (``runs/gem5-case/journal.jsonl``), written when it
-ends, so that a measurement that was interrupted goes on where it stopped.
-"""
+"""What gem5_case.py runs: campaigns, points of them, and gem5 under each point."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
-import random
 import resource
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tuner.allocators import get_allocator
+from benchmarks.harness import Call, located
+from benchmarks.results import ROOT
+from benchmarks.rounds import Figures, Row, column, failed, run_rounds
 from tuner.config.gem5_suite import Simulation
 from tuner.measure.calibration import load_calibration
 from tuner.measure.counting import InstructionCounter
@@ -33,10 +29,7 @@ from tuner.runs import Run, load_run
 from tuner.validate.setup import Prepared, prepare, search_spaces
 from tuner.validate.subjects import Subject, spread
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 RUNS: Final = ROOT / "runs"
-ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
-"""The first is the baseline."""
 
 BASELINE: Final = "glibc default"
 HEAP_ALLOWANCE: Final = 1.025
@@ -142,88 +135,51 @@ def points_of(runs: Mapping[str, Run]) -> list[Point]:
     ]
 
 
-class Journal:
-    """Lines of JSON, one per run, appended and flushed."""
-
-    def __init__(self, path: Path) -> None:
-        """Read what is there; a last line that was cut off is dropped.
-
-        Raises:
-            BlockingIOError: another process measures: they would write into each other's folders.
-        """
-        self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = path.with_suffix(".lock").open("w", encoding="utf-8")
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self.rows: list[dict[str, Any]] = []
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                try:
-                    self.rows.append(json.loads(line))
-                except ValueError:
-                    continue
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Append a row."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-        self.rows.append(row)
-
-    def find(self, **fields: object) -> list[dict[str, Any]]:
-        """Return the rows that have these values."""
-        return [row for row in self.rows if fields.items() <= row.items()]
-
-
 def simulate(
-    journal: Journal,
+    call: Call,
     part: str,
     gem5: Gem5,
     simulations: Sequence[Simulation],
     points: Sequence[Point],
     *,
-    rounds: int,
-) -> None:
+    rounds: int | None = None,
+) -> list[Row]:
     """Run the missing runs of interleaved rounds.
 
-    A point that fails on a simulation is out of it; a simulation that fails under the baseline,
-    which comes first, is out.
+    A point that fails on a simulation is out of it, or simulates something else than the baseline;
+    a simulation that fails under the baseline is out.
     """
-    for number in range(rounds):
-        for simulation in simulations:
-            for point in _order(points, simulation, number):
-                place = {"part": part, "simulation": simulation.name, "label": point.label}
-                known = journal.find(**place)
-                is_out = any(row["status"] != Status.OK.value for row in known)
-                base = journal.find(part=part, simulation=simulation.name, label=BASELINE)
-                lacks_base = point.label != BASELINE and not any("digest" in row for row in base)
-                if is_out or lacks_base or any(row["round"] == number for row in known):
-                    continue
-                digest = next((row["digest"] for row in base if "digest" in row), None)
-                row = _run(gem5, simulation, point, digest)
-                journal.add({**place, "round": number, **row})
-                print(_told(journal.rows[-1]), file=sys.stderr, flush=True)
+    by_name, by_label = {s.name: s for s in simulations}, {p.label: p for p in points}
+
+    def run(simulation: str, label: str) -> Figures:
+        return _run(gem5, by_name[simulation], by_label[label])
+
+    rows = run_rounds(
+        call, part, list(by_name), list(by_label), run, rounds=rounds, baseline=BASELINE,
+        shown="mean_heap",
+    )  # fmt: skip
+    digests = {name: set(column(rows, "digest", task=name, subject=BASELINE)) for name in by_name}
+    return [_judged(row, digests[row["task"]]) for row in rows]
 
 
-def _order(points: Sequence[Point], simulation: Simulation, number: int) -> Iterator[Point]:
-    """Yield the points in another order for every round, the baseline first in round 0."""
-    rest = list(points)
-    random.Random(f"{simulation.name}/{number}").shuffle(rest)
-    if number == 0:
-        rest.sort(key=lambda point: point.label != BASELINE)
-    return iter(rest)
+def _judged(row: Row, digests: set[str]) -> Row:
+    """Return a row without its digest; as failed where that is not the baseline's."""
+    kept = {name: value for name, value in row.items() if name != "digest"}
+    if row["status"] == Status.OK.value and row["digest"] not in digests:
+        return {**kept, "status": Status.FAILED.value, "reason": "simulated something else"}
+    return kept
 
 
-def _run(gem5: Gem5, simulation: Simulation, point: Point, digest: str | None) -> dict[str, Any]:
+def _run(gem5: Gem5, simulation: Simulation, point: Point) -> Figures:
     if point.prepared.refusal is not None:
-        return {"status": Status.REFUSED.value, "reason": point.prepared.refusal}
+        return Figures(status=Status.REFUSED, reason=point.prepared.refusal)
     surroundings = Surroundings(timeout_s=_TIMEOUT_S)
     found = gem5.simulate(simulation, point.prepared.environment, surroundings)
-    status, reason = judge_simulation(found, digest)
+    status, reason = judge_simulation(found, None)
     if status is not Status.OK or found.result is None:
-        return {"status": status.value, "reason": reason}
+        return Figures(status=status, reason=reason)
     heap, kinds = found.heap, found.result.memory_bytes
-    return {
-        "status": status.value,
+    return Figures({
         "mean_heap": round(heap.mean_anon_bytes),
         "peak_heap": heap.peak_anon_bytes,
         "not_heap": kinds.program + kinds.python,
@@ -232,65 +188,48 @@ def _run(gem5: Gem5, simulation: Simulation, point: Point, digest: str | None) -
         "system_ns": heap.system_ns,
         "wall_ns": heap.wall_ns,
         "digest": digest_of(found),
-    }
+    })  # fmt: skip
 
 
-def _told(row: Mapping[str, Any]) -> str:
-    where = f"{row['part']} {row['round']}  {row['simulation']:24}{row['label']:20}"
-    if row["status"] != Status.OK.value:
-        return f"{where} {row['status']}: {row['reason']}"
-    return f"{where}{row['mean_heap'] / 1e6:8.2f} MB{row['cpu_ns'] / 1e9:8.2f} s"
+def count(call: Call, gem5: Gem5, simulation: Simulation, points: Sequence[Point]) -> list[Row]:
+    """Count the instructions of one simulation under every point."""
+    counter, by_label = InstructionCounter(), {p.label: p for p in points}
 
-
-def count(journal: Journal, gem5: Gem5, simulation: Simulation, points: Sequence[Point]) -> None:
-    """Count the instructions of one simulation under every point that lacks them."""
-    counter = InstructionCounter()
-    for point in points:
-        place = {"part": "count", "simulation": simulation.name, "label": point.label}
-        if journal.find(**place):
-            continue
+    def run(_task: str, label: str) -> Figures:
         gem5.folder(simulation).mkdir(parents=True, exist_ok=True)
-        n = counter.count(gem5.command(simulation), point.prepared.environment, _TIMEOUT_S)
-        journal.add({**place, "round": 0, "status": "ok" if n else "failed", "instructions": n})
-        print(place, n, file=sys.stderr, flush=True)
+        n = counter.count(
+            gem5.command(simulation), by_label[label].prepared.environment, _TIMEOUT_S
+        )
+        return Figures({"instructions": n}) if n else failed("not counted")
+
+    return run_rounds(call, "count", [simulation.name], list(by_label), run, rounds=1)
 
 
 def look_at_zeros(
-    journal: Journal, gem5: Gem5, simulation: Simulation, points: Sequence[Point]
-) -> None:
+    call: Call, gem5: Gem5, simulation: Simulation, points: Sequence[Point]
+) -> list[Row]:
     """Count the pages that hold only zeros at the end of a simulation, and split huge pages.
 
     Huge pages that were split are counted by the kernel for the whole machine.
     """
-    for point in points:
-        place = {"part": "zeros", "simulation": simulation.name, "label": point.label}
-        if journal.find(**place):
-            continue
+    by_label = {p.label: p for p in points}
+
+    def run(_task: str, label: str) -> Figures:
         gem5.folder(simulation).mkdir(parents=True, exist_ok=True)
-        head, separator, arguments = _parted(gem5.command(simulation), "--")
-        command = [*head, "--zero-pages", *separator, *arguments]
+        words = list(gem5.command(simulation))
+        words.insert(words.index("--"), "--zero-pages")
         before = _split_pages()
-        subprocess.run(
-            command,
-            env=dict(point.prepared.environment),
-            check=True,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-        )
+        environment = dict(by_label[label].prepared.environment)
+        subprocess.run(words, env=environment, check=True, capture_output=True, timeout=_TIMEOUT_S)
         n_split = _split_pages() - before
         result = json.loads((gem5.folder(simulation) / RESULT).read_text(encoding="utf-8"))
-        anonymous = {k: v for k, v in result["memory_bytes"].items() if k in _ANONYMOUS}
-        counts = {"anonymous_bytes": sum(anonymous.values()), "split": n_split}
-        journal.add({**place, "round": 0, "status": "ok", **result["zero_pages"], **counts})
-        print(journal.rows[-1], file=sys.stderr, flush=True)
+        anonymous = sum(result["memory_bytes"].get(kind, 0) for kind in _ANONYMOUS)
+        return Figures({**result["zero_pages"], "anonymous_bytes": anonymous, "split": n_split})
+
+    return run_rounds(call, "zeros", [simulation.name], list(by_label), run, rounds=1)
 
 
 _ANONYMOUS: Final = ("heap", "python", "program", "preloaded")
-
-
-def _parted(words: Sequence[str], border: str) -> tuple[Sequence[str], list[str], Sequence[str]]:
-    place = words.index(border)
-    return words[:place], [border], words[place + 1 :]
 
 
 def _split_pages() -> int:
@@ -306,10 +245,8 @@ def evaluation_cost(name: str, trace: Path, repeats: int = 5) -> float:
         trace: what is replayed.
         repeats: evaluations, of which the median counts.
     """
-    adapter = get_allocator(name)
     options = EmulationOptions(thp="keep")
-    allocators = {name: (adapter, adapter.locate())}
-    evaluator = EmulatorEvaluator(Emulation(trace, allocators, load_calibration(), options))
+    evaluator = EmulatorEvaluator(Emulation(trace, located([name]), load_calibration(), options))
     seconds = []
     for _ in range(repeats):
         before = _children_s()

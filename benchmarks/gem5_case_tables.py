@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from benchmarks.gem5_case_figures import (
@@ -25,7 +25,7 @@ from benchmarks.gem5_case_figures import (
     rankings,
     rows_of,
 )
-from benchmarks.gem5_case_judgements import judgements
+from benchmarks.harness import table
 from tuner.stats import Interval
 
 PREDICTOR: Final = "loop-predictor"
@@ -61,8 +61,7 @@ def _ends(interval: Interval) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
+    return [*table(head, rows), ""]
 
 
 def greenmalloc_table(results: Results, part: str, only: Sequence[str] = ()) -> list[str]:
@@ -208,34 +207,25 @@ def origins(results: Results) -> str:
     )
 
 
-def document(results: Results) -> str:
-    """Return all tables and judgements as Markdown."""
-    lines = [f"gem5 {results['gem5']}.", ""]
-    lines += ["### Default against tuned, simulations held out", ""]
-    lines += greenmalloc_table(results, "held-out")
+def document(results: Results) -> Iterator[str]:
+    """Yield all tables as Markdown."""
+    yield from (f"gem5 {results['gem5']}.", "")
+    yield from ("### Default against tuned, simulations held out", "")
+    yield from greenmalloc_table(results, "held-out")
     if rows_of(results, part="held-out", simulation=BLIND[0]):
-        lines += [f"### The same on those never seen before: {', '.join(BLIND)}", ""]
-        lines += greenmalloc_table(results, "held-out", BLIND)
-    lines += ["### The same on the simulations tuned on", "", *greenmalloc_table(results, "tune")]
-    lines += ["### What is set, simulations held out, worst first", ""]
-    lines += all_points_table(results, "held-out")
-    lines += ["### Every default and pick, simulations tuned on, worst first", ""]
-    lines += all_points_table(results, "tune")
-    lines += [
-        "### The emulator's ranking, simulations tuned on, worst first",
-        "",
-        *rankings_table(results),
-    ]
-    lines += ["### How low a heap can be", "", *floor_lines(results)]
-    lines += ["### Simulations, longest first", "", *simulations_table(results)]
-    lines += ["### Against what was aimed at, missed first", ""]
-    rows = [
-        [j.claim, j.found, "ok" if j.is_met else "MISSED", "" if j.is_met else j.reason]
-        for j in sorted(judgements(results), key=lambda j: j.is_met)
-    ]
-    lines += _table(["figure", "found", "", "why"], rows)
+        yield from (f"### The same on those never seen before: {', '.join(BLIND)}", "")
+        yield from greenmalloc_table(results, "held-out", BLIND)
+    yield from ("### The same on the simulations tuned on", "")
+    yield from greenmalloc_table(results, "tune")
+    yield from ("### What is set, simulations held out, worst first", "")
+    yield from all_points_table(results, "held-out")
+    yield from ("### Every default and pick, simulations tuned on, worst first", "")
+    yield from all_points_table(results, "tune")
+    yield from ("### The emulator's ranking, simulations tuned on, worst first", "")
+    yield from rankings_table(results)
+    yield from ("### How low a heap can be", "", *floor_lines(results))
+    yield from ("### Simulations, longest first", "", *simulations_table(results))
     failed = [r for r in results["rows"] if r["status"] != "ok" and r["part"] != PREDICTOR]
-    lines += [f"{r['label']} is out of {r['simulation']}: {r.get('reason')}" for r in failed]
-    lines += zeros_lines(results)
-    lines += predictor_lines(results)
-    return "\n".join(lines).rstrip() + "\n"
+    yield from (f"{r['label']} is out of {r['simulation']}: {r.get('reason')}" for r in failed)
+    yield from zeros_lines(results)
+    yield from predictor_lines(results)

@@ -10,56 +10,46 @@ heap against the real one, medians over rounds:
 so what an allocator takes at its start is heap on both sides, and stacks, data and loader are
 on neither.  Huge pages are as the machine has them, on both sides.  Programs run at real-time
 priority where that is permitted: they mostly sleep, and should wake up in time on a busy machine.
-
-    benchmarks/heap_curves.py              all programs, 5 rounds
-    benchmarks/heap_curves.py NAME...      only these
-    benchmarks/heap_curves.py --rounds 9   more rounds
-    benchmarks/heap_curves.py --print      print the last results
-    benchmarks/heap_curves.py --smoke      a quick look that it still runs
-
-Raw figures go to benchmarks/results/heap_curves.json.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from statistics import median
+from typing import Final
 
-import numpy as np
-
-from benchmarks.provenance import (
+from benchmarks.harness import (
+    ALLOCATORS,
+    Benchmark,
+    Call,
+    Target,
     installed,
-    make_stamp,
-    merge_stamps,
-    provenance_lines,
-    write_results,
+    located,
+    relative,
+    table,
 )
-from tuner.allocators import get_allocator
+from benchmarks.results import Parts
+from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
+from benchmarks.sources import EMULATOR, EXGEN
+from tuner.bench.subjects import named_subject
 from tuner.fidelity import measure_panel
 from tuner.fidelity.panel import Located
-from tuner.fidelity.program import measure_program
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import EmulationOptions
-from tuner.measure.program import ProgramRunner, Surroundings
-from tuner.measure.warm import warm_memory
+from tuner.measure.program import ProgramRunner, Surroundings, clean_environment, padded
 from tuner.recording import record
 from tuner.records import Configuration
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-SCHEMA: Final = "malloc-tuner.heap-curves"
-RESULTS: Final = ROOT / "benchmarks" / "results" / "heap_curves.json"
-ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 MOST_MEDIAN: Final = 0.05
 MOST_ERROR: Final = 0.15
-"""Targets: of the absolute errors the median and the greatest."""
+"""Of the absolute errors the median and the greatest."""
+BESIDE: Final = "beside"
+"""Subject: the program that allocates nothing."""
 TIMEOUT_S: Final = 60.0
 _SURROUNDINGS: Final = Surroundings(timeout_s=TIMEOUT_S, sample_ms=1, thp="keep")
 
@@ -90,112 +80,102 @@ def modes(program: Path) -> list[str]:
     return listed.stdout.split()
 
 
-def measure(
-    program: Path, mode: str, located: Located, folder: Path, rounds: int
-) -> dict[str, Any]:
-    """Return the raw figures of one mode, in bytes, one a round: means, and memory beside."""
-    panel = [Configuration(name) for name in located]
-    options = EmulationOptions(instrument="none", thp="keep", timeout_s=TIMEOUT_S)
-    emulated: list[list[int]] = [[] for _ in panel]
-    runs: dict[tuple[str, ...], list[list[int]]] = {(): [[] for _ in panel], ("without",): [[]]}
-    for number in range(rounds):
-        print(f"{mode}: round {number + 1} of {rounds}", file=sys.stderr, flush=True)
-        trace = folder / f"{mode}.trace"
-        with _on_time():
-            record([str(program), mode], trace, force=True)
-        row = measure_panel(trace, panel, located, load_calibration(), options, reads_back=False)
-        for means, one in zip(emulated, row, strict=True):
-            means.extend([round(one.value("mean_heap"))] if one else [])
-        for words, each in runs.items():
+def measure(call: Call) -> None:
+    """Run, record and emulate every mode under every allocator."""
+    names = ALLOCATORS[:1] if call.is_smoke else ALLOCATORS
+    program, everywhere = compile_program(call.scratch), located(names)
+    environments = dict(
+        zip(names, padded([named_subject(n).environment for n in names]), strict=True)
+    )
+    for mode in call.choose(modes(program), ["idle-both"]):
+
+        def run(_task: str, subject: str, mode: str = mode) -> Figures:
+            if subject == BESIDE:
+                return _real([str(program), mode, "without"], environments[names[0]])
+            real = _real([str(program), mode], environments[subject])
+            trace = call.scratch / "program.trace"
             with _on_time():
-                found = measure_program(
-                    [str(program), mode, *words], panel[: len(each)], located, rounds=1,
-                    runner=ProgramRunner(), surroundings=_SURROUNDINGS, tell=lambda _: None,
-                ).runs  # fmt: skip
-            for means, real in zip(each, found, strict=True):
-                means.extend(round(run.mean_anon_bytes) for run in real or ())
-    return {
-        "allocators": list(located),
-        "emulated": emulated,
-        "program": runs[()],
-        "beside": runs["without",][0],
-    }
+                record([str(program), mode], trace, force=True)
+            emulated = _emulated(trace, {subject: everywhere[subject]})
+            if real.reason or emulated is None:
+                return failed(real.reason or "the emulation failed")
+            return Figures({**real.values, "emulated": emulated})
+
+        rows = run_rounds(call, mode, [mode], [*names, BESIDE], run, same=installed(names))
+        call.keep(mode, rows, allocators=installed(names), rounds=call.rounds)
 
 
-def real_means(known: Mapping[str, Any]) -> list[float | None]:
-    """Return the real mean heap for each allocator; None where the program did not run."""
-    beside = float(np.median(known["beside"]))
-    return [float(np.median(runs)) - beside if runs else None for runs in known["program"]]
+def _real(command: list[str], environment: Mapping[str, str]) -> Figures:
+    """Run a program once; its mean in bytes."""
+    variables = {**clean_environment(os.environ), **environment}
+    with _on_time():
+        run = ProgramRunner().run(command, variables, _SURROUNDINGS)
+    is_good = run.exit_status == 0 and run.preload_mapped is not False
+    return Figures({"real": run.mean_anon_bytes}) if is_good else failed(run.ending)
 
 
-def errors(known: Mapping[str, Any]) -> list[float | None]:
-    """Return the relative error of the emulated mean for each allocator; None: not measured."""
-    pairs = zip(known["emulated"], real_means(known), strict=True)
-    return [float(np.median(means)) / real - 1 if means and real else None for means, real in pairs]
+def _emulated(trace: Path, only: Located) -> float | None:
+    """Return the mean heap of a trace's emulation under a default, in bytes."""
+    (name,) = only
+    options = EmulationOptions(instrument="none", thp="keep", timeout_s=TIMEOUT_S)
+    prices = load_calibration()
+    (found,) = measure_panel(trace, [Configuration(name)], only, prices, options, reads_back=False)
+    return found.value("mean_heap") if found else None
 
 
-def lines(results: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the table of errors and whether the targets are reached."""
-    names = list(dict.fromkeys(n for k in results["programs"].values() for n in k["allocators"]))
-    yield "| program | real mean under glibc | " + " | ".join(names) + " |"
-    yield "|---|---:|" + "---:|" * len(names)
-    for mode, known in results["programs"].items():
-        found = dict(zip(known["allocators"], errors(known), strict=True))
-        shown = [found.get(name) for name in names]
-        real = real_means(known)[0] or 0
-        cells = ["-" if error is None else f"{100 * error:+.1f} %" for error in shown]
-        yield f"| {mode} | {real / 1024:.0f} KiB | " + " | ".join(cells) + " |"
-    yield ""
-    for name, value, most in judgements(results["programs"].values()):
-        outcome = "reached" if value <= most else "MISSED"
-        yield f"- {outcome}: {name} error {value:.1%} (target: {most:.0%} at most)"
+def real_means(rows: list[Row]) -> dict[str, float]:
+    """Return the real mean heap for each allocator, in bytes."""
+    beside = column(rows, "real", subject=BESIDE)
+    names = dict.fromkeys(row["subject"] for row in rows if row["subject"] != BESIDE)
+    found = {name: column(rows, "real", subject=name) for name in names}
+    return {name: median(v) - median(beside) for name, v in found.items() if v and beside}
 
 
-def judgements(programs: Iterable[Mapping[str, Any]]) -> list[tuple[str, float, float]]:
-    """Return median and greatest absolute error over programs and allocators, with targets."""
-    found = [abs(error) for known in programs for error in errors(known) if error is not None]
-    return [
-        ("median", float(np.median(found)), MOST_MEDIAN),
-        ("greatest", max(found), MOST_ERROR),
-    ]
+def errors(rows: list[Row]) -> dict[str, float]:
+    """Return the relative error of the emulated mean for each allocator that was measured."""
+    real = real_means(rows)
+    found = {name: column(rows, "emulated", subject=name) for name in real}
+    return {name: median(v) / real[name] - 1 for name, v in found.items() if v}
 
 
-def _locate(names: Sequence[str]) -> Located:
-    return {name: (get_allocator(name), get_allocator(name).locate()) for name in names}
+def lines(parts: Parts) -> Iterator[str]:
+    """Yield the errors of every program and allocator."""
+    found: Mapping[str, dict[str, float]] = {mode: errors(rows) for mode, rows in parts.items()}
+    names = list(dict.fromkeys(name for row in found.values() for name in row))
+    cells = []
+    for mode, row in found.items():
+        real = next(iter(real_means(parts[mode]).values()), 0.0)
+        shown = (relative(1 + row[name] if name in row else None) for name in names)
+        cells.append([mode, f"{real / 1024:.0f} KiB", *shown])
+    yield from table(["program", f"real mean under {names[0]}", *names], cells)
+    for rows in parts.values():
+        yield from failures(rows)
 
 
-def _run(options: argparse.Namespace, results: dict[str, Any]) -> None:
-    names = ("glibc",) if options.smoke else ALLOCATORS
-    located = _locate(names)
-    rounds = 1 if options.smoke else options.rounds
-    with tempfile.TemporaryDirectory(prefix="heap-curves-") as folder:
-        program = compile_program(Path(folder))
-        for mode in ["idle-both"] if options.smoke else options.names or modes(program):
-            results["programs"][mode] = measure(program, mode, located, Path(folder), rounds)
-            stamp = make_stamp(
-                "heap_curves", sys.argv, of=[mode], allocators=installed(names), rounds=rounds
-            )
-            results["provenance"] = merge_stamps(results["provenance"], stamp)
-            if not options.smoke:
-                write_results(RESULTS, results)
+def targets(parts: Parts) -> Iterator[Target]:
+    """Yield median and greatest absolute error over programs and allocators."""
+    found = [abs(error) for rows in parts.values() for error in errors(rows).values()]
+    yield Target("median error", median(found), MOST_MEDIAN, form=".1%")
+    yield Target("greatest error", max(found), MOST_ERROR, form=".1%")
 
 
-def main() -> None:
-    """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N")
-    parser.add_argument("--print", action="store_true", dest="only_prints")
-    parser.add_argument("--smoke", action="store_true")
-    options = parser.parse_args()
-    results: dict[str, Any] = {"schema": SCHEMA, "version": 1, "provenance": [], "programs": {}}
-    if RESULTS.exists() and not options.smoke:
-        results = json.loads(RESULTS.read_text())
-    if not options.only_prints:
-        warm_memory()
-        _run(options, results)
-    print("\n".join([*provenance_lines(results["provenance"]), *lines(results)]))
-
+BENCHMARK: Final = Benchmark(
+    name="heap_curves",
+    about=__doc__,
+    claim="The emulated [mean heap](docs/decisions/measuring.md#the-real-mean-heap) of small "
+    "programs of known heap errs by at most 5 % in the median and 15 % at the most.",
+    depends_on=(
+        *EXGEN,
+        *EMULATOR,
+        "rand_malloc/recorder",
+        "rand_malloc/supervise",
+        "benchmarks/heap_curves.c",
+    ),
+    measure=measure,
+    lines=lines,
+    targets=targets,
+    rounds=5,
+)
 
 if __name__ == "__main__":
-    main()
+    sys.exit(BENCHMARK.run())

@@ -1,56 +1,33 @@
 """Hypervolume per evaluation of every strategy, on invented tuning problems.
 
-    python benchmarks/search.py                          table for 3 problems, 10 seeds
-    python benchmarks/search.py --csv results.csv        every point found as well
-    python benchmarks/search.py --print                  the table of the last results
-    python benchmarks/search.py --smoke                  seconds; shows that it still runs
-
-The score is the hypervolume of what was found, in logarithmic objectives with the
-reference of a campaign, in percent of the union of all runs on that problem.
-Evaluations are distinct configurations; the defaults count.  The last column is
-the CPU time of a strategy for one proposal.  The score of every run at every mark goes to
-``benchmarks/results/search.json``.
+The score is the hypervolume of what was found, in logarithmic objectives with the reference of a
+campaign, in percent of the union of all runs on that problem.  Evaluations are distinct
+configurations; the defaults count.  The last column is the CPU time of a strategy for one
+proposal.  The rounds are the seeds of the strategies.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import json
-import statistics
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from statistics import median
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.provenance import RESULTS as RESULTS_FOLDER
-from benchmarks.provenance import make_stamp, provenance_lines, write_results
+from benchmarks.harness import Benchmark, Call, table
+from benchmarks.results import Parts
 from benchmarks.search_problem import Problem, make_problem
 from tuner.front.dominance import hypervolume, non_dominated
 from tuner.search import STRATEGIES, Told, make_strategy, population_for
 
-RESULTS: Final = RESULTS_FOLDER / "search.json"
-SCHEMA: Final = "malloc-tuner.benchmark.search"
-TEXTBOOK = 100
+PART: Final = "strategies"
+TEXTBOOK: Final = 100
 """The population most papers use."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One strategy on one problem with one seed."""
-
-    title: str
-    problem: int
-    seed: int
-    points: np.ndarray
-    """(n_evaluations, 2) objectives in the order of evaluation."""
-    cpu_s: float
-    """CPU time of asking and telling."""
+_MARKS: Final = (50, 100, 200, 300, 500, 1000)
+_SMOKE_BUDGET: Final = 60
 
 
 def contenders(budget: int) -> dict[str, tuple[str, int]]:
@@ -65,7 +42,12 @@ def contenders(budget: int) -> dict[str, tuple[str, int]]:
 def search(
     problem: Problem, name: str, population: int, seed: int, budget: int
 ) -> tuple[np.ndarray, float]:
-    """Run one strategy and return its points and its CPU time."""
+    """Run one strategy.
+
+    Returns:
+        Objectives in the order of evaluation, (n_evaluations, 2) float64, and CPU seconds of
+        asking and telling.
+    """
     space = problem.space
     strategy = make_strategy(
         name, space, 2, population=population, seed=seed, initial=list(space.defaults())
@@ -87,98 +69,80 @@ def search(
     return np.array(points[:budget]), cpu_s
 
 
-def scores(runs: Sequence[Run], marks: Sequence[int]) -> dict[str, list[dict[int, float]]]:
-    """Return for every contender the score of each run at each mark, in percent."""
-    found: dict[str, list[dict[int, float]]] = defaultdict(list)
-    for number in sorted({run.problem for run in runs}):
-        problem = make_problem(number)
-        defaults = np.array([problem.evaluate(c) for c in problem.defaults()])
-        reference = defaults.max(axis=0) * 1.1
-        everything = np.concatenate([run.points for run in runs if run.problem == number])
-        best = hypervolume(everything[non_dominated(everything)], reference)
-        for run in runs:
-            if run.problem == number:
-                volumes = {n: hypervolume(run.points[:n], reference) / best for n in marks}
-                found[run.title].append({n: 100.0 * v for n, v in volumes.items()})
+def measure(call: Call) -> None:
+    """Run every contender on every problem with every seed; keep the scores at the marks."""
+    budget = _SMOKE_BUDGET if call.is_smoke else call.options.budget
+    marks = [*(n for n in _MARKS if n < budget), budget]
+    samples: list[dict[str, Any]] = []
+    for number in range(1 if call.is_smoke else call.options.problems):
+        samples += _solve(make_problem(number), number, call.rounds, budget, marks)
+    call.keep(PART, samples, rounds=call.rounds)
+
+
+def _solve(
+    problem: Problem, number: int, n_seeds: int, budget: int, marks: Sequence[int]
+) -> Iterator[dict[str, Any]]:
+    runs = {
+        (title, seed): search(problem, name, population, seed, budget)
+        for title, (name, population) in contenders(budget).items()
+        for seed in range(n_seeds)
+    }
+    reference = np.array([problem.evaluate(c) for c in problem.defaults()]).max(axis=0) * 1.1
+    everything = np.concatenate([points for points, _ in runs.values()])
+    best = hypervolume(everything[non_dominated(everything)], reference)
+    for (title, seed), (points, cpu_s) in runs.items():
+        scores = {str(n): 100.0 * hypervolume(points[:n], reference) / best for n in marks}
+        yield {"strategy": title, "problem": number, "seed": seed, "evaluations": len(points),
+               "cpu_s": cpu_s, "scores": scores}  # fmt: skip
+
+
+def lines(parts: Parts) -> Iterator[str]:
+    """Yield median and worst score of every contender."""
+    samples = parts[PART]
+    marks = list(samples[0]["scores"])
+    rows = []
+    for title, own in _by_strategy(samples).items():
+        columns = [[sample["scores"][mark] for sample in own] for mark in marks]
+        cost_ms = 1e3 * sum(s["cpu_s"] for s in own) / sum(s["evaluations"] for s in own)
+        cells = [f"{median(values):.1f} ({min(values):.0f})" for values in columns]
+        rows.append([title, *cells, f"{cost_ms:.2f}"])
+    yield from table(["median (worst)", *marks, "ms each"], rows)
+
+
+def _by_strategy(samples: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for sample in samples:
+        found.setdefault(sample["strategy"], []).append(sample)
     return found
 
 
-def samples_of(runs: Sequence[Run], marks: Sequence[int]) -> list[dict[str, Any]]:
-    """Return what is kept of every run: its scores at the marks, in percent, and its CPU time."""
-    by_title = {title: iter(found) for title, found in scores(runs, marks).items()}
-    return [
-        {
-            "strategy": run.title,
-            "problem": run.problem,
-            "seed": run.seed,
-            "evaluations": len(run.points),
-            "cpu_s": run.cpu_s,
-            "scores": {str(mark): score for mark, score in next(by_title[run.title]).items()},
-        }
-        for run in runs
-    ]
+def outcome(parts: Parts) -> str:
+    """Return the strategy that is best at the end."""
+    last = list(parts[PART][0]["scores"])[-1]
+    scores = {
+        title: median(sample["scores"][last] for sample in own)
+        for title, own in _by_strategy(parts[PART]).items()
+    }
+    best = max(scores, key=lambda title: scores[title])
+    return f"{best}: {scores[best]:.1f} % of the best hypervolume after {last} evaluations"
 
 
-def print_table(samples: Sequence[Mapping[str, Any]]) -> None:
-    """Print median and worst score of every contender."""
-    marks = list(samples[0]["scores"])
-    print(f"{'median (worst)':32}" + "".join(f"{n:>15}" for n in marks) + f"{'ms each':>10}")
-    for title in dict.fromkeys(sample["strategy"] for sample in samples):
-        own = [sample for sample in samples if sample["strategy"] == title]
-        cells = []
-        for mark in marks:
-            values = [sample["scores"][mark] for sample in own]
-            cells.append(f"{statistics.median(values):8.1f} ({min(values):4.0f})")
-        cost_ms = 1e3 * sum(s["cpu_s"] for s in own) / sum(s["evaluations"] for s in own)
-        print(f"{title:32}" + "".join(f"{cell:>15}" for cell in cells) + f"{cost_ms:10.2f}")
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--problems", type=int, default=3, metavar="N")
+    parser.add_argument("--budget", type=int, default=500, metavar="N", help="evaluations")
 
 
-def write_csv(path: Path, runs: Sequence[Run]) -> None:
-    """Write every evaluation of every run."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["command", " ".join(sys.argv)])
-        writer.writerow(["strategy", "problem", "seed", "evaluation", "memory", "work"])
-        for run in runs:
-            for number, (memory, work) in enumerate(run.points.tolist()):
-                writer.writerow([run.title, run.problem, run.seed, number, memory, work])
-
-
-def main() -> int:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--problems", type=int, default=3)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--budget", type=int, default=500)
-    parser.add_argument("--csv", type=Path)
-    parser.add_argument("--print", action="store_true", help="print the last results only")
-    parser.add_argument("--smoke", action="store_true", help="one problem, two seeds, 60 each")
-    options = parser.parse_args()
-    if options.print:
-        document = json.loads(RESULTS.read_text())
-        print("\n".join(provenance_lines(document["provenance"])))
-        print_table(document["samples"])
-        return 0
-    if options.smoke:
-        options.problems, options.seeds, options.budget = 1, 2, 60
-    marks = [n for n in (50, 100, 200, 300, 500, 1000) if n < options.budget] + [options.budget]
-    runs = []
-    for number in range(options.problems):
-        problem = make_problem(number)
-        for title, (name, population) in contenders(options.budget).items():
-            for seed in range(options.seeds):
-                points, cpu_s = search(problem, name, population, seed, options.budget)
-                runs.append(Run(title, number, seed, points, cpu_s))
-    samples = samples_of(runs, marks)
-    if not options.smoke:
-        stamp = make_stamp("search", sys.argv, of=["strategies"], rounds=options.seeds)
-        head = {"schema": SCHEMA, "version": 2, "provenance": [stamp]}
-        write_results(RESULTS, {**head, "samples": samples})
-    print_table(samples)
-    if options.csv:
-        write_csv(options.csv, runs)
-    return 0
-
+BENCHMARK: Final = Benchmark(
+    name="search",
+    about=__doc__,
+    claim="How fast each search strategy reaches the front.",
+    depends_on=("tuner/search", "tuner/front/dominance.py", "benchmarks/search_problem.py"),
+    measure=measure,
+    lines=lines,
+    outcome=outcome,
+    options=_options,
+    rounds=10,
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCHMARK.run())

@@ -2,42 +2,68 @@
 
     benchmarks/status.py              a line for each part of every results file: fresh or stale
     benchmarks/status.py NAME...      only these results files
-    benchmarks/status.py --table      README's table of claims and outcomes
-    benchmarks/status.py --write      write the table, and where figures come from, into the pages
+    benchmarks/status.py --raw NAME   the whole results file, as JSON
+    benchmarks/status.py --write      write claims, origins of figures and tables into the pages
     benchmarks/status.py --check      exit status 1 when a page disagrees with the results
 
-A page has ``<!-- provenance:NAME: begin -->`` and its end where it shows figures of NAME; README
-has ``<!-- figures: begin -->``.  What stands between is of the results file, so it changes when
-results do and not with every commit.  What has become newer than the results is added when the
-page is written, and not compared: this command tells what it is today.
+README has ``<!-- figures: begin -->`` and its end around the table of claims, a page that shows
+figures of NAME has ``<!-- provenance:NAME: begin -->``, and ``<!-- NAME:BLOCK: begin -->`` around a
+benchmark's tables.  What stands between is of the results file, so it changes when results do and
+not with every commit.  What has become newer than the results is added when the page is written,
+and not compared: this command shows what it is today.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from benchmarks.outcomes import CLAIMS, block_lines, table_lines, without_age
-from benchmarks.provenance import (
-    DEPENDS_ON,
+from benchmarks import (
+    allocators,
+    calibration,
+    campaigns,
+    false_alarms,
+    fidelity,
+    gem5_case,
+    gem5_inside,
+    heap_curves,
+    mimalloc_bench,
+    overhead,
+    record,
+    search,
+)
+from benchmarks.harness import Benchmark
+from benchmarks.results import (
     ROOT,
+    Stamp,
     changes_since,
-    provenance_lines,
+    read_results,
     results_path,
-    stamps_of,
+    stamp_lines,
 )
 from tuner.output import write_text
 
+BENCHMARKS: Final[dict[str, Benchmark]] = {
+    module.BENCHMARK.name: module.BENCHMARK
+    for module in (
+        record, overhead, campaigns, calibration, search, fidelity, heap_curves, false_alarms,
+        allocators, mimalloc_bench, gem5_case, gem5_inside,
+    )
+}  # fmt: skip
+"""In the order of README's table."""
 FIGURES: Final = "figures"
-"""Marker of the table of claims."""
+MOST_ROWS: Final = 10
+"""Of a table in a page that people read."""
+_HEAD_ROWS: Final = 2
+"""Titles and the rule below them."""
 _BLOCK: Final = re.compile(
-    r"<!-- (?P<name>figures|provenance:\w+): begin -->\n(?P<text>.*?)<!-- (?P=name): end -->",
-    re.DOTALL,
+    r"<!-- (?P<name>figures|\w+:[\w-]+): begin -->\n(?P<text>.*?)<!-- (?P=name): end -->", re.DOTALL
 )
 
 
@@ -47,22 +73,95 @@ def pages() -> list[Path]:
     return sorted(found)
 
 
+# Blocks
+
+
 @cache
 def block_text(name: str) -> str:
     """Return what belongs between the markers of a name.
 
     Raises:
-        KeyError: no results file has the name.
+        KeyError: there is no such benchmark or block.
     """
     if name == FIGURES:
-        lines = table_lines()
+        return "\n".join(claims_table()) + "\n"
+    first, _, second = name.partition(":")
+    if first == "provenance":
+        lines = [*origin_lines(BENCHMARKS[second]), "",
+                 f"`benchmarks/status.py {second}` shows what has changed since."]  # fmt: skip
     else:
-        results = name.partition(":")[2]
-        if results not in DEPENDS_ON:
-            raise KeyError(results)
-        told = f"`benchmarks/status.py {results}` tells what has changed since."
-        lines = [*block_lines(results), "", told]
+        parts = read_results(results_path(first))["parts"]
+        lines = shortened(list(BENCHMARKS[first].blocks[second](parts)), first)
     return "\n".join(lines) + "\n"
+
+
+def claims_table() -> Iterator[str]:
+    """Yield the table of all claims as Markdown."""
+    yield "| What is claimed | Outcome of the last full run | Measured at | Command |"
+    yield "|---|---|---|---|"
+    for name, benchmark in BENCHMARKS.items():
+        found = read_results(results_path(name))
+        outcome = benchmark.outcome_text(found["parts"])
+        commits = _commits(benchmark, found["provenance"])
+        yield f"| {benchmark.claim} | {outcome} | {commits} | `benchmarks/{name}.py` |"
+
+
+def _commits(benchmark: Benchmark, stamps: Sequence[Stamp]) -> str:
+    """Return the commits of results, and what is newer than they are."""
+    if not stamps:
+        return "-"
+    commits = dict.fromkeys((one["commit"] or "unknown commit")[:14] for one in stamps)
+    shown = [one if one.startswith("unknown") else one[:7] for one in commits]
+    words = shown[0] if len(shown) == 1 else f"{len(shown)} commits: {', '.join(shown)}"
+    changed = [p for one in stamps for p in changes_since(benchmark.depends_on, one) or ()]
+    return words + age_words(changed)
+
+
+def origin_lines(benchmark: Benchmark) -> Iterator[str]:
+    """Yield what a page that shows figures says about where they come from."""
+    stamps = read_results(results_path(benchmark.name))["provenance"]
+    for line, stamp in zip(stamp_lines(stamps), stamps, strict=True):
+        yield f"- {line}{age_words(changes_since(benchmark.depends_on, stamp))}"
+
+
+def age_words(changed: Sequence[str] | None) -> str:
+    """Return what makes results old, for a page: nothing where they are not, or it is unknown."""
+    parts = dict.fromkeys(place.partition("/")[0] for place in changed or ())
+    return f"; **older than {', '.join(parts)} of this tree**" if parts else ""
+
+
+def without_age(text: str) -> str:
+    """Return a page's text without what `age_words` added when it was written.
+
+    That changes with the tree; the rest only with the results.
+    """
+    return re.sub(r"; \*\*older than [^*]* of this tree\*\*", "", text)
+
+
+def shortened(lines: Sequence[str], name: str) -> list[str]:
+    """Return Markdown without the rows of long tables beyond the tenth, and where they are.
+
+    Args:
+        lines: Markdown; the rows that matter most stand first in their table.
+        name: of the benchmark that prints them all.
+    """
+    found: list[str] = []
+    n_rows = 0
+    for line in [*lines, ""]:
+        if line.startswith("|"):
+            n_rows += 1
+            if n_rows - _HEAD_ROWS <= MOST_ROWS:
+                found.append(line)
+            continue
+        if n_rows - _HEAD_ROWS > MOST_ROWS:
+            rest = n_rows - _HEAD_ROWS - MOST_ROWS
+            found += ["", f"and {rest} more: `benchmarks/{name}.py --print`"]
+        n_rows = 0
+        found.append(line)
+    return found[:-1]
+
+
+# Pages
 
 
 def disagreements(page: Path) -> Iterator[str]:
@@ -87,53 +186,51 @@ def write_blocks(page: Path) -> None:
         write_text(page, anew)
 
 
-def status_lines(name: str) -> Iterator[str]:
+def status_lines(benchmark: Benchmark) -> Iterator[str]:
     """Yield a line for each stamp of a results file: what, when, and what changed since."""
-    stamps = stamps_of(results_path(name))
+    stamps = read_results(results_path(benchmark.name))["provenance"]
     if not stamps:
-        yield f"{name}: no results yet"
-    for stamp in stamps:
-        (line,) = provenance_lines([stamp])
-        changed = changes_since(name, stamp)
+        yield f"{benchmark.name}: no results yet"
+    for stamp, line in zip(stamps, stamp_lines(stamps), strict=True):
+        changed = changes_since(benchmark.depends_on, stamp)
         if changed is None:
             verdict = "UNKNOWN: neither its commit nor its sources are known here"
         elif changed:
             verdict = f"STALE: {', '.join(changed)} changed since"
-        else:
+        elif stamp.get("commit"):
             verdict = "fresh"
-            if not stamp.get("commit"):
-                verdict = (
-                    "nothing changed since it was kept; measured earlier, at an unknown commit"
-                )
+        else:
+            verdict = "nothing changed since it was kept; measured earlier, at an unknown commit"
         what = ", ".join(stamp["of"][:4]) + (", ..." if len(stamp["of"]) > 4 else "")
-        yield f"{name} ({what}): {verdict}\n    {line}"
+        yield f"{benchmark.name} ({what}): {verdict}\n    {line}"
 
 
 def main() -> int:
-    """Do what the command line asks for; return the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    """Do what the command line says; return the exit status."""
+    title, _, text = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        description=title, epilog=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
-    parser.add_argument("--table", action="store_true", help="print README's table")
+    parser.add_argument("--raw", action="store_true", help="print whole results files")
     parser.add_argument("--write", action="store_true", help="write the pages' blocks")
     parser.add_argument("--check", action="store_true", help="compare the pages' blocks")
     parser.add_argument("--smoke", action="store_true", help="as without an option")
     options = parser.parse_args()
-    if unknown := set(options.names) - set(DEPENDS_ON):
-        parser.error(f"{', '.join(unknown)}: there are {', '.join(DEPENDS_ON)}")
-    if options.table:
-        print("\n".join(table_lines()))
-        return 0
-    if options.write:
-        for page in pages():
-            write_blocks(page)
-        return 0
+    if unknown := set(options.names) - set(BENCHMARKS):
+        parser.error(f"{', '.join(unknown)}: there are {', '.join(BENCHMARKS)}")
     if options.check:
         wrong = [f"{page.relative_to(ROOT)}: {n}" for page in pages() for n in disagreements(page)]
         for line in wrong:
             print(f"{line} is not what the results say; run benchmarks/status.py --write")
         return 1 if wrong else 0
-    for name in options.names or [claim.name for claim in CLAIMS]:
-        print("\n".join(status_lines(name)))
+    for page in pages() if options.write else ():
+        write_blocks(page)
+    for name in () if options.write else options.names or BENCHMARKS:
+        if options.raw:
+            print(json.dumps(read_results(results_path(name))))
+        else:
+            print("\n".join(status_lines(BENCHMARKS[name])))
     return 0
 
 

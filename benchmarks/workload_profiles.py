@@ -9,7 +9,6 @@ its trace and writes the verdict into it; a trace that is there is not recorded 
     benchmarks/workload_profiles.py                         all of them
     benchmarks/workload_profiles.py NAME...                 only these
     GEM5=PROGRAM benchmarks/workload_profiles.py gem5-timing-sort
-    benchmarks/workload_profiles.py --traces FOLDER         keep the traces elsewhere
     benchmarks/workload_profiles.py --print                 size and fidelity of each
     benchmarks/workload_profiles.py --smoke                 a quick look that it still runs
 
@@ -58,12 +57,11 @@ class Program:
         """Return where its profile ships."""
         return self.folder / f"{self.name}.profile.json.zst"
 
-    def trace(self, folder: Path | None) -> Path | None:
-        """Return its trace: the one that ships, else that in a folder."""
+    @property
+    def trace(self) -> Path:
+        """Return its trace: the one that ships, else where it is recorded to."""
         shipped = self.folder / f"{self.name}.trace"
-        if shipped.exists():
-            return shipped
-        return folder / f"{self.name}.trace" if folder else None
+        return shipped if shipped.exists() else TRACES / shipped.name
 
 
 def find_programs() -> dict[str, Program]:
@@ -109,13 +107,12 @@ def make_profile(program: Program, trace: Path, profile: Path) -> None:
     write_profile(profile, members)
 
 
-def _make(program: Program, folder: Path) -> None:
-    trace = program.trace(folder)
-    if trace is None or not trace.exists():
+def _make(program: Program) -> None:
+    if not program.trace.exists():
         print(f"{program.name}: recording", file=sys.stderr, flush=True)
-        trace = folder / f"{program.name}.trace"
-        record([str(program.folder / "run.sh")], trace)
-    make_profile(program, trace, program.profile)
+        TRACES.mkdir(parents=True, exist_ok=True)
+        record([str(program.folder / "run.sh")], program.trace)
+    make_profile(program, program.trace, program.profile)
 
 
 def _show(programs: Mapping[str, Program]) -> None:
@@ -135,7 +132,6 @@ def main() -> None:
     """Record and fit what the command line asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--traces", type=Path, default=TRACES, metavar="FOLDER")
     parser.add_argument("--print", action="store_true", dest="only_prints")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
@@ -147,17 +143,14 @@ def main() -> None:
         _show(programs)
         return
     if options.smoke:
-        shipped = programs["ghostscript-pages"]
+        shipped = next(one for one in programs.values() if one.trace.parent == one.folder)
         with tempfile.TemporaryDirectory() as folder:
-            trace = shipped.trace(None)
-            if trace is not None:
-                make_profile(shipped, trace, Path(folder) / "smoke.profile.json")
+            make_profile(shipped, shipped.trace, Path(folder) / "smoke.profile.json")
         return
-    options.traces.mkdir(parents=True, exist_ok=True)
     for name, program in programs.items():
         has_gem5 = name != GEM5 or bool(os.environ.get("GEM5"))
         if name in options.names or (not options.names and has_gem5):
-            _make(program, options.traces)
+            _make(program)
     _show(programs)
 
 

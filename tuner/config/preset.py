@@ -1,4 +1,4 @@
-"""Presets: settings that suit many programs, such as ``benchmarks/presets.py`` finds.
+"""Presets: settings that suit many programs.
 
 A preset is a file of a user's own, with the settings and what they gained on every workload they
 were measured on; none ships, for reasons in docs/decisions/exgen.md.  ``malloc-tuner export
@@ -57,7 +57,7 @@ class Preset(Model):
     gains: Annotated[dict[str, PresetGain], Field(min_length=1)]
     """Workload -> what the preset does to it."""
     default_gains: dict[str, PresetGain] = Field(default_factory=dict)
-    """The same of the allocator's own default, of the same day; empty: not known."""
+    """In files of former versions; read and not used."""
 
     @property
     def configuration(self) -> Configuration:

@@ -1,6 +1,6 @@
 """A profile's events, generated once and replayed many times.
 
-Generating costs more than decoding (`benchmarks/generator.py`), and the same profile and seed
+Generating costs more than decoding, and the same profile and seed
 give the same events; so a campaign generates them once, as a trace.
 """
 

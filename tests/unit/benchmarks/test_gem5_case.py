@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -22,7 +23,7 @@ from benchmarks.gem5_case_figures import (
     rankings,
     repeatability,
 )
-from benchmarks.gem5_case_judgements import judgements
+from benchmarks.gem5_case_judgements import targets
 from benchmarks.gem5_case_runs import choose
 from benchmarks.gem5_case_tables import document, origins
 from tests.doubles.runs import trial
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
     from tuner.runs import Run
 
 MB = 1_000_000
+
+
+def page(found: Any) -> str:
+    """Return all tables, without what makes their columns even."""
+    return re.sub(" +", " ", "\n".join(document(found)))
 
 
 def row(part: str, simulation: str, label: str, heap: float, cpu: float) -> Any:
@@ -129,7 +135,7 @@ def test_a_point_that_failed_on_a_simulation_has_no_change() -> None:
     rows = [r for r in measured() if (r["simulation"], r["label"]) != ("c", "exgen default")]
     found = results(*rows, bad)
     assert change(found, "held-out", "exgen default", "mean_heap") is None
-    assert "exgen default is out of c: died" in document(found)
+    assert "exgen default is out of c: died" in page(found)
 
 
 def test_settings_are_picked_by_the_simulations_tuned_on() -> None:
@@ -178,16 +184,16 @@ def test_claims_are_judged_again_on_what_nobody_had_seen() -> None:
         rows += [row("held-out", name, "exgen default", 39, 10)]
         rows += [row("tune", name, "exgen default", 36, 8)]
         rows += [row(part, name, "glibc lean", 40, 10) for part in ("held-out", "tune")]
-    found = {j.claim: j for j in judgements(results(*rows))}
+    found = {j.claim: j for j in targets(results(*rows))}
     blind = found["best over all, never seen before: mean heap -5 % and CPU time -13 % at once"]
     assert not blind.is_met
     assert blind.found == "exgen default: mean heap -2.5%, CPU time +0.0%"
-    assert "### The same on those never seen before: sort-server" in document(results(*rows))
+    assert "### The same on those never seen before: sort-server" in page(results(*rows))
 
 
 def test_every_figure_is_judged() -> None:
     speed = [{"trace": "t", "gem5_cpu_s": 60.0, "evaluation_cpu_s": 0.5}]
-    found = {j.claim: j for j in judgements(results(*measured(), speed=speed))}
+    found = {j.claim: j for j in targets(results(*measured(), speed=speed))}
     best = found["best over all, held out: mean heap -5 % and CPU time -13 % at once"]
     assert best.is_met
     assert best.found == "exgen default: mean heap -10.0%, CPU time -20.0%"
@@ -206,14 +212,13 @@ def test_instructions_are_over_glibcs() -> None:
 
 
 def test_the_page_has_one_row_for_each_default_and_pick() -> None:
-    text = document(results(*measured()))
+    text = page(results(*measured()))
     assert "| exgen default | 36.0 | -10.0%" in text
-    assert "MISSED" in text
     assert "| a | tune | tree 1 on o3 | 10.0 | 40.0 | 80.0 | 20.0 |" in text
 
 
 def test_what_is_missing_leaves_no_row() -> None:
-    assert "exgen" not in document(results(campaigns={"glibc": {}})).split("### Simulations")[0]
+    assert "exgen" not in page(results(campaigns={"glibc": {}})).split("### Simulations")[0]
 
 
 def test_points_that_do_the_same_tell_how_well_gem5_repeats() -> None:
@@ -227,7 +232,7 @@ def test_points_that_do_the_same_tell_how_well_gem5_repeats() -> None:
 def test_zero_pages_are_told_with_the_huge_pages_that_were_split() -> None:
     place = {"part": "zeros", "simulation": "a", "label": BASELINE, "round": 0, "status": "ok"}
     zeros = {**place, "resident": 4000, "zero": 1000, "anonymous_bytes": 16 * MB, "split": 3}
-    assert "| glibc default | 4,000 | 25.0% | 16.0 | 3 |" in document(results(zeros))
+    assert "| glibc default | 4,000 | 25.0% | 16.0 | 3 |" in page(results(zeros))
 
 
 def test_seeds_of_a_campaign_are_candidates() -> None:
@@ -262,7 +267,7 @@ def test_what_is_ranked_wrongly_is_explained_by_what_was_measured() -> None:
     }
     heaps = dict(zip(points, (40, 42, 39, 44, 30), strict=True))
     rows = [row("tune", "a", label, heap, 10) for label, heap in heaps.items()]
-    found = judgements(results(*rows, points=points))
+    found = targets(results(*rows, points=points))
     (judged,) = (j for j in found if j.claim == "ranks of exgen by mean heap: tau >= 0.9")
     assert not judged.is_met
     assert "farthest off is exgen seed-1: +13.3% in emulation, -25.0% on gem5" in judged.reason

@@ -6,42 +6,47 @@ from typing import Any
 
 import pytest
 
-from benchmarks.heap_curves import errors, lines, real_means
+from benchmarks.harness import outcome_of
+from benchmarks.heap_curves import BESIDE, errors, lines, real_means, targets
 
 KIB = 1 << 10
+Rows = list[dict[str, Any]]
 
 
-@pytest.fixture
-def known() -> dict[str, Any]:
-    return {
-        "allocators": ["glibc", "exgen"],
-        "emulated": [[900 * KIB, 1000 * KIB, 1100 * KIB], [1030 * KIB]],
-        "program": [[1100 * KIB, 1090 * KIB, 1200 * KIB], [1100 * KIB]],
-        "beside": [99 * KIB, 100 * KIB, 101 * KIB],
-    }
+def runs(subject: str, real: list[int], emulated: list[int]) -> Rows:
+    models: list[int | None] = [*emulated] or [None for _ in real]
+    pairs = zip(real, models, strict=True)
+    return [
+        {"task": "idle", "subject": subject, "round": number, "status": "ok", "reason": None,
+         "real": mean * KIB, **({} if model is None else {"emulated": model * KIB})}
+        for number, (mean, model) in enumerate(pairs)
+    ]  # fmt: skip
 
 
-def test_what_is_no_heap_is_taken_off(known: dict[str, Any]) -> None:
-    assert real_means(known) == [1000 * KIB, 1000 * KIB]
-    assert errors(known) == pytest.approx([0.0, 0.03])
-
-
-def test_what_was_not_measured_has_no_error(known: dict[str, Any]) -> None:
-    assert errors({**known, "emulated": [[], [KIB]]})[0] is None
-    assert errors({**known, "program": [[KIB], []]})[1] is None
-
-
-def test_a_missed_target_is_said(known: dict[str, Any]) -> None:
-    results = {"programs": {"idle": known}}
-    assert list(lines(results)) == [
-        "| program | real mean under glibc | glibc | exgen |",
-        "|---|---:|---:|---:|",
-        "| idle | 1000 KiB | +0.0 % | +3.0 % |",
-        "",
-        "- reached: median error 1.5% (target: 5% at most)",
-        "- reached: greatest error 3.0% (target: 15% at most)",
+def rows(exgen: int = 1030) -> Any:
+    return [
+        *runs("glibc", [1100, 1090, 1200], [900, 1000, 1100]),
+        *runs("exgen", [1100], [exgen]),
+        *runs(BESIDE, [99, 100, 101], []),
     ]
-    bad = {**known, "emulated": [[1300 * KIB], [1300 * KIB]]}
-    text = "\n".join(lines({**results, "programs": {"idle": bad}}))
-    assert "- MISSED: median error 30.0%" in text
-    assert "- MISSED: greatest error 30.0%" in text
+
+
+def test_what_is_no_heap_is_taken_off() -> None:
+    assert real_means(rows()) == {"glibc": 1000 * KIB, "exgen": 1000 * KIB}
+    assert errors(rows()) == pytest.approx({"glibc": 0.0, "exgen": 0.03})
+
+
+def test_what_failed_has_no_error() -> None:
+    found = rows()
+    found[3] |= {"status": "failed", "reason": "killed by SIGSEGV"}
+
+    assert set(errors(found)) == {"glibc"}
+    assert "no result: idle, exgen: killed by SIGSEGV" in list(lines({"idle": found}))
+
+
+def test_the_table_and_targets_are_of_all_programs() -> None:
+    assert next(line for line in lines({"idle": rows()}) if "idle" in line).split() == [
+        *("|", "idle", "|", "1000", "KiB", "|", "+0.0", "%", "|", "+3.0", "%", "|")
+    ]
+    assert outcome_of(list(targets({"idle": rows()}))).startswith("reached: median error 1.5%")
+    assert outcome_of(list(targets({"idle": rows(1300)}))).startswith("**missed**: ")

@@ -6,7 +6,8 @@ import resource
 
 import pytest
 
-from benchmarks.overhead import Accounts, share_of
+from benchmarks.accounting import Accounts
+from benchmarks.overhead import share_of
 
 
 def test_children_are_told_apart_by_their_options() -> None:
@@ -23,6 +24,6 @@ def test_children_are_told_apart_by_their_options() -> None:
 
 
 def test_calibration_is_not_counted() -> None:
-    sample = {"cpu_s": {"malloc-tuner itself": 1.0, "calibration": 30.0, "replays": 19.0}}
+    cpu_s = {"malloc-tuner itself": 1.0, "calibration": 30.0, "replays": 19.0}
 
-    assert share_of(sample) == pytest.approx(0.05)
+    assert share_of(cpu_s) == pytest.approx(0.05)

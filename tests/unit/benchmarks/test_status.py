@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import outcomes, provenance, status
-from benchmarks.fidelity_tables import shortened
-from benchmarks.outcomes import CLAIMS, age_words, without_age
-from benchmarks.provenance import DEPENDS_ON
-from benchmarks.status import block_text, disagreements, pages, status_lines, write_blocks
+from benchmarks import results, status
+from benchmarks.heap_curves import BENCHMARK
+from benchmarks.results import source_digests
+from benchmarks.status import (
+    BENCHMARKS,
+    age_words,
+    block_text,
+    disagreements,
+    pages,
+    shortened,
+    status_lines,
+    without_age,
+    write_blocks,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -25,21 +35,14 @@ def test_readme_has_the_table_of_all_claims() -> None:
     table = block_text("figures")
 
     assert without_age(table) in without_age((ROOT / "README.md").read_text())
-    assert {claim.name for claim in CLAIMS} == set(DEPENDS_ON)
-    assert all(f"`benchmarks/{claim.name}.py`" in table for claim in CLAIMS)
+    assert all(f"`benchmarks/{name}.py`" in table for name in BENCHMARKS)
 
 
-def test_a_missed_target_is_in_the_table() -> None:
-    """The generator's target is missed by the results that are kept, and said so."""
-    (claim,) = (claim for claim in CLAIMS if claim.name == "generator")
-    results = {"traces": {"a": {"seconds": {
-        runs: {"trace": [1.0] * 3, "profile": [ratio] * 3}
-        for runs, ratio in (("plan", 1.5), ("memory", 0.9), ("both", 0.9))
-    }}}}  # fmt: skip
+def test_every_benchmark_of_the_folder_is_listed() -> None:
+    files = {path.stem for path in (ROOT / "benchmarks").glob("*.py")
+             if "BENCHMARK: Final" in path.read_text()}  # fmt: skip
 
-    assert claim.outcome(results).startswith("**missed**: ")
-    results["traces"]["a"]["seconds"]["plan"]["profile"] = [0.9] * 3
-    assert claim.outcome(results).startswith("reached: ")
+    assert files == set(BENCHMARKS)
 
 
 def test_a_page_that_was_changed_by_hand_is_found_and_written_anew(tmp_path: Path) -> None:
@@ -76,18 +79,21 @@ def test_the_list_says_what_is_stale_and_what_has_no_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stamp = {"of": ["a"], "commit": "1" * 40, "date": "2026-01-02", "sources": {"x.c": "old"}}
-    monkeypatch.setattr(provenance, "ROOT", tmp_path)
-    monkeypatch.setattr(provenance, "DEPENDS_ON", {"one": ("x.c",)})
+    kept = {"provenance": [stamp]}
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    monkeypatch.setattr(status, "read_results", lambda _: kept)
     (tmp_path / "x.c").write_text("int x;\n")
-    monkeypatch.setattr(status, "stamps_of", lambda path: [stamp] if path.stem == "one" else [])
+    one = replace(BENCHMARK, name="one", depends_on=("x.c",))
 
-    (line,) = status_lines("one")
+    (line,) = status_lines(one)
     assert line.startswith("one (a): STALE: x.c changed since\n    measured at commit 1111111")
-    assert list(status_lines("two")) == ["two: no results yet"]
 
-    stamp["sources"] = provenance.source_digests("one")
-    (line,) = status_lines("one")
+    stamp["sources"] = source_digests(("x.c",))
+    (line,) = status_lines(one)
     assert line.startswith("one (a): fresh\n")
+
+    kept["provenance"] = []
+    assert list(status_lines(one)) == ["one: no results yet"]
 
 
 def test_a_long_table_of_a_page_keeps_its_first_rows_and_says_where_the_others_are() -> None:
@@ -103,7 +109,5 @@ def test_a_long_table_of_a_page_keeps_its_first_rows_and_says_where_the_others_a
     ]
 
 
-def test_a_claim_without_results_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(outcomes, "results_path", lambda name: tmp_path / name)
-
-    assert all(claim.text == "not kept yet" for claim in CLAIMS)
+def test_a_claim_without_results_says_so() -> None:
+    assert all(one.outcome_text({}) == "not kept yet" for one in BENCHMARKS.values())

@@ -24,7 +24,7 @@ purpose = "a test"
 allocator = "exgen"
 baseline = "glibc"
 found_on = "2026-11-21"
-found_by = "benchmarks/presets.py"
+found_by = "malloc-tuner tune"
 
 [settings]
 purge_delay = 100

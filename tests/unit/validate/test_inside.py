@@ -295,9 +295,8 @@ def test_benchmark_prints_and_judges_tables(path: Path) -> None:
     summary = summary_of(path)
     lines = list(page_lines(summary))
     assert "**lists on server**" in lines
-    assert next(line for line in lines if line.startswith("| glibc")).startswith(
-        "| glibc-default | 10.00 | "
-    )
+    row = next(line for line in lines if line.startswith("| glibc"))
+    assert row.split()[:4] == ["|", "glibc-default", "|", "10.00"]
     judged = {j.what: j for j in judge(summary)}
     assert judged[
         "exgen: lists on server: L1D MPKI / best of the 2 compared"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.allocator_programs import Command, read_programs
-from benchmarks.allocator_runs import instructions_by_object, misses
 from benchmarks.allocator_tables import (
-    Judgement,
     common,
-    failed,
+    comparison_of,
+    failure_lines,
+    figure_table,
     flatness,
     floor_lines,
     geometric,
@@ -22,12 +19,11 @@ from benchmarks.allocator_tables import (
     judge_programs,
     judge_threads,
     long_ones,
-    medians,
     standing_lines,
-    table_lines,
-    threads_comparison,
 )
-from benchmarks.allocators import RESULTS
+from benchmarks.harness import Target
+from benchmarks.results import read_results, results_path
+from benchmarks.rounds import medians
 
 SUBJECTS = ("glibc", "mimalloc", "exgen")
 
@@ -35,7 +31,7 @@ SUBJECTS = ("glibc", "mimalloc", "exgen")
 def samples(field: str, values: dict[str, dict[str, list[float]]]) -> list[dict[str, Any]]:
     """Return one sample per value: program -> subject -> values by round."""
     return [
-        {"program": program, "subject": subject, "round": n, "status": "ok", field: value}
+        {"task": program, "subject": subject, "round": n, "status": "ok", field: value}
         for program, row in values.items()
         for subject, column in row.items()
         for n, value in enumerate(column)
@@ -53,12 +49,16 @@ PEAKS = {
 }
 
 
-def by_name(judgements: list[Judgement]) -> dict[str, Judgement]:
-    return {judgement.what: judgement for judgement in judgements}
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def by_name(targets: list[Target]) -> dict[str, Target]:
+    return {target.what: target for target in targets}
 
 
 def test_medians_ignore_an_outlier_and_failed_runs() -> None:
-    bad = {"program": "cc1", "subject": "glibc", "round": 3, "status": "failed", "reason": "x"}
+    bad = {"task": "cc1", "subject": "glibc", "round": 3, "status": "failed", "reason": "x"}
 
     assert medians([*samples("cpu_s", TIMES), bad], "cpu_s")["cc1"]["glibc"].median == 1.0
 
@@ -121,13 +121,13 @@ def test_gem5_is_judged_against_glibc_and_the_best() -> None:
 
 def test_the_floor_is_compared_where_both_are_known() -> None:
     peaks = {"python": {"glibc": [20.0], "exgen": [25.0]}, "perl": {"glibc": [9.0]}}
-    subjects = [{"label": "glibc"}, {"label": "exgen"}]
+    subjects = ["glibc", "exgen"]
     parts = {
-        "floor": {"samples": samples("floor_bytes", {"python": {"glibc": [10.0]}})},
-        "programs": {"samples": samples("peak_rss_bytes", peaks), "subjects": subjects},
+        "floor": {"rows": samples("floor_bytes", {"python": {"glibc": [10.0]}})},
+        "programs": {"rows": samples("peak_rss_bytes", peaks), "subjects": subjects},
     }
 
-    assert [line.split() for line in floor_lines(parts)][2:] == [
+    assert [line.split()[1:4:2] for line in floor_lines(parts)][3:] == [
         ["glibc", "0.500"],
         ["exgen", "0.400"],
     ]
@@ -135,14 +135,14 @@ def test_the_floor_is_compared_where_both_are_known() -> None:
 
 @pytest.mark.slow
 def test_every_allocator_stands_where_it_is_held_to_the_same_targets() -> None:
-    comparison = threads_comparison(json.loads(RESULTS.read_text())["parts"]["threads"])
+    comparison = comparison_of(read_results(results_path("allocators"))["parts"]["threads"])
     judged = list(judge_threads(comparison))
-    n_met = sum(judgement.is_met for judgement in judged)
+    n_met = sum(target.is_met for target in judged)
 
-    (row,) = [line.split() for line in standing_lines(comparison) if line.startswith("exgen ")]
+    (row,) = [line.split() for line in standing_lines(comparison) if line.startswith("| exgen ")]
 
-    assert sum(map(int, row[1::3])) == n_met
-    assert sum(map(int, row[3::3])) == len(judged)
+    assert sum(map(int, row[3::4])) == n_met
+    assert sum(map(int, row[5::4])) == len(judged)
 
 
 def test_a_heap_that_grows_is_not_flat() -> None:
@@ -153,94 +153,26 @@ def test_a_heap_that_grows_is_not_flat() -> None:
     assert flatness([100] * 4, [1, 2, 3, 4]) is None
 
 
-def test_a_judgement_says_which_way_is_better() -> None:
-    assert Judgement("a", 1.1, 1.0, at_least=True).is_met
-    assert not Judgement("a", 1.1, 1.0).is_met
-    assert str(Judgement("a", 1.1, 1.0, note="b")) == "MISSED a: 1.100 (<= 1.000); b"
+def test_a_target_says_which_way_is_better() -> None:
+    assert Target("a", 1.1, 1.0, at_least=True).is_met
+    assert not Target("a", 1.1, 1.0).is_met
+    assert str(Target("a", 1.1, 1.0, note="b")) == "MISSED a: 1.100 (<= 1.000); b"
 
 
 def test_runs_without_a_result_are_listed() -> None:
-    bad = {"program": "cc1", "subject": "x", "round": 0, "status": "failed", "reason": "died"}
+    bad = {"task": "cc1", "subject": "x", "round": 0, "status": "failed", "reason": "died"}
 
-    assert failed({"programs": {"samples": [bad]}}) == ["programs: cc1, x: died"]
+    assert list(failure_lines({"programs": {"rows": [bad]}})) == [
+        "programs: no result: cc1, x: died"
+    ]
 
 
 def test_table_has_means_over_what_both_ran() -> None:
     rows = medians(samples("cpu_s", {"a": {"glibc": [2.0], "x": [1.0]}, "b": {"glibc": [1.0]}}),
                    "cpu_s")  # fmt: skip
 
-    *_, first, second, means = table_lines("time", rows, ("glibc", "x"), 1.0, 2)
+    *_, first, second, means = figure_table("time", rows, ("glibc", "x"), 1.0, 2)
 
-    assert first.split() == ["a", "2.00", "1.00"]
-    assert second.split() == ["b", "1.00", "-"]
-    assert means.split() == ["mean/glibc", "1.000", "0.500", "of", "1"]
-
-
-def test_misses_are_per_thousand_instructions() -> None:
-    text = "events: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw\nsummary: 2000 2 1 9 6 2 9 4 1\n"
-
-    assert misses(text) == {
-        "instructions": 2000,
-        "l1_misses": 12,
-        "l2_misses": 4,
-        "l1_mpki": 6.0,
-        "l1_data_mpki": 5.0,
-        "l2_mpki": 2.0,
-    }
-
-
-def test_instructions_of_callees_count_once() -> None:
-    text = """events: Ir
-ob=(1) /usr/bin/app
-fl=(1) app.c
-fn=(1) main
-10 5
-cob=(2) /lib/liballoc.so
-cfi=(2) malloc.c
-cfn=(2) malloc
-calls=1 3
-11 20
-+2 7
-
-ob=(2)
-fl=(2)
-fn=(2)
-3 20
-ob=(1)
-fn=(3) other
-* 8
-"""
-    assert instructions_by_object(text) == {"/usr/bin/app": 20, "/lib/liballoc.so": 20}
-
-
-def test_programs_come_from_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "more.toml"
-    file.write_text('[[program]]\nname = "a"\ncommand = ["/bin/a", "1"]\nrounds = 2\n')
-
-    (found,) = read_programs(file)
-
-    assert found == Command("a", ("/bin/a", "1"), rounds=2)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[[program]]\nname = 'a'\n",
-        "[[program]]\nname = 'a'\ncommand = 'a b'\n",
-        "[[program]]\nname = 'a'\ncommand = ['a']\ntypo = 1\n",
-        "[[program]]\nname = 'a'\ncommand = ['a']\nrounds = '2'\n",
-        "not toml",
-    ],
-)
-def test_a_wrong_file_of_programs_is_told(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "more.toml"
-    file.write_text(text)
-
-    with pytest.raises(SystemExit, match=r"more\.toml.*needs name and command"):
-        read_programs(file)
-
-
-def test_a_file_without_summary_is_told() -> None:
-    with pytest.raises(ValueError, match="no summary"):
-        misses("events: Ir\n")
+    assert cells(first) == ["a", "2.00", "1.00"]
+    assert cells(second) == ["b", "1.00", "-"]
+    assert cells(means) == ["geometric mean / glibc's", "1.000", "0.500 of 1"]

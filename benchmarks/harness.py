@@ -1,0 +1,363 @@
+"""What all benchmarks share: their command line, their results file, their targets.
+
+A benchmark is a file with one `Benchmark`: what it claims, how its parts are measured, what is
+shown of them, and the targets they are held to.  Each is called alike:
+
+    benchmarks/NAME.py                    measure all parts, keep and print them
+    benchmarks/NAME.py PART...            only these; the others keep their last results
+    benchmarks/NAME.py --rounds N         where it measures in rounds
+    benchmarks/NAME.py --print            the last results; nothing is run
+    benchmarks/NAME.py --smoke            a quick look that it still runs: nothing is kept or judged
+    benchmarks/NAME.py --keep FILE        results in another file
+
+Exit status 1 when a target is missed.  What a benchmark measures in rounds is in a journal below
+``runs/NAME`` until its part is done, so that the same command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from benchmarks.results import (
+    ROOT,
+    Identities,
+    Parts,
+    make_stamp,
+    merge_stamps,
+    read_results,
+    results_path,
+    stamp_lines,
+    write_results,
+)
+from tuner.allocators import get_allocator
+from tuner.bench.subjects import Subject, library_subject, named_subject
+from tuner.errors import MissingToolError, SpecError, TunerError
+from tuner.fidelity.panel import Located
+from tuner.measure.warm import warm_memory
+
+_FEW: Final = 3
+"""Targets whose values fit one cell of a table."""
+
+
+class Goal(Protocol):
+    """Something that was aimed at; `str` of it is a line for people."""
+
+    @property
+    def is_met(self) -> bool:
+        """True when it is reached."""
+        ...
+
+    @property
+    def brief(self) -> str:
+        """What was found, in few words."""
+        ...
+
+
+@dataclass(frozen=True)
+class Target:
+    """One figure and what it should be."""
+
+    what: str
+    value: float
+    limit: float
+    at_least: bool = False
+    """True when the value must not be below the limit; else it must not be above."""
+    note: str = ""
+    form: str = ".3f"
+    """How value and limit are shown, as `format` takes it."""
+
+    @property
+    def is_met(self) -> bool:
+        """Tell whether the target is reached."""
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+    @property
+    def brief(self) -> str:
+        """What was found, in few words."""
+        return f"{self.what} {self.value:{self.form}}"
+
+    def __str__(self) -> str:
+        """Write it for people."""
+        sign = ">=" if self.at_least else "<="
+        text = f"{'ok    ' if self.is_met else 'MISSED'} {self.what}: {self.value:{self.form}}"
+        return f"{text} ({sign} {self.limit:{self.form}}){'; ' + self.note if self.note else ''}"
+
+
+def outcome_of(targets: Sequence[Goal]) -> str:
+    """Return what a table of claims says of targets: the values of a few, how many of many."""
+    n_met = sum(target.is_met for target in targets)
+    words = "reached" if n_met == len(targets) else "**missed**"
+    if len(targets) <= _FEW:
+        return f"{words}: " + ", ".join(target.brief for target in targets)
+    text = f"{n_met} of {len(targets)} targets reached"
+    return text if n_met == len(targets) else f"{words}: {text}"
+
+
+@dataclass
+class Call:
+    """One call of a benchmark: what was asked for, and where results go."""
+
+    benchmark: Benchmark
+    options: argparse.Namespace
+    scratch: Path
+    """Removed at the end."""
+    parts: dict[str, Any]
+    """All results so far, the earlier ones included."""
+    stamps: list[Any] = field(default_factory=list)
+
+    @property
+    def is_smoke(self) -> bool:
+        """True for a quick look."""
+        return bool(self.options.smoke)
+
+    @property
+    def rounds(self) -> int:
+        """How often everything is measured."""
+        return 1 if self.is_smoke else int(self.options.rounds)
+
+    @property
+    def folder(self) -> Path:
+        """Where journals and run folders are, and stay until they are removed."""
+        return self.scratch if self.is_smoke else ROOT / "runs" / self.benchmark.name
+
+    def choose(self, names: Sequence[str], smoke: Sequence[str]) -> list[str]:
+        """Return the parts to measure: those asked for, else all; in a smoke run others.
+
+        Raises:
+            SpecError: one that was asked for does not exist.
+        """
+        if unknown := set(self.options.parts) - set(names):
+            message = f"{unknown.pop()}: there is no such part; there are {', '.join(names)}"
+            raise SpecError(message)
+        return list(self.options.parts or (smoke if self.is_smoke else names))
+
+    def keep(
+        self,
+        part: str,
+        value: object,
+        *,
+        allocators: Identities | None = None,
+        rounds: int | None = None,
+    ) -> None:
+        """Take over the results of a part, and write all to disk but in a smoke run.
+
+        Args:
+            part: its name; earlier results of that name are replaced.
+            value: what is kept, as JSON knows it.
+            allocators: what was compared; see `identities`.
+            rounds: of this part; None: there are none.
+        """
+        self.parts[part] = value
+        if self.is_smoke:
+            return
+        stamp = {**self._stamp, "of": [part], "allocators": allocators or {}, "rounds": rounds}
+        self.stamps = merge_stamps(self.stamps, stamp)
+        write_results(self.path, self.benchmark.name, self.parts, self.stamps)
+        for journal in self.folder.glob(f"{part}-*.jsonl"):
+            journal.unlink()
+
+    @functools.cached_property
+    def _stamp(self) -> dict[str, Any]:
+        """Of the whole call: the commit it began at counts, whatever happens meanwhile."""
+        return make_stamp(sys.argv, self.benchmark.depends_on, of=[])
+
+    @property
+    def path(self) -> Path:
+        """The results file."""
+        return self.options.keep or results_path(self.benchmark.name)
+
+
+def _no_targets(_parts: Parts) -> Iterable[Goal]:
+    return ()
+
+
+def _no_options(_parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One file of this folder."""
+
+    name: str
+    """Of the file and of its results."""
+    about: str | None
+    """The file's docstring."""
+    claim: str
+    """What README says of it, Markdown."""
+    depends_on: Sequence[str]
+    """Files and folders of this repository whose change makes the figures old."""
+    measure: Callable[[Call], None]
+    """Measure every part that was chosen, and keep it."""
+    lines: Callable[[Parts], Iterable[str]]
+    """What is printed of the results."""
+    targets: Callable[[Parts], Iterable[Goal]] = _no_targets
+    outcome: Callable[[Parts], str] | None = None
+    """What README says of the results; None: `outcome_of` its targets."""
+    options: Callable[[argparse.ArgumentParser], None] = _no_options
+    """Adds options of its own."""
+    rounds: int | None = None
+    """Default of --rounds; None: it has no rounds."""
+    draw: Callable[[Call], None] | None = None
+    """Draws what --figures asks for; None: it has no figures."""
+    blocks: Mapping[str, Callable[[Parts], Iterable[str]]] = field(default_factory=dict)
+    """What pages show between the markers NAME:BLOCK."""
+
+    def run(self, arguments: Sequence[str] | None = None) -> int:
+        """Do what the command line says; return the exit status."""
+        options = self._parser().parse_args(arguments)
+        with tempfile.TemporaryDirectory(prefix=f"{self.name}-") as scratch:
+            call = Call(self, options, Path(scratch), {})
+            try:
+                return self._run(call)
+            except TunerError as error:
+                sys.exit(f"{self.name}: {error}")
+            except KeyboardInterrupt:
+                sys.exit(f"{self.name}: stopped; the same command goes on")
+
+    def _run(self, call: Call) -> int:
+        if not call.is_smoke:
+            found = read_results(call.path)
+            call.parts, call.stamps = found["parts"], found["provenance"]
+        if not call.options.print:
+            warm_memory()
+            call._stamp if not call.is_smoke else None  # noqa: B018, SLF001 - before anything runs
+            self.measure(call)
+        if not call.parts:
+            print(f"{self.name}: no results", file=sys.stderr)
+            return 0
+        for line in (*stamp_lines(call.stamps), "", *self.lines(call.parts)):
+            print(line)
+        if self.draw and call.options.figures:
+            self.draw(call)
+        if call.is_smoke:
+            return 0
+        targets = list(self.targets(call.parts))
+        for target in sorted(targets, key=lambda target: target.is_met):
+            print(target)
+        if targets:
+            print(f"{sum(target.is_met for target in targets)} of {len(targets)} targets reached")
+        return 0 if all(target.is_met for target in targets) else 1
+
+    def _parser(self) -> argparse.ArgumentParser:
+        title, _, text = (self.about or "").partition("\n")
+        parser = argparse.ArgumentParser(
+            prog=f"{self.name}.py", description=title, epilog=text.strip(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        parser.add_argument("parts", nargs="*", metavar="PART", help="default: all")
+        parser.add_argument("--print", action="store_true", help="the last results; nothing is run")
+        parser.add_argument("--smoke", action="store_true", help="a quick look that it still runs")
+        parser.add_argument("--keep", type=Path, metavar="FILE", help="results in another file")
+        if self.rounds is not None:
+            parser.add_argument("--rounds", type=int, default=self.rounds, metavar="N",
+                                help="default: %(default)s")  # fmt: skip
+        self.options(parser)
+        return parser
+
+    def outcome_text(self, parts: Parts) -> str:
+        """Return what README says of results."""
+        if not parts:
+            return "not kept yet"
+        return self.outcome(parts) if self.outcome else outcome_of(list(self.targets(parts)))
+
+
+# Allocators that are compared
+
+PEERS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc")
+ALLOCATORS: Final = (*PEERS, "exgen")
+"""Those that serve any program; exgen-st refuses threads."""
+
+
+def allocator_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which allocators are compared."""
+    parser.add_argument("--allocators", metavar="NAME[:PATH],...", help="only these")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PATH@VERSION",
+                        help="a further one; repeatable")  # fmt: skip
+
+
+def chosen_subjects(call: Call, names: Sequence[str]) -> list[Subject]:
+    """Return what `allocator_options` ask for; without any, those of some names that are there."""
+    wanted = call.options.allocators.split(",") if call.options.allocators else names
+    found = []
+    for name in wanted:
+        try:
+            found.append(named_subject(name))
+        except MissingToolError as error:
+            print(f"{call.benchmark.name}: left out: {error}", file=sys.stderr)
+    return [*found, *map(peer_subject, call.options.peer)]
+
+
+def peer_subject(text: str) -> Subject:
+    """Return a library by path as a subject with a version.
+
+    Args:
+        text: ``NAME=PATH@VERSION``.
+
+    Raises:
+        SpecError: not of this form.
+        MissingToolError: there is no such file.
+    """
+    subject = library_subject(text)
+    if subject.version is None:
+        message = f"--peer {text}: figures need a version; write {text}@VERSION"
+        raise SpecError(message)
+    return subject
+
+
+def identities(subjects: Iterable[Subject]) -> dict[str, dict[str, Any]]:
+    """Return version and digest of each subject."""
+    known = (subject.identity() for subject in subjects)
+    return {str(s["label"]): {"version": s["version"], "sha256": s["sha256"]} for s in known}
+
+
+def installed(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return version and digest of allocators of this machine.
+
+    Raises:
+        MissingToolError: one is not there.
+    """
+    return identities(map(named_subject, names))
+
+
+def located(names: Iterable[str]) -> Located:
+    """Return the adapters of allocators and where this machine has them.
+
+    Raises:
+        MissingToolError: one is not there.
+    """
+    adapters = {name: get_allocator(name) for name in names}
+    return {name: (adapter, adapter.locate()) for name, adapter in adapters.items()}
+
+
+# Tables
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a Markdown table with columns of even width."""
+    cells = [titles, *rows]
+    widths = [max(3, *(len(row[i]) for row in cells)) for i in range(len(titles))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    for row in (titles, rule, *cells[1:]):
+        (first, *rest) = (
+            cell.rjust(width) if at else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield f"| {' | '.join([first, *rest])} |"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """Return a share or an error as people write it; a dash for None."""
+    return "-" if value is None else f"{100 * value:.{digits}f} %"
+
+
+def relative(value: float | None, digits: int = 1) -> str:
+    """Return a ratio as the change it is; a dash for None."""
+    return "-" if value is None else f"{100 * (value - 1):+.{digits}f} %"

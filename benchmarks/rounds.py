@@ -1,0 +1,146 @@
+"""Interleaved rounds of a benchmark: each subject once on each task, in random order.
+
+The engine is `tuner.compare`.  Every run is a row of figures in a journal below ``runs/NAME``,
+until the results of its part are kept: what was stopped goes on, if nothing of it has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from benchmarks.harness import Call
+from tuner.compare.journal import Journal, JournalKeeper
+from tuner.compare.loop import Observer, compare
+from tuner.compare.plan import Rounds, Step
+from tuner.records import Status
+from tuner.stats import Estimate, median_estimate
+
+Row = Mapping[str, Any]
+"""One run: task, subject, round, status, reason, and its figures."""
+Medians = Mapping[str, Mapping[str, Estimate]]
+"""Task -> subject -> median with its interval."""
+
+SCHEMA: Final = "malloc-tuner.benchmark.journal"
+_PLACE: Final = ("task", "subject", "round")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one run gave."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """As JSON knows them."""
+    status: Status = Status.OK
+    reason: str | None = None
+    """Why there are none."""
+
+
+def failed(reason: str) -> Figures:
+    """Return a run without figures."""
+    return Figures(status=Status.FAILED, reason=reason)
+
+
+def run_rounds(
+    call: Call,
+    part: str,
+    tasks: Sequence[str],
+    subjects: Sequence[str],
+    run: Callable[[str, str], Figures],
+    *,
+    same: object = None,
+    rounds: int | None = None,
+    repeats: Callable[[str], int] | None = None,
+    baseline: str | None = None,
+    shown: str = "",
+) -> list[Row]:
+    """Make the runs of a part that its journal lacks, and return all rows.
+
+    Args:
+        call: of the benchmark.
+        part: names the journal.
+        tasks: what is run.
+        subjects: labels of who runs it.
+        run: makes one run, of task and subject; one that failed is not repeated.
+        same: what the figures hang on besides; another value begins another journal.
+        rounds: None for those of the call.
+        repeats: rounds of a task, at most; None: all.
+        baseline: where it fails a task, all others are out of it too.
+        shown: figure that is printed as runs end.
+    """
+    plan = Rounds(tuple(subjects), tuple(tasks), rounds or call.rounds, repeats=repeats)
+    known = json.dumps([list(subjects), same], default=str)
+    name = f"{part}-{hashlib.sha256(known.encode()).hexdigest()[:12]}.jsonl"
+    header = {"schema": SCHEMA, "version": 1, "part": part}
+
+    def on_sample(step: Step[str], figures: Figures) -> None:
+        text = figures.reason or figures.values.get(shown, "")
+        print(f"{part} round {step.round} {step.task} {step.subject}: {text}", file=sys.stderr)
+
+    with Journal(call.folder / name, header) as journal:
+        keeper = JournalKeeper(journal, _row, _read)
+        compare(
+            plan, lambda step: run(step.task, step.subject), keeper, Observer(on_sample),
+            baseline=baseline,
+        )  # fmt: skip
+        return [_as_row(*key, figures) for key, figures in keeper.kept()]
+
+
+def _row(step: Step[str], figures: Figures) -> Row:
+    return _as_row(step.round, step.task, step.subject, figures)
+
+
+def _as_row(number: int, task: str, subject: str, figures: Figures) -> Row:
+    head = {"task": task, "subject": subject, "round": number, "status": figures.status.value}
+    return {**head, "reason": figures.reason, **figures.values}
+
+
+def _read(row: Row) -> tuple[tuple[int, str, str], Figures]:
+    head = (*_PLACE, "status", "reason")
+    values = {name: value for name, value in row.items() if name not in head}
+    figures = Figures(values, Status(row["status"]), row["reason"])
+    return (row["round"], row["task"], row["subject"]), figures
+
+
+# Rows
+
+
+def column(rows: Iterable[Row], name: str, **where: object) -> list[Any]:
+    """Return a figure of all good rows with some values, by round."""
+    chosen = [r for r in rows if r["status"] == Status.OK.value and where.items() <= r.items()]
+    found = sorted(chosen, key=lambda row: row["round"])
+    return [row[name] for row in found if row.get(name) is not None]
+
+
+def medians(rows: Iterable[Row], name: str) -> Medians:
+    """Return the medians of a figure of every task and subject, over the rounds."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in rows:
+        if row["status"] == Status.OK.value and row.get(name) is not None:
+            found.setdefault(row["task"], {}).setdefault(row["subject"], []).append(row[name])
+    return {
+        task: {
+            subject: estimate
+            for subject, values in columns.items()
+            if (estimate := median_estimate(list(map(float, values)))) is not None
+        }
+        for task, columns in found.items()
+    }
+
+
+def failures(rows: Iterable[Row]) -> list[str]:
+    """Return a line for every run without figures."""
+    return [
+        f"no result: {row['task']}, {row['subject']}: {row['reason']}"
+        for row in rows
+        if row["status"] != Status.OK.value
+    ]
+
+
+def n_rounds(rows: Iterable[Row]) -> int:
+    """Return how many rounds rows are from."""
+    return len({row["round"] for row in rows})
