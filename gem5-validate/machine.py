@@ -72,7 +72,7 @@ class Table:
         return None if value is None else Table(f"{self.where}: {key}", value)
 
     def end(self) -> None:
-        """Complain about keys that nobody took."""
+        """Complain about keys that were not used."""
         if self._values:
             raise MachineError(f"{self.where}: unknown keys {sorted(self._values)}")
 
@@ -303,5 +303,5 @@ def set_predictor(cpu: object, name: str, where: str) -> None:
 
 
 def has_parameter(thing: object, name: str) -> bool:
-    """Tell whether an object of gem5 has a parameter."""
+    """Return whether an object of gem5 has a parameter."""
     return name in type(thing)._params  # noqa: SLF001 - gem5 has no other way to ask

@@ -9,10 +9,10 @@
 
 heap + python + program + preloaded is the RssAnon of /proc/self/status.
 
-Variables are the written pages of a file's mapping, which /proc/self/smaps tells, and those
+Variables are the written pages of a file's mapping, which /proc/self/smaps has, and those
 without a value in the file (bss), which are plain anonymous memory behind it: the kernel joins
 them with a heap that follows without a gap.  Where they lie stands in the file's program
-headers, and /proc/self/pagemap tells which of these pages are in memory.
+headers, and /proc/self/pagemap shows which of these pages are in memory.
 
 Source: proc(5); elf(5), Elf64_Phdr; Linux, Documentation/admin-guide/mm/pagemap.rst.
 """
@@ -118,7 +118,7 @@ def arena_bytes() -> int:
         kept = os.dup(2)
         os.dup2(report.fileno(), 2)  # it writes to the file of that number and nowhere else
         try:
-            sys._debugmallocstats()  # noqa: SLF001 - a function for everybody, despite its name
+            sys._debugmallocstats()  # noqa: SLF001 - a public function, despite its name
         finally:
             os.dup2(kept, 2)
             os.close(kept)

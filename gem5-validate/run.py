@@ -102,7 +102,7 @@ def parse_options() -> argparse.Namespace:
         help="leave simulated memory among gem5's own; for a /dev/shm that is too small",
     )
     parser.add_argument(
-        "--zero-pages", action="store_true", help="tell how many pages hold only zeros at the end"
+        "--zero-pages", action="store_true", help="count pages that hold only zeros at the end"
     )
     parser.add_argument("arguments", nargs="*", help="of the guest, after --")
     return parser.parse_args()

@@ -16,7 +16,7 @@ is kept for defects (an uncaught exception) and 2 for a wrong command line.
     +-- SelectionError         12  nothing fits what was asked for (pick, export, front)
     +-- BinaryError            13  a file is no program that can be linked with exgen
     +-- ThreadedVerdict        14  link-advice: the program starts threads
-    +-- UnknownVerdict         15  link-advice: the files do not tell
+    +-- UnknownVerdict         15  link-advice: the files do not say
     ComparisonError            16  validate: nothing but the baseline gave numbers
     WorseVerdict               17  validate --fail-if-worse: a pick is worse, or failed
     UnconfirmedVerdict         18  validate --fail-if-unconfirmed: no gain is confirmed

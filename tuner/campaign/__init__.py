@@ -3,7 +3,7 @@
     setup.py      from a campaign file to what a campaign needs: spaces, evaluator, record
     identity.py   whether a store belongs to the campaign that wants to continue it
     studies.py    the strategies and whose turn it is
-    runner.py     evaluate, commit, tell
+    runner.py     evaluate, commit, report to the strategy
     screening.py  which proposals are worth a trial, by a shrunk workload
     recheck.py    which trials to measure again, and whether they agree
     interrupts.py Ctrl-C

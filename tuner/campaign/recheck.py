@@ -28,7 +28,7 @@ MAX_REPEATS = 5
 
 
 def is_repeatable(record: CampaignRecord) -> bool:
-    """Tell whether the same configuration must give the same numbers again."""
+    """Return whether the same configuration must give the same numbers again."""
     return bool(record.emulation.get("threads", "baton") == "baton")
 
 

@@ -88,7 +88,7 @@ class Estimator:
         self._low = low
 
     def can_estimate(self, configuration: Configuration) -> bool:
-        """Tell whether the default of its allocator is known on both workloads."""
+        """Return whether the default of its allocator is known on both workloads."""
         name = configuration.allocator
         return name in self._full and name in self._low
 

@@ -57,7 +57,7 @@ def make_studies(
 def batches(studies: Sequence[Study]) -> Iterator[tuple[Study, list[Genome]]]:
     """Yield the batches in turn until every space is exhausted.
 
-    The caller tells a batch before it takes the next one.
+    The caller reports a batch before it takes the next one.
     """
     waiting = list(studies)
     while waiting:

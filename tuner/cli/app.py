@@ -77,7 +77,7 @@ Record a program's allocations, tune in emulation, prove it on the program:
   malloc-tuner export runs/app --pick balanced --format env > malloc.env
 
 `malloc-tuner COMMAND --help` shows examples and the exit codes of a command;
-`malloc-tuner doctor` tells what this machine offers.
+`malloc-tuner doctor` checks this machine.
 """
 
 

@@ -45,7 +45,7 @@ def print_or_write(text: str, output: Path | None, *, executable: bool = False) 
     Args:
         text: with its last line end.
         output: the file; None for standard output.
-        executable: True lets everybody run the file who may read it.
+        executable: True adds the right to run it for all who may read it.
 
     Raises:
         OutputError: the file cannot be written.

@@ -281,7 +281,7 @@ def _warn_of_another_trace(trace: Path | None, members: dict[str, Any]) -> None:
         why = f"not the trace the profile was fitted to ({known.get('name')})"
     else:
         return
-    _tell(f"malloc-tuner: {trace}: {why}; the verdict tells how well it stands for this trace")
+    _tell(f"malloc-tuner: {trace}: {why}; the verdict is about this trace")
 
 
 def _shares(text: str) -> list[float]:
@@ -306,7 +306,7 @@ def _stages(n_configurations: int, n_stages: int) -> Iterator[Callable[[str], Ca
     """Show progress over a panel that is measured several times, with the time left.
 
     Yields:
-        Begins a stage on what it is told, and returns what to call after each configuration.
+        Begins a stage of that name; returns what to call after each configuration.
     """
     from tuner.cli.console import stderr_progress
 

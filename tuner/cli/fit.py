@@ -43,7 +43,7 @@ def fit(
         int, typer.Option(min=0, metavar="N", help="Most large lives that keep their places.")
     ] = 50_000,
 ) -> None:
-    """Fit, write, and tell how the generated workload compares."""
+    """Fit, write, and print how the generated workload compares."""
     from tuner.cli.console import print_note
     from tuner.profile.file import is_profile, write_profile
     from tuner.profile.fit import FitOptions

@@ -23,7 +23,7 @@ DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
 
 
 def _report_defect(error: Exception) -> None:
-    """Tell the user that this is our fault, and what to send us."""
+    """Print that this is a defect, and what to report."""
     import platform
     import traceback
 

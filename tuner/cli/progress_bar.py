@@ -54,11 +54,11 @@ class ProgressBar(Progress):
         return super().add_task(description, start, total, completed, visible, left="", **fields)
 
     def begin_steps(self) -> None:
-        """Let the next step begin now: what came before tells nothing of how long steps take."""
+        """Let the next step begin now: what came before says nothing of how long steps take."""
         self._stepped_s = self.get_time()
 
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
-        """Count a step; without a bar, tell of it if nothing was told for a while."""
+        """Count a step; without a bar, print it if nothing was printed for a while."""
         if advance > 0.0:
             self._steps_s.append((self.get_time() - self._stepped_s) / advance)
         self._stepped_s = self.get_time()

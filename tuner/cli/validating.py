@@ -104,7 +104,7 @@ def made_surroundings(
 def comparison_progress(
     description: str = "first run",
 ) -> Iterator[tuple[Observer[Any, Any], Callable[[str], None]]]:
-    """Show a comparison on a progress bar; yields who is called at runs, and at notes."""
+    """Show a comparison on a progress bar; yields what is called at runs, and at notes."""
     from tuner.cli.console import stderr_progress
 
     progress = stderr_progress()
@@ -137,8 +137,8 @@ def progress_observer(
         progress.update(task.id, description=f"{where:<32.32} {step.subject:<20.20}")
         progress.advance(task.id)
         if sample.status is not Status.OK:
-            told = f"{what}: " if what else ""
-            progress.print(f"{told}{step.subject} is out: {sample.reason}", markup=False)
+            where = f"{what}: " if what else ""
+            progress.print(f"{where}{step.subject} is out: {sample.reason}", markup=False)
 
     def on_left(n_runs: int) -> None:
         progress.update(task.id, total=task.completed + n_runs)

@@ -56,7 +56,7 @@ def vary(
         float, typer.Option(metavar="SHARE", help="Share of it that is never freed.")
     ] = 0.5,
 ) -> None:
-    """Vary, write, and tell what became of the workload."""
+    """Vary, write, and print what became of the workload."""
     from tuner.profile.file import write_profile
     from tuner.profile.variation import Variation
     from tuner.profile.variation import vary as vary_profile

@@ -1,6 +1,6 @@
 """The one engine that compares: real programs, gem5, programs inside gem5, `bench`, benchmarks.
 
-    plan.py       who runs when: a `Plan` hands out blocks of `Step`s; `Rounds` shuffles each round
+    plan.py       what runs when: a `Plan` hands out blocks of `Step`s; `Rounds` shuffles each round
     loop.py       `compare` runs what is missing, keeps every sample, lets failed subjects leave
     journal.py    a file of JSON lines that is only appended to, and how damage to it is met
     values.py     a metric of all samples: medians, intervals, ratios of pairs, tests

@@ -1,6 +1,6 @@
 """Run what is missing of a comparison: every sample is kept when its run ends.
 
-A subject that fails leaves its task, so does everybody when the baseline does.  A block that the
+A subject that fails leaves its task, so do all when the baseline does.  A block that the
 time left does not suffice for is left out, so that what is compared stays complete.  Ctrl-C ends
 the comparison with all that was measured; the same comparison goes on from there.
 """
@@ -82,7 +82,7 @@ class Budget:
         return done
 
     def allows(self, task: object, n_runs: int) -> bool:
-        """Tell whether some runs of a task fit in what is left; the first ones always do."""
+        """Return whether some runs of a task fit in what is left; the first ones always do."""
         known = self._took_s.get(self._kind(task)) or [
             seconds for took in self._took_s.values() for seconds in took
         ]

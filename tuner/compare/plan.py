@@ -51,7 +51,7 @@ class Step(Generic[TaskT]):
 
 
 class Course(Generic[TaskT, SampleT]):
-    """What is known so far: every sample, and who is out."""
+    """What is known so far: every sample, and the subjects that are out."""
 
     def __init__(self, baseline: str | None = None) -> None:
         """Begin without samples.
@@ -76,11 +76,11 @@ class Course(Generic[TaskT, SampleT]):
         self.out.setdefault((task, subject), reason)
 
     def is_over(self, task: TaskT) -> bool:
-        """Tell whether the baseline is out of a task."""
+        """Return whether the baseline is out of a task."""
         return self.baseline is not None and (task, self.baseline) in self.out
 
     def wants(self, step: Step[TaskT]) -> bool:
-        """Tell whether a step is still to be run."""
+        """Return whether a step is still to be run."""
         is_out = (step.task, step.subject) in self.out or self.is_over(step.task)
         return step.key not in self.samples and not is_out
 

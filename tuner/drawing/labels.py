@@ -51,7 +51,7 @@ class Box:
         return max(0.0, width) * max(0.0, height)
 
     def is_inside(self, width: float, height: float) -> bool:
-        """Tell whether the box lies in a plot of that size."""
+        """Return whether the box lies in a plot of that size."""
         return (
             self.left >= 0.0 and self.bottom >= 0.0 and self.right <= width and self.top <= height
         )

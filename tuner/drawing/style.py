@@ -1,6 +1,6 @@
 """How each allocator looks, the same in every figure and table.
 
-Colours are told apart by people with the common colour vision deficiencies
+Colours are distinct for people with the common colour vision deficiencies
 (Okabe and Ito, "Color Universal Design", 2008), and never carry a meaning
 alone: every allocator also has a marker, or its name beside its line.
 """

@@ -9,7 +9,7 @@ be trusted.  A draw is added when the last one is old.  A campaign records the p
 begun with and keeps them: costs under other prices could not be compared.
 
 One fault on a huge page brings 512 pages, which the kernel zeroes: it costs a hundred times what
-a fault on a small page does.  rand_malloc tells how many came that way.
+a fault on a small page does.  rand_malloc counts how many came that way.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def load_calibration(
 
     Args:
         emulator: path of rand_malloc; None for the installed one.
-        clock: tells the seconds since the epoch.
+        clock: returns the seconds since the epoch.
 
     Raises:
         MissingToolError: rand_malloc is not installed.

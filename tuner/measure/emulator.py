@@ -289,7 +289,7 @@ class EmulatorEvaluator:
         if ended.exit_status == _TRACE_UNREADABLE:
             raise TraceError(reason)
         if ended.exit_status in (_NO_INSTRUMENT, _NO_PRELOAD):
-            message = f"{reason}; `malloc-tuner doctor` tells what this machine offers"
+            message = f"{reason}; `malloc-tuner doctor` checks this machine"
             raise MissingToolError(message)
         if ended.exit_status != 0:
             message = f"rand_malloc failed: {reason}"

@@ -5,7 +5,7 @@ only wait.  Every evaluation is pinned to the core of its worker and no two run
 on the same core.
 
 Outcomes are handed out as they end, so that nothing measured waits behind a slow
-neighbour; each carries the index of its configuration, and whoever needs an order
+neighbour; each carries the index of its configuration, and a caller that needs an order
 that does not depend on chance sorts by it.
 
 A `TunerError` out of the evaluator means that the machine failed, not the
@@ -145,14 +145,14 @@ class LocalExecutor:
         if kind is not None:
             self.kill()
             # A worker may have started one more process just now.  Who has a core runs; the
-            # futures do not tell, as a Ctrl-C may come while they are being submitted.
+            # futures do not say, as a Ctrl-C may come while they are being submitted.
             while self._free_cpus.qsize() < self.n_workers:
                 time.sleep(_KILL_INTERVAL_S)
                 kill_children()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _evaluate(self, index: int, configuration: Configuration) -> Outcome | None:
-        """Evaluate one configuration in a worker thread; None when told to stop."""
+        """Evaluate one configuration in a worker thread; None when it is to stop."""
         cpu = self._free_cpus.get()
         failures: list[str] = []
         try:

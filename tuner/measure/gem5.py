@@ -1,13 +1,13 @@
 """One run of gem5: guests built, a simulation run under supervise, its results read.
 
-gem5 keeps simulated memory in shared pages and tells at its end what its anonymous
+gem5 keeps simulated memory in shared pages and reports at its end what its anonymous
 memory is made of (``gem5-validate/memory.py``).  The heap is resident anonymous memory
 less what no allocator has a say in: written pages of the executable and libraries, the
 stack, and the arenas that Python maps for its objects.  That part is the same for every
 allocator and is there soon after the start, so it is taken from peak and mean alike.
 
 The mean is over the life of gem5 as a process, as of every program.  What ``run.py`` samples at
-fixed ticks of simulated time stays in its result, for who compares runs on a busy computer.
+fixed ticks of simulated time stays in its result, to compare runs on a busy computer.
 
 A run of gem5 leaves its files in a folder that is used again by the next run of the same
 simulation: the same command line, so the same stack, for every subject.
@@ -69,7 +69,7 @@ class _Samples(BaseModel):
 
 
 class Gem5Result(BaseModel):
-    """What ``run.py`` tells about a run that reached its end."""
+    """What ``run.py`` reports of a run that reached its end."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -213,7 +213,7 @@ def read_run(run: ProgramRun, folder: Path) -> Gem5Run:
 
 
 def judge_simulation(found: Gem5Run, digest: str | None) -> tuple[Status, str | None]:
-    """Tell whether a run simulated what the baseline's did, and if not, why.
+    """Return whether a run simulated what the baseline's did, and if not, why.
 
     Args:
         found: a run.
@@ -226,8 +226,8 @@ def judge_simulation(found: Gem5Run, digest: str | None) -> tuple[Status, str | 
         return Status.REFUSED, "the library was not loaded: is gem5 statically linked?"
     if run.exit_status != 0 or found.result is None:
         lines = run.stderr_tail.strip().splitlines()
-        told = f': "{lines[-1]}"' if lines else ""
-        return Status.FAILED, f"{run.ending}{told}"
+        last = f': "{lines[-1]}"' if lines else ""
+        return Status.FAILED, f"{run.ending}{last}"
     try:
         same = digest in (None, digest_of(found))
     except ProgramError as error:
@@ -336,7 +336,7 @@ def _read(path: Path) -> str | None:
 
 
 def read_result(path: Path) -> Gem5Result | None:
-    """Return what ``run.py`` told; None when it told nothing.
+    """Return what ``run.py`` reported; None when there is nothing.
 
     Raises:
         ProgramError: it is of another version.

@@ -82,7 +82,7 @@ class InsideRun:
     """What the guest printed."""
 
     def has_mapped(self, library: str) -> bool:
-        """Tell whether the guest had a library mapped."""
+        """Return whether the guest had a library mapped."""
         wanted = Path(library).resolve()
         return any(Path(path).resolve() == wanted for path in self.guest_files)
 
@@ -134,8 +134,8 @@ class Gem5Inside:
             if path not in self.known and path.is_file():
                 self.known[path] = file_digest(path)
         digests = [self.known[path] for path in files if path in self.known]
-        told = [digests, task.command, task.cores, sorted(environment.items())]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+        facts = [digests, task.command, task.cores, sorted(environment.items())]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
     def command(self, task: InsideTask, environment: Mapping[str, str], folder: Path) -> list[str]:
         """Return the command line of a run."""
@@ -180,8 +180,8 @@ class Gem5Inside:
             failure = f"still running after {timeout_s:g} s"
         elif ended.exit_status != 0:
             lines = [line for line in ended.stderr_tail.splitlines() if "warn:" not in line]
-            told = "; ".join(lines[-_LOG_LINES:])
-            failure = f"gem5 ended with {ended.ending}: {told}"
+            last = "; ".join(lines[-_LOG_LINES:])
+            failure = f"gem5 ended with {ended.ending}: {last}"
         elif changed := self._changed(task, environment):
             failure = f"{changed} was replaced while it was measured"
         return InsideRun(
@@ -236,7 +236,7 @@ def guest_environments(environments: Sequence[Mapping[str, str]]) -> list[dict[s
     """Return the environments of guests, padded to equal length.
 
     Args:
-        environments: what each allocator is told, ``LD_PRELOAD`` included.
+        environments: the settings of each allocator, ``LD_PRELOAD`` included.
     """
     return padded([*environments, _ROOM])[:-1]
 

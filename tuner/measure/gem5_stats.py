@@ -1,7 +1,7 @@
 """The statistics of a simulation: gem5's ``stats.txt``, read, and compared without the host's.
 
 Two runs of one simulation have done the same exactly when every statistic is equal but
-those that tell how the host fared: its seconds, its memory and rates made of them.
+those of the host: its seconds, its memory and rates made of them.
 
 Format: one statistic per line, name, values, ``#`` and a description; several dumps follow
 one another between lines of dashes.  Histograms have several values, which are all kept, as

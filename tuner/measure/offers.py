@@ -70,7 +70,7 @@ def _verdict(path: str, ended: Finished) -> Offer:
 
 
 def try_native_part(name: str, *question: str) -> Offer:
-    """Tell whether a native part is installed, and what it answers.
+    """Return whether a native part is installed, and what it answers.
 
     Args:
         name: of its file.
@@ -84,7 +84,7 @@ def try_native_part(name: str, *question: str) -> Offer:
 
 
 def gem5_question(program: str, folder: str) -> list[str]:
-    """Return the command by which gem5 tells its version and whether it has X86.
+    """Return the command by which gem5 prints its version and whether it has X86.
 
     Its own option for that, ``--build-info``, ends with an error in gem5 24.
 
@@ -111,7 +111,7 @@ def try_gem5(program: str) -> Offer:
         return Offer(works=False, detail=f"{path}: {error.strerror}")
     version = re.search(r"^gem5 version (.+)$", ended.stdout, re.MULTILINE)
     if ended.exit_status != 0 or ended.timed_out or version is None:
-        return Offer(works=False, detail=f"{path}: is no gem5, it does not tell its version")
+        return Offer(works=False, detail=f"{path}: is no gem5, it prints no version")
     if re.search(r"USE_X86_ISA = False", ended.stdout):
         message = f"{path}: version {version[1]}, built without X86; build it as build/X86/gem5.opt"
         return Offer(works=False, detail=message)

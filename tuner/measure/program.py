@@ -6,7 +6,7 @@ with faults and times.  Standard output and standard error go to files, so that
 a program which prints much is neither held up nor kept in memory.
 
 Memory is that of the program's main process; CPU time includes the children it
-waited for, and `ProgramRun.children_cpu_ns` tells how much of it is theirs.
+waited for, and `ProgramRun.children_cpu_ns` is their part of it.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class ProgramRunner:
             words += ["--cpu", str(surroundings.cpu)]
         if surroundings.timeout_s is not None:
             words += ["--timeout", f"{surroundings.timeout_s:g}"]
-        # All others are inherited: everybody on the machine can read a command line.
+        # All others are inherited: a command line is readable for all users of the machine.
         for name in sorted(environment.keys() - clean_environment(environment).keys() - {PRELOAD}):
             words += ["--env", f"{name}={environment[name]}"]
         if environment.get(PRELOAD):

@@ -94,7 +94,7 @@ def standings(
 
 
 def is_decided(found: Sequence[Standing], rules: Rules) -> bool:
-    """Tell whether more rounds could change the recommendation."""
+    """Return whether more rounds could change the recommendation."""
     confirmed = [one for one in found if one.state is State.CONFIRMED]
     still_open = [one for one in found if one.state is State.OPEN]
     if not still_open:

@@ -89,7 +89,7 @@ class PlotAxis:
         return value / self.scale.divisor
 
     def contains(self, value: float) -> bool:
-        """Tell whether a value is in view."""
+        """Return whether a value is in view."""
         return self.low <= value <= self.high
 
 

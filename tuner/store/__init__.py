@@ -149,7 +149,7 @@ class Store:
 
     @classmethod
     def exists(cls, path: Path) -> bool:
-        """Tell whether a run holds a campaign that `open` can continue.
+        """Return whether a run holds a campaign that `open` can continue.
 
         A process killed inside `create` leaves an empty file, which does not count.
         """
@@ -391,7 +391,7 @@ def _connect_reading(path: Path) -> sqlite3.Connection:
 
 
 def _is_unfinished(path: Path) -> bool:
-    """Tell whether the file is one that a process killed inside `create` left behind."""
+    """Return whether the file is one that a process killed inside `create` left behind."""
     try:
         with contextlib.closing(_connect(path, writable=False)) as connection:
             return not connection.execute("SELECT 1 FROM sqlite_schema").fetchall()

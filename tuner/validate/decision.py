@@ -49,8 +49,8 @@ def recommend(subjects: Sequence[SubjectSummary]) -> Decision:
     keep = f"Keep {_baseline_name(baseline)}"
     if gaining:
         best = max(gaining, key=_gain)
-        told = f"{_gains(best)}, but costs {', '.join(_costs(best))}"
-        return Decision(None, f"{keep}: nothing gains without a cost; {_name(best)} has {told}.")
+        change = f"{_gains(best)}, but costs {', '.join(_costs(best))}"
+        return Decision(None, f"{keep}: nothing gains without a cost; {_name(best)} has {change}.")
     verdicts = {claim.verdict for s in subjects for claim in s.claims if claim.is_gain}
     if verdicts and verdicts <= {Verdict.UNDECIDED}:
         return Decision(None, f"{keep} for now: too few rounds to decide anything.")
@@ -101,7 +101,7 @@ def _gain(found: SubjectSummary) -> float:
 
 
 def _does_as_well(other: SubjectSummary, best: SubjectSummary) -> bool:
-    """Tell whether a subject gains, within the noise of the best, what the best gains."""
+    """Return whether a subject gains, within the noise of the best, what the best gains."""
     for claim, real in _confirmed(best):
         metric = other.metric(claim.metric)
         worst = max(real.median + DIFFERENT, real.interval.high if real.interval else 0.0)

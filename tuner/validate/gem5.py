@@ -223,7 +223,7 @@ def _with_known_malloc(
     """
     run = gem5.ask(prepared[0].environment)
     if run.exit_status != 0:
-        message = f"gem5 does not tell its version: {run.ending}"
+        message = f"gem5 prints no version: {run.ending}"
         raise ProgramError(message)
     brought = [path.name for path in brought_allocators(run, prepared[0])]
     if not brought:
@@ -260,19 +260,19 @@ def _begin(
 
 
 def _told(gem5: Simulates, simulation: Simulation, options: ValidationOptions) -> dict[str, Any]:
-    """Return what decides whether the validation of a simulation can be continued.
+    """Return what must be equal for the validation of a simulation to be continued.
 
-    What decides the simulated results stands among the options: another gem5 or guest under the
+    What the simulated results depend on stands among the options: another gem5 or guest under the
     same name is another validation.
     """
-    told = options.as_record()
-    del told["output"]
-    told[SIMULATION] = {
+    record = options.as_record()
+    del record["output"]
+    record[SIMULATION] = {
         "simulation": simulation.name,
         "role": simulation.role.value,
         "identity": gem5.identity(simulation),
     }
-    return told
+    return record
 
 
 def _difference(reference: Path, found: Gem5Run, *, is_baseline: bool) -> str:

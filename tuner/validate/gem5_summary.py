@@ -2,9 +2,9 @@
 
 A subject's change over several simulations is the geometric mean of its ratios to the baseline
 of the same simulation and round, so that a long simulation counts no more than a short one.
-Such a mean exists once per round; the interval of its median over the rounds tells how well the
+Such a mean exists once per round; the interval of its median over the rounds shows how well the
 change over these simulations is known.  The interval over simulations, which are resampled for
-it, tells how the change would be over others like them, and is the wider one by far.
+it, shows how the change would be over others like them, and is the wider one by far.
 
 A subject that failed on any of the simulations has no change over them.
 """
@@ -161,11 +161,11 @@ def _comparable(record: ValidationRecord, last: ValidationRecord) -> bool:
 
 
 def _simulation(record: ValidationRecord) -> SimulationSummary:
-    told = record.settings["options"][SIMULATION]
+    options = record.settings["options"][SIMULATION]
     failed = (s for s in record.samples if s.label == record.baseline and s.status is not Status.OK)
     failure = next(failed, None)
     return SimulationSummary(
-        told["simulation"], Role(told["role"]), record, failure.reason if failure else None
+        options["simulation"], Role(options["role"]), record, failure.reason if failure else None
     )
 
 

@@ -35,7 +35,7 @@ def huge_page_notices(campaign: CampaignRecord, record: ValidationRecord) -> lis
 
 
 def _state(option: str, machine: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return what decides about huge pages: the mode, and where there are any, defragmentation."""
+    """Return the settings of huge pages: the mode, and where there are any, defragmentation."""
     mode = machine.get("thp")
     if option == "never" or mode == "never":
         return {"mode": "never"}

@@ -108,11 +108,11 @@ class InsideJournal:
             shown = tuple(ShownRun(*row) for row in record["shown"])
             self.session = InsideSession(tuple(record["subjects"]), shown, record["facts"])
             return
-        told = {field.name: record[field.name] for field in fields(InsideRecord)}
-        counts = told["counts"]
-        told["status"] = Status(told["status"])
-        told["counts"] = None if counts is None else Counts.from_record(counts)
-        self.runs[told["identity"]] = InsideRecord(**told)
+        values = {field.name: record[field.name] for field in fields(InsideRecord)}
+        counts = values["counts"]
+        values["status"] = Status(values["status"])
+        values["counts"] = None if counts is None else Counts.from_record(counts)
+        self.runs[values["identity"]] = InsideRecord(**values)
 
 
 @dataclass(frozen=True)
@@ -233,11 +233,11 @@ def run_inside(
 
 
 def judge_inside(found: InsideRun, guest: Guest) -> tuple[Status, str | None, Counts | None]:
-    """Tell whether a run is what it should be, and what it counted.
+    """Return whether a run is what it should be, and what it counted.
 
     Args:
         found: a run.
-        guest: who should have run.
+        guest: what should have run.
     """
     if found.timed_out:
         return Status.TIMED_OUT, found.failure, None

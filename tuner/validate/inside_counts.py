@@ -153,7 +153,7 @@ def counts_of(statistics: Statistics) -> Counts:
     instructions = statistics.number("simInsts")
     ticks, period = statistics.number("simTicks"), statistics.number("board.clk_domain.clock")
     if not instructions or not ticks or not period:
-        message = "stats.txt: tells no instructions or no time; was a processor simulated?"
+        message = "stats.txt: holds no instructions or no time; was a processor simulated?"
         raise ProgramError(message)
     return Counts(
         instructions=int(instructions),

@@ -14,7 +14,7 @@ from tuner.store import ValidationSample
 
 
 def is_checked(objective: str) -> bool:
-    """Tell whether a real program gives a number to check an objective with."""
+    """Return whether a real program gives a number to check an objective with."""
     return bool(METRICS[objective].real)
 
 

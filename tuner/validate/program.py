@@ -169,7 +169,7 @@ def validate(
 
 
 def judge_run(run: ProgramRun, reference: ProgramRun, output: str) -> tuple[Status, str | None]:
-    """Tell whether a run did the same as the baseline's, and if not, why.
+    """Return whether a run did the same as the baseline's, and if not, why.
 
     Args:
         run: of a subject.
@@ -181,8 +181,8 @@ def judge_run(run: ProgramRun, reference: ProgramRun, output: str) -> tuple[Stat
     if run.preload_mapped is False:  # None: this machine forbids to look, see _notices
         return Status.REFUSED, "the library was not loaded: is the program statically linked?"
     if (run.exit_status, run.signal) != (reference.exit_status, reference.signal):
-        told = quoted_tail(run)
-        return Status.FAILED, f"{run.ending}, but {reference.ending} with the baseline{told}"
+        tail = quoted_tail(run)
+        return Status.FAILED, f"{run.ending}, but {reference.ending} with the baseline{tail}"
     if output != IGNORED and run.output_sha256 != reference.output_sha256:
         return Status.FAILED, f"its output ({output}) differs from the baseline's"
     return Status.OK, None
@@ -259,9 +259,9 @@ def _stamp(path: Path | None) -> tuple[int, int] | None:
 def _brought_notice(brought: Sequence[Path], prepared: Sequence[Prepared]) -> str:
     names = ", ".join(path.name for path in brought)
     baseline = prepared[0].subject
-    told = " and the baseline" if baseline.is_as_it_is else ""
+    role = " and the baseline" if baseline.is_as_it_is else ""
     return (
-        f"the program brings {names} of its own: as it is, it is a subject{told}; under glibc, "
+        f"the program brings {names} of its own: as it is, it is a subject{role}; under glibc, "
         "libc's malloc is put in front of it with LD_PRELOAD"
     )
 

@@ -70,7 +70,7 @@ class ValidationOptions:
     """Seed of the order within the rounds."""
 
     def as_record(self) -> dict[str, Any]:
-        """Return what decides whether a validation can be continued.
+        """Return what must be equal for a validation to be continued.
 
         Left out are the rounds, which stand beside, and the time limit, which derived from the
         first run differs a little each time and decides nothing.
@@ -155,7 +155,7 @@ def sample_of(
 
     Args:
         step: where it belongs.
-        entry: who ran.
+        entry: what ran.
         run: what was measured.
         judged: whether it did what the baseline does, and if not, why.
         output_sha256: digest of what was compared.
@@ -242,8 +242,8 @@ def new_record(
 
 def simulation_of(record: ValidationRecord) -> str | None:
     """Return the simulation a validation stands for; None for one of another program."""
-    told = record.settings.get("options", {}).get(SIMULATION)
-    return str(told["simulation"]) if told else None
+    options = record.settings.get("options", {}).get(SIMULATION)
+    return str(options["simulation"]) if options else None
 
 
 def find_same(
@@ -252,9 +252,9 @@ def find_same(
     """Return the latest validation of the same subjects, options and machine; None for none."""
 
     def essence(record: ValidationRecord) -> tuple[object, ...]:
-        told = record.settings
+        settings = record.settings
         facts = (record.command, record.rounds, record.baseline, dict(record.machine))
-        return (*facts, told["subjects"], told["options"])
+        return (*facts, settings["subjects"], settings["options"])
 
     same = (found for found in reversed(validations) if essence(found) == essence(wanted))
     return next(same, None)
@@ -276,7 +276,7 @@ def n_complete(record: ValidationRecord) -> int:
 
 
 def is_over(record: ValidationRecord) -> bool:
-    """Tell whether nothing is left to run: all rounds are done, or the baseline failed."""
+    """Return whether nothing is left to run: all rounds are done, or the baseline failed."""
     return record.baseline in _failed(record) or n_complete(record) == record.rounds
 
 

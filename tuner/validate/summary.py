@@ -225,7 +225,7 @@ class _Samples:
         """Return that of the difference to the baseline alone.
 
         Returns:
-            None when rounds are missing, for who looks before the end and stops when the
+            None when rounds are missing, for readers who look before the end and stop when the
             numbers please is fooled more often, or when there are too few to decide.
         """
         values, baselines = self.values(metric).pairs(

@@ -29,7 +29,7 @@ class Recorded:
     """None where the trace does not say, or a signal ended it."""
 
     def is_run_by(self, command: Sequence[str]) -> bool | None:
-        """Tell whether a command runs the same program; None where that is not known."""
+        """Return whether a command runs the same program; None where that is not known."""
         if not self.command or not command:
             return None
         return PurePath(command[0]).name == PurePath(self.command[0]).name
@@ -49,7 +49,7 @@ class Recorded:
 
 
 def recorded_program(campaign: CampaignRecord, expected: int | None = None) -> Recorded | None:
-    """Return what the trace of a campaign tells of its program; None when it tells nothing.
+    """Return what the trace of a campaign knows of its program; None when it knows nothing.
 
     Args:
         campaign: whose trace need not be there any more.
@@ -97,13 +97,13 @@ def believed_validation(run: Run, number: int | None = None) -> ValidationRecord
 
 
 def is_recorded_program(record: ValidationRecord, recorded: Recorded | None) -> bool:
-    """Tell whether a validation ran the program that was recorded, as far as that is known.
+    """Return whether a validation ran the program that was recorded, as far as that is known.
 
     Args:
         record: of any version; what it says itself counts.
         recorded: what the trace says; None when it is not there.
     """
-    told = record.settings.get("is_recorded_program")
-    if told is None and recorded is not None:
-        told = recorded.is_run_by(record.command)
-    return told is not False
+    known = record.settings.get("is_recorded_program")
+    if known is None and recorded is not None:
+        known = recorded.is_run_by(record.command)
+    return known is not False

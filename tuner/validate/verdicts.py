@@ -161,7 +161,7 @@ _SOBERING = (
 
 
 def _is_far_beyond(claimed_ratio: float, real: Estimate) -> bool:
-    """Tell whether even the least gain of the interval is more than twice the claimed one."""
+    """Return whether even the least gain of the interval is more than twice the claimed one."""
     least = real.interval.high if real.interval else real.median
     return 1.0 - least > _FAR * (1.0 - claimed_ratio)
 

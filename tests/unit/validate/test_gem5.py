@@ -343,7 +343,7 @@ def test_a_program_that_is_no_gem5_is_an_error(store: Store) -> None:
         def ask(self, environment: Mapping[str, str]) -> ProgramRun:
             return replace(_RUN, exit_status=2)
 
-    with pytest.raises(ProgramError, match="does not tell its version: exit status 2"):
+    with pytest.raises(ProgramError, match="prints no version: exit status 2"):
         run_all(store, NoGem5(always(_GOOD)))
 
 
