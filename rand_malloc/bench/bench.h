@@ -175,7 +175,7 @@ static inline void touch(void *block, size_t size) {
 
 /* The head of a block that wanders between threads; such blocks have at least its size. */
 struct head {
-    uintptr_t mark; /* tells a damaged block */
+    uintptr_t mark; /* shows that a block was damaged */
     size_t size;
 };
 

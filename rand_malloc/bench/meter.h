@@ -1,4 +1,4 @@
-/* meter.h - what the process uses, as the kernel tells; nothing here allocates. */
+/* meter.h - what the process uses, from the kernel; nothing here allocates. */
 #ifndef RAND_MALLOC_BENCH_METER_H
 #define RAND_MALLOC_BENCH_METER_H
 

@@ -9,7 +9,7 @@
  * Guarantees: the same records and seed give his program's figures, number by number, as
  * long as it runs to its end: it gives up where more than 20 blocks are due at one tick.
  * Limits: no threads, reallocs or alignment; memory is never touched by the original, so
- * the emulator touches none in this mode unless told.
+ * the emulator touches none in this mode by default.
  *
  * Source: github.com/wblangdon/rand_malloc, rand_malloc.c 1.36 and its README; written anew.
  */

@@ -11,7 +11,7 @@
  * All are measured in turn, ROUNDS times, pinned to one processor, on memory that was used
  * before (warm.h).  Prices are ratios within a round, so that what a busy machine does to all
  * of a round cancels: c_fault = ns_per_fault / ns_per_instruction; c_page likewise; c_syscall
- * with the median over the classes.  Each is told as the median of the rounds with its interval
+ * with the median over the classes.  Each is reported as the median of the rounds with its interval
  * from order statistics: with 21 rounds the 6th to the 16th value hold the median with
  * probability 97.3 % (binomial, 1 - 2 * P(X <= 5) for n = 21, p = 1/2).
  */

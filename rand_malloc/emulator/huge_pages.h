@@ -21,7 +21,7 @@ struct huge_pages {
     uint64_t collapses; /* by khugepaged */
 };
 
-/* Counts of the machine since it started; 0 where the kernel does not tell. */
+/* Counts of the machine since it started; 0 where the kernel has none. */
 struct huge_pages huge_pages_read(void);
 struct huge_pages huge_pages_since(struct huge_pages before);
 

@@ -13,7 +13,7 @@
 
 static const char HELP[] =
     "Usage: rand_malloc [options] TRACE|PROFILE|RECORDS\n"
-    "Replays a recorded allocation trace, or what it generates from a profile, and prints one JSON "
+    "Replays a recorded allocation trace, or one generated from a profile, and prints one JSON "
     "object about it.\n\n"
     "  --preload PATH        allocator library for the replayer (default: libc's malloc)\n"
     "  --env NAME=VALUE      variable for the replayer, whose environment is else empty; "
@@ -32,7 +32,7 @@ static const char HELP[] =
     "1)\n"
     "  --classic             the file holds records of Langdon's rand_malloc (order.c); touch "
     "none\n"
-    "                        of the blocks unless told, and report what his program reports\n"
+    "                        of the blocks by default, and report what his program reports\n"
     "  --curve-points N      points of the heap curve, 0 to 100000 (default 200)\n"
     "  --timeout SECONDS     limit of each child process's CPU time (default 600, 0 = none); ten\n"
     "                        times as much elapsed time stops a child that hangs\n"

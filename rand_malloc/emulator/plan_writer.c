@@ -248,7 +248,7 @@ static void finish_mean(struct plan_writer *writer) {
         workload->mean_live_bytes = sum / (double)writer->plan->n_samples;
 }
 
-/* Cuts off what was not needed, and lets nobody change the rest. */
+/* Cuts off what was not needed, and makes the rest read-only. */
 static bool seal_and_map(struct plan_writer *writer) {
     struct workload *workload = writer->workload;
     struct plan *plan = writer->plan;

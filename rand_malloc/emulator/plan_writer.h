@@ -46,7 +46,7 @@ struct plan_writer {
 };
 
 /* Makes an empty plan for the lanes and turns of the schedule in the workload; false, as of all
- * below, when that fails: errno tells why. */
+ * below, when that fails, with errno. */
 bool plan_writer_open(struct plan_writer *writer, const struct plan_extent *extent,
                       const struct schedule *schedule, struct workload *workload);
 

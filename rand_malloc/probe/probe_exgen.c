@@ -1,6 +1,6 @@
 /* probe_exgen.c - what exgen made of EXGEN_CONF: its own account, as JSON.
  *
- * exgen_config_json tells the library, its version, every setting in use, and what follows
+ * exgen_config_json reports the library, its version, every setting in use, and what follows
  * from settings together; see allocator/include/exgen.h.
  */
 #include <dlfcn.h>

@@ -32,7 +32,7 @@ struct generator_totals {
 /* NULL when memory is short.  The profile must outlive the generator. */
 struct generator *generator_open(const struct profile *profile, uint64_t seed);
 
-/* Fills up to capacity events, *n_read tells how many.  TRACE_OK with at least one event,
+/* Fills up to capacity events, *n_read is their number.  TRACE_OK with at least one event,
  * else TRACE_END; TRACE_ERROR_MEMORY; or TRACE_ERROR_FORMAT: the live bytes, each of whose
  * blocks is allowed, are more than a trace can hold. */
 int generator_read(struct generator *generator, struct trace_event *events, size_t capacity,

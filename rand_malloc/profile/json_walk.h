@@ -61,7 +61,7 @@ int walk_take_text(struct walk *walk, const char *text);
 /* A whole number from low to high, which is less than INT64_MAX. */
 int64_t walk_int(struct walk *walk, int64_t low, int64_t high);
 
-/* Passes the next value, whatever it is, and tells where its text is; of a string, what is
+/* Passes the next value, whatever it is, and returns where its text is; of a string, what is
  * between its quotes. */
 void walk_skip(struct walk *walk, const char **begin, size_t *n_bytes);
 

@@ -80,7 +80,7 @@ static void take_touches(struct parser *parser, struct profile_kind *kind) {
         n++;
     }
     if (n != 1 + n_reallocs)
-        complain(parser, "what a kind touches is told of its allocation and of each realloc");
+        complain(parser, "a kind needs what is touched at its allocation and at each realloc");
 }
 
 static void take_kind(struct parser *parser) {

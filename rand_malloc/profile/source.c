@@ -25,8 +25,8 @@ enum kind {
     KIND_CLASSIC
 };
 
-/* What is generated tells its totals only at its end.  Its events are kept, so that it need not
- * be generated again to be read, unless they are too many. */
+/* The totals of what is generated are known only at its end.  Its events are kept, so that it need
+ * not be generated again to be read, unless they are too many. */
 enum {
     KEPT_EVENTS_INITIAL = 65536,
     KEPT_EVENTS_MAX = 16777216, /* 640 MiB */

@@ -279,7 +279,7 @@ static int read_metadata(struct trace_reader *reader, uint64_t metadata_bytes) {
     return TRACE_OK;
 }
 
-/* Sets the totals from the header and tells whether they are final. */
+/* Sets the totals from the header; returns whether they are final. */
 static int read_header(struct trace_reader *reader, struct format_header *header) {
     if (reader->file_bytes < sizeof *header)
         return fail(reader, TRACE_ERROR_FORMAT,

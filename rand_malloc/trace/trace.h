@@ -140,11 +140,11 @@ _Static_assert(sizeof(struct trace_info) == 80, "Python maps these 80 bytes");
 enum trace_status {
     TRACE_OK = 0,
     TRACE_END = 1,
-    TRACE_ERROR_OPEN = 2,    /* cannot open or read; errno tells */
+    TRACE_ERROR_OPEN = 2,    /* cannot open or read; see errno */
     TRACE_ERROR_FORMAT = 3,  /* not a trace, or corrupt */
     TRACE_ERROR_VERSION = 4, /* written by a newer version */
     TRACE_ERROR_MEMORY = 5,
-    TRACE_ERROR_WRITE = 6 /* disk full or similar; errno tells */
+    TRACE_ERROR_WRITE = 6 /* disk full or similar; see errno */
 };
 
 struct trace_reader;
@@ -163,7 +163,7 @@ TRACE_EXPORT void trace_get_info(const struct trace_reader *reader, struct trace
  * as long as the reader. */
 TRACE_EXPORT const char *trace_metadata(const struct trace_reader *reader);
 
-/* Fills up to capacity events, *n_read tells how many.  TRACE_OK with at least
+/* Fills up to capacity events, *n_read is their number.  TRACE_OK with at least
  * one event, TRACE_END when none is left, an error otherwise.  A truncated file
  * ends with TRACE_END and is_complete == 0. */
 TRACE_EXPORT int trace_read(struct trace_reader *reader, struct trace_event *events,
@@ -187,7 +187,7 @@ TRACE_EXPORT const char *trace_writer_message(const struct trace_writer *writer)
  * end.  The new text must not be longer than the first; blanks fill it up. */
 TRACE_EXPORT int trace_replace_metadata(struct trace_writer *writer, const char *metadata_json);
 
-/* Tells when the process lived; any time before trace_finish, which checks it. */
+/* Sets when the process lived; any time before trace_finish, which checks it. */
 TRACE_EXPORT void trace_set_life(struct trace_writer *writer, const struct trace_life *life);
 
 /* Writes totals into the header and closes; TRACE_OK or an error, as for a life that ends before

@@ -344,7 +344,7 @@ static int check_life(struct trace_writer *writer) {
     return TRACE_OK;
 }
 
-/* As old a version as tells all that is known: older readers know that one. */
+/* The oldest version that holds all that is known, so that older readers can read it. */
 static uint32_t needed_version(const struct trace_writer *writer) {
     if (writer->life.has_start || writer->life.has_end)
         return 3;

@@ -1,7 +1,7 @@
 /* options.c - the settings of exgen, made from options.def; see options.h.
  *
  * Guarantee: whatever the text, every value is inside its row's range, and
- * `report` tells of each entry that had no effect.  The parser allocates
+ * `report` names each entry that had no effect.  The parser allocates
  * nothing and uses no locale.
  */
 #include "base/options.h"

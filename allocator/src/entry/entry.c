@@ -129,7 +129,7 @@ static NOINLINE void free_apart(void *block) {
 }
 
 /* A block, of this thread's heap or not, of a thread that frees both kinds by turns: which kind
- * it is cannot be predicted and does not matter to the next malloc, so nobody asks here. */
+ * it is cannot be predicted and does not matter to the next malloc. */
 static void free_mixed(struct bin *bins, void *block) {
     size_t class = class_of_block((uintptr_t)block);
     if (unlikely(class >= N_CLASSES_MAX || class < classes.first_line)) {

@@ -179,7 +179,7 @@ bool trays_resize(struct heap *heap, struct slab *slab, void *block, size_t byte
     return true;
 }
 
-/* The lists tell which trays have a run that is long enough.  A tray that is not looked at
+/* The lists hold the trays that have a run that is long enough.  A tray that is not looked at
  * keeps what had aged at its last look and was not used since. */
 void trays_look_begin(struct heap *heap) {
     heap->look_next = NULL;

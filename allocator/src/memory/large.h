@@ -5,7 +5,7 @@
 #include "base/platform.h"
 
 /* A block of at least `bytes` at a multiple of `alignment` (a power of two);
- * *is_zero tells whether it reads as zero.  NULL if out of memory. */
+ * *is_zero: it reads as zero.  NULL if out of memory. */
 void *large_allocate(size_t bytes, size_t alignment, bool *is_zero);
 
 /* False if `start` is no large block. */

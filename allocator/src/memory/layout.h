@@ -4,7 +4,7 @@
  * the owner map: one byte for every superblock-sized piece of the address
  * space.  It is reserved for reading, which costs no memory; pages of it become writable, and
  * are charged, where superblocks are.  One comparison with it
- * tells free() that the pointer is ours and the block our own thread's.
+ * shows free() that the pointer is ours and the block our own thread's.
  */
 #ifndef EXGEN_LAYOUT_H
 #define EXGEN_LAYOUT_H

@@ -127,10 +127,9 @@ static void end_early(struct builder *builder, uint64_t address, uint32_t thread
 
 /* ---- events ---- */
 
-static void add_allocation(struct builder *builder, const struct spool_event *event,
-                           uint32_t thread, enum trace_op op) {
-    end_previous_block(builder, event->address, thread);
-    uint32_t slot = take_slot(builder, thread);
+/* The block of the event is from now on in the slot. */
+static void emit_block(struct builder *builder, const struct spool_event *event, uint32_t thread,
+                       enum trace_op op, uint32_t slot) {
     emit(builder, (struct trace_event){.op = (uint8_t)op,
                                        .api = event->code >> 3,
                                        .align_log2 = op == TRACE_ALIGNED ? event->align_log2 : 0,
@@ -140,6 +139,12 @@ static void add_allocation(struct builder *builder, const struct spool_event *ev
                                        .touch = event->touch});
     place_block(builder, event->address, slot);
     end_early(builder, event->address, thread);
+}
+
+static void add_allocation(struct builder *builder, const struct spool_event *event,
+                           uint32_t thread, enum trace_op op) {
+    end_previous_block(builder, event->address, thread);
+    emit_block(builder, event, thread, op, take_slot(builder, thread));
 }
 
 static void add_free(struct builder *builder, const struct spool_event *event, uint32_t thread) {
@@ -187,14 +192,7 @@ static void end_realloc(struct builder *builder, const struct spool_event *event
     }
     builder->threads[thread].pending_slot = NO_SLOT;
     end_previous_block(builder, event->address, thread);
-    emit(builder, (struct trace_event){.op = TRACE_REALLOC,
-                                       .api = event->code >> 3,
-                                       .thread = thread,
-                                       .slot = slot,
-                                       .size = event->size,
-                                       .touch = event->touch});
-    place_block(builder, event->address, slot);
-    end_early(builder, event->address, thread);
+    emit_block(builder, event, thread, TRACE_REALLOC, slot);
 }
 
 /* realloc(block, 0) that freed. */

@@ -9,7 +9,7 @@
  *   allocation at a live address     the block there is freed first; its own free,
  *                                    when it comes within the window, is dropped
  *
- * A free or realloc of an address nobody allocated is dropped and counted.
+ * A free or realloc of an address that was never allocated is dropped and counted.
  */
 #ifndef MALLOC_TUNER_RECORDER_BUILDER_H
 #define MALLOC_TUNER_RECORDER_BUILDER_H

@@ -75,7 +75,7 @@ void spool_limit(struct spool *spool, uint64_t until_stamp);
 size_t spool_read(struct spool *spool, struct spool_event *events, size_t capacity);
 
 /* Nanoseconds per unit of stamp, from the clocks in the spool and, within the
- * same boot, the clock of now; 1.0 when neither tells. */
+ * same boot, the clock of now; 1.0 when neither is known. */
 double spool_ns_per_stamp(const struct spool *spool);
 
 void spool_close(struct spool *spool);

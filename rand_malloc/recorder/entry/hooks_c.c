@@ -3,9 +3,7 @@
  * Each calls the real function and records what it did.  Failed calls leave no
  * record.  A stamp is taken after an allocation and before a release (spool.h).
  */
-#include "base/real.h"
-#include "thread/record.h"
-#include "touch/touch.h"
+#include "entry/give.h"
 
 #include <errno.h>
 #include <malloc.h> /* memalign, pvalloc */
@@ -36,12 +34,7 @@ RECORDER_EXPORT void *malloc(size_t size) {
 }
 
 RECORDER_EXPORT void free(void *block) {
-    if (real_is_foreign(block))
-        return;
-    if (touch_may_know(block))
-        touch_end(block);
-    record(SHORT_FREE, block, 0, clock_stamp());
-    real.free(block);
+    give(SHORT_FREE, block);
 }
 
 RECORDER_EXPORT void *calloc(size_t n, size_t size) {
@@ -158,12 +151,7 @@ void free_aligned_sized(void *block, size_t alignment, size_t size);
 
 RECORDER_EXPORT void free_sized(void *block, size_t size) {
     (void)size;
-    if (real_is_foreign(block))
-        return;
-    if (touch_may_know(block))
-        touch_end(block);
-    record(SHORT_FREE_SIZED, block, 0, clock_stamp());
-    real.free(block);
+    give(SHORT_FREE_SIZED, block);
 }
 
 RECORDER_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {

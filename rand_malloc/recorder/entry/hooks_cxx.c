@@ -11,9 +11,7 @@
  * Limit: a C++ run time loaded with RTLD_LOCAL cannot be found; running out of
  * memory in it ends the program with a message.
  */
-#include "base/real.h"
-#include "thread/record.h"
-#include "touch/touch.h"
+#include "entry/give.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -69,15 +67,6 @@ static inline void *take_aligned(enum trace_api api, size_t size, size_t alignme
         lanes_record_large(RECORD_CODE(TRACE_ALIGNED, api), (unsigned)__builtin_ctzl(alignment),
                            block, bytes);
     return block;
-}
-
-static inline void give(enum record_short code, void *block) {
-    if (real_is_foreign(block))
-        return;
-    if (touch_may_know(block))
-        touch_end(block);
-    record(code, block, 0, clock_stamp());
-    real.free(block);
 }
 
 /* A forms a function and its ABI name; C needs the name in two places. */

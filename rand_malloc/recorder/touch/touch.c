@@ -62,7 +62,7 @@ struct scan {
     uint64_t inverted;
     uint64_t all_of;
     uint64_t any_of;
-    uint64_t told; /* categories that come back */
+    uint64_t returned; /* categories that come back */
 };
 
 enum {
@@ -159,7 +159,7 @@ static bool has_pagemap(void) {
     return remember_pagemap(fd < 0 ? fd : file_move_high(fd));
 }
 
-/* Adds the pages that were written; false where that cannot be told. */
+/* Adds the pages that were written; false where that cannot be known. */
 static bool scan_pages(struct range range, uint64_t *n_pages) {
     struct scan_region regions[MOST_REGIONS];
     struct scan scan = {.bytes = sizeof scan,
@@ -170,7 +170,7 @@ static bool scan_pages(struct range range, uint64_t *n_pages) {
                         .inverted = PAGE_OF_ZEROS,
                         .all_of = PAGE_OF_ZEROS,
                         .any_of = PAGE_PRESENT | PAGE_SWAPPED,
-                        .told = PAGE_HUGE};
+                        .returned = PAGE_HUGE};
     while (scan.begin < scan.end) {
         long n = syscall(SYS_ioctl, touch.pagemap, scan_request, &scan);
         if (n < 0)
