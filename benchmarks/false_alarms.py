@@ -13,6 +13,7 @@ at 1 % over all cells together (Bonferroni).
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import statistics
@@ -114,7 +115,11 @@ def measure(call: Call) -> None:
     """Simulate, and run the real thing without and with load."""
     for part in call.choose([SIMULATED, *LOADS], [SIMULATED, *LOADS]):
         if part == SIMULATED:
-            some = ((5, 10), (1, 22), 10) if call.is_smoke else (ROUNDS, CLAIMS, N_VALIDATIONS)
+            some = (
+                ((5, 10), (1, 22), 10)
+                if call.is_smoke
+                else (ROUNDS, CLAIMS, call.options.validations)
+            )
             call.keep(part, [vars(cell) for cell in _simulate(*some)])
         else:
             rounds = min(REAL_LENGTHS) if call.is_smoke else call.rounds
@@ -282,6 +287,11 @@ def summary(parts: Parts) -> str:
     return f"{words}: {n_false / n_all:.1%} of {n_all:,} validations without any difference"
 
 
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--validations", type=int, default=N_VALIDATIONS, metavar="N",
+                        help="of each simulated cell; default: %(default)s")  # fmt: skip
+
+
 BENCHMARK: Final = Benchmark(
     name="false_alarms",
     about=__doc__,
@@ -291,6 +301,7 @@ BENCHMARK: Final = Benchmark(
     lines=lines,
     targets=targets,
     outcome=summary,
+    options=_options,
     rounds=150,
 )
 
