@@ -68,7 +68,7 @@ __all__ = [
 ]
 
 DEFAULT_ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
-"""What `tune` searches unless told otherwise."""
+"""What `tune` searches by default."""
 
 BASELINE: Final = "glibc"
 """Whose default is measured beside everything."""
@@ -83,7 +83,7 @@ AnyPath = str | os.PathLike[str]
 
 
 def _unheard(_: str) -> None:
-    """Take a note that nobody wants."""
+    """Drop a note."""
 
 
 # One configuration

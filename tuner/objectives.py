@@ -30,7 +30,7 @@ def objective_values(measurement: Measurement, names: Sequence[str]) -> tuple[fl
 def trial_values(
     measurement: Measurement, names: Sequence[str], resolution: Iterable[tuple[str, float]]
 ) -> tuple[float, ...]:
-    """Return the named objectives, rounded to what the workload can tell apart.
+    """Return the named objectives, rounded to the resolution of the workload.
 
     Args:
         measurement: of one trial.
@@ -54,7 +54,7 @@ def at_resolution(value: float, resolution: float) -> float:
 
     Equality stays transitive, which "less than a step apart" is not; dominance over rounded
     values is the epsilon-dominance of archives.  Two values within a step may still lie on
-    both sides of an edge; they are then told apart by noise.
+    both sides of an edge; noise then separates them.
 
     Args:
         value: any; those not above 0 stay.

@@ -178,7 +178,7 @@ class Trial:
     """One evaluated configuration of a campaign."""
 
     number: int
-    """0-based position in the campaign; the order in which the strategy was told."""
+    """0-based position in the campaign; the order in which the strategy learns."""
     configuration: Configuration
     origin: Origin
     status: Status

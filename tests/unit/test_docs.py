@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,12 @@ def test_every_key_of_a_campaign_file_is_explained() -> None:
     words = set(re.findall(r"\w[\w-]*", page))
 
     assert {*keys, *objective_names(), *STRATEGIES} - words == set()
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone")
+def test_tracked_files_together_stay_below_ten_megabytes() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    assert sum(path.stat().st_size for path in paths if path.is_file()) < 10_000_000

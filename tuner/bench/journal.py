@@ -1,6 +1,6 @@
 """The raw samples of a comparison: one JSON object a line, written as each run ends.
 
-The first line says who is compared, what is run and on which machine; a later session
+The first line holds the subjects, the tasks and the machine; a later session
 of the same comparison adds what is missing.  Format: docs/formats.md.
 """
 

@@ -39,7 +39,7 @@ def budget_of(seconds: float) -> Budget:
     return Budget(seconds, kind=lambda task: task.workload if isinstance(task, Task) else None)
 
 
-def run_missing(  # noqa: PLR0917 - what is run, on whom, where it is kept, who watches
+def run_missing(  # noqa: PLR0917 - tasks, subjects, journal, observer
     plan: Plan,
     subjects: Sequence[Subject],
     folder: Path,

@@ -31,7 +31,7 @@ class Subject:
     library: Path | None
     """File to preload; None for libc's own malloc."""
     variables: tuple[tuple[str, str], ...] = ()
-    """What the allocator is told, without LD_PRELOAD; sorted."""
+    """Variables that configure the allocator, without LD_PRELOAD; sorted."""
     version: str | None = None
     """None for a library by path whose version was not given."""
 
@@ -161,7 +161,7 @@ def pick_subject(text: str) -> Subject:
 
 
 def with_variables(subjects: Sequence[Subject], texts: Iterable[str]) -> list[Subject]:
-    """Return the subjects with further variables, which nobody reads back.
+    """Return the subjects with further variables, which are not read back.
 
     Args:
         subjects: of a comparison.
@@ -179,7 +179,7 @@ def with_variables(subjects: Sequence[Subject], texts: Iterable[str]) -> list[Su
             raise SpecError(message)
         if label not in {subject.label for subject in subjects}:
             known = ", ".join(subject.label for subject in subjects)
-            message = f"--env {text!r}: nobody is called {label!r}; there are {known}"
+            message = f"--env {text!r}: there is no subject {label!r}, only {known}"
             raise SpecError(message)
         extra.setdefault(label, {})[name] = value
     return [_with(subject, extra.get(subject.label, {})) for subject in subjects]
@@ -189,11 +189,11 @@ def check_labels(subjects: Sequence[Subject]) -> None:
     """Refuse two subjects of one name.
 
     Raises:
-        SpecError: a label comes twice, or there is nobody to compare.
+        SpecError: a label comes twice, or there is nothing to compare.
     """
     labels = [subject.label for subject in subjects]
     if not labels:
-        message = "nobody to compare; name allocators with --allocators or --library"
+        message = "nothing to compare; name allocators with --allocators or --library"
         raise SpecError(message)
     for label in labels:
         if labels.count(label) > 1:

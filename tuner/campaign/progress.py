@@ -34,7 +34,7 @@ class Listener(Protocol):
         """Count a trial that ended, or was found in the store."""
 
     def failed_attempt(self, configuration: Configuration, reason: str) -> None:
-        """Tell that an attempt at a configuration does not count; it may be retried."""
+        """Report that an attempt at a configuration does not count; it may be retried."""
 
     def recheck_started(self, n_rechecks: int) -> None:
         """Show that the search is over, and that so many trials are measured again."""
@@ -43,7 +43,7 @@ class Listener(Protocol):
         """Count a trial that was measured again."""
 
     def stopping(self) -> None:
-        """Tell the user that Ctrl-C was understood."""
+        """Show that Ctrl-C was understood."""
 
 
 SLOW_S = 600.0

@@ -3,10 +3,10 @@
 A proposal is measured on the shrunk workload first.  Its values are carried over to the whole
 one by what the default of its allocator has on both, and it is worth a trial when few are
 better: proposals are ranked together with all trials so far by non-dominated sorting.
-The strategy is told the estimates of those left out, which the ranking made dominated or
+The strategy learns the estimates of those left out, which the ranking made dominated or
 nearly so.  Trials, front and picks are of the whole workload only.
 
-Limits: an estimate is as good as the shrunk workload ranks; the verdict of a profile tells.
+Limits: an estimate is as good as the shrunk workload ranks; see the verdict of a profile.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Estimate:
     violation: float
 
     def told(self, genome: Genome) -> Told:
-        """Return it as a strategy is told."""
+        """Return it as a strategy takes it."""
         return Told(genome, self.objectives, self.violation)
 
 

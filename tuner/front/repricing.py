@@ -1,7 +1,7 @@
 """Would another calibration have chosen otherwise: fronts and picks with other prices.
 
 What was counted stays; only what faults, pages and system calls cost is replaced.  The search
-would have proposed other trials under other prices; that cannot be told from those there are.
+would have proposed other trials under other prices; that cannot be known from those there are.
 
 Layer: beside `picks`; pure.
 """
@@ -84,7 +84,7 @@ def price_note(
 
     Returns:
         A sentence; None when nothing changes, when cost is no objective, or when the campaign
-        does not tell the spread.
+        does not have the spread.
     """
     names = names or record.objectives
     if COST not in names or "c_fault_interval" not in record.calibration:

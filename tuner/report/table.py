@@ -63,7 +63,7 @@ class FrontTable:
     notes: tuple[str, ...] = ()
     """What is to be known of the workload; none for a trace."""
     price_note: str | None = None
-    """What `repricing.price_note` says; None: nothing changes, or nobody asked."""
+    """What `repricing.price_note` says; None: nothing changes, or it was not computed."""
 
 
 def front_table(

@@ -66,11 +66,11 @@ class ShownRun:
 
 @dataclass(frozen=True)
 class InsideSession:
-    """Who was compared on what."""
+    """What was compared on which programs."""
 
     subjects: tuple[Mapping[str, Any], ...]
     """The baseline first: ``label``, ``configuration`` (a key, or None), ``roles``, and what
-    else tells who it is."""
+    else identifies it."""
     shown: tuple[ShownRun, ...]
     facts: Mapping[str, Any]
     """``objectives``, the names of those that decide; versions and commands, for readers."""

@@ -2,7 +2,7 @@
 
 The baseline and every allocator's default are always there.  Dominated points
 are there so that the ranking as a whole can be checked: a validation of
-winners only cannot tell whether losers would have lost.  All choices are
+winners only cannot show that losers would have lost.  All choices are
 deterministic.
 """
 

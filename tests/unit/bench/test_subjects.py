@@ -1,4 +1,4 @@
-"""Who is compared."""
+"""Subjects of a comparison."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ def test_a_wrong_variable_is_refused(text: str) -> None:
 def test_two_subjects_of_one_name_are_refused() -> None:
     with pytest.raises(SpecError, match="two subjects are called 'alice'"):
         check_labels([ALICE, BOB, ALICE])
-    with pytest.raises(SpecError, match="nobody"):
+    with pytest.raises(SpecError, match="nothing to compare"):
         check_labels([])
