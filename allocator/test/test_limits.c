@@ -39,9 +39,10 @@ static size_t status_bytes(const char *name) {
     return (size_t)kib << 10;
 }
 
-static void limit(int resource, const char *name, size_t more) {
+/* What a line of /proc/self/status says, and some more. */
+static struct rlimit beyond(const char *name, size_t more) {
     rlim_t most = status_bytes(name) + more;
-    EXPECT(setrlimit(resource, &(struct rlimit){most, most}) == 0);
+    return (struct rlimit){most, most};
 }
 
 static size_t fill(size_t size) {
@@ -61,7 +62,8 @@ static void release(size_t n) {
 }
 
 static uint64_t live_within_limit(void) {
-    limit(RLIMIT_AS, "VmSize", ROOM);
+    struct rlimit limit = beyond("VmSize", ROOM);
+    EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
     size_t n = fill(BLOCK);
     EXPECT(n * CLASS > LEAST);
     release(n);
@@ -79,7 +81,8 @@ static uint64_t live_within_limit(void) {
 
 /* Data is what is private and writable. */
 static uint64_t fill_data(void) {
-    limit(RLIMIT_DATA, "VmData", ROOM);
+    struct rlimit limit = beyond("VmData", ROOM);
+    EXPECT(setrlimit(RLIMIT_DATA, &limit) == 0);
     size_t n = fill(BLOCK);
     EXPECT(n * CLASS > LEAST);
     release(n);
