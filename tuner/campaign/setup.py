@@ -283,10 +283,17 @@ def make_record(
         calibration=prices.as_record(),
         workload={
             **(workload.as_record() if workload else {}),
+            **_recorded(spec.trace),
             **_screening(spec),
             **_further(spec),
         },
     )
+
+
+def _recorded(path: Path) -> dict[str, Any]:
+    with Trace(path) as trace:
+        recorded_with = trace.metadata.get("allocator")
+        return {"n_events": trace.totals.n_events, "recorded_with": recorded_with}
 
 
 def _screening(spec: CampaignSpec) -> dict[str, Any]:

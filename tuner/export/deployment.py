@@ -40,6 +40,8 @@ class Gain:
     """Ratio to the baseline in emulation; None when the baseline was not measured."""
     metric: str | None
     """What was measured on the program: ``CPU time``; None without a validation."""
+    expected: float | None
+    """Ratio that emulation leads to expect of the program; None without a validation."""
     validated: Estimate | None
     """Ratio to the baseline on the program, with its interval."""
     verdict: str | None
@@ -81,7 +83,7 @@ class Deployment:
     tool: str
     """Name and version of what wrote it."""
     brought: tuple[str, ...] = ()
-    """Allocators that the validated program brings itself, by file name."""
+    """Allocators that the program brings itself, by file name."""
     file_name: str | None = None
     """Name of the file that is written; None when it is printed."""
 
@@ -175,13 +177,13 @@ def preset_deployment(preset: Preset, library: Path | None = None) -> Deployment
         None,
         preset.baseline,
         tuple(
-            Gain(name, find_objective(name).label, preset.gain(name), None, None, None)
+            Gain(name, find_objective(name).label, preset.gain(name), None, None, None, None)
             for name in ("mean_heap", "peak_heap", "cost")
         ),
         None,
         {
             adapter.name: f"{here.version}, {where or 'the C library itself'}",
-            "transparent huge pages in emulation": preset.thp,
+            "transparent huge pages in emulation": _HUGE_PAGES.get(preset.thp, preset.thp),
         },
         f"malloc-tuner {tuner.__version__}",
     )
@@ -203,10 +205,14 @@ def _deployed(adapter: Allocator, measured: Path | None, wanted: Path | None) ->
 
 
 def _brought(run: Run) -> tuple[str, ...]:
-    """Return the allocators that the last validated program brings itself."""
-    if not run.validations:
-        return ()
-    return tuple(run.validations[-1].settings.get("brought_allocators", ()))
+    """Return the allocators that the program brings itself.
+
+    The last validation saw them in the program; before any, the recorder did.
+    """
+    if run.validations:
+        return tuple(run.validations[-1].settings.get("brought_allocators", ()))
+    recorded = run.campaign.brought_allocator
+    return (recorded,) if recorded else ()
 
 
 def _check_preloadable(library: str) -> None:
@@ -249,6 +255,7 @@ def _gain(run: Run, pick: Pick, name: str, validated: _Validated | None) -> Gain
         find_objective(name).label,
         emulated,
         REAL[claim.metric].label if claim else None,
+        claim.expected_ratio if claim else None,
         claim.real_ratio if claim else None,
         claim.verdict.value if claim else None,
     )
@@ -267,6 +274,10 @@ _FACTS = (
 """Facts of `tuner.machine` that move allocator figures, with their names here."""
 
 
+_HUGE_PAGES = {"keep": "as the machine has them", "never": "off"}
+"""How emulation had them, by the emulator's option."""
+
+
 def _valid_for(run: Run, pick: Pick) -> dict[str, str]:
     campaign = run.campaign
     allocator = pick.trial.configuration.allocator
@@ -276,7 +287,7 @@ def _valid_for(run: Run, pick: Pick) -> dict[str, str]:
         if campaign.machine.get(name) is not None:
             facts[label] = str(campaign.machine[name])
     if campaign.emulation.get("thp") is not None:
-        facts["transparent huge pages in emulation"] = str(campaign.emulation["thp"])
+        facts["transparent huge pages in emulation"] = _HUGE_PAGES.get(campaign.huge_pages, "")
     if campaign.caveat is not None:
         facts["workload"] = campaign.caveat
     return facts

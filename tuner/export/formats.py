@@ -164,6 +164,7 @@ def _gain_document(gain: Gain) -> dict[str, Any]:
         "objective": gain.objective,
         "emulated_ratio": gain.emulated,
         "validated_metric": gain.metric,
+        "expected_ratio": gain.expected,
         "validated_ratio": real.median if real else None,
         "validated_interval": [real.interval.low, real.interval.high]
         if real and real.interval
@@ -219,12 +220,25 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
                 "such as to /usr/local/lib, and export again with --library and its path"
             ),
         )
+    if deployment.configuration.settings and _reads_few_variables(deployment):
+        yield (
+            "limit",
+            (
+                "this mimalloc reads only the first 256 variables of the environment; where there "
+                "are more, start the program with fewer"
+            ),
+        )
     if deployment.library is None:
         yield "whose malloc", _whose_malloc(deployment)
     if reduction.dropped:
         settings = ", ".join(f"{name}={value_text(value)}" for name, value in reduction.dropped)
         witness = f"trial {reduction.witness} measured exactly the same without"
         yield "left out", f"{settings} ({witness})"
+
+
+def _reads_few_variables(deployment: Deployment) -> bool:
+    is_mimalloc = deployment.configuration.allocator == "mimalloc"
+    return is_mimalloc and deployment.version.startswith("2.0.")
 
 
 def _source_entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
@@ -253,15 +267,15 @@ def _whose_malloc(deployment: Deployment) -> str:
 
 
 def _gain_text(gain: Gain) -> str:
-    text = "not measured" if gain.emulated is None else f"{_percent(gain.emulated)} emulated"
     if gain.validated is None:
-        return text
+        return "not measured" if gain.emulated is None else f"{_percent(gain.emulated)} emulated"
     real = f"{_percent(gain.validated.median)}"
     if gain.validated.interval:
         interval = gain.validated.interval
         real += f" [{_percent(interval.low)}, {_percent(interval.high)}]"
     what = "" if gain.metric == gain.label else f" ({gain.metric})"
-    return f"{text}; {real} on the real program{what}: {gain.verdict}"
+    expected = "" if gain.expected is None else f", expected {_percent(gain.expected)}"
+    return f"{real} on the real program{what}{expected}: {gain.verdict}"
 
 
 def _percent(ratio: float) -> str:

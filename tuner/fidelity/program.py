@@ -139,7 +139,7 @@ def _environments(panel: Sequence[Configuration], located: Located) -> list[dict
         variables = adapter.environment(installation, configuration)
         # A program may bring a malloc of its own; ld.so(8) takes the preloaded one first.
         brought = {PRELOAD: libc} if libc and PRELOAD not in variables else {}
-        environments.append({**plain, **brought, **variables})
+        environments.append({**variables, **plain, **brought, **variables})
     return [dict(environment) for environment in padded(environments)]
 
 

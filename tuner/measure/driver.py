@@ -138,7 +138,7 @@ class BenchDriver:
         try:
             ended = self._processes.run(
                 [self._program, *words],
-                environment={**tool_environment(os.environ), **environment},
+                environment={**environment, **tool_environment(os.environ), **environment},
                 timeout_s=timeout_s,
             )
         except OSError as error:

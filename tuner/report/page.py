@@ -112,6 +112,7 @@ def render_page(report: Report) -> str:
         campaign=report.run.campaign,
         headline=wording.headline(report.run, report.picks),
         validated=wording.validated_sentence(report.picks, report.claims),
+        deploy=wording.deploy_sentence(report.run, report.picks, report.claims),
         cards=wording.pick_cards(report.run, report.picks, report.claims),
         facts=wording.measured_facts(report.run),
         reasons=wording.failure_reasons(report.run),

@@ -15,6 +15,7 @@ from tuner.records import Trial
 from tuner.report.columns import MISSING, ratio, scale_of, show_change
 from tuner.report.parallel import show_value
 from tuner.runs import Run
+from tuner.stats import TIE
 from tuner.units import show_size
 from tuner.validate.summary import SubjectSummary, ValidationSummary
 from tuner.validate.verdicts import Claim
@@ -64,20 +65,19 @@ def _headline(run: Run, picks: Sequence[Pick]) -> str:
     if not picks:
         return "No configuration succeeded and held every constraint."
     if baseline is None:
-        return f"The default of {run.campaign.baseline} could not be measured, so there is no gain."
-    pick = chosen.get(NO_REGRET)
-    names = run.campaign.objectives
-    if pick is None and len(names) > 1:
-        return (
-            f"No measured configuration is at least as good as {run.campaign.baseline}'s default "
-            f"in every objective ({_join(c.label for c in find_metrics(names))}) and better in one."
-        )
-    pick = pick or picks[0]
-    gains = _gains(pick.trial, baseline, find_metrics(names))
-    who = _subject(pick.trial)
-    if not gains:
-        return f"Nothing measured is better than {run.campaign.baseline}'s default."
-    return f"In emulation, {who} needs {_join(gains)} than {run.campaign.baseline}'s default."
+        return f"The default of {run.campaign.baseline} could not be measured: no gain is known."
+    default = f"{run.campaign.baseline}'s default"
+    pick = chosen.get(NO_REGRET) or picks[0]
+    ratios = _headline_ratios(run, picks)
+    if not any(_is_gain(found) for _, found in ratios):
+        labels = _join([metric.label for metric in find_metrics(run.campaign.objectives)])
+        trades = any(one.trial.number != baseline.number for one in picks)
+        choice = ", or choose a pick that trades one for another" if trades else ""
+        found = f"No measured configuration gains {100 * TIE:g} % or more at no cost ({labels})."
+        return f"{found} Keep {default}{choice}."
+    changes = ", ".join(f"{label} {show_change(found)}" for label, found in ratios)
+    who = f"{pick.name} ({_subject(pick.trial)}, trial {pick.trial.number})"
+    return f"In emulation, {who}: {changes}, against {default}."
 
 
 def headline_pick(picks: Sequence[Pick]) -> Pick | None:
@@ -103,6 +103,20 @@ def validated_sentence(picks: Sequence[Pick], summary: ValidationSummary | None)
     return f"On the real program: {_join([_real_words(claim) for claim in subject.claims])}."
 
 
+def deploy_sentence(
+    run: Run, picks: Sequence[Pick], summary: ValidationSummary | None
+) -> str | None:
+    """Say what to deploy: what the last validation recommends, or to validate first.
+
+    Returns:
+        None when there is nothing to validate, which the headline says.
+    """
+    if summary is not None:
+        return summary.decision.sentence
+    has_gain = any(_is_gain(found) for _, found in _headline_ratios(run, picks))
+    return "Validate it on the program before you deploy it." if has_gain else None
+
+
 def _validated_subject(trial: Trial, summary: ValidationSummary) -> SubjectSummary | None:
     return next(
         (s for s in summary.subjects if s.subject.configuration == trial.configuration), None
@@ -121,15 +135,21 @@ def _subject(trial: Trial) -> str:
     return f"{allocator} with {n} setting{'s' * (n > 1)}"
 
 
-def _gains(trial: Trial, baseline: Trial, metrics: Sequence[Metric]) -> list[str]:
-    gains, same = [], []
-    for metric in metrics:
-        found = ratio(metric.value(trial.measurement), metric.value(baseline.measurement))
-        if found is not None and found < 1.0:
-            gains.append(f"{show_change(found)[1:]} less {metric.label}")
-        elif found == 1.0:
-            same.append(f"the same {metric.label}")
-    return gains + same if gains else []
+def _headline_ratios(run: Run, picks: Sequence[Pick]) -> list[tuple[str, float | None]]:
+    """Return label and ratio to the baseline of every objective, if a pick costs nothing."""
+    baseline = default_trials(run.trials).get(run.campaign.baseline)
+    pick = headline_pick(picks)
+    metrics = find_metrics(run.campaign.objectives)
+    if pick is None or baseline is None or (pick.name != NO_REGRET and len(metrics) > 1):
+        return []
+    return [
+        (m.label, ratio(m.value(pick.trial.measurement), m.value(baseline.measurement)))
+        for m in metrics
+    ]
+
+
+def _is_gain(found: float | None) -> bool:
+    return found is not None and found < 1.0 - TIE
 
 
 def _join(words: Iterator[str] | Sequence[str]) -> str:
@@ -213,6 +233,11 @@ def _program_facts(run: Run) -> Facts:
         ("and the trace", f"{PurePath(further['path']).name}, sha256 {further['sha256'][:16]}")
         for further in campaign.workload.get("further", ())
     ]
+    if campaign.n_events is not None:
+        facts.append(("events", f"{campaign.n_events:,}"))
+    if campaign.brought_allocator is not None:
+        brought = f"{campaign.brought_allocator}; here, glibc is the C library's malloc instead"
+        facts.append(("allocator of the program", brought))
     facts += [
         ("careful" if number else "workload", note)
         for number, note in enumerate(campaign.workload_notes)
@@ -224,7 +249,10 @@ def _program_facts(run: Run) -> Facts:
 
 
 def _emulation_facts(run: Run) -> Facts:
-    facts = [(_words(name), _text(value)) for name, value in run.campaign.emulation.items()]
+    facts = [
+        (_EMULATION_LABELS.get(name, _words(name)), _EMULATION_TEXTS.get(value, _text(value)))
+        for name, value in run.campaign.emulation.items()
+    ]
     constants = run.campaign.calibration
     if "c_fault" in constants and "c_syscall" in constants:
         times = "\N{MULTIPLICATION SIGN}"
@@ -234,6 +262,10 @@ def _emulation_facts(run: Run) -> Facts:
         facts.append(("cost", f"instructions + {faults} + {pages} + {syscalls}"))
     facts.append(("repeatability", _repeatability(run)))
     return facts
+
+
+_EMULATION_LABELS = {"thp": "transparent huge pages"}
+_EMULATION_TEXTS = {"keep": "as the machine has them"}
 
 
 def _repeatability(run: Run) -> str:
@@ -290,7 +322,7 @@ _MACHINE_LABELS = {
     "memory_bytes": "memory",
     "page_bytes": "page size",
     "thp": "transparent huge pages",
-    "thp_defrag": "huge pages when none is free",
+    "thp_defrag": "their defragmentation",
     "aslr": "address space randomisation",
     "max_map_count": "vm.max_map_count",
     "libc": "C library",

@@ -6,12 +6,17 @@ turns them into rows and back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from tuner.metrics import REAL
 from tuner.records import Configuration, CurvePoint, Measurement, Status
+
+_C_LIBRARY = re.compile(r"libc[.-]|ld-")
+"""Start of the file name of a C library, or of the loader that is one (musl)."""
 
 RUNNING = "running"
 INTERRUPTED = "interrupted"
@@ -76,8 +81,8 @@ class CampaignRecord:
     """Cost constants of this host: c_fault, c_syscall, ..."""
     workload: Mapping[str, Any] = field(default_factory=dict)
     """How far the workload can be trusted: `notes` for people, and `resolution`, by metric, the
-    relative difference below which two values are equal; `caveat` if it is of low fidelity; empty
-    for a trace."""
+    relative difference below which two values are equal; `caveat` if it is of low fidelity; and
+    of the trace `n_events`, and `recorded_with`, the file whose malloc the program had."""
     created_at: str = ""
     """UTC, ISO 8601; set by the store."""
     status: str = RUNNING
@@ -103,6 +108,17 @@ class CampaignRecord:
     def resolution(self) -> tuple[tuple[str, float], ...]:
         """What `Trial.resolution` is in this campaign."""
         return tuple(self.workload.get("resolution", {}).items())
+
+    @property
+    def n_events(self) -> int | None:
+        """Events of the trace; None in campaigns of earlier versions."""
+        return self.workload.get("n_events")
+
+    @property
+    def brought_allocator(self) -> str | None:
+        """File name of the allocator that the recorded program brings; None for the C library's."""
+        recorded = PurePath(self.workload.get("recorded_with") or "").name
+        return None if not recorded or _C_LIBRARY.match(recorded) else recorded
 
     @property
     def caveat(self) -> str | None:

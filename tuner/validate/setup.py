@@ -58,7 +58,9 @@ def prepare(
     refusals = []
     for subject in subjects:
         allocator, installation = found[subject.configuration.allocator]
-        environments.append({**plain, **allocator.environment(installation, subject.configuration)})
+        variables = allocator.environment(installation, subject.configuration)
+        # First as well as last: mimalloc 2.0 reads only the first 256 variables.
+        environments.append({**variables, **plain, **variables})
         refusals.append(_refusal(allocator, installation, subject))
     return [Prepared(*row) for row in zip(subjects, padded(environments), refusals, strict=True)]
 

@@ -25,6 +25,7 @@ from tuner.export import FORMATS
 from tuner.export.deployment import Deployment, deployment
 from tuner.export.formats import render
 from tuner.export.reduction import reduce_configuration
+from tuner.front.kept import all_picks
 from tuner.front.picks import Pick
 from tuner.metrics import METRICS
 from tuner.records import Configuration, Status, Trial
@@ -325,6 +326,37 @@ def test_kubernetes_values_stay_texts() -> None:
     entries = yaml.safe_load(render(with_value("1"), "kubernetes"))["env"]
 
     assert entries[1] == {"name": "CONF", "value": "1"}
+
+
+def test_allocator_of_the_recording_is_brought_before_any_validation() -> None:
+    run = synthetic_run(n_trials=20)
+    campaign = replace(run.campaign, workload={"recorded_with": "/opt/app/libjemalloc.so.2"})
+    run = replace(run, campaign=campaign)
+
+    found = deployment(run, Pick("best", run.trials[0], ""))
+
+    assert found.brought == ("libjemalloc.so.2",)
+    assert found.variables == (("LD_PRELOAD", "libc.so.6"),)
+    assert "the program brings libjemalloc.so.2" in render(found, "env")
+
+
+def test_reality_stands_beside_what_was_expected_of_the_program() -> None:
+    run = synthetic_run(validation=True, n_trials=300)
+    (pick,) = (p for p in all_picks(run) if p.name == "no-regret")
+
+    found = deployment(run, pick)
+    comments = " ".join(render(found, "env").replace("\n#", " ").split())
+    cost = json.loads(render(found, "json"))["gain"][1]
+
+    assert " on the real program (CPU time), expected -0.21 %: " in comments
+    assert " emulated;" not in comments
+    assert cost["expected_ratio"] == pytest.approx(0.9979, abs=1e-4)
+    assert cost["emulated_ratio"] == pytest.approx(0.9252, abs=1e-4)
+
+
+def test_mimalloc_that_reads_few_variables_is_exported_with_the_limit() -> None:
+    assert "first 256 variables" in render(plain("mimalloc", allow_decommit=0), "sh")
+    assert "first 256 variables" not in render(plain("mimalloc"), "sh")
 
 
 def test_json_carries_settings_environment_and_gain() -> None:

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.doubles.runs import MIB, measurement
-from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of
+import pytest
+
+from tests.doubles.runs import MIB, measurement, synthetic_run
+from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of, tried
+from tuner.front.kept import all_picks
 from tuner.front.picks import Pick, standard_picks
 from tuner.records import Status
-from tuner.report.wording import headline, measured_facts, pick_cards
+from tuner.report.wording import deploy_sentence, headline, measured_facts, pick_cards
 from tuner.store import Recheck
+from tuner.validate.summary import summarize
 
 
 def test_headline_names_the_gains_of_the_best_compromise() -> None:
     picks = standard_picks(RUN.trials, RUN.campaign.objectives, "glibc")
 
     assert headline(RUN, picks) == (
-        "In emulation, glibc with 1 setting needs 20.0 % less mean heap and 10.0 % less cost "
-        "than glibc's default."
+        "In emulation, no-regret (glibc with 1 setting, trial 1): mean heap \N{MINUS SIGN}20.0 %, "
+        "cost \N{MINUS SIGN}10.0 %, against glibc's default."
+    )
+
+
+def test_headline_says_keep_when_the_gain_is_a_tie() -> None:
+    run = run_of(BASELINE, tried(1, 99.9, 0.999e8, mxfast=0))
+    picks = standard_picks(run.trials, run.campaign.objectives, "glibc")
+
+    assert headline(run, picks) == (
+        "No measured configuration gains 0.5 % or more at no cost (mean heap and cost). "
+        "Keep glibc's default."
     )
 
 
@@ -25,7 +39,9 @@ def test_headline_promises_nothing_when_every_point_trades() -> None:
     run = run_of(BASELINE, SMALL)
     picks = standard_picks(run.trials, run.campaign.objectives, "glibc")
 
-    assert headline(run, picks).startswith("No measured configuration is at least as good")
+    assert headline(run, picks).startswith(
+        "No measured configuration gains 0.5 % or more at no cost"
+    )
 
 
 def test_headline_of_a_campaign_without_success() -> None:
@@ -49,3 +65,32 @@ def test_facts_tell_how_often_the_front_was_measured_again() -> None:
     assert dict(facts)["repeatability"] == (
         "1 re-measurements of 1 configurations; greatest difference: mean heap 0.50% and cost 0.00%"
     )
+
+
+def test_facts_hold_the_events_of_the_trace_and_the_allocator_that_is_brought() -> None:
+    workload = {"n_events": 395114, "recorded_with": "/opt/redis/libjemalloc.so.2"}
+    run = replace(RUN, campaign=replace(RUN.campaign, workload=workload))
+
+    facts = dict(dict(measured_facts(run))["Program"])
+
+    assert facts["events"] == "395,114"
+    assert facts["allocator of the program"].startswith("libjemalloc.so.2;")
+
+
+@pytest.mark.parametrize(
+    "library", [None, "/lib/x86_64-linux-gnu/libc.so.6", "/lib/libc-2.31.so", "/lib/ld-musl-x.so.1"]
+)
+def test_the_c_library_is_not_brought(library: str | None) -> None:
+    campaign = replace(RUN.campaign, workload={"recorded_with": library})
+
+    assert campaign.brought_allocator is None
+
+
+def test_what_to_deploy_is_what_the_validation_recommends() -> None:
+    run = synthetic_run(n_trials=300, validation=True)
+    picks = tuple(all_picks(run))
+    summary = summarize(run, run.validations[0])
+
+    assert deploy_sentence(run, picks, summary) == summary.decision.sentence
+    assert deploy_sentence(run, picks, None) == "Validate it on the program before you deploy it."
+    assert deploy_sentence(RUN, [Pick("no-regret", BASELINE, "")], None) is None

@@ -72,6 +72,14 @@ def test_allocator_settings_of_the_user_are_left_out() -> None:
     assert not {"GLIBC_TUNABLES", "LD_PRELOAD"} & set(default.environment)
 
 
+def test_settings_stand_first_because_mimalloc_reads_256_variables() -> None:
+    (tuned,) = prepare(Configuration.of("jemalloc", {"narenas": 1}), HOME="/root", X_narenas="9")
+
+    assert list(tuned.environment)[-1] != "X_narenas"
+    assert list(tuned.environment).index("X_narenas") < list(tuned.environment).index("HOME")
+    assert tuned.environment["X_narenas"] == "1"
+
+
 def test_environments_are_padded_alike() -> None:
     found = prepare(Configuration("glibc"), Configuration.of("jemalloc", {"narenas": 123}))
     sizes = {sum(len(f"{k}={v}") for k, v in entry.environment.items()) for entry in found}

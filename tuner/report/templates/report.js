@@ -5,6 +5,7 @@ const options = {
   ast: true, // no eval: the page's policy forbids it
   actions: {export: true, source: false, compiled: false, editor: false},
 };
+const LEAST = 0.75; // of the natural size
 const views = [];
 const rows = [...document.querySelectorAll("tr[data-trial]")];
 
@@ -15,7 +16,10 @@ function choose(trial) {
 
 const figures = JSON.parse(document.getElementById("figures").textContent);
 for (const [name, figure] of Object.entries(figures)) {
-  vegaEmbed(document.getElementById(name), figure, options).then(({view}) => {
+  const element = document.getElementById(name);
+  vegaEmbed(element, figure, options).then(({view}) => {
+    const drawn = element.querySelector("svg"); // scaled to the page, but never too small to read
+    drawn.style.minWidth = `${Math.round(LEAST * drawn.viewBox.baseVal.width)}px`;
     if (!(figure.params || []).some((param) => param.name === "trial")) return;
     views.push(view);
     view.addEventListener("click", (event, item) => choose(item?.datum?.trial ?? null));
