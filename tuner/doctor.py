@@ -32,7 +32,7 @@ NATIVE_PARTS = {
     "malloc_bench": ("--version",),
 }
 """Built and installed with the package, with a question each program answers; an installation
-lacks none.  The probe is asked by the adapters below."""
+lacks none.  The adapters below call the probe."""
 
 TOOLS = {"qemu": ("qemu-x86_64", "--version"), "cachegrind": ("valgrind", "--version")}
 """Programs the instruments use, by the word packages.txt has for them."""

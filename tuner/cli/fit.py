@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command(
         "fit",
-        help="Make a profile of a trace: text that stands for it.",
+        help="Make a profile of a trace: a small text file to share.",
         epilog=epilog(
             "malloc-tuner fit app.trace -o app.profile.json",
             "malloc-tuner fit app.trace -o small.profile.json --windows 64 --fixed 500",

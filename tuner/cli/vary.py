@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command(
         "vary",
-        help="Make a longer, busier or otherwise changed profile of one.",
+        help="Make a longer, busier or otherwise changed copy of a profile.",
         epilog=epilog(
             "malloc-tuner vary app.profile.json -o long.profile.json --length 3",
             "malloc-tuner vary app.profile.json -o busy.profile.json --intensity 2 --threads 8",
@@ -50,7 +50,7 @@ def vary(
         float, typer.Option(metavar="FACTOR", help="Times the size of every block.")
     ] = 1.0,
     aged: Annotated[
-        str, typer.Option(metavar="SIZE", help="Allocate so much before, and leave holes in it.")
+        str, typer.Option(metavar="SIZE", help="First allocate this much, and leave holes in it.")
     ] = "0",
     aged_share: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of it that is never freed.")
