@@ -96,7 +96,7 @@ TARGETS = {
     ),
     "front": Target(
         ("tuner/front/*.py",),
-        (_unit("front", doctests="front"), _unit("report/test_data.py")),
+        (_unit("front", doctests="front"), _unit("cli/test_report_commands.py")),
     ),
     "stats": Target(
         ("tuner/stats.py",),
@@ -111,7 +111,7 @@ TARGETS = {
         ("tuner/validate/*.py",),
         (
             _unit("validate", doctests="validate"),
-            _unit("cli/test_validate.py", "cli/test_validation_tables.py"),
+            _unit("cli/test_validate.py", "cli/test_validate_tables.py"),
         ),
     ),
     "emulator": Target(
@@ -382,6 +382,19 @@ def again(name: str, seed: int) -> None:
             )
 
 
+def missing_files() -> list[str]:
+    """Return sources and tests that a target names and that are not there."""
+    sources = [one for target in TARGETS.values() for one in target.sources]
+    tests = [
+        word
+        for target in TARGETS.values()
+        for command in target.tests
+        for word in command
+        if word.startswith(("tests/", "tuner/"))
+    ]
+    return [pattern for pattern in (*sources, *tests) if not any(ROOT.glob(pattern))]
+
+
 def main() -> None:
     """Sample every target that is asked for and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -390,7 +403,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="random seed (default: 1)")
     parser.add_argument("--survivors", action="store_true", help="try only the survivors again")
     parser.add_argument("--write", action="store_true", help="only bring mutants.md up to date")
-    parser.add_argument("--check", action="store_true", help="only check that it is")
+    parser.add_argument(
+        "--check", action="store_true", help="only check that it is, and the targets"
+    )
     options = parser.parse_args()
     if unknown := set(options.targets) - TARGETS.keys():
         parser.error(
@@ -399,6 +414,8 @@ def main() -> None:
     if options.write:
         mutant_records.PAGE.write_text(mutant_records.page(mutant_records.read()))
     elif options.check:
+        if missing := missing_files():
+            sys.exit(f"mutants: no such file: {', '.join(missing)}")
         if mutant_records.PAGE.read_text() != mutant_records.page(mutant_records.read()):
             sys.exit("mutants: docs/decisions/mutants.md is old; run scripts/mutants.py --write")
     else:

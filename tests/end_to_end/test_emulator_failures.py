@@ -96,6 +96,12 @@ def test_a_sleeping_allocator_is_stopped(trace: Path, bad_allocator: Path) -> No
     expect(done, TIMED_OUT, f"no end after {10 * LIMIT_S:g} s, stopped at event ")
 
 
+def test_all_clocks_show_the_time_of_the_trace(trace: Path, bad_allocator: Path) -> None:
+    options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=clocks")
+    done = run(*options, "--runs", "memory", trace)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_waiting_is_no_time_out(trace: Path, bad_allocator: Path) -> None:
     """A child that has to wait for longer than its limit, as on a busy machine, goes on."""
     options = ("--preload", bad_allocator, "--env", "EMULATOR_BAD=nap", "--timeout", LIMIT_S)

@@ -1,12 +1,15 @@
 /* emulator_bad_allocator.c - libraries that misbehave, for the tests of the emulator's checks.
  *
  * EMULATOR_BAD names the fault: damage, dirty_calloc, misaligned, crash, hang, sleep, exit, null,
- * and nap, which is none: a second without work.
+ * and two that are none: nap, a second without work, and clocks, which is a crash only where the
+ * clocks disagree.
  * It starts with the 1000th call of malloc or calloc.  Everything else is libc's allocator.
  */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -25,9 +28,19 @@ static bool is_fault(const char *name) {
     return state.n_calls >= 1000 && wanted != NULL && strcmp(wanted, name) == 0;
 }
 
+static bool clocks_agree(void) {
+    struct timespec now;
+    struct timeval day;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    gettimeofday(&day, NULL);
+    long microseconds = now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    return microseconds > 0 && day.tv_sec * 1000000 + day.tv_usec == microseconds &&
+           clock() == microseconds && time(NULL) == now.tv_sec;
+}
+
 EXPORTED void *malloc(size_t bytes) {
     state.n_calls++;
-    if (is_fault("crash"))
+    if (is_fault("crash") || (is_fault("clocks") && !clocks_agree()))
         *(volatile int *)8 = 1;
     if (is_fault("exit"))
         _exit(0);
