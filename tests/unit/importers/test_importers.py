@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.doubles import calls as doubles
 from tests.doubles.calls import Call
-from tuner import zstd
 from tuner.cli.main import run
 from tuner.errors import SpecError, TraceError
 from tuner.importers import FORMATS, Imported, import_file
-from tuner.importers.heap import INVERSION_EVENTS, ImportedHeap
+from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import Source
 from tuner.trace.file import Api, Events, Op, Trace
 
@@ -150,25 +147,6 @@ def test_valgrinds_time_stamps_are_used(tmp_path: Path) -> None:
     assert events["time_ns"].tolist() == [1_500_000_000, 60_000_000_000]
 
 
-def test_gzip_is_unpacked(tmp_path: Path) -> None:
-    imported, _ = import_bytes(tmp_path, gzip.compress(doubles.as_mtrace(A_FEW)))
-
-    assert imported.format == "mtrace"
-
-
-def test_zstd_is_unpacked(tmp_path: Path) -> None:
-    packed = zstd.compress(doubles.as_heaptrack_raw(A_FEW))
-    imported, _ = import_bytes(tmp_path, packed)
-    assert imported.format == "heaptrack"
-
-
-@pytest.mark.parametrize("n_lost", [5, 20])
-def test_damaged_zstd_is_refused(tmp_path: Path, n_lost: int) -> None:
-    packed = zstd.compress(doubles.as_heaptrack_raw(A_FEW))
-    with pytest.raises(TraceError, match="cannot be read"):
-        import_bytes(tmp_path, packed[:-n_lost])
-
-
 @pytest.mark.parametrize(
     ("sample", "name", "n_events", "peak"),
     [
@@ -245,40 +223,6 @@ def test_oddities_of_valgrinds_log(
     assert events["op"].tolist() == ops
     counted = [text for text in imported.lost if text[0].isdigit()]
     assert counted == ([lost] if lost else [])
-
-
-def heap_events(act: Callable[[ImportedHeap], None]) -> tuple[ImportedHeap, list[Op]]:
-    batches: list[Events] = []
-    heap = ImportedHeap(batches.append, 1000)
-    act(heap)
-    heap.flush()
-    return heap, [Op(op) for op in np.concatenate(batches)["op"]]
-
-
-def test_a_late_free_of_another_thread_is_put_in_order() -> None:
-    def act(heap: ImportedHeap) -> None:
-        heap.allocate("block", 1)
-        heap.allocate("block", 2, thread="other")
-        heap.free("block")
-
-    heap, ops = heap_events(act)
-
-    assert ops == [Op.MALLOC, Op.THREAD_START, Op.FREE, Op.MALLOC]
-    assert (heap.n_inverted, heap.losses()) == (1, [])
-
-
-def test_a_free_that_never_comes_is_counted() -> None:
-    def act(heap: ImportedHeap) -> None:
-        heap.allocate("block", 1)
-        heap.allocate("block", 2)
-        for n in range(INVERSION_EVENTS):
-            heap.allocate(n, 1)
-        heap.free("block")
-
-    heap, ops = heap_events(act)
-
-    assert ops[-1] is Op.FREE
-    assert heap.losses() == ["1 frees that are missing: the address was allocated again"]
 
 
 def test_blocks_of_a_bytehound_list_that_is_not_whole_are_counted(tmp_path: Path) -> None:
@@ -372,14 +316,6 @@ def test_any_bytes_end_in_a_trace_or_one_error(content: bytes, name: str, tmp_pa
     assert read is not None
     with contextlib.suppress(TraceError), source.errors():  # anything else fails the test
         read(source, heap)
-
-
-def test_a_line_without_end_is_no_text(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"x" * (2 << 20))
-
-    source = Source(tmp_path / "file")
-    with pytest.raises(TraceError, match=r"file:1: a line of more than 1 MiB"), source.errors():
-        list(source.lines())
 
 
 # The command

@@ -1,0 +1,54 @@
+"""Files are unpacked on the way; errors name the place."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tuner import zstd
+from tuner.errors import TraceError
+from tuner.importers.source import BadCallError, Source
+
+TEXT = b"one\r\n" + b"two\n" * 1000
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress])
+def test_a_file_is_unpacked(tmp_path: Path, pack: object) -> None:
+    assert callable(pack)
+    (tmp_path / "file").write_bytes(pack(TEXT))
+
+    lines = list(Source(tmp_path / "file").lines())
+
+    assert (lines[:2], len(lines)) == (["one", "two"], 1001)
+
+
+@pytest.mark.parametrize("n_lost", [5, 20])
+def test_damaged_zstd_is_refused(tmp_path: Path, n_lost: int) -> None:
+    (tmp_path / "file").write_bytes(zstd.compress(TEXT)[:-n_lost])
+
+    with pytest.raises(TraceError, match="cannot be read"):
+        list(Source(tmp_path / "file").lines())
+
+
+def test_an_error_has_the_line_it_was_raised_at(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(TEXT)
+    source = Source(tmp_path / "file")
+
+    def read() -> None:
+        for line in source.lines():
+            if line == "two":
+                message = "not this"
+                raise BadCallError(message)
+
+    with pytest.raises(TraceError, match=r"file:2: not this$"), source.errors():
+        read()
+
+
+def test_a_line_without_end_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * (2 << 20))
+
+    source = Source(tmp_path / "file")
+    with pytest.raises(TraceError, match=r"file:1: a line of more than 1 MiB"), source.errors():
+        list(source.lines())
