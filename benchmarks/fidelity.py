@@ -32,8 +32,8 @@ from benchmarks.harness import (
 from benchmarks.results import Parts
 from benchmarks.sources import EMULATOR, EXGEN
 from benchmarks.workload_profiles import find_programs
+from tuner.allocators import Located
 from tuner.fidelity import Panel, draw_panel, judge, judge_shrunk, measure_panel
-from tuner.fidelity.panel import Located
 from tuner.fidelity.verdict import judge_values
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import EmulationOptions

@@ -36,10 +36,9 @@ from benchmarks.results import (
     stamp_lines,
     write_results,
 )
-from tuner.allocators import get_allocator
+from tuner.allocators import Located, get_allocator
 from tuner.bench.subjects import Subject, library_subject, named_subject
 from tuner.errors import MissingToolError, SpecError, TunerError
-from tuner.fidelity.panel import Located
 from tuner.measure.warm import warm_memory
 
 _FEW: Final = 3

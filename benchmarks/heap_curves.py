@@ -36,9 +36,9 @@ from benchmarks.harness import (
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
 from benchmarks.sources import EMULATOR, EXGEN
+from tuner.allocators import Located
 from tuner.bench.subjects import named_subject
 from tuner.fidelity import measure_panel
-from tuner.fidelity.panel import Located
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import EmulationOptions
 from tuner.measure.program import ProgramRunner, Surroundings, clean_environment, padded

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict, Unpack
 
-from tuner.allocators import get_allocator
+from tuner.allocators import get_allocator, locate_all
 from tuner.campaign.progress import Listener, Silence
 from tuner.campaign.runner import Runner
 from tuner.campaign.setup import CAMPAIGN_FILE, open_campaign, with_workload
@@ -133,7 +133,7 @@ def emulate(
         message = f"--cpu {cpu}: not a core this process may use; allowed: {allowed}"
         raise SpecError(message)
     adapters = [get_allocator(name) for name in dict.fromkeys([*allocators, BASELINE])]
-    located = {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
+    located = locate_all(adapters)
     first, installation = located[adapters[0].name]
     asked = first.configuration(dict(settings or {}), installation.version)
     emulation = Emulation(Path(trace), located, load_calibration(), options or EmulationOptions())

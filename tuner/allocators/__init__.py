@@ -7,6 +7,7 @@ every setting took effect.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from tuner.allocators.base import Allocator, Installation, Mismatch
@@ -20,7 +21,7 @@ from tuner.config import AllocatorChoice
 from tuner.errors import SettingError, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from tuner.config import AllocatorFile
     from tuner.records import Value
@@ -29,16 +30,22 @@ __all__ = [
     "Allocator",
     "HostFacts",
     "Installation",
+    "Located",
     "Mismatch",
     "WorkloadFacts",
     "all_allocators",
     "effective_settings",
     "get_allocator",
+    "locate_all",
 ]
 
 _ADAPTERS: Final[Mapping[str, type[Allocator]]] = {
     adapter.name: adapter for adapter in (Glibc, Tcmalloc, Jemalloc, Mimalloc, Exgen, ExgenSt)
 }
+
+
+Located = Mapping[str, tuple[Allocator, Installation]]
+"""Adapter and installation of every allocator by name, in the order given."""
 
 
 def get_allocator(name: str, file: AllocatorFile | None = None) -> Allocator:
@@ -57,6 +64,15 @@ def get_allocator(name: str, file: AllocatorFile | None = None) -> Allocator:
         message = f"allocator {name!r}: {error}"
         raise SpecError(message) from error
     return _ADAPTERS[choice.name](file, choice.library)
+
+
+def locate_all(adapters: Iterable[Allocator]) -> Located:
+    """Return adapter and installation of every allocator by name, in the order given.
+
+    Raises:
+        MissingToolError: a library is not on this machine; names the package.
+    """
+    return {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
 
 
 def all_allocators() -> tuple[Allocator, ...]:

@@ -144,6 +144,7 @@ class Runner:
     def _measure_initial(self) -> None:
         baseline = self._record.baseline
         names = [baseline, *(name for name in self._record.allocators if name != baseline)]
+        self._withdraw_dead_baseline()
         # The baseline alone: limits may be multiples of its values.
         (first,) = self._evaluate([Configuration(baseline)], Origin.DEFAULT)
         if first.measurement is None:
@@ -161,6 +162,13 @@ class Runner:
         if reference is not None:
             self._listener.reference_known(reference)
         self._evaluate(list(self._record.seed_configurations), Origin.SEED)
+
+    def _withdraw_dead_baseline(self) -> None:
+        """Measure the baseline's default again where it failed: nothing else was measured."""
+        dead = self._stored.get(0)
+        if dead is not None and dead.measurement is None:
+            self._store.withdraw_trial(dead)
+            del self._stored[0]
 
     def _search(self) -> None:
         studies = make_studies(self._record, self._spaces, list(self._numbers))

@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import tuner
-from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts, get_allocator
+from tuner.allocators import (
+    HostFacts,
+    Located,
+    WorkloadFacts,
+    get_allocator,
+    locate_all,
+)
 from tuner.allocators.facts import LARGE_FREED_BYTES
 from tuner.campaign.identity import check_same
 from tuner.config import AllocatorFile, CampaignSpec, dump_campaign
@@ -51,9 +57,6 @@ GENERATED_FILE = "generated-{}.trace"
 
 _LIBRARIES = ("numpy", "scipy", "pymoo", "deap", "moocore")
 """Libraries whose version may change what is searched or shown."""
-
-Located = Mapping[str, tuple[Allocator, Installation]]
-"""Adapter and installation of every allocator, in the campaign's order."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +188,7 @@ def locate(spec: CampaignSpec) -> Located:
         get_allocator(text, files[choice.name])
         for text, choice in zip(spec.allocators, spec.choices, strict=True)
     ]
-    return {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
+    return locate_all(adapters)
 
 
 def _parts(spec: CampaignSpec, located: Located) -> dict[str, tuple[Parameter, ...]]:

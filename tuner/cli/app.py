@@ -104,6 +104,14 @@ class _InOrderOfUse(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - the base class's
         return [name for name in COMMANDS if name in self.commands]
 
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - the base class's
+        """Run a command; Typer hands on a word of pydantic's, which says nothing to users."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
 
 def _usual_name(name: str) -> str:
     """Return the name under which an option stands in the help; other words stay as they are."""

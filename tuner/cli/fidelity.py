@@ -14,7 +14,7 @@ import typer
 
 from tuner.cli.emulate import InstrumentName
 from tuner.cli.epilog import epilog
-from tuner.cli.options import HugePages, refuse_options
+from tuner.cli.options import HugePages, given_options, refuse_options
 from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError, TraceError
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
 
     from rich.table import Table
 
-    from tuner.fidelity.panel import Located
+    from tuner.allocators import Located
     from tuner.measure.emulator import EmulationOptions
     from tuner.records import Configuration, Measurement
 
@@ -97,7 +97,7 @@ def fidelity(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure the panel on both, judge, store the verdict in the profile."""
-    from tuner.allocators import get_allocator
+    from tuner.allocators import get_allocator, locate_all
     from tuner.fidelity import (
         Panel,
         draw_panel,
@@ -118,10 +118,10 @@ def fidelity(
 
     members = _members(profile)
     shares = _shares(shrunk) if members else []
-    _check_given(context, trace, shares, command, is_classic=not members)
+    _check_given(context, trace, shares, shrunk, command, is_classic=not members)
     _warn_of_another_trace(trace, members)
     adapters = [get_allocator(name.strip()) for name in allocators.split(",")]
-    located = {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
+    located = locate_all(adapters)
     panel = draw_panel(trace or profile, located, configurations, thp=thp.value)
     prices = load_calibration()
     first = EmulationOptions(instrument=instrument.value, thp=thp.value)
@@ -175,6 +175,7 @@ def _check_given(
     context: typer.Context,
     trace: Path | None,
     shares: Sequence[float],
+    shrunk: str,
     command: list[str] | None,
     *,
     is_classic: bool,
@@ -182,15 +183,18 @@ def _check_given(
     """Refuse what does not go together."""
     from tuner.profile.file import is_profile
 
-    if trace is None and (command or not shares):
-        message = "give --trace; without it only --shrunk of a profile can be measured"
+    if trace is None and (command or not shares or "--shrunk" not in given_options(context)):
+        message = (
+            "give --trace FILE, the trace that the profile was fitted to, to judge the profile; "
+            "without it only shrunk profiles can be judged beside the whole one, with --shrunk 0.25"
+        )
         raise SpecError(message)
     if trace is not None and is_profile(trace):
         message = f"--trace {trace}: a profile; its fidelity is judged against the trace itself"
         raise SpecError(message)
     if trace is None:
         refuse_options(context, {"--seeds"}, "without --trace")
-    if is_classic:
+    if is_classic and _shares(shrunk):
         refuse_options(context, {"--shrunk"}, "to classic records")
     if not command:
         refuse_options(context, {"--rounds", "--timeout"}, "without COMMAND")
@@ -342,6 +346,7 @@ def _rank(value: float | None) -> str:
 
 def _print(verdict: dict[str, Any]) -> None:
     from tuner.cli.console import stdout_console
+    from tuner.fidelity.verdict import verdict_sentence
 
     tables = [_error_table(verdict), _rank_table(verdict)]
     program = verdict.get("program")
@@ -367,6 +372,7 @@ def _print(verdict: dict[str, Any]) -> None:
         print(verdict["caveat"])
     for name in verdict["left_out"]:
         print(f"left out, it did not run: {name}")
+    print(verdict_sentence(verdict))
 
 
 def _error_table(verdict: dict[str, Any], title: str = "errors") -> Table:

@@ -7,14 +7,14 @@ will have to rank; each allocator's default is among them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from tuner.allocators import Allocator, HostFacts, Installation, WorkloadFacts
+from tuner.allocators import HostFacts, Located, WorkloadFacts
 from tuner.errors import ProgramError
 from tuner.measure.calibration import Calibration
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
@@ -29,9 +29,6 @@ from tuner.trace.info import describe
 _SEED = 1
 _DRAWS = 40
 """Random genomes per configuration wanted, after which a small space counts as exhausted."""
-
-Located = Mapping[str, tuple[Allocator, Installation]]
-"""Adapter and installation of each allocator."""
 
 
 def draw_panel(

@@ -16,8 +16,8 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from tuner.allocators import Located
 from tuner.errors import ProgramError
-from tuner.fidelity.panel import Located
 from tuner.fidelity.verdict import Panel, judge_values, numbers
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, clean_environment, padded
 from tuner.records import Configuration, Measurement

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.metrics import METRICS, objective_names
+from tuner.profile.trust import weaknesses
 from tuner.records import Configuration, CurvePoint, Measurement
 from tuner.stats import concordance, kendall_tau
 from tuner.trace.info import LiveCurve, TraceInfo
@@ -203,6 +204,27 @@ def _judge_metric(
         return None
     truth, seeds = np.array(values[0], np.float64), np.array(values[1:], np.float64)
     return judge_values(truth, seeds, families) if (truth > 0).all() else None
+
+
+def verdict_sentence(verdict: Mapping[str, Any]) -> str:
+    """Say whether the profile is good enough to tune with, and for what it is not.
+
+    Args:
+        verdict: as `judge` returns it.
+    """
+    judged = {name: found for name, found in verdict["metrics"].items() if found}
+    allocators = sorted({family for found in judged.values() for family in found["families"]})
+    reasons = {
+        name: "; ".join(weaknesses({"fidelity": verdict}, allocators, [name])) for name in judged
+    }
+    good = [name for name, why in reasons.items() if not why]
+    bad = ", and ".join(why for why in reasons.values() if why)
+    if not judged:
+        return "verdict: nothing could be judged"
+    if not good:
+        return f"verdict: not good enough to tune with: {bad}"
+    words = f"verdict: good enough to tune {', '.join(good)} with"
+    return f"{words}; not for the rest: {bad}" if bad else words
 
 
 def judged_metrics() -> list[str]:

@@ -245,6 +245,15 @@ class Store:
             )
             self._insert("incident", _incident_row(incident))
 
+    def withdraw_trial(self, trial: Trial) -> None:
+        """Commit that a trial without numbers was an incident; one with numbers stays."""
+        with self._transaction():
+            self._connection.execute(
+                "DELETE FROM trial WHERE number = ? AND status <> 'ok'", (trial.number,)
+            )
+            incident = Incident(trial.configuration, 1, str(trial.reason))
+            self._insert("incident", _incident_row(incident))
+
     def add_incident(self, incident: Incident) -> None:
         """Commit an attempt that does not count, such as a failure of the machine."""
         with self._transaction():

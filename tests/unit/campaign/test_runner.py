@@ -223,6 +223,21 @@ def test_a_failing_baseline_stops_everything(tmp_path: Path) -> None:
     assert stored(tmp_path)[2].status == INTERRUPTED
 
 
+def test_a_baseline_that_failed_is_measured_again(tmp_path: Path) -> None:
+    def late(configuration: Configuration) -> Status | None:
+        return Status.TIMED_OUT if configuration == DEFAULTS[0] else None
+
+    with pytest.raises(ProgramError, match=r"the default of glibc timed out"):
+        run(tmp_path, evaluator=SyntheticEvaluator(fails=late))
+
+    trials = run(tmp_path)
+
+    assert trials[0].status is Status.OK
+    with Store.open(tmp_path) as store:
+        assert store.trials()[0] == trials[0]
+        assert "made to be timed_out" in [incident.reason for incident in store.incidents()]
+
+
 def test_another_failing_default_does_not(tmp_path: Path) -> None:
     def fails(configuration: Configuration) -> Status | None:
         return Status.FAILED if configuration == DEFAULTS[1] else None

@@ -303,3 +303,12 @@ def test_the_documented_exit_codes_are_the_real_ones() -> None:
 
     listed = re.findall(r"^\| (\d+) \| (.+?) \|$", documentation.read_text(), re.MULTILINE)
     assert [(int(code), text) for code, text in listed] == list(exit_codes().items())
+
+
+def test_a_choice_that_does_not_exist_is_named_without_a_word_of_pydantic(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main.run(["front", "runs/app", "--format", "yaml"]) == 2
+
+    text = " ".join(capsys.readouterr().err.split())
+    assert "Invalid value for '--format': 'yaml' is not one of 'table', 'json', 'csv'." in text

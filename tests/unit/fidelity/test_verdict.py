@@ -18,7 +18,7 @@ from tuner.cli.main import run
 from tuner.config import campaign_from_options
 from tuner.errors import SpecError
 from tuner.fidelity import Panel, judge, judge_program, judge_shrunk, measure_program
-from tuner.fidelity.verdict import curve_distance, resolution, size_distance
+from tuner.fidelity.verdict import curve_distance, resolution, size_distance, verdict_sentence
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.profile.file import read_profile, workload_sha256, write_profile
 from tuner.profile.fit import fit
@@ -257,6 +257,7 @@ def test_fidelity_measures_and_stores_its_verdict(
     assert "fitted" not in err
     verdict = read_profile(profile)["fidelity"]
     assert "ranks within an allocator" in out
+    assert out.splitlines()[-1].startswith("verdict: ")
     assert verdict["configurations"] == 3
     assert verdict["metrics"]["peak_heap"]["median_error"] < 0.2
     assert [small["fidelity"] for small in verdict["shrunk"]] == [0.25]
@@ -276,6 +277,40 @@ def test_a_verdict_against_another_trace_is_told(
 def test_fidelity_needs_the_trace_itself(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fidelity", str(profile), "--trace", str(profile)]) == SpecError.exit_code
     assert "a profile" in capsys.readouterr().err
+
+
+def test_without_its_trace_fidelity_says_what_to_give(
+    profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in ([], ["--shrunk", "none"]):
+        assert run(["fidelity", str(profile), *words]) == SpecError.exit_code
+        assert "give --trace FILE, the trace that the profile was fitted to" in (
+            capsys.readouterr().err
+        )
+
+
+@pytest.mark.parametrize(
+    ("taus", "words"),
+    [
+        ({"mean_heap": 0.9, "cost": 0.95}, "good enough to tune mean_heap, cost with"),
+        (
+            {"mean_heap": 0.9, "cost": 0.3},
+            (
+                "good enough to tune mean_heap with; not for the rest: cost of glibc has tau 0.30 "
+                "(0.8 is needed)"
+            ),
+        ),
+        ({"cost": 0.3}, "not good enough to tune with: cost of glibc has tau 0.30 (0.8 is needed)"),
+        ({}, "nothing could be judged"),
+    ],
+)
+def test_the_verdict_is_one_sentence(taus: dict[str, float], words: str) -> None:
+    metrics = {
+        name: {"families": {"glibc": {"tau_differing": tau, "regret": 0.0}}}
+        for name, tau in taus.items()
+    }
+
+    assert verdict_sentence({"metrics": {**metrics, "faults": None}}) == f"verdict: {words}"
 
 
 # Shrunk profiles
