@@ -26,7 +26,12 @@ from tuner.compare.loop import Observer
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
 from tuner.config.preset import Preset
 from tuner.errors import SpecError
-from tuner.export.deployment import deployment, preset_deployment
+from tuner.export.deployment import (
+    RECOMMENDED,
+    deployment,
+    preset_deployment,
+    recommended_deployment,
+)
 from tuner.export.formats import render
 from tuner.front.kept import all_picks, find_pick, first_name, pick_of_trial
 from tuner.front.repricing import price_note
@@ -38,6 +43,7 @@ from tuner.measure.evaluation import Evaluation
 from tuner.measure.executor import LocalExecutor, measuring_cpus
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.measure.warm import warm_memory
+from tuner.optimize.answer import recommended
 from tuner.profile.trust import gap_in, notes_on
 from tuner.recording import Recording, record
 from tuner.records import Configuration, unique_configurations
@@ -385,7 +391,8 @@ def export(
 
     Args:
         source: a run, see `load`, or a preset, see `tuner.config.preset`.
-        pick: name of a pick or number of a trial; None: the run's first pick.
+        pick: name of a pick or number of a trial; None: what `malloc-tuner optimize` recommends,
+            or where it did not run, the run's first pick.
         form: env, sh, systemd, docker, kubernetes or json.
         library: where the allocator lies on the other machine; None: as here.
         file_name: how comments name the file; None: a usual name.
@@ -400,8 +407,11 @@ def export(
     elif isinstance(pick, int):
         found = deployment(source, pick_of_trial(source, pick), library)
     else:
-        name = pick or first_name(source)
-        found = deployment(source, find_pick(source, name), library)
+        answer = recommended(source.folder) if pick in {None, RECOMMENDED} else None
+        if answer is not None:
+            found = recommended_deployment(source, answer, library)
+        else:
+            found = deployment(source, find_pick(source, pick or first_name(source)), library)
     return render(replace(found, file_name=file_name), form)
 
 

@@ -37,7 +37,17 @@ def test_it_ends_with_a_sentence_and_continues(
     assert "recorded" in err
     assert out.count("9000") == 0, "what the program prints is its own"
     answer = json.loads((folder / "answer.json").read_text())
-    assert (recommended(folder) is not None) is (answer["decision"] == "deploy")
+    found = recommended(folder)
+    assert found is not None
+    assert found.decision == answer["decision"]
+    exported = run(["export", str(folder)])
+    out, err = capfd.readouterr()
+    if answer["decision"] == "deploy":
+        assert exported == 0
+        assert "proven:" in out
+    else:
+        assert exported == 12
+        assert "name its --pick" in err
 
     assert run(["optimize", str(folder), "--time", "6s", "--json"]) == 0
     out, err = capfd.readouterr()

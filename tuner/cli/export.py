@@ -63,7 +63,8 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(
                 metavar="NAME",
-                help="balanced (default), knee, no-regret, best-METRIC, or a kept pick.",
+                help="Default: what optimize recommends, else balanced. knee, no-regret, "
+                "best-METRIC, or a kept pick.",
             ),
         ] = None,
         trial: TrialNumber = None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 import tuner
@@ -19,11 +19,15 @@ from tuner.front.bounds import default_trials
 from tuner.front.picks import Pick
 from tuner.measure.program import PRELOAD
 from tuner.metrics import REAL, find_objective
+from tuner.optimize.answer import Decision, Recommendation
 from tuner.records import Configuration
 from tuner.runs import Run
-from tuner.stats import Estimate
+from tuner.stats import Estimate, Interval
 from tuner.store import ValidationRecord
 from tuner.validate.summary import SubjectSummary, summarize
+
+RECOMMENDED = "recommended"
+"""Name of the pick that `malloc-tuner optimize` answers with."""
 
 _LIBC = "libc.so.6"
 """What ld.so finds the C library under; preloaded, its malloc comes before any other."""
@@ -84,6 +88,8 @@ class Deployment:
     """Name and version of what wrote it."""
     brought: tuple[str, ...] = ()
     """Allocators that the program brings itself, by file name."""
+    proof: str | None = None
+    """Runs of the program that proved the gains; None for a pick of a campaign."""
     file_name: str | None = None
     """Name of the file that is written; None when it is printed."""
 
@@ -93,7 +99,46 @@ class Deployment:
         return self.reduction.configuration
 
 
-def deployment(run: Run, pick: Pick, library: Path | None = None) -> Deployment:
+def recommended_deployment(
+    run: Run, found: Recommendation, library: Path | None = None
+) -> Deployment:
+    """Compute what the answer of `malloc-tuner optimize` is exported as.
+
+    Args:
+        run: the folder's campaign.
+        found: its answer.
+        library: as for `deployment`.
+
+    Raises:
+        SelectionError: the answer recommends nothing to deploy.
+        OutputError: the library's path cannot stand in LD_PRELOAD.
+    """
+    if found.decision is not Decision.DEPLOY or found.configuration is None or found.trial is None:
+        message = f"{run.folder}: {found.sentence} To export a point all the same, name its --pick"
+        raise SelectionError(message)
+    trial = run.trial(found.trial)
+    pick = Pick(RECOMMENDED, trial, "new runs of the program proved it better")
+    dropped = {
+        name: value
+        for name, value in trial.configuration.settings
+        if name not in found.configuration.as_dict
+    }
+    reduction = Reduction(found.configuration, tuple(dropped.items()), None)
+    proof = f"{found.date}, {found.n_runs} runs of {shlex.join(found.command)}"
+    gains = tuple(_proven(name, *change) for name, change in found.changes.items())
+    made = deployment(run, pick, library, reduction=reduction)
+    return replace(made, gains=gains, proof=proof)
+
+
+def _proven(name: str, change: float, bounds: tuple[float, float] | None) -> Gain:
+    label = name.replace("_", " ").replace("cpu", "CPU")
+    interval = Interval(1.0 + bounds[0], 1.0 + bounds[1]) if bounds else None
+    return Gain(name, label, None, label, None, Estimate(1.0 + change, interval, 1), "proven")
+
+
+def deployment(
+    run: Run, pick: Pick, library: Path | None = None, *, reduction: Reduction | None = None
+) -> Deployment:
     """Compute what a pick is exported as.
 
     Args:
@@ -101,6 +146,7 @@ def deployment(run: Run, pick: Pick, library: Path | None = None) -> Deployment:
         pick: one of its trials.
         library: where the library lies on the machine the file is for; None for the one that
             was measured.
+        reduction: the pick without settings that change nothing; None: found in the campaign.
 
     Raises:
         OutputError: the library's path cannot stand in LD_PRELOAD.
@@ -109,7 +155,7 @@ def deployment(run: Run, pick: Pick, library: Path | None = None) -> Deployment:
     if pick.trial.measurement is None:
         message = f"trial {pick.trial.number} has no numbers: {pick.trial.reason}"
         raise SelectionError(message)
-    reduction = reduce_configuration(pick.trial, run.trials)
+    reduction = reduction or reduce_configuration(pick.trial, run.trials)
     campaign = run.campaign
     record = campaign.allocators[pick.trial.configuration.allocator]
     measured = Path(record.library) if record.library else None

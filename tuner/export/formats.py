@@ -146,6 +146,7 @@ def json_document(deployment: Deployment) -> str:
         "valid_for": dict(deployment.valid_for),
         "trace": pick and {"name": deployment.trace, "sha256": deployment.trace_sha256},
         "baseline": deployment.baseline,
+        "proven_by": deployment.proof,
         "gain": [_gain_document(gain) for gain in deployment.gains],
         "validation": None
         if validation is None
@@ -204,9 +205,12 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
     facts = (f"{name} {value}" for name, value in deployment.valid_for.items())
     yield "valid for", "; ".join(facts)
     for gain in deployment.gains:
-        yield f"{gain.label} against the default of {deployment.baseline}", _gain_text(gain)
+        against = "as it was" if deployment.proof else f"the default of {deployment.baseline}"
+        yield f"{gain.label} against {against}", _gain_text(gain)
     if deployment.preset is not None:
         yield "validated", "not on your program; record and tune it, and validate what you pick"
+    elif deployment.proof is not None:
+        yield "proven", deployment.proof
     elif validation is None:
         yield "validated", "not yet; malloc-tuner validate runs it on the real program"
     else:
@@ -232,8 +236,10 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
         yield "whose malloc", _whose_malloc(deployment)
     if reduction.dropped:
         settings = ", ".join(f"{name}={value_text(value)}" for name, value in reduction.dropped)
-        witness = f"trial {reduction.witness} measured exactly the same without"
-        yield "left out", f"{settings} ({witness})"
+        without = "emulated, they change nothing"
+        if reduction.witness is not None:
+            without = f"trial {reduction.witness} measured exactly the same without"
+        yield "left out", f"{settings} ({without})"
 
 
 def _reads_few_variables(deployment: Deployment) -> bool:

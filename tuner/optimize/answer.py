@@ -67,6 +67,11 @@ class Answer:
     """What is not decided."""
     more_seconds: float = 0.0
     """About how much more time would decide it."""
+    trial: int | None = None
+    """Trial of the campaign that `configuration` comes from; it may have more settings."""
+    command: tuple[str, ...] = ()
+    date: str = ""
+    """Day, ISO 8601."""
     held_out: Mapping[str, Gain] | None = None
     """Changes on an input that was not tuned on; None when there was none."""
     reasons: tuple[str, ...] = ()
@@ -116,7 +121,10 @@ class Answer:
             "decision": str(self.decision),
             "sentence": self.sentence,
             "configuration": self.configuration.key if self.configuration else None,
+            "trial": self.trial,
             "label": self.label,
+            "command": list(self.command),
+            "date": self.date,
             "as_is": {"allocator": self.as_is, **{_key(n): v for n, v in self.baseline.items()}},
             "changes": _changes(self.standing.gains) if self.standing else None,
             "held_out": _changes(self.held_out) if self.held_out else None,
@@ -140,8 +148,23 @@ def write_answer(run: Path, answer: Answer) -> None:
     write_text(run / ANSWER_FILE, json.dumps(answer.as_record(), indent=1) + "\n")
 
 
-def recommended(run: Path) -> Configuration | None:
-    """Return what a run's answer recommends to deploy; None where there is no such answer.
+@dataclass(frozen=True)
+class Recommendation:
+    """An answer as read from its file."""
+
+    decision: Decision
+    sentence: str
+    configuration: Configuration | None
+    trial: int | None
+    changes: Mapping[str, tuple[float, tuple[float, float] | None]]
+    """``mean_memory``, ``peak_memory``, ``cpu_time`` -> change and its bounds."""
+    command: tuple[str, ...]
+    date: str
+    n_runs: int
+
+
+def recommended(run: Path) -> Recommendation | None:
+    """Return the answer of a run folder; None where there is none.
 
     Raises:
         StoreError: the file is damaged.
@@ -151,9 +174,21 @@ def recommended(run: Path) -> Configuration | None:
         return None
     try:
         record = json.loads(path.read_bytes())
-        if record["decision"] != Decision.DEPLOY:
-            return None
-        return Configuration.from_key(record["configuration"])
+        key = record["configuration"]
+        changes = record["changes"] or {}
+        return Recommendation(
+            Decision(record["decision"]),
+            record["sentence"],
+            Configuration.from_key(key) if key else None,
+            record["trial"],
+            {
+                name: (one["change"], tuple(one["bounds"]) if one["bounds"] else None)
+                for name, one in changes.items()
+            },
+            tuple(record["command"]),
+            record["date"],
+            record["runs"],
+        )
     except (KeyError, TypeError, ValueError) as error:
         message = f"{path}: damaged ({error!r}); repeat `malloc-tuner optimize {run}`"
         raise StoreError(message) from error

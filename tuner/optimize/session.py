@@ -19,6 +19,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,8 @@ class _Answering:
         self._as_is = as_is
         self._singles: dict[str, dict[str, Gain]] = {}
         self._notes: dict[str, str] = {}
+        self._trials: dict[str, int] = {}
+        """Of candidates, by label."""
 
     def answer(self) -> Answer:
         n_possible = int(_SHARE_PROGRAM * self._session.left_s() / self._run_s())
@@ -308,6 +311,7 @@ class _Answering:
             self._run / TRACE_FILE, self._request.allocators, self._request.seed, 100
         )
         found = emulation.smallest(spec, self._run, self._emulated, proposal.configuration)
+        self._trials.setdefault(label_of(found), proposal.trial)
         return label_of(found), found
 
     def _corrected(
@@ -330,6 +334,7 @@ class _Answering:
             return {}
         with Journal(path, {"schema": "malloc-tuner.confirmation", "version": 1}) as journal:
             kept = journal.content.header.get("candidates", {})
+            self._trials = dict(journal.content.header.get("trials", {}))
         return {label: Configuration.from_key(key) for label, key in kept.items()}
 
     def _confirm(self, chosen: Mapping[str, Configuration]) -> Course[None, Sample]:
@@ -456,6 +461,9 @@ class _Answering:
             rows=rows_of(label, found, self._singles, self._notes),
             n_runs=self._session.n_runs,
             seconds=self._session.used_s(),
+            trial=self._trials.get(label),
+            command=self._request.command,
+            date=datetime.now(UTC).date().isoformat(),
             held_out=held_out,
             reasons=reasons,
         )
@@ -465,6 +473,7 @@ class _Answering:
             "schema": schema,
             "version": 1,
             "candidates": {label: one.key for label, one in candidates.items()},
+            "trials": {name: n for name, n in self._trials.items() if name in candidates},
             "command": list(self._request.command),
         }
 

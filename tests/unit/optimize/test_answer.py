@@ -81,9 +81,15 @@ def test_the_table_fits_a_page_and_says_why_one_left() -> None:
 def test_what_is_recommended_is_read_back(tmp_path: Path) -> None:
     assert recommended(tmp_path) is None
     write_answer(tmp_path, DEPLOY)
-    assert recommended(tmp_path) == SETTING
+    found = recommended(tmp_path)
+    assert found is not None
+    assert (found.decision, found.configuration) == (Decision.DEPLOY, SETTING)
+    assert found.changes["cpu_time"][0] == pytest.approx(-0.04)
+    assert found.changes["cpu_time"][1] == pytest.approx((-0.07, -0.01))
     write_answer(tmp_path, KEEP)
-    assert recommended(tmp_path) is None
+    found = recommended(tmp_path)
+    assert found is not None
+    assert found.decision is Decision.KEEP
 
 
 def test_a_damaged_answer_is_an_error_that_names_it(tmp_path: Path) -> None:
