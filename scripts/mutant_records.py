@@ -58,7 +58,7 @@ def read() -> list[Record]:
 def write(records: Iterable[Record]) -> None:
     """Replace the file; records of one target stand together."""
     lines = [
-        json.dumps({name: value for name, value in asdict(one).items() if value != ""})
+        json.dumps({name: value for name, value in asdict(one).items() if name != "why" or value})
         for one in sorted(records, key=lambda one: one.target)
     ]
     FILE.write_text("".join(f"{line}\n" for line in lines))
