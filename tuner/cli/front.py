@@ -73,5 +73,6 @@ def register(app: typer.Typer) -> None:
         elif form is TableFormat.CSV:
             text = table_csv(table)
         else:
-            text = table_text(table, color=output is None and sys.stdout.isatty())
+            color = output is None and sys.stdout.isatty()
+            text = table_text(table, color=color, everything=everything)
         print_or_write(text, output)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.front.bounds import OWN
@@ -14,15 +15,22 @@ from tuner.records import Trial
 from tuner.report.columns import scale_of, show_change
 from tuner.report.parallel import show_value
 from tuner.report.table import FRONT, FrontTable, Row
+from tuner.stats import TIE
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-_WIDTH_OF_A_PIPE = 160
+_WIDTH_OF_A_PIPE = 100
 """Columns when the output is no terminal."""
 
-_SETTINGS_WIDTH = 40
+_SETTINGS_WIDTH = 24
 """Columns that settings get at least, if they need them."""
+
+_MARKS_WIDTH = 15
+"""Columns that the names of picks are folded into."""
+
+MOST_POINTS = 12
+"""Points of the front that are shown unless all are wanted."""
 
 
 def width_for(table: Table | None = None) -> int:
@@ -39,26 +47,72 @@ def width_for(table: Table | None = None) -> int:
     return max(width, Console(width=sys.maxsize).measure(table).maximum)
 
 
-def table_text(table: FrontTable, *, color: bool = False) -> str:
+def table_text(table: FrontTable, *, color: bool = False, everything: bool = False) -> str:
     """Write the rows with their objectives, the change of each, and the settings.
 
     Args:
         table: the rows.
         color: True colours changes for a terminal.
+        everything: True shows every row; else points that nobody can tell apart are one, and
+            a dozen are shown.
     """
+    full, alike = table, dict[int, int]()
+    if not everything:
+        table, alike = condensed(table)
     from rich.console import Console  # noqa: PLC0415 - not needed by --help
 
-    width = width_for(_rich_table(table, _SETTINGS_WIDTH))
+    width = width_for(_rich_table(table, alike, _SETTINGS_WIDTH))
     text = io.StringIO()
     console = Console(
         file=text, width=width, force_terminal=color, color_system="standard" if color else None
     )
-    console.print(_rich_table(table))
-    console.print(_footer(table), markup=False, highlight=False)
+    console.print(_rich_table(table, alike))
+    n_hidden = len(full.rows) - len(table.rows) - sum(alike.values())
+    if n_hidden:
+        console.print(f"{n_hidden} more points of the front: --all", highlight=False)
+    console.print(_footer(full), markup=False, highlight=False)
     return text.getvalue()
 
 
-def _rich_table(table: FrontTable, settings_width: int | None = None) -> Table:
+def condensed(table: FrontTable) -> tuple[FrontTable, dict[int, int]]:
+    """Return the table with near points merged, and how many more each trial stands for.
+
+    Points of the front within `TIE` of each other in every objective are one row: that of a
+    pick, of a default, or of the fewest settings.  Of more than `MOST_POINTS` those are kept
+    that are picks, and others evenly along the front.
+    """
+    front = [row for row in table.rows if row.state == FRONT]
+    leaders: list[Row] = []
+    alike: dict[int, list[Row]] = {}
+    for row in sorted(front, key=_simplicity):
+        leader = next((one for one in leaders if _is_alike(one, row, table.objectives)), None)
+        if leader is None or row.picks:
+            leaders.append(row)
+        else:
+            alike.setdefault(leader.trial.number, []).append(row)
+    kept = {row.trial.number for row in leaders if row.picks or row.is_default}
+    others = [row for row in front if row in leaders and row.trial.number not in kept]
+    room = max(0, MOST_POINTS - len(kept))
+    step = max(1, -(-len(others) // room)) if room else len(others) + 1
+    kept |= {row.trial.number for row in others[step // 2 :: step]}
+    rows = tuple(r for r in table.rows if r.state != FRONT or r.trial.number in kept)
+    counts = {number: len(found) for number, found in alike.items() if number in kept}
+    return replace(table, rows=rows), counts
+
+
+def _simplicity(row: Row) -> tuple[bool, bool, int, int]:
+    settings = len(row.trial.configuration.settings)
+    return not row.picks, not row.is_default, settings, row.trial.number
+
+
+def _is_alike(one: Row, other: Row, names: Sequence[str]) -> bool:
+    pairs = [(one.trial.measured.value(n), other.trial.measured.value(n)) for n in names]
+    return all(abs(a - b) <= TIE * max(a, b) for a, b in pairs)
+
+
+def _rich_table(
+    table: FrontTable, alike: Mapping[int, int], settings_width: int | None = None
+) -> Table:
     from rich import box  # noqa: PLC0415 - not needed by --help
     from rich.table import Table  # noqa: PLC0415 - likewise
     from rich.text import Text  # noqa: PLC0415 - likewise
@@ -73,7 +127,7 @@ def _rich_table(table: FrontTable, settings_width: int | None = None) -> Table:
         drawn.add_column("change", justify="right", no_wrap=True)
     drawn.add_column("allocator", no_wrap=True)
     drawn.add_column("settings", overflow="fold", ratio=1, max_width=settings_width)
-    drawn.add_column("", no_wrap=True)
+    drawn.add_column("", overflow="fold", max_width=_MARKS_WIDTH)
     for row in table.rows:
         cells: list[str | Text] = [str(row.trial.number)]
         for metric, scale in zip(metrics, scales, strict=True):
@@ -86,10 +140,14 @@ def _rich_table(table: FrontTable, settings_width: int | None = None) -> Table:
         cells += [
             row.trial.configuration.allocator,
             Text(settings_text(row.trial)),
-            Text(marks(row)),
+            Text(", ".join(filter(None, [marks(row), _more(alike.get(row.trial.number, 0))]))),
         ]
         drawn.add_row(*cells, style="dim" if row.state != FRONT else "")
     return drawn
+
+
+def _more(n: int) -> str:
+    return f"and {n} more alike" if n else ""
 
 
 def settings_text(trial: Trial) -> str:
