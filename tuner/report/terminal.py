@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WIDTH_OF_A_PIPE = 100
 """Columns when the output is no terminal."""
 
-_SETTINGS_WIDTH = 24
+_SETTINGS_WIDTH = 20
 """Columns that settings get at least, if they need them."""
 
 _MARKS_WIDTH = 15

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.doubles.runs import MIB, synthetic_run, trial
+from tuner.front.picks import standard_picks
 from tuner.records import Configuration
 from tuner.report.table import front_table
 from tuner.report.terminal import MOST_POINTS, condensed, table_text
@@ -41,3 +42,13 @@ def test_a_dozen_points_are_shown_unless_all_are_wanted(monkeypatch: pytest.Monk
     assert f"{41 - len(table.rows)} more points of the front: --all" in text
     assert "more points" not in table_text(full, everything=True)
     assert max(map(len, text.splitlines()[: len(table.rows)])) <= 100
+
+
+def test_a_front_with_picks_fits_100_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    run = synthetic_run(spread=0.03)
+    picks = standard_picks(run.trials, ("mean_heap", "cost"), "glibc")
+
+    lines = table_text(front_table(run, ("mean_heap", "cost"), picks)).splitlines()
+
+    assert max(len(line) for line in lines if not line.startswith("Within")) <= 100
