@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.doubles.runs import campaign_record, trial
@@ -19,6 +20,7 @@ from tuner.allocators import get_allocator
 from tuner.cli.main import run
 from tuner.records import Configuration, Status
 from tuner.store import FINISHED, AllocatorRecord, Store, ValidationRecord
+from tuner.trace.file import EVENT, write_trace
 
 pytestmark = pytest.mark.end_to_end
 
@@ -224,6 +226,28 @@ def test_mistake_is_named_with_its_exit_code(
     err = capsys.readouterr().err
     assert message in err
     assert "Traceback" not in err
+
+
+def test_a_program_that_fails_does_not_replace_a_good_validation(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "app.trace"
+    write_trace(trace, np.zeros(1, EVENT), {"command": ["true"], "exit_status": 0})
+    with closing(sqlite3.connect(folder / "store.sqlite")) as store, store:
+        store.execute("UPDATE campaign SET trace_path = ?", (str(trace),))
+    assert validate(folder, "--rounds", "1", command=["true"]) == 0
+    capsys.readouterr()
+
+    assert validate(folder, "--rounds", "1", command=["sh", "-c", "exit 3"]) == 7
+    assert "ends with exit status 3, but 0 is expected" in capsys.readouterr().err
+    assert len(validations(folder)) == 1
+    words = ("--rounds", "1", "--expect-status", "3")
+    assert validate(folder, *words, command=["sh", "-c", "exit 3"]) == 0
+    assert "another program than the recorded one" in " ".join(capsys.readouterr().out.split())
+    assert run(["export", str(folder), "--pick", "balanced", "--format", "env"]) == 0
+    assert "rounds of true" in capsys.readouterr().out
+    assert run(["validate", str(folder), "--details"]) == 0
+    assert "the recorded one" not in capsys.readouterr().out
 
 
 def test_store_in_use_and_missing_run_are_told(

@@ -24,6 +24,7 @@ from tuner.stats import (
     kendall_tau,
     median_estimate,
     paired_p_value,
+    pairs_to_show,
     ratio_estimate,
 )
 
@@ -209,3 +210,32 @@ def test_concordance_counts_only_pairs_that_differ() -> None:
 
 def test_concordance_without_different_pairs_is_unknown() -> None:
     assert concordance([1.0, 2.0], [5.0, 5.01]) is None
+
+
+def test_pairs_to_show_grow_with_the_spread_and_shrink_with_the_effect() -> None:
+    calm, noisy = [0.99, 1.0, 1.01, 1.0, 0.99], [0.9, 1.0, 1.1, 1.05, 0.95]
+    assert pairs_to_show(calm, 0.9, 1) == fewest_pairs(1)
+    few, many = pairs_to_show(noisy, 0.9, 1), pairs_to_show(noisy, 0.98, 1)
+    assert few is not None
+    assert many is not None
+    assert few < many
+    assert many < (pairs_to_show(noisy, 0.98, 20) or 0)
+
+
+@pytest.mark.parametrize(("ratios", "effect"), [([1.0, 1.1], 0.9), ([1.0] * 9, 1.0)])
+def test_pairs_to_show_nothing_are_unknown(ratios: list[float], effect: float) -> None:
+    assert pairs_to_show(ratios, effect, 1) is None
+
+
+def test_so_many_pairs_show_it_half_of_the_time() -> None:
+    """Simulated: lognormal ratios; the exact test decides."""
+    rng = random.Random(7)
+    effect, sd = 0.97, 0.04
+    ratios = [math.exp(rng.gauss(0.0, sd)) for _ in range(400)]
+    n_pairs = pairs_to_show(ratios, effect, 4)
+    assert n_pairs is not None
+    n_shown = 0
+    for _ in range(200):
+        drawn = [effect * math.exp(rng.gauss(0.0, sd)) for _ in range(n_pairs)]
+        n_shown += paired_p_value(drawn, [1.0] * n_pairs) * 4 <= 0.05
+    assert 70 <= n_shown <= 130

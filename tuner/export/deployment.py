@@ -24,7 +24,8 @@ from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
 from tuner.store import ValidationRecord
-from tuner.validate.summary import SubjectSummary, summarize
+from tuner.validate.summary import SubjectSummary, ValidationSummary, summarize
+from tuner.validate.trust import believed_validation, is_recorded_program, recorded_program
 
 RECOMMENDED = "recommended"
 """Name of the pick that `malloc-tuner optimize` answers with."""
@@ -92,6 +93,8 @@ class Deployment:
     """Runs of the program that proved the gains; None for a pick of a campaign."""
     file_name: str | None = None
     """Name of the file that is written; None when it is printed."""
+    notices: tuple[str, ...] = ()
+    """What a reader of the validated numbers must know."""
 
     @property
     def configuration(self) -> Configuration:
@@ -182,10 +185,11 @@ def deployment(
         campaign.trace_sha256,
         campaign.baseline,
         tuple(_gain(run, pick, name, validated) for name in campaign.objectives),
-        validated[0] if validated else None,
+        validated[0].record if validated else None,
         _valid_for(run, pick),
         f"malloc-tuner {tuner.__version__}",
         brought,
+        notices=validated[0].notices if validated else (),
     )
 
 
@@ -255,8 +259,9 @@ def _brought(run: Run) -> tuple[str, ...]:
 
     The last validation saw them in the program; before any, the recorder did.
     """
-    if run.validations:
-        return tuple(run.validations[-1].settings.get("brought_allocators", ()))
+    record = believed_validation(run)
+    if record is not None:
+        return tuple(record.settings.get("brought_allocators", ()))
     recorded = run.campaign.brought_allocator
     return (recorded,) if recorded else ()
 
@@ -274,16 +279,19 @@ def _check_preloadable(library: str) -> None:
         raise OutputError(message)
 
 
-_Validated = tuple[ValidationRecord, SubjectSummary]
+_Validated = tuple[ValidationSummary, SubjectSummary]
 
 
 def _validated(run: Run, pick: Pick, reduction: Reduction) -> _Validated | None:
-    """Return the last validation that ran the pick, as picked or as reduced."""
+    """Return the last validation of the program that ran the pick, as picked or as reduced."""
     wanted = (pick.trial.configuration, reduction.configuration)
-    for record in reversed(run.validations):
-        for subject in summarize(run, record).subjects:
+    recorded = recorded_program(run.campaign)
+    trusted = [record for record in run.validations if is_recorded_program(record, recorded)]
+    for record in reversed(trusted):
+        summary = summarize(run, record)
+        for subject in summary.subjects:
             if subject.subject.configuration in wanted and not subject.is_baseline:
-                return record, subject
+                return summary, subject
     return None
 
 

@@ -216,6 +216,7 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
     else:
         date, rounds = validation.created_at[:10], validation.rounds
         yield "validated", f"{date}, {rounds} rounds of {command_text(validation)}"
+        yield from (("note", notice) for notice in deployment.notices)
     if deployment.is_shipped:
         yield (
             "library",
@@ -280,8 +281,12 @@ def _gain_text(gain: Gain) -> str:
         interval = gain.validated.interval
         real += f" [{_percent(interval.low)}, {_percent(interval.high)}]"
     what = "" if gain.metric == gain.label else f" ({gain.metric})"
-    expected = "" if gain.expected is None else f", expected {_percent(gain.expected)}"
+    expected = "" if gain.expected is None else f", expected {_expected(gain.expected)}"
     return f"{real} on the real program{what}{expected}: {gain.verdict}"
+
+
+def _expected(ratio: float) -> str:
+    return "more than all of it" if ratio < 0.0 else _percent(ratio)
 
 
 def _percent(ratio: float) -> str:

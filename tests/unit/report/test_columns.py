@@ -7,7 +7,7 @@ import pytest
 from tests.doubles.runs import MIB
 from tuner.errors import SpecError
 from tuner.metrics import Kind, find_metric
-from tuner.report.columns import ratio, scale_for, show_change
+from tuner.report.columns import ratio, scale_for, show_change, show_expected
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -63,3 +63,14 @@ def test_missing_number_is_a_dash_and_not_zero() -> None:
 def test_unknown_column_is_refused() -> None:
     with pytest.raises(SpecError, match="mean_heap"):
         find_metric("heap")
+
+
+@pytest.mark.parametrize("ratio", [-5.37, -0.01])
+def test_nothing_saves_more_than_all_there_is(ratio: float) -> None:
+    """Users read "expected -637 %"."""
+    assert show_expected(ratio) == "more than all of it"
+
+
+@pytest.mark.parametrize("ratio", [None, 0.0, 0.9, 1.2])
+def test_what_may_be_expected_is_a_change(ratio: float | None) -> None:
+    assert show_expected(ratio) == show_change(ratio)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -120,3 +121,27 @@ def test_search_space_of_the_campaign_replaces_the_shipped_one(tmp_path: Path) -
 def test_allocator_that_no_subject_uses_need_not_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Adapter, "version", "5.2.1")
     assert len(prepare(Configuration("glibc"))) == 1
+
+
+@pytest.mark.parametrize("brought", ["/usr/lib/libjemalloc.so.2", "/opt/redis/libother.so"])
+def test_a_program_with_an_allocator_of_its_own_is_a_subject(brought: str) -> None:
+    """It is the baseline where the campaign knows the allocator's default."""
+    campaign = campaign_record(("glibc", "jemalloc"), ("mean_heap", "cost"), 4)
+    records = dict(campaign.allocators)
+    records["jemalloc"] = replace(records["jemalloc"], library=str(_LIBRARY))
+    plain = Subject("glibc-default", Configuration("glibc"), 0, ("default",))
+    user = {"HOME": "/root", "MALLOC_CONF": "narenas:2"}
+    entries = setup.with_program_as_it_is(
+        Path(brought),
+        [setup.Prepared(plain, {"LD_PRELOAD": "libc.so.6"}, None)],
+        replace(campaign, allocators=records),
+        user,
+    )
+    is_known = "jemalloc" in brought
+    labels = ["as-it-is", "glibc-default"] if is_known else ["glibc-default", "as-it-is"]
+    assert [entry.subject.label for entry in entries] == labels
+    (own,) = [entry for entry in entries if entry.subject.is_as_it_is]
+    assert own.subject.configuration == Configuration("jemalloc" if is_known else "libother.so")
+    assert user.items() <= own.environment.items()
+    assert "LD_PRELOAD" not in own.environment
+    assert len({sum(map(len, (*e.environment, *e.environment.values()))) for e in entries}) == 1

@@ -218,6 +218,47 @@ def test_a_program_smaller_than_its_trace_is_noticed() -> None:
     assert not any(words in notice for notice in summarize(make_run(), make_record()).notices)
 
 
+def test_dominated_points_make_no_claims() -> None:
+    record = make_record()
+    entries = [dict(entry) for entry in record.settings["subjects"]]
+    entries[2]["roles"] = ["dominated"]
+    settings = {**record.settings, "subjects": entries}
+    summary = summarize(make_run(), replace(record, settings=settings))
+    assert summary.n_claims == 2
+    assert found(summary, "jemalloc-default").claims == ()
+    assert found(summary, "jemalloc-default").metrics
+    assert len(found(summary, "less").claims) == 2
+
+
+def test_a_gain_hidden_by_noise_says_how_many_rounds_would_show_it() -> None:
+    record = make_record(drift=0.0)
+    noise = (0.7, 1.3, 0.75, 1.25, 0.8, 1.2, 0.72, 1.28)
+    samples = tuple(
+        replace(s, mean_heap_bytes=2000.0 * noise[s.round] * 0.8) if s.label == "less" else s
+        for s in record.samples
+    )
+    summary = summarize(make_run(("mean_heap",)), replace(record, samples=samples))
+    assert claim(summary, "less", "mean_heap").verdict is Verdict.NOT_CONFIRMED
+    (notice,) = [
+        notice for notice in summary.notices if "not disproved" in notice or "--rounds" in notice
+    ]
+    assert "rounds would show the mean heap of less" in notice
+    assert int(notice.rpartition("--rounds ")[2].rstrip(")")) > 8
+
+
+def test_a_gain_that_is_shown_to_be_smaller_needs_no_more_rounds() -> None:
+    record = make_record({**_HEAPS, "less": 1998.0})
+    summary = summarize(make_run(("mean_heap",)), record)
+    assert claim(summary, "less", "mean_heap").verdict is Verdict.NOT_CONFIRMED
+    assert not any("--rounds" in notice for notice in summary.notices)
+
+
+def test_the_summary_says_what_to_deploy() -> None:
+    summary = summarize(make_run(("mean_heap",)), make_record())
+    assert summary.decision.label == "less"
+    assert summary.decision.sentence.startswith("Deploy less (glibc mxfast=0): mean heap -20 %")
+
+
 def test_unsteady_baseline_is_noticed() -> None:
     record = make_record()
     samples = tuple(replace(s, wall_ns=20_000 + 3_000 * s.round) for s in record.samples)

@@ -27,6 +27,9 @@ CLEAR, UNCLEAR = 0.05, 0.0501
     ("claimed", "real", "p_value", "verdict"),
     [
         (LESS, 0.8, CLEAR, Verdict.CONFIRMED),
+        (LESS, 0.61, CLEAR, Verdict.CONFIRMED),
+        (LESS, 0.59, CLEAR, Verdict.EXCEEDED),  # more than twice the gain
+        (LESS, 0.59, UNCLEAR, Verdict.NOT_CONFIRMED),
         (LESS, 0.8, UNCLEAR, Verdict.NOT_CONFIRMED),
         (LESS, 1.1, CLEAR, Verdict.WORSE),
         (MORE, 1.1, CLEAR, Verdict.COSTS),

@@ -1,0 +1,133 @@
+"""What to deploy: the one with the fewest settings of those that gain as much; or keep it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tuner.records import Configuration
+from tuner.stats import Estimate, Interval
+from tuner.validate.decision import recommend
+from tuner.validate.subjects import AS_IT_IS, Subject
+from tuner.validate.summary import MetricSummary, SubjectSummary
+from tuner.validate.verdicts import Claim, Verdict
+
+SEVEN = {f"setting_{number}": number for number in range(7)}
+
+
+def ratio(median: float, spread: float = 0.01) -> Estimate:
+    return Estimate(median, Interval(median - spread, median + spread), 12)
+
+
+def subject(
+    label: str,
+    allocator: str,
+    settings: dict[str, Any],
+    verdict: Verdict,
+    heap: float,
+    *,
+    peak: float = 1.0,
+    cpu: float = 1.0,
+    reason: str | None = None,
+) -> SubjectSummary:
+    """A subject that claims a gain of mean heap."""
+    metrics = tuple(
+        MetricSummary(name, Estimate(1.0, None, 12), ratio(value))
+        for name, value in (("mean_heap", heap), ("peak_heap", peak), ("cpu", cpu))
+    )
+    claim = Claim("mean_heap", "mean_heap", 1.0, 0.9, 0.9, ratio(heap), verdict)
+    chosen = Subject(label, Configuration.of(allocator, settings), 1, ("balanced",))
+    return SubjectSummary(chosen, False, 12, reason, metrics, (claim,), verdict, ())
+
+
+BASELINE = SubjectSummary(
+    Subject("glibc-default", Configuration("glibc"), 0, ("default",)),
+    True,
+    12,
+    None,
+    (),
+    (),
+    None,
+    (),
+)
+CONFIRMED, OPEN = Verdict.CONFIRMED, Verdict.NOT_CONFIRMED
+
+
+def test_a_confirmed_pick_is_deployed_with_what_is_sure() -> None:
+    found = recommend(
+        [BASELINE, subject("balanced", "mimalloc", {"decommit_delay": 0}, CONFIRMED, 0.88)]
+    )
+    assert found.label == "balanced"
+    assert found.sentence == (
+        "Deploy balanced (mimalloc decommit_delay=0): mean heap -12 % (at least -11 %)."
+    )
+
+
+def test_seven_settings_that_gain_no_more_than_none_are_not_deployed() -> None:
+    """A demo ended with seven settings of exgen that lost to exgen as shipped."""
+    found = recommend(
+        [
+            BASELINE,
+            subject("balanced", "exgen", SEVEN, CONFIRMED, 0.88),
+            subject("exgen-default", "exgen", {}, CONFIRMED, 0.885),
+        ]
+    )
+    assert found.label == "exgen-default"
+    assert found.sentence.startswith("Deploy exgen as shipped: mean heap -12 %")
+    assert "does as well as balanced (exgen, 7 settings): set nothing." in found.sentence
+
+
+def test_settings_that_gain_clearly_more_are_deployed() -> None:
+    found = recommend(
+        [
+            BASELINE,
+            subject("balanced", "exgen", SEVEN, CONFIRMED, 0.80),
+            subject("exgen-default", "exgen", {}, CONFIRMED, 0.90),
+        ]
+    )
+    assert found.label == "balanced"
+    assert "set nothing" not in found.sentence
+
+
+@pytest.mark.parametrize("verdict", [OPEN, Verdict.WORSE, Verdict.AS_CLAIMED, Verdict.BETTER])
+def test_without_a_confirmed_gain_the_baseline_is_kept(verdict: Verdict) -> None:
+    found = recommend([BASELINE, subject("balanced", "exgen", SEVEN, verdict, 0.9)])
+    assert (found.label, found.sentence) == (
+        None,
+        "Keep glibc's default: nothing gains on the program.",
+    )
+
+
+def test_too_few_rounds_are_no_reason_to_say_that_nothing_gains() -> None:
+    found = recommend([BASELINE, subject("balanced", "exgen", SEVEN, Verdict.UNDECIDED, 0.9)])
+    assert found.sentence == "Keep glibc's default for now: too few rounds to decide anything."
+
+
+@pytest.mark.parametrize(
+    ("peak", "cpu", "words"),
+    [(1.2, 1.0, "peak heap +20 %"), (1.0, 1.05, "CPU time +5.0 %")],
+)
+def test_a_gain_that_costs_elsewhere_is_no_recommendation(
+    peak: float, cpu: float, words: str
+) -> None:
+    costly = subject("lean", "jemalloc", {}, CONFIRMED, 0.7, peak=peak, cpu=cpu)
+    found = recommend([BASELINE, costly])
+    assert found.label is None
+    assert found.sentence.startswith("Keep glibc's default: nothing gains without a cost")
+    assert words in found.sentence
+    dearer = subject("cheap", "mimalloc", {}, CONFIRMED, 0.95)
+    assert recommend([BASELINE, costly, dearer]).label == "cheap"
+
+
+def test_who_is_out_is_not_deployed() -> None:
+    found = recommend([BASELINE, subject("a", "exgen", {}, CONFIRMED, 0.9, reason="crashed")])
+    assert found.label is None
+
+
+def test_the_program_as_it_is_may_be_what_is_kept() -> None:
+    own = Subject("as-it-is", Configuration("jemalloc"), None, (AS_IT_IS,))
+    baseline = SubjectSummary(own, True, 12, None, (), (), None, ())
+    assert recommend([baseline]).sentence == (
+        "Keep the program as it is (jemalloc): nothing gains on the program."
+    )

@@ -1,0 +1,104 @@
+"""Which validation is believed: the last one of the program that was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.doubles.runs import synthetic_run
+from tuner.errors import StoreError
+from tuner.export.deployment import deployment
+from tuner.export.formats import render
+from tuner.front.kept import find_pick
+from tuner.runs import Run
+from tuner.store import ValidationRecord
+from tuner.trace.file import EVENT, write_trace
+from tuner.validate.trust import Recorded, believed_validation, recorded_program
+
+RECORDED = Recorded(("/opt/bin/app", "data"), 0)
+
+
+@pytest.mark.parametrize(
+    ("command", "is_same"),
+    [(("app", "data"), True), (("./app", "other"), True), (("sh", "-c", "app data"), False)],
+)
+def test_a_program_is_known_by_its_name(command: tuple[str, ...], *, is_same: bool) -> None:
+    assert RECORDED.is_run_by(command) is is_same
+
+
+def test_what_differs_is_said() -> None:
+    assert RECORDED.differs_from(("app", "data")) == ""
+    assert "other arguments than recorded" in RECORDED.differs_from(("app", "more"))
+    assert "another program than the recorded one" in RECORDED.differs_from(("true",))
+    assert Recorded((), 0).is_run_by(("true",)) is None
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Validations 1 of the recorded program, 2 of another one, and one of a simulation."""
+    trace = tmp_path / "app.trace"
+    write_trace(trace, np.zeros(1, EVENT), {"command": ["./app", "x"], "exit_status": 4})
+    found = synthetic_run(tmp_path / "run", n_trials=40, validation=True)
+    record = found.validations[-1]
+
+    def made(number: int, command: tuple[str, ...], **settings: object) -> ValidationRecord:
+        told = {**record.settings, **settings}
+        return replace(record, identifier=number, command=command, settings=told)
+
+    return replace(
+        found,
+        campaign=replace(found.campaign, trace_path=str(trace)),
+        validations=(
+            made(1, ("./app", "x")),
+            made(2, ("sh", "-c", "exit 3"), is_recorded_program=False),
+            made(3, ("sh", "-c", "exit 3")),
+            made(4, ("gem5",), options={"gem5": {"simulation": "tree"}}),
+        ),
+    )
+
+
+def number(record: ValidationRecord | None) -> int:
+    assert record is not None
+    return record.identifier
+
+
+def test_a_validation_of_another_program_does_not_replace_a_good_one(run: Run) -> None:
+    assert number(believed_validation(run)) == 1
+
+
+def test_one_of_another_program_is_better_than_none(run: Run) -> None:
+    others = replace(run, validations=run.validations[1:3])
+    assert number(believed_validation(others)) == 3
+    assert believed_validation(replace(run, validations=run.validations[3:])) is None
+
+
+def test_without_the_trace_the_last_one_that_says_nothing_else_counts(run: Run) -> None:
+    campaign = replace(run.campaign, trace_path="/no/such.trace")
+    unknown = replace(run, campaign=campaign)
+    assert number(believed_validation(unknown)) == 3
+    assert number(believed_validation(replace(unknown, validations=run.validations[:2]))) == 1
+
+
+def test_one_may_be_chosen(run: Run) -> None:
+    assert number(believed_validation(run, 2)) == 2
+    with pytest.raises(StoreError, match="has no validation 4 of a program; there are: 1, 2, 3"):
+        believed_validation(run, 4)
+
+
+def test_the_trace_says_what_is_expected_unless_the_user_does(run: Run) -> None:
+    assert recorded_program(run.campaign) == Recorded(("./app", "x"), 4)
+    assert recorded_program(run.campaign, 0) == Recorded(("./app", "x"), 0)
+    nowhere = replace(run.campaign, trace_path="/no/such.trace")
+    assert recorded_program(nowhere) is None
+    assert recorded_program(nowhere, 3) == Recorded((), 3)
+
+
+def test_an_export_shows_the_good_one_with_its_notes(run: Run) -> None:
+    text = render(deployment(run, find_pick(run, "no-regret")), "env")
+    assert "rounds of ./app x" in text
+    assert "exit 3" not in text
+    assert ", expected " in text
+    assert "note:" in text
