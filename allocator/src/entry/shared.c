@@ -3,8 +3,8 @@
  * They are linked with -nostartfiles: the start files register transactions and finalizers that
  * exgen does not have, and run doing so in every program, which makes pages of code and
  * data resident even where nothing is ever allocated.  What is left is the name by which the C
- * library notices fork handlers of libraries that are unloaded, as exgen's never are (nodelete); and
- * what only a program with a loader can ask for.
+ * library notices fork handlers of libraries that are unloaded, as exgen's never are (nodelete);
+ * and what only a program with a loader can ask for.
  */
 #include <dlfcn.h>
 

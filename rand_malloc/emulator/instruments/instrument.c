@@ -1,7 +1,7 @@
 /* instrument.c - chooses, runs and tries out the instruments; see instrument.h. */
 #include "instrument.h"
-#include "json.h"
 #include "../message.h"
+#include "json.h"
 
 #include <limits.h>
 #include <stdio.h>
