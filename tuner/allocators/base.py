@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, ClassVar
 from tuner.allocators.facts import HostFacts, WorkloadFacts, missing_requirement
 from tuner.allocators.libraries import find_library
 from tuner.allocators.probe import ProbeReport, run_probe
-from tuner.config import Narrowing, ParameterSpec, VersionRange, shipped_allocator_file
+from tuner.config import (
+    Narrowing,
+    ParameterSpec,
+    parse_version,
+    shipped_allocator_file,
+    version_range,
+)
 from tuner.config.levels import Level, Levels
 from tuner.errors import MissingToolError, SettingError, SpecError
 from tuner.records import Configuration, Value
@@ -144,7 +150,7 @@ class Allocator(abc.ABC):
         if not version:
             message = f"{library} is not {self.file.title}; {self.how_to_install()}"
             raise MissingToolError(message)
-        if version not in VersionRange(self.file.library.versions):
+        if parse_version(version) not in version_range(self.file.library.versions):
             wanted = self.file.library.versions
             message = (
                 f"{self.name} {version} at {library or 'libc'} is not supported; need {wanted}"
@@ -316,7 +322,7 @@ class Allocator(abc.ABC):
         """Return the parameters a version has; of several entries of a name the first."""
         known: dict[str, ParameterSpec] = {}
         for spec in self.file.parameters:
-            if version in VersionRange(spec.versions):
+            if parse_version(version) in version_range(spec.versions):
                 known.setdefault(spec.name, spec)
         return list(known.values())
 

@@ -21,7 +21,7 @@ from tuner.config.campaign import (
     dump_campaign,
     load_campaign,
 )
-from tuner.config.versions import VersionRange, parse_version
+from tuner.config.versions import parse_version, version_range
 
 __all__ = [
     "STRATEGIES",
@@ -30,7 +30,6 @@ __all__ = [
     "CampaignSpec",
     "Narrowing",
     "ParameterSpec",
-    "VersionRange",
     "allocator_names",
     "campaign_from_options",
     "dump_campaign",
@@ -38,4 +37,5 @@ __all__ = [
     "load_campaign",
     "parse_version",
     "shipped_allocator_file",
+    "version_range",
 ]

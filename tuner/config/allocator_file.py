@@ -33,7 +33,7 @@ from tuner.config.levels import (
 )
 from tuner.config.option_list import complete, read_option_list
 from tuner.config.reading import Model, closest, problems_error, read_toml, show, validate
-from tuner.config.versions import VersionRange
+from tuner.config.versions import parse_version, version_range
 from tuner.errors import SpecError
 from tuner.records import Value
 from tuner.resources import configs_dir
@@ -68,7 +68,8 @@ def _scalar(value: object) -> Value:
 
 
 def _version_range(text: str) -> str:
-    return VersionRange(text).text
+    version_range(text)
+    return text
 
 
 Number = Annotated[int | float, BeforeValidator(_number)]
@@ -281,7 +282,8 @@ class AllocatorFile(Model):
             )
             raise ValueError(message)
         named = [p for p in self.parameters if p.name == name]
-        fitting = [p for p in named if version is None or version in VersionRange(p.versions)]
+        here = parse_version(version) if version is not None else None
+        fitting = [p for p in named if here is None or here in version_range(p.versions)]
         if fitting:
             return fitting[0]
         if named:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tuner.config import (
     AllocatorChoice,
-    VersionRange,
     allocator_names,
     campaign_from_options,
     dump_campaign,
@@ -18,6 +17,7 @@ from tuner.config import (
     load_campaign,
     parse_version,
     shipped_allocator_file,
+    version_range,
 )
 from tuner.errors import SpecError
 from tuner.records import Configuration
@@ -285,7 +285,7 @@ def test_a_scale_lays_out_its_levels(tmp_path: Path, scale: str, levels: tuple[o
         ('scale = "log2"\nlow = "4K"\nhigh = 8\n', '.tcache_count.low = "4K": '),
         ('scale = "ordinal"\nvalues = [1, "a"]\n', "one or more of one type"),
         ('scale = "boolean"\nvales = [1]\n', "parameters.tcache_count.vales: unknown key"),
-        ('scale = "boolean"\nversions = "2.42+"\n', "is not a version bound"),
+        ('scale = "boolean"\nversions = "2.42+"\n', "is not a range of versions"),
         ('scale = "boolean"\nrequires = ["luck"]\n', "requires[0] = "),
         ('scale = "boolean"\nresting = 3\n', "resting: 3 is not a level"),
         ('scale = "boolean"\nresting = 1\n', "resting: 1 is not a level"),
@@ -337,13 +337,13 @@ def test_unset_and_the_specials_survive_a_narrower_scale(tmp_path: Path) -> None
     ],
 )
 def test_a_version_lies_in_a_range(text: str, version: str, expected: bool) -> None:
-    assert expected == (version in VersionRange(text))
+    assert expected == (parse_version(version) in version_range(text))
 
 
-@pytest.mark.parametrize("text", [">=", "2.4", ">=2.x", ">=1,,<2", "~=2"])
+@pytest.mark.parametrize("text", [">=", "2.4", ">=2.x", "~=2", "newer"])
 def test_a_wrong_range_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="version bound"):
-        VersionRange(text)
+    with pytest.raises(ValueError, match="is not a range of versions"):
+        version_range(text)
 
 
 def test_a_text_without_a_number_is_no_version() -> None:
