@@ -71,6 +71,11 @@ def workload_file(path: Path) -> Path:
     return found
 
 
+def cache_folder() -> Path:
+    """Return the folder for what costs time to find again, in the user's cache; may be missing."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "malloc-tuner"
+
+
 def gem5_dir() -> Path:
     """Return the folder with the suite of gem5 simulations and the script gem5 executes.
 

@@ -13,17 +13,22 @@ of their fonts' glyphs.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from tuner import zstd
 from tuner.drawing.labels import spread
 from tuner.drawing.style import GRID, INK, MUTED, looks
+from tuner.errors import OutputError
 from tuner.output import write_bytes
+from tuner.resources import cache_folder
 
 Spec = dict[str, Any]
 """A part of a Vega-Lite description."""
@@ -98,10 +103,20 @@ def described(figure: Figure) -> Spec:
 
 @functools.cache
 def embedding_script() -> str:
-    """Return Vega-Embed with all it needs, as a script that defines `vegaEmbed`."""
+    """Return Vega-Embed with all it needs, as a script that defines `vegaEmbed`.
+
+    Bundling takes seconds, so the script is kept in the user's cache; where that cannot be read
+    or written, it is bundled again.
+    """
     import vl_convert  # noqa: PLC0415 - loaded by the commands that draw
 
+    version = metadata.version("vl-convert-python")
+    kept = cache_folder() / f"vega-{version}.js.zst"
+    with contextlib.suppress(OSError, zstd.ZstdError, UnicodeDecodeError):
+        return zstd.decompress(kept.read_bytes()).decode()
     script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    with contextlib.suppress(OutputError):
+        write_bytes(kept, zstd.compress(script.encode()))
     return script
 
 

@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from tuner.errors import ProgramError
 from tuner.measure.instruments import ask_emulator
 from tuner.records import Measurement
+from tuner.resources import cache_folder
 
 FEWEST_DRAWS = 3
 """Draws before prices are used; the median of three withstands one bad one."""
@@ -257,10 +258,9 @@ def _read(path: Path) -> list[_Draw]:
 
 
 def _cache_file(version: str) -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     identity = [version.strip(), platform.node(), platform.release(), _processor()]
     digest = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
-    return cache / "malloc-tuner" / f"calibration-{digest}.json"
+    return cache_folder() / f"calibration-{digest}.json"
 
 
 def _processor() -> str:

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tuner.drawing.figure import Figure, colours, layer, log_axis, quantity, save_figure
+from tuner.drawing.figure import (
+    Figure,
+    colours,
+    embedding_script,
+    layer,
+    log_axis,
+    quantity,
+    save_figure,
+)
 
 ROWS = [{"x": 1, "y": 10.123456, "who": "bob"}, {"x": 2, "y": 20, "who": "bob"}]
 
@@ -52,3 +60,26 @@ def test_logarithmic_axis_names_few_round_numbers(
     low: float, high: float, expected: list[float]
 ) -> None:
     assert log_axis(low, high)["axis"]["values"] == pytest.approx(expected)
+
+
+@pytest.mark.slow
+def test_the_script_is_kept_and_a_damaged_one_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    embedding_script.cache_clear()
+    script = embedding_script()
+    (kept,) = (tmp_path / "malloc-tuner").iterdir()
+    assert "vegaEmbed" in script
+
+    for content in (kept.read_bytes(), kept.read_bytes()[:1000], b"no script"):
+        kept.write_bytes(content)
+        embedding_script.cache_clear()
+        assert embedding_script() == script
+
+
+def test_a_script_that_cannot_be_kept_is_made_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    embedding_script.cache_clear()
+
+    assert "vegaEmbed" in embedding_script()
