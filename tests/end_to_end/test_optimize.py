@@ -84,3 +84,57 @@ def test_a_folder_of_another_command_is_refused(
 
     assert optimize(folder, "--time", "1s", program="print(1)") == 3
     assert "holds another optimisation" in capfd.readouterr().err
+
+
+def test_what_was_begun_is_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As if it had been killed while candidates were selected; other time, same candidates."""
+    folder = tmp_path / "run"
+    assert optimize(folder, "--time", "12s") == 0
+    selection = folder / "selection.jsonl"
+    header, *runs = selection.read_text().splitlines(keepends=True)
+    selection.write_text("".join([header, *runs[:1], runs[1][:20]]))
+    (folder / "confirmation.jsonl").unlink(missing_ok=True)
+    (folder / "answer.json").unlink()
+    capfd.readouterr()
+
+    assert optimize(folder, "--time", "20s") == 0
+
+    assert selection.read_text().startswith(header)
+    assert len(selection.read_text().splitlines()) == 1 + len(runs)
+    assert (folder / "answer.json").exists()
+
+
+def test_a_failed_first_call_does_not_take_the_folder(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    crash = "import os; os.kill(os.getpid(), 11)"
+
+    assert optimize(folder, program=crash) == 7
+    assert optimize(folder, "--time", "1s") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], "give a command"),
+        (["--time", "0s", "--", "true"], "--time 0s"),
+        (["--cpu", "999", "--", "true"], "--cpu 999"),
+    ],
+)
+def test_a_wrong_command_line_is_one_error(
+    words: list[str], expected: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["optimize", *words]) == 3
+    assert expected in capfd.readouterr().err
+
+
+def test_input_that_the_program_would_not_see_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("1\n")
+    with path.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert run(["optimize", "--", "true"]) == 3
+    assert "standard input is not passed on" in capfd.readouterr().err

@@ -55,7 +55,7 @@ def test_a_campaign_that_nothing_fits_says_what_excludes_the_nearest(
     assert tune(trace, folder, *words) == SelectionError.exit_code
 
     out, err = capsys.readouterr()
-    assert "12 configurations, 0 failed, 12 break a constraint, 0 on the front" in out
+    assert "12 configurations measured, 12 break a constraint; 0 points on the front" in out
     assert "malloc-tuner pick" not in out
     assert "the nearest is trial" in err
     assert "'mean_heap <= 1 KiB' allows (1.0 KiB)" in err
@@ -103,7 +103,7 @@ def test_the_same_command_again_changes_nothing(
         assert before == (store.trials(), store.rechecks())
     out, err = capsys.readouterr()
     assert "continuing after 12" in err
-    for words in ("glibc default", "jemalloc balanced", "12 configurations", f"report {copy}"):
+    for words in ("12 configurations measured", "on the front", f"report {copy}"):
         assert words in out
 
 

@@ -183,6 +183,8 @@ def _check_given(
     """Refuse what does not go together."""
     from tuner.profile.file import is_profile
 
+    if trace is None:
+        refuse_options(context, {"--seeds"}, "without --trace")
     if trace is None and (command or not shares or "--shrunk" not in given_options(context)):
         message = (
             "give --trace FILE, the trace that the profile was fitted to, to judge the profile; "
@@ -192,8 +194,6 @@ def _check_given(
     if trace is not None and is_profile(trace):
         message = f"--trace {trace}: a profile; its fidelity is judged against the trace itself"
         raise SpecError(message)
-    if trace is None:
-        refuse_options(context, {"--seeds"}, "without --trace")
     if is_classic and _shares(shrunk):
         refuse_options(context, {"--shrunk"}, "to classic records")
     if not command:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
+import os
 import shutil
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +26,7 @@ from tuner.errors import (
 )
 
 if TYPE_CHECKING:
-    from tuner.optimize.request import Request
+    from tuner.optimize.answer import Answer
 
 DEFAULT_TIME = "10min"
 HELD_OUT = "--held-out"
@@ -57,19 +61,19 @@ def register(app: typer.Typer) -> None:
 
 def optimize(
     words: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="RUN | -- COMMAND [ARGUMENTS]... [--held-out -- COMMAND [ARGUMENTS]...]",
             help="The program, and perhaps one with other input to judge on; or a run folder.",
         ),
-    ],
+    ] = None,
     *,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="RUN", help="Run folder; runs/PROGRAM by default."),
     ] = None,
     time: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"For all of it; {DEFAULT_TIME} by default.")
+        str | None, typer.Option(metavar="TIME", help=f"For this call; {DEFAULT_TIME} by default.")
     ] = None,
     allocators: Annotated[
         str, typer.Option(metavar="NAME[:PATH],...", help="Allocators to try.")
@@ -93,20 +97,30 @@ def optimize(
     from tuner.optimize.session import Session
     from tuner.units import parse_duration, parse_percent
 
-    run = Path(words[0])
-    if len(words) == 1 and (run / REQUEST_FILE).is_file():
+    seconds = parse_duration(time or DEFAULT_TIME) / 1e9
+    if seconds <= 0.0:
+        message = f"--time {time}: give more than no time"
+        raise SpecError(message)
+    check_core(cpu)
+    words = words or []
+    refuse_input()
+    run = Path(words[0]) if words else output or Path()
+    if len(words) <= 1 and (run / REQUEST_FILE).is_file():
         from dataclasses import replace
 
         request = Request.load(run)
         if time is not None:
-            request = replace(request, seconds=parse_duration(time) / 1e9)
+            request = replace(request, seconds=seconds)
     else:
+        if not words:
+            message = "give a command after --, or the run folder of an optimisation to continue"
+            raise SpecError(message)
         command, held_out = split_held_out(words)
         _check_program(command[0])
         run = output or Path("runs") / Path(command[0]).name
         request = Request(
             command=command,
-            seconds=parse_duration(time or DEFAULT_TIME) / 1e9,
+            seconds=seconds,
             allocators=tuple(word.strip() for word in allocators.split(",")),
             rules=Rules(least=parse_percent(least)),
             held_out=held_out,
@@ -122,7 +136,7 @@ def optimize(
     print()
     for line in answer.lines():
         print(line)
-    _print_next(run, request)
+    _print_next(run, answer)
 
 
 def split_held_out(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
@@ -149,7 +163,7 @@ def split_held_out(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...] |
 
 def _check_program(program: str) -> None:
     if shutil.which(program) is None:
-        message = f"{program}: no such program; give the command as you would type it, after --"
+        message = f"{program}: no such program, nor a run folder of `optimize`"
         raise MissingToolError(message)
 
 
@@ -161,8 +175,39 @@ def _silent(_: str) -> None:
     """Show nothing."""
 
 
-def _print_next(run: Path, request: Request) -> None:
-    del request
+def check_core(cpu: int | None) -> None:
+    """Refuse a core that this process may not use.
+
+    Raises:
+        SpecError: names those that it may.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    if cpu is not None and cpu not in cores:
+        message = f"--cpu {cpu}: give one of {', '.join(map(str, cores))}"
+        raise SpecError(message)
+
+
+def refuse_input() -> None:
+    """Refuse a file on standard input: the program runs many times, and would not see it.
+
+    Raises:
+        SpecError: says how to pass it on.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        found = os.fstat(sys.stdin.fileno())
+        if stat.S_ISREG(found.st_mode) and found.st_size:
+            message = (
+                "standard input is not passed on to the program; let a shell open it in every "
+                "run: -- sh -c 'exec ./app < FILE'"
+            )
+            raise SpecError(message)
+
+
+def _print_next(run: Path, answer: Answer) -> None:
     print()
-    print(f"malloc-tuner export {run}     for a shell, systemd, Docker, Kubernetes")
-    print(f"malloc-tuner report {run}     what was tried, and why this one")
+    if answer.decision == "deploy":
+        print(f"malloc-tuner export {run}     for a shell, systemd, Docker, Kubernetes")
+    elif answer.decision == "undecided":
+        minutes = max(1, math.ceil(answer.more_seconds / 60.0))
+        print(f"malloc-tuner optimize {run} --time {minutes}min     goes on from here")
+    print(f"malloc-tuner report {run}     what emulation tried")

@@ -128,15 +128,17 @@ def recommended_deployment(
     }
     reduction = Reduction(found.configuration, tuple(dropped.items()), None)
     proof = f"{found.date}, {found.n_runs} runs of {shlex.join(found.command)}"
-    gains = tuple(_proven(name, *change) for name, change in found.changes.items())
+    gains = tuple(_proven(name, *change, found.least) for name, change in found.changes.items())
     made = deployment(run, pick, library, reduction=reduction)
     return replace(made, gains=gains, proof=proof)
 
 
-def _proven(name: str, change: float, bounds: tuple[float, float] | None) -> Gain:
+def _proven(name: str, change: float, bounds: tuple[float, float] | None, least: float) -> Gain:
     label = name.replace("_", " ").replace("cpu", "CPU")
     interval = Interval(1.0 + bounds[0], 1.0 + bounds[1]) if bounds else None
-    return Gain(name, label, None, label, None, Estimate(1.0 + change, interval, 1), "proven")
+    is_less = bounds is not None and bounds[1] < 0.0
+    verdict = "proven" if is_less else f"not worse by {100.0 * least:g} %"
+    return Gain(name, label, None, label, None, Estimate(1.0 + change, interval, 1), verdict)
 
 
 def deployment(

@@ -92,21 +92,18 @@ class Answer:
         if self.decision is Decision.DEPLOY and self.standing is not None:
             yield from _gain_lines(self.standing.gains, self.rules)
             if self.held_out is not None:
-                changes = ", ".join(_percent(self.held_out[name].change) for name in self.held_out)
-                names = ", ".join(self.held_out)
-                yield f"On an input that was not tuned on: {changes} ({names})."
+                yield "On the input that was not tuned on:"
+                yield from _gain_lines(self.held_out, self.rules)
         elif self.decision is Decision.KEEP:
             yield (
-                f"  No setting that was tried saves {100 * self.rules.least:g} % of memory or CPU "
-                "time without costing as much."
+                f"  No setting that was tried is proven to save {100 * self.rules.least:g} % of "
+                "memory or CPU time at no loss in the other."
             )
             if self.standing is not None:
                 yield f"  Nearest: {self.label}, {_best_words(self.standing.gains, self.rules)}."
             yield f"  {self.n_runs} runs in {minutes_words(self.seconds)}."
         elif self.more_seconds:
-            total_s = 60.0 * math.ceil((self.seconds + self.more_seconds) / 60.0)
-            more = minutes_words(self.more_seconds)
-            yield f"  About {more} more may settle it: --time {total_s / 60.0:.0f}min"
+            yield f"  About {minutes_words(self.more_seconds)} more may settle it."
         for reason in self.reasons:
             yield f"  {reason}"
         if self.rows:
@@ -161,6 +158,8 @@ class Recommendation:
     command: tuple[str, ...]
     date: str
     n_runs: int
+    least: float
+    """Least effect that counts, a share."""
 
 
 def recommended(run: Path) -> Recommendation | None:
@@ -188,6 +187,7 @@ def recommended(run: Path) -> Recommendation | None:
             tuple(record["command"]),
             record["date"],
             record["runs"],
+            record["least_effect"],
         )
     except (KeyError, TypeError, ValueError) as error:
         message = f"{path}: damaged ({error!r}); repeat `malloc-tuner optimize {run}`"
@@ -233,7 +233,7 @@ def table_lines(answer: Answer) -> Iterator[str]:
             continue
         cells = [_cell(row.changes.get(name), with_bounds=name == CPU) for name in QUANTITIES]
         label = row.label if len(row.label) <= width - 2 else row.label[: width - 5] + "..."
-        text = f"{label:<{width}}{cells[0]:>15}{cells[1]:>15}{cells[2]:>24}"
+        text = f"{label:<{width}}{cells[0]:>14} {cells[1]:>14} {cells[2]:>23}"
         yield f"{text}  {row.note}".rstrip()
     if len(answer.rows) > _MOST_ROWS:
         yield f"{len(answer.rows) - _MOST_ROWS} more ran and lost early"
@@ -245,7 +245,7 @@ def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:
         bounds = gain.bounds
         line = f"  {name:<12} {_percent(gain.change):>8}"
         if bounds is not None and not gain.is_exact:
-            word = "at least" if gain.change < 0.0 else "at most"
+            word = "at least" if bounds[1] < 0.0 else "at most"
             line += f"   {word} {_percent(bounds[1]):>7}"
         yield line
 

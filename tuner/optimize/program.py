@@ -8,6 +8,7 @@ stack and with it a program's speed.
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 
 from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.compare.plan import Course, Step
-from tuner.errors import ProgramError, ProgramTimeoutError, SettingError
+from tuner.errors import ProgramError, ProgramTimeoutError, SettingError, StoreError
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, clean_environment, padded
 from tuner.optimize.judgement import CPU, MEAN, PEAK, Logs
 from tuner.records import Configuration, Status
@@ -83,6 +84,8 @@ class Reference:
     """Allocator of its own, such as ``jemalloc``; None: libc's."""
     wall_s: float
     timeout_s: float
+    children_share: float = 0.0
+    """Of the CPU time, that of child processes."""
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a journal."""
@@ -92,6 +95,19 @@ class Reference:
     def from_record(cls, record: Mapping[str, Any]) -> Reference:
         """Rebuild it from `as_record`."""
         return cls(**{**record, "command": tuple(record["command"])})
+
+    @classmethod
+    def load(cls, path: Path) -> Reference:
+        """Read it from a file of `as_record`.
+
+        Raises:
+            StoreError: the file is damaged.
+        """
+        try:
+            return cls.from_record(json.loads(path.read_bytes()))
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            message = f"{path}: damaged ({error!r}); remove it to examine the program again"
+            raise StoreError(message) from error
 
 
 class Program:
@@ -152,6 +168,7 @@ class Program:
             _own_allocator(second.malloc_libraries),
             wall_s,
             self._surroundings.timeout_s or max(_TIMEOUT_FLOOR_S, _TIMEOUT_FACTOR * wall_s),
+            second.children_cpu_ns / max(second.cpu_ns, 1),
         )
 
     def refusal(self, configuration: Configuration) -> str | None:

@@ -42,17 +42,6 @@ class Selection:
         return sum(course.wants(step) for block in self.blocks(course) for step in block)
 
 
-class Nowhere:
-    """Keeps no sample: for runs that only a later answer would need again."""
-
-    def kept(self) -> tuple[()]:
-        """Return nothing."""
-        return ()
-
-    def keep(self, step: Step[None], sample: Sample) -> None:
-        """Forget it."""
-
-
 def keeper_of(journal: Journal) -> JournalKeeper[None, Sample]:
     """Return what keeps samples of the program in a journal."""
 

@@ -23,8 +23,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tuner.compare.journal import Journal
-from tuner.compare.loop import Observer, compare
+from tuner.compare.journal import Journal, read_journal
+from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Rounds
 from tuner.config import CampaignSpec
 from tuner.errors import SpecError
@@ -41,7 +41,7 @@ from tuner.optimize.answer import (
 )
 from tuner.optimize.correction import corrected
 from tuner.optimize.evidence import rounds_for
-from tuner.optimize.judgement import CPU, QUANTITIES, Gain, Standing, State, judge
+from tuner.optimize.judgement import CPU, QUANTITIES, Gain, Standing, State
 from tuner.optimize.program import (
     AS_IS,
     Program,
@@ -54,7 +54,7 @@ from tuner.optimize.program import (
 from tuner.optimize.proposals import Baseline, Proposal, finalists, propose, score, spread_of
 from tuner.optimize.race import Race, choose, standings
 from tuner.optimize.request import REQUEST_FILE, Request
-from tuner.optimize.selection import Nowhere, Selection, keeper_of, noise_of
+from tuner.optimize.selection import Selection, keeper_of, noise_of
 from tuner.output import write_text
 from tuner.recording import record
 from tuner.records import Configuration
@@ -62,6 +62,8 @@ from tuner.records import Configuration
 TRACE_FILE = "program.trace"
 SELECTION_FILE = "selection.jsonl"
 CONFIRMATION_FILE = "confirmation.jsonl"
+HELD_OUT_FILE = "held-out.jsonl"
+REFERENCE_FILE = "reference.json"
 """What a run folder holds beside its campaign."""
 
 _SHARE_EMULATION = 0.25
@@ -73,6 +75,18 @@ _FEWEST_RUNS = 8
 """Runs that the time must allow for anything but a proposal."""
 
 _HELD_OUT_ROUNDS = 10
+_HELD_OUT_ERROR = 0.2
+"""Of calling a loss on the held-out input one where there is none: the cautious side."""
+
+_CHILDREN_SHARE = 0.5
+"""Of the CPU time, above which the program is a driver of others."""
+
+
+CHILDREN = (
+    "Most CPU time was spent in child processes, whose memory and settings this does not see; "
+    "name the command of the child (for gcc, what `gcc -###` prints)."
+)
+"""For a program that is a driver of others."""
 
 
 def _silent(_: str) -> None:
@@ -115,7 +129,6 @@ class Session:
             if (kept.command, kept.rules) != (request.command, request.rules):
                 message = f"{run}: holds another optimisation; choose another -o"
                 raise SpecError(message)
-        write_text(run / REQUEST_FILE, json.dumps(request.as_record(), indent=1) + "\n")
 
     def answer(self) -> Answer:
         """Do what is left to do, and return the answer, which is in the folder too.
@@ -133,9 +146,8 @@ class Session:
         program = Program(
             self.request.command, ProgramRunner(), self._environment, files, surroundings
         )
-        warm_memory()
-        reference = program.examine()
-        self._n_runs += 2
+        reference = self._examine(program)
+        write_text(self.run / REQUEST_FILE, json.dumps(self.request.as_record(), indent=1) + "\n")
         if not trace.exists():
             self._record(trace)
         emulated = self._search(trace)
@@ -149,6 +161,17 @@ class Session:
             self, program, reference, proposals=proposals, emulated=emulated, as_is=as_is
         ).answer()
         write_answer(self.run, found)
+        return found
+
+    def _examine(self, program: Program) -> Reference:
+        """Return what the program does as it is, from the folder if that is known."""
+        path = self.run / REFERENCE_FILE
+        self._n_runs += 2
+        if path.exists() and (self.run / REQUEST_FILE).exists():
+            return Reference.load(path)
+        warm_memory()
+        found = program.examine()
+        write_text(path, json.dumps(found.as_record(), indent=1) + "\n")
         return found
 
     def _spec(self, trace: Path, evaluations: int) -> CampaignSpec:
@@ -166,7 +189,7 @@ class Session:
         )
 
     def _search(self, trace: Path) -> emulation.Emulated:
-        if (self.run / CONFIRMATION_FILE).exists():
+        if (self.run / SELECTION_FILE).exists():
             return emulation.load(self.run)
         begun_s = self._clock()
         seconds = _SHARE_EMULATION * self.request.seconds
@@ -194,9 +217,10 @@ class Session:
         """Show a line of progress."""
         self._tell(line)
 
-    def count_run(self, *_: object) -> None:
-        """Count a run of the program."""
-        self._n_runs += 1
+    def count_runs(self, course: Course[None, Sample]) -> Course[None, Sample]:
+        """Count the runs of a comparison, those of earlier calls too."""
+        self._n_runs += len(course.samples)
+        return course
 
     @property
     def n_runs(self) -> int:
@@ -234,10 +258,11 @@ class _Answering:
     def answer(self) -> Answer:
         n_possible = int(_SHARE_PROGRAM * self._session.left_s() / self._run_s())
         confirmation = self._run / CONFIRMATION_FILE
-        if n_possible < _FEWEST_RUNS and not confirmation.exists():
+        if n_possible < _FEWEST_RUNS and not (self._run / SELECTION_FILE).exists():
             return self._proposal_only()
         begun_s = self._session.used_s()
-        chosen = self._kept_finalists(confirmation) or self._select(n_possible)
+        selected = self._select(n_possible)
+        chosen = self._kept(confirmation) or self._finalists(*selected)
         if not chosen:
             return self._answer(Decision.KEEP, None, [])
         course = self._confirm(chosen)
@@ -250,9 +275,14 @@ class _Answering:
 
     # select
 
-    def _select(self, n_possible: int) -> dict[str, Configuration]:
+    def _select(self, n_possible: int) -> tuple[Course[None, Sample], dict[str, Proposal]]:
+        """Run every candidate once: those that were begun with, or a new choice."""
+        kept = self._kept(self._run / SELECTION_FILE)
+        known = {p.configuration: p for p in self._proposals}
         wanted = min(_MOST_SELECTED, max(2, n_possible // 3))
-        candidates = self._runnable(spread_of(self._proposals, self._rules, wanted))
+        candidates = [known[one] for one in kept.values() if one in known]
+        if not kept:
+            candidates = self._runnable(spread_of(self._proposals, self._rules, wanted))
         labels = {label_of(p.configuration): p for p in candidates}
         configurations = {label: p.configuration for label, p in labels.items()}
         environments = self._program.environments(configurations, self._reference)
@@ -262,11 +292,11 @@ class _Answering:
                 Selection(tuple(labels), self._request.seed),
                 self._program.runner(environments, self._reference),
                 keeper_of(journal),
-                Observer[None, Sample](on_sample=self._session.count_run),
                 baseline=AS_IS,
             )
+        self._session.count_runs(course)
         self._remember(course, list(labels))
-        return self._finalists(course, labels)
+        return course, labels
 
     def _runnable(self, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Leave out what is the program as it is, or is refused by its allocator."""
@@ -329,12 +359,11 @@ class _Answering:
 
     # confirm
 
-    def _kept_finalists(self, path: Path) -> dict[str, Configuration]:
-        if not path.exists():
-            return {}
-        with Journal(path, {"schema": "malloc-tuner.confirmation", "version": 1}) as journal:
-            kept = journal.content.header.get("candidates", {})
-            self._trials = dict(journal.content.header.get("trials", {}))
+    def _kept(self, path: Path) -> dict[str, Configuration]:
+        """Return the candidates that a comparison of an earlier call began with."""
+        content = read_journal(path)
+        kept = content.header.get("candidates", {}) if content else {}
+        self._trials |= content.header.get("trials", {}) if content else {}
         return {label: Configuration.from_key(key) for label, key in kept.items()}
 
     def _confirm(self, chosen: Mapping[str, Configuration]) -> Course[None, Sample]:
@@ -342,12 +371,13 @@ class _Answering:
         header = self._header("malloc-tuner.confirmation", chosen)
         race = Race(list(chosen), self._rules, self._has_time, self._request.seed)
         with Journal(self._run / CONFIRMATION_FILE, header, same=("candidates",)) as journal:
-            return compare(
-                race,
-                self._program.runner(environments, self._reference),
-                keeper_of(journal),
-                Observer[None, Sample](on_sample=self._session.count_run),
-                baseline=AS_IS,
+            return self._session.count_runs(
+                compare(
+                    race,
+                    self._program.runner(environments, self._reference),
+                    keeper_of(journal),
+                    baseline=AS_IS,
+                )
             )
 
     def _has_time(self, n_runs: int) -> bool:
@@ -370,15 +400,16 @@ class _Answering:
         best = choose(found, sizes, self._rules)
         if best is not None:
             held_out = self._hold_out(best.label, chosen[best.label])
-            bad = self._worse_held_out(held_out)
-            if bad:
-                reason = f"{best.label} gains on the tuned input, but on the held-out one {bad}."
-                return self._answer(
-                    Decision.KEEP, best, list(found.values()), chosen, reasons=(reason,)
+            if held_out is None:
+                return self._answer(Decision.DEPLOY, best, rows, chosen)
+            if held_out.worse:
+                bad = ", ".join(
+                    f"{name} {100.0 * held_out.gains[name].change:+.1f} %"
+                    for name in held_out.worse
                 )
-            return self._answer(
-                Decision.DEPLOY, best, list(found.values()), chosen, held_out=held_out
-            )
+                reason = f"{best.label} gains on the tuned input, but on the held-out one: {bad}."
+                return self._answer(Decision.KEEP, best, rows, chosen, reasons=(reason,))
+            return self._answer(Decision.DEPLOY, best, rows, chosen, held_out=held_out.gains)
         still_open = [one for one in found.values() if one.state is State.OPEN]
         if not still_open:
             nearest = max(found.values(), key=lambda one: one.score(self._rules))
@@ -399,31 +430,29 @@ class _Answering:
         )
         return max(1, wanted - nearest.n_rounds)
 
-    def _hold_out(self, label: str, configuration: Configuration) -> dict[str, Gain] | None:
+    def _hold_out(self, label: str, configuration: Configuration) -> Standing | None:
+        """Compare the winner with the program as it is on the held-out input; kept once made."""
         command = self._request.held_out
         if command is None:
             return None
         program = self._program.on(command)
         reference = program.examine()
         environments = program.environments({label: configuration}, reference)
-        n_rounds = int(self._session.left_s() / (2.0 * (reference.wall_s + 0.02)))
-        course = compare(
-            Rounds((AS_IS, label), (None,), max(3, min(n_rounds, _HELD_OUT_ROUNDS))),
-            program.runner(environments, reference),
-            Nowhere(),
-            Observer[None, Sample](on_sample=self._session.count_run),
-            baseline=AS_IS,
-        )
-        standing = judge(label, logs_of(course, label), frozenset(), self._rules, 1)
-        return dict(standing.gains)
-
-    def _worse_held_out(self, gains: Mapping[str, Gain] | None) -> str:
-        worse = [
-            f"{name} {100.0 * gain.change:+.1f} %"
-            for name, gain in (gains or {}).items()
-            if gain.change > self._rules.least
-        ]
-        return ", ".join(worse)
+        header = {
+            **self._header("malloc-tuner.held-out", {label: configuration}),
+            "command": list(command),
+        }
+        path = self._run / HELD_OUT_FILE
+        with Journal(path, header, same=("candidates", "command")) as journal:
+            course = compare(
+                Rounds((AS_IS, label), (None,), _HELD_OUT_ROUNDS),
+                program.runner(environments, reference),
+                keeper_of(journal),
+                baseline=AS_IS,
+            )
+        self._session.count_runs(course)
+        cautious = replace(self._rules, error=_HELD_OUT_ERROR)
+        return standings(course, [label], cautious)[label]
 
     def _proposal_only(self) -> Answer:
         near = spread_of(self._proposals, self._rules, len(self._proposals))
@@ -450,6 +479,8 @@ class _Answering:
         held_out: Mapping[str, Gain] | None = None,
     ) -> Answer:
         label = best.label if best else ""
+        if self._reference.children_share > _CHILDREN_SHARE:
+            reasons = (*reasons, CHILDREN)
         return Answer(
             decision=decision,
             configuration=(chosen or {}).get(label),

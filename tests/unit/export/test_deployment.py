@@ -26,6 +26,7 @@ ANSWER = Recommendation(
     command=("./app", "a b"),
     date="2026-01-31",
     n_runs=43,
+    least=0.01,
 )
 
 
@@ -50,7 +51,7 @@ def test_the_proof_stands_in_json() -> None:
 
     assert document["settings"] == {"narenas": 2}
     assert document["proven_by"] == "2026-01-31, 43 runs of ./app 'a b'"
-    assert [gain["verdict"] for gain in document["gain"]] == ["proven", "proven"]
+    assert [gain["verdict"] for gain in document["gain"]] == ["proven", "not worse by 1 %"]
 
 
 @pytest.mark.parametrize("decision", [Decision.KEEP, Decision.UNDECIDED])

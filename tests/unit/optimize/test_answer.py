@@ -55,7 +55,7 @@ def test_keeping_says_what_came_nearest() -> None:
     lines = list(KEEP.lines())
 
     assert lines[0] == "Keep glibc as it is."
-    assert "saves 1 %" in lines[1]
+    assert "save 1 %" in lines[1]
     assert lines[2] == "  Nearest: jemalloc narenas=2, mean memory -10.0 %."
     assert lines[3] == "  43 runs in 2 min."
 
@@ -65,7 +65,6 @@ def test_an_open_question_says_what_would_settle_it() -> None:
 
     assert lines[0] == "Not decided in the time given: CPU time is open."
     assert "5 min more" in lines[1]
-    assert "--time 6min" in lines[1]
 
 
 def test_the_table_fits_a_page_and_says_why_one_left() -> None:

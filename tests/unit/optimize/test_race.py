@@ -12,10 +12,22 @@ from tuner.compare.plan import Course, Step
 from tuner.optimize.judgement import CPU, MEAN, PEAK, Gain, Rules, Standing, State
 from tuner.optimize.program import AS_IS, Sample
 from tuner.optimize.race import Race, choose, is_decided, standings
-from tuner.optimize.selection import Nowhere
 from tuner.records import Status
 
 RULES = Rules()
+
+
+class Nowhere:
+    """Keeps no sample: for runs that only a later answer would need again."""
+
+    def kept(self) -> tuple[()]:
+        """Return nothing."""
+        return ()
+
+    def keep(self, step: Step[None], sample: Sample) -> None:
+        """Forget it."""
+
+
 Ratios = Mapping[str, tuple[float, float, float]]
 """Label -> ratios to the program as it is: mean memory, peak memory, CPU time."""
 

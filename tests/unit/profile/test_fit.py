@@ -350,8 +350,16 @@ def refusal(path: Path, profile: dict[str, Any]) -> str:
         ("parts", 0, "a whole number from 1 to 4096"),
         ("kinds", [[0, 0, 8]], r"a kind is [op"),
         ("kinds", [[0, 0, 8, 0, -1, 0, 9, 0]], "a step comes after a free"),
-        ("kinds", [[0, 0, 8192, 0, -1, 0, [0, 0]]], "is told of its allocation and of each"),
-        ("kinds", [[0, 0, 8192, 0, 9, 0, [0]]], "is told of its allocation and of each"),
+        (
+            "kinds",
+            [[0, 0, 8192, 0, -1, 0, [0, 0]]],
+            "needs what is touched at its allocation and at each",
+        ),
+        (
+            "kinds",
+            [[0, 0, 8192, 0, 9, 0, [0]]],
+            "needs what is touched at its allocation and at each",
+        ),
         ("kinds", [[0, 0, 8192, 0, [-2]]], "a whole number from -1"),
         ("kinds", [[0, 0, 8192, 0, 5]], r"a kind is [op"),
         ("duration_ns", 0, "the last window begins behind the end"),
