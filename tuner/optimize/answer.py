@@ -117,6 +117,7 @@ class Answer:
             "version": 1,
             "decision": str(self.decision),
             "sentence": self.sentence,
+            "text": list(self.lines()),
             "configuration": self.configuration.key if self.configuration else None,
             "trial": self.trial,
             "label": self.label,
@@ -160,6 +161,8 @@ class Recommendation:
     n_runs: int
     least: float
     """Least effect that counts, a share."""
+    text: tuple[str, ...] = ()
+    """The lines that were printed, the sentence first."""
 
 
 def recommended(run: Path) -> Recommendation | None:
@@ -188,6 +191,7 @@ def recommended(run: Path) -> Recommendation | None:
             record["date"],
             record["runs"],
             record["least_effect"],
+            tuple(record["text"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         message = f"{path}: damaged ({error!r}); repeat `malloc-tuner optimize {run}`"

@@ -19,6 +19,7 @@ from tuner.front.bounds import default_trials
 from tuner.front.kept import all_picks
 from tuner.front.picks import Pick
 from tuner.metrics import find_metrics
+from tuner.optimize.answer import recommended
 from tuner.report import wording
 from tuner.report.claims import claims_context, claims_figures
 from tuner.report.columns import scale_of, show_change
@@ -106,13 +107,15 @@ def render_page(report: Report) -> str:
         lstrip_blocks=True,
     )
     figures = {figure.name: figure for figure in figures_of(report)}
+    answer = recommended(report.run.folder)
     return environment.get_template("report.html.j2").render(
         report=report,
         run=report.run,
         campaign=report.run.campaign,
         headline=wording.headline(report.run, report.picks),
         validated=wording.validated_sentence(report.picks, report.claims),
-        deploy=wording.deploy_sentence(report.run, report.picks, report.claims),
+        deploy=None if answer else wording.deploy_sentence(report.run, report.picks, report.claims),
+        answer=answer,
         cards=wording.pick_cards(report.run, report.picks, report.claims),
         facts=wording.measured_facts(report.run),
         reasons=wording.failure_reasons(report.run),

@@ -15,6 +15,7 @@ import pytest
 
 from tests.doubles.runs import failed_trial, synthetic_run, write_run
 from tuner.drawing.figure import described, embedding_script
+from tuner.optimize.answer import ANSWER_FILE
 from tuner.records import Configuration, Status
 from tuner.report.page import Report, compute_report, figures_of, render_page
 from tuner.runs import Run, load_run
@@ -251,3 +252,29 @@ def test_report_reads_the_run_that_the_store_keeps(tmp_path: Path) -> None:
     assert stored.pareto == compute_report(run).pareto
     assert stored.history == compute_report(run).history
     assert stored.heap == compute_report(run).heap
+
+
+def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path) -> None:
+    """And nothing on the page says that the program did not run."""
+    folder = write_run(replace(synthetic_run(n_trials=20), folder=tmp_path / "run"))
+    record = {
+        "decision": "keep",
+        "sentence": "Keep glibc as it is.",
+        "text": ["Keep glibc as it is.", "  Nearest: <jemalloc>."],
+        "configuration": None,
+        "trial": None,
+        "changes": None,
+        "command": ["./app"],
+        "date": "2026-01-31",
+        "runs": 43,
+        "least_effect": 0.01,
+    }
+    (folder / ANSWER_FILE).write_text(json.dumps(record))
+
+    text = " ".join(page_of(load_run(folder)).visible)
+
+    assert "Keep glibc as it is." in text
+    assert "Nearest: <jemalloc>." in text
+    assert "ran 43 times" in text
+    assert "Nothing was run on the real program" not in text
+    assert "before you deploy" not in text
