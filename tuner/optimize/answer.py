@@ -224,12 +224,12 @@ def table_lines(answer: Answer) -> Iterator[str]:
     rows = answer.rows[:_MOST_ROWS]
     width = max(len(f"program as it is ({answer.as_is})"), *(len(row.label) for row in rows)) + 2
     width = min(width, _LABEL_WIDTH)
-    yield " " * width + "".join(f"{name:>15}" for name in (MEAN, PEAK)) + f"{CPU:>24}"
+    yield " " * width + "".join(f"{name:>15}" for name in (MEAN, PEAK)) + f"{CPU:>25}"
     values = answer.baseline
     yield (
         f"{f'program as it is ({answer.as_is})':<{width}}"
         f"{show_size(round(values[MEAN])):>15}{show_size(round(values[PEAK])):>15}"
-        f"{f'{values[CPU] / 1e6:.4g} ms':>24}"
+        f"{f'{values[CPU] / 1e6:.4g} ms':>25}"
     )
     for row in rows:
         if not row.changes:
@@ -237,10 +237,10 @@ def table_lines(answer: Answer) -> Iterator[str]:
             continue
         cells = [_cell(row.changes.get(name), with_bounds=name == CPU) for name in QUANTITIES]
         label = row.label if len(row.label) <= width - 2 else row.label[: width - 5] + "..."
-        text = f"{label:<{width}}{cells[0]:>14} {cells[1]:>14} {cells[2]:>23}"
+        text = f"{label:<{width}}{cells[0]:>14} {cells[1]:>14} {cells[2]:>24}"
         yield f"{text}  {row.note}".rstrip()
     if len(answer.rows) > _MOST_ROWS:
-        yield f"{len(answer.rows) - _MOST_ROWS} more ran and lost early"
+        yield f"{len(answer.rows) - _MOST_ROWS} more ran once"
 
 
 def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:
@@ -290,7 +290,7 @@ def open_words(standing: Standing) -> str:
     what = " and ".join(standing.unsure)
     verb = "are" if len(standing.unsure) > 1 else "is"
     doubt = f"whether its {what} {verb} no worse" if what else "whether it gains enough"
-    return f"{standing.label} may be better; open is {doubt}"
+    return f"{standing.label} may be better, but {doubt} is not known yet"
 
 
 def rows_of(

@@ -227,7 +227,7 @@ class Program:
         if run.signal is not None:
             last = run.stderr_tail.strip().splitlines()[-1:]
             words = f"\n  its last line: {last[0]}" if last else ""
-            message = f"{self.command[0]}: {run.ending} as it is{words}"
+            message = f"{self.command[0]}: {run.ending} before anything was changed{words}"
             raise ProgramError(message)
 
 

@@ -74,7 +74,7 @@ def test_the_table_fits_a_page_and_says_why_one_left() -> None:
     assert "program as it is (glibc)" in "\n".join(lines)
     assert lines[-1].endswith("killed by SIGSEGV")
     many = replace(DEPLOY, rows=DEPLOY.rows * 6)
-    assert list(many.lines())[-1] == "4 more ran and lost early"
+    assert list(many.lines())[-1] == "4 more ran once"
 
 
 def test_what_is_recommended_is_read_back(tmp_path: Path) -> None:
