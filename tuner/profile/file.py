@@ -83,6 +83,8 @@ def workload_sha256(path: Path) -> str:
 
 def _without_none(value: object) -> object:
     """Return a value as TOML can hold it, so that both forms of a profile have one digest."""
+    if isinstance(value, int | float | str):  # nearly all of them: asked first
+        return value
     if isinstance(value, Mapping):
         return {key: _without_none(member) for key, member in value.items() if member is not None}
     if isinstance(value, list | tuple):
