@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.allocators import Allocator, Installation
 from tuner.campaign.progress import Silence
 from tuner.campaign.runner import Runner
 from tuner.campaign.setup import Campaign, emulation_options, locate, open_campaign, with_workload
 from tuner.config import CampaignSpec, campaign_from_options
 from tuner.errors import InterruptedCampaign, ProgramError, TunerError
+from tuner.front.bounds import default_trials
 from tuner.measure.calibration import Calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
@@ -52,9 +52,9 @@ class Emulated:
         Raises:
             ProgramError: it failed.
         """
-        for trial in self.trials:
-            if trial.configuration == Configuration(allocator) and trial.measurement is not None:
-                return trial
+        found = default_trials(self.trials).get(allocator)
+        if found is not None:
+            return found
         message = f"{allocator}: its default could not be emulated; see `malloc-tuner front`"
         raise ProgramError(message)
 
@@ -95,16 +95,7 @@ def evaluations_within(spec: CampaignSpec, seconds: float) -> int:
     return max(_LEAST_EVALUATIONS, min(_MOST_EVALUATIONS, fitting))
 
 
-def _ignore(_: Trial) -> None:
-    """Show nothing."""
-
-
-def search(
-    spec: CampaignSpec,
-    run: Path,
-    has_time: Callable[[], bool],
-    on_trial: Callable[[Trial], None] = _ignore,
-) -> Emulated:
+def search(spec: CampaignSpec, run: Path, has_time: Callable[[], bool]) -> Emulated:
     """Run or continue the campaign until it ends or time is up; all that was measured counts.
 
     Raises:
@@ -114,7 +105,7 @@ def search(
     spec, workload = with_workload(spec)
     ready = open_campaign(spec, run, workload)
     with ready.store, LocalExecutor(ready.evaluator, measuring_cpus(None)) as executor:
-        timed = _Timed(executor, has_time, on_trial)
+        timed = _Timed(executor, has_time)
         try:
             Runner(ready.store, ready.spaces, executor, timed).run()
         except InterruptedCampaign:
@@ -145,21 +136,14 @@ def _read(ready: Campaign) -> Emulated:
 class _Timed(Silence):
     """Stops the executor when the time is up."""
 
-    def __init__(
-        self,
-        executor: LocalExecutor,
-        has_time: Callable[[], bool],
-        on_trial: Callable[[Trial], None],
-    ) -> None:
+    def __init__(self, executor: LocalExecutor, has_time: Callable[[], bool]) -> None:
         self._executor = executor
         self._has_time = has_time
-        self._on_trial = on_trial
         self.is_out = False
 
     def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
         """Look at the clock."""
         del is_new
-        self._on_trial(trial)
         if trial.number >= _LEAST_EVALUATIONS and not self.is_out and not self._has_time():
             self.is_out = True
             self._executor.stop()
@@ -210,8 +194,3 @@ def _is_as_good(found: Measurement, wanted: Measurement) -> bool:
         found.value(name) <= wanted.value(name) * (1.0 + _HARMLESS)
         for name in ("mean_heap", "peak_heap", "cost")
     )
-
-
-def located_allocators(spec: CampaignSpec) -> dict[str, tuple[Allocator, Installation]]:
-    """Return adapter and installation of every allocator of a campaign."""
-    return dict(locate(spec))

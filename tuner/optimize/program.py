@@ -20,7 +20,7 @@ from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.compare.plan import Course, Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SettingError, StoreError
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, clean_environment, padded
-from tuner.optimize.judgement import CPU, MEAN, PEAK, Logs
+from tuner.optimize.judgement import CPU, MEAN, PEAK, QUANTITIES, Logs
 from tuner.records import Configuration, Status
 
 AS_IS = "as it is"
@@ -243,8 +243,9 @@ def logs_of(course: Course[None, Sample], label: str) -> Logs:
         for number in rounds
         if (number, None, AS_IS) in course.samples
     ]
-    names = (MEAN, PEAK, CPU)
-    return {name: [math.log(base[name] / mine[name]) for base, mine in pairs] for name in names}
+    return {
+        name: [math.log(base[name] / mine[name]) for base, mine in pairs] for name in QUANTITIES
+    }
 
 
 def values_of(course: Course[None, Sample], label: str) -> dict[str, list[float]]:
@@ -254,7 +255,7 @@ def values_of(course: Course[None, Sample], label: str) -> dict[str, list[float]
         for (_, _, subject), sample in sorted(course.samples.items(), key=lambda pair: pair[0][0])
         if subject == label and sample.status is Status.OK
     ]
-    return {name: [values[name] for values in good] for name in (MEAN, PEAK, CPU)}
+    return {name: [values[name] for values in good] for name in QUANTITIES}
 
 
 def find_surroundings(timeout_s: float | None, cpu: int | None) -> Surroundings:

@@ -23,6 +23,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tuner.campaign.progress import clock_text
+from tuner.campaign.setup import locate
 from tuner.compare.journal import Journal, read_journal
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Rounds
@@ -141,7 +143,7 @@ class Session:
         """
         trace = self.run / TRACE_FILE
         spec = self._spec(trace, self.request.evaluations or 100)
-        files = emulation.located_allocators(spec)
+        files = locate(spec)
         surroundings = find_surroundings(self.request.timeout_s, self.request.cpu)
         program = Program(
             self.request.command, ProgramRunner(), self._environment, files, surroundings
@@ -201,7 +203,7 @@ class Session:
         found = emulation.search(spec, self.run, lambda: self._clock() < limit_s)
         self._tell(
             f"searched   {len(found.trials)} settings of {len(self.request.allocators)} allocators "
-            f"in emulation, {clock_words(self._clock() - begun_s)}"
+            f"in emulation, {clock_text(self._clock() - begun_s)}"
         )
         return found
 
@@ -269,7 +271,7 @@ class _Answering:
         found = standings(course, list(chosen), self._rules)
         self._session.tell(
             f"ran        {len(self._singles) or len(chosen)} settings on the program, "
-            f"{self._session.n_runs} runs, {clock_words(self._session.used_s() - begun_s)}"
+            f"{self._session.n_runs} runs, {clock_text(self._session.used_s() - begun_s)}"
         )
         return self._conclude(chosen, found, course)
 
@@ -507,13 +509,3 @@ class _Answering:
             "trials": {name: n for name, n in self._trials.items() if name in candidates},
             "command": list(self._request.command),
         }
-
-
-def clock_words(seconds: float) -> str:
-    """Return a duration as a clock shows it.
-
-    Example:
-        >>> clock_words(64.2)
-        '1:04'
-    """
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
