@@ -105,17 +105,13 @@ def test_guest_that_fails_fails_the_run(gem5: Gem5) -> None:
     assert replace(found, statistics=None).result is not None
 
 
-def test_the_mean_heap_repeats_nearly(gem5: Gem5) -> None:
-    """It is over elapsed time, which is that of the machine: within a tenth."""
+def test_the_mean_heap_is_of_many_samples_and_below_the_peak(gem5: Gem5) -> None:
     (simulation,) = SUITE.choose(["tree-o3"])
-    simulation = simulation.model_copy(update={"arguments": ("50",)})
-    first, second = simulate(gem5, simulation), simulate(gem5, simulation)
-    assert first.result is not None
-    assert first.result.samples is not None
-    assert len(first.result.samples.anonymous_bytes) > 10
-    mean = first.heap.mean_anon_bytes
-    assert 1 * MIB < mean <= first.heap.peak_anon_bytes
-    assert abs(second.heap.mean_anon_bytes - mean) < 0.1 * mean
+    found = simulate(gem5, simulation.model_copy(update={"arguments": ("50",)}))
+    assert found.result is not None
+    assert found.result.samples is not None
+    assert len(found.result.samples.anonymous_bytes) > 10
+    assert 1 * MIB < found.heap.mean_anon_bytes <= found.heap.peak_anon_bytes
 
 
 def test_pages_that_hold_only_zeros_are_told(gem5: Gem5) -> None:
