@@ -27,6 +27,7 @@ from tuner.errors import (
 
 if TYPE_CHECKING:
     from tuner.optimize.answer import Answer
+    from tuner.optimize.view import View
 
 DEFAULT_TIME = "10min"
 HELD_OUT = "--held-out"
@@ -129,7 +130,7 @@ def optimize(
             cpu=cpu,
             seed=seed,
         )
-    answer = Session(run, request, _silent if quiet else _print_progress).answer()
+    answer = Session(run, request, _view(quiet=quiet)).answer()
     if as_json:
         print(json.dumps(answer.as_record(), indent=1))
         return
@@ -167,12 +168,17 @@ def _check_program(program: str) -> None:
         raise MissingToolError(message)
 
 
-def _print_progress(line: str) -> None:
-    print(line, file=sys.stderr)
+def _view(*, quiet: bool) -> View:
+    from tuner.optimize.view import View
 
+    class Lines(View):
+        """Prints the lines that stay."""
 
-def _silent(_: str) -> None:
-    """Show nothing."""
+        def tell(self, line: str) -> None:
+            """Print it."""
+            print(line, file=sys.stderr)
+
+    return View() if quiet else Lines()
 
 
 def check_core(cpu: int | None) -> None:

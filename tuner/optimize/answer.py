@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import StoreError
-from tuner.optimize.judgement import CPU, MEAN, PEAK, QUANTITIES, Gain, Rules, Standing, State
+from tuner.optimize.judgement import Gain, Rules, Standing, State
+from tuner.optimize.quantities import TABLE
 from tuner.output import write_text
 from tuner.records import Configuration
 from tuner.units import show_size
@@ -224,21 +225,17 @@ def table_lines(answer: Answer) -> Iterator[str]:
     rows = answer.rows[:_MOST_ROWS]
     width = max(len(f"program as it is ({answer.as_is})"), *(len(row.label) for row in rows)) + 2
     width = min(width, _LABEL_WIDTH)
-    yield " " * width + "".join(f"{name:>15}" for name in (MEAN, PEAK)) + f"{CPU:>25}"
-    values = answer.baseline
-    yield (
-        f"{f'program as it is ({answer.as_is})':<{width}}"
-        f"{show_size(round(values[MEAN])):>15}{show_size(round(values[PEAK])):>15}"
-        f"{f'{values[CPU] / 1e6:.4g} ms':>25}"
-    )
+    names = list(answer.baseline)
+    yield " " * width + "".join(f"{name:>{_column(name)}}" for name in names)
+    values = (f"{_value(name, value):>{_column(name)}}" for name, value in answer.baseline.items())
+    yield f"{f'program as it is ({answer.as_is})':<{width}}" + "".join(values)
     for row in rows:
         if not row.changes:
             yield f"{row.label[: width - 2]:<{width}}{row.note}"
             continue
-        cells = [_cell(row.changes.get(name), with_bounds=name == CPU) for name in QUANTITIES]
+        cells = (f" {_cell(row.changes.get(name), name):>{_column(name) - 1}}" for name in names)
         label = row.label if len(row.label) <= width - 2 else row.label[: width - 5] + "..."
-        text = f"{label:<{width}}{cells[0]:>14} {cells[1]:>14} {cells[2]:>24}"
-        yield f"{text}  {row.note}".rstrip()
+        yield f"{label:<{width}}{''.join(cells)}  {row.note}".rstrip()
     if len(answer.rows) > _MOST_ROWS:
         yield f"{len(answer.rows) - _MOST_ROWS} more ran once"
 
@@ -260,14 +257,26 @@ def _best_words(gains: Mapping[str, Gain], rules: Rules) -> str:
     return f"{name} {_percent(gains[name].change)}"
 
 
-def _cell(gain: Gain | None, *, with_bounds: bool) -> str:
+def _cell(gain: Gain | None, name: str) -> str:
     if gain is None:
         return "-"
     text = _percent(gain.change)
-    if with_bounds and gain.bounds is not None and not gain.is_exact:
+    if not TABLE[name].is_memory and gain.bounds is not None and not gain.is_exact:
         low, high = gain.bounds
         text += f" ({100 * low:+.1f} .. {100 * high:+.1f})"
     return text
+
+
+def _column(name: str) -> int:
+    """Return the width of a column: those of times show bounds."""
+    return max(15, len(name) + 2) if TABLE[name].is_memory else 25
+
+
+def _value(name: str, value: float) -> str:
+    unit = TABLE[name].unit
+    if unit == "bytes":
+        return show_size(round(value))
+    return f"{value / 1e6:.4g} ms" if unit == "ns" else f"{value:.4g}/s"
 
 
 def _percent(share: float) -> str:

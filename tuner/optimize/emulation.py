@@ -16,6 +16,7 @@ from tuner.front.bounds import default_trials
 from tuner.measure.calibration import Calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
+from tuner.optimize.view import View
 from tuner.profile.generated import replayable
 from tuner.records import Configuration, Measurement, Status, Trial
 from tuner.store import CampaignRecord, Store
@@ -95,7 +96,9 @@ def evaluations_within(spec: CampaignSpec, seconds: float) -> int:
     return max(_LEAST_EVALUATIONS, min(_MOST_EVALUATIONS, fitting))
 
 
-def search(spec: CampaignSpec, run: Path, has_time: Callable[[], bool]) -> Emulated:
+def search(
+    spec: CampaignSpec, run: Path, has_time: Callable[[], bool], view: View | None = None
+) -> Emulated:
     """Run or continue the campaign until it ends or time is up; all that was measured counts.
 
     Raises:
@@ -105,7 +108,7 @@ def search(spec: CampaignSpec, run: Path, has_time: Callable[[], bool]) -> Emula
     spec, workload = with_workload(spec)
     ready = open_campaign(spec, run, workload)
     with ready.store, LocalExecutor(ready.evaluator, measuring_cpus(None)) as executor:
-        timed = _Timed(executor, has_time)
+        timed = _Timed(executor, has_time, view or View())
         try:
             Runner(ready.store, ready.spaces, executor, timed).run()
         except InterruptedCampaign:
@@ -136,14 +139,16 @@ def _read(ready: Campaign) -> Emulated:
 class _Timed(Silence):
     """Stops the executor when the time is up."""
 
-    def __init__(self, executor: LocalExecutor, has_time: Callable[[], bool]) -> None:
+    def __init__(self, executor: LocalExecutor, has_time: Callable[[], bool], view: View) -> None:
         self._executor = executor
+        self._view = view
         self._has_time = has_time
         self.is_out = False
 
     def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
         """Look at the clock."""
         del is_new
+        self._view.emulated(trial)
         if trial.number >= _LEAST_EVALUATIONS and not self.is_out and not self._has_time():
             self.is_out = True
             self._executor.stop()

@@ -17,10 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.optimize.evidence import greatest_evidence, lower_bound, upper_bound
-
-MEAN, PEAK, CPU = "mean memory", "peak memory", "CPU time"
-QUANTITIES = (MEAN, PEAK, CPU)
-"""What is measured of the program, in the order of tables."""
+from tuner.optimize.quantities import CPU, MEAN, QUANTITIES, TABLE
+from tuner.optimize.tuned import Logs
 
 _FEW = 8
 """Rounds before a candidate may be given up as hopeless."""
@@ -33,9 +31,6 @@ _EXACT_RUNS = 3
 
 _EXACT_SHARE = 0.2
 """Of the least effect, within which exact runs agree."""
-
-Logs = Mapping[str, Sequence[float]]
-"""Quantity -> log(baseline / candidate) of every round: above 0 where the candidate is better."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class Rules:
 
     def threshold(self, quantity: str) -> float:
         """Return the gain, in logarithms, that a goal must be proven to exceed."""
-        share = self.least if quantity == CPU else self.least / 2.0
+        share = self.least / 2.0 if TABLE[quantity].is_memory else self.least
         return math.log1p(share)
 
 
@@ -73,7 +68,7 @@ class State(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Gain:
-    """How much better a candidate is in one quantity; all in log(baseline / candidate)."""
+    """How much better a candidate is in one quantity; all in logarithms, above 0 for better."""
 
     middle: float
     low: float
@@ -81,17 +76,21 @@ class Gain:
     high: float
     is_exact: bool = False
     """The runs repeat themselves, so a few suffice."""
+    is_more_better: bool = False
+    """True: the quantity grows where the candidate is better."""
 
     @property
     def change(self) -> float:
         """Change of the quantity in the middle, -0.05 for 5 % less."""
-        return math.expm1(-self.middle)
+        return math.expm1(self.middle if self.is_more_better else -self.middle)
 
     @property
     def bounds(self) -> tuple[float, float] | None:
         """Least and greatest change; None when the rounds are too few."""
         if math.isinf(self.low) or math.isinf(self.high):
             return None
+        if self.is_more_better:
+            return math.expm1(self.low), math.expm1(self.high)
         return math.expm1(-self.high), math.expm1(-self.low)
 
 
@@ -135,7 +134,8 @@ def judge(
         n_candidates: that the confirmation began with; those that left since count too.
     """
     n_rounds = min((len(values) for values in logs.values()), default=0)
-    judged = [_Judged(q, logs[q], q in exact, rules, n_candidates) for q in QUANTITIES if q in logs]
+    names = dict.fromkeys((*logs, *rules.guards, *rules.goals))
+    judged = [_Judged(q, logs.get(q, ()), q in exact, rules, n_candidates) for q in names]
     better = tuple(one.quantity for one in judged if one.is_better)
     guards = [one for one in judged if one.quantity in rules.guards]
     worse = tuple(one.quantity for one in guards if one.is_worse)
@@ -217,13 +217,16 @@ class _Judged:
 
     @property
     def gain(self) -> Gain:
+        is_more = TABLE[self.quantity].is_more_better
         if not self._logs:
-            return Gain(0.0, -math.inf, math.inf)
+            return Gain(0.0, -math.inf, math.inf, is_more_better=is_more)
         middle = statistics.median(self._logs)
         if self._is_exact:
-            return Gain(middle, min(self._logs), max(self._logs), is_exact=True)
+            ends = min(self._logs), max(self._logs)
+            return Gain(middle, *ends, is_exact=True, is_more_better=is_more)
         low = lower_bound(self._logs, self._error)
-        return Gain(middle, low, upper_bound(self._logs, self._error))
+        high = upper_bound(self._logs, self._error)
+        return Gain(middle, low, high, is_more_better=is_more)
 
     def _exceeds(self, limit: float, error: float) -> bool:
         if self._is_exact:

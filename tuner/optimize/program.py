@@ -8,23 +8,21 @@ stack and with it a program's speed.
 
 from __future__ import annotations
 
-import json
-import math
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from tuner.allocators import Allocator, Installation, get_allocator
-from tuner.compare.plan import Course, Step
-from tuner.errors import ProgramError, ProgramTimeoutError, SettingError, StoreError
+from tuner.compare.plan import Step
+from tuner.errors import ProgramError, ProgramTimeoutError, SettingError
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, clean_environment, padded
-from tuner.optimize.judgement import CPU, MEAN, PEAK, QUANTITIES, Logs
+from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
+from tuner.recording import record
 from tuner.records import Configuration, Status
-
-AS_IS = "as it is"
-"""Label of the program in its own environment: the baseline of everything."""
 
 _LAYOUTS = 4096
 """Lengths of the environment that rounds draw from, in bytes; a page."""
@@ -48,66 +46,6 @@ class RunsProgram(Protocol):
     ) -> ProgramRun:
         """Run a program to its end."""
         ...
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One run of the program."""
-
-    status: Status
-    reason: str | None
-    """Why it does not count; None when it does."""
-    values: Mapping[str, float]
-    """Quantity -> bytes, bytes, ns; empty when it failed."""
-
-    def as_record(self) -> dict[str, Any]:
-        """Return it as a line of a journal holds it."""
-        return {"status": str(self.status), "reason": self.reason, "values": dict(self.values)}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Sample:
-        """Rebuild it from `as_record`."""
-        return cls(Status(record["status"]), record["reason"], record["values"])
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The program as it is: what every other run must equal."""
-
-    command: tuple[str, ...]
-    values: Mapping[str, float]
-    """Median of its first runs: quantity -> value."""
-    exit_status: int
-    output_sha256: str | None
-    """None when it does not print the same each time."""
-    brings: str | None
-    """Allocator of its own, such as ``jemalloc``; None: libc's."""
-    wall_s: float
-    timeout_s: float
-    children_share: float = 0.0
-    """Of the CPU time, that of child processes."""
-
-    def as_record(self) -> dict[str, Any]:
-        """Return it for a journal."""
-        return asdict(self)
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Reference:
-        """Rebuild it from `as_record`."""
-        return cls(**{**record, "command": tuple(record["command"])})
-
-    @classmethod
-    def load(cls, path: Path) -> Reference:
-        """Read it from a file of `as_record`.
-
-        Raises:
-            StoreError: the file is damaged.
-        """
-        try:
-            return cls.from_record(json.loads(path.read_bytes()))
-        except (OSError, KeyError, TypeError, ValueError) as error:
-            message = f"{path}: damaged ({error!r}); remove it to examine the program again"
-            raise StoreError(message) from error
 
 
 class Program:
@@ -135,10 +73,6 @@ class Program:
         self._environment = dict(environment)
         self._files = files
         self._surroundings = surroundings or Surroundings()
-
-    def on(self, command: Sequence[str]) -> Program:
-        """Return the same with another command."""
-        return Program(command, self._runner, self._environment, self._files, self._surroundings)
 
     def examine(self) -> Reference:
         """Run the program as it is, twice: warms it up, and shows what it does.
@@ -180,6 +114,20 @@ class Program:
             return str(error)
         return None
 
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """Memory in the mean and at its peak, CPU time."""
+        return QUANTITIES
+
+    def record(self, trace: Path) -> str:
+        """Record its allocations; see `Tuned`."""
+        begun_s = time.monotonic()
+        first = record(self.command, trace, is_silent=True).processes[0]
+        return (
+            f"{first.totals.n_events:,} events of malloc and free in "
+            f"{time.monotonic() - begun_s:.1f} s"
+        )
+
     def environments(
         self, candidates: Mapping[str, Configuration], reference: Reference
     ) -> dict[str, dict[str, str]]:
@@ -195,15 +143,9 @@ class Program:
             found[label] = {**given, **plain}
         return found
 
-    def runner(
-        self, environments: Mapping[str, Mapping[str, str]], reference: Reference
-    ) -> Callable[[Step[None]], Sample]:
-        """Return what makes one run of a round.
-
-        Args:
-            environments: of all subjects, by label.
-            reference: what a run must equal.
-        """
+    def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
+        """Return what makes one run of a round; see `Tuned`."""
+        environments = self.environments(candidates, reference)
         labels = list(environments)
         surroundings = replace(self._surroundings, timeout_s=reference.timeout_s)
 
@@ -229,38 +171,6 @@ class Program:
             words = f"\n  its last line: {last[0]}" if last else ""
             message = f"{self.command[0]}: {run.ending} before anything was changed{words}"
             raise ProgramError(message)
-
-
-def logs_of(course: Course[None, Sample], label: str) -> Logs:
-    """Return log(as it is / candidate) of every quantity, one a round that has both."""
-    rounds = sorted(
-        number
-        for (number, _, subject), sample in course.samples.items()
-        if subject == label and sample.status is Status.OK
-    )
-    pairs = [
-        (course.samples[number, None, AS_IS].values, course.samples[number, None, label].values)
-        for number in rounds
-        if (number, None, AS_IS) in course.samples
-    ]
-    return {
-        name: [math.log(base[name] / mine[name]) for base, mine in pairs] for name in QUANTITIES
-    }
-
-
-def values_of(course: Course[None, Sample], label: str) -> dict[str, list[float]]:
-    """Return all values of a subject, by quantity."""
-    good = [
-        sample.values
-        for (_, _, subject), sample in sorted(course.samples.items(), key=lambda pair: pair[0][0])
-        if subject == label and sample.status is Status.OK
-    ]
-    return {name: [values[name] for values in good] for name in QUANTITIES}
-
-
-def find_surroundings(timeout_s: float | None, cpu: int | None) -> Surroundings:
-    """Return how every run is made: no randomised addresses, huge pages as the machine has them."""
-    return Surroundings(cpu=cpu, timeout_s=timeout_s)
 
 
 def _values(run: ProgramRun) -> dict[str, float]:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import moocore
 import numpy as np
 
-from tuner.optimize.judgement import CPU, MEAN, PEAK, QUANTITIES, Rules
-from tuner.records import Configuration, Trial
+from tuner.optimize.judgement import Rules
+from tuner.optimize.quantities import TABLE, Quantity
+from tuner.records import Configuration, Measurement, Trial
 
 _SLACK = 0.05
 """A setting expected to break a guard by less may still go to the program: emulation errs."""
@@ -33,7 +34,7 @@ class Proposal:
     trial: int
     """Number in the campaign."""
     expected: Mapping[str, float]
-    """Quantity -> log(setting / program as it is)."""
+    """Quantity -> log(setting / program as it is), or its negative where more is better."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,22 @@ def _expected(trial: Trial, baseline: Baseline) -> dict[str, float]:
     if mine is None or base is None:
         message = "a proposal needs measured trials"
         raise ValueError(message)
-    changes = {
-        MEAN: mine.value("mean_heap") - base.value("mean_heap"),
-        PEAK: mine.value("peak_heap") - base.value("peak_heap"),
-        CPU: (mine.value("cost") - base.value("cost")) * baseline.ns_per_instruction,
-    }
+    price = baseline.ns_per_instruction
     return {
-        name: math.log(max(1.0 + change / baseline.values[name], _LEAST_RATIO))
-        for name, change in changes.items()
+        name: _expected_log(TABLE[name], mine, base, value, price)
+        for name, value in baseline.values.items()
     }
+
+
+def _expected_log(
+    what: Quantity, mine: Measurement, base: Measurement, value: float, ns_per_instruction: float
+) -> float:
+    if what.emulated is None:
+        return 0.0
+    change = mine.value(what.emulated) - base.value(what.emulated)
+    if what.unit == "ns":
+        change *= ns_per_instruction
+    return math.log(max(1.0 + change / value, _LEAST_RATIO))
 
 
 def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Proposal]:
@@ -153,7 +161,7 @@ def finalists(
     """
     margin = math.log1p(rules.least)
     rows = [
-        {name: float(corrected[name][index]) for name in QUANTITIES}
+        {name: float(values[index]) for name, values in corrected.items()}
         for index in range(len(proposals))
     ]
     good = [

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from tuner.compare.plan import Course, Step, order
 from tuner.optimize.judgement import Rules, Standing, State, exact_quantities, judge
-from tuner.optimize.program import AS_IS, Sample, logs_of, values_of
+from tuner.optimize.tuned import AS_IS, Sample, logs_of, values_of
+from tuner.optimize.view import View
 
 _MARGIN = 0.5
 """Of the least effect: a candidate that cannot overtake by more no longer holds the answer up."""
@@ -26,7 +27,9 @@ class Race:
         rules: Rules,
         has_time: Callable[[int], bool],
         seed: int = 1,
+        *,
         most_rounds: int = 1000,
+        view: View | None = None,
     ) -> None:
         """Prepare.
 
@@ -36,12 +39,14 @@ class Race:
             has_time: whether a round of so many runs fits in what is left.
             seed: of the order in the rounds.
             most_rounds: greatest number of rounds.
+            view: is shown what every round proves.
         """
         self._labels = tuple(labels)
         self._rules = rules
         self._has_time = has_time
         self._seed = seed
         self._most_rounds = most_rounds
+        self._view = view or View()
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield a round after the other until the answer is known, or there is no time."""
@@ -58,6 +63,7 @@ class Race:
                     if standing.state in (State.WORSE, State.HOPELESS):
                         course.leave(None, label, str(standing.state))
                 left = [n for n in self._labels if (None, n) not in course.out]
+                self._view.standing(standings, left)
                 if not left or not self._has_time(len(left) + 1):
                     return
             yield self._round(number)

@@ -6,9 +6,8 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 
-from tuner.compare.journal import Journal, JournalKeeper, Record
 from tuner.compare.plan import Course, Step, order
-from tuner.optimize.program import AS_IS, Sample
+from tuner.optimize.tuned import AS_IS, Sample
 
 _ROUND_OF_SELECTION = 4
 """Candidates that run between two runs of the program as it is."""
@@ -42,23 +41,11 @@ class Selection:
         return sum(course.wants(step) for block in self.blocks(course) for step in block)
 
 
-def keeper_of(journal: Journal) -> JournalKeeper[None, Sample]:
-    """Return what keeps samples of the program in a journal."""
-
-    def encode(step: Step[None], sample: Sample) -> Record:
-        return {"round": step.round, "subject": step.subject, **sample.as_record()}
-
-    def decode(record: Record) -> tuple[tuple[int, None, str], Sample]:
-        return (record["round"], None, record["subject"]), Sample.from_record(record)
-
-    return JournalKeeper(journal, encode, decode)
-
-
-def noise_of(values: Sequence[float], *, is_time: bool) -> float:
-    """Return the standard deviation of the logarithm of a run, robustly, with a floor for time."""
+def noise_of(values: Sequence[float], *, has_floor: bool) -> float:
+    """Return the robust standard deviation of the logarithm of a run, with or without a floor."""
     logs = [math.log(value) for value in values]
     middle = statistics.median(logs) if logs else 0.0
     robust = 1.4826 * statistics.median(abs(x - middle) for x in logs) if logs else 0.0
-    if not is_time:
+    if not has_floor:
         return robust
     return max(robust, _FLOOR_NOISE if len(logs) >= _RUNS_TO_KNOW else _ASSUMED_NOISE)

@@ -17,7 +17,8 @@ from tuner.optimize.answer import (
     recommended,
     write_answer,
 )
-from tuner.optimize.judgement import CPU, MEAN, PEAK, Gain, Rules, Standing, State
+from tuner.optimize.judgement import Gain, Rules, Standing, State
+from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.records import Configuration
 
 SETTING = Configuration.of("jemalloc", {"narenas": 2})

@@ -7,18 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from tuner.optimize.judgement import (
-    CPU,
-    MEAN,
-    PEAK,
-    QUANTITIES,
-    Gain,
-    Rules,
-    Standing,
-    State,
-    exact_quantities,
-    judge,
-)
+from tuner.optimize.judgement import Gain, Rules, Standing, State, exact_quantities, judge
+from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 
 RULES = Rules()
 EXACT = frozenset({MEAN, PEAK})

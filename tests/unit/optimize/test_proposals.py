@@ -7,8 +7,9 @@ import math
 import pytest
 
 from tests.doubles.runs import trial
-from tuner.optimize.judgement import CPU, MEAN, PEAK, Rules
+from tuner.optimize.judgement import Rules
 from tuner.optimize.proposals import Baseline, Proposal, finalists, propose, spread_of
+from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.records import Configuration
 
 RULES = Rules()

@@ -9,9 +9,10 @@ import pytest
 
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Step
-from tuner.optimize.judgement import CPU, MEAN, PEAK, Gain, Rules, Standing, State
-from tuner.optimize.program import AS_IS, Sample
+from tuner.optimize.judgement import Gain, Rules, Standing, State
+from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.race import Race, choose, is_decided, standings
+from tuner.optimize.tuned import AS_IS, Sample
 from tuner.records import Status
 
 RULES = Rules()

@@ -1,0 +1,83 @@
+"""The confirmation of at most three candidates, and the winner on an input not tuned on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tuner.compare.plan import Course, Rounds
+from tuner.optimize.judgement import Standing
+from tuner.optimize.race import Race, choose, standings
+from tuner.optimize.tuned import Reference, Sample, Tuned
+from tuner.optimize.work import CONFIRMATION_FILE, HELD_OUT_FILE, Work, run_seconds, sequence_of
+from tuner.records import Configuration
+
+_SHARE_HELD_OUT = 0.15
+"""Of the time, kept for the held-out input."""
+
+_HELD_OUT_ROUNDS = 10
+_HELD_OUT_ERROR = 0.2
+"""Of calling a loss on the held-out input one where there is none: the cautious side."""
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """What new runs prove."""
+
+    chosen: Mapping[str, Configuration]
+    """Label -> setting of every candidate."""
+    standings: Mapping[str, Standing]
+    course: Course[None, Sample]
+    best: Standing | None
+    """The one to deploy; None when none is confirmed."""
+    held_out: Standing | None
+    """How the best one stands on the input that was not tuned on."""
+
+
+class Confirming:
+    """Races candidates against the program as it is."""
+
+    def __init__(self, work: Work, reference: Reference, held_out: Tuned | None) -> None:
+        """Prepare.
+
+        Args:
+            work: the optimisation.
+            reference: the program as it is.
+            held_out: what the winner is judged on; None for nothing.
+        """
+        self._work = work
+        self._rules = work.request.rules
+        self._reference = reference
+        self._held_out = held_out
+
+    def confirm(self, chosen: Mapping[str, Configuration]) -> Confirmed:
+        """Run candidates until it is decided, or the time is up."""
+        work = self._work
+        work.view.begin("confirmation", None)
+        race = Race(list(chosen), self._rules, self._has_time, work.request.seed, view=work.view)
+        course = work.compare(CONFIRMATION_FILE, race, chosen, self._reference)
+        found = standings(course, list(chosen), self._rules)
+        sizes = {label: len(one.settings) for label, one in chosen.items()}
+        best = choose(found, sizes, self._rules)
+        judged = self._hold_out(best.label, chosen[best.label]) if best else None
+        return Confirmed(chosen, found, course, best, judged)
+
+    def _has_time(self, n_runs: int) -> bool:
+        watch = self._work.watch
+        reserved = _SHARE_HELD_OUT * watch.seconds if self._held_out else 0.0
+        return watch.left_s - reserved > n_runs * run_seconds(self._reference)
+
+    def _hold_out(self, label: str, configuration: Configuration) -> Standing | None:
+        """Compare the winner with the program as it is on the held-out input; kept once made."""
+        if self._held_out is None:
+            return None
+        self._work.view.begin("held-out input", 2 * _HELD_OUT_ROUNDS)
+        course = self._work.compare(
+            HELD_OUT_FILE,
+            Rounds(sequence_of([label]), (None,), _HELD_OUT_ROUNDS),
+            {label: configuration},
+            self._held_out.examine(),
+            self._held_out,
+        )
+        cautious = replace(self._rules, error=_HELD_OUT_ERROR)
+        return standings(course, [label], cautious)[label]

@@ -1,0 +1,38 @@
+"""Which kind of thing a request tunes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tuner.allocators import Allocator, Installation
+from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.optimize.program import Program
+from tuner.optimize.request import Request
+from tuner.optimize.tuned import Tuned
+
+Files = Mapping[str, tuple[Allocator, Installation]]
+"""Adapter and installation of every allocator."""
+
+
+def tuned_of(request: Request, files: Files, environment: Mapping[str, str]) -> Tuned:
+    """Return what a request tunes.
+
+    Raises:
+        MissingToolError: a part of this package is not installed.
+    """
+    return _program(request, request.command, files, environment)
+
+
+def held_out_of(request: Request, files: Files, environment: Mapping[str, str]) -> Tuned | None:
+    """Return what the winner is judged on that was not tuned on; None where there is nothing."""
+    if request.held_out is None:
+        return None
+    return _program(request, request.held_out, files, environment)
+
+
+def _program(
+    request: Request, command: tuple[str, ...], files: Files, environment: Mapping[str, str]
+) -> Program:
+    # No randomised addresses, huge pages as the machine has them.
+    surroundings = Surroundings(cpu=request.cpu, timeout_s=request.timeout_s)
+    return Program(command, ProgramRunner(), environment, files, surroundings)

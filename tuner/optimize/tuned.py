@@ -1,0 +1,176 @@
+"""What is tuned, as the rest of `optimize` sees it: how it runs once, and what a run yields.
+
+A program that ends is one kind (program.py), several commands are another (suite.py); what a new
+kind needs is the six members of `Tuned`, a row of quantities.py for what it measures anew, and a
+line in kinds.py.  A run that fails is a sample with its reason, no error.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tuner.compare.plan import Course, Step
+from tuner.errors import StoreError
+from tuner.optimize.quantities import TABLE
+from tuner.records import Configuration, Status
+
+AS_IS = "as it is"
+"""Label of what runs in the caller's own environment: the baseline of everything."""
+
+Logs = Mapping[str, list[float]]
+"""Quantity -> log(baseline / candidate) of every round, or its negative where more is better:
+above 0 where the candidate is better."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run."""
+
+    status: Status
+    reason: str | None
+    """Why it does not count; None when it does."""
+    values: Mapping[str, float]
+    """Quantity -> value in its unit, above 0; empty when it failed."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as a line of a journal holds it."""
+        return {"status": str(self.status), "reason": self.reason, "values": dict(self.values)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Sample:
+        """Rebuild it from `as_record`."""
+        return cls(Status(record["status"]), record["reason"], record["values"])
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What is tuned, as it is: what every other run must equal."""
+
+    command: tuple[str, ...]
+    values: Mapping[str, float]
+    """Median of its first runs: quantity -> value."""
+    exit_status: int
+    output_sha256: str | None
+    """None when it does not print the same each time."""
+    brings: str | None
+    """Allocator of its own, such as ``jemalloc``; None: libc's."""
+    wall_s: float
+    """Of one run, all that belongs to it included."""
+    timeout_s: float
+    children_share: float = 0.0
+    """Of the CPU time, that of child processes."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it for a journal."""
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Reference:
+        """Rebuild it from `as_record`."""
+        return cls(**{**record, "command": tuple(record["command"])})
+
+    @classmethod
+    def load(cls, path: Path) -> Reference:
+        """Read it from a file of `as_record`.
+
+        Raises:
+            StoreError: the file is damaged.
+        """
+        try:
+            return cls.from_record(json.loads(path.read_bytes()))
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            message = f"{path}: damaged ({error!r}); remove it to examine the program again"
+            raise StoreError(message) from error
+
+
+Runs = Callable[[Step[None]], Sample]
+"""Makes one run of a round."""
+
+
+class Tuned(Protocol):
+    """What is tuned; nothing runs before a method is called."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What names it: program and arguments."""
+        ...
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """What a good sample has values of, names of `quantities.TABLE`, in the order of tables."""
+        ...
+
+    def examine(self) -> Reference:
+        """Run it as it is, at least twice: warms it up, and shows what it does.
+
+        Raises:
+            ProgramError: it fails, or does not do the same again.
+            ProgramTimeoutError: it does not end in time.
+        """
+        ...
+
+    def record(self, trace: Path) -> str:
+        """Record its allocations, and return what was recorded, in words.
+
+        Raises:
+            ProgramError: nothing could be recorded.
+            OutputError: the trace cannot be written.
+        """
+        ...
+
+    def refusal(self, configuration: Configuration) -> str | None:
+        """Return why an allocator does not take a setting; None when it does."""
+        ...
+
+    def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
+        """Return what makes one run of a round.
+
+        Args:
+            candidates: label -> setting; `AS_IS` is added to them.
+            reference: what a run must equal.
+        """
+        ...
+
+
+def logs_of(course: Course[None, Sample], label: str) -> Logs:
+    """Return how much better a candidate is in every quantity, one value a round that has both."""
+    rounds = sorted(
+        number
+        for (number, _, subject), sample in course.samples.items()
+        if subject == label and sample.status is Status.OK
+    )
+    pairs = [
+        (course.samples[number, None, AS_IS].values, course.samples[number, None, label].values)
+        for number in rounds
+        if _is_good(course.samples.get((number, None, AS_IS)))
+    ]
+    found: dict[str, list[float]] = {}
+    for base, mine in pairs:
+        for name, value in mine.items():
+            found.setdefault(name, []).append(log_gain(name, base[name], value))
+    return found
+
+
+def log_gain(name: str, base: float, mine: float) -> float:
+    """Return how much better a value is than the baseline's; above 0 where it is better."""
+    log = math.log(base / mine)
+    return -log if TABLE[name].is_more_better else log
+
+
+def values_of(course: Course[None, Sample], label: str) -> dict[str, list[float]]:
+    """Return all values of a subject, by quantity and in the order of rounds."""
+    found: dict[str, list[float]] = {}
+    for (_, _, subject), sample in sorted(course.samples.items(), key=lambda pair: pair[0][0]):
+        if subject == label and sample.status is Status.OK:
+            for name, value in sample.values.items():
+                found.setdefault(name, []).append(value)
+    return found
+
+
+def _is_good(sample: Sample | None) -> bool:
+    return sample is not None and sample.status is Status.OK

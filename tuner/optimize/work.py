@@ -1,0 +1,149 @@
+"""What all stages of an optimisation share: the folder, what is tuned, the time, the runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tuner.compare.journal import Journal, JournalKeeper, Record, read_journal
+from tuner.compare.loop import Observer, compare
+from tuner.compare.plan import Course, Plan, Step
+from tuner.optimize.request import Request
+from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
+from tuner.optimize.view import View
+from tuner.records import Configuration
+
+TRACE_FILE = "program.trace"
+SELECTION_FILE = "selection.jsonl"
+CONFIRMATION_FILE = "confirmation.jsonl"
+HELD_OUT_FILE = "held-out.jsonl"
+REFERENCE_FILE = "reference.json"
+"""What a run folder holds beside its campaign."""
+
+_START_S = 0.02
+"""Of a run, what it takes beside the program."""
+
+
+class Watch:
+    """The time that was given and how much of it is used."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start.
+
+        Args:
+            seconds: given.
+            clock: in seconds; only differences count.
+        """
+        self.seconds = seconds
+        self._clock = clock
+        self._begun_s = clock()
+
+    @property
+    def used_s(self) -> float:
+        """What was used."""
+        return self._clock() - self._begun_s
+
+    @property
+    def left_s(self) -> float:
+        """What is left; below 0 when it is over."""
+        return self.seconds - self.used_s
+
+
+@dataclass
+class Work:
+    """One optimisation under way."""
+
+    run: Path
+    request: Request
+    tuned: Tuned
+    watch: Watch
+    view: View = field(default_factory=View)
+    n_runs: int = 0
+    """Runs of the program so far, those of earlier calls too."""
+    trials: dict[str, int] = field(default_factory=dict)
+    """Label of a candidate -> trial of the campaign that it comes from."""
+
+    def kept(self, file: str) -> dict[str, Configuration]:
+        """Return the candidates that a comparison of an earlier call began with."""
+        content = read_journal(self.run / file)
+        if content is None:
+            return {}
+        self.trials |= content.header.get("trials", {})
+        kept = content.header.get("candidates", {})
+        return {label: Configuration.from_key(key) for label, key in kept.items()}
+
+    def compare(
+        self,
+        file: str,
+        plan: Plan[None, Sample],
+        candidates: Mapping[str, Configuration],
+        reference: Reference,
+        tuned: Tuned | None = None,
+    ) -> Course[None, Sample]:
+        """Make the runs of a comparison that are missing.
+
+        Args:
+            file: of the journal in the run folder, its stem names the comparison.
+            plan: what runs when.
+            candidates: label -> setting.
+            reference: what runs must equal.
+            tuned: what runs; None: what is tuned.
+
+        Raises:
+            InterruptedCampaign: Ctrl-C; everything measured is kept.
+            OutputError: the journal cannot be written.
+        """
+        what = tuned or self.tuned
+        header = {
+            "schema": f"malloc-tuner.{Path(file).stem}",
+            "version": 1,
+            "candidates": {label: one.key for label, one in candidates.items()},
+            "trials": {name: n for name, n in self.trials.items() if name in candidates},
+            "command": list(what.command),
+        }
+        with Journal(self.run / file, header, same=("candidates", "command")) as journal:
+            course = compare(
+                plan,
+                what.runner(candidates, reference),
+                keeper_of(journal),
+                self._observer(),
+                baseline=AS_IS,
+            )
+        self.n_runs += len(course.samples)
+        return course
+
+    def _observer(self) -> Observer[None, Sample]:
+        n_left: list[int] = [0]
+
+        def on_left(n_runs: int) -> None:
+            n_left[0] = n_runs
+
+        def on_sample(step: Step[None], sample: Sample) -> None:
+            n_left[0] -= 1
+            self.view.ran(step.subject, sample.reason, max(n_left[0], 0))
+
+        return Observer(on_sample, on_left)
+
+
+def run_seconds(reference: Reference) -> float:
+    """Return how long one run takes, its start included."""
+    return reference.wall_s + _START_S
+
+
+def keeper_of(journal: Journal) -> JournalKeeper[None, Sample]:
+    """Return what keeps samples in a journal."""
+
+    def encode(step: Step[None], sample: Sample) -> Record:
+        return {"round": step.round, "subject": step.subject, **sample.as_record()}
+
+    def decode(record: Record) -> tuple[tuple[int, None, str], Sample]:
+        return (record["round"], None, record["subject"]), Sample.from_record(record)
+
+    return JournalKeeper(journal, encode, decode)
+
+
+def sequence_of(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the program as it is and the candidates, in this order."""
+    return (AS_IS, *labels)
