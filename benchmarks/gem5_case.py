@@ -28,8 +28,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.gem5_case_figures import Results, finalists, picks, rows_of, view
-from benchmarks.gem5_case_judgements import targets
+from benchmarks.gem5_case_figures import Results, finalists, picks, rows_of, targets, view
 from benchmarks.gem5_case_plots import draw
 from benchmarks.gem5_case_runs import (
     BASELINE,

@@ -28,9 +28,6 @@ from benchmarks.gem5_case_figures import (
 from benchmarks.harness import table
 from tuner.stats import Interval
 
-PREDICTOR: Final = "loop-predictor"
-"""Part with the simulations of cores that have a loop predictor."""
-
 
 def _cell(
     results: Results,
@@ -171,21 +168,6 @@ def zeros_lines(results: Results) -> list[str]:
     return [title, "", *_table([*head, "huge pages split meanwhile"], cells)]
 
 
-def predictor_lines(results: Results) -> list[str]:
-    """Return which points simulated something else where gem5 has a loop predictor."""
-    rows = [r for r in results["rows"] if r["part"] == PREDICTOR]
-    if not rows:
-        return []
-    other = sorted({r["label"] for r in rows if r["status"] != "ok"})
-    same = sorted({r["label"] for r in rows} - set(other))
-    names = ", ".join(sorted({r["simulation"] for r in rows}))
-    text = (
-        f"With a loop predictor in the simulated core ({names}) statistics differ from glibc's "
-        f"default under {', '.join(other)}, and are equal under {', '.join(same)}."
-    )
-    return ["### Where gem5 depends on its allocator", "", text, ""]
-
-
 def origins(results: Results) -> str:
     """Say which of the picked settings the search found, which a hand wrote, and what they do."""
     chosen = list(picks(results).values())
@@ -225,7 +207,6 @@ def document(results: Results) -> Iterator[str]:
     yield from rankings_table(results)
     yield from ("### How low a heap can be", "", *floor_lines(results))
     yield from ("### Simulations, longest first", "", *simulations_table(results))
-    failed = [r for r in results["rows"] if r["status"] != "ok" and r["part"] != PREDICTOR]
+    failed = [r for r in results["rows"] if r["status"] != "ok"]
     yield from (f"{r['label']} is out of {r['simulation']}: {r.get('reason')}" for r in failed)
     yield from zeros_lines(results)
-    yield from predictor_lines(results)
