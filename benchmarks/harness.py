@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from benchmarks.results import (
     ROOT,
@@ -43,20 +43,6 @@ from tuner.measure.warm import warm_memory
 
 _FEW: Final = 3
 """Targets whose values fit one cell of a table."""
-
-
-class Goal(Protocol):
-    """Something that was aimed at; `str` of it is a line for people."""
-
-    @property
-    def is_met(self) -> bool:
-        """True when it is reached."""
-        ...
-
-    @property
-    def brief(self) -> str:
-        """What was found, in few words."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -89,7 +75,7 @@ class Target:
         return f"{text} ({sign} {self.limit:{self.form}}){'; ' + self.note if self.note else ''}"
 
 
-def outcome_of(targets: Sequence[Goal]) -> str:
+def outcome_of(targets: Sequence[Target]) -> str:
     """Return what a table of claims says of targets: the values of a few, how many of many."""
     n_met = sum(target.is_met for target in targets)
     words = "reached" if n_met == len(targets) else "**missed**"
@@ -173,7 +159,7 @@ class Call:
         return self.options.keep or results_path(self.benchmark.name)
 
 
-def _no_targets(_parts: Parts) -> Iterable[Goal]:
+def _no_targets(_parts: Parts) -> Iterable[Target]:
     return ()
 
 
@@ -197,7 +183,7 @@ class Benchmark:
     """Measure every part that was chosen, and keep it."""
     lines: Callable[[Parts], Iterable[str]]
     """What is printed of the results."""
-    targets: Callable[[Parts], Iterable[Goal]] = _no_targets
+    targets: Callable[[Parts], Iterable[Target]] = _no_targets
     outcome: Callable[[Parts], str] | None = None
     """What README says of the results; None: `outcome_of` its targets."""
     options: Callable[[argparse.ArgumentParser], None] = _no_options
