@@ -37,6 +37,7 @@ from tuner.config.gem5_inside import load_inside
 from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
+from tuner.report.inside import shown_objectives
 from tuner.resources import gem5_dir
 from tuner.validate.inside import Guest, InsideJournal, InsideRecord, run_inside
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES
@@ -156,8 +157,7 @@ def page_lines(summary: InsideSummary) -> Iterator[str]:
 
 def _table_lines(found: InsideTable) -> Iterator[str]:
     """Yield one program on one machine; columns that no cell has are left out."""
-    known = [cell.counts for cell in found.cells if cell.counts is not None]
-    shown = [o for o in INSIDE_OBJECTIVES.values() if any(o.extract(c) is not None for c in known)]
+    shown = shown_objectives(found)
     instructions = INSIDE_OBJECTIVES["instructions"]
     rows = []
     for cell in found.cells:

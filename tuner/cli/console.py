@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tuner.cli.progress_bar import ProgressBar
+    from tuner.report.grid import Grid
 
 
 def stdout_console(table: Table | None = None) -> Console:
@@ -23,6 +24,12 @@ def stdout_console(table: Table | None = None) -> Console:
     from tuner.report.terminal import width_for
 
     return Console(width=width_for(table), highlight=False)
+
+
+def print_grid(grid: Grid) -> None:
+    """Print a table to standard output, and an empty line."""
+    table = grid.drawn()
+    stdout_console(table).print(table, end="\n\n")
 
 
 def stderr_progress() -> ProgressBar:

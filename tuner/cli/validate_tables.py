@@ -8,14 +8,14 @@ from pathlib import Path
 
 from rich.table import Table
 
-from tuner.cli.console import stdout_console
+from tuner.cli.console import print_grid, stdout_console
 from tuner.metrics import REAL, Metric, find_objective
 from tuner.report.columns import MISSING, Scale, scale_for, show_change, show_expected
+from tuner.report.grid import Grid, Row, ranking_grid
 from tuner.stats import Estimate
 from tuner.validate.subjects import DEFAULT, FRONT
 from tuner.validate.summary import (
     MetricSummary,
-    RankingSummary,
     SubjectSummary,
     ValidationSummary,
 )
@@ -105,12 +105,14 @@ def _next_commands(summary: ValidationSummary, run: Path) -> list[str]:
 def print_details(summary: ValidationSummary) -> None:
     """Print every subject, claim and ranking to standard output."""
     console = stdout_console()
-    tables = [_subjects(summary), _measured(summary)]
+    console.print()
+    console.print(_subjects(summary))
+    console.print()
+    print_grid(_measured(summary))
     if any(found.claims for found in summary.subjects):
-        tables += [_claims(summary), rankings_table(summary.rankings)]
-    for table in tables:
-        console.print()
-        stdout_console(table).print(table)
+        table = _claims(summary)
+        stdout_console(table).print(table, end="\n\n")
+        print_grid(ranking_grid(summary.rankings, "the real program does"))
     for notice in summary.notices[_MOST_NOTES:]:
         console.print(f"note: {notice}", markup=False)
     console.print(_reading(summary), style="dim")
@@ -147,26 +149,20 @@ def _subjects(summary: ValidationSummary) -> Table:
     return table
 
 
-def _measured(summary: ValidationSummary) -> Table:
+def _measured(summary: ValidationSummary) -> Grid:
     """Return the medians, with the change against the baseline below each."""
-    shown = [
-        metric
-        for metric in REAL.values()
-        if any(found.metric(metric.name) for found in summary.subjects)
-    ]
+    shown = [m for m in REAL.values() if any(s.metric(m.name) for s in summary.subjects)]
     scales = {metric.name: _scale(metric, summary.subjects) for metric in shown}
-    heads = [
-        f"{m.label}\n({scales[m.name].unit})" if scales[m.name].unit else m.label for m in shown
-    ]
+    heads = (f"{m.label} ({scales[m.name].unit})".replace(" ()", "") for m in shown)
     title = "Measured on the real program: medians; below, medians of the ratios in one round"
-    table = _table(title, "subject", *heads)
+    rows = []
     for found in summary.subjects:
-        values = [_median(found.metric(metric.name), scales[metric.name]) for metric in shown]
-        table.add_row(found.subject.label, *values)
-        if not found.is_baseline and found.metrics:
-            changes = (found.metric(metric.name) for metric in shown)
-            table.add_row("", *(_change(c.ratio if c else None) for c in changes), style="cyan")
-    return table
+        own = [found.metric(metric.name) for metric in shown]
+        values = (_median(one, scales[m.name]) for one, m in zip(own, shown, strict=True))
+        is_compared = not found.is_baseline and found.metrics
+        changes = (_change(one.ratio if one else None) for one in own) if is_compared else ()
+        rows.append(Row((found.subject.label,), tuple(values), tuple(changes)))
+    return Grid(title, ("subject",), tuple(heads), tuple(rows))
 
 
 def _scale(metric: Metric, subjects: Iterable[SubjectSummary]) -> Scale:
@@ -219,19 +215,3 @@ def _interval(ratio: Estimate | None) -> str:
 def _styled(verdict: Verdict) -> str:
     style = _STYLES.get(verdict)
     return f"[{style}]{verdict}[/]" if style else str(verdict)
-
-
-def rankings_table(rankings: Iterable[RankingSummary]) -> Table:
-    """Return the rank correlations of a validation as a table."""
-    heads = ("objective", "among", "n", "Kendall tau", "pairs ordered alike")
-    table = _table("Does the emulator rank as the real program does?", *heads)
-    for ranking in rankings:
-        share = ranking.concordance
-        table.add_row(
-            f"{find_objective(ranking.objective).label} / {REAL[ranking.metric].label}",
-            ranking.allocator or "all",
-            str(ranking.n),
-            "all ties" if ranking.tau is None else f"{ranking.tau:.2f}",
-            "none differ" if share is None else f"{share.share:.0%} of {share.n_pairs}",
-        )
-    return table

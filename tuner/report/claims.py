@@ -10,7 +10,7 @@ from tuner.drawing.figure import WIDTH, Figure, Spec, category, layer, quantity
 from tuner.drawing.style import CONTRAST, INK, MUTED
 from tuner.metrics import REAL, find_metric
 from tuner.report.columns import MISSING, scale_for, show_change, show_estimate, show_expected
-from tuner.stats import Concordance
+from tuner.report.grid import ranking_grid
 from tuner.validate.summary import SubjectSummary, ValidationSummary
 from tuner.validate.verdicts import Claim, Verdict
 
@@ -133,17 +133,9 @@ def claims_context(summary: ValidationSummary) -> dict[str, Any]:
             }
             for subject in summary.subjects
         ],
-        "rankings": [
-            {
-                "objective": find_metric(ranking.objective).label,
-                "metric": REAL[ranking.metric].label,
-                "allocator": ranking.allocator or "all allocators",
-                "n": ranking.n,
-                "tau": MISSING if ranking.tau is None else f"{ranking.tau:.2f}",
-                "concordance": _concordance(ranking.concordance),
-            }
-            for ranking in summary.rankings
-        ],
+        "rankings": ranking_grid(summary.rankings, "the program does")
+        if summary.rankings
+        else None,
     }
 
 
@@ -160,10 +152,6 @@ def _claim_cell(subject: SubjectSummary, metric: str) -> dict[str, str]:
         "verdict": claim.verdict.value,
         "class": _VERDICT_CLASSES.get(claim.verdict, ""),
     }
-
-
-def _concordance(found: Concordance | None) -> str:
-    return f"{found.share:.0%} of {found.n_pairs} pairs" if found else MISSING
 
 
 def _real_cell(subject: SubjectSummary, name: str) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tuner.drawing.figure import WIDTH, Figure, Spec, category, colours, layer, quantity, shapes
 from tuner.drawing.style import FAINT
 from tuner.metrics import REAL
 from tuner.report.claims import percent, zero_line
-from tuner.report.columns import MISSING, scale_for, show_change, show_estimate
+from tuner.report.columns import scale_for, show_change, show_estimate
+from tuner.report.grid import Grid, Row
 from tuner.stats import Estimate
 from tuner.validate.gem5_summary import METRIC_NAMES, Gem5Subject, Gem5Summary
 
@@ -108,44 +109,37 @@ def by_allocator(summary: Gem5Summary) -> list[Gem5Subject]:
     return sorted(summary.subjects, key=lambda s: names.index(s.subject.configuration.allocator))
 
 
-def gem5_context(summary: Gem5Summary) -> dict[str, Any]:
-    """Return heads and cells of the table of a group of simulations."""
+def gem5_grid(summary: Gem5Summary) -> Grid:
+    """Return the table of a group of simulations."""
     shown = [REAL[name] for name in METRIC_NAMES if any(s.change(name) for s in summary.subjects)]
     scales = {
-        metric.name: scale_for(
-            metric.kind, [c.value for s in summary.subjects if (c := s.change(metric.name))]
+        m.name: scale_for(m.kind, [c.value for s in summary.subjects if (c := s.change(m.name))])
+        for m in shown
+    }
+    rows = []
+    for row in by_allocator(summary):
+        setting = "default" if row.is_default else row.subject.label
+        found = [(scales[m.name], row.change(m.name)) for m in shown]
+        values = tuple(scale.show(one.value if one else None) for scale, one in found)
+        changes = (
+            () if row.is_baseline else (show_estimate(c.shown if c else None) for _, c in found)
         )
-        for metric in shown
-    }
-    notices = list(summary.notices)
-    notices += [f"{s.name} is out: {s.reason}" for s in summary.simulations if s.reason is not None]
-    notices += [
-        f"{row.subject.label} is out of {name}: {reason}"
-        for row in summary.subjects
-        for name, reason in row.failures
-    ]
-    return {
-        "title": summary.title,
-        "n_rounds": summary.n_rounds,
-        "simulations": [simulation.name for simulation in summary.simulations],
-        "notices": notices,
-        "heads": [f"{m.label} ({scales[m.name].unit})".replace(" ()", "") for m in shown],
-        "rows": [
-            {
-                "allocator": row.subject.configuration.allocator,
-                "setting": "default" if row.is_default else row.subject.label,
-                "cells": [
-                    {
-                        "value": scales[metric.name].show(found.value) if found else MISSING,
-                        "change": show_estimate(found.shown) if found and found.ratio else "",
-                    }
-                    for metric in shown
-                    for found in [row.change(metric.name)]
-                ],
-            }
-            for row in by_allocator(summary)
-        ],
-    }
+        names = (row.subject.configuration.allocator, setting)
+        rows.append(Row(names, values, tuple(changes), is_out=bool(row.failures)))
+    n_good = sum(simulation.reason is None for simulation in summary.simulations)
+    title = f"gem5, {summary.title}: {n_good}; rounds: {summary.n_rounds}"
+    heads = (f"{m.label} ({scales[m.name].unit})".replace(" ()", "") for m in shown)
+    return Grid(title, ("allocator", "setting"), tuple(heads), tuple(rows))
+
+
+def out_lines(summary: Gem5Summary) -> Iterator[str]:
+    """Yield what is out of the comparison, and why."""
+    for simulation in summary.simulations:
+        if simulation.reason is not None:
+            yield f"{simulation.name} is out: {simulation.reason}"
+    for row in summary.subjects:
+        for name, reason in row.failures:
+            yield f"{row.subject.label} is out of {name}: {reason}"
 
 
 def _row(subject: Gem5Subject, name: str) -> Gem5Row:

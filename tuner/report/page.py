@@ -24,10 +24,10 @@ from tuner.report import wording
 from tuner.report.claims import claims_context, claims_figures
 from tuner.report.columns import scale_of, show_change
 from tuner.report.effects import Effect, effects_of
-from tuner.report.gem5 import gem5_context, gem5_figure, gem5_plot
+from tuner.report.gem5 import gem5_figure, gem5_grid, gem5_plot, out_lines
 from tuner.report.heap import HeapPlot, heap_figure, heap_plot
 from tuner.report.history import HypervolumeHistory, history_figure, hypervolume_history
-from tuner.report.inside import inside_context
+from tuner.report.inside import NOTE, best_sentence, inside_grids
 from tuner.report.parallel import ParallelPlot, parallel_figure, parallel_plots, show_value
 from tuner.report.pareto import ParetoPlot, pareto_plots
 from tuner.report.pareto_figure import pareto_figure
@@ -35,7 +35,12 @@ from tuner.report.table import FrontTable, front_table
 from tuner.runs import Run
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
 from tuner.validate.inside import InsideJournal
-from tuner.validate.inside_summary import InsideSummary, journal_path, summarize_inside
+from tuner.validate.inside_summary import (
+    InsideSummary,
+    failures,
+    journal_path,
+    summarize_inside,
+)
 from tuner.validate.summary import ValidationSummary, summarize
 from tuner.validate.trust import believed_validation
 
@@ -124,8 +129,8 @@ def render_page(report: Report) -> str:
         figures=figures,
         claims=claims_context(report.claims) if report.claims else None,
         effects=_effects_context(report),
-        gem5=[gem5_context(summary) for summary in report.gem5],
-        inside=inside_context(report.inside) if report.inside else None,
+        gem5=[(s, gem5_grid(s), list(out_lines(s))) for s in report.gem5],
+        inside=_inside_context(report.inside) if report.inside else None,
         figure_json=_script_json({name: described(f) for name, f in figures.items()}),
         vega_js=embedding_script(),
         look=look,
@@ -192,6 +197,15 @@ def _table_context(table: FrontTable) -> dict[str, Any]:
             }
             for row in table.rows
         ],
+    }
+
+
+def _inside_context(summary: InsideSummary) -> dict[str, Any]:
+    return {
+        "best": best_sentence(summary),
+        "failures": list(failures(summary)),
+        "grids": list(inside_grids(summary)),
+        "note": NOTE,
     }
 
 

@@ -12,28 +12,25 @@ A subject that failed on any of the simulations has no change over them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner import stats
 from tuner.compare.values import Values
 from tuner.config.gem5_suite import Role
 from tuner.metrics import REAL, Metric
-from tuner.records import Status
+from tuner.records import Configuration, Status, Trial
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
 from tuner.store import ValidationRecord
 from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart
+from tuner.validate.ranking import Ranking, rank
 from tuner.validate.session import SIMULATION, is_over, n_complete, simulation_of
 from tuner.validate.subjects import DEFAULT, Subject
-from tuner.validate.summary import RankingSummary
 
 METRIC_NAMES = ("mean_heap", "peak_heap", "instructions", "cpu", "faults")
 """Metrics of the tables, in their order: those of GreenMalloc first."""
-
-_LEAST_RANKED = 3
-"""Fewer subjects of one allocator rank nothing."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ class Gem5Summary:
     """Complete rounds of the simulation that has fewest."""
     subjects: tuple[Gem5Subject, ...]
     """The baseline first."""
-    rankings: tuple[RankingSummary, ...]
+    rankings: tuple[Ranking, ...]
     """Emulated value against the change on gem5: over all subjects, then per allocator."""
     notices: tuple[str, ...] = ()
     """What a reader must know; a sentence each."""
@@ -228,36 +225,23 @@ def _change(
 
 def _rankings(
     run: Run, rows: Sequence[Gem5Subject], simulations: Sequence[SimulationSummary]
-) -> list[RankingSummary]:
-    """Return how well emulated values rank the subjects as their changes on gem5 do."""
+) -> Iterator[Ranking]:
+    """Yield how well emulated values rank the subjects as their changes on gem5 do."""
     trials = {trial.configuration: trial for trial in run.trials if trial.measurement}
     samples = [sample for s in simulations for sample in s.record.samples]
-    allocators = list(dict.fromkeys(row.subject.configuration.allocator for row in rows))
-    rankings = []
     for objective in run.campaign.objectives:
         metric = counterpart(objective, samples)
-        if metric is None:
-            continue
-        for allocator in (None, *allocators):
-            pairs = []
-            for row in rows:
-                configuration = row.subject.configuration
-                trial, change = trials.get(configuration), row.change(metric.name)
-                if allocator in (None, configuration.allocator) and trial and change:
-                    real = change.ratio.median if change.ratio else 1.0
-                    if trial.measurement and (change.ratio or row.is_baseline):
-                        claimed = trial.measurement.value(objective)
-                        pairs.append((claimed, real))
-            if len(pairs) >= (2 if allocator is None else _LEAST_RANKED):
-                claims, reals = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-                rankings.append(
-                    RankingSummary(
-                        objective,
-                        metric.name,
-                        allocator,
-                        len(pairs),
-                        stats.kendall_tau(claims, reals),
-                        stats.concordance(claims, reals),
-                    )
-                )
-    return rankings
+        if metric is not None:
+            yield from rank(objective, metric.name, _paired(rows, objective, metric.name, trials))
+
+
+def _paired(
+    rows: Sequence[Gem5Subject], objective: str, metric: str, trials: Mapping[Configuration, Trial]
+) -> Iterator[tuple[str, float, float]]:
+    """Yield allocator, emulated value and change on gem5 of every subject that has both."""
+    for row in rows:
+        configuration = row.subject.configuration
+        trial, change = trials.get(configuration), row.change(metric)
+        if trial and trial.measurement and change and (change.ratio or row.is_baseline):
+            real = change.ratio.median if change.ratio else 1.0
+            yield configuration.allocator, trial.measurement.value(objective), real

@@ -8,27 +8,23 @@ baseline; there are no intervals, since a simulation repeats itself.
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from tuner import stats
 from tuner.errors import ProgramError
 from tuner.front.dominance import non_dominated
 from tuner.records import Configuration
 from tuner.runs import Run
-from tuner.stats import Concordance
 from tuner.validate.inside import InsideJournal, InsideSession, ShownRun
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES, Counts, find_inside_objective
+from tuner.validate.ranking import Ranking, rank
 
 _JOURNAL = "gem5/inside.jsonl"
 """File of the journal in a run folder."""
-
-_LEAST_RANKED = 3
-"""Fewer subjects rank nothing."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +76,6 @@ class InsideMeans:
 
 
 @dataclass(frozen=True)
-class InsideRanking:
-    """How well an emulated objective ranks the subjects as one inside machines does."""
-
-    emulated: str
-    inside: str
-    n: int
-    tau: float | None
-    """Kendall's tau-b; None when one side is all ties."""
-    concordance: Concordance | None
-
-
-@dataclass(frozen=True)
 class InsideSummary:
     """Everything a report says about the runs inside."""
 
@@ -101,7 +85,7 @@ class InsideSummary:
     tables: tuple[InsideTable, ...]
     means: tuple[InsideMeans, ...]
     """The baseline first."""
-    rankings: tuple[InsideRanking, ...] = ()
+    rankings: tuple[Ranking, ...] = ()
 
     @property
     def is_comparison(self) -> bool:
@@ -183,8 +167,7 @@ def _mean_ratios(tables: Sequence[InsideTable], label: str) -> dict[str, float |
         ratios = [table.ratio(label, name) for table in usual]
         known = [ratio for ratio in ratios if ratio is not None]
         is_complete = len(known) == len(ratios) > 0
-        mean = math.exp(math.fsum(map(math.log, known)) / len(known)) if is_complete else None
-        found[name] = mean
+        found[name] = statistics.geometric_mean(known) if is_complete else None
     return found
 
 
@@ -215,20 +198,15 @@ def _rankings(
     session: InsideSession,
     ratios: Mapping[str, Mapping[str, float | None]],
     chosen: Sequence[str],
-) -> Iterator[InsideRanking]:
-    trials = {trial.configuration: trial for trial in run.trials if trial.measurement}
+) -> Iterator[Ranking]:
+    trials = {trial.configuration.key: trial.measurement for trial in run.trials}
     for emulated in run.campaign.objectives:
         for inside in dict.fromkeys((*chosen, "instructions", "cycles")):
             pairs = []
             for subject in session.subjects:
-                key = subject["configuration"]
-                trial = trials.get(Configuration.from_key(key)) if key else None
+                found = trials.get(subject["configuration"])
                 real = _minimised(inside, ratios[subject["label"]][inside])
-                if trial is not None and trial.measurement and real is not None:
-                    value = trial.measurement.value(emulated)
-                    pairs.append((value, real))
-            if len(pairs) >= _LEAST_RANKED:
-                claims, reals = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-                tau = stats.kendall_tau(claims, reals)
-                agreement = stats.concordance(claims, reals)
-                yield InsideRanking(emulated, inside, len(pairs), tau, agreement)
+                if found and real is not None:
+                    allocator = Configuration.from_key(subject["configuration"]).allocator
+                    pairs.append((allocator, found.value(emulated), real))
+            yield from rank(emulated, inside, pairs)

@@ -12,7 +12,7 @@ Verdicts are those of all claims together, see `tuner.validate.verdicts`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tuner import stats
@@ -20,11 +20,12 @@ from tuner.compare.values import Values
 from tuner.metrics import REAL, Metric, find_objective
 from tuner.records import Configuration, CurvePoint, Status, Trial
 from tuner.runs import Run
-from tuner.stats import Concordance, Estimate
+from tuner.stats import Estimate
 from tuner.store import ValidationRecord, ValidationSample
 from tuner.validate.decision import Decision, recommend
 from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart, is_checked
+from tuner.validate.ranking import Ranking, rank
 from tuner.validate.session import SHUFFLED, n_complete
 from tuner.validate.subjects import Subject
 from tuner.validate.verdicts import Claim, Verdict, decide, overall_verdict, too_few
@@ -71,22 +72,6 @@ class SubjectSummary:
 
 
 @dataclass(frozen=True)
-class RankingSummary:
-    """How well the emulator ranks what the real program does."""
-
-    objective: str
-    metric: str
-    allocator: str | None
-    """None for the ranking over all allocators."""
-    n: int
-    """Number of configurations ranked."""
-    tau: float | None
-    """Kendall's tau-b, near values tied; None when one side is all ties."""
-    concordance: Concordance | None
-    """Over the pairs that differ by more than 1 % in reality; None when none does."""
-
-
-@dataclass(frozen=True)
 class ValidationSummary:
     """Everything a report says about one validation."""
 
@@ -96,7 +81,7 @@ class ValidationSummary:
     """Rounds that are complete."""
     subjects: tuple[SubjectSummary, ...]
     """In the order of choice, the baseline first."""
-    rankings: tuple[RankingSummary, ...]
+    rankings: tuple[Ranking, ...]
     """Per objective: overall first, then each allocator with three or more subjects."""
     n_claims: int
     """Number of claims that are decided together."""
@@ -330,40 +315,24 @@ def _rankings(
     summaries: Sequence[SubjectSummary],
     checked: Sequence[tuple[str, Metric]],
     trials: dict[Configuration, Trial],
-) -> list[RankingSummary]:
-    rankings = []
-    names = list(dict.fromkeys(s.subject.configuration.allocator for s in summaries))
+) -> Iterator[Ranking]:
     for objective, metric in checked:
-        for allocator in (None, *names):
-            pairs = _paired(summaries, objective, metric, allocator, trials)
-            if len(pairs) >= (2 if allocator is None else 3):
-                claimed, real = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-                tau = stats.kendall_tau(claimed, real)
-                share = stats.concordance(claimed, real)
-                rankings.append(
-                    RankingSummary(objective, metric.name, allocator, len(pairs), tau, share)
-                )
-    return rankings
+        yield from rank(objective, metric.name, _paired(summaries, objective, metric, trials))
 
 
 def _paired(
     summaries: Sequence[SubjectSummary],
     objective: str,
     metric: Metric,
-    allocator: str | None,
     trials: dict[Configuration, Trial],
-) -> list[tuple[float, float]]:
-    """Return the claimed value and the real median of every subject that has both."""
-    pairs = []
+) -> Iterator[tuple[str, float, float]]:
+    """Yield allocator, claimed value and real median of every subject that has both."""
     for summary in summaries:
-        configuration = summary.subject.configuration
-        trial = trials.get(configuration)
+        trial = trials.get(summary.subject.configuration)
         real = summary.metric(metric.name)
-        is_meant = summary.reason is None and allocator in (None, configuration.allocator)
-        if is_meant and trial and trial.measurement and real:
+        if summary.reason is None and trial and trial.measurement and real:
             claimed = trial.measurement.value(objective)
-            pairs.append((claimed, real.estimate.median))
-    return pairs
+            yield summary.subject.configuration.allocator, claimed, real.estimate.median
 
 
 def _notices(

@@ -15,7 +15,7 @@ from tuner.errors import InterruptedCampaign, OutputError, StoreError
 from tuner.measure.gem5 import Gem5Result
 from tuner.measure.gem5_inside import InsideRun, InsideTask, guest_environments
 from tuner.records import Configuration, Status
-from tuner.report.inside import inside_context
+from tuner.report.inside import best_sentence
 from tuner.runs import Run
 from tuner.validate.inside import Guest, InsideJournal, InsideRecord, judge_inside, run_inside
 from tuner.validate.inside_summary import InsideSummary, failures, summarize_inside
@@ -170,7 +170,7 @@ def test_best_in_the_chosen_objectives_is_told(path: Path) -> None:
     execute(path, FakeInside())
     summary = summary_of(path)
     assert [mean.label for mean in summary.means if mean.is_on_front] == ["knee"]
-    assert inside_context(summary)["best"] == ["knee"]
+    assert best_sentence(summary).endswith("none better in all: knee.")
 
 
 def test_emulated_values_are_ranked(path: Path) -> None:
@@ -181,7 +181,7 @@ def test_emulated_values_are_ranked(path: Path) -> None:
         trial(2, Configuration.of("jemalloc", {"dirty_decay_ms": 0}), 39.0 * MIB, 3e6),
     )
     run = Run(path.parent, campaign_record(("glibc", "jemalloc"), ("mean_heap", "cost"), 3), trials)
-    found = {(r.emulated, r.inside): r for r in summary_of(path, run).rankings}
+    found = {(r.objective, r.metric): r for r in summary_of(path, run).rankings}
     assert found["cost", "cycles"].tau == pytest.approx(1.0)
     assert found["cost", "cycles"].n == 3
     assert ("mean_heap", "l1d_mpki") in found
