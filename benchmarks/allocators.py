@@ -130,7 +130,7 @@ def _gem5(call: Call) -> list[Command]:
     return [command] if command else []
 
 
-# Who runs it
+# What runs it
 
 
 def _subjects(call: Call) -> list[Subject]:

@@ -132,7 +132,7 @@ def _simulations(results: Results, part: str, only: Sequence[str]) -> list[str]:
 
 
 def is_by_hand(label: str) -> bool:
-    """Tell whether a setting is a seed of its campaign file, written by hand; else it was found.
+    """Return whether a setting is a seed of its campaign file, written by hand; else it was found.
 
     Example:
         >>> is_by_hand("exgen seed-1"), is_by_hand("exgen lean")

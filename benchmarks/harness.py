@@ -60,7 +60,7 @@ class Target:
 
     @property
     def is_met(self) -> bool:
-        """Tell whether the target is reached."""
+        """Return whether the target is reached."""
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
     @property

@@ -94,7 +94,7 @@ def make_stamp(
         rounds: None where there are none.
 
     Raises:
-        SpecError: this is no git checkout, so nobody could say what was measured.
+        SpecError: this is no git checkout, so what was measured has no commit.
     """
     known = commit()
     if known is None:

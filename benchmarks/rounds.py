@@ -64,7 +64,7 @@ def run_rounds(
         call: of the benchmark.
         part: names the journal.
         tasks: what is run.
-        subjects: labels of who runs it.
+        subjects: labels of what runs it.
         run: makes one run, of task and subject; one that failed is not repeated.
         same: what the figures hang on besides; another value begins another journal.
         rounds: None for those of the call.

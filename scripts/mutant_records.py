@@ -83,7 +83,7 @@ def table(records: Sequence[Record]) -> str:
 
 def survivors(records: Sequence[Record]) -> str:
     """Return the mutants that no test kills, with their reasons, as Markdown."""
-    rows = ["| Where | Line | Mutant | Why no test can tell |", "|---|---|---|---|"]
+    rows = ["| Where | Line | Mutant | Why no test kills it |", "|---|---|---|---|"]
     for one in records:
         if one.outcome == SURVIVED:
             row = (f"`{one.path}`", _code(one.before), _code(one.after), one.why or "**a gap**")

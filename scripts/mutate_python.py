@@ -12,6 +12,9 @@ from collections.abc import Iterator
 Change = tuple[str, int]
 """Name of cosmic-ray's operator, and at which of its places from 0."""
 
+_IDENTITY = {"ReplaceComparisonOperator_Is_Eq", "ReplaceComparisonOperator_IsNot_NotEq"}
+"""Left out: an object equals itself, and what we compare by identity equals nothing else."""
+
 
 def changes(text: str) -> Iterator[Change]:
     """Yield every change of one source, in no particular order."""
@@ -21,6 +24,8 @@ def changes(text: str) -> Iterator[Change]:
 
     tree = get_ast(text)
     for name in operator_names():
+        if name.rpartition("/")[2] in _IDENTITY:
+            continue
         operator = get_operator(name)
         if operator.arguments():
             continue

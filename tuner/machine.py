@@ -45,7 +45,7 @@ class Machine:
     max_map_count: int | None
     """Most mappings a process may have."""
     perf_event_paranoid: int | None
-    """Who may count instructions: 2 or less lets users count their own; None: no perf events."""
+    """Right to count instructions: 2 or less lets users count their own; None: no perf events."""
     ptrace_scope: int | None
     """Yama's limit of ptrace; children may be traced up to 2. None: no Yama, no limit."""
     seccomp: int | None

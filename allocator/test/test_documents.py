@@ -1,4 +1,4 @@
-"""The README tells the truth: option table, length of the fast paths, JSON list.
+"""The README is true: option table, length of the fast paths, JSON list.
 
 test_documents.py README EXGEN_OPTIONS LIBEXGEN.  The table between the markers in the
 README must be what exgen-options prints; the instruction counts stated there

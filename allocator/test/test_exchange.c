@@ -2,7 +2,7 @@
  * do.
  *
  * Tokens stand for blocks; the exchange never looks into those.  Threads put tokens they hold into
- * two stacks and take others out, at random; nobody may get a token that somebody holds.
+ * two stacks and take others out, at random; no thread may get a token that another holds.
  */
 #include <pthread.h>
 

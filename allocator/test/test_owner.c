@@ -1,4 +1,4 @@
-/* test_owner.c - who reads the owner of a superblock may read its head.
+/* test_owner.c - a thread that reads the owner of a superblock may read its head.
  *
  * The litmus test of message passing (MP): one thread writes a head and then its byte of the owner
  * map, another one reads the byte and then the head.

@@ -1,6 +1,6 @@
 """What hardly ever runs takes no memory.
 
-test_resident.py LIBRARY...  A program with each library preloaded tells which pages of the
+test_resident.py LIBRARY...  A program with each library preloaded prints which pages of the
 library's code are resident: those of the segment that layout.ld sets apart must not be.
 """
 

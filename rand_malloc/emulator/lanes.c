@@ -1,4 +1,4 @@
-/* lanes.c - one real thread per lane of the trace, and who may run.
+/* lanes.c - one real thread per lane of the trace, and which may run.
  *
  * Baton mode: exactly one lane runs; at the end of a turn it has the thread of the
  * next turn created if that is new, hands the baton over and waits.  A lane whose trace ends

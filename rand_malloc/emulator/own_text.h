@@ -1,4 +1,4 @@
-/* own_text.h - the executable's own text, as instruments tell it apart from the allocator. */
+/* own_text.h - the executable's own text, which instruments separate from the allocator's. */
 #ifndef RAND_MALLOC_OWN_TEXT_H
 #define RAND_MALLOC_OWN_TEXT_H
 

@@ -1,7 +1,7 @@
 /* perf.c - counts user instructions of the region with a hardware counter.
  *
  * The counter is inherited by threads the lanes create; reading it sums them.  It counts
- * the whole process: hardware cannot tell the allocator's text from ours.  A counter
+ * the whole process: hardware cannot separate the allocator's text from ours.  A counter
  * that was multiplexed (running < enabled) is reported as not valid, not scaled.
  */
 #include "perf.h"

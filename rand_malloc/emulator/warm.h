@@ -1,7 +1,7 @@
 /* warm.h - makes the kernel's free memory memory that was used before.
  *
  * In a virtual machine the first touch of a page since it started costs the host's fault
- * too, several times what the guest's costs.  Who times anything wants pages that were
+ * too, several times what the guest's costs.  Whatever is timed needs pages that were
  * touched and given back: the kernel hands those out again first.
  */
 #ifndef RAND_MALLOC_WARM_H

@@ -2,7 +2,7 @@
  *
  * glibc has no reader for its settings: `ld.so --list-tunables` shows what the
  * loader accepted, also where malloc refuses the value later (thread cache and
- * fast bins), and cannot tell "unset" from 0.  So those are observed:
+ * fast bins), and shows "unset" as 0.  So those are observed:
  *
  *   top_pad         what is left on top after the heap grew for one block
  *   hugetlb         the heap then ends on a huge page
@@ -158,7 +158,7 @@ static size_t usable_size(size_t request) {
 }
 
 /* A mmapped block says nothing about the thread cache, and one cut from a remainder that is a
- * step larger than asked tells of another bin: it is kept, and the next one is looked at. */
+ * step larger than asked comes from another bin: it is kept, and the next one is looked at. */
 static bool is_cached(size_t request) {
     for (size_t i = 0; i < STRAYS_MAX; i++) {
         if (!allocate(request, 1) || is_mmapped(state.blocks[0])) {

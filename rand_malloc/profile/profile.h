@@ -2,7 +2,7 @@
  *
  * A profile is JSON text (docs/formats.md describes every field) made from a trace by
  * `malloc-tuner fit`.  It cuts the trace into windows; each window holds a multiset of
- * lives (what is allocated, how long it lives, who frees it) and, at their exact places,
+ * lives (what is allocated, how long it lives, which thread frees it) and, at their exact places,
  * the few lives that are too large to be moved about.  Time is counted in allocations:
  * the n-th allocation of the process happens at tick n, everything else between two.
  *
@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 1, in which fixed lives have no ranks, is read too, 2, in which kinds do not tell what
+/* 1, in which fixed lives have no ranks, is read too, 2, in which kinds do not hold what
  * of their blocks was touched, and 3, which does not know when the process started and ended. */
 #define PROFILE_VERSION 4
 
@@ -34,7 +34,7 @@
 struct profile_step {
     uint64_t size;     /* new size of a realloc */
     uint64_t old_size; /* of the block until then */
-    uint32_t thread;   /* who calls */
+    uint32_t thread;   /* the calling one */
     uint32_t touch;    /* of a realloc, as in struct trace_event */
     uint8_t is_free;   /* 1: the life ends here, size is 0 */
 };

@@ -28,7 +28,7 @@ struct decoder {
     uint32_t thread;       /* of the next event */
     uint64_t time_quanta;  /* of the next event */
     uint32_t touch;        /* of the next event; 0: not known */
-    uint32_t version;      /* of the file, set by who opened the decoder */
+    uint32_t version;      /* of the file, set by what opened the decoder */
     struct cursor columns[N_COLUMNS];
 };
 

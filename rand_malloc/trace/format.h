@@ -15,7 +15,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file layout is little-endian");
 
 /* The first byte is no ASCII and the line ends break under text conversion, so
- * that a damaged transfer is told from a foreign file (idea: PNG, section 5.2). */
+ * that a damaged transfer differs from a foreign file (idea: PNG, section 5.2). */
 #define TRACE_MAGIC "\x93MTTRC\r\n"
 enum {
     TRACE_MAGIC_BYTES = 8

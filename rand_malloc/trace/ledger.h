@@ -17,7 +17,7 @@
 
 struct ledger_slot {
     uint64_t bytes;   /* requested size while live */
-    uint32_t owner;   /* live: who allocated or reallocated last; free: who freed */
+    uint32_t owner;   /* live: which thread allocated or reallocated last; free: which freed */
     uint32_t is_live; /* 0 or 1 */
 };
 
@@ -25,7 +25,7 @@ struct ledger {
     struct ledger_slot *slots; /* slot_capacity entries, n_slots of them used */
     size_t slot_capacity;
     uint8_t *is_running; /* TRACE_MAX_THREADS entries */
-    uint32_t page_bytes; /* of the recorded machine; set by who opened the ledger, 0: no event
+    uint32_t page_bytes; /* of the recorded machine; set by what opened the ledger, 0: no event
                           * may have a touch */
     uint32_t n_slots;
     uint32_t n_threads; /* lanes ever used, at least 1 */

@@ -89,8 +89,8 @@ struct trace_event {
     uint64_t time_ns;   /* since time 0 of the trace, see struct trace_life; never decreases */
     uint64_t size;      /* requested bytes of an allocation or realloc, else 0 */
     uint32_t slot;      /* below n_slots; 0 for thread events */
-    uint32_t thread;    /* below n_threads: who calls */
-    uint32_t owner;     /* below n_threads: who last allocated or reallocated the block
+    uint32_t thread;    /* below n_threads: the calling one */
+    uint32_t owner;     /* below n_threads: the one that last allocated or reallocated the block
                          * before this event (== thread for an allocation or a thread
                          * event); a free with owner != thread is a cross-thread free.
                          * Derived, not stored: trace_write ignores it */

@@ -106,7 +106,7 @@ def test_a_missing_library_stops_before_anything_is_run(bench: Bench, tmp_path: 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_library_that_crashes_is_out_and_told(bench: Bench, tmp_path: Path) -> None:
+def test_a_library_that_crashes_is_out_and_reported(bench: Bench, tmp_path: Path) -> None:
     library = build(
         tmp_path,
         "#include <stddef.h>\nvoid *malloc(size_t n) { (void)n; __builtin_trap(); }\n",
@@ -160,7 +160,7 @@ def test_a_run_that_hangs_is_stopped(bench: Bench, tmp_path: Path) -> None:
         (["ring", "larson"], "exactly one WORKLOAD"),
     ],
 )
-def test_wrong_usage_of_the_driver_is_told(words: list[str], text: str) -> None:
+def test_wrong_usage_of_the_driver_is_an_error(words: list[str], text: str) -> None:
     ended = subprocess.run(
         [native_file("malloc_bench"), *words], capture_output=True, text=True, check=False
     )

@@ -85,7 +85,7 @@ def test_the_published_run() -> None:
     assert found["steps"] == 10_000_001
 
 
-def test_it_is_of_low_fidelity_and_touches_nothing_unless_told(tmp_path: Path) -> None:
+def test_it_is_of_low_fidelity_and_touches_nothing_by_default(tmp_path: Path) -> None:
     records = write_records(tmp_path / "order.c", "1", 600)
     found = run_classic(records)
 

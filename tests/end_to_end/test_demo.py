@@ -90,7 +90,7 @@ def test_the_validation_is_in_the_store(run: Path) -> None:
     assert validations[0].samples
 
 
-def test_a_run_of_another_campaign_is_told_what_to_do(tmp_path: Path) -> None:
+def test_a_run_of_another_campaign_is_refused_with_what_to_do(tmp_path: Path) -> None:
     """So it is when an update of malloc-tuner changed the emulator."""
     tool = tmp_path / "malloc-tuner"
     tool.write_text(f'#!/bin/sh\n[ "$1" = record ] || exit {StoreError.exit_code}\n')

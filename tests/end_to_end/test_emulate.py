@@ -110,7 +110,7 @@ def test_mistake_is_named_with_its_exit_code(
     assert err.count("\n") == 1
 
 
-def test_missing_or_damaged_trace_is_told(
+def test_missing_or_damaged_trace_is_an_error(
     capsys: pytest.CaptureFixture[str], trace: Path, tmp_path: Path
 ) -> None:
     damaged = tmp_path / "damaged.trace"
@@ -121,7 +121,7 @@ def test_missing_or_damaged_trace_is_told(
         assert path.name in err
 
 
-def test_a_trace_that_was_cut_off_is_told(
+def test_a_trace_that_was_cut_off_gives_a_warning(
     capsys: pytest.CaptureFixture[str], trace: Path, tmp_path: Path
 ) -> None:
     whole = write_mixed_trace(tmp_path / "whole.trace", 1, 200_000).read_bytes()
@@ -141,7 +141,9 @@ def test_a_refused_setting_is_named_once(capsys: pytest.CaptureFixture[str], tra
     assert err.count("jemalloc lg_extent_max_active_fit=99999") == 1
 
 
-def test_a_core_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
+def test_a_core_that_is_not_there_is_an_error(
+    capsys: pytest.CaptureFixture[str], trace: Path
+) -> None:
     code, _, err = emulate(capsys, trace, "--cpu", "9999")
     assert code == SpecError.exit_code
     assert "--cpu 9999" in err

@@ -217,7 +217,7 @@ def steady_blocks(tmp_path: Path) -> Path:
         ("exgen", "EXGEN_CONF=huge_pages:always"),
     ],
 )
-def test_figures_with_huge_pages_repeat_and_tell_how_many_there_were(
+def test_figures_with_huge_pages_repeat_and_count_them(
     tmp_path: Path, allocator: str, setting: str
 ) -> None:
     if HostFacts.detect().thp_mode == "never":
@@ -359,7 +359,7 @@ def test_instruments_agree(tmp_path: Path, name: str, n_threads: int) -> None:
         )
 
 
-def test_auto_takes_an_instrument_that_tells_the_allocators_share(tmp_path: Path) -> None:
+def test_auto_takes_an_instrument_that_separates_the_allocators_share(tmp_path: Path) -> None:
     """Without it there is no cost to tune for."""
     trace = write_mixed_trace(tmp_path / "mixed.trace", 1, 2_000)
     expected = counting_instrument()

@@ -58,7 +58,7 @@ def test_first_events_alone(trace: Path, plan: Path, tmp_path: Path) -> None:
     assert 0 < n_verified(brief) < n_verified(plan)
 
 
-def test_what_is_no_plan_is_told(plan: Path, tmp_path: Path) -> None:
+def test_what_is_no_plan_is_an_error(plan: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.plan"
     broken.write_bytes(plan.read_bytes()[:-1])
     for path in (broken, Path("/etc/passwd"), tmp_path / "missing"):
@@ -67,13 +67,13 @@ def test_what_is_no_plan_is_told(plan: Path, tmp_path: Path) -> None:
         assert str(path) in done.stderr
 
 
-def test_wrong_word_is_told(plan: Path) -> None:
+def test_wrong_word_is_an_error(plan: Path) -> None:
     done = run("--replay-plan", plan, "full")
     assert (done.returncode, done.stdout) == (USAGE, "")
     assert "FILE [empty]" in done.stderr
 
 
-def test_place_that_cannot_be_written_is_told(trace: Path) -> None:
+def test_place_that_cannot_be_written_is_an_error(trace: Path) -> None:
     done = run("--save-plan", "/no/such/folder/plan", trace)
     assert done.returncode == REPLAY_FAILED
     assert "/no/such/folder/plan" in done.stderr

@@ -89,7 +89,7 @@ def test_heap_is_apart_from_simulated_memory_and_program(gem5: Gem5) -> None:
     assert not list(Path("/dev/shm").glob("gem5-validate-*"))
 
 
-def test_wrong_machine_is_told(gem5: Gem5, tmp_path: Path) -> None:
+def test_wrong_machine_is_an_error(gem5: Gem5, tmp_path: Path) -> None:
     machine = tmp_path / "machine.json"
     machine.write_text('{"description": "x", "clock": "1GHz", "cpus": 2}')
     command = [PROGRAM, "-d", str(tmp_path / "out"), str(script(SUITE)), "--machine", str(machine)]
@@ -114,7 +114,7 @@ def test_the_mean_heap_is_of_many_samples_and_below_the_peak(gem5: Gem5) -> None
     assert 1 * MIB < found.heap.mean_anon_bytes <= found.heap.peak_anon_bytes
 
 
-def test_pages_that_hold_only_zeros_are_told(gem5: Gem5) -> None:
+def test_pages_that_hold_only_zeros_are_counted(gem5: Gem5) -> None:
     (simulation,) = SUITE.choose(["tree-o3"])
     command = gem5.command(simulation.model_copy(update={"arguments": ("20",)}))
     place = command.index("--")

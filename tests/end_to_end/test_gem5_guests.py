@@ -53,13 +53,13 @@ def test_interpreter_computes_what_python_computes(guests: Path) -> None:
     assert output(guests / "interpreter", "100") == f"interpreter {n_steps:016x}\n"
 
 
-def test_missing_scale_is_told(guests: Path) -> None:
+def test_missing_scale_is_an_error(guests: Path) -> None:
     ended = subprocess.run([guests / "sort"], check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "SCALE" in ended.stderr
 
 
-def test_guest_that_does_not_compile_is_told(tmp_path: Path) -> None:
+def test_guest_that_does_not_compile_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "guests").mkdir()
     (tmp_path / "guests" / "Makefile").write_text("all:\n\t@echo broken.c:1: oh >&2; false\n")
     (tmp_path / "traffic.json").write_text('{"traffic": {}}')

@@ -146,7 +146,7 @@ def test_library_that_is_not_there_is_noticed(
     assert "was not loaded" in (reason or "")
 
 
-def test_guest_that_fails_is_told(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
+def test_guest_that_fails_is_reported(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:
     task = InsideTask("lists", tasks["lists"].machine, 1, tasks["lists"].command[:1], None)
     found = gem5.run(task, "one", guest({}).environment, 300.0)
     assert "the guest ended with status 2" in (found.failure or "")

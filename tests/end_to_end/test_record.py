@@ -322,7 +322,7 @@ def test_a_failing_program_is_reported_and_its_trace_good(tmp_path: Path, subjec
 
 
 @pytest.mark.parametrize("options", [[], ["--follow"]])
-def test_a_script_that_only_starts_the_program_is_told_to_follow(
+def test_a_script_that_only_starts_the_program_gets_the_hint_to_follow(
     tmp_path: Path, options: list[str]
 ) -> None:
     words = ["record", *options, "-o", str(tmp_path / "a.trace"), "--", "sh", "-c", "true; true"]
@@ -379,7 +379,9 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unwritable_place_is_told_before_the_program_runs(tmp_path: Path, subject: str) -> None:
+def test_an_unwritable_place_is_an_error_before_the_program_runs(
+    tmp_path: Path, subject: str
+) -> None:
     with pytest.raises(OutputError, match="cannot write here: No such file"):
         record([subject], tmp_path / "nowhere" / "a.trace")
     with pytest.raises(OutputError, match="is a folder"):

@@ -250,7 +250,7 @@ def test_a_program_that_fails_does_not_replace_a_good_validation(
     assert "the recorded one" not in capsys.readouterr().out
 
 
-def test_store_in_use_and_missing_run_are_told(
+def test_store_in_use_and_missing_run_are_errors(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Store.open(folder, writable=True):

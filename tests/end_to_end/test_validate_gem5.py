@@ -108,7 +108,7 @@ def test_same_command_again_runs_only_what_is_missing(folder: Path, suite: str) 
     assert output.stat().st_mtime_ns == stamp
 
 
-def test_no_gem5_is_told_with_where_to_get_it(
+def test_without_gem5_the_error_says_where_to_get_it(
     folder: Path, suite: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run(["gem5", str(folder), "--gem5", "no-such-gem5", "--suite", suite])

@@ -270,7 +270,7 @@ static void test_a_lane_is_handed_from_thread_to_thread(void) {
     add(second, RECORD_CODE(TRACE_THREAD_EXIT, TRACE_API_THREAD), 0, 0, 5000);
     add_start(second, 6000);
     add_malloc(second, 0x2000, 7000);
-    second->exit_stamp = 8000; /* nobody took the lane over: the exit is added */
+    second->exit_stamp = 8000; /* no thread took the lane over: the exit is added */
     expect("m0 +1 f1 -1 +1 m1 -1", 2, 0, 0);
 }
 

@@ -162,14 +162,14 @@ PRICES = Calibration(
 )
 
 
-def test_prices_are_told_with_their_interval() -> None:
+def test_prices_are_shown_with_their_interval() -> None:
     found = replace(examination(GLIBC, QEMU), prices=PRICES)
 
     assert "a page fault costs 900 (800 to 1,000) instructions" in command.as_text(found)
     assert json.loads(command.as_json(found))["prices"]["c_fault_interval"] == [800.0, 1000.0]
 
 
-def test_without_prices_it_is_told_how_to_measure_them() -> None:
+def test_without_prices_it_says_how_to_measure_them() -> None:
     found = examination(GLIBC, QEMU)
 
     assert "not measured yet; --calibrate" in command.as_text(found)
@@ -231,7 +231,7 @@ def test_gem5_is_tried_out(tmp_path: Path, script: str, works: bool) -> None:
 
 
 @pytest.mark.parametrize("gem5", [None, ""])
-def test_without_gem5_all_is_well_and_it_is_told_where_to_get_it(gem5: str | None) -> None:
+def test_without_gem5_all_is_well_and_it_says_where_to_get_it(gem5: str | None) -> None:
     found = doctor.examine(gem5=gem5)
     gem5_ = next(finding for finding in found.findings if finding.name == "gem5")
     assert (gem5_.works, gem5_.needed) == (False, False)

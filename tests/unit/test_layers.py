@@ -118,7 +118,7 @@ def test_imports_go_down_only() -> None:
     assert wrong == []
 
 
-def test_nobody_imports_a_private_name() -> None:
+def test_private_names_are_not_imported() -> None:
     folders = [ROOT / "tuner", ROOT / "tests", ROOT / "benchmarks"]
     wrong = [
         text for f in folders for _, found in imports_below(f) for text in private_names(found)

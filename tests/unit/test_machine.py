@@ -39,7 +39,7 @@ def test_facts_come_from_the_given_root(tmp_path: Path) -> None:
     assert machine.seccomp == 2
 
 
-def test_what_the_kernel_does_not_tell_is_none(tmp_path: Path) -> None:
+def test_what_the_kernel_does_not_show_is_none(tmp_path: Path) -> None:
     machine = read_machine(tmp_path)
 
     missing = (machine.thp, machine.aslr, machine.ptrace_scope, machine.memory_bytes)

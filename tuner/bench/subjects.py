@@ -1,4 +1,4 @@
-"""Who is compared: allocators by name, libraries by path, settings, picks of a run.
+"""What is compared: allocators by name, libraries by path, settings, picks of a run.
 
 Settings of allocators that malloc-tuner knows are read back before anything is
 measured, as everywhere: what did not take effect is refused.

@@ -22,7 +22,7 @@ Clock = Callable[[], float]
 
 
 class Listener(Protocol):
-    """Told what happens; see `tuner.campaign.progress`."""
+    """Follows what happens; see `tuner.campaign.progress`."""
 
     def started(self, record: CampaignRecord, n_recorded: int, n_workers: int) -> None:
         """Show that the campaign begins, with so many trials in the store already."""

@@ -77,7 +77,7 @@ class Runner:
             store: open for writing; holds the campaign's record and perhaps trials.
             spaces: one space of all allocators for a joint search, else one for each.
             executor: evaluates; the caller closes it.
-            listener: told what happens.
+            listener: follows what happens.
             screener: evaluates on the shrunk workload of the campaign's screening; the
                 caller closes it.
 
@@ -234,7 +234,7 @@ class Runner:
         """Return measurements on the shrunk workload, from the store or new, in the order given.
 
         Raises:
-            InterruptedCampaign: told to stop before all were measured.
+            InterruptedCampaign: stopped before all were measured.
         """
         to_do = [c for c in configurations if c not in self._screened]
         fidelity = float(self._record.workload["screening"]["fidelity"])
@@ -307,7 +307,7 @@ class Runner:
             In the order given; shorter when the budget ends within the batch.
 
         Raises:
-            InterruptedCampaign: told to stop before all were evaluated.
+            InterruptedCampaign: stopped before all were evaluated.
         """
         wanted = self._assign_numbers(configurations)
         to_do: list[Configuration] = []

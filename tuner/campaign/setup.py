@@ -241,7 +241,7 @@ def emulation_options(spec: CampaignSpec) -> EmulationOptions:
     is_counted = chosen.threads == "baton" and spec.is_counted
     instrument: str = chosen.instrument if is_counted else "none"
     if instrument == "auto":
-        instrument = best_instrument() or "auto"  # the emulator tells what is missing
+        instrument = best_instrument() or "auto"  # the emulator reports what is missing
     return EmulationOptions(
         instrument=instrument,
         threads=chosen.threads,

@@ -1,4 +1,4 @@
-"""Who runs when: steps in blocks, and what a comparison knows while it goes on.
+"""The order of runs: steps in blocks, and what a comparison knows while it goes on.
 
 Subjects are compared by the ratios to a baseline of the same round, so whatever drifts meets all
 of a round alike; the tests of `tuner.stats` need each round in random order.  The order comes from

@@ -74,7 +74,7 @@ def measure_program(
         rounds: runs of each configuration, at least 1.
         runner: runs the program.
         surroundings: how every run is made.
-        tell: is told of every round.
+        tell: called with a line for every round.
 
     Raises:
         ProgramError: the program ends with a signal, or not in time, with the first one.

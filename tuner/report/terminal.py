@@ -53,7 +53,7 @@ def table_text(table: FrontTable, *, color: bool = False, everything: bool = Fal
     Args:
         table: the rows.
         color: True colours changes for a terminal.
-        everything: True shows every row; else points that nobody can tell apart are one, and
+        everything: True shows every row; else points with nearly equal figures are one, and
             a dozen are shown.
     """
     full, alike = table, dict[int, int]()

@@ -53,7 +53,7 @@ class PickCard:
 
 
 def headline(run: Run, picks: Sequence[Pick]) -> str:
-    """Say what the campaign found, and how little its workload can tell if that is so."""
+    """Say what the campaign found, and how little its workload shows if that is so."""
     found = _headline(run, picks)
     said = run.campaign.caveat
     return f"{found} The workload is of {said}." if said else found
@@ -328,7 +328,7 @@ _MACHINE_LABELS = {
     "libc": "C library",
 }
 _LEFT_OUT = ("perf_event_paranoid", "ptrace_scope", "seccomp", "cpus_allowed")
-"""What decides which instruments work, not what they measure."""
+"""Facts on which instruments work, not on what they measure."""
 
 
 def _machine_facts(run: Run) -> Facts:

@@ -41,7 +41,7 @@ def prepare(
 
     Args:
         subjects: what will run.
-        campaign: tells which library and version was measured.
+        campaign: names the library and version that were measured.
         environment: the user's; variables that steer an allocator are left out.
         files: search spaces of the campaign that replace the shipped ones, by allocator.
 

@@ -46,7 +46,7 @@ class Subject:
 
     @property
     def is_pick(self) -> bool:
-        """True when somebody may want to use it: a pick or a point of the front."""
+        """True when it may be deployed: a pick or a point of the front."""
         return any(role not in (DEFAULT, DOMINATED, AS_IT_IS) for role in self.roles)
 
     @property

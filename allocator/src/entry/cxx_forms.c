@@ -15,7 +15,7 @@
 
 #define VISIBLE __attribute__((visibility("default")))
 
-/* Whoever's they are. */
+/* The program's own, or ours. */
 extern VISIBLE void *new_of_program(size_t size) __asm__("_Znwm");
 extern VISIBLE void *new_aligned_of_program(size_t size,
                                             size_t alignment) __asm__("_ZnwmSt11align_val_t");

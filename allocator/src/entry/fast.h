@@ -25,7 +25,7 @@ NOINLINE void free_sized_slowly(void *block, size_t size, uint8_t owner);
 /* Finish a free of the thread's own block whose countdown went below 0. */
 NOINLINE void free_event(void *block, struct slab *slab);
 
-/* The first block of a list; NULL if it is empty or damaged, which heap_take_active tells apart. */
+/* The first block of a list; NULL if it is empty or damaged: heap_take_active finds out which. */
 ALWAYS_INLINE void *pop(void **list) {
     list = plain_address(list);
     void *block = *list;

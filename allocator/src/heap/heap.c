@@ -227,7 +227,7 @@ static void *carve(struct heap *heap, struct slab *slab, size_t class) {
         n = classes.of[class].carve_blocks;
     if (slab->carved == 0 && ((uintptr_t)first & (UNIT_BYTES - 1)) != 0)
         n = blocks_of_first_page(slab, n);
-    /* The first is the caller's and stays untouched, so that it is he who takes the page fault. */
+    /* The first is the caller's and stays untouched, so that the caller takes the page fault. */
     char *second = first + slab->block_bytes;
     char *last = first + (size_t)(n - 1) * slab->block_bytes;
     if (unlikely(options.junk)) {

@@ -8,7 +8,7 @@
  *
  * Only the owning thread touches a heap, except for `inbox`, where other
  * threads leave the blocks they freed, and except for a heap without a thread,
- * which belongs to whoever took it from the orphans (see registry.h).
+ * which belongs to the thread that took it from the orphans (see registry.h).
  */
 #ifndef EXGEN_HEAP_H
 #define EXGEN_HEAP_H

@@ -5,8 +5,8 @@
  * so that others can become empty), at a bounded number of candidates in each,
  * hence O(1).  When none fits: an empty superblock of the pool, or a new one.
  *
- * Memory that becomes free is only noted here, with the time when to look at it; who
- * looks stands above (purge.h, housekeeping.h).
+ * Memory that becomes free is only noted here, with the time when to look at it;
+ * purge.h and housekeeping.h, above, look.
  */
 #include "heap/supply.h"
 

@@ -1,4 +1,4 @@
-/* guard.h - pages that nobody may touch, with the setting secure.
+/* guard.h - pages without access, with the setting secure.
  *
  * They lie behind slabs, at both ends of superblocks' blocks and behind large blocks.  Linux bounds
  * the mappings of a process (vm.max_map_count), and each guard makes two of them: itself and what

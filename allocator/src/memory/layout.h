@@ -50,8 +50,8 @@ ALWAYS_INLINE uint8_t owner_at(uintptr_t address) {
     return __atomic_load_n(&layout.owner_map[address >> layout.shift], __ATOMIC_RELAXED);
 }
 
-/* As owner_at for any value, even one that cannot be an address of a program.  Who reads an owner
- * here may read the head that was written before owner_set. */
+/* As owner_at for any value, even one that cannot be an address of a program.  A thread that reads
+ * an owner here may read the head that was written before owner_set. */
 uint8_t owner_of_any(uintptr_t address);
 
 /* Write the byte of a superblock; for the first time after owner_map_widen. */
@@ -62,7 +62,7 @@ void owner_set(const void *superblock, uint8_t number);
 bool owner_map_widen(const void *start, size_t bytes);
 
 /* Hold the map still: meanwhile no superblock is unmapped.  Also for the moment of a fork.  False
- * if somebody holds it and the caller does not want to wait. */
+ * if it is held and the caller does not want to wait. */
 bool owner_map_lock(bool waits);
 void owner_map_unlock(void);
 

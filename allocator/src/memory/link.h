@@ -9,8 +9,8 @@
  * Guarantee: an overwritten link is noticed before anything is read or written
  * through it, but for one in 2^(64 - ADDRESS_BITS + 4) if the whole word was
  * overwritten, one in 16 if only its lowest byte was.  Limits: the block
- * that carries the link has been handed out by then; who can read links and
- * knows the addresses behind them can compute the number.
+ * that carries the link has been handed out by then; an attacker who can read links
+ * and knows the addresses behind them can compute the number.
  */
 #ifndef EXGEN_LINK_H
 #define EXGEN_LINK_H
@@ -23,7 +23,7 @@ ALWAYS_INLINE bool link_is_sound(const void *block) {
     return ((uintptr_t)block & layout.link_zeros) == 0;
 }
 
-/* The next block; only sound if nobody overwrote the link. */
+/* The next block; only sound if the link was not overwritten. */
 ALWAYS_INLINE void *link_next(const void *block) {
     return (void *)(*(const uintptr_t *)block ^ layout.link_secret);
 }

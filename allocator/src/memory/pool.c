@@ -4,8 +4,8 @@
  * the oldest and their pages have gone back to the system.  One that holds a heap stays, even
  * where it is one too many; then its units go back at once.
  *
- * They enter through a stack that one compare-and-swap extends, and are put in order by whoever
- * takes one out, under the lock.  The system is called without it.
+ * They enter through a stack that one compare-and-swap extends, and are put in order by the thread
+ * that takes one out, under the lock.  The system is called without it.
  */
 #include "memory/pool.h"
 

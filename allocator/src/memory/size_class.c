@@ -8,12 +8,12 @@ struct size_classes classes;
 /* With quantum 16: 8 classes up to 128, 8 for each doubling up to 1 KiB, then 16 + 2. */
 _Static_assert(N_CLASSES_MAX >= 8 + 3 * 8 + 5 * 18, "the finest settings must fit");
 _Static_assert(N_FINE_CLASSES_MAX >= 8 + 3 * 8 + 18, "the finest settings must fit");
-_Static_assert(FINE_MAX / 64 >= 1 << COARSE_SHIFT, "the finest coarse step must be told apart");
+_Static_assert(FINE_MAX / 64 >= 1 << COARSE_SHIFT, "the finest coarse step must be distinct");
 _Static_assert((int)N_CLASSES_MAX >= (int)N_LISTED_MAX &&
                    (int)N_FINE_CLASSES_MAX >= (int)N_LISTED_FINE_MAX,
                "every list must fit");
 _Static_assert((int)FINE_MAX == (int)LISTED_FINE && (int)SMALL_LIMIT == (int)LISTED_MAX,
-               "listed sizes must be told apart");
+               "listed sizes must be distinct");
 _Static_assert((int)N_CLASSES_MAX < (int)CLASS_TRAY, "class numbers must fit a byte");
 
 static size_t larger(size_t a, size_t b) {

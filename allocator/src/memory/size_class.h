@@ -19,7 +19,7 @@
 #include "base/platform.h"
 
 enum {
-    FINE_SHIFT = 4,          /* sizes up to FINE_MAX are told apart by 16 bytes */
+    FINE_SHIFT = 4,          /* sizes up to FINE_MAX differ by 16 bytes */
     FINE_MAX = 2048,         /* bytes; the fast path of malloc ends here */
     COARSE_SHIFT = 5,        /* and from there by 32 bytes */
     STEPS_MAX = 1024,        /* bytes; class_steps up to here, then coarse_steps */

@@ -13,13 +13,13 @@
 #include "base/platform.h"
 
 struct lock {
-    uint32_t word; /* 0 free, 1 held, 2 held and somebody may wait */
+    uint32_t word; /* 0 free, 1 held, 2 held, and threads may wait */
 };
 
 void lock_take(struct lock *l);
 void lock_release(struct lock *l);
 
-/* lock_take without waiting; false if somebody holds it. */
+/* lock_take without waiting; false if it is held. */
 bool lock_try(struct lock *l);
 
 /* The first with `waits`, else the second. */

@@ -2,18 +2,18 @@
  *
  * A thread that frees blocks of others brings them here, each to the stripe of its owner;
  * a thread that needs blocks takes some, from its own stripe if it can, from any
- * other before it takes memory that nobody used so far.  Whose slab a block lies in does
+ * other before it takes memory that was not used so far.  Whose slab a block lies in does
  * not matter to its user: it stays in use there until it is sent home.  So memory
  * that one thread allocates and another frees goes round without a look into any
  * slab, and what was freed for a thread that sleeps serves those that run.
  *
  * Addresses lie in segments, not in the blocks, which stay untouched and can be
- * fetched in advance, all at once.  A stack takes exchange_bytes of blocks.  What nobody
- * wanted for one to two times purge_delay, by the fewest blocks that were there
+ * fetched in advance, all at once.  A stack takes exchange_bytes of blocks.  What was
+ * not wanted for one to two times purge_delay, by the fewest blocks that were there
  * meanwhile, goes home.
  *
- * Nobody waits, for whoever held a lock might sleep, and what he guards would be missing: the
- * others would cut new memory.  A stack is one word, the number of its top segment, which one
+ * There are no locks: a thread that holds one may sleep, and the others would cut new memory in
+ * place of what it guards.  A stack is one word, the number of its top segment, which one
  * compare-and-swap replaces (Treiber, "Systems programming: coping with parallelism", 1986).
  * The rest of the word counts changes, so that a thread that slept before its compare-and-swap
  * sees that the top it knew went away and came back; that fails after 2^40 changes exactly.

@@ -18,7 +18,7 @@ size_t exchange_take(size_t class, size_t stripe, void **blocks);
 size_t exchange_take_anywhere(size_t class, size_t stripe, void **blocks);
 
 /* A step of the look that comes every purge_delay: take out up to `n` blocks, N_SEGMENT at least,
- * that nobody asked for since the last look.  0 when the look is over, or none is due. */
+ * that no thread took since the last look.  0 when the look is over, or none is due. */
 size_t exchange_take_idle(uint64_t now_ms, void **blocks, size_t n);
 
 /* Take out up to `n` blocks of any class, N_SEGMENT at least; 0 when there are none. */

@@ -24,7 +24,7 @@ static struct heap *first_of(struct heap **list) {
     return __atomic_load_n(list, __ATOMIC_ACQUIRE);
 }
 
-/* Needs no lock: whoever takes heaps off holds it, so none leaves and comes back meanwhile. */
+/* Needs no lock: heaps are taken off under it, so none leaves and comes back meanwhile. */
 static void push(struct heap **list, struct heap *heap) {
     struct heap *first = __atomic_load_n(list, __ATOMIC_RELAXED);
     do {

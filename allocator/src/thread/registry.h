@@ -22,8 +22,8 @@ struct heap *registry_add(void);
 void registry_leave(struct heap *heap);
 
 /* Call `visit` for up to `n` heaps without a thread that have blocks in their inboxes or memory
- * whose time has come; nobody takes these over meanwhile.  True if there may be more.  Waits for
- * nobody, unless `n` is SIZE_MAX. */
+ * whose time has come; no thread takes these over meanwhile.  True if there may be more.  Waits for
+ * no lock, unless `n` is SIZE_MAX. */
 bool registry_visit(void (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms, size_t n);
 
 /* Whether there are heaps without a thread that may hold memory, and how many. */

@@ -3,7 +3,7 @@
  * They go onto a list of the thread, by size class, which malloc takes over when what the thread
  * freed of its own is used up.  When a batch has come meanwhile (remote_batch), or more if malloc
  * does use the list, they go to the exchange, where their owner and every other thread find
- * them.  Home, into the slabs they are from, go blocks the exchange has no room for, those nobody
+ * them.  Home, into the slabs they are from, go blocks the exchange has no room for, those not
  * wanted for a while, and those with units of their own: linked through their first words, one
  * compare-and-swap puts a chain on the owner's inbox.  The owner takes the inbox as a whole by one
  * exchange, so there is no ABA problem, and frees what it finds on its own slow path, neighbours of
@@ -121,7 +121,7 @@ static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
     size_t stripe = owner_at((uintptr_t)blocks[0]);
     size_t n_put = exchange_put(class, stripe, blocks, n, n_batch(class));
     send_home(blocks + n_put, n - n_put);
-    /* Somebody must look at the exchange, and into the inboxes of orphans. */
+    /* A thread must look at the exchange, and into the inboxes of orphans. */
     supply_schedule_purge(heap);
 }
 

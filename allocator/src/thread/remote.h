@@ -57,7 +57,7 @@ void remote_send_all_home(struct heap *sender);
 /* Most blocks of the smallest size class in a batch, whatever remote_batch says. */
 size_t remote_most_batch(void);
 
-/* Send home some of what nobody wanted for a while; false if there is no more for now. */
+/* Send home some of what was not wanted for a while; false if there is no more for now. */
 bool remote_send_idle_home(uint64_t now_ms);
 
 /* A block of `class` that was freed for this heap, or for another one, and further ones

@@ -20,7 +20,7 @@ bool allocator_start(void);
 bool thread_adopt(struct heap *heap);
 
 /* Free what was sent to up to `n` heaps without a thread, and purge them if it is time.  True if
- * there may be more.  Waits for nobody, unless `n` is SIZE_MAX. */
+ * there may be more.  Waits for no lock, unless `n` is SIZE_MAX. */
 bool thread_collect(uint64_t now_ms, size_t n);
 
 #endif

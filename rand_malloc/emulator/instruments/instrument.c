@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* In the order of enum instrument_choice, best first; `auto` takes the first that works.
- * perf is last, however fast: it cannot tell the allocator's instructions from the
+ * perf is last, however fast: it cannot separate the allocator's instructions from the
  * emulator's, and interrupts disturb it, so that no two counts are equal. */
 static const struct instrument *const INSTRUMENTS[] = {&QEMU, &CACHEGRIND, &PERF};
 #define N_INSTRUMENTS 3

@@ -1,6 +1,6 @@
 /* touch.c - see touch.h.
  *
- * Pages are looked at through /proc/self/pagemap: by PAGEMAP_SCAN (Linux 6.7), which tells
+ * Pages are looked at through /proc/self/pagemap: by PAGEMAP_SCAN (Linux 6.7), which shows
  * pages of zeros that were only read and huge pages from others, else by its entries.
  *
  * The table is open addressing with linear probing (Knuth, The Art of Computer Programming

@@ -87,7 +87,7 @@ def test_every_shipped_file_has_an_adapter() -> None:
     assert allocator_names() == tuple(allocator.name for allocator in all_allocators())
 
 
-def test_a_misspelt_allocator_is_told_which_exist() -> None:
+def test_a_misspelt_allocator_is_refused_with_those_that_exist() -> None:
     with pytest.raises(SpecError, match="did you mean 'jemalloc'"):
         get_allocator("gemalloc")
 
@@ -102,7 +102,7 @@ def test_another_malloc_has_no_version(name: str) -> None:
     assert get_allocator(name).version_of(recorded("glibc")) == ""
 
 
-def test_the_libraries_of_exgen_are_told_apart() -> None:
+def test_the_libraries_of_exgen_are_distinguished() -> None:
     assert get_allocator("exgen-st").version_of(recorded("exgen")) == ""
     assert get_allocator("exgen").version_of(recorded("exgen-st")) == ""
 
@@ -432,7 +432,7 @@ def test_glibc_settings_that_took_effect_agree(
         ),
     ],
 )
-def test_glibc_settings_that_were_clipped_or_dropped_are_told(
+def test_glibc_settings_that_were_clipped_or_dropped_are_reported(
     settings: dict[str, Value], observed: dict[str, Any], expected: str
 ) -> None:
     assert [expected] == problems(recorded("glibc", **observed), "glibc", **settings)

@@ -17,7 +17,7 @@ def test_a_library_needs_a_name_and_a_path(text: str) -> None:
         library_subject(text)
 
 
-def test_a_library_that_is_not_there_is_told() -> None:
+def test_a_library_that_is_not_there_is_an_error() -> None:
     with pytest.raises(MissingToolError, match=r"/no/such\.so: no such file"):
         library_subject("mine=/no/such.so")
 

@@ -29,7 +29,7 @@ def test_programs_come_from_a_file(tmp_path: Path) -> None:
         "not toml",
     ],
 )
-def test_a_wrong_file_of_programs_is_told(tmp_path: Path, text: str) -> None:
+def test_a_wrong_file_of_programs_is_an_error(tmp_path: Path, text: str) -> None:
     file = tmp_path / "more.toml"
     file.write_text(text)
 

@@ -44,6 +44,6 @@ fn=(3) other
     assert instructions_by_object(text) == {"/usr/bin/app": 20, "/lib/liballoc.so": 20}
 
 
-def test_a_file_without_summary_is_told() -> None:
+def test_a_file_without_summary_is_an_error() -> None:
     with pytest.raises(ValueError, match="no summary"):
         misses("events: Ir\n")

@@ -176,7 +176,7 @@ def test_points_that_are_only_ranked_have_a_heap_and_no_time() -> None:
     assert over_tuned(found, "glibc 7", "cpu_ns") is None
 
 
-def test_claims_are_judged_again_on_what_nobody_had_seen() -> None:
+def test_claims_are_judged_again_on_the_simulations_held_out() -> None:
     rows = measured()
     for name in BLIND:
         rows += [row("held-out", name, BASELINE, 40, 10), row("tune", name, BASELINE, 40, 10)]
@@ -235,7 +235,7 @@ def test_what_is_missing_leaves_no_row() -> None:
     assert "exgen" not in page(results(campaigns={"glibc": {}})).split("### Simulations")[0]
 
 
-def test_zero_pages_are_told_with_the_huge_pages_that_were_split() -> None:
+def test_zero_pages_are_printed_with_the_huge_pages_that_were_split() -> None:
     place = {"part": "zeros", "simulation": "a", "label": BASELINE, "round": 0, "status": "ok"}
     zeros = {**place, "resident": 4000, "zero": 1000, "anonymous_bytes": 16 * MB, "split": 3}
     assert "| glibc default | 4,000 | 25.0% | 16.0 | 3 |" in page(results(zeros))

@@ -10,7 +10,7 @@ from benchmarks.accounting import Accounts
 from benchmarks.overhead import share_of
 
 
-def test_children_are_told_apart_by_their_options() -> None:
+def test_children_are_distinguished_by_their_options() -> None:
     accounts = Accounts()
     usage = resource.struct_rusage((1.5, 0.5, *[0] * 14))
 

@@ -86,7 +86,7 @@ def test_a_stamp_names_commit_binaries_sources_and_machine(checkout: Path) -> No
 
 
 def test_nothing_is_kept_without_a_commit(checkout: Path) -> None:
-    """Figures whose source nobody can name again are of no use."""
+    """Figures without a known source are of no use."""
     with pytest.raises(SpecError, match="no git checkout"):
         make_stamp(["x"], PLACES, of=["a"])
 
@@ -130,7 +130,7 @@ def test_a_stamp_without_digests_is_judged_by_its_commit(checkout: Path) -> None
     assert changes_since(PLACES, stamp(kept_in=git(checkout, "rev-parse", "HEAD"))) == []
 
 
-def test_what_nothing_tells_is_unknown_and_not_fresh(checkout: Path) -> None:
+def test_figures_without_provenance_are_unknown_and_not_fresh(checkout: Path) -> None:
     assert changes_since(PLACES, stamp()) is None
     assert changes_since(PLACES, stamp(commit="0" * 40)) is None
 

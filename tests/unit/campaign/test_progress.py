@@ -110,7 +110,7 @@ def test_the_gain_of_a_growing_front_equals_that_of_all_trials() -> None:
     assert scores.gain == pytest.approx(summarise(run.campaign, run.trials).gain)
 
 
-def test_the_best_of_each_objective_is_told_with_its_change() -> None:
+def test_the_best_of_each_objective_is_shown_with_its_change() -> None:
     scores = scoreboard(Clock(), DEFAULT, OTHER, BETTER)
 
     assert scores.best_texts() == ["mean_heap 50.0 MiB (-50.0%)", "cost 90.00 M (-10.0%)"]
@@ -154,7 +154,7 @@ def test_lines_are_rare_and_the_last_trial_always_has_one() -> None:
     assert [line.split()[0] for line in lines[1:]] == ["4/10", "8/10", "10/10"]
 
 
-def test_everything_else_is_told_at_once() -> None:
+def test_everything_else_is_printed_at_once() -> None:
     out = io.StringIO()
     progress = LineProgress(out, Clock())
     progress.started(RECORD, 7, 1)

@@ -625,7 +625,7 @@ def test_a_screened_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert len(low.evaluated) < len(store.screenings())
 
 
-def test_what_fails_on_the_shrunk_workload_is_left_out_and_told_as_failed() -> None:
+def test_what_fails_on_the_shrunk_workload_is_left_out_and_learnt_as_failed() -> None:
     good, bad = Estimate((1.0, 1.0), 0.0), Estimate(None, 1.0)
     worse, broken = Estimate((2.0, 2.0), 0.0), Estimate((0.5, 0.5), 0.3)
 

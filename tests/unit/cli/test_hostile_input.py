@@ -1,4 +1,4 @@
-"""Input that nobody should give, and places where nothing can be written: one clear error."""
+"""Hostile input, and places where nothing can be written: one clear error."""
 
 from __future__ import annotations
 

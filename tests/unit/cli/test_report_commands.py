@@ -202,7 +202,7 @@ def test_front_failures(
     assert words in message
 
 
-def test_a_folder_without_a_store_is_told(
+def test_a_folder_without_a_store_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in ("front", "report", "export"):
@@ -353,7 +353,7 @@ DAMAGED = (
 
 
 @pytest.mark.parametrize("text", DAMAGED)
-def test_damaged_pick_is_told(fresh: Run, text: str) -> None:
+def test_damaged_pick_is_an_error(fresh: Run, text: str) -> None:
     path = pick_path(fresh, "service")
     path.parent.mkdir()
     path.write_text(text)
@@ -371,7 +371,7 @@ def test_unsafe_pick_names_are_refused(name: str) -> None:
 # export and report
 
 
-def test_export_takes_the_balanced_pick_unless_told(
+def test_export_takes_the_balanced_pick_by_default(
     kept: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     balanced = find_pick(kept, "balanced")
@@ -421,7 +421,7 @@ def test_report_writes_one_page_into_the_run(
     assert (fresh.folder / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
-def test_a_campaign_without_trials_is_told(
+def test_a_campaign_without_trials_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = replace(synthetic_run(tmp_path / "app", n_trials=4, rechecks=False), trials=())
@@ -470,7 +470,7 @@ def test_the_report_says_what_is_to_be_known_of_the_workload(
     assert note in (noted.folder / "report.html").read_text()
 
 
-def test_the_front_of_a_run_takes_for_equal_what_the_profile_cannot_tell_apart(
+def test_the_front_of_a_run_takes_for_equal_what_the_profile_cannot_resolve(
     noted: Run, fresh_front: int
 ) -> None:
     assert len(front_points(noted.trials, noted.campaign.objectives)) < fresh_front

@@ -103,7 +103,7 @@ def test_a_trace_without_a_readable_event_is_an_error(
     assert "none can be read; it is of /usr/bin/app -x" in err
 
 
-def test_what_can_be_read_of_a_trace_that_was_cut_off_is_told_first(
+def test_what_can_be_read_of_a_trace_that_was_cut_off_is_printed_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "long.trace"

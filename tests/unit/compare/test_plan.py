@@ -1,4 +1,4 @@
-"""Who runs when, and who is out."""
+"""The order of runs, and which subjects are out."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_latency_may_be_an_objective_beside_cost(tmp_path: Path) -> None:
     assert {"cost", "p99_latency"} == spec.metrics
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_in_one_message(tmp_path: Path) -> None:
     message = message_of(tmp_path, MINIMAL + 'sed = 1\nevaluations = 0\nsearch = "x"\n')
     assert "3 problems" in message
     assert message.count("\n") == 3
@@ -213,7 +213,7 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
     assert "trace: this key is required" in message_of(tmp_path, 'name = "x"\nallocators=["glibc"]')
 
 
-def test_an_unknown_allocator_is_told_which_exist(tmp_path: Path) -> None:
+def test_an_unknown_allocator_is_refused_with_those_that_exist(tmp_path: Path) -> None:
     text = MINIMAL.replace('"glibc"', '"gilbc"')
     assert "did you mean 'glibc'?" in message_of(tmp_path, text)
 
@@ -298,7 +298,9 @@ def test_a_scale_lays_out_its_levels(tmp_path: Path, scale: str, levels: tuple[o
         ('scale = "boolean"\n[never]\nx = ""\n', "never.x"),
     ],
 )
-def test_a_wrong_search_space_is_told_where(tmp_path: Path, rest: str, expected: str) -> None:
+def test_a_wrong_search_space_is_refused_with_its_place(
+    tmp_path: Path, rest: str, expected: str
+) -> None:
     with pytest.raises(SpecError) as caught:
         load_allocator_file(campaign_file(tmp_path, PARAMETER + rest))
     assert expected in str(caught.value)

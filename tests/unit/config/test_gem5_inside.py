@@ -68,7 +68,7 @@ def test_programs_and_machines_are_chosen_by_name(
     assert expected == [f"{program.name} {machine.stem}" for program, machine in chosen]
 
 
-def test_unknown_word_is_told(folder: Path) -> None:
+def test_unknown_word_is_an_error(folder: Path) -> None:
     with pytest.raises(SpecError, match="no program or machine 'tre'; did you mean 'tree'"):
         load_inside(write(folder, GOOD)).choose(["tre"])
 
@@ -87,12 +87,12 @@ def test_unknown_word_is_told(folder: Path) -> None:
         ('arguments = ["10"]', 'trace = "x.trace"', "exactly one of guest, trace and command"),
     ],
 )
-def test_mistake_is_told(folder: Path, wrong: str, right: str, message: str) -> None:
+def test_mistake_is_an_error(folder: Path, wrong: str, right: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         load_inside(write(folder, GOOD.replace(wrong, right)))
 
 
-def test_missing_trace_is_told(folder: Path) -> None:
+def test_missing_trace_is_an_error(folder: Path) -> None:
     text = GOOD.replace('guest = "tree"\narguments = ["10"]', 'trace = "x.trace"')
     with pytest.raises(SpecError, match=r"there is no .*x\.trace"):
         load_inside(write(folder, text))

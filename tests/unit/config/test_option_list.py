@@ -122,7 +122,7 @@ def _when(parent: str) -> dict[str, Any]:
     return {"parameter": parent, "unless": ["b"]}
 
 
-def test_a_circle_of_parents_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_circle_of_parents_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     circle = '[[parameters]]\nname = "a"\nwhen = { parameter = "b", values = [0] }\n'
     circle += '[[parameters]]\nname = "b"\nwhen = { parameter = "a", values = [0] }\n'
     message = _message(tmp_path, monkeypatch, circle, [option(name="a"), option(name="b")])
@@ -141,7 +141,7 @@ def test_a_circle_of_parents_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ('[[parameters]]\nname = "delay"\nlow = 3\nhigh = 8\n', "must be powers of two"),
     ],
 )
-def test_a_file_that_has_drifted_from_the_list_is_told(
+def test_a_file_that_has_drifted_from_the_list_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: str
 ) -> None:
     assert expected in _message(tmp_path, monkeypatch, text, [option()])

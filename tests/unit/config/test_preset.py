@@ -79,7 +79,9 @@ def test_gains_are_joined_by_their_geometric_mean(file: Path) -> None:
         ("purge_delay = 100", "check = true", "check is never set"),
     ],
 )
-def test_a_wrong_preset_is_told_where(file: Path, old: str, new: str, expected: str) -> None:
+def test_a_wrong_preset_is_refused_with_its_place(
+    file: Path, old: str, new: str, expected: str
+) -> None:
     file.write_text(PRESET.replace(old, new, 1))
 
     with pytest.raises(SpecError) as caught:

@@ -157,7 +157,7 @@ def test_library_that_the_loader_would_split_is_refused(path: str) -> None:
         deployment(run, Pick("knee", chosen, ""))
 
 
-def test_comments_tell_validity_gain_and_source() -> None:
+def test_comments_name_validity_gain_and_source() -> None:
     text = render(plain("jemalloc", tcache=False), "env")
 
     for fact in (
@@ -172,7 +172,7 @@ def test_comments_tell_validity_gain_and_source() -> None:
         assert fact in " ".join(text.replace("#", "").split())
 
 
-def test_comments_tell_what_was_left_out() -> None:
+def test_comments_name_what_was_left_out() -> None:
     trials = [tried(0, mxfast=0), tried(1, mxfast=0, arena_max=2)]
     found = deployment(run_with(*trials), Pick("knee", trials[1], ""))
 
@@ -182,7 +182,7 @@ def test_comments_tell_what_was_left_out() -> None:
     assert "GLIBC_TUNABLES=glibc.malloc.mxfast=0\n" in text
 
 
-def test_comments_tell_what_the_real_program_said() -> None:
+def test_comments_give_the_figures_of_the_real_program() -> None:
     run = synthetic_run(validation=True)
     (label,) = {s.label for s in run.validations[0].samples if s.label == "no-regret"}
     number = next(s.trial for s in run.validations[0].samples if s.label == label)
@@ -268,7 +268,7 @@ def test_value_with_a_control_character_is_refused() -> None:
             render(with_value("a\nb"), name)
 
 
-def test_shell_wrapper_without_a_program_tells_its_usage(tmp_path: Path) -> None:
+def test_shell_wrapper_without_a_program_prints_its_usage(tmp_path: Path) -> None:
     path = tmp_path / "malloc.sh"
     path.write_text(render(plain(), "sh"))
 

@@ -264,7 +264,7 @@ def test_fidelity_measures_and_stores_its_verdict(
     assert run(["trace", "info", str(profile)]) == 0, "still readable"
 
 
-def test_a_verdict_against_another_trace_is_told(
+def test_a_verdict_against_another_trace_is_noted(
     tmp_path: Path, profile: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = write_mixed_trace(tmp_path / "other.trace", 1, 500, seed=9)
@@ -403,7 +403,7 @@ def on_program(peaks: Sequence[int], failing: int | None = None) -> tuple[Panel,
     return Panel(configurations, model, {1: model}), program, runner
 
 
-def test_ranks_against_the_program_are_told_apart_from_those_against_the_trace() -> None:
+def test_ranks_against_the_program_are_apart_from_those_against_the_trace() -> None:
     panel, program, _ = on_program([1000, 2000, 9000, 6000])
     found = judge_program(panel, program)
     families = found["metrics"]["peak_heap"]["families"]

@@ -72,7 +72,7 @@ def test_balanced_is_the_least_sum_of_changes() -> None:
 
 
 def test_a_straight_front_has_no_knee() -> None:
-    """Whichever end is balanced by a hair, nobody would call it a knee."""
+    """An end that is balanced by a hair is no knee."""
     assert knee_of(tried_all(DEMO)) is None
 
 
@@ -203,7 +203,7 @@ def test_what_is_not_feasible_is_never_picked() -> None:
         balanced_of([broken, TRIALS[6]])
 
 
-def test_values_are_compared_as_coarsely_as_the_campaign_tells_them_apart() -> None:
+def test_values_are_compared_at_the_resolution_of_the_campaign() -> None:
     steps = (("mean_heap", 0.05),)
     coarse = [replace(one, resolution=steps) for one in tried_all([(50, 1000.0), (49.9, 1000.0)])]
 

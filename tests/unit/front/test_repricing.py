@@ -71,7 +71,7 @@ def test_limit_on_cost_moves_with_the_prices() -> None:
     assert [t.is_feasible for t in reprice(limited, trials, HIGH)] == [True, False]
 
 
-def test_what_would_change_is_told() -> None:
+def test_what_would_change_is_listed() -> None:
     """Trial 1 has faults, trial 2 instructions; the price of a fault decides which is best."""
     trials = [
         tried(0, 1000, (5_000_000, 1000, 0, 0)),

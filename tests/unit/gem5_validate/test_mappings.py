@@ -25,7 +25,7 @@ def mappings() -> ModuleType:
     return module
 
 
-def test_mapped_file_is_told_once_it_is_mapped(mappings: ModuleType, tmp_path: Path) -> None:
+def test_mapped_file_is_seen_once_it_is_mapped(mappings: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "with a blank"
     path.write_bytes(bytes(4096))
     before = mappings.mapped_files()

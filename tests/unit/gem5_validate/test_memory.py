@@ -65,11 +65,11 @@ def check(found: dict[str, Any]) -> None:
     assert found["shared"] >= after["simulated"]
 
 
-def test_parts_are_told_apart() -> None:
+def test_parts_are_separated() -> None:
     check(kinds())
 
 
-def test_parts_are_told_apart_without_address_randomisation() -> None:
+def test_parts_are_separated_without_address_randomisation() -> None:
     """The heap of brk then follows the program's variables in one mapping."""
     check(kinds("setarch", "-R"))
 

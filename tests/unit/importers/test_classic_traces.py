@@ -87,7 +87,7 @@ def test_they_are_of_low_fidelity(tmp_path: Path) -> None:
         ("#define norder x\n{1,8,3},\n", "line 1: norder"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_wrong_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "order.c"
     path.write_text(text)
     with pytest.raises(TraceError, match=message):

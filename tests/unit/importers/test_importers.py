@@ -85,7 +85,7 @@ def expected_events(made: Sequence[Call], name: str) -> list[tuple[Op, int, int]
 @pytest.mark.parametrize("name", WRITERS)
 @fast
 @given(data=st.data())
-def test_every_call_arrives_as_far_as_the_format_tells(
+def test_every_call_arrives_as_far_as_the_format_holds_it(
     data: st.DataObject, name: str, tmp_path: Path
 ) -> None:
     made = data.draw(doubles.calls(3 if name in KNOWS_THREADS else 1))
@@ -321,7 +321,7 @@ def test_any_bytes_end_in_a_trace_or_one_error(content: bytes, name: str, tmp_pa
 # The command
 
 
-def test_the_command_tells_what_was_lost(
+def test_the_command_prints_what_was_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "new" / "app.trace"

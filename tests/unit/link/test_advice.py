@@ -116,7 +116,7 @@ def test_a_cxx_program(
 
 
 @needs_cc
-def test_a_runtime_whose_threads_nobody_uses_does_not_count(tmp_path: Path) -> None:
+def test_a_runtime_whose_threads_are_unused_does_not_count(tmp_path: Path) -> None:
     options = ("-Wl,--no-as-needed", "-lgomp", "-lstdc++")
     advice = advise(compile_(tmp_path, SINGLE, *options))
 
@@ -193,14 +193,14 @@ def test_a_library_that_is_called_through_another_counts(tmp_path: Path, threads
 
 
 @needs_cc
-def test_a_library_that_nobody_calls_does_not_count(tmp_path: Path, threads: Path) -> None:
+def test_a_library_that_is_not_called_does_not_count(tmp_path: Path, threads: Path) -> None:
     options = ("-Wl,--no-as-needed", str(threads), f"-Wl,-rpath,{tmp_path}")
 
     assert advise(compile_(tmp_path, SINGLE, *options)).verdict is Verdict.SINGLE
 
 
 @needs_cc
-def test_a_library_with_a_constructor_counts_though_nobody_calls_it(tmp_path: Path) -> None:
+def test_a_library_with_a_constructor_counts_though_it_is_not_called(tmp_path: Path) -> None:
     source = THREAD.replace("int NAME", "__attribute__((constructor)) int NAME")
     threads = library(tmp_path, source.replace("NAME", "threads"), "threads")
     options = ("-Wl,--no-as-needed", str(threads), f"-Wl,-rpath,{tmp_path}")
@@ -210,7 +210,7 @@ def test_a_library_with_a_constructor_counts_though_nobody_calls_it(tmp_path: Pa
 
 
 @needs_cc
-def test_a_missing_library_means_that_nobody_knows(tmp_path: Path, threads: Path) -> None:
+def test_a_missing_library_makes_the_verdict_unknown(tmp_path: Path, threads: Path) -> None:
     program = compile_(tmp_path, CALL.replace("NAME", "main"), "-L", str(tmp_path), "-lthreads")
     threads.unlink()
 

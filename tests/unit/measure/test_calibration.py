@@ -125,7 +125,7 @@ def test_prices_have_two_ends() -> None:
     assert Calibration(c_fault=1.0, c_syscall=1.0).ends() == ()
 
 
-def test_prices_are_told_with_their_intervals() -> None:
+def test_prices_are_shown_with_their_intervals() -> None:
     expected = (
         "a page fault costs 2,000 (1,900 to 2,100) instructions, a page that comes with a huge "
         "one 300 (290 to 310), a memory system call 400 (380 to 420) (median of 3 calibrations)"
@@ -175,7 +175,7 @@ def test_emulator_that_fails_is_quoted(tmp_path: Path) -> None:
         calibrate(broken)
 
 
-def test_missing_emulator_is_told(tmp_path: Path) -> None:
+def test_missing_emulator_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MissingToolError, match="cannot be started"):
         calibrate(tmp_path / "none")
 
@@ -208,7 +208,7 @@ def test_prices_of_an_older_record_have_no_huge_pages() -> None:
 
 
 @pytest.mark.usefixtures("in_process")
-def test_prices_that_are_kept_are_told_without_measuring(tmp_path: Path) -> None:
+def test_prices_that_are_kept_are_shown_without_measuring(tmp_path: Path) -> None:
     assert kept_calibration(_DOUBLE) is None
 
     measured = load_calibration(_DOUBLE, at(1000.0))

@@ -45,7 +45,7 @@ def test_run_without_a_count_is_none(
     assert counter(tmp_path, monkeypatch, body).count(["true"], {}, 0.2) is None
 
 
-def test_missing_valgrind_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_valgrind_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match="install the package valgrind"):
         InstructionCounter()

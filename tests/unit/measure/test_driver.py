@@ -40,7 +40,7 @@ def test_endings_of_the_driver_are_states(
     assert ended.result is None
 
 
-def test_malloc_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_malloc_of_another_library_is_refused(tmp_path: Path) -> None:
     text = json.dumps(result().model_dump(mode="json", by_alias=True))
     library = tmp_path / "libmine.so"
 
@@ -50,6 +50,6 @@ def test_malloc_of_somebody_else_is_refused(tmp_path: Path) -> None:
     assert ended.reason == f"malloc comes from /lib/libc.so.6, not {library}"
 
 
-def test_a_missing_driver_is_told(tmp_path: Path) -> None:
+def test_a_missing_driver_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MissingToolError, match="cannot be started"):
         BenchDriver(tmp_path / "nothing").run(["ring"], {}, None, 1)

@@ -261,7 +261,7 @@ def test_allocator_that_is_not_set_up_is_named(trace: Trace) -> None:
         evaluator(trace).evaluate(Configuration("mimalloc"))
 
 
-def test_missing_emulator_is_told(trace: Trace, tmp_path: Path) -> None:
+def test_missing_emulator_is_an_error(trace: Trace, tmp_path: Path) -> None:
     with pytest.raises(MissingToolError, match="cannot be started"):
         evaluator(trace, emulator=tmp_path / "none").evaluate(Configuration("glibc"))
 

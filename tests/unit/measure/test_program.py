@@ -95,7 +95,7 @@ def test_missing_program_is_named(runner: ProgramRunner) -> None:
         runner.run(["/no/such/program"], _PATH, Surroundings())
 
 
-def test_failure_of_the_launcher_is_told(runner: ProgramRunner) -> None:
+def test_failure_of_the_launcher_is_an_error(runner: ProgramRunner) -> None:
     with pytest.raises(ProgramError, match="cannot pin to the core"):
         runner.run(["true"], _PATH, Surroundings(cpu=1000))
 
@@ -108,7 +108,7 @@ def test_report_of_another_version_is_refused(tmp_path: Path) -> None:
         ProgramRunner(fake).run(["true"], _PATH, Surroundings())
 
 
-def test_missing_launcher_is_told(tmp_path: Path) -> None:
+def test_missing_launcher_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MissingToolError, match="cannot be started"):
         ProgramRunner(tmp_path / "nothing").run(["true"], _PATH, Surroundings())
 

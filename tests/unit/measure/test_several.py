@@ -78,7 +78,7 @@ def test_screening_takes_one_trace() -> None:
         campaign_from_options(**options, further_traces=["b.trace"], screening={"fidelity": 0.25})
 
 
-def test_notes_of_all_workloads_are_told_and_the_coarsest_resolution_counts() -> None:
+def test_notes_of_all_workloads_are_kept_and_the_coarsest_resolution_counts() -> None:
     first = Workload(Path("a"), ("one",), {"cost": 0.01})
     other = Workload(Path("b"), ("two", "one"), {"cost": 0.03, "faults": 0.1}, "careful")
     joined = join_workloads(first, [other, Workload(Path("c"))])

@@ -7,7 +7,7 @@ from pathlib import Path
 from tuner.measure.warm import warm_memory
 
 
-def test_rand_malloc_is_told_how_much(tmp_path: Path) -> None:
+def test_rand_malloc_gets_the_amount(tmp_path: Path) -> None:
     asked = tmp_path / "asked"
     emulator = tmp_path / "rand_malloc"
     emulator.write_text(f'#!/bin/sh\necho "$@" >> {asked}\n')

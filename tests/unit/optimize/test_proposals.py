@@ -1,4 +1,4 @@
-"""What goes to the program: defaults, each allocator's best, a spread; and who is confirmed."""
+"""What goes to the program: defaults, each allocator's best, a spread; and what is confirmed."""
 
 from __future__ import annotations
 

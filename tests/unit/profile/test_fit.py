@@ -447,7 +447,7 @@ def test_what_is_nearly_json_is_refused(
 # ---- the command ----
 
 
-def test_fit_writes_a_profile_and_tells_of_it(
+def test_fit_writes_a_profile_and_describes_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = write_mixed_trace(tmp_path / "mixed.trace", 2, 2000)

@@ -36,7 +36,7 @@ def test_a_trace_stays_where_it_is(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="nowhere"):
         replayable(PROFILE, 1, tmp_path / "nowhere" / "generated.trace")
 

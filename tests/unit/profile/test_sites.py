@@ -75,7 +75,7 @@ def read(path: Path, seed: int = 1) -> Events:
 
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), n_sites=st.integers(1, 12), n_blocks=st.integers(0, 150))
-def test_what_the_profile_tells_is_kept(seed: int, n_sites: int, n_blocks: int) -> None:
+def test_what_the_profile_holds_is_kept(seed: int, n_sites: int, n_blocks: int) -> None:
     sites = sites_of_a_program(seed, n_sites, n_blocks)
     assert sites.flaw() is None
     layout = lay_out(sites)
@@ -272,7 +272,7 @@ def test_the_command_says_what_was_lost_and_assumed(
     assert "low fidelity (call sites)" in err
 
 
-def test_a_campaign_is_told_and_keeps_it(tmp_path: Path) -> None:
+def test_a_campaign_warns_and_keeps_the_warning(tmp_path: Path) -> None:
     path = import_file(SAMPLES / "sample.dhat", tmp_path / "app.profile.json").path
     workload = choose_workload(path, ["glibc"], ["peak_heap"])
 

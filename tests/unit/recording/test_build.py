@@ -15,7 +15,7 @@ def test_a_folder_without_spools_cannot_be_recovered(tmp_path: Path) -> None:
         recover(tmp_path, tmp_path / "a.trace")
 
 
-def test_a_spool_that_is_none_is_told_and_kept(tmp_path: Path) -> None:
+def test_a_spool_that_is_none_is_an_error_and_kept(tmp_path: Path) -> None:
     spool = tmp_path / "a.trace.spool"
     spool.mkdir()
     (spool / "1.spool").write_text("garbage")
@@ -24,7 +24,7 @@ def test_a_spool_that_is_none_is_told_and_kept(tmp_path: Path) -> None:
     assert spool.exists()
 
 
-def test_spools_that_a_full_disk_kept_empty_are_told_and_removed(tmp_path: Path) -> None:
+def test_spools_that_a_full_disk_kept_empty_are_reported_and_removed(tmp_path: Path) -> None:
     spool = tmp_path / "a.trace.spool"
     spool.mkdir()
     (spool / "1.spool").touch()

@@ -117,7 +117,7 @@ def test_every_figure_has_its_place_and_obeys_the_schema_of_vega_lite(page: Page
         alt.Chart.from_dict(figure, validate=True)
 
 
-def test_allocators_of_the_front_are_told_apart(report: Report, page: Page) -> None:
+def test_allocators_of_the_front_differ_in_colour_and_marker(report: Report, page: Page) -> None:
     front = next(figure for name, figure in page.figures.items() if name.startswith("front"))
     scales = [
         part["encoding"][channel]["scale"]
@@ -172,7 +172,7 @@ def test_page_and_files_draw_the_same_descriptions() -> None:
 # What the words say
 
 
-def test_page_tells_gain_protocol_and_commands() -> None:
+def test_page_holds_gain_protocol_and_commands() -> None:
     words = page_of(synthetic_run(n_trials=300)).words
 
     for expected in (

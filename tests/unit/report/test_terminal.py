@@ -21,7 +21,7 @@ def run_of(points: list[tuple[float, float]]) -> Run:
     return Run(run.folder, run.campaign, tuple(made))
 
 
-def test_points_that_nobody_can_tell_apart_are_one_row() -> None:
+def test_points_with_equal_figures_are_one_row() -> None:
     run = run_of([(100.0, 1000.0), (50.0, 900.0), (50.1, 899.0), (50.2, 898.0), (60.0, 500.0)])
 
     table, alike = condensed(front_table(run, ("mean_heap", "cost")))

@@ -56,7 +56,7 @@ def test_picks_of_one_trial_share_a_card() -> None:
     assert [change.direction for change in cards[0].changes] == ["better"] * 3
 
 
-def test_facts_tell_how_often_the_front_was_measured_again() -> None:
+def test_facts_say_how_often_the_front_was_measured_again() -> None:
     again = measurement(80.4 * MIB, 0.9e8)
     run = replace(RUN, rechecks=(Recheck(1, 1, Status.OK, None, again),))
 

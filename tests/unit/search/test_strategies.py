@@ -230,7 +230,7 @@ def test_one_objective_or_three_work_as_well(name: str) -> None:
         assert len(drive(strategy, 4, scored)) == 4 * POPULATION
 
 
-def test_tell_wants_the_last_batch_in_order(name: str) -> None:
+def test_tell_takes_the_last_batch_in_order_only(name: str) -> None:
     strategy = make(name)
     told = [judge(genome) for genome in strategy.ask()]
 

@@ -194,7 +194,7 @@ def test_a_reader_cannot_write(run: Path, store: Store) -> None:
         reader.add_trial(trial())
 
 
-def test_a_second_writer_is_told_who_writes(run: Path, store: Store) -> None:
+def test_a_second_writer_is_refused_with_the_pid_of_the_first(run: Path, store: Store) -> None:
     code = f"""
 from pathlib import Path
 from tuner.store import Store

@@ -159,7 +159,7 @@ def test_a_bin_is_the_number_of_bits(values: list[int]) -> None:
     assert log2_bins(np.array(values, np.uint64)).tolist() == [v.bit_length() for v in values]
 
 
-def test_filled_bins_tell_their_limits() -> None:
+def test_filled_bins_have_their_limits() -> None:
     events = rows(*[(Op.MALLOC, slot, size, 0) for slot, size in enumerate([1, 5, 6, 40])])
     bins = list(filled_bins(survey_in(events, 9).size))
     assert [(low, high, blocks) for low, high, blocks, _ in bins] == [

@@ -220,7 +220,7 @@ def test_a_simulation_that_does_not_repeat_itself_is_out(store: Store) -> None:
     assert not [s for s in records(store)["tree"].samples if s.round == 2]
 
 
-def test_missing_results_are_told(store: Store) -> None:
+def test_missing_results_are_reported(store: Store) -> None:
     cut = replace(_GOOD, statistics="")
     run_all(store, Simulator(lambda s, n, _: cut if n == "good" else _GOOD))
     (sample,) = samples(store, "tree", "good")

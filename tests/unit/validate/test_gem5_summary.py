@@ -186,7 +186,7 @@ def test_ranking_compares_emulated_values_with_changes() -> None:
     assert found.rankings[0].tau == -1.0
 
 
-def test_metrics_nobody_measured_are_absent() -> None:
+def test_metrics_that_were_not_measured_are_absent() -> None:
     (found,) = summaries(record("a", "held-out", [_HEAPS]))
     assert found.subjects[0].change("instructions") is None
     assert found.subjects[0].change("cpu") is not None
@@ -236,7 +236,7 @@ def test_table_says_what_is_out_and_why(capsys: pytest.CaptureFixture[str]) -> N
     assert "knee is out of a: panic [x]" in capsys.readouterr().out
 
 
-def test_every_simulation_is_told_alone_as_well() -> None:
+def test_every_simulation_is_shown_alone_as_well() -> None:
     better = {**_HEAPS, "knee": 50.0}
     (found,) = summaries(record("a", "tune", [_HEAPS]), record("b", "tune", [better]))
     change = found.subjects[1].change("mean_heap")

@@ -63,7 +63,7 @@ def test_equal_or_unknown_huge_pages_are_not_worth_a_word(
         ),
     ],
 )
-def test_difference_is_told_from_both_sides(
+def test_difference_is_noted_from_both_sides(
     emulated: CampaignRecord, validated: ValidationRecord, words: str
 ) -> None:
     (notice,) = huge_page_notices(emulated, validated)

@@ -166,7 +166,7 @@ def test_start_is_subtracted_and_compared_with_the_baseline(path: Path) -> None:
     assert table.ratio("knee", "l3_mpki") is None
 
 
-def test_best_in_the_chosen_objectives_is_told(path: Path) -> None:
+def test_best_in_the_chosen_objectives_is_printed(path: Path) -> None:
     execute(path, FakeInside())
     summary = summary_of(path)
     assert [mean.label for mean in summary.means if mean.is_on_front] == ["knee"]
@@ -229,7 +229,7 @@ def test_run_that_was_stopped_at_the_limit_is_tried_again(path: Path) -> None:
     assert (again.label, again.status) == ("knee", Status.OK)
 
 
-def test_other_output_than_the_baselines_is_told(path: Path) -> None:
+def test_other_output_than_the_baselines_is_reported(path: Path) -> None:
     other = replace(good_run(COUNTED["lists", "knee"], LIBRARY), output=b"lists 2\n")
     execute(path, FakeInside(bad={("lists", "knee"): other}))
     (line,) = failures(summary_of(path))
@@ -260,7 +260,7 @@ def test_line_that_a_kill_cut_off_is_dropped(path: Path) -> None:
     assert len(InsideJournal(path).runs) == 6
 
 
-def test_damaged_journal_is_told(path: Path) -> None:
+def test_damaged_journal_is_an_error(path: Path) -> None:
     path.parent.mkdir()
     path.write_text('{"kind":"run"}\n')
     with pytest.raises(StoreError, match="is damaged"):
@@ -270,7 +270,7 @@ def test_damaged_journal_is_told(path: Path) -> None:
         InsideJournal(path)
 
 
-def test_journal_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_journal_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "gem5").write_text("a file in the place of the folder")
     with pytest.raises(OutputError, match="cannot be written"):
         execute(tmp_path / "gem5" / "inside.jsonl", FakeInside())

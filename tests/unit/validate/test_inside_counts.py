@@ -58,7 +58,7 @@ def test_level_that_misses_nothing_has_zero(recorded: Statistics) -> None:
     assert counts_of(Statistics(kept)).l3_misses == 0
 
 
-def test_traffic_alone_is_told() -> None:
+def test_statistics_without_instructions_are_an_error() -> None:
     with pytest.raises(ProgramError, match="no instructions or no time"):
         counts_of(Statistics({"simTicks": "100", "board.clk_domain.clock": "10"}))
 
@@ -73,7 +73,7 @@ def test_start_is_subtracted() -> None:
     assert values["dram_bytes"] == 512
 
 
-def test_start_longer_than_the_whole_is_told() -> None:
+def test_start_longer_than_the_whole_is_an_error() -> None:
     with pytest.raises(ProgramError, match="give the program more to do"):
         START.minus(replace(START, instructions=2000))
 
@@ -88,6 +88,6 @@ def test_objective_is_written_in_its_unit() -> None:
     assert find_inside_objective("l3_mpki").show(WHOLE) == "-"
 
 
-def test_unknown_objective_is_told() -> None:
+def test_unknown_objective_is_an_error() -> None:
     with pytest.raises(SpecError, match=r"'mpki' is no objective .* allowed: l1d_mpki"):
         find_inside_objective("mpki")

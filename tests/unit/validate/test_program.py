@@ -144,7 +144,7 @@ def test_baseline_warms_up_and_shows_that_it_repeats_before_the_first_round(stor
 
 
 def test_every_round_is_shuffled_the_first_one_too(store: Store) -> None:
-    """Who comes first must be chance: the test of a claim rests on it."""
+    """The order must be random: the test of a claim rests on it."""
     first = [order(4, 0, seed)[0] for seed in range(400)]
     assert all(70 <= first.count(index) <= 130 for index in range(4))
     assert len({tuple(order(4, number, 1)) for number in range(30)}) > 10
@@ -152,7 +152,7 @@ def test_every_round_is_shuffled_the_first_one_too(store: Store) -> None:
     assert store.validations()[0].settings[SHUFFLED]
 
 
-def test_runs_that_are_left_are_told_at_the_start_and_when_one_is_out(store: Store) -> None:
+def test_runs_that_are_left_are_counted_at_the_start_and_when_one_is_out(store: Store) -> None:
     plans: list[int] = []
     bad = replace(_GOOD, output_sha256="bb")
     run_all(
