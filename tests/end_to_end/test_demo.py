@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.places import ROOT
 from tuner.errors import StoreError
 from tuner.store import Store
 
-ROOT = Path(__file__).resolve().parents[2]
 EVALUATIONS = 12
 FORMATS = ("env", "sh", "systemd", "docker", "kubernetes", "json")
 

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from tests.doubles.instruments import counting_instrument
+from tests.doubles.places import ROOT
 from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tests.doubles.waiting import wait_until
 from tuner.resources import native_file
 
 pytestmark = pytest.mark.end_to_end
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 0.8
 """Of CPU time, ten times as much of elapsed time: less than the allocator naps, and long enough
 for a replay on a machine that is busy with other things."""

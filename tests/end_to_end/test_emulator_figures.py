@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.instruments import COUNTING, counting_instrument, need_instrument
+from tests.doubles.places import ROOT
 from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner.allocators import HostFacts, get_allocator
 from tuner.errors import MissingToolError
@@ -21,7 +22,6 @@ from tuner.trace.file import Op
 
 pytestmark = pytest.mark.end_to_end
 
-ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 PAGE = 4096
 SECOND_NS = 10**9

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.places import ROOT
 from tests.doubles.traces import write_mixed_trace
 from tuner.resources import native_file
 
 pytestmark = pytest.mark.end_to_end
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

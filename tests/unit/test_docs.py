@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.places import ROOT
 from tuner.config import STRATEGIES, CampaignSpec
 from tuner.config.campaign import EmulationSpec, RecheckSpec, ScreeningSpec
 from tuner.metrics import objective_names
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "configs").rglob("*.md")]
 
 

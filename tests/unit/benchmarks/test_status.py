@@ -21,8 +21,7 @@ from benchmarks.status import (
     without_age,
     write_blocks,
 )
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.doubles.places import ROOT
 
 
 @pytest.mark.slow

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.places import ROOT
 from tests.doubles.programs import DLOPEN, PTHREAD, SINGLE, compile_, library, needs_cc
 from tuner.cli.main import run
 from tuner.errors import BinaryError, ThreadedVerdict, UnknownVerdict
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "how-to" / "link.md"
 
 

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.doubles.places import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import mmap
 from itertools import count
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.doubles.places import ROOT
+
 MIB = 1 << 20
 
 

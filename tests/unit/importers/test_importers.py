@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.doubles import calls as doubles
 from tests.doubles.calls import Call
+from tests.doubles.places import ROOT
 from tuner.cli.main import run
 from tuner.errors import SpecError, TraceError
 from tuner.importers import FORMATS, Imported, import_file
@@ -21,7 +22,6 @@ from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import Source
 from tuner.trace.file import Api, Events, Op, Trace
 
-ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "tests" / "data" / "imports"
 
 WRITERS: dict[str, Callable[[Sequence[Call]], bytes]] = {

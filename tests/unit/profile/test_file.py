@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.doubles.places import ROOT
 from tuner import zstd
 from tuner.errors import TraceError
 from tuner.profile.file import is_profile, read_profile, workload_sha256, write_profile
 from tuner.trace.file import Trace
 
-ROOT = Path(__file__).resolve().parents[3]
 PROFILE = ROOT / "configs/workloads/pigz-threads/pigz-threads.profile.json.zst"
 
 

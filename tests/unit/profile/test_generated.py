@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.doubles.places import ROOT
 from tuner.errors import OutputError
 from tuner.profile.file import read_profile, write_profile
 from tuner.profile.generated import replayable
 from tuner.trace.file import Trace
 
-ROOT = Path(__file__).resolve().parents[3]
 PROFILE = ROOT / "configs/workloads/git-pack/git-pack.profile.json.zst"
 
 

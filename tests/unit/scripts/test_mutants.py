@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.doubles.places import ROOT
 
 
 def test_page_and_targets_are_up_to_date() -> None:

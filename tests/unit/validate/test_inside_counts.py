@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from tests.doubles.places import ROOT
 from tuner.errors import ProgramError, SpecError
 from tuner.measure.gem5_stats import Statistics, parse_statistics
 from tuner.validate.inside_counts import (
@@ -16,7 +16,6 @@ from tuner.validate.inside_counts import (
     find_inside_objective,
 )
 
-ROOT = Path(__file__).resolve().parents[3]
 RECORDED = ROOT / "tests" / "data" / "gem5" / "inside-two-cores.txt"
 """Two threads on two out-of-order cores, each with L1 and L2, the L3 shared; gem5 24.0."""
 

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.runs import installed_run
+from tests.doubles.places import FAKE_GEM5, ROOT, write_suite
 from tests.doubles.waiting import wait_until
 from tuner.cli.main import run
 
 pytestmark = pytest.mark.end_to_end
 
-ROOT = Path(__file__).resolve().parents[2]
-GEM5 = str(ROOT / "tests" / "doubles" / "gem5")
 INSIDE = """
 version = 1
 machines = ["core.json"]
@@ -25,28 +23,15 @@ name = "answer"
 guest = "answer"
 arguments = ["7"]
 """
-MAKEFILE = "all:\n\tmkdir -p $(OUT) && for n in answer empty; do cp $$n.c $(OUT)/$$n; done\n"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A finished campaign of glibc and jemalloc with invented numbers."""
-    return installed_run(tmp_path / "run")
 
 
 @pytest.fixture
 def suite(tmp_path: Path) -> str:
-    (tmp_path / "guests").mkdir()
-    (tmp_path / "guests" / "Makefile").write_text(MAKEFILE)
-    for name in ("answer", "empty"):
-        (tmp_path / "guests" / f"{name}.c").write_text("int main(void) { return 0; }\n")
-    (tmp_path / "core.json").write_text('{"cpu": {}}')
-    (tmp_path / "inside.toml").write_text(INSIDE)
-    return str(tmp_path / "inside.toml")
+    return write_suite(tmp_path / "inside.toml", INSIDE, "answer", "empty")
 
 
 def validate(folder: Path, suite: str, *options: str) -> int:
-    words = ["gem5-inside", str(folder), "--gem5", GEM5, "--suite", suite]
+    words = ["gem5-inside", str(folder), "--gem5", FAKE_GEM5, "--suite", suite]
     return run([*words, "--points", "balanced", "--objectives", "cycles,ipc", *options])
 
 
@@ -107,7 +92,7 @@ def test_gem5_ends_with_a_killed_validation(folder: Path, suite: str, tmp_path: 
 def broken_gem5(folder: Path, what: str = 'echo "panic: no luck" >&2\nexit 3') -> Path:
     """A gem5 that tells its version and simulates nothing."""
     path = folder / "broken-gem5"
-    path.write_text(f'#!/bin/sh\ncase "$*" in *" -c "*) exec {GEM5} "$@";; esac\n{what}\n')
+    path.write_text(f'#!/bin/sh\ncase "$*" in *" -c "*) exec {FAKE_GEM5} "$@";; esac\n{what}\n')
     path.chmod(0o755)
     return path
 

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.runs import MIB, installed_run
+from tests.doubles.places import FAKE_GEM5, write_suite
+from tests.doubles.runs import MIB
 from tuner.cli.main import run
 from tuner.records import Status
 from tuner.store import Store
 
 pytestmark = pytest.mark.end_to_end
 
-ROOT = Path(__file__).resolve().parents[2]
-GEM5 = str(ROOT / "tests" / "doubles" / "gem5")
 SUITE = """
 version = 1
 
@@ -30,28 +29,15 @@ guest = "answer"
 arguments = ["7"]
 role = "held-out"
 """
-MAKEFILE = "all: $(OUT)/answer\n$(OUT)/answer: answer.c\n\tmkdir -p $(OUT) && cp $< $@\n"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A finished campaign of glibc and jemalloc with invented numbers."""
-    return installed_run(tmp_path / "run")
 
 
 @pytest.fixture
 def suite(tmp_path: Path) -> str:
-    (tmp_path / "guests").mkdir()
-    (tmp_path / "guests" / "Makefile").write_text(MAKEFILE)
-    (tmp_path / "guests" / "answer.c").write_text("int main(void) { return 0; }\n")
-    (tmp_path / "traffic.json").write_text('{"traffic": {}}')
-    (tmp_path / "core.json").write_text('{"cpu": {}}')
-    (tmp_path / "suite.toml").write_text(SUITE)
-    return str(tmp_path / "suite.toml")
+    return write_suite(tmp_path / "suite.toml", SUITE, "answer")
 
 
 def validate(folder: Path, suite: str, *options: str) -> int:
-    words = ["gem5", str(folder), "--gem5", GEM5, "--suite", suite]
+    words = ["gem5", str(folder), "--gem5", FAKE_GEM5, "--suite", suite]
     return run([*words, "--points", "balanced", "--rounds", "2", *options])
 
 
