@@ -74,7 +74,7 @@ def _run(command: Command, environment: dict[str, str], n_threads: int = 1) -> P
 
 
 def _figures(run: ProgramRun, output_sha256: str | None) -> Figures:
-    return Figures({
+    return Figures.succeeded({
         "cpu_s": run.cpu_ns / _NS,
         "user_s": run.user_ns / _NS,
         "wall_s": run.wall_ns / _NS,
@@ -90,7 +90,7 @@ def _replay(command: Command, subject: Subject) -> Figures:
     result, reason = _emulated(command, subject)
     if result is None:
         return failed(reason or "no result")
-    return Figures({
+    return Figures.succeeded({
         "cpu_s": result["cpu_ns"] / _NS,
         "wall_s": result["wall_ns"] / _NS,
         "peak_rss_bytes": result["peak_heap_bytes"] + result["baseline_bytes"],
@@ -118,7 +118,7 @@ def run_cachegrind(command: Command, subject: Subject, environment: dict[str, st
     del subject
     words = ["--tool=cachegrind", "--cache-sim=yes", *_CACHES, "--cachegrind-out-file="]
     text, reason = _under_valgrind(words, command, environment)
-    return failed(reason or "") if text is None else Figures(misses(text))
+    return failed(reason or "") if text is None else Figures.succeeded(misses(text))
 
 
 def run_instructions(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
@@ -128,7 +128,7 @@ def run_instructions(command: Command, subject: Subject, environment: dict[str, 
     text, reason = _under_valgrind(words, command, environment)
     if text is None or (summary := _SUMMARY.search(text)) is None:
         return failed(reason or "cachegrind left no summary")
-    return Figures({"instructions": int(summary[1].split()[0])})
+    return Figures.succeeded({"instructions": int(summary[1].split()[0])})
 
 
 def run_callgrind(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
@@ -140,7 +140,7 @@ def run_callgrind(command: Command, subject: Subject, environment: dict[str, str
     counts = instructions_by_object(text)
     own = sum(n for path, n in counts.items() if Path(path).resolve() == subject.library.resolve())
     total = sum(counts.values())
-    return Figures({"instructions": total, "own_instructions": own, "share": own / total})
+    return Figures.succeeded({"instructions": total, "own_instructions": own, "share": own / total})
 
 
 def run_floor(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
@@ -157,14 +157,14 @@ def run_floor(command: Command, subject: Subject, environment: dict[str, str]) -
             with contextlib.chdir(command.folder or Path.cwd()):
                 recording = record([*silently, *command.words], Path(folder) / "program.trace")
         except ProgramError:  # it allocates nothing
-            return Figures({"floor_bytes": peak, "peak_live_bytes": 0})
+            return Figures.succeeded({"floor_bytes": peak, "peak_live_bytes": 0})
         process = max(recording.processes, key=lambda process: process.totals.peak_live_bytes)
         live = process.totals.peak_live_bytes
         result, reason = _emulated(Command(command.name, (str(process.path),)), subject)
     if result is None:
         return failed(reason or "no result")
     beyond = max(0, result["peak_heap_bytes"] - live)
-    return Figures({"floor_bytes": peak - beyond, "peak_live_bytes": live})
+    return Figures.succeeded({"floor_bytes": peak - beyond, "peak_live_bytes": live})
 
 
 def _under_valgrind(

@@ -14,13 +14,13 @@ from scipy.stats import gmean
 from benchmarks.harness import Target, table
 from benchmarks.results import Parts
 from benchmarks.rounds import Medians, Row, failures, medians
-from tuner.bench.journal import Comparison, Sample, sample_from
+from tuner.bench.journal import Comparison, read_sample
 from tuner.bench.summary import (
     CALLS,
     PEAK_RSS,
     THROUGHPUT,
     Estimates,
-    Metric,
+    Quantity,
     estimates,
     tasks_of,
 )
@@ -136,7 +136,7 @@ def judge_cache(samples: Sequence[Row]) -> Iterator[Target]:
 
 def comparison_of(part: Mapping[str, Any]) -> Comparison:
     """Return the comparison of the threaded workloads, or of churn, from the kept results."""
-    return Comparison(part["header"], tuple(map(sample_from, part["samples"])))
+    return Comparison(part["header"], dict(map(read_sample, part["samples"])))
 
 
 def judge_threads(comparison: Comparison, ours: str = OURS[0]) -> Iterator[Target]:
@@ -162,19 +162,19 @@ def standing_lines(comparison: Comparison) -> Iterator[str]:
     yield from table(["", *(metric.name for metric in THREADS_METRICS)], cells)
 
 
-def _judge_metric(rows: Estimates, metric: Metric, ours: str) -> Iterator[Target]:
-    pick = max if metric.more_is_better else min
+def _judge_metric(rows: Estimates, quantity: Quantity, ours: str) -> Iterator[Target]:
+    pick = max if quantity.more_is_better else min
     for task, row in rows.items():
         others = {s: e.median for s, e in row.items() if s != ours and e.median > 0}
-        if metric is PEAK_RSS:
+        if quantity is PEAK_RSS:
             others = {s: value for s, value in others.items() if s == "glibc"}
         if ours in row and others:
             best = pick(others, key=lambda peer: others[peer])
             yield Target(
-                f"{task}: {metric.name} / {best}'s",
+                f"{task}: {quantity.name} / {best}'s",
                 row[ours].median / others[best],
                 1.0,
-                metric.more_is_better,
+                quantity.more_is_better,
                 _overlap(row[ours], row[best]),
             )
 
@@ -186,14 +186,14 @@ def _overlap(first: Estimate, second: Estimate) -> str:
     return "" if apart else "intervals overlap"
 
 
-def judge_churn(samples: Sequence[Sample]) -> Iterator[Target]:
+def judge_churn(comparison: Comparison) -> Iterator[Target]:
     """Yield how much RSS over live bytes grew from the second to the last quarter."""
-    for sample in samples:
-        if sample.result is None or sample.result.curve is None or sample.subject not in OURS:
+    for (_, _, label), sample in comparison.samples.items():
+        if sample.values is None or sample.values.curve is None or label not in OURS:
             continue
-        growth = flatness(sample.result.curve.live_bytes, sample.result.curve.rss_bytes)
+        growth = flatness(sample.values.curve.live_bytes, sample.values.curve.rss_bytes)
         if growth is not None:
-            what = f"{sample.subject}: churn, RSS/live of the last quarter / second quarter's"
+            what = f"{label}: churn, RSS/live of the last quarter / second quarter's"
             yield Target(what, growth, FLAT_TARGET)
 
 
@@ -255,7 +255,7 @@ def targets(parts: Parts) -> Iterator[Target]:
     if "threads" in parts:
         yield from judge_threads(comparison_of(parts["threads"]))
     if "churn" in parts:
-        yield from judge_churn(comparison_of(parts["churn"]).samples)
+        yield from judge_churn(comparison_of(parts["churn"]))
     if "gem5" in parts:
         yield from judge_gem5(parts["gem5"]["rows"])
 

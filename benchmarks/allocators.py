@@ -70,7 +70,7 @@ from benchmarks.harness import (
 from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, medians, n_rounds, run_rounds
 from benchmarks.sources import EXGEN
-from tuner.bench.journal import Sample, sample_record
+from tuner.bench.journal import sample_record
 from tuner.bench.plan import THREADED, Plan, Task, make_tasks
 from tuner.bench.rounds import run_missing
 from tuner.bench.subjects import Subject, configured_subject, with_variables
@@ -78,9 +78,10 @@ from tuner.cli.bench_tables import bench_tables
 from tuner.cli.console import stdout_console
 from tuner.compare.loop import Observer
 from tuner.compare.plan import Step
-from tuner.measure.driver import BenchDriver
+from tuner.measure.driver import BenchDriver, DriverResult
 from tuner.measure.program import padded
 from tuner.profile.generated import replayable
+from tuner.records import Outcome
 from tuner.report.bench_figures import write_bench_figures
 from tuner.resources import configs_dir
 
@@ -260,13 +261,13 @@ def _bench(call: Call, name: str) -> None:
         plan = Plan((Task("churn", 2),), seconds, 1, timeout_s=2 * seconds + 120)
     known = identities(subjects)
 
-    def on_sample(step: Step[Task], sample: Sample) -> None:
+    def on_sample(step: Step[Task], sample: Outcome[DriverResult]) -> None:
         text = sample.reason or "ok"
         print(f"{name} round {step.round} {step.task} {step.subject}: {text}", file=sys.stderr)
 
     folder = call.folder / name
     found = run_missing(plan, subjects, folder, BenchDriver(), Observer(on_sample))
-    samples = [sample_record(sample) for sample in found.samples]
+    samples = [sample_record(*one) for one in found.samples.items()]
     part = {"subjects": list(known), "header": found.header, "samples": samples}
     call.keep(name, part, allocators=known, rounds=plan.rounds)
     shutil.rmtree(folder)

@@ -95,7 +95,9 @@ def _claim(claim: Claim) -> dict[str, Any]:
 
 
 def _sample(sample: ValidationSample) -> dict[str, Any]:
-    known = asdict(sample)
+    outcome = sample.outcome
+    values = asdict(outcome.values) if outcome.values else {}
+    known = {**asdict(sample), "status": outcome.status, "reason": outcome.reason, **values}
     return {name: known[name] for name in _KEPT if known.get(name) is not None}
 
 

@@ -201,7 +201,9 @@ def _run_real(call: Call, part: str, rounds: int) -> list[Row]:
 
     def run(_task: str, _subject: str) -> Figures:
         found = runner.run(command, environment, Surroundings(timeout_s=60.0))
-        return Figures({"mean_heap": round(found.mean_anon_bytes), "cpu_ns": found.cpu_ns})
+        return Figures.succeeded(
+            {"mean_heap": round(found.mean_anon_bytes), "cpu_ns": found.cpu_ns}
+        )
 
     labels = [str(number) for number in range(N_LABELS + 1)]
     with ExitStack() as stack:

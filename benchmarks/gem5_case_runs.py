@@ -172,14 +172,14 @@ def _judged(row: Row, digests: set[str]) -> Row:
 
 def _run(gem5: Gem5, simulation: Simulation, point: Point) -> Figures:
     if point.prepared.refusal is not None:
-        return Figures(status=Status.REFUSED, reason=point.prepared.refusal)
+        return Figures.did_not_succeed(Status.REFUSED, point.prepared.refusal)
     surroundings = Surroundings(timeout_s=_TIMEOUT_S)
     found = gem5.simulate(simulation, point.prepared.environment, surroundings)
     status, reason = judge_simulation(found, None)
     if status is not Status.OK or found.result is None:
-        return Figures(status=status, reason=reason)
+        return Figures.did_not_succeed(status, reason or status.value)
     heap, kinds = found.heap, found.result.memory_bytes
-    return Figures({
+    return Figures.succeeded({
         "mean_heap": round(heap.mean_anon_bytes),
         "peak_heap": heap.peak_anon_bytes,
         "not_heap": kinds.program + kinds.python,
@@ -200,7 +200,7 @@ def count(call: Call, gem5: Gem5, simulation: Simulation, points: Sequence[Point
         n = counter.count(
             gem5.command(simulation), by_label[label].prepared.environment, _TIMEOUT_S
         )
-        return Figures({"instructions": n}) if n else failed("not counted")
+        return Figures.succeeded({"instructions": n}) if n else failed("not counted")
 
     return run_rounds(call, "count", [simulation.name], list(by_label), run, rounds=1)
 
@@ -224,7 +224,9 @@ def look_at_zeros(
         n_split = _split_pages() - before
         result = json.loads((gem5.folder(simulation) / RESULT).read_text(encoding="utf-8"))
         anonymous = sum(result["memory_bytes"].get(kind, 0) for kind in _ANONYMOUS)
-        return Figures({**result["zero_pages"], "anonymous_bytes": anonymous, "split": n_split})
+        return Figures.succeeded(
+            {**result["zero_pages"], "anonymous_bytes": anonymous, "split": n_split}
+        )
 
     return run_rounds(call, "zeros", [simulation.name], list(by_label), run, rounds=1)
 

@@ -33,13 +33,15 @@ from benchmarks.results import Parts
 from benchmarks.sources import EXGEN, GEM5
 from tuner.bench.subjects import Subject
 from tuner.compare.loop import Observer
+from tuner.compare.plan import Step
 from tuner.config.gem5_inside import load_inside
 from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
+from tuner.records import Outcome
 from tuner.report.inside import shown_objectives
 from tuner.resources import gem5_dir
-from tuner.validate.inside import Guest, InsideJournal, InsideRecord, run_inside
+from tuner.validate.inside import Counted, Guest, InsideJob, InsideJournal, run_inside
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES
 from tuner.validate.inside_summary import InsideSummary, InsideTable, failures, summarize_inside
 
@@ -71,9 +73,9 @@ def measure(call: Call) -> None:
     _write_lines(journal, call.parts.get(PART, []))
     runner = ProgramRunner()
 
-    def on_run(_: object, run: InsideRecord) -> None:
-        text = run.reason or (f"{run.counts.instructions} instructions" if run.counts else "")
-        print(f"{run.task}, {run.label}: {text}", file=sys.stderr)
+    def on_run(step: Step[InsideJob], run: Outcome[Counted]) -> None:
+        counted = f"{run.values.counts.instructions} instructions" if run.values else ""
+        print(f"{step.task}, {step.subject}: {run.reason or counted}", file=sys.stderr)
 
     run_inside(
         InsideJournal(journal),

@@ -97,9 +97,9 @@ def measure(call: Call) -> None:
             with _on_time():
                 record([str(program), mode], trace, force=True)
             emulated = _emulated(trace, {subject: everywhere[subject]})
-            if real.reason or emulated is None:
+            if real.values is None or emulated is None:
                 return failed(real.reason or "the emulation failed")
-            return Figures({**real.values, "emulated": emulated})
+            return Figures.succeeded({**real.values, "emulated": emulated})
 
         rows = run_rounds(call, mode, [mode], [*names, BESIDE], run, same=installed(names))
         call.keep(mode, rows, allocators=installed(names), rounds=call.rounds)
@@ -111,7 +111,7 @@ def _real(command: list[str], environment: Mapping[str, str]) -> Figures:
     with _on_time():
         run = ProgramRunner().run(command, variables, _SURROUNDINGS)
     is_good = run.exit_status == 0 and run.preload_mapped is not False
-    return Figures({"real": run.mean_anon_bytes}) if is_good else failed(run.ending)
+    return Figures.succeeded({"real": run.mean_anon_bytes}) if is_good else failed(run.ending)
 
 
 def _emulated(trace: Path, only: Located) -> float | None:

@@ -156,15 +156,16 @@ def _command(program: Program, options: argparse.Namespace, output: Path) -> Com
 
 def _timed(program: Program, found: Figures, output: Path) -> Figures:
     """Add the time that counts: CPU time, or what the program printed."""
-    if found.reason is not None:
+    if found.values is None:
         return found
     if program.rate is None:
-        return Figures({**found.values, "time_s": found.values["cpu_s"]})
+        return Figures.succeeded({**found.values, "time_s": found.values["cpu_s"]})
     printed = re.search(program.rate, output.read_text(errors="replace"))
     if printed is None or float(printed[1]) == 0:
         return failed("the program printed no figure")
     figure = float(printed[1])
-    return Figures({**found.values, "time_s": program.work / figure if program.work else figure})
+    time_s = program.work / figure if program.work else figure
+    return Figures.succeeded({**found.values, "time_s": time_s})
 
 
 # Showing

@@ -44,7 +44,7 @@ def measure(call: Call) -> None:
             command = [sys.executable, accounting, result, *words]
             if status := subprocess.run([*map(str, command)], check=False).returncode:
                 return failed(f"tune: exit status {status}")
-            return Figures(json.loads(result.read_text(encoding="utf-8")))
+            return Figures.succeeded(json.loads(result.read_text(encoding="utf-8")))
 
     rows = run_rounds(call, PART, ["tune"], [PART], run, same=evaluations)
     call.keep(PART, rows, rounds=call.rounds)

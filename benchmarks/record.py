@@ -124,10 +124,10 @@ def _run(command: Command, tool: str, scratch: Path) -> Figures:
         whole = {"command_wall_s": wall_s, "command_cpu_s": cpu_s}
         whole["file_bytes"] = output.stat().st_size if output.exists() else 0
         if tool != "ours":
-            return Figures({"cpu_s": cpu_s, "wall_s": wall_s, **whole})
+            return Figures.succeeded({"cpu_s": cpu_s, "wall_s": wall_s, **whole})
         with Trace(output) as trace:
             own = {key: trace.metadata[key] for key in ("cpu_s", "wall_s")}
-            return Figures({**own, **whole, "n_events": trace.totals.n_events})
+            return Figures.succeeded({**own, **whole, "n_events": trace.totals.n_events})
 
 
 # Lost events

@@ -10,14 +10,13 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from benchmarks.harness import Call
 from tuner.compare.journal import Journal, JournalKeeper
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Rounds, Step
-from tuner.records import Status
+from tuner.records import Outcome, Status
 from tuner.stats import Estimate, median_estimate
 
 Row = Mapping[str, Any]
@@ -29,20 +28,13 @@ SCHEMA: Final = "malloc-tuner.benchmark.journal"
 _PLACE: Final = ("task", "subject", "round")
 
 
-@dataclass(frozen=True)
-class Figures:
-    """What one run gave."""
-
-    values: Mapping[str, Any] = field(default_factory=dict)
-    """As JSON knows them."""
-    status: Status = Status.OK
-    reason: str | None = None
-    """Why there are none."""
+Figures: TypeAlias = Outcome[Mapping[str, Any]]
+"""What one run gave, as JSON knows it."""
 
 
 def failed(reason: str) -> Figures:
     """Return a run without figures."""
-    return Figures(status=Status.FAILED, reason=reason)
+    return Outcome.did_not_succeed(Status.FAILED, reason)
 
 
 def run_rounds(
@@ -78,7 +70,7 @@ def run_rounds(
     header = {"schema": SCHEMA, "version": 1, "part": part}
 
     def on_sample(step: Step[str], figures: Figures) -> None:
-        text = figures.reason or figures.values.get(shown, "")
+        text = figures.reason or (figures.values or {}).get(shown, "")
         print(f"{part} round {step.round} {step.task} {step.subject}: {text}", file=sys.stderr)
 
     with Journal(call.folder / name, header) as journal:
@@ -96,13 +88,13 @@ def _row(step: Step[str], figures: Figures) -> Row:
 
 def _as_row(number: int, task: str, subject: str, figures: Figures) -> Row:
     head = {"task": task, "subject": subject, "round": number, "status": figures.status.value}
-    return {**head, "reason": figures.reason, **figures.values}
+    return {**head, "reason": figures.reason, **(figures.values or {})}
 
 
 def _read(row: Row) -> tuple[tuple[int, str, str], Figures]:
     head = (*_PLACE, "status", "reason")
     values = {name: value for name, value in row.items() if name not in head}
-    figures = Figures(values, Status(row["status"]), row["reason"])
+    figures = Outcome(Status(row["status"]), row["reason"], values)
     return (row["round"], row["task"], row["subject"]), figures
 
 

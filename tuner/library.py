@@ -49,7 +49,7 @@ from tuner.recording import Recording, record
 from tuner.records import Configuration, unique_configurations
 from tuner.report.table import FrontTable, front_table
 from tuner.runs import Run, load_run
-from tuner.store import Store, ValidationSample, store_path
+from tuner.store import RealMeasurement, Store, store_path
 from tuner.validate.program import validate
 from tuner.validate.session import CACHEGRIND, STDOUT, ValidationOptions
 from tuner.validate.setup import prepare, search_spaces, with_program_as_it_is
@@ -315,7 +315,7 @@ def compare(
     surroundings: Surroundings | None = None,
     instrument: str = "auto",
     seed: int = 1,
-    observer: Observer[None, ValidationSample] | None = None,
+    observer: Observer[None, RealMeasurement] | None = None,
     on_note: OnNote = _unheard,
 ) -> ValidationSummary:
     """Measure points of a run on the real program, against every default, in interleaved rounds.

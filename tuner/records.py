@@ -1,12 +1,13 @@
-"""The plain values that travel between the layers: configurations, measurements, trials.
+"""The plain values that travel between the layers: configurations, outcomes, trials.
 
 A `Configuration` is canonical by construction: settings that are unset or
 inactive are absent, the rest is sorted by name.  Two configurations that put
 the same variables into the environment are therefore equal, and
 `Configuration.key` is the cache key of a campaign.
 
-A `Trial` that did not succeed carries its status and reason instead of
-numbers: missing is None, never 0, NaN or something huge.
+Every run and evaluation has one `Outcome`, on its way from the process to the
+store and in a `Trial`.  One that did not succeed carries its status and reason
+instead of numbers: missing is None, never 0, NaN or something huge.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, Never, TypeVar
 
 from tuner.errors import MissingToolError, SelectionError
 from tuner.metrics import METRICS, find_metric
@@ -154,7 +155,7 @@ class Measurement:
 
 
 class Status(enum.StrEnum):
-    """How a trial ended."""
+    """How a run or an evaluation ended."""
 
     OK = "ok"
     REFUSED = "refused"
@@ -163,6 +164,71 @@ class Status(enum.StrEnum):
     """The setting killed the program or exhausted memory: infeasible."""
     TIMED_OUT = "timed_out"
     """Still running at the limit: censored."""
+
+
+_T = TypeVar("_T")
+ValuesT_co = TypeVar("ValuesT_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[ValuesT_co]):
+    """How one run or evaluation ended, and what it gave.
+
+    Raises:
+        ValueError: a success without values or with a reason, or a failure without a reason.
+    """
+
+    status: Status
+    reason: str | None
+    """Why it did not succeed; None exactly when `status` is OK."""
+    values: ValuesT_co | None
+    """What was measured; always there when `status` is OK.  Of a run of a real program that did
+    not succeed it is what was measured nevertheless: for readers, and never compared."""
+    incidents: tuple[str, ...] = field(default=(), compare=False)
+    """What the machine did that may have moved the values; a sentence each."""
+
+    def __post_init__(self) -> None:
+        """Refuse combinations that would need a guess later."""
+        is_ok = self.status is Status.OK
+        if is_ok != (self.reason is None) or (is_ok and self.values is None):
+            message = f"status {self.status.value} does not fit {self.reason=} {self.values=}"
+            raise ValueError(message)
+
+    @staticmethod
+    def succeeded(values: _T, incidents: tuple[str, ...] = ()) -> Outcome[_T]:
+        """Return a success."""
+        return Outcome(Status.OK, None, values, incidents)
+
+    @staticmethod
+    def did_not_succeed(status: Status, reason: str) -> Outcome[Never]:
+        """Return a failure of the given kind."""
+        return Outcome(status, reason, None)
+
+    @property
+    def good(self) -> ValuesT_co | None:
+        """The values of a success; None of anything else."""
+        return self.values if self.status is Status.OK else None
+
+
+class Evaluated:
+    """Anything with the outcome of an evaluation; its parts by short names."""
+
+    outcome: Outcome[Measurement]
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+        return self.outcome.status
+
+    @property
+    def reason(self) -> str | None:
+        """Why it did not succeed; None when it did."""
+        return self.outcome.reason
+
+    @property
+    def measurement(self) -> Measurement | None:
+        """What was measured; None unless `status` is OK."""
+        return self.outcome.good
 
 
 class Origin(enum.StrEnum):
@@ -174,20 +240,16 @@ class Origin(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Trial:
+class Trial(Evaluated):
     """One evaluated configuration of a campaign."""
 
     number: int
     """0-based position in the campaign; the order in which the strategy learns."""
     configuration: Configuration
     origin: Origin
-    status: Status
-    reason: str | None
-    """Why the trial did not succeed; None when it did."""
-    measurement: Measurement | None
-    """None unless `status` is OK."""
+    outcome: Outcome[Measurement]
     objectives: tuple[float, ...] | None
-    """Objective values, minimised, in campaign order; None unless `status` is OK."""
+    """Objective values, minimised, in campaign order; None unless the outcome is OK."""
     violation: float
     """Sum of relative constraint violations, 0.0 when all hold; 1.0 or more if not OK."""
     resolution: tuple[tuple[str, float], ...] = ()

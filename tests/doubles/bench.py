@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuner.bench.journal import Comparison, Sample, make_header
+from tuner.bench.journal import Comparison, Place, make_header
 from tuner.bench.plan import Plan, Task
 from tuner.bench.subjects import Subject
-from tuner.measure.driver import DriverResult, DriverRun
-from tuner.records import Status
+from tuner.measure.driver import DriverResult
+from tuner.records import Outcome, Status
 
 RING = Task("ring", 2)
 LARSON = Task("larson", 16)
@@ -43,18 +43,25 @@ def result(task: Task = RING, **changes: Any) -> DriverResult:
     return DriverResult.model_validate_json(json.dumps(fields | changes))
 
 
-def sample(label: str, number: int, task: Task = RING, **changes: Any) -> Sample:
-    return Sample(task, label, number, Status.OK, None, result(task, **changes))
+Placed = tuple[Place, Outcome[DriverResult]]
 
 
-def comparison(*samples: Sample) -> Comparison:
-    return Comparison(make_header([ALICE, BOB], Plan((RING,), 0.1, 3)), samples)
+def sample(label: str, number: int, task: Task = RING, **changes: Any) -> Placed:
+    return (number, task, label), Outcome.succeeded(result(task, **changes))
+
+
+def stopped(label: str, number: int, task: Task = RING) -> Placed:
+    return (number, task, label), Outcome.did_not_succeed(Status.TIMED_OUT, "stopped")
+
+
+def comparison(*samples: Placed) -> Comparison:
+    return Comparison(make_header([ALICE, BOB], Plan((RING,), 0.1, 3)), dict(samples))
 
 
 class FakeDriver:
     """Answers every run from a table of endings; the rest succeeds."""
 
-    def __init__(self, endings: Mapping[str, DriverRun] | None = None) -> None:
+    def __init__(self, endings: Mapping[str, Outcome[DriverResult]] | None = None) -> None:
         self.calls: list[tuple[str, str]] = []
         self.environments: list[Mapping[str, str]] = []
         self.endings = endings or {}
@@ -65,8 +72,8 @@ class FakeDriver:
         environment: Mapping[str, str],
         library: Path | None,
         timeout_s: float,
-    ) -> DriverRun:
+    ) -> Outcome[DriverResult]:
         who = "bob" if "B" in environment else "alice"
         self.calls.append((words[0], who))
         self.environments.append(environment)
-        return self.endings.get(who) or DriverRun(Status.OK, None, result())
+        return self.endings.get(who) or Outcome.succeeded(result())

@@ -20,12 +20,22 @@ import numpy as np
 from tuner import objectives
 from tuner.allocators import get_allocator
 from tuner.front.dominance import front, reference_point
-from tuner.records import Configuration, CurvePoint, Measurement, Origin, Status, Trial, Value
+from tuner.records import (
+    Configuration,
+    CurvePoint,
+    Measurement,
+    Origin,
+    Outcome,
+    Status,
+    Trial,
+    Value,
+)
 from tuner.runs import Run
 from tuner.store import (
     FINISHED,
     AllocatorRecord,
     CampaignRecord,
+    RealMeasurement,
     Recheck,
     Store,
     ValidationRecord,
@@ -248,12 +258,14 @@ def trial(
     numbers = measurement(mean_heap, cost)
     origin = Origin.DEFAULT if configuration.is_default else Origin.SEARCH
     values = objectives.objective_values(numbers, names)
-    return Trial(number, configuration, origin, Status.OK, None, numbers, values, 0.0)
+    return Trial(number, configuration, origin, Outcome.succeeded(numbers), values, 0.0)
 
 
 def failed_trial(number: int, configuration: Configuration, status: Status, reason: str) -> Trial:
     """Build one trial that did not succeed."""
-    return Trial(number, configuration, Origin.SEARCH, status, reason, None, None, 1.0)
+    return Trial(
+        number, configuration, Origin.SEARCH, Outcome.did_not_succeed(status, reason), None, 1.0
+    )
 
 
 # The model
@@ -303,7 +315,7 @@ def _trial(  # noqa: PLR0917 - internal, one call
     numbers = _model(configuration, rng, spread)
     values = objectives.objective_values(numbers, names)
     excess = max(0.0, numbers.value("peak_heap") / (256 * MIB) - 1.0) if failures else 0.0
-    return Trial(number, configuration, origin, Status.OK, None, numbers, values, excess)
+    return Trial(number, configuration, origin, Outcome.succeeded(numbers), values, excess)
 
 
 def _model(configuration: Configuration, rng: np.random.Generator, spread: float) -> Measurement:
@@ -362,7 +374,7 @@ def _rechecks(trials: Sequence[Trial], rng: np.random.Generator) -> list[Recheck
             factor = 1.0 + 0.0015 * float(rng.standard_normal())
             heap = one.measurement.value("mean_heap")
             again = one.measurement.with_values(mean_heap=heap * factor)
-            found.append(Recheck(one.number, repeat, Status.OK, None, again))
+            found.append(Recheck(one.number, repeat, Outcome.succeeded(again)))
     return found
 
 
@@ -394,12 +406,29 @@ def _sample(
     jitter = 1.0 + 0.004 * rng.standard_normal(3)
     peak = int((numbers.value("peak_heap") + shift) * jitter[0])
     cpu = int((1.35e9 + (numbers["cost"] or 0.0) * 0.31) * (1.0 + 0.012 * rng.standard_normal()))
-    return ValidationSample(
-        round=round_, position=position, label=label, configuration=one.configuration,
-        trial=one.number, status=Status.OK, exit_status=0, output_sha256="ab" * 32,
+    found = RealMeasurement(
+        exit_status=0, output_sha256="ab" * 32,
         peak_rss_bytes=peak + 6 * MIB, peak_heap_bytes=peak,
         mean_heap_bytes=(numbers.value("mean_heap") + shift) * float(jitter[1]),
         faults=int(numbers.value("faults") * 1.1 + 900),
         user_ns=int(cpu * 0.9), system_ns=int(cpu * 0.1), cpu_ns=cpu,
         wall_ns=int(cpu * 1.05), instructions=None,
     )  # fmt: skip
+    outcome = Outcome.succeeded(found)
+    return ValidationSample(round_, position, label, one.configuration, one.number, outcome)
+
+
+def seen(sample: ValidationSample) -> RealMeasurement:
+    """Return what a run of the real program showed."""
+    assert sample.outcome.values is not None
+    return sample.outcome.values
+
+
+def changed(sample: ValidationSample, **values: object) -> ValidationSample:
+    """Return a good run with other values."""
+    return replace(sample, outcome=Outcome.succeeded(replace(seen(sample), **values)))  # type: ignore[arg-type]
+
+
+def broken(sample: ValidationSample, reason: str) -> ValidationSample:
+    """Return the run as one that failed."""
+    return replace(sample, outcome=Outcome.did_not_succeed(Status.FAILED, reason))

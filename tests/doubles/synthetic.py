@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from tuner.errors import ProgramError
 from tuner.measure.evaluation import Evaluation
-from tuner.records import Configuration, CurvePoint, Measurement, Status, Value
+from tuner.records import Configuration, CurvePoint, Measurement, Outcome, Status, Value
 from tuner.space import Condition, Parameter, Space, joint_space
 from tuner.store import AllocatorRecord, CampaignRecord
 
@@ -152,8 +152,8 @@ class SyntheticEvaluator:
             raise ProgramError(message)
         status = self.fails(configuration)
         if status is not None:
-            return Evaluation.did_not_succeed(status, f"made to be {status.value}")
-        return Evaluation.succeeded(measure(configuration))
+            return Outcome.did_not_succeed(status, f"made to be {status.value}")
+        return Outcome.succeeded(measure(configuration))
 
 
 def record(**changes: object) -> CampaignRecord:

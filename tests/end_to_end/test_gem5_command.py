@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.places import FAKE_GEM5, write_suite
-from tests.doubles.runs import MIB
+from tests.doubles.runs import MIB, seen
 from tuner.cli.main import run
 from tuner.records import Status
 from tuner.store import Store
@@ -43,7 +43,7 @@ def validate(folder: Path, suite: str, *options: str) -> int:
 
 def labels(folder: Path) -> list[list[tuple[str, Status]]]:
     with Store.open(folder) as store:
-        return [[(s.label, s.status) for s in r.samples] for r in store.validations()]
+        return [[(s.label, s.outcome.status) for s in r.samples] for r in store.validations()]
 
 
 def test_picks_and_defaults_run_on_every_simulation(
@@ -62,7 +62,7 @@ def test_heap_is_measured(folder: Path, suite: str) -> None:
     assert validate(folder, suite, "--simulations", "held-out") == 0
     with Store.open(folder) as store:
         (record,) = store.validations()
-    assert all((s.peak_heap_bytes or 0) > 16 * MIB for s in record.samples)
+    assert all((seen(s).peak_heap_bytes or 0) > 16 * MIB for s in record.samples)
 
 
 def test_setting_that_changes_the_simulation_is_rejected(

@@ -88,10 +88,10 @@ def guest(variables: dict[str, str]) -> Guest:
 
 def counted(gem5: Gem5Inside, task: InsideTask, variables: dict[str, str]) -> tuple[Counts, bytes]:
     found = gem5.run(task, "one", guest(variables).environment, 300.0)
-    status, reason, counts = judge_inside(found, guest(variables))
-    assert (status, reason) == (Status.OK, None)
-    assert counts is not None
-    return counts, found.output
+    outcome = judge_inside(found, guest(variables))
+    assert outcome.reason is None
+    assert outcome.values is not None
+    return outcome.values.counts, found.output
 
 
 def test_guest_runs_with_libc_and_with_an_allocator_below_tmp(
@@ -139,11 +139,9 @@ def test_library_that_is_not_there_is_noticed(
     start = tasks["lists"].start
     assert start is not None
     missing = guest({"LD_PRELOAD": "/no/such/libjemalloc.so"})
-    status, reason, counts = judge_inside(
-        gem5.run(start, "one", missing.environment, 300.0), missing
-    )
-    assert (status, counts) == (Status.REFUSED, None)
-    assert "was not loaded" in (reason or "")
+    found = judge_inside(gem5.run(start, "one", missing.environment, 300.0), missing)
+    assert (found.status, found.values) == (Status.REFUSED, None)
+    assert "was not loaded" in (found.reason or "")
 
 
 def test_guest_that_fails_is_reported(gem5: Gem5Inside, tasks: dict[str, InsideTask]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.doubles.runs import campaign_record, trial
+from tests.doubles.runs import campaign_record, seen, trial
 from tests.doubles.waiting import wait_until
 from tuner.allocators import get_allocator
 from tuner.cli.main import run
@@ -73,11 +73,12 @@ def test_every_subject_is_measured_with_its_own_allocator(
     monkeypatch.setenv("COLUMNS", "150")
     assert validate(folder, "--rounds", "2") == 0
     (record,) = validations(folder)
-    assert {sample.status for sample in record.samples} == {Status.OK}
+    assert {sample.outcome.status for sample in record.samples} == {Status.OK}
     assert len(record.samples) == 2 * 4
     for sample in record.samples:
-        assert sample.peak_heap_bytes is not None
-        assert sample.peak_heap_bytes > 38 * MIB
+        peak = seen(sample).peak_heap_bytes
+        assert peak is not None
+        assert peak > 38 * MIB
     out = capsys.readouterr().out
     for words in (
         "2 of 2 rounds",
@@ -95,7 +96,7 @@ def test_subject_whose_output_differs_is_out(
     command = python("print('dirty' in os.environ.get('MALLOC_CONF', ''))")
     assert validate(folder, "--rounds", "2", command=command) == 0
     (record,) = validations(folder)
-    failed = {s.configuration for s in record.samples if s.status is Status.FAILED}
+    failed = {s.configuration for s in record.samples if s.outcome.status is Status.FAILED}
     assert failed == {Configuration.of("jemalloc", {"dirty_decay_ms": 0})}
     assert "its output (stdout) differs from the baseline's" in capsys.readouterr().out
 
@@ -104,9 +105,11 @@ def test_library_is_in_the_program(folder: Path) -> None:
     command = python("print('libjemalloc' in open('/proc/self/maps').read())")
     assert validate(folder, "--rounds", "1", command=command) == 0
     (record,) = validations(folder)
-    failed = {s.configuration.allocator for s in record.samples if s.status is Status.FAILED}
+    failed = {
+        s.configuration.allocator for s in record.samples if s.outcome.status is Status.FAILED
+    }
     assert failed == {"jemalloc"}
-    good = {s.configuration.allocator for s in record.samples if s.status is Status.OK}
+    good = {s.configuration.allocator for s in record.samples if s.outcome.status is Status.OK}
     assert good == {"glibc"}
 
 
@@ -121,7 +124,7 @@ def test_library_that_the_program_is_linked_against_gives_way(
     subprocess.run(words, check=True)
     assert validate(folder, "--rounds", "1", "--ignore-output", command=[str(program)]) == 0
     (record,) = validations(folder)
-    statuses = {s.label: (s.configuration.allocator, s.exit_status) for s in record.samples}
+    statuses = {s.label: (s.configuration.allocator, seen(s).exit_status) for s in record.samples}
     assert record.baseline == "as-it-is"
     assert statuses["as-it-is"] == statuses["jemalloc-default"] == ("jemalloc", 1)
     assert statuses["glibc-default"] == ("glibc", 0)
@@ -197,7 +200,7 @@ def test_file_that_the_program_writes_is_compared(folder: Path, tmp_path: Path) 
     write = f"open({str(target)!r}, 'w').write('same'); print(os.getpid())"
     options = ("--rounds", "1", "--output-file", str(target))
     assert validate(folder, *options, command=python(write)) == 0
-    assert {s.status for s in validations(folder)[0].samples} == {Status.OK}
+    assert {s.outcome.status for s in validations(folder)[0].samples} == {Status.OK}
 
 
 @pytest.mark.parametrize(
@@ -276,5 +279,5 @@ def test_allocator_settings_of_the_user_do_not_leak_in(
     show = "print(sorted(k for k in os.environ if 'ARENA' in k))"
     assert validate(folder, "--rounds", "1", command=python(show)) == 0
     expected = hashlib.sha256(b"8000\n[]\n").hexdigest()
-    assert {s.output_sha256 for s in validations(folder)[0].samples} == {expected}
-    assert {s.status for s in validations(folder)[0].samples} == {Status.OK}
+    assert {seen(s).output_sha256 for s in validations(folder)[0].samples} == {expected}
+    assert {s.outcome.status for s in validations(folder)[0].samples} == {Status.OK}

@@ -14,7 +14,7 @@ from tuner.config import campaign_from_options
 from tuner.errors import MissingToolError, SpecError
 from tuner.measure.emulator import parse_result
 from tuner.metrics import METRICS, REAL, Kind, Metric, find_objective, objective_names
-from tuner.records import Configuration, Measurement, Origin, Status, Trial
+from tuner.records import Configuration, Measurement, Origin, Outcome, Trial
 from tuner.report.table import front_table, table_json
 from tuner.runs import load_run
 from tuner.store import Store
@@ -46,7 +46,7 @@ def printed(**members: object) -> str:
 def tried(number: int, measured: Measurement, value: float) -> Trial:
     configuration = Configuration.of("glibc", {"pad": number} if number else {})
     origin = Origin.SEARCH if number else Origin.DEFAULT
-    return Trial(number, configuration, origin, Status.OK, None, measured, (value,), 0.0)
+    return Trial(number, configuration, origin, Outcome.succeeded(measured), (value,), 0.0)
 
 
 @pytest.mark.usefixtures("toy")

@@ -23,7 +23,7 @@ from tuner.objectives import (
     trial_values,
     violation,
 )
-from tuner.records import Configuration, Measurement, Origin, Status, Trial
+from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
 
 MIB = 1 << 20
 
@@ -53,14 +53,19 @@ def trial(
     configuration = Configuration.of("glibc", {} if default else {"pad": number})
     if values is None:
         reason = "killed"
-        return Trial(number, configuration, Origin.SEARCH, Status.FAILED, reason, None, None, 1.0)
+        return Trial(
+            number,
+            configuration,
+            Origin.SEARCH,
+            Outcome.did_not_succeed(Status.FAILED, reason),
+            None,
+            1.0,
+        )
     return Trial(
         number,
         configuration,
         Origin.DEFAULT if default else Origin.SEARCH,
-        Status.OK,
-        None,
-        measurement(),
+        Outcome.succeeded(measurement()),
         tuple(values),
         violated,
     )

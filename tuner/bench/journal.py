@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import tuner
 from tuner.bench.plan import Plan, Task
@@ -20,26 +20,15 @@ from tuner.errors import StoreError
 from tuner.machine import read_machine
 from tuner.measure.driver import DriverResult
 from tuner.provenance import native_digests
-from tuner.records import Status
+from tuner.records import Outcome, Status
 
 SCHEMA: Final = "malloc-tuner.bench"
 VERSION: Final = 1
 _FILE: Final = "samples.jsonl"
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One run of one task on one subject."""
-
-    task: Task
-    subject: str
-    """Label."""
-    round: int
-    """From 0."""
-    status: Status
-    reason: str | None
-    """Why there is no result; None when there is one."""
-    result: DriverResult | None
+Place: TypeAlias = tuple[int, Task, str]
+"""Round, task, and label of the subject."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +37,7 @@ class Comparison:
 
     header: Mapping[str, Any]
     """The first line: versions, machine, subjects, plan."""
-    samples: tuple[Sample, ...]
+    samples: Mapping[Place, Outcome[DriverResult]]
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -70,30 +59,27 @@ def make_header(subjects: Sequence[Subject], plan: Plan) -> dict[str, Any]:
     }
 
 
-def sample_from(record: Mapping[str, Any]) -> Sample:
+def read_sample(record: Mapping[str, Any]) -> tuple[Place, Outcome[DriverResult]]:
     """Rebuild a sample from its JSON.
 
     Raises:
         KeyError, TypeError, ValueError: it is not one.
     """
-    result = record["result"]
-    return Sample(
-        Task(record["workload"], record["threads"], record["size"]),
-        record["subject"],
-        record["round"],
-        Status(record["status"]),
-        record["reason"],
-        None if result is None else DriverResult.model_validate_json(json.dumps(result)),
-    )
+    task = Task(record["workload"], record["threads"], record["size"])
+    found = record["result"]
+    result = None if found is None else DriverResult.model_validate_json(json.dumps(found))
+    outcome = Outcome(Status(record["status"]), record["reason"], result)
+    return (record["round"], task, record["subject"]), outcome
 
 
-def sample_record(sample: Sample) -> dict[str, Any]:
+def sample_record(place: Place, sample: Outcome[DriverResult]) -> dict[str, Any]:
     """Return the JSON of a sample."""
-    result = sample.result
+    number, task, label = place
+    result = sample.values
     return {
-        **asdict(sample.task),
-        "subject": sample.subject,
-        "round": sample.round,
+        **asdict(task),
+        "subject": label,
+        "round": number,
         "status": sample.status.value,
         "reason": sample.reason,
         "result": None if result is None else result.model_dump(mode="json", by_alias=True),
@@ -110,12 +96,6 @@ def open_journal(folder: Path, header: Mapping[str, Any]) -> Journal:
     return Journal(folder / _FILE, header, ("subjects", "seconds", "seed", "malloc_tuner"))
 
 
-def placed(record: Mapping[str, Any]) -> tuple[tuple[int, Task, str], Sample]:
-    """Return a sample of a journal with its round, task and subject."""
-    sample = sample_from(record)
-    return (sample.round, sample.task, sample.subject), sample
-
-
 def load_comparison(folder: Path) -> Comparison:
     """Read the samples of a folder.
 
@@ -130,7 +110,7 @@ def load_comparison(folder: Path) -> Comparison:
     if (content.header.get("schema"), content.header.get("version")) != (SCHEMA, VERSION):
         message = f"{path}: is not a comparison of version {VERSION}; choose another -o"
         raise StoreError(message)
-    return Comparison(content.header, tuple(content.decode(sample_from)))
+    return Comparison(content.header, dict(content.decode(read_sample)))
 
 
 def kept_seconds(folder: Path) -> float | None:

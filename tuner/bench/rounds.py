@@ -11,14 +11,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tuner.bench.journal import Comparison, Sample, make_header, open_journal, placed, sample_record
+from tuner.bench.journal import (
+    Comparison,
+    make_header,
+    open_journal,
+    read_sample,
+    sample_record,
+)
 from tuner.bench.plan import Plan, Task
 from tuner.bench.subjects import Subject
 from tuner.compare.journal import JournalKeeper
 from tuner.compare.loop import Budget, Observer, compare
 from tuner.compare.plan import Rounds, Step
-from tuner.measure.driver import DriverRun
+from tuner.measure.driver import DriverResult
 from tuner.measure.program import padded
+from tuner.records import Outcome
 
 
 class RunsDriver(Protocol):
@@ -30,7 +37,7 @@ class RunsDriver(Protocol):
         environment: Mapping[str, str],
         library: Path | None,
         timeout_s: float,
-    ) -> DriverRun:
+    ) -> Outcome[DriverResult]:
         """Run to the end, or say why there is no result."""
 
 
@@ -44,7 +51,7 @@ def run_missing(  # noqa: PLR0917 - tasks, subjects, journal, observer
     subjects: Sequence[Subject],
     folder: Path,
     driver: RunsDriver,
-    observer: Observer[Task, Sample] | None = None,
+    observer: Observer[Task, DriverResult] | None = None,
     budget: Budget | None = None,
 ) -> Comparison:
     """Make every run that the journal of a folder lacks, as far as a budget goes.
@@ -70,18 +77,19 @@ def run_missing(  # noqa: PLR0917 - tasks, subjects, journal, observer
     environments = padded([subject.environment for subject in subjects])
     padded_environments = dict(zip(by_label, environments, strict=True))
 
-    def run(step: Step[Task]) -> Sample:
+    def run(step: Step[Task]) -> Outcome[DriverResult]:
         subject = by_label[step.subject]
         words, environment = plan.words(step.task), padded_environments[step.subject]
-        done = driver.run(words, environment, subject.library, plan.timeout_s)
-        return Sample(step.task, step.subject, step.round, done.status, done.reason, done.result)
+        return driver.run(words, environment, subject.library, plan.timeout_s)
 
     rounds = Rounds(tuple(by_label), tuple(spread(plan.tasks)), plan.rounds, plan.seed, plan.n_runs)
     header = make_header(subjects, plan)
     with open_journal(folder, header) as journal:
-        keeper = JournalKeeper(journal, lambda _, sample: sample_record(sample), placed)
+        keeper = JournalKeeper(
+            journal, lambda step, done: sample_record(step.key, done), read_sample
+        )
         compare(rounds, run, keeper, observer, budget=budget)
-        return Comparison(journal.content.header, tuple(s for _, s in keeper.kept()))
+        return Comparison(journal.content.header, dict(keeper.kept()))
 
 
 def spread(tasks: Sequence[Task]) -> list[Task]:

@@ -5,29 +5,29 @@ Pure arithmetic on samples; `tuner.cli.bench_tables` and `tuner.report.bench_fig
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Final
 
-from tuner.bench.journal import Comparison, Sample
+from tuner.bench.journal import Comparison
 from tuner.bench.plan import WORKLOADS, Task
+from tuner.compare.values import Values
 from tuner.measure.driver import DriverResult
-from tuner.stats import Estimate, median_estimate
+from tuner.stats import Estimate
 
 _NS_PER_S: Final = 1e9
 
 
 @dataclass(frozen=True)
-class Metric:
-    """One figure of a run."""
+class Quantity:
+    """One quantity of a run."""
 
     name: str
     unit: str
     """Unit of `value`."""
     value: Callable[[DriverResult], float | None]
-    """None where a run has no such figure."""
+    """None where a run has none."""
     more_is_better: bool = False
 
 
@@ -46,22 +46,24 @@ def _call(kind: str, field: str) -> Callable[[DriverResult], float | None]:
     return value
 
 
-THROUGHPUT: Final = Metric("throughput", "1/s", _rate(lambda r: r.wall_ns), more_is_better=True)
-CPU_THROUGHPUT: Final = Metric(
+THROUGHPUT: Final = Quantity("throughput", "1/s", _rate(lambda r: r.wall_ns), more_is_better=True)
+CPU_THROUGHPUT: Final = Quantity(
     "throughput per CPU second", "1/s", _rate(lambda r: r.cpu_ns), more_is_better=True
 )
-PEAK_RSS: Final = Metric("peak RSS", "B", lambda r: float(r.peak_rss_bytes))
-END_RSS: Final = Metric("RSS after freeing", "B", lambda r: float(r.end_rss_bytes))
-FAULTS: Final = Metric("faults", "", lambda r: float(r.faults))
+PEAK_RSS: Final = Quantity("peak RSS", "B", lambda r: float(r.peak_rss_bytes))
+END_RSS: Final = Quantity("RSS after freeing", "B", lambda r: float(r.end_rss_bytes))
+FAULTS: Final = Quantity("faults", "", lambda r: float(r.faults))
 PERCENTILES: Final = {"P50": "p50_ns", "P99": "p99_ns", "P99.9": "p999_ns", "max": "max_ns"}
 CALLS: Final = {
-    (kind, name): Metric(f"{kind} {name}", "ns", _call(kind, field))
+    (kind, name): Quantity(f"{kind} {name}", "ns", _call(kind, field))
     for kind in ("malloc", "free")
     for name, field in PERCENTILES.items()
 }
-"""(malloc or free, name of the percentile) -> metric."""
-USABLE_RATIO: Final = Metric("usable/requested", "", lambda r: _share(r.usable_bytes, r.size))
-RESIDENT_RATIO: Final = Metric("resident/requested", "", lambda r: _share(r.resident_bytes, r.size))
+"""(malloc or free, name of the percentile) -> quantity."""
+USABLE_RATIO: Final = Quantity("usable/requested", "", lambda r: _share(r.usable_bytes, r.size))
+RESIDENT_RATIO: Final = Quantity(
+    "resident/requested", "", lambda r: _share(r.resident_bytes, r.size)
+)
 
 
 def _share(part: int | None, whole: int | None) -> float | None:
@@ -72,42 +74,29 @@ Estimates = Mapping[Task, Mapping[str, Estimate]]
 """Task -> label -> median with its interval; subjects without a result are absent."""
 
 
-def estimates(comparison: Comparison, metric: Metric, tasks: Iterable[Task]) -> Estimates:
-    """Return the medians of a metric over the rounds.
+def estimates(comparison: Comparison, quantity: Quantity, tasks: Iterable[Task]) -> Estimates:
+    """Return the medians of a quantity over the rounds.
 
     Args:
         comparison: the samples.
-        metric: which figure.
+        quantity: which one.
         tasks: of these; those without any value are left out.
     """
-    found: dict[Task, dict[str, Estimate]] = {}
-    grouped: dict[tuple[Task, str], list[Sample]] = defaultdict(list)
-    for sample in comparison.samples:
-        grouped[sample.task, sample.subject].append(sample)
+    values = Values.collect(comparison.samples.items(), quantity.value)
+    found = {}
     for task in tasks:
-        row = {}
-        for label in comparison.labels:
-            estimate = median_estimate(values(grouped[task, label], metric, task, label))
-            if estimate is not None:
-                row[label] = estimate
+        medians = {label: values.median(task, label) for label in comparison.labels}
+        row = {label: estimate for label, estimate in medians.items() if estimate is not None}
         if row:
             found[task] = row
     return found
 
 
-def values(samples: Sequence[Sample], metric: Metric, task: Task, label: str) -> list[float]:
-    """Return a metric of every successful run of a task on a subject, by round."""
-    mine = sorted(
-        (s for s in samples if s.task == task and s.subject == label and s.result is not None),
-        key=lambda sample: sample.round,
-    )
-    all_values = [metric.value(sample.result) for sample in mine if sample.result is not None]
-    return [value for value in all_values if value is not None]
-
-
 def tasks_of(comparison: Comparison, *workloads: str) -> list[Task]:
     """Return the tasks there are samples of: by workload, threads and size."""
-    found = {s.task for s in comparison.samples if not workloads or s.task.workload in workloads}
+    found = {task for _, task, _ in comparison.samples}
+    if workloads:
+        found = {task for task in found if task.workload in workloads}
     return sorted(found, key=lambda t: (WORKLOADS.index(t.workload), t.threads, t.size or 0))
 
 
@@ -152,7 +141,7 @@ def geometric_means(rows: Estimates, labels: Sequence[str], baseline: str) -> Me
 def failures(comparison: Comparison) -> list[str]:
     """Return one line for every run without a result."""
     return [
-        f"{sample.subject}: {sample.task}: {sample.reason}"
-        for sample in comparison.samples
-        if sample.result is None
+        f"{label}: {task}: {sample.reason}"
+        for (_, task, label), sample in comparison.samples.items()
+        if sample.values is None
     ]

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.campaign.interrupts import graceful
 from tuner.campaign.progress import Listener
 from tuner.campaign.recheck import disagreements, is_repeatable, plan
-from tuner.campaign.screening import Estimate, Estimator, most_promising
+from tuner.campaign.screening import Estimator, Expected, most_promising
 from tuner.campaign.studies import batches, make_studies
 from tuner.errors import (
     InterruptedCampaign,
@@ -35,10 +35,10 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.front.dominance import reference_point
-from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
-from tuner.measure.executor import LocalExecutor, Outcome
+from tuner.measure.evaluation import MAY_NOT_REPEAT
+from tuner.measure.executor import Attempts, LocalExecutor
 from tuner.objectives import parse_constraint, trial_values, violation
-from tuner.records import Configuration, Measurement, Origin, Status, Trial
+from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
 from tuner.search import Told
 from tuner.space import Space
 from tuner.store import (
@@ -48,7 +48,6 @@ from tuner.store import (
     CampaignRecord,
     Incident,
     Recheck,
-    Screening,
     Store,
 )
 
@@ -91,7 +90,7 @@ class Runner:
         self._executor = executor
         self._listener = listener
         self._screener = screener
-        self._screened = {found.configuration: found for found in store.screenings()}
+        self._screened = store.screenings()
         self._constraints = [parse_constraint(text) for text in self._record.constraints]
         self._stored = {trial.number: trial for trial in store.trials()}
         self._numbers: dict[Configuration, int] = {}
@@ -196,10 +195,11 @@ class Runner:
         if self._screener is None:
             return None
         defaults = [Configuration(name) for name in self._record.allocators]
+        screened = self._screen(defaults)
         low = {
-            configuration.allocator: found.measurement
-            for configuration, found in zip(defaults, self._screen(defaults), strict=True)
-            if found.measurement is not None
+            configuration.allocator: found
+            for configuration in defaults
+            if (found := screened[configuration].good) is not None
         }
         full = {
             trial.configuration.allocator: trial.measurement
@@ -210,7 +210,7 @@ class Runner:
 
     def _left_out(
         self, configurations: Sequence[Configuration], estimator: Estimator | None
-    ) -> dict[Configuration, Estimate]:
+    ) -> dict[Configuration, Expected]:
         """Return the proposals that are not worth a trial, with what is expected of them."""
         if estimator is None:
             return {}
@@ -221,7 +221,8 @@ class Runner:
         ]
         if not unknown:
             return {}
-        estimates = [estimator.estimate(found) for found in self._screen(unknown)]
+        screened = self._screen(unknown)
+        estimates = [estimator.estimate(one, screened[one]) for one in unknown]
         keep = float(self._record.workload["screening"]["keep"])
         kept = set(most_promising(estimates, self._ended(), keep))
         return {
@@ -230,24 +231,22 @@ class Runner:
             if place not in kept
         }
 
-    def _screen(self, configurations: Sequence[Configuration]) -> list[Screening]:
-        """Return measurements on the shrunk workload, from the store or new, in the order given.
+    def _screen(
+        self, configurations: Sequence[Configuration]
+    ) -> Mapping[Configuration, Outcome[Measurement]]:
+        """Return how configurations fared on the shrunk workload, by the store or newly measured.
 
         Raises:
             InterruptedCampaign: stopped before all were measured.
         """
         to_do = [c for c in configurations if c not in self._screened]
         fidelity = float(self._record.workload["screening"]["fidelity"])
-        for outcome in self._outcomes(to_do, self._screener):
-            found = _evaluation(outcome)
-            screening = Screening(
-                outcome.configuration, fidelity, found.status, found.reason, found.measurement
-            )
-            self._store.add_screening(screening)
-            self._screened[outcome.configuration] = screening
+        for configuration, outcome in self._outcomes(to_do, self._screener):
+            self._store.add_screening(configuration, fidelity, outcome)
+            self._screened[configuration] = outcome
         if any(configuration not in self._screened for configuration in to_do):
             raise self._interrupted()
-        return [self._screened[configuration] for configuration in configurations]
+        return self._screened
 
     def _recheck(self) -> list[str]:
         """Measure the front again and return in what it disagrees."""
@@ -258,14 +257,11 @@ class Runner:
         wanted = plan(self._record, trials)
         missing = [pair for pair in wanted if (pair[0].number, pair[1]) not in done]
         self._listener.recheck_started(len(missing))
-        for outcome in self._outcomes([trial.configuration for trial, _ in missing]):
-            trial, repeat = missing[outcome.index]
-            evaluation = _evaluation(outcome)
-            recheck = Recheck(
-                trial.number, repeat, evaluation.status, evaluation.reason, evaluation.measurement
-            )
+        for ended in self._attempts([trial.configuration for trial, _ in missing]):
+            trial, repeat = missing[ended.index]
+            recheck = Recheck(trial.number, repeat, _outcome(ended))
             if recheck.measurement is None:
-                self._note_failure(trial.configuration, len(outcome.failures), recheck)
+                self._note_failure(trial.configuration, len(ended.failures), recheck)
                 failed[trial.number, repeat] = recheck
                 continue
             self._store.add_recheck(recheck)
@@ -319,8 +315,8 @@ class Runner:
                 self._keep(self._stored[number], is_new=False)
             else:
                 to_do.append(configuration)
-        for outcome in self._outcomes(to_do):
-            trial = self._trial(outcome.configuration, origin, _evaluation(outcome))
+        for configuration, outcome in self._outcomes(to_do):
+            trial = self._trial(configuration, origin, outcome)
             self._store.add_trial(trial)
             self._keep(trial, is_new=True)
         if any(self._numbers[configuration] not in self._trials for configuration in to_do):
@@ -349,30 +345,39 @@ class Runner:
 
     def _outcomes(
         self, configurations: Sequence[Configuration], executor: LocalExecutor | None = None
-    ) -> Iterator[Outcome]:
-        """Yield outcomes as they end; attempts that do not count are kept as incidents.
+    ) -> Iterator[tuple[Configuration, Outcome[Measurement]]]:
+        """Yield configurations with their outcomes; see `_attempts`."""
+        for ended in self._attempts(configurations, executor):
+            yield ended.configuration, _outcome(ended)
+
+    def _attempts(
+        self, configurations: Sequence[Configuration], executor: LocalExecutor | None = None
+    ) -> Iterator[Attempts]:
+        """Yield evaluations as they end; attempts that do not count are kept as incidents.
 
         Raises:
             TunerError: the machine failed at every attempt; what else was running
                 is yielded before.
         """
-        broken: Outcome | None = None
+        broken: Attempts | None = None
         executor = executor or self._executor
-        for outcome in executor.run(configurations):
-            for attempt, reason in enumerate(outcome.failures, start=1):
-                self._store.add_incident(Incident(outcome.configuration, attempt, reason))
-                self._listener.failed_attempt(outcome.configuration, reason)
-            if outcome.error is None:
-                yield outcome
+        for ended in executor.run(configurations):
+            for attempt, reason in enumerate(ended.failures, start=1):
+                self._store.add_incident(Incident(ended.configuration, attempt, reason))
+                self._listener.failed_attempt(ended.configuration, reason)
+            if ended.error is None:
+                yield ended
             elif not executor.is_stopping:
-                broken = outcome
+                broken = ended
                 executor.stop()
         if broken is not None and broken.error is not None:
             message = f"evaluating {broken.configuration}: {broken.error}"
             raise type(broken.error)(message) from broken.error
 
-    def _trial(self, configuration: Configuration, origin: Origin, evaluation: Evaluation) -> Trial:
-        measurement = evaluation.measurement
+    def _trial(
+        self, configuration: Configuration, origin: Origin, outcome: Outcome[Measurement]
+    ) -> Trial:
+        measurement = outcome.good
         values: tuple[float, ...] | None = None
         excess = FAILED_VIOLATION
         if measurement is not None:
@@ -385,9 +390,7 @@ class Runner:
             number=self._numbers[configuration],
             configuration=configuration,
             origin=origin,
-            status=evaluation.status,
-            reason=evaluation.reason,
-            measurement=measurement,
+            outcome=outcome,
             objectives=values,
             violation=excess,
             resolution=self._record.resolution,
@@ -445,10 +448,10 @@ class Runner:
         raise RepeatabilityError(message)
 
 
-def _evaluation(outcome: Outcome) -> Evaluation:
-    """Return the evaluation of an outcome that `Runner._outcomes` let through."""
-    assert outcome.evaluation is not None  # noqa: S101 - an outcome without error has one
-    return outcome.evaluation
+def _outcome(ended: Attempts) -> Outcome[Measurement]:
+    """Return the outcome of attempts that `Runner._attempts` let through."""
+    assert ended.outcome is not None  # noqa: S101 - attempts without an error have one
+    return ended.outcome
 
 
 def _versions(record: CampaignRecord) -> str:

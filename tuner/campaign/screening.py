@@ -21,17 +21,17 @@ import numpy as np
 from tuner.front.dominance import points_of
 from tuner.metrics import METRICS, Metric
 from tuner.objectives import Constraint, trial_values, violation
-from tuner.records import Configuration, Measurement, Trial
+from tuner.records import Configuration, Measurement, Outcome, Trial
 from tuner.search import Told
 from tuner.space import Genome
-from tuner.store import CampaignRecord, Screening
+from tuner.store import CampaignRecord
 
 FAILED_VIOLATION: Final = 1.0
 """Violation of what failed on the shrunk workload; as of a trial that failed."""
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Expected:
     """What a proposal is expected to have on the whole workload."""
 
     objectives: tuple[float, ...] | None
@@ -92,20 +92,25 @@ class Estimator:
         name = configuration.allocator
         return name in self._full and name in self._low
 
-    def estimate(self, screening: Screening) -> Estimate:
-        """Return what is expected of a configuration that `can_estimate` is true for."""
-        if screening.measurement is None:
-            return Estimate(None, FAILED_VIOLATION)
-        name = screening.configuration.allocator
-        expected = carried_over(screening.measurement, self._low[name], self._full[name])
+    def estimate(self, configuration: Configuration, screened: Outcome[Measurement]) -> Expected:
+        """Return what is expected of a configuration that `can_estimate` is true for.
+
+        Args:
+            configuration: the proposal.
+            screened: how it fared on the shrunk workload.
+        """
+        if screened.good is None:
+            return Expected(None, FAILED_VIOLATION)
+        name = configuration.allocator
+        expected = carried_over(screened.good, self._low[name], self._full[name])
         record = self._record
         values = trial_values(expected, record.objectives, record.resolution)
         baseline = self._full.get(record.baseline)
-        return Estimate(values, violation(self._constraints, expected, baseline, self._full[name]))
+        return Expected(values, violation(self._constraints, expected, baseline, self._full[name]))
 
 
 def most_promising(
-    estimates: Sequence[Estimate], trials: Sequence[Trial], keep: float
+    estimates: Sequence[Expected], trials: Sequence[Trial], keep: float
 ) -> list[int]:
     """Return which proposals are worth a trial, in the order they were proposed.
 

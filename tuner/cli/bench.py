@@ -24,10 +24,12 @@ from tuner.errors import (
 )
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
-    from tuner.bench.journal import Comparison, Sample
+    from tuner.bench.journal import Comparison
     from tuner.bench.plan import Plan, Task
     from tuner.bench.subjects import Subject
     from tuner.compare.plan import Step
+    from tuner.measure.driver import DriverResult
+    from tuner.records import Outcome
 
 _SMOKE_THREADS = (2,)
 _SMOKE_SIZES = (64, 65536)
@@ -226,7 +228,7 @@ def _measure(subjects: list[Subject], plan: Plan, folder: Path, budget_s: float)
         done = min(counts["all"], counts["all"] - n_runs + counts["left out"])
         progress.update(bar, total=counts["all"], completed=done)
 
-    def on_sample(step: Step[Task], sample: Sample) -> None:
+    def on_sample(step: Step[Task], sample: Outcome[DriverResult]) -> None:
         text = f"round {step.round + 1}  {step.task}  {step.subject}"
         progress.update(bar, description=f"{text:<52.52}")
         progress.advance(bar)
@@ -266,7 +268,7 @@ def _show(comparison: Comparison, folder: Path, *, figures: bool) -> None:
         console.print(table)
         console.print()
     overhead = _clock_overhead(comparison)
-    n_rounds = len({sample.round for sample in comparison.samples})
+    n_rounds = len({number for number, _, _ in comparison.samples})
     meaning = (
         "Medians of the rounds with half the width of their 95 % interval"
         if n_rounds > 1
@@ -285,5 +287,5 @@ def _show(comparison: Comparison, folder: Path, *, figures: bool) -> None:
 def _clock_overhead(comparison: Comparison) -> float:
     from statistics import median
 
-    latencies = [s.result.latency for s in comparison.samples if s.result is not None]
+    latencies = [s.values.latency for s in comparison.samples.values() if s.values is not None]
     return median([found.clock_overhead_ns for found in latencies if found] or [0.0])

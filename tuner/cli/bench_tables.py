@@ -12,7 +12,7 @@ from tuner.bench.summary import (
     RESIDENT_RATIO,
     THROUGHPUT,
     USABLE_RATIO,
-    Metric,
+    Quantity,
     estimates,
     geometric_means,
     tasks_of,
@@ -34,7 +34,7 @@ def bench_tables(comparison: Comparison) -> Iterator[Table]:
     timed = [t for t in tasks_of(comparison) if t.has_clock]
     memory = [t for t in tasks_of(comparison) if t.workload not in ("overhead", "sizes")]
     overhead = tasks_of(comparison, "overhead")
-    rows: tuple[tuple[str, Metric, list[Task], Callable[[float], str]], ...] = (
+    rows: tuple[tuple[str, Quantity, list[Task], Callable[[float], str]], ...] = (
         ("throughput, million operations a second", THROUGHPUT, timed, lambda x: f"{x / 1e6:.3g}"),
         ("malloc P99, ns", CALLS["malloc", "P99"], timed, lambda x: f"{x:.0f}"),
         ("malloc P99.9, ns", CALLS["malloc", "P99.9"], timed, lambda x: f"{x:.0f}"),
@@ -51,13 +51,13 @@ def bench_tables(comparison: Comparison) -> Iterator[Table]:
 def _table(
     comparison: Comparison,
     title: str,
-    metric: Metric,
+    quantity: Quantity,
     tasks: list[Task],
     show: Callable[[float], str],
 ) -> Table | None:
     from rich.table import Table
 
-    found = estimates(comparison, metric, tasks)
+    found = estimates(comparison, quantity, tasks)
     if not found:
         return None
     labels = comparison.labels
@@ -67,7 +67,7 @@ def _table(
         table.add_column(label, justify="right", no_wrap=True)
     for task, row in found.items():
         medians = [estimate.median for estimate in row.values()]
-        best = max(medians) if metric.more_is_better else min(medians)
+        best = max(medians) if quantity.more_is_better else min(medians)
         cells = [_cell(row.get(label), show, best) for label in labels]
         table.add_row(str(task), *cells)
     means = geometric_means(found, labels, labels[0])

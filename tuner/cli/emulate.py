@@ -230,7 +230,7 @@ def _document(found: Emulated) -> dict[str, Any]:
                 "settings": configuration.as_dict,
                 "status": evaluation.status.value,
                 "reason": evaluation.reason,
-                "measurement": _measurement(evaluation.measurement),
+                "measurement": _measurement(evaluation.good),
             }
             for configuration, evaluation in found.evaluations
         ],
@@ -259,7 +259,7 @@ def _table(found: Emulated) -> Table:
         table.add_column("\n".join([allocator, *settings]), justify="right", no_wrap=True)
         if n:
             table.add_column("\nchange", justify="right", style="cyan", no_wrap=True)
-    measurements = [evaluation.measurement for _, evaluation in found.evaluations]
+    measurements = [evaluation.good for _, evaluation in found.evaluations]
     for metric in METRICS.values():
         if not metric.is_objective:
             continue

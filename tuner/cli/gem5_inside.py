@@ -114,7 +114,7 @@ def gem5_inside(
             timeout_s=seconds(timeout) or _FIRST_TIMEOUT_S,
             n_workers=workers,
             stop=runner.stop,
-            observer=progress_observer(progress, lambda _, record: record.task),
+            observer=progress_observer(progress),
         )
     summary = summarize_inside(journal, found)
     if summary is not None:

@@ -57,6 +57,6 @@ def _simulations(summaries: Sequence[Gem5Summary]) -> Table:
     for summary in summaries:
         for simulation in summary.simulations:
             samples = simulation.record.samples
-            n_failed = sum(sample.reason is not None for sample in samples)
+            n_failed = sum(sample.outcome.reason is not None for sample in samples)
             table.add_row(simulation.name, simulation.role.value, str(len(samples)), str(n_failed))
     return table

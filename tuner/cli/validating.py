@@ -15,8 +15,9 @@ from tuner.cli.options import HugePages, refuse_options, split_names
 if TYPE_CHECKING:  # what does the work is imported by the commands; --help must not
     from tuner.cli.progress_bar import ProgressBar
     from tuner.compare.loop import Observer
-    from tuner.compare.plan import Ended, Step
+    from tuner.compare.plan import Step
     from tuner.measure.program import Surroundings
+    from tuner.records import Outcome
     from tuner.runs import Run
 
 POINTS = "picks,front"
@@ -117,22 +118,19 @@ def comparison_progress(
         yield progress_observer(progress), on_note
 
 
-def progress_observer(
-    progress: ProgressBar, name: Callable[[Any, Any], str] = lambda step, _: step.task or ""
-) -> Observer[Any, Any]:
+def progress_observer(progress: ProgressBar) -> Observer[Any, Any]:
     """Return what shows a comparison on the one task of a progress bar.
 
     Args:
         progress: with a task.
-        name: returns that of what ran, given step and sample; empty where there is only one.
     """
     from tuner.compare.loop import Observer
     from tuner.records import Status
 
     (task,) = progress.tasks
 
-    def on_sample(step: Step[Any], sample: Ended) -> None:
-        what = name(step, sample)
+    def on_sample(step: Step[Any], sample: Outcome[Any]) -> None:
+        what = str(step.task or "")
         where = f"round {step.round + 1}  {what}"
         progress.update(task.id, description=f"{where:<32.32} {step.subject:<20.20}")
         progress.advance(task.id)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
-from tuner.compare.plan import SampleT, Step, TaskT
+from tuner.compare.plan import Step, TaskT, ValuesT
 from tuner.errors import OutputError, StoreError
+from tuner.records import Outcome
 
 Record = Mapping[str, Any]
 _T = TypeVar("_T")
@@ -136,14 +137,14 @@ class Journal:
         self.close()
 
 
-class JournalKeeper(Generic[TaskT, SampleT]):
+class JournalKeeper(Generic[TaskT, ValuesT]):
     """Keeps the samples of a comparison in a journal; see `tuner.compare.loop.Keeps`."""
 
     def __init__(
         self,
         journal: Journal,
-        encode: Callable[[Step[TaskT], SampleT], Record],
-        decode: Callable[[Record], tuple[tuple[int, TaskT, str], SampleT]],
+        encode: Callable[[Step[TaskT], Outcome[ValuesT]], Record],
+        decode: Callable[[Record], tuple[tuple[int, TaskT, str], Outcome[ValuesT]]],
     ) -> None:
         """Read what is kept.
 
@@ -160,11 +161,11 @@ class JournalKeeper(Generic[TaskT, SampleT]):
         self._encode = encode
         self._kept = journal.content.decode(decode)
 
-    def kept(self) -> Iterable[tuple[tuple[int, TaskT, str], SampleT]]:
+    def kept(self) -> Iterable[tuple[tuple[int, TaskT, str], Outcome[ValuesT]]]:
         """Return every sample with its place."""
         return tuple(self._kept)
 
-    def keep(self, step: Step[TaskT], sample: SampleT) -> None:
+    def keep(self, step: Step[TaskT], sample: Outcome[ValuesT]) -> None:
         """Append a sample."""
         self._journal.append(self._encode(step, sample))
         self._kept.append((step.key, sample))

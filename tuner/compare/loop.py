@@ -10,25 +10,26 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Generic, Protocol
 
-from tuner.compare.plan import Course, Plan, SampleT, Step, TaskT
+from tuner.compare.plan import Course, Plan, Step, TaskT, ValuesT
 from tuner.errors import InterruptedCampaign
+from tuner.records import Outcome
 
 INTERRUPTED = "interrupted; every run so far is kept: the same command goes on from there"
 
 
-class Keeps(Protocol[TaskT, SampleT]):
+class Keeps(Protocol[TaskT, ValuesT]):
     """Where samples are kept."""
 
-    def kept(self) -> Iterable[tuple[tuple[int, TaskT, str], SampleT]]:
+    def kept(self) -> Iterable[tuple[tuple[int, TaskT, str], Outcome[ValuesT]]]:
         """Return round, task and subject of every sample, with the sample."""
         ...
 
-    def keep(self, step: Step[TaskT], sample: SampleT) -> None:
+    def keep(self, step: Step[TaskT], sample: Outcome[ValuesT]) -> None:
         """Keep a sample; it is on disk when this returns.
 
         Raises:
@@ -42,10 +43,10 @@ def _ignore(*_: object) -> None:
 
 
 @dataclass(frozen=True)
-class Observer(Generic[TaskT, SampleT]):
+class Observer(Generic[TaskT, ValuesT]):
     """Is called as a comparison goes on."""
 
-    on_sample: Callable[[Step[TaskT], SampleT], None] = _ignore
+    on_sample: Callable[[Step[TaskT], Outcome[ValuesT]], None] = _ignore
     """A run ended and is kept."""
     on_left: Callable[[int], None] = _ignore
     """So many runs are left: before the first, and when a subject leaves or a block is left out."""
@@ -74,7 +75,7 @@ class Budget:
         self._end_s = clock() + seconds
         self._took_s: dict[Hashable, list[float]] = {}
 
-    def time(self, task: object, run: Callable[[], SampleT]) -> SampleT:
+    def time(self, task: object, run: Callable[[], Outcome[ValuesT]]) -> Outcome[ValuesT]:
         """Make a run of a task, and remember how long it took."""
         start_s = self._clock()
         done = run()
@@ -90,16 +91,16 @@ class Budget:
 
 
 def compare(
-    plan: Plan[TaskT, SampleT],
-    run: Callable[[Step[TaskT]], SampleT],
-    keeper: Keeps[TaskT, SampleT],
-    observer: Observer[TaskT, SampleT] | None = None,
+    plan: Plan[TaskT, ValuesT],
+    run: Callable[[Step[TaskT]], Outcome[ValuesT]],
+    keeper: Keeps[TaskT, ValuesT],
+    observer: Observer[TaskT, ValuesT] | None = None,
     *,
     baseline: str | None = None,
     budget: Budget | None = None,
     workers: int = 1,
     stop: Callable[[], None] = _ignore,
-) -> Course[TaskT, SampleT]:
+) -> Course[TaskT, ValuesT]:
     """Make every run that is missing, and return all that is known.
 
     Args:
@@ -118,7 +119,7 @@ def compare(
         TunerError: what `run` raises.
     """
     observer = observer or Observer()
-    course: Course[TaskT, SampleT] = Course(baseline)
+    course: Course[TaskT, ValuesT] = Course(baseline)
     for key, sample in keeper.kept():
         course.add(key, sample)
     timed = _timed(run, budget) if budget else run
@@ -154,18 +155,18 @@ def interruptible() -> Generator[None]:
 
 
 def _timed(
-    run: Callable[[Step[TaskT]], SampleT], budget: Budget
-) -> Callable[[Step[TaskT]], SampleT]:
+    run: Callable[[Step[TaskT]], Outcome[ValuesT]], budget: Budget
+) -> Callable[[Step[TaskT]], Outcome[ValuesT]]:
     return lambda step: budget.time(step.task, lambda: run(step))
 
 
 def _run_block(
     steps: Sequence[Step[TaskT]],
-    run: Callable[[Step[TaskT]], SampleT],
-    course: Course[TaskT, SampleT],
+    run: Callable[[Step[TaskT]], Outcome[ValuesT]],
+    course: Course[TaskT, ValuesT],
     workers: int,
     stop: Callable[[], None],
-) -> Generator[tuple[Step[TaskT], SampleT]]:
+) -> Generator[tuple[Step[TaskT], Outcome[ValuesT]]]:
     if workers > 1:
         yield from _run_together(steps, run, workers, stop)
         return
@@ -180,12 +181,13 @@ def _run_block(
 
 def _run_together(
     steps: Sequence[Step[TaskT]],
-    run: Callable[[Step[TaskT]], SampleT],
+    run: Callable[[Step[TaskT]], Outcome[ValuesT]],
     workers: int,
     stop: Callable[[], None],
-) -> Generator[tuple[Step[TaskT], SampleT]]:
+) -> Generator[tuple[Step[TaskT], Outcome[ValuesT]]]:
     with ThreadPoolExecutor(workers) as pool:
-        pending: dict[Future[SampleT], Step[TaskT]] = {pool.submit(run, s): s for s in steps}
+        pending = {pool.submit(run, step): step for step in steps}
+
         try:
             while pending:
                 done, _ = wait(pending, return_when=FIRST_COMPLETED)

@@ -12,24 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from tuner.records import Status
+from tuner.records import Outcome, Status
 
 TaskT = TypeVar("TaskT")
-SampleT = TypeVar("SampleT", bound="Ended")
-
-
-class Ended(Protocol):
-    """What the loop needs to know of a sample."""
-
-    @property
-    def status(self) -> Status:
-        """How the run ended."""
-        ...
-
-    @property
-    def reason(self) -> str | None:
-        """Why it is not OK; None when it is."""
-        ...
+ValuesT = TypeVar("ValuesT")
 
 
 @dataclass(frozen=True)
@@ -50,7 +36,7 @@ class Step(Generic[TaskT]):
         return self.round, self.task, self.subject
 
 
-class Course(Generic[TaskT, SampleT]):
+class Course(Generic[TaskT, ValuesT]):
     """What is known so far: every sample, and the subjects that are out."""
 
     def __init__(self, baseline: str | None = None) -> None:
@@ -61,11 +47,11 @@ class Course(Generic[TaskT, SampleT]):
                 are.  None: every subject stands for itself.
         """
         self.baseline = baseline
-        self.samples: dict[tuple[int, TaskT, str], SampleT] = {}
+        self.samples: dict[tuple[int, TaskT, str], Outcome[ValuesT]] = {}
         self.out: dict[tuple[TaskT, str], str] = {}
         """Task and subject -> why it runs no more."""
 
-    def add(self, key: tuple[int, TaskT, str], sample: SampleT) -> None:
+    def add(self, key: tuple[int, TaskT, str], sample: Outcome[ValuesT]) -> None:
         """Take a sample; a subject that failed is out of its task."""
         self.samples[key] = sample
         if sample.status is not Status.OK:
@@ -85,17 +71,17 @@ class Course(Generic[TaskT, SampleT]):
         return step.key not in self.samples and not is_out
 
 
-class Plan(Protocol[TaskT, SampleT]):
+class Plan(Protocol[TaskT, ValuesT]):
     """Hands out what is run next."""
 
-    def blocks(self, course: Course[TaskT, SampleT]) -> Iterator[Sequence[Step[TaskT]]]:
+    def blocks(self, course: Course[TaskT, ValuesT]) -> Iterator[Sequence[Step[TaskT]]]:
         """Yield blocks of steps; what was run or is out is skipped by the loop.
 
         The next block is asked for when all samples of the last one are in `course`.
         """
         ...
 
-    def n_left(self, course: Course[TaskT, SampleT]) -> int:
+    def n_left(self, course: Course[TaskT, ValuesT]) -> int:
         """Return how many steps are expected still to be run."""
         ...
 
@@ -119,7 +105,7 @@ class Rounds(Generic[TaskT]):
     is_alike: bool = False
     """True: all tasks of a round are taken in one order."""
 
-    def blocks(self, course: Course[TaskT, SampleT]) -> Iterator[Sequence[Step[TaskT]]]:
+    def blocks(self, course: Course[TaskT, ValuesT]) -> Iterator[Sequence[Step[TaskT]]]:
         """Yield a block for every round and task."""
         del course
         for number in range(self.rounds):
@@ -127,7 +113,7 @@ class Rounds(Generic[TaskT]):
                 if self.repeats is None or number < self.repeats(task):
                     yield self._block(number, task)
 
-    def n_left(self, course: Course[TaskT, SampleT]) -> int:
+    def n_left(self, course: Course[TaskT, ValuesT]) -> int:
         """Return how many steps are missing."""
         return sum(course.wants(step) for block in self.blocks(course) for step in block)
 
@@ -152,12 +138,12 @@ class Once(Generic[TaskT]):
 
     steps: tuple[Step[TaskT], ...]
 
-    def blocks(self, course: Course[TaskT, SampleT]) -> Iterator[Sequence[Step[TaskT]]]:
+    def blocks(self, course: Course[TaskT, ValuesT]) -> Iterator[Sequence[Step[TaskT]]]:
         """Yield the one block."""
         del course
         yield self.steps
 
-    def n_left(self, course: Course[TaskT, SampleT]) -> int:
+    def n_left(self, course: Course[TaskT, ValuesT]) -> int:
         """Return how many steps are missing."""
         return sum(course.wants(step) for step in self.steps)
 

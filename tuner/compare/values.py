@@ -12,8 +12,8 @@ from statistics import geometric_mean
 from typing import Generic
 
 from tuner import stats
-from tuner.compare.plan import Course, SampleT, TaskT
-from tuner.records import Status
+from tuner.compare.plan import Course, TaskT, ValuesT
+from tuner.records import Outcome
 from tuner.stats import Estimate
 
 
@@ -26,7 +26,7 @@ class Values(Generic[TaskT]):
 
     @classmethod
     def of(
-        cls, course: Course[TaskT, SampleT], extract: Callable[[SampleT], float | None]
+        cls, course: Course[TaskT, ValuesT], extract: Callable[[ValuesT], float | None]
     ) -> Values[TaskT]:
         """Return a metric of all good samples of a comparison."""
         return cls.collect(course.samples.items(), extract)
@@ -34,8 +34,8 @@ class Values(Generic[TaskT]):
     @classmethod
     def collect(
         cls,
-        samples: Iterable[tuple[tuple[int, TaskT, str], SampleT]],
-        extract: Callable[[SampleT], float | None],
+        samples: Iterable[tuple[tuple[int, TaskT, str], Outcome[ValuesT]]],
+        extract: Callable[[ValuesT], float | None],
     ) -> Values[TaskT]:
         """Return a metric of samples, each with its round, task and subject.
 
@@ -45,7 +45,7 @@ class Values(Generic[TaskT]):
         """
         table: dict[tuple[TaskT, str], dict[int, float]] = {}
         for (number, task, subject), sample in samples:
-            value = extract(sample) if sample.status is Status.OK else None
+            value = None if sample.good is None else extract(sample.good)
             if value is not None:
                 table.setdefault((task, subject), {})[number] = float(value)
         return cls(table)

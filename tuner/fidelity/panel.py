@@ -101,10 +101,10 @@ def measure_panel(
         trace = replayable(workload, options.seed, folder / "generated.trace")
         emulation = Emulation(trace, located, calibration, options, reads_back=reads_back)
         with LocalExecutor(EmulatorEvaluator(emulation), measuring_cpus()) as executor:
-            for outcome in executor.run(panel):
-                if outcome.evaluation is None:
-                    message = f"{outcome.configuration}: {'; '.join(outcome.failures)}"
-                    raise outcome.error or ProgramError(message)
-                found[outcome.index] = outcome.evaluation.measurement
+            for ended in executor.run(panel):
+                if ended.outcome is None:
+                    message = f"{ended.configuration}: {'; '.join(ended.failures)}"
+                    raise ended.error or ProgramError(message)
+                found[ended.index] = ended.outcome.good
                 on_done()
     return found

@@ -17,7 +17,7 @@ from tuner.front.picks import standard_picks
 from tuner.measure.calibration import Calibration
 from tuner.metrics import COST
 from tuner.objectives import parse_constraint, violation
-from tuner.records import Measurement, Trial
+from tuner.records import Measurement, Outcome, Trial
 from tuner.store import CampaignRecord
 
 
@@ -34,7 +34,7 @@ def reprice(record: CampaignRecord, trials: Iterable[Trial], prices: Calibration
     """
     known = Calibration.from_record(record.calibration)
     changed = [
-        replace(trial, measurement=_with_cost(trial.measurement, known, prices))
+        replace(trial, outcome=Outcome.succeeded(_with_cost(trial.measurement, known, prices)))
         if trial.measurement
         else trial
         for trial in trials

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.errors import MissingToolError
 from tuner.measure.process import Finished, Processes, tool_environment
-from tuner.records import Status
+from tuner.records import Outcome, Status
 from tuner.resources import native_file
 
 
@@ -89,16 +88,6 @@ class DriverResult(_Report):
     curve: MemoryCurve | None
 
 
-@dataclass(frozen=True)
-class DriverRun:
-    """How one run ended."""
-
-    status: Status
-    reason: str | None
-    """Why there is no result; None when there is one."""
-    result: DriverResult | None
-
-
 class BenchDriver:
     """Runs malloc_bench."""
 
@@ -120,7 +109,7 @@ class BenchDriver:
         environment: Mapping[str, str],
         library: Path | None,
         timeout_s: float,
-    ) -> DriverRun:
+    ) -> Outcome[DriverResult]:
         """Run one workload to its end.
 
         Args:
@@ -151,21 +140,24 @@ class BenchDriver:
         self._processes.stop()
 
 
-def _judge(ended: Finished, library: Path | None, timeout_s: float) -> DriverRun:
+def _judge(ended: Finished, library: Path | None, timeout_s: float) -> Outcome[DriverResult]:
     if ended.timed_out:
-        return DriverRun(Status.TIMED_OUT, f"stopped at the time limit of {timeout_s:g} s", None)
+        reason = f"stopped at the time limit of {timeout_s:g} s"
+        return Outcome.did_not_succeed(Status.TIMED_OUT, reason)
     if ended.exit_status != 0:
-        return DriverRun(Status.FAILED, _ending(ended), None)
+        return Outcome.did_not_succeed(Status.FAILED, _ending(ended))
     try:
         result = DriverResult.model_validate_json(ended.stdout)
     except ValidationError as error:
         reason = f"the report of malloc_bench is not understood: {error.errors()[0]['msg']}"
-        return DriverRun(Status.FAILED, reason, None)
+        return Outcome.did_not_succeed(Status.FAILED, reason)
     if not _is_from(result.malloc_from, library):
         reason = f"malloc comes from {result.malloc_from}, not {library or 'libc'}"
         complaint = _last_line(ended.stderr)
-        return DriverRun(Status.REFUSED, f"{reason}; {complaint}" if complaint else reason, None)
-    return DriverRun(Status.OK, None, result)
+        return Outcome.did_not_succeed(
+            Status.REFUSED, f"{reason}; {complaint}" if complaint else reason
+        )
+    return Outcome.succeeded(result)
 
 
 def _is_from(malloc_from: str | None, library: Path | None) -> bool:

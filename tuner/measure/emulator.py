@@ -29,7 +29,7 @@ from tuner.measure.calibration import Calibration
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.process import Finished, Processes, tool_environment
 from tuner.metrics import COST, METRICS, Metric
-from tuner.records import Configuration, CurvePoint, Measurement, Status
+from tuner.records import Configuration, CurvePoint, Measurement, Outcome, Status
 from tuner.resources import native_file
 
 _LATENCY = "p99_latency"
@@ -206,23 +206,25 @@ class EmulatorEvaluator:
             try:
                 allocator.read_back(installation, configuration)
             except SettingError as error:
-                return Evaluation.did_not_succeed(Status.REFUSED, str(error))
-        found = self._replay(configuration, cpu, self._emulation.options)
-        if isinstance(found, Evaluation):
-            return found
+                return Outcome.did_not_succeed(Status.REFUSED, str(error))
+        replayed = self._replay(configuration, cpu, self._emulation.options)
+        found = replayed.values
+        if found is None:
+            return Outcome(replayed.status, replayed.reason, None)
         if found.trace.events == 0:
             message = f"{self._emulation.trace}: holds no events; record it again"
             raise TraceError(message)
         measurement = self._measurement(found)
         incidents = found.huge_pages.incidents if found.huge_pages else ()
         if not self._emulation.options.with_latency or measurement[_LATENCY] is not None:
-            return Evaluation.succeeded(measurement, incidents)
+            return Outcome.succeeded(measurement, incidents)
         free = replace(self._emulation.options, threads="free", instrument="none")
-        latency = self._replay(configuration, cpu, free)
-        if isinstance(latency, Evaluation):
-            return latency
-        measurement = measurement.with_values(**{_LATENCY: latency.measurement()[_LATENCY]})
-        return Evaluation.succeeded(measurement, incidents)
+        again = self._replay(configuration, cpu, free)
+        if again.values is None:
+            return Outcome(again.status, again.reason, None)
+        latency = again.values.measurement()[_LATENCY]
+        measurement = measurement.with_values(**{_LATENCY: latency})
+        return Outcome.succeeded(measurement, incidents)
 
     def stop(self) -> None:
         """End the replays that are running; for Ctrl-C."""
@@ -238,7 +240,7 @@ class EmulatorEvaluator:
 
     def _replay(
         self, configuration: Configuration, cpu: int | None, options: EmulationOptions
-    ) -> EmulatorResult | Evaluation:
+    ) -> Outcome[EmulatorResult]:
         command = self._command(configuration, cpu, options)
         # Two runs, each with its own limit.
         limit_s = 2.0 * _HANG_FACTOR * options.timeout_s + _GRACE_S
@@ -280,12 +282,12 @@ class EmulatorEvaluator:
             command += ["--env", f"{name}={value}"]
         return [*command, self._emulation.trace]
 
-    def _understand(self, ended: Finished) -> EmulatorResult | Evaluation:
+    def _understand(self, ended: Finished) -> Outcome[EmulatorResult]:
         reason = _last_words(ended)
         if ended.exit_status == _TIMED_OUT:
-            return Evaluation.did_not_succeed(Status.TIMED_OUT, reason)
+            return Outcome.did_not_succeed(Status.TIMED_OUT, reason)
         if ended.exit_status == _REPLAY_FAILED:
-            return Evaluation.did_not_succeed(Status.FAILED, reason)
+            return Outcome.did_not_succeed(Status.FAILED, reason)
         if ended.exit_status == _TRACE_UNREADABLE:
             raise TraceError(reason)
         if ended.exit_status in (_NO_INSTRUMENT, _NO_PRELOAD):
@@ -294,7 +296,7 @@ class EmulatorEvaluator:
         if ended.exit_status != 0:
             message = f"rand_malloc failed: {reason}"
             raise ProgramError(message)
-        return parse_result(ended.stdout)
+        return Outcome.succeeded(parse_result(ended.stdout))
 
     def _measurement(self, result: EmulatorResult) -> Measurement:
         found = result.measurement()

@@ -49,24 +49,24 @@ _PERMANENT = (MissingToolError, SpecError, TraceError)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How one configuration fared in the end."""
+class Attempts:
+    """The attempts at one configuration, and how it fared in the end."""
 
     index: int
     """Its place among the configurations handed in."""
     configuration: Configuration
-    evaluation: Evaluation | None
+    outcome: Evaluation | None
     """None when every attempt failed for a reason that is not the configuration's."""
     failures: tuple[str, ...] = ()
     """What went wrong in the attempts that do not count, in order, then the incidents of the
     one that does."""
     error: TunerError | None = None
-    """The last failure when `evaluation` is None."""
+    """The last failure when `outcome` is None."""
 
 
 def _as_they_end(
-    futures: Iterable[concurrent.futures.Future[Outcome | None]],
-) -> Iterator[concurrent.futures.Future[Outcome | None]]:
+    futures: Iterable[concurrent.futures.Future[Attempts | None]],
+) -> Iterator[concurrent.futures.Future[Attempts | None]]:
     """Yield futures as they end, and wake up often enough to notice a Ctrl-C.
 
     A signal that arrives just before the main thread goes to sleep on a lock is
@@ -104,7 +104,7 @@ class LocalExecutor:
         self._pool = concurrent.futures.ThreadPoolExecutor(len(cpus), "evaluate")
         self._stopping = threading.Event()
 
-    def run(self, configurations: Sequence[Configuration]) -> Iterator[Outcome]:
+    def run(self, configurations: Sequence[Configuration]) -> Iterator[Attempts]:
         """Evaluate the configurations and yield their outcomes as they end.
 
         After `stop`, those that have not begun are skipped and yield nothing.
@@ -151,7 +151,7 @@ class LocalExecutor:
                 kill_children()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _evaluate(self, index: int, configuration: Configuration) -> Outcome | None:
+    def _evaluate(self, index: int, configuration: Configuration) -> Attempts | None:
         """Evaluate one configuration in a worker thread; None when it is to stop."""
         cpu = self._free_cpus.get()
         failures: list[str] = []
@@ -165,12 +165,12 @@ class LocalExecutor:
                     failures.append(str(error))
                     is_last = len(failures) == MAX_ATTEMPTS or isinstance(error, _PERMANENT)
                     if is_last or self._stopping.is_set():
-                        return Outcome(index, configuration, None, tuple(failures), error)
+                        return Attempts(index, configuration, None, tuple(failures), error)
                 else:
                     is_last = len(failures) + 1 >= TIMEOUT_ATTEMPTS
                     if evaluation.status is not Status.TIMED_OUT or is_last:
                         failures += evaluation.incidents
-                        return Outcome(index, configuration, evaluation, tuple(failures))
+                        return Attempts(index, configuration, evaluation, tuple(failures))
                     failures.append(str(evaluation.reason))
                     if self._stopping.is_set():
                         return None

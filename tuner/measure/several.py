@@ -21,7 +21,7 @@ from typing import Final
 from tuner.measure.emulator import EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
 from tuner.metrics import METRICS, Metric
-from tuner.records import Configuration, Measurement
+from tuner.records import Configuration, Measurement, Outcome
 
 _ELAPSED: Final = "wall"
 """What is summed: an evaluation takes as long as all its replays."""
@@ -49,11 +49,11 @@ class SeveralWorkloads:
         incidents: tuple[str, ...] = ()
         for evaluator in self._evaluators:
             evaluation = evaluator.evaluate(configuration, cpu)
-            if evaluation.measurement is None:
+            if evaluation.good is None:
                 return evaluation
-            found.append(evaluation.measurement)
+            found.append(evaluation.good)
             incidents += evaluation.incidents
-        return Evaluation.succeeded(mean_measurement(found), incidents)
+        return Outcome.succeeded(mean_measurement(found), incidents)
 
     def stop(self) -> None:
         """End the replays that are running; for Ctrl-C."""

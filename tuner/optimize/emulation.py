@@ -18,7 +18,7 @@ from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
 from tuner.optimize.view import View
 from tuner.profile.generated import replayable
-from tuner.records import Configuration, Measurement, Status, Trial
+from tuner.records import Configuration, Measurement, Trial
 from tuner.store import CampaignRecord, Store
 
 OBJECTIVES = ("mean_heap", "cost")
@@ -177,7 +177,7 @@ def smallest(
     def measure(one: Configuration) -> Measurement | None:
         if one not in known:
             found = evaluator.evaluate(one, measuring_cpus(1)[0])
-            known[one] = found.measurement if found.status is Status.OK else None
+            known[one] = found.good
         return known[one]
 
     kept = chosen

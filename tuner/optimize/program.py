@@ -22,7 +22,7 @@ from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, clean_envir
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
 from tuner.recording import record
-from tuner.records import Configuration, Status
+from tuner.records import Configuration, Outcome, Status
 
 _LAYOUTS = 4096
 """Lengths of the environment that rounds draw from, in bytes; a page."""
@@ -149,10 +149,10 @@ class Program:
         labels = list(environments)
         surroundings = replace(self._surroundings, timeout_s=reference.timeout_s)
 
-        def measure(step: Step[None]) -> Sample:
+        def measure(step: Step[None]) -> Outcome[Sample]:
             room = {_ROOM: "x" * random.Random(step.round).randrange(_LAYOUTS)}  # noqa: S311
             filled = padded([{**environments[label], **room} for label in labels])
-            return _sample(self._run(filled[labels.index(step.subject)], surroundings), reference)
+            return _judged(self._run(filled[labels.index(step.subject)], surroundings), reference)
 
         return measure
 
@@ -181,17 +181,19 @@ def _values(run: ProgramRun) -> dict[str, float]:
     }
 
 
-def _sample(run: ProgramRun, reference: Reference) -> Sample:
+def _judged(run: ProgramRun, reference: Reference) -> Outcome[Sample]:
+    status, reason = Status.FAILED, None
     if run.timed_out:
-        return Sample(Status.TIMED_OUT, f"still running after {reference.timeout_s:g} s", {})
-    if run.exit_status != reference.exit_status:
-        wanted = f"instead of exit status {reference.exit_status}"
-        return Sample(Status.FAILED, f"{run.ending} {wanted}", {})
-    if reference.output_sha256 and run.output_sha256 != reference.output_sha256:
-        return Sample(Status.FAILED, "prints something else than the program as it is", {})
-    if run.preload_mapped is False:
-        return Sample(Status.FAILED, "the allocator was not loaded into the program", {})
-    return Sample(Status.OK, None, _values(run))
+        status, reason = Status.TIMED_OUT, f"still running after {reference.timeout_s:g} s"
+    elif run.exit_status != reference.exit_status:
+        reason = f"{run.ending} instead of exit status {reference.exit_status}"
+    elif reference.output_sha256 and run.output_sha256 != reference.output_sha256:
+        reason = "prints something else than the program as it is"
+    elif run.preload_mapped is False:
+        reason = "the allocator was not loaded into the program"
+    if reason is not None:
+        return Outcome.did_not_succeed(status, reason)
+    return Outcome.succeeded(_values(run))
 
 
 def _own_allocator(libraries: Sequence[str]) -> str | None:

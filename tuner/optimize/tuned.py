@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from tuner.compare.plan import Course, Step
 from tuner.errors import StoreError
 from tuner.optimize.quantities import TABLE
-from tuner.records import Configuration, Status
+from tuner.records import Configuration, Outcome
 
 AS_IS = "as it is"
 """Label of what runs in the caller's own environment: the baseline of everything."""
@@ -27,24 +27,8 @@ Logs = Mapping[str, list[float]]
 above 0 where the candidate is better."""
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One run."""
-
-    status: Status
-    reason: str | None
-    """Why it does not count; None when it does."""
-    values: Mapping[str, float]
-    """Quantity -> value in its unit, above 0; empty when it failed."""
-
-    def as_record(self) -> dict[str, Any]:
-        """Return it as a line of a journal holds it."""
-        return {"status": str(self.status), "reason": self.reason, "values": dict(self.values)}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Sample:
-        """Rebuild it from `as_record`."""
-        return cls(Status(record["status"]), record["reason"], record["values"])
+Sample: TypeAlias = Mapping[str, float]
+"""What one good run showed: quantity -> value in its unit, above 0."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +72,7 @@ class Reference:
             raise StoreError(message) from error
 
 
-Runs = Callable[[Step[None]], Sample]
+Runs = Callable[[Step[None]], Outcome[Sample]]
 """Makes one run of a round."""
 
 
@@ -139,20 +123,11 @@ class Tuned(Protocol):
 
 def logs_of(course: Course[None, Sample], label: str) -> Logs:
     """Return how much better a candidate is in every quantity, one value a round that has both."""
-    rounds = sorted(
-        number
-        for (number, _, subject), sample in course.samples.items()
-        if subject == label and sample.status is Status.OK
-    )
-    pairs = [
-        (course.samples[number, None, AS_IS].values, course.samples[number, None, label].values)
-        for number in rounds
-        if _is_good(course.samples.get((number, None, AS_IS)))
-    ]
+    mine, base = _good(course, label), _good(course, AS_IS)
     found: dict[str, list[float]] = {}
-    for base, mine in pairs:
-        for name, value in mine.items():
-            found.setdefault(name, []).append(log_gain(name, base[name], value))
+    for number in sorted(mine.keys() & base.keys()):
+        for name, value in mine[number].items():
+            found.setdefault(name, []).append(log_gain(name, base[number][name], value))
     return found
 
 
@@ -165,12 +140,16 @@ def log_gain(name: str, base: float, mine: float) -> float:
 def values_of(course: Course[None, Sample], label: str) -> dict[str, list[float]]:
     """Return all values of a subject, by quantity and in the order of rounds."""
     found: dict[str, list[float]] = {}
-    for (_, _, subject), sample in sorted(course.samples.items(), key=lambda pair: pair[0][0]):
-        if subject == label and sample.status is Status.OK:
-            for name, value in sample.values.items():
-                found.setdefault(name, []).append(value)
+    for _, sample in sorted(_good(course, label).items()):
+        for name, value in sample.items():
+            found.setdefault(name, []).append(value)
     return found
 
 
-def _is_good(sample: Sample | None) -> bool:
-    return sample is not None and sample.status is Status.OK
+def _good(course: Course[None, Sample], label: str) -> dict[int, Sample]:
+    """Return what the good runs of a subject showed, by round."""
+    return {
+        number: run.good
+        for (number, _, subject), run in course.samples.items()
+        if subject == label and run.good is not None
+    }

@@ -13,7 +13,7 @@ from tuner.compare.plan import Course, Plan, Step
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
 from tuner.optimize.view import View
-from tuner.records import Configuration
+from tuner.records import Configuration, Outcome, Status
 
 TRACE_FILE = "program.trace"
 SELECTION_FILE = "selection.jsonl"
@@ -120,7 +120,7 @@ class Work:
         def on_left(n_runs: int) -> None:
             n_left[0] = n_runs
 
-        def on_sample(step: Step[None], sample: Sample) -> None:
+        def on_sample(step: Step[None], sample: Outcome[Sample]) -> None:
             n_left[0] -= 1
             self.view.ran(step.subject, sample.reason, max(n_left[0], 0))
 
@@ -135,11 +135,18 @@ def run_seconds(reference: Reference) -> float:
 def keeper_of(journal: Journal) -> JournalKeeper[None, Sample]:
     """Return what keeps samples in a journal."""
 
-    def encode(step: Step[None], sample: Sample) -> Record:
-        return {"round": step.round, "subject": step.subject, **sample.as_record()}
+    def encode(step: Step[None], sample: Outcome[Sample]) -> Record:
+        return {
+            "round": step.round,
+            "subject": step.subject,
+            "status": sample.status.value,
+            "reason": sample.reason,
+            "values": dict(sample.values or {}),
+        }
 
-    def decode(record: Record) -> tuple[tuple[int, None, str], Sample]:
-        return (record["round"], None, record["subject"]), Sample.from_record(record)
+    def decode(record: Record) -> tuple[tuple[int, None, str], Outcome[Sample]]:
+        outcome = Outcome(Status(record["status"]), record["reason"], record["values"] or None)
+        return (record["round"], None, record["subject"]), outcome
 
     return JournalKeeper(journal, encode, decode)
 

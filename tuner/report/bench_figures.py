@@ -20,7 +20,7 @@ from tuner.bench.summary import (
     THROUGHPUT,
     USABLE_RATIO,
     Estimates,
-    Metric,
+    Quantity,
     estimates,
     tasks_of,
 )
@@ -91,10 +91,12 @@ def _figures(comparison: Comparison) -> Iterator[tuple[str, str, list[Spec]]]:
 # Medians
 
 
-def _over_threads(comparison: Comparison, metric: Metric, divisor: float, title: str) -> list[Spec]:
+def _over_threads(
+    comparison: Comparison, quantity: Quantity, divisor: float, title: str
+) -> list[Spec]:
     panels = []
     for workload in THREADED:
-        rows = estimates(comparison, metric, tasks_of(comparison, workload))
+        rows = estimates(comparison, quantity, tasks_of(comparison, workload))
         lines = _lines(rows, comparison.labels, lambda task: task.threads)
         if lines:
             names = comparison.labels
@@ -309,9 +311,9 @@ def _curves(
     """Return times, live and resident bytes of every subject's first run."""
     found: dict[str, tuple[Sequence[int], Sequence[int], Sequence[int]]] = {}
     for label in comparison.labels:
-        for sample in comparison.samples:
-            is_mine = sample.task.workload == workload and sample.subject == label
-            if is_mine and sample.result is not None and sample.result.curve is not None:
-                curve = sample.result.curve
+        for (_, task, subject), sample in comparison.samples.items():
+            is_mine = task.workload == workload and subject == label
+            if is_mine and sample.values is not None and sample.values.curve is not None:
+                curve = sample.values.curve
                 found.setdefault(label, (curve.time_ns, curve.live_bytes, curve.rss_bytes))
     return found

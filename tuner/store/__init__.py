@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Self
 
 from tuner.errors import OutputError, StoreError
-from tuner.records import Trial
+from tuner.records import Configuration, Measurement, Outcome, Trial
 from tuner.store import rows
 from tuner.store.locking import WriterLock
 from tuner.store.schema import (
@@ -42,8 +42,8 @@ from tuner.store.values import (
     AllocatorRecord,
     CampaignRecord,
     Incident,
+    RealMeasurement,
     Recheck,
-    Screening,
     ValidationRecord,
     ValidationSample,
 )
@@ -56,8 +56,8 @@ __all__ = [
     "AllocatorRecord",
     "CampaignRecord",
     "Incident",
+    "RealMeasurement",
     "Recheck",
-    "Screening",
     "Store",
     "ValidationRecord",
     "ValidationSample",
@@ -185,12 +185,14 @@ class Store:
         steps = self.campaign().resolution
         return [rows.row_trial(row, objectives.get(row["number"]), steps) for row in found]
 
-    def screenings(self) -> list[Screening]:
+    def screenings(self) -> dict[Configuration, Outcome[Measurement]]:
         """Return what was measured on a shrunk workload, in the order it ended."""
         if not self._select("SELECT 1 FROM sqlite_schema WHERE name = 'screening'"):
-            return []
+            return {}
         found = self._select("SELECT * FROM screening ORDER BY ended_at, configuration")
-        return [rows.row_screening(row) for row in found]
+        return {
+            Configuration.from_key(row["configuration"]): rows.row_outcome(row) for row in found
+        }
 
     def rechecks(self) -> list[Recheck]:
         """Return every re-measurement, by trial and repeat."""
@@ -226,10 +228,20 @@ class Store:
                 row = {"trial": int(trial.number), "position": position, "value": float(value)}
                 self._insert("trial_objective", row)
 
-    def add_screening(self, screening: Screening) -> None:
-        """Commit a measurement on a shrunk workload."""
+    def add_screening(
+        self, configuration: Configuration, fidelity: float, outcome: Outcome[Measurement]
+    ) -> None:
+        """Commit a measurement on a shrunk workload, which no trial's is comparable with.
+
+        Args:
+            configuration: what was measured.
+            fidelity: allocations of the shrunk workload over those of the whole, above 0 and
+                below 1.
+            outcome: how it ended.
+        """
+        place = {"configuration": configuration.key, "fidelity": float(fidelity)}
         with self._transaction():
-            self._insert("screening", {**rows.screening_row(screening), "ended_at": _now()})
+            self._insert("screening", {**place, **rows.outcome_row(outcome), "ended_at": _now()})
 
     def add_recheck(self, recheck: Recheck) -> None:
         """Commit a re-measurement."""

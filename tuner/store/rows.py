@@ -11,18 +11,26 @@ import dataclasses
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from tuner.metrics import METRICS
-from tuner.records import Configuration, CurvePoint, Measurement, Origin, Status, Trial
+from tuner.records import (
+    Configuration,
+    CurvePoint,
+    Measurement,
+    Origin,
+    Outcome,
+    Status,
+    Trial,
+)
 from tuner.store.values import (
     AllocatorRecord,
     CampaignRecord,
     Incident,
+    RealMeasurement,
     Recheck,
-    Screening,
     ValidationRecord,
     ValidationSample,
 )
@@ -30,10 +38,7 @@ from tuner.store.values import (
 if TYPE_CHECKING:
     import sqlite3
 
-_SAMPLE_INTEGERS = (
-    "round",
-    "position",
-    "trial",
+_REAL_INTEGERS = (
     "exit_status",
     "signal",
     "peak_rss_bytes",
@@ -45,6 +50,8 @@ _SAMPLE_INTEGERS = (
     "wall_ns",
     "instructions",
 )
+
+_T = TypeVar("_T")
 
 Row = dict[str, Any]
 """Column name to a value of Python's own types."""
@@ -85,11 +92,16 @@ def measurement_row(measurement: Measurement | None) -> Row:
     return row | {"curve": pack_curve(measurement.curve) if measurement else None}
 
 
-def row_measurement(row: sqlite3.Row) -> Measurement | None:
-    """Return the measurement in a row; None when the row has none."""
+def outcome_row(outcome: Outcome[Measurement]) -> Row:
+    """Return the columns of an evaluation's outcome."""
+    return _ending(outcome) | measurement_row(outcome.good)
+
+
+def row_outcome(row: sqlite3.Row) -> Outcome[Measurement]:
+    """Return the outcome of the evaluation in a row."""
     if Status(row["status"]) is not Status.OK:
-        return None
-    return Measurement.of_fields(dict(row), unpack_curve(row["curve"]))
+        return _outcome(row, None)
+    return _outcome(row, Measurement.of_fields(dict(row), unpack_curve(row["curve"])))
 
 
 def trial_row(trial: Trial) -> Row:
@@ -98,10 +110,8 @@ def trial_row(trial: Trial) -> Row:
         "number": int(trial.number),
         "configuration": trial.configuration.key,
         "origin": trial.origin.value,
-        "status": trial.status.value,
-        "reason": trial.reason,
         "violation": float(trial.violation),
-        **measurement_row(trial.measurement),
+        **outcome_row(trial.outcome),
     }
 
 
@@ -115,34 +125,10 @@ def row_trial(
         number=row["number"],
         configuration=Configuration.from_key(row["configuration"]),
         origin=Origin(row["origin"]),
-        status=Status(row["status"]),
-        reason=row["reason"],
-        measurement=row_measurement(row),
+        outcome=row_outcome(row),
         objectives=tuple(objectives) if objectives is not None else None,
         violation=row["violation"],
         resolution=resolution,
-    )
-
-
-def screening_row(screening: Screening) -> Row:
-    """Return the row of table screening, without ended_at."""
-    return {
-        "configuration": screening.configuration.key,
-        "fidelity": float(screening.fidelity),
-        "status": screening.status.value,
-        "reason": screening.reason,
-        **measurement_row(screening.measurement),
-    }
-
-
-def row_screening(row: sqlite3.Row) -> Screening:
-    """Return the screening of a row."""
-    return Screening(
-        configuration=Configuration.from_key(row["configuration"]),
-        fidelity=row["fidelity"],
-        status=Status(row["status"]),
-        reason=row["reason"],
-        measurement=row_measurement(row),
     )
 
 
@@ -151,17 +137,13 @@ def recheck_row(recheck: Recheck) -> Row:
     return {
         "trial": int(recheck.trial),
         "repeat": int(recheck.repeat),
-        "status": recheck.status.value,
-        "reason": recheck.reason,
-        **measurement_row(recheck.measurement),
+        **outcome_row(recheck.outcome),
     }
 
 
 def row_recheck(row: sqlite3.Row) -> Recheck:
     """Return the recheck of a row."""
-    return Recheck(
-        row["trial"], row["repeat"], Status(row["status"]), row["reason"], row_measurement(row)
-    )
+    return Recheck(row["trial"], row["repeat"], row_outcome(row))
 
 
 def row_incident(row: sqlite3.Row) -> Incident:
@@ -225,30 +207,37 @@ def row_campaign(row: sqlite3.Row) -> CampaignRecord:
 
 def sample_row(validation: int, sample: ValidationSample) -> Row:
     """Return the row of table validation_sample, without ended_at."""
+    found = sample.outcome.values or RealMeasurement()
     return {
         "validation": int(validation),
         "label": sample.label,
         "configuration": sample.configuration.key,
-        "status": sample.status.value,
-        "reason": sample.reason,
-        "output_sha256": sample.output_sha256,
-        "mean_heap_bytes": _float(sample.mean_heap_bytes),
-        "curve": pack_curve(sample.curve),
-        **{name: _int(getattr(sample, name)) for name in _SAMPLE_INTEGERS},
+        "round": int(sample.round),
+        "position": int(sample.position),
+        "trial": _int(sample.trial),
+        **_ending(sample.outcome),
+        "output_sha256": found.output_sha256,
+        "mean_heap_bytes": _float(found.mean_heap_bytes),
+        "curve": pack_curve(found.curve),
+        **{name: _int(getattr(found, name)) for name in _REAL_INTEGERS},
     }
 
 
 def row_sample(row: sqlite3.Row) -> ValidationSample:
     """Return the sample of a row."""
-    return ValidationSample(
-        **{name: row[name] for name in _SAMPLE_INTEGERS},
-        label=row["label"],
-        configuration=Configuration.from_key(row["configuration"]),
-        status=Status(row["status"]),
-        reason=row["reason"],
+    found = RealMeasurement(
+        **{name: row[name] for name in _REAL_INTEGERS},
         output_sha256=row["output_sha256"],
         mean_heap_bytes=row["mean_heap_bytes"],
         curve=unpack_curve(row["curve"]),
+    )
+    return ValidationSample(
+        round=row["round"],
+        position=row["position"],
+        label=row["label"],
+        configuration=Configuration.from_key(row["configuration"]),
+        trial=row["trial"],
+        outcome=_outcome(row, None if found == RealMeasurement() else found),
     )
 
 
@@ -276,6 +265,16 @@ def row_validation(row: sqlite3.Row, samples: Sequence[ValidationSample]) -> Val
         created_at=row["created_at"],
         samples=tuple(samples),
     )
+
+
+def _ending(outcome: Outcome[object]) -> Row:
+    return {"status": outcome.status.value, "reason": outcome.reason}
+
+
+def _outcome(row: sqlite3.Row, values: _T | None) -> Outcome[_T]:
+    status = Status(row["status"])
+    reason = None if status is Status.OK else row["reason"] or status.value
+    return Outcome(status, reason, values)
 
 
 def _int(value: float | None) -> int | None:

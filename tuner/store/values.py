@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 from tuner.metrics import REAL
-from tuner.records import Configuration, CurvePoint, Measurement, Status
+from tuner.records import Configuration, CurvePoint, Evaluated, Measurement, Outcome
 
 _C_LIBRARY = re.compile(r"libc[.-]|ld-")
 """Start of the file name of a C library, or of the loader that is one (musl)."""
@@ -132,34 +132,14 @@ class CampaignRecord:
 
 
 @dataclass(frozen=True)
-class Screening:
-    """A configuration measured on a shrunk workload, to decide whether it is worth a trial."""
-
-    configuration: Configuration
-    fidelity: float
-    """Allocations of the shrunk workload over those of the whole, above 0 and below 1."""
-    status: Status
-    """How the measurement ended."""
-    reason: str | None
-    """Why it did not succeed; None when it did."""
-    measurement: Measurement | None
-    """None unless `status` is OK; never comparable with that of a trial."""
-
-
-@dataclass(frozen=True)
-class Recheck:
+class Recheck(Evaluated):
     """A trial of the final front, measured again."""
 
     trial: int
     """Number of the trial."""
     repeat: int
     """1-based count of re-measurements of this trial."""
-    status: Status
-    """How the re-measurement ended."""
-    reason: str | None
-    """Why it did not succeed; None when it did."""
-    measurement: Measurement | None
-    """None unless `status` is OK."""
+    outcome: Outcome[Measurement]
 
 
 @dataclass(frozen=True)
@@ -177,23 +157,9 @@ class Incident:
 
 
 @dataclass(frozen=True)
-class ValidationSample:
-    """One run of the real program.  Metrics that could not be had are None."""
+class RealMeasurement:
+    """What one run of the real program showed.  Metrics that could not be had are None."""
 
-    round: int
-    """0-based round; every subject runs once in every round."""
-    position: int
-    """0-based place within the round."""
-    label: str
-    """What the subject is called in tables: ``baseline``, ``balanced``, ..."""
-    configuration: Configuration
-    """What ran."""
-    trial: int | None
-    """Number of the trial it comes from; None when it is of no trial."""
-    status: Status
-    """OK only when the exit status and the output equal the baseline's."""
-    reason: str | None = None
-    """Why the sample is not OK; None when it is."""
     exit_status: int | None = None
     """Exit status; None when a signal ended the program."""
     signal: int | None = None
@@ -228,6 +194,24 @@ class ValidationSample:
 
 
 @dataclass(frozen=True)
+class ValidationSample:
+    """One run of the real program, and where it belongs."""
+
+    round: int
+    """0-based round; every subject runs once in every round."""
+    position: int
+    """0-based place within the round."""
+    label: str
+    """What the subject is called in tables: ``baseline``, ``balanced``, ..."""
+    configuration: Configuration
+    """What ran."""
+    trial: int | None
+    """Number of the trial it comes from; None when it is of no trial."""
+    outcome: Outcome[RealMeasurement]
+    """OK only when the exit status and the output equal the baseline's."""
+
+
+@dataclass(frozen=True)
 class ValidationRecord:
     """One invocation of ``malloc-tuner validate`` and its raw samples."""
 
@@ -247,3 +231,13 @@ class ValidationRecord:
     """UTC, ISO 8601; set by the store."""
     samples: tuple[ValidationSample, ...] = ()
     """In the order they were run; empty when handed to `Store.begin_validation`."""
+
+    def good(self, label: str | None = None) -> list[RealMeasurement]:
+        """Return the successful runs of a subject, by round; None: of all."""
+        mine = (s.outcome.good for s in self.samples if label in (None, s.label))
+        return [run for run in mine if run is not None]
+
+    def failure(self, label: str) -> str | None:
+        """Return why the first failed run of a subject failed; None when none did."""
+        reasons = (s.outcome.reason for s in self.samples if s.label == label)
+        return next((reason for reason in reasons if reason is not None), None)

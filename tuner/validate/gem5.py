@@ -24,8 +24,8 @@ from tuner.measure.gem5 import Gem5Run, digest_of, judge_simulation, statistics_
 from tuner.measure.gem5_stats import differences, parse_statistics
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.output import write_text
-from tuner.records import Status
-from tuner.store import Store, ValidationRecord, ValidationSample
+from tuner.records import Outcome, Status
+from tuner.store import RealMeasurement, Store, ValidationRecord
 from tuner.validate.session import (
     CACHEGRIND,
     SIMULATION,
@@ -36,9 +36,8 @@ from tuner.validate.session import (
     brought_allocators,
     find_same,
     is_over,
+    measured,
     new_record,
-    refused_sample,
-    sample_of,
 )
 from tuner.validate.setup import Prepared, with_libc_malloc
 
@@ -111,18 +110,18 @@ class _Simulations:
     def take(self, name: str, file: Path, record: ValidationRecord) -> None:
         """Take what was measured of a simulation before."""
         found = _Reference(file)
-        good = [sample for sample in record.samples if sample.status is Status.OK]
-        for sample in good:
-            if sample.label == self._baseline and found.digest is None:
-                found.digest, found.baseline_ns = sample.output_sha256, sample.wall_ns
-        self._counted |= {(name, sample.label) for sample in good}
+        good = [(one.label, run) for one in record.samples if (run := one.outcome.good) is not None]
+        for label, run in good:
+            if label == self._baseline and found.digest is None:
+                found.digest, found.baseline_ns = run.output_sha256, run.wall_ns
+        self._counted |= {(name, label) for label, _ in good}
         self._references[name] = found
 
-    def __call__(self, step: Step[str]) -> ValidationSample:
+    def __call__(self, step: Step[str]) -> Outcome[RealMeasurement]:
         """Run it once."""
         entry = self._entries[step.subject]
         if entry.refusal is not None:
-            return refused_sample(step, entry)
+            return Outcome.did_not_succeed(Status.REFUSED, entry.refusal)
         simulation, reference = self._simulations[step.task], self._references[step.task]
         surroundings = self._options.limited(
             reference.baseline_ns, _TIMEOUT_FLOOR_S, _FIRST_TIMEOUT_S
@@ -137,11 +136,8 @@ class _Simulations:
             reason = _difference(reference.file, found, is_baseline=is_baseline)
         is_wanted = status is Status.OK and (step.task, step.subject) not in self._counted
         self._counted.add((step.task, step.subject))
-        return sample_of(
-            step,
-            entry,
+        values = measured(
             found.heap,
-            (status, reason),
             output_sha256=digest_of(found) if status is Status.OK else None,
             instructions=self._counting.instructions(
                 found.heap,
@@ -150,6 +146,7 @@ class _Simulations:
                 is_wanted=is_wanted,
             ),
         )
+        return Outcome(status, reason, values)
 
 
 def validate_on_gem5(
@@ -162,7 +159,7 @@ def validate_on_gem5(
     options: ValidationOptions,
     machine: Mapping[str, Any],
     counter: CountsInstructions | None,
-    observer: Observer[str, ValidationSample] | None = None,
+    observer: Observer[str, RealMeasurement] | None = None,
     on_notice: Callable[[str], None] = lambda _: None,
 ) -> list[int]:
     """Run all rounds, or those that are missing; return the validations, one per simulation.
@@ -207,7 +204,7 @@ def validate_on_gem5(
     compare(
         Rounds(labels, (*wanted,), options.rounds, options.seed, leads=True, is_alike=True),
         run,
-        StoreKeeper(store, identifiers),
+        StoreKeeper(store, identifiers, prepared),
         observer,
         baseline=labels[0],
     )

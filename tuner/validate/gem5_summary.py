@@ -19,7 +19,7 @@ from tuner import stats
 from tuner.compare.values import Values
 from tuner.config.gem5_suite import Role
 from tuner.metrics import REAL, Metric
-from tuner.records import Configuration, Status, Trial
+from tuner.records import Configuration, Trial
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
 from tuner.store import ValidationRecord
@@ -159,11 +159,8 @@ def _comparable(record: ValidationRecord, last: ValidationRecord) -> bool:
 
 def _simulation(record: ValidationRecord) -> SimulationSummary:
     options = record.settings["options"][SIMULATION]
-    failed = (s for s in record.samples if s.label == record.baseline and s.status is not Status.OK)
-    failure = next(failed, None)
-    return SimulationSummary(
-        options["simulation"], Role(options["role"]), record, failure.reason if failure else None
-    )
+    reason = record.failure(record.baseline)
+    return SimulationSummary(options["simulation"], Role(options["role"]), record, reason)
 
 
 def _summarize(run: Run, title: str, simulations: Sequence[SimulationSummary]) -> Gem5Summary:
@@ -185,10 +182,9 @@ def _subject(
     subject: Subject, baseline: str, simulations: Sequence[SimulationSummary]
 ) -> Gem5Subject:
     failures = tuple(
-        (simulation.name, sample.reason or "")
+        (simulation.name, reason)
         for simulation in simulations
-        for sample in simulation.record.samples
-        if sample.label == subject.label and sample.status is not Status.OK
+        if (reason := simulation.record.failure(subject.label)) is not None
     )
     is_baseline = subject.label == baseline
     changes: list[Change] = []
@@ -207,7 +203,7 @@ def _change(
     names = [simulation.name for simulation in simulations]
     values = Values.collect(
         (
-            ((sample.round, simulation.name, sample.label), sample)
+            ((sample.round, simulation.name, sample.label), sample.outcome)
             for simulation in simulations
             for sample in simulation.record.samples
         ),
@@ -228,9 +224,9 @@ def _rankings(
 ) -> Iterator[Ranking]:
     """Yield how well emulated values rank the subjects as their changes on gem5 do."""
     trials = {trial.configuration: trial for trial in run.trials if trial.measurement}
-    samples = [sample for s in simulations for sample in s.record.samples]
+    runs = [run for simulation in simulations for run in simulation.record.good()]
     for objective in run.campaign.objectives:
-        metric = counterpart(objective, samples)
+        metric = counterpart(objective, runs)
         if metric is not None:
             yield from rank(objective, metric.name, _paired(rows, objective, metric.name, trials))
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,13 +23,22 @@ from tuner.errors import ProgramError, StoreError
 from tuner.measure.gem5_inside import InsideRun, InsideTask, RunsInside
 from tuner.measure.gem5_stats import parse_statistics
 from tuner.measure.program import PRELOAD
-from tuner.records import Status
+from tuner.records import Outcome, Status
 from tuner.validate.inside_counts import Counts, counts_of
 
 HEADER: Final = {"kind": "header", "schema": "malloc-tuner.gem5-inside", "version": 1}
 
 _MALLOC = re.compile(r"lib.*malloc.*\.so.*")
 """Name of a library that brings an allocator."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What one good run gave."""
+
+    output: str
+    """SHA-256 of what the program printed."""
+    counts: Counts
 
 
 @dataclass(frozen=True)
@@ -42,12 +51,38 @@ class InsideRecord:
     """Name of program and machine, for people."""
     label: str
     """Of the subject."""
-    status: Status
-    reason: str | None
-    """Why there are no counts; None when there are."""
-    output: str | None
-    """SHA-256 of what the program printed."""
-    counts: Counts | None
+    outcome: Outcome[Counted]
+
+    @property
+    def counts(self) -> Counts | None:
+        """What was counted; None when the run is not OK."""
+        return None if self.outcome.good is None else self.outcome.good.counts
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as a line of a journal holds it."""
+        found = self.outcome.good
+        return {
+            "identity": self.identity,
+            "task": self.task,
+            "label": self.label,
+            "status": self.outcome.status.value,
+            "reason": self.outcome.reason,
+            "output": None if found is None else found.output,
+            "counts": None if found is None else found.counts.as_record(),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> InsideRecord:
+        """Rebuild it from `as_record`.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is none.
+        """
+        found = None
+        if record["counts"] is not None:
+            found = Counted(record["output"], Counts.from_record(record["counts"]))
+        outcome = Outcome(Status(record["status"]), record["reason"], found)
+        return cls(record["identity"], record["task"], record["label"], outcome)
 
 
 @dataclass(frozen=True)
@@ -108,11 +143,8 @@ class InsideJournal:
             shown = tuple(ShownRun(*row) for row in record["shown"])
             self.session = InsideSession(tuple(record["subjects"]), shown, record["facts"])
             return
-        values = {field.name: record[field.name] for field in fields(InsideRecord)}
-        counts = values["counts"]
-        values["status"] = Status(values["status"])
-        values["counts"] = None if counts is None else Counts.from_record(counts)
-        self.runs[values["identity"]] = InsideRecord(**values)
+        run = InsideRecord.from_record(record)
+        self.runs[run.identity] = run
 
 
 @dataclass(frozen=True)
@@ -129,9 +161,17 @@ class Guest:
 
 
 @dataclass(frozen=True)
-class _Job:
-    task: InsideTask
-    guest: Guest
+class InsideJob:
+    """One run to make; two of the same identity are one."""
+
+    identity: str
+    """Digest of all that decides the result."""
+    task: InsideTask = field(compare=False)
+    guest: Guest = field(compare=False)
+
+    def __str__(self) -> str:
+        """Name of program and machine."""
+        return self.task.name
 
 
 class _Inside:
@@ -141,7 +181,7 @@ class _Inside:
         self,
         found: InsideJournal,
         file: Journal,
-        jobs: Mapping[str, _Job],
+        jobs: Collection[InsideJob],
         gem5: RunsInside,
         timeout_s: float | None,
     ) -> None:
@@ -151,30 +191,26 @@ class _Inside:
         self._gem5 = gem5
         self._timeout_s = timeout_s
 
-    def __call__(self, step: Step[str]) -> InsideRecord:
+    def __call__(self, step: Step[InsideJob]) -> Outcome[Counted]:
         """Run a job."""
-        task, guest = self._jobs[step.task].task, self._jobs[step.task].guest
-        record = InsideRecord(
-            step.task, task.name, guest.label, Status.REFUSED, guest.refusal, None, None
-        )
+        guest = step.task.guest
         if guest.refusal is not None:
-            return record
-        run = self._gem5.run(task, guest.label, guest.environment, self._timeout_s)
-        status, reason, counts = judge_inside(run, guest)
-        output = hashlib.sha256(run.output).hexdigest() if status is Status.OK else None
-        return replace(record, status=status, reason=reason, output=output, counts=counts)
+            return Outcome.did_not_succeed(Status.REFUSED, guest.refusal)
+        run = self._gem5.run(step.task.task, guest.label, guest.environment, self._timeout_s)
+        return judge_inside(run, guest)
 
-    def kept(self) -> Iterator[tuple[tuple[int, str, str], InsideRecord]]:
+    def kept(self) -> Iterator[tuple[tuple[int, InsideJob, str], Outcome[Counted]]]:
         """Yield what need not run again."""
-        for identity, job in self._jobs.items():
-            run = self._found.runs.get(identity)
-            if run is not None and run.status is not Status.TIMED_OUT:
-                yield (0, identity, job.guest.label), run
+        for job in self._jobs:
+            run = self._found.runs.get(job.identity)
+            if run is not None and run.outcome.status is not Status.TIMED_OUT:
+                yield (0, job, job.guest.label), run.outcome
 
-    def keep(self, step: Step[str], sample: InsideRecord) -> None:
+    def keep(self, step: Step[InsideJob], sample: Outcome[Counted]) -> None:
         """Append a run."""
-        self._file.append({"kind": "run", **asdict(sample)})
-        self._found.runs[step.task] = sample
+        run = InsideRecord(step.task.identity, str(step.task), step.subject, sample)
+        self._file.append({"kind": "run", **run.as_record()})
+        self._found.runs[run.identity] = run
 
 
 def run_inside(
@@ -187,7 +223,7 @@ def run_inside(
     timeout_s: float | None,
     n_workers: int,
     stop: Callable[[], None],
-    observer: Observer[str, InsideRecord] | None = None,
+    observer: Observer[InsideJob, Counted] | None = None,
 ) -> InsideSession:
     """Run what is missing and return the session.
 
@@ -208,7 +244,7 @@ def run_inside(
         OutputError: there is no room.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
-    jobs: dict[str, _Job] = {}
+    jobs: dict[InsideJob, None] = {}
     shown = []
     for task in tasks:
         for guest in guests:
@@ -216,7 +252,7 @@ def run_inside(
                 message = f"{task.name}: is a start"
                 raise ValueError(message)
             whole, start = (_identity(gem5, part, guest) for part in (task, task.start))
-            jobs |= {start: _Job(task.start, guest), whole: _Job(task, guest)}
+            jobs |= {InsideJob(start, task.start, guest): None, InsideJob(whole, task, guest): None}
             shown.append(ShownRun(task.program, task.machine.stem, guest.label, whole, start))
     session = InsideSession(tuple(guest.record for guest in guests), tuple(shown), facts)
     with Journal(journal.path, HEADER) as file:
@@ -224,39 +260,36 @@ def run_inside(
             file.append({**asdict(session), "kind": "session", "shown": _rows(session)})
             journal.session = session
         run = _Inside(journal, file, jobs, gem5, timeout_s)
-        steps = tuple(
-            Step(0, place, identity, job.guest.label)
-            for place, (identity, job) in enumerate(jobs.items())
-        )
+        steps = tuple(Step(0, place, job, job.guest.label) for place, job in enumerate(jobs))
         compare(Once(steps), run, run, observer, workers=n_workers, stop=stop)
     return session
 
 
-def judge_inside(found: InsideRun, guest: Guest) -> tuple[Status, str | None, Counts | None]:
+def judge_inside(found: InsideRun, guest: Guest) -> Outcome[Counted]:
     """Return whether a run is what it should be, and what it counted.
 
     Args:
         found: a run.
         guest: what should have run.
     """
-    if found.timed_out:
-        return Status.TIMED_OUT, found.failure, None
     if found.failure is not None:
-        return Status.FAILED, found.failure, None
+        status = Status.TIMED_OUT if found.timed_out else Status.FAILED
+        return Outcome.did_not_succeed(status, found.failure)
     preload = guest.environment.get(PRELOAD)
     if preload and not found.has_mapped(preload):
         reason = f"{preload} was not loaded: is the program statically linked?"
-        return Status.REFUSED, reason, None
+        return Outcome.did_not_succeed(Status.REFUSED, reason)
     wanted = Path(preload).resolve() if preload else None
     files = [Path(path).resolve() for path in found.guest_files]
     brought = [str(p) for p in files if _MALLOC.fullmatch(p.name) and p != wanted]
     if brought:
         reason = f"the program brings {', '.join(brought)}; its malloc is not the one to measure"
-        return Status.REFUSED, reason, None
+        return Outcome.did_not_succeed(Status.REFUSED, reason)
     try:
-        return Status.OK, None, counts_of(parse_statistics(found.statistics or "", "stats.txt"))
+        counts = counts_of(parse_statistics(found.statistics or "", "stats.txt"))
     except ProgramError as error:
-        return Status.FAILED, str(error), None
+        return Outcome.did_not_succeed(Status.FAILED, str(error))
+    return Outcome.succeeded(Counted(hashlib.sha256(found.output).hexdigest(), counts))
 
 
 def _identity(gem5: RunsInside, task: InsideTask, guest: Guest) -> str:

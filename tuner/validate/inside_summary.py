@@ -137,7 +137,7 @@ def _tables(journal: InsideJournal, session: InsideSession) -> Iterator[InsideTa
     for program, machine in dict.fromkeys((s.program, s.machine) for s in session.shown):
         shown = [s for s in session.shown if (s.program, s.machine) == (program, machine)]
         base = journal.runs.get(shown[0].run)
-        output = base.output if base else None
+        output = base.outcome.good.output if base and base.outcome.good else None
         cells = (_cell(journal, entry, output) for entry in shown)
         yield InsideTable(program, machine, tuple(cells))
 
@@ -146,17 +146,18 @@ def _cell(journal: InsideJournal, shown: ShownRun, output: str | None) -> Inside
     whole, start = journal.runs.get(shown.run), journal.runs.get(shown.start)
     if whole is None or start is None:
         return InsideCell(shown.label, None, "not run yet")
-    for run in (whole, start):
-        if run.counts is None:
-            where = "" if run is whole else f"{run.task}: "
-            return InsideCell(shown.label, None, f"{where}{run.reason}")
-    if output is not None and whole.output != output:
+    mine, below = whole.outcome.good, start.outcome.good
+    if mine is None:
+        return InsideCell(shown.label, None, whole.outcome.reason)
+    if below is None:
+        return InsideCell(shown.label, None, f"{start.task}: {start.outcome.reason}")
+    if output is not None and mine.output != output:
         return InsideCell(shown.label, None, "printed something else than under the baseline")
     try:
-        counts = whole.counts.minus(start.counts) if whole.counts and start.counts else None
+        counts = mine.counts.minus(below.counts)
     except ProgramError as error:
         return InsideCell(shown.label, None, str(error))
-    return InsideCell(shown.label, counts, None, start.counts)
+    return InsideCell(shown.label, counts, None, below.counts)
 
 
 def _mean_ratios(tables: Sequence[InsideTable], label: str) -> dict[str, float | None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tuner.metrics import METRICS, REAL, Metric
-from tuner.store import ValidationSample
+from tuner.store import RealMeasurement
 
 
 def is_checked(objective: str) -> bool:
@@ -18,14 +18,14 @@ def is_checked(objective: str) -> bool:
     return bool(METRICS[objective].real)
 
 
-def counterpart(objective: str, samples: Iterable[ValidationSample]) -> Metric | None:
+def counterpart(objective: str, runs: Iterable[RealMeasurement]) -> Metric | None:
     """Return the metric a claim about an objective is checked with.
 
     Returns:
         The best one that was measured; None when a real program gives none.
     """
-    measured = list(samples)
+    measured = list(runs)
     for name in METRICS[objective].real:
-        if any(sample[name] is not None for sample in measured):
+        if any(run[name] is not None for run in measured):
             return REAL[name]
     return None

@@ -17,8 +17,8 @@ from tuner.compare.loop import Observer, compare, interruptible
 from tuner.compare.plan import Rounds, Step
 from tuner.errors import ProgramError, ProgramTimeoutError
 from tuner.measure.program import ProgramRun, Surroundings, digest
-from tuner.records import Status
-from tuner.store import Store, ValidationSample
+from tuner.records import Outcome, Status
+from tuner.store import RealMeasurement, Store
 from tuner.validate.session import (
     CACHEGRIND,
     IGNORED,
@@ -30,10 +30,9 @@ from tuner.validate.session import (
     ValidationOptions,
     brought_allocators,
     find_unfinished,
+    measured,
     new_record,
     quoted_tail,
-    refused_sample,
-    sample_of,
 )
 from tuner.validate.setup import Prepared, with_libc_malloc
 from tuner.validate.trust import Recorded
@@ -65,24 +64,22 @@ class _Program:
     reference: ProgramRun
     """The unrecorded run of the baseline."""
 
-    def __call__(self, step: Step[None]) -> ValidationSample:
+    def __call__(self, step: Step[None]) -> Outcome[RealMeasurement]:
         """Run it once."""
         entry = self.entries[step.subject]
         if entry.refusal is not None:
-            return refused_sample(step, entry)
+            return Outcome.did_not_succeed(Status.REFUSED, entry.refusal)
         run = _run_compared(self.runner, self.command, entry, self.options)
-        judged = judge_run(run, self.reference, self.options.output)
-        is_wanted = step.round == 0 and judged[0] is Status.OK
-        return sample_of(
-            step,
-            entry,
+        status, reason = judge_run(run, self.reference, self.options.output)
+        is_wanted = step.round == 0 and status is Status.OK
+        values = measured(
             run,
-            judged,
             output_sha256=None if self.options.output == IGNORED else run.output_sha256,
             instructions=self.counting.instructions(
                 run, self.command, entry.environment, is_wanted=is_wanted
             ),
         )
+        return Outcome(status, reason, values)
 
 
 def validate(
@@ -96,7 +93,7 @@ def validate(
     counter: CountsInstructions | None,
     recorded: Recorded | None = None,
     as_it_is: Callable[[Path, Sequence[Prepared]], Sequence[Prepared]] | None = None,
-    observer: Observer[None, ValidationSample] | None = None,
+    observer: Observer[None, RealMeasurement] | None = None,
     on_notice: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Run all rounds, or those that are missing, and return the validation's identifier.
@@ -159,7 +156,7 @@ def validate(
     course = compare(
         Rounds(labels, (None,), options.rounds, options.seed),
         _Program(command, entries, options, runner, counting, reference),
-        StoreKeeper(store, {None: identifier}),
+        StoreKeeper(store, {None: identifier}, prepared),
         observer,
         baseline=labels[0],
     )

@@ -15,8 +15,8 @@ from typing import Any, Generic, Protocol
 
 from tuner.compare.plan import Step, TaskT
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings
-from tuner.records import Status
-from tuner.store import Store, ValidationRecord, ValidationSample
+from tuner.records import Outcome
+from tuner.store import RealMeasurement, Store, ValidationRecord, ValidationSample
 from tuner.validate.setup import Prepared
 
 IGNORED = "ignored"
@@ -128,44 +128,17 @@ class Counting:
         return self.counter.count(command, environment, limit_s)
 
 
-def refused_sample(step: Step[Any], entry: Prepared) -> ValidationSample:
-    """Return the sample of a subject whose settings were refused: nothing runs."""
-    subject = entry.subject
-    return ValidationSample(
-        round=step.round,
-        position=step.position,
-        label=subject.label,
-        configuration=subject.configuration,
-        trial=subject.trial,
-        status=Status.REFUSED,
-        reason=entry.refusal,
-    )
-
-
-def sample_of(
-    step: Step[Any],
-    entry: Prepared,
-    run: ProgramRun,
-    judged: tuple[Status, str | None],
-    *,
-    output_sha256: str | None,
-    instructions: int | None,
-) -> ValidationSample:
-    """Return the sample of a run.
+def measured(
+    run: ProgramRun, *, output_sha256: str | None, instructions: int | None
+) -> RealMeasurement:
+    """Return what is kept of a run.
 
     Args:
-        step: where it belongs.
-        entry: what ran.
         run: what was measured.
-        judged: whether it did what the baseline does, and if not, why.
         output_sha256: digest of what was compared.
         instructions: counted ones.
     """
-    status, reason = judged
-    return replace(
-        refused_sample(step, entry),
-        status=status,
-        reason=reason,
+    return RealMeasurement(
         exit_status=run.exit_status,
         signal=run.signal,
         output_sha256=output_sha256,
@@ -197,21 +170,28 @@ def brought_allocators(run: ProgramRun, baseline: Prepared) -> list[Path]:
 class StoreKeeper(Generic[TaskT]):
     """Keeps samples in a campaign's store, each task being a validation of its own."""
 
-    def __init__(self, store: Store, identifiers: Mapping[TaskT, int]) -> None:
-        """Take the store, open for writing, and the validation of each task."""
+    def __init__(
+        self, store: Store, identifiers: Mapping[TaskT, int], prepared: Sequence[Prepared]
+    ) -> None:
+        """Take the store, open for writing, the validation of each task, and the subjects."""
         self._store = store
         self._identifiers = identifiers
+        self._subjects = {entry.subject.label: entry.subject for entry in prepared}
 
-    def kept(self) -> Iterable[tuple[tuple[int, TaskT, str], ValidationSample]]:
+    def kept(self) -> Iterable[tuple[tuple[int, TaskT, str], Outcome[RealMeasurement]]]:
         """Yield every sample with its round, task and subject."""
         records = {record.identifier: record for record in self._store.validations()}
         for task, identifier in self._identifiers.items():
             for sample in records[identifier].samples:
-                yield (sample.round, task, sample.label), sample
+                yield (sample.round, task, sample.label), sample.outcome
 
-    def keep(self, step: Step[TaskT], sample: ValidationSample) -> None:
+    def keep(self, step: Step[TaskT], sample: Outcome[RealMeasurement]) -> None:
         """Commit a sample."""
-        self._store.add_validation_sample(self._identifiers[step.task], sample)
+        subject = self._subjects[step.subject]
+        row = ValidationSample(
+            step.round, step.position, subject.label, subject.configuration, subject.trial, sample
+        )
+        self._store.add_validation_sample(self._identifiers[step.task], row)
 
 
 def new_record(
@@ -271,14 +251,11 @@ def find_unfinished(
 def n_complete(record: ValidationRecord) -> int:
     """Return how many rounds have every subject that did not fail."""
     done = {(sample.round, sample.label) for sample in record.samples}
-    running = {entry["label"] for entry in record.settings["subjects"]} - _failed(record)
+    labels = (entry["label"] for entry in record.settings["subjects"])
+    running = [label for label in labels if record.failure(label) is None]
     return sum(all((number, label) in done for label in running) for number in range(record.rounds))
 
 
 def is_over(record: ValidationRecord) -> bool:
     """Return whether nothing is left to run: all rounds are done, or the baseline failed."""
-    return record.baseline in _failed(record) or n_complete(record) == record.rounds
-
-
-def _failed(record: ValidationRecord) -> set[str]:
-    return {sample.label for sample in record.samples if sample.status is not Status.OK}
+    return record.failure(record.baseline) is not None or n_complete(record) == record.rounds

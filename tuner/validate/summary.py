@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from tuner import stats
 from tuner.compare.values import Values
 from tuner.metrics import REAL, Metric, find_objective
-from tuner.records import Configuration, CurvePoint, Status, Trial
+from tuner.records import Configuration, CurvePoint, Trial
 from tuner.runs import Run
 from tuner.stats import Estimate
-from tuner.store import ValidationRecord, ValidationSample
+from tuner.store import ValidationRecord
 from tuner.validate.decision import Decision, recommend
 from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart, is_checked
@@ -175,15 +175,6 @@ class _Samples:
     ns_per_instruction: float | None
     """Price on the machine of the campaign."""
 
-    def good(self, label: str) -> list[ValidationSample]:
-        """Return the successful runs of a subject, by round."""
-        return [s for s in self.record.samples if s.label == label and s.status is Status.OK]
-
-    def failure(self, label: str) -> ValidationSample | None:
-        """Return the first failed run of a subject."""
-        failed = (s for s in self.record.samples if s.label == label and s.status is not Status.OK)
-        return next(failed, None)
-
     @property
     def first_round(self) -> int:
         """Number of the first round whose order was random, as the test demands.
@@ -199,7 +190,7 @@ class _Samples:
 
     def values(self, metric: Metric) -> Values[None]:
         """Return a metric of all good runs."""
-        samples = (((s.round, None, s.label), s) for s in self.record.samples)
+        samples = (((s.round, None, s.label), s.outcome) for s in self.record.samples)
         return Values.collect(samples, metric.value)
 
     def ratio(self, label: str, metric: Metric) -> Estimate | None:
@@ -216,7 +207,7 @@ class _Samples:
         values, baselines = self.values(metric).pairs(
             None, label, self.record.baseline, self.first_round
         )
-        n_runs = min(len(self.good(label)), len(self.good(self.record.baseline)))
+        n_runs = min(len(self.record.good(one)) for one in (label, self.record.baseline))
         if n_runs < self.record.rounds or len(values) < self.rounds_needed:
             return None
         return stats.paired_p_value(values, baselines)
@@ -238,7 +229,7 @@ class _Samples:
 
 def _checked_objectives(run: Run, record: ValidationRecord) -> list[tuple[str, Metric]]:
     """Return the campaign's objectives that a metric of this validation can check."""
-    found = ((name, counterpart(name, record.samples)) for name in run.campaign.objectives)
+    found = ((name, counterpart(name, record.good())) for name in run.campaign.objectives)
     return [(name, metric) for name, metric in found if metric is not None]
 
 
@@ -249,8 +240,8 @@ def _summarize_subject(
     checked: Sequence[tuple[str, Metric]],
     trials: dict[Configuration, Trial],
 ) -> SubjectSummary:
-    good = samples.good(subject.label)
-    failure = samples.failure(subject.label)
+    good = samples.record.good(subject.label)
+    failure = samples.record.failure(subject.label)
     is_baseline = subject == baseline
     claims: tuple[Claim, ...] = ()
     if subject.claims and not is_baseline and good and not failure:
@@ -259,7 +250,7 @@ def _summarize_subject(
         subject,
         is_baseline,
         len(good),
-        failure.reason if failure else None,
+        failure,
         tuple(_metrics(subject, samples, is_baseline=is_baseline)),
         claims,
         None,

@@ -11,10 +11,9 @@ import pytest
 from tests.doubles.bench import ALICE, BOB, LARSON, RING, FakeDriver, sample
 from tuner.bench.journal import (
     Comparison,
-    Sample,
     kept_seconds,
     load_comparison,
-    sample_from,
+    read_sample,
     sample_record,
 )
 from tuner.bench.plan import Plan, Task
@@ -22,8 +21,8 @@ from tuner.bench.rounds import run_missing, spread
 from tuner.bench.summary import failures
 from tuner.compare.loop import Budget, Observer
 from tuner.errors import StoreError
-from tuner.measure.driver import DriverRun
-from tuner.records import Status
+from tuner.measure.driver import DriverResult
+from tuner.records import Outcome, Status
 
 
 def run(folder: Path, driver: FakeDriver, plan: Plan) -> Comparison:
@@ -72,7 +71,7 @@ class SlowDriver(FakeDriver):
 
     now_s = 0.0
 
-    def run(self, *arguments: Any) -> DriverRun:
+    def run(self, *arguments: Any) -> Outcome[DriverResult]:
         self.now_s += 1.0
         return super().run(*arguments)
 
@@ -81,7 +80,7 @@ def within(folder: Path, budget_s: float, plan: Plan = PLAN) -> tuple[SlowDriver
     """Return the driver after runs within a budget, and how many were left out."""
     driver, left_out = SlowDriver(), [0]
     budget = Budget(budget_s, lambda: driver.now_s)
-    observer: Observer[Task, Sample] = Observer(on_left_out=left_out.append)
+    observer: Observer[Task, DriverResult] = Observer(on_left_out=left_out.append)
     run_missing(plan, [ALICE, BOB], folder, driver, observer, budget)
     return driver, sum(left_out)
 
@@ -116,7 +115,7 @@ def test_a_later_session_keeps_the_length_of_a_run(tmp_path: Path) -> None:
 
 
 def test_a_subject_that_failed_a_task_is_not_run_on_it_again(tmp_path: Path) -> None:
-    crash = DriverRun(Status.FAILED, "killed by SIGSEGV", None)
+    crash = Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
     driver = FakeDriver({"bob": crash})
 
     found = run(tmp_path, driver, PLAN)
@@ -152,4 +151,4 @@ def test_samples_survive_their_file() -> None:
     curve = {"time_ns": [1, 2], "live_bytes": [3, 4], "rss_bytes": [5, 6]}
     kept = sample("alice", 2, curve=curve)
 
-    assert sample_from(json.loads(json.dumps(sample_record(kept)))) == kept
+    assert read_sample(json.loads(json.dumps(sample_record(*kept)))) == kept

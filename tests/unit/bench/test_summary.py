@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.doubles.bench import LARSON, RING, comparison, sample
-from tuner.bench.journal import Sample
+from tests.doubles.bench import LARSON, RING, comparison, sample, stopped
 from tuner.bench.plan import Task
 from tuner.bench.summary import (
     CALLS,
@@ -14,7 +13,6 @@ from tuner.bench.summary import (
     geometric_means,
     tasks_of,
 )
-from tuner.records import Status
 
 
 def test_medians_are_over_the_rounds_of_a_subject() -> None:
@@ -40,7 +38,7 @@ def test_means_are_over_the_rows_that_every_subject_has() -> None:
         sample("alice", 0),
         sample("bob", 0, operations=2000),
         sample("alice", 0, LARSON),
-        Sample(LARSON, "bob", 0, Status.TIMED_OUT, "stopped", None),
+        stopped("bob", 0, LARSON),
     )
 
     means = geometric_means(
@@ -51,9 +49,7 @@ def test_means_are_over_the_rows_that_every_subject_has() -> None:
 
 
 def test_what_was_not_measured_is_absent() -> None:
-    found = comparison(
-        sample("alice", 0), Sample(RING, "bob", 0, Status.TIMED_OUT, "stopped", None)
-    )
+    found = comparison(sample("alice", 0), stopped("bob", 0))
 
     assert set(estimates(found, PEAK_RSS, [RING])[RING]) == {"alice"}
     assert estimates(found, CALLS["free", "P99"], [RING]) == {}

@@ -17,7 +17,9 @@ from tuner.errors import SpecError
 
 def measure(call: Call) -> None:
     for part in call.choose(["a", "b"], ["a"]):
-        rows = run_rounds(call, part, ["t"], ["x", "y"], lambda _, who: Figures({"v": len(who)}))
+        rows = run_rounds(
+            call, part, ["t"], ["x", "y"], lambda _, who: Figures.succeeded({"v": len(who)})
+        )
         call.keep(part, rows, rounds=call.rounds)
 
 
@@ -86,7 +88,7 @@ def test_a_stopped_run_goes_on_where_it_was(keep: Path, tmp_path: Path) -> None:
         n_runs += 1
         if n_runs == 3:
             raise KeyboardInterrupt
-        return failed("x") if n_runs == 1 else Figures({"v": 1})
+        return failed("x") if n_runs == 1 else Figures.succeeded({"v": 1})
 
     def stopped(call: Call) -> None:
         call.keep("a", run_rounds(call, "a", ["t"], ["x", "y"], stop))

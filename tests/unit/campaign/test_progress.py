@@ -182,7 +182,7 @@ def test_the_live_display_shows_bar_scores_and_messages() -> None:
         live.failed_attempt(Configuration("jemalloc"), "out of [processes]")
         live.stopping()
         live.recheck_started(3)
-        live.recheck_ended(Recheck(0, 1, Status.OK, None, DEFAULT.measurement))
+        live.recheck_ended(Recheck(0, 1, DEFAULT.outcome))
 
     text = out.getvalue()
     for words in (

@@ -20,7 +20,7 @@ from tuner.campaign.identity import differences
 from tuner.campaign.progress import Listener, Silence
 from tuner.campaign.recheck import n_missing
 from tuner.campaign.runner import FAILED_VIOLATION, Runner
-from tuner.campaign.screening import Estimate, carried_over, most_promising
+from tuner.campaign.screening import Expected, carried_over, most_promising
 from tuner.campaign.setup import make_spaces
 from tuner.errors import (
     InterruptedCampaign,
@@ -33,7 +33,7 @@ from tuner.errors import (
 from tuner.front.dominance import front, hypervolume, points_of
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.executor import LocalExecutor
-from tuner.records import Configuration, Measurement, Origin, Status, Trial
+from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
 from tuner.search import STRATEGIES
 from tuner.store import FINISHED, INTERRUPTED, CampaignRecord, Recheck, Store
 
@@ -62,10 +62,12 @@ def run(
 def comparable(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials without what may differ from run to run."""
 
-    def plain(numbers: Measurement | None) -> Measurement | None:
-        return None if numbers is None else numbers.with_values(wall=0)
+    def plain(outcome: Outcome[Measurement]) -> Outcome[Measurement]:
+        if outcome.values is None:
+            return outcome
+        return replace(outcome, values=outcome.values.with_values(wall=0))
 
-    return [replace(trial, measurement=plain(trial.measurement)) for trial in trials]
+    return [replace(trial, outcome=plain(trial.outcome)) for trial in trials]
 
 
 def stored(folder: Path) -> tuple[list[Trial], list[Recheck], CampaignRecord]:
@@ -405,7 +407,7 @@ class Drifting(SyntheticEvaluator):
 
     def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
         super().evaluate(configuration, cpu)
-        return Evaluation.succeeded(self._model(configuration))
+        return Outcome.succeeded(self._model(configuration))
 
 
 def test_baseline_and_front_are_measured_again(tmp_path: Path) -> None:
@@ -485,7 +487,7 @@ class LateAtLast(SyntheticEvaluator):
     def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
         if configuration in self.evaluated and self._n_left > 0:
             self._n_left -= 1
-            return Evaluation.did_not_succeed(self._status, "no end after 60 s")
+            return Outcome.did_not_succeed(self._status, "no end after 60 s")
         return super().evaluate(configuration, cpu)
 
 
@@ -534,7 +536,9 @@ def test_a_store_that_holds_a_failed_remeasurement_heals(tmp_path: Path) -> None
     with contextlib.closing(sqlite3.connect(run_path)) as connection, connection:
         connection.execute("UPDATE campaign SET recheck_share = 0.15")
     with Store.open(tmp_path, writable=True) as store:
-        store.add_recheck(Recheck(0, 1, Status.TIMED_OUT, "still running after 60 s", None))
+        store.add_recheck(
+            Recheck(0, 1, Outcome.did_not_succeed(Status.TIMED_OUT, "still running after 60 s"))
+        )
 
     run(tmp_path)
 
@@ -589,8 +593,7 @@ def test_only_promising_proposals_are_measured_in_full(tmp_path: Path) -> None:
 
     assert len(trials) == 60, "the budget counts what was measured in full"
     with Store.open(tmp_path) as store:
-        found = {screening.configuration: screening for screening in store.screenings()}
-    assert {screening.fidelity for screening in found.values()} == {0.25}
+        found = store.screenings()
     searched = {t.configuration for t in trials if t.origin is Origin.SEARCH}
     assert searched <= set(found)
     assert len(found) > 1.7 * len(searched)
@@ -626,8 +629,8 @@ def test_a_screened_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_what_fails_on_the_shrunk_workload_is_left_out_and_learnt_as_failed() -> None:
-    good, bad = Estimate((1.0, 1.0), 0.0), Estimate(None, 1.0)
-    worse, broken = Estimate((2.0, 2.0), 0.0), Estimate((0.5, 0.5), 0.3)
+    good, bad = Expected((1.0, 1.0), 0.0), Expected(None, 1.0)
+    worse, broken = Expected((2.0, 2.0), 0.0), Expected((0.5, 0.5), 0.3)
 
     assert most_promising([bad, worse, good, broken], [], 0.25) == [2]
     assert most_promising([bad, worse, good, broken], [], 0.5) == [1, 2]

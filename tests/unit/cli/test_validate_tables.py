@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.runs import synthetic_run
+from tests.doubles.runs import broken, synthetic_run
 from tuner.cli.validate_tables import print_details, print_summary
-from tuner.records import Status
 from tuner.runs import Run
 from tuner.validate.summary import summarize
 
@@ -60,10 +59,10 @@ def test_rejected_subject_is_named_with_its_reason(
     label = record.samples[-1].label
     samples = (
         *(s for s in record.samples if s.label != label),
-        replace(record.samples[-1], status=Status.FAILED, reason="killed by SIGSEGV [x]"),
+        broken(record.samples[-1], "killed by SIGSEGV [x]"),
     )
-    broken = replace(run, validations=(replace(record, samples=samples),))
-    assert f"{label} is out: killed by SIGSEGV [x]" in printed(broken, capsys, monkeypatch)
+    changed = replace(run, validations=(replace(record, samples=samples),))
+    assert f"{label} is out: killed by SIGSEGV [x]" in printed(changed, capsys, monkeypatch)
 
 
 def test_validation_without_a_sample_is_no_crash(

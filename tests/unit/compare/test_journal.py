@@ -6,7 +6,6 @@ import errno
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tuner.compare.journal import Journal, JournalKeeper, read_journal
 from tuner.compare.loop import compare
 from tuner.compare.plan import Rounds, Step
 from tuner.errors import OutputError, StoreError
-from tuner.records import Status
+from tuner.records import Outcome, Status
 
 HEADER = {"schema": "test", "version": 1, "seed": 3}
 RECORDS = [{"n": number, "text": "é" * number} for number in range(4)]
@@ -128,20 +127,13 @@ def test_nothing_is_no_journal(tmp_path: Path) -> None:
     assert read_journal(tmp_path / "none") is None
 
 
-@dataclass(frozen=True)
-class Sample:
-    status: Status
-    reason: str | None
-    value: int
+def encode(step: Step[str], sample: Outcome[int]) -> Mapping[str, Any]:
+    return {"step": step.key, "status": sample.status.value, "value": sample.values}
 
 
-def encode(step: Step[str], sample: Sample) -> Mapping[str, Any]:
-    return {"step": step.key, "status": sample.status.value, "value": sample.value}
-
-
-def decode(record: Mapping[str, Any]) -> tuple[tuple[int, str, str], Sample]:
+def decode(record: Mapping[str, Any]) -> tuple[tuple[int, str, str], Outcome[int]]:
     number, task, subject = record["step"]
-    return (number, task, subject), Sample(Status(record["status"]), None, record["value"])
+    return (number, task, subject), Outcome(Status(record["status"]), None, record["value"])
 
 
 def test_a_comparison_goes_on_from_its_journal(tmp_path: Path) -> None:
@@ -149,9 +141,9 @@ def test_a_comparison_goes_on_from_its_journal(tmp_path: Path) -> None:
     plan = Rounds(("a", "b"), ("x",), 2)
     calls: list[tuple[int, str, str]] = []
 
-    def run(step: Step[str]) -> Sample:
+    def run(step: Step[str]) -> Outcome[int]:
         calls.append(step.key)
-        return Sample(Status.OK, None, len(calls))
+        return Outcome.succeeded(len(calls))
 
     for _ in range(2):
         with Journal(path, HEADER) as journal:
@@ -159,5 +151,5 @@ def test_a_comparison_goes_on_from_its_journal(tmp_path: Path) -> None:
             course = compare(plan, run, keeper)
 
     assert len(calls) == 4
-    assert sorted(sample.value for sample in course.samples.values()) == [1, 2, 3, 4]
+    assert sorted(sample.values or 0 for sample in course.samples.values()) == [1, 2, 3, 4]
     assert json.loads(path.read_text().splitlines()[1])["value"] == 1

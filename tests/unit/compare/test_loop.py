@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,16 +11,14 @@ import pytest
 from tuner.compare.loop import Budget, Observer, compare
 from tuner.compare.plan import Course, Once, Rounds, Step
 from tuner.errors import InterruptedCampaign, OutputError, ProgramError
-from tuner.records import Status
+from tuner.records import Outcome, Status
 
 PLAN = Rounds(("base", "good", "other"), ("x", "y"), 3)
 KEYS = {step.key for block in PLAN.blocks(Course()) for step in block}
 
 
-@dataclass(frozen=True)
-class Sample:
-    status: Status = Status.OK
-    reason: str | None = None
+Sample = Outcome[str]
+GOOD = Outcome.succeeded("seen")
 
 
 class Memory:
@@ -40,13 +37,13 @@ class Memory:
 
 def good(step: Step[str]) -> Sample:
     del step
-    return Sample()
+    return GOOD
 
 
 def failing(*where: tuple[str, str]) -> Callable[[Step[str]], Sample]:
     def run(step: Step[str]) -> Sample:
         is_bad = (step.task, step.subject) in where
-        return Sample(Status.FAILED, "fell over") if is_bad else Sample()
+        return Outcome.did_not_succeed(Status.FAILED, "fell over") if is_bad else GOOD
 
     return run
 
@@ -68,7 +65,7 @@ def test_a_comparison_goes_on_after_every_possible_end() -> None:
             if len(calls) == end:
                 raise KeyboardInterrupt
             calls.append(step.key)
-            return Sample()
+            return GOOD
 
         with pytest.raises(InterruptedCampaign, match="every run so far is kept"):
             compare(PLAN, run, memory)
@@ -102,7 +99,7 @@ def test_without_the_baseline_the_block_ends_at_once() -> None:
 
 def test_an_observer_sees_samples_and_what_is_left() -> None:
     seen: list[Any] = []
-    observer: Observer[str, Sample] = Observer(
+    observer: Observer[str, str] = Observer(
         on_sample=lambda step, sample: seen.append(step.subject), on_left=seen.append
     )
 
@@ -125,7 +122,7 @@ def test_a_budget_leaves_out_blocks_as_a_whole() -> None:
         clock.now_s += 2.0
         return good(step)
 
-    observer: Observer[str, Sample] = Observer(on_left_out=left_out.append)
+    observer: Observer[str, str] = Observer(on_left_out=left_out.append)
     compare(PLAN, run, memory, observer, budget=budget)
 
     assert len(memory.samples) == 3
@@ -139,7 +136,7 @@ def test_a_budget_knows_the_kinds_of_tasks_apart() -> None:
     def takes(seconds: float) -> Callable[[], Sample]:
         def run() -> Sample:
             clock.now_s += seconds
-            return Sample()
+            return GOOD
 
         return run
 
@@ -187,7 +184,7 @@ def test_an_error_beside_other_runs_stops_them() -> None:
         barrier.wait(60.0)
         if step.subject == "b":
             raise ProgramError
-        return Sample()
+        return GOOD
 
     memory = Memory()
     duet = Once((Step(0, 0, "x", "a"), Step(0, 1, "x", "b")))
@@ -201,7 +198,7 @@ def test_a_race_is_a_plan_that_looks_at_the_course() -> None:
     class Race:
         """The slower of two leaves after two rounds; the other is run no more then."""
 
-        def blocks(self, course: Course[str, Sample]) -> Iterator[Sequence[Step[str]]]:
+        def blocks(self, course: Course[str, str]) -> Iterator[Sequence[Step[str]]]:
             for number in range(9):
                 if number == 2:
                     course.leave("x", "slow", "lost")
@@ -209,7 +206,7 @@ def test_a_race_is_a_plan_that_looks_at_the_course() -> None:
                     return
                 yield [Step(number, place, "x", n) for place, n in enumerate(("slow", "fast"))]
 
-        def n_left(self, course: Course[str, Sample]) -> int:
+        def n_left(self, course: Course[str, str]) -> int:
             return 18 - len(course.samples)
 
     memory = Memory()

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tuner.compare.plan import Course, Once, Rounds, Step, order
-from tuner.records import Status
+from tuner.records import Outcome, Status
+
+GOOD = Outcome.succeeded("seen")
+FAILED = Outcome.did_not_succeed(Status.FAILED, "it fell over")
 
 
-@dataclass(frozen=True)
-class Sample:
-    status: Status = Status.OK
-    reason: str | None = None
-
-
-FAILED = Sample(Status.FAILED, "it fell over")
-
-
-def steps(plan: Rounds[str], course: Course[str, Sample] | None = None) -> list[Step[str]]:
+def steps(plan: Rounds[str], course: Course[str, str] | None = None) -> list[Step[str]]:
     return [step for block in plan.blocks(course or Course()) for step in block]
 
 
@@ -81,7 +73,7 @@ def test_a_task_that_repeats_itself_is_in_the_first_rounds_only() -> None:
 
 def test_a_subject_that_failed_is_out_of_its_task_alone() -> None:
     plan = Rounds(("a", "b"), ("x", "y"), 3)
-    course: Course[str, Sample] = Course()
+    course: Course[str, str] = Course()
     course.add((0, "x", "b"), FAILED)
 
     assert course.out == {("x", "b"): "it fell over"}
@@ -90,7 +82,7 @@ def test_a_subject_that_failed_is_out_of_its_task_alone() -> None:
 
 def test_without_its_baseline_a_task_is_over() -> None:
     plan = Rounds(("a", "b"), ("x", "y"), 3)
-    course: Course[str, Sample] = Course("a")
+    course: Course[str, str] = Course("a")
     course.add((0, "x", "a"), FAILED)
 
     assert course.is_over("x")
@@ -99,7 +91,7 @@ def test_without_its_baseline_a_task_is_over() -> None:
 
 
 def test_the_first_reason_to_leave_is_kept() -> None:
-    course: Course[str, Sample] = Course()
+    course: Course[str, str] = Course()
     course.leave("x", "a", "lost")
     course.add((4, "x", "a"), FAILED)
 
@@ -108,7 +100,7 @@ def test_the_first_reason_to_leave_is_kept() -> None:
 
 def test_once_wants_what_is_missing() -> None:
     plan = Once(tuple(Step(0, n, task, "a") for n, task in enumerate("xyz")))
-    course: Course[str, Sample] = Course()
-    course.add((0, "y", "a"), Sample())
+    course: Course[str, str] = Course()
+    course.add((0, "y", "a"), GOOD)
 
     assert plan.n_left(course) == 2

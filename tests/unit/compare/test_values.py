@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from tuner.compare.values import Values
-from tuner.records import Status
-
-
-@dataclass(frozen=True)
-class Sample:
-    value: float | None
-    status: Status = Status.OK
-    reason: str | None = None
+from tuner.records import Outcome, Status
 
 
 def values(rows: dict[tuple[str, str], list[float | None]]) -> Values[str]:
     return Values.collect(
         [
-            ((number, task, subject), Sample(value))
+            ((number, task, subject), Outcome.succeeded((value,)))
             for (task, subject), row in rows.items()
             for number, value in enumerate(row)
         ],
-        lambda sample: sample.value,
+        lambda found: found[0],
     )
 
 
 def test_a_failed_run_has_no_value() -> None:
     found = Values.collect(
-        [((0, "x", "a"), Sample(1.0)), ((1, "x", "a"), Sample(9.0, Status.FAILED, "no"))],
-        lambda sample: sample.value,
+        [
+            ((0, "x", "a"), Outcome.succeeded((1.0,))),
+            ((1, "x", "a"), Outcome(Status.FAILED, "no", (9.0,))),
+        ],
+        lambda found: found[0],
     )
 
     assert found.by_round("x", "a") == {0: 1.0}

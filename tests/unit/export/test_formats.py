@@ -28,7 +28,7 @@ from tuner.export.reduction import reduce_configuration
 from tuner.front.kept import all_picks
 from tuner.front.picks import Pick
 from tuner.metrics import METRICS
-from tuner.records import Configuration, Status, Trial
+from tuner.records import Configuration, Outcome, Status, Trial
 from tuner.runs import Run
 from tuner.store import AllocatorRecord
 
@@ -75,7 +75,9 @@ def test_setting_is_kept_when_one_number_differs_by_one(name: str) -> None:
     with_it, without = tried(1, mxfast=0), tried(0)
     assert without.measurement is not None
     changes = {name: without.measurement.value(name) + 1}
-    without = replace(without, measurement=without.measurement.with_values(**changes))
+    without = replace(
+        without, outcome=Outcome.succeeded(without.measurement.with_values(**changes))
+    )
 
     assert reduce_configuration(with_it, [without, with_it]).dropped == ()
 

@@ -23,7 +23,7 @@ from tuner.front.dominance import (
     reference_point,
     relative_hypervolume,
 )
-from tuner.records import Configuration, Origin, Status, Trial
+from tuner.records import Configuration, Origin, Outcome, Status, Trial
 
 
 def valued(
@@ -32,14 +32,19 @@ def valued(
     configuration = Configuration.of("glibc", {} if default else {"pad": number})
     if values is None:
         reason = "killed"
-        return Trial(number, configuration, Origin.SEARCH, Status.FAILED, reason, None, None, 1.0)
+        return Trial(
+            number,
+            configuration,
+            Origin.SEARCH,
+            Outcome.did_not_succeed(Status.FAILED, reason),
+            None,
+            1.0,
+        )
     return Trial(
         number,
         configuration,
         Origin.DEFAULT if default else Origin.SEARCH,
-        Status.OK,
-        None,
-        measurement(),
+        Outcome.succeeded(measurement()),
         tuple(values),
         violated,
     )

@@ -14,7 +14,7 @@ from tests.doubles.fronts import BASELINE, NAMES, TRIALS, tried
 from tests.doubles.runs import MIB, trial
 from tuner.errors import SelectionError
 from tuner.front.picks import best_pick, find_knee, select_balanced, standard_picks
-from tuner.records import Configuration, Trial
+from tuner.records import Configuration, Outcome, Trial
 
 Points = list[tuple[float, float]]
 
@@ -171,9 +171,9 @@ def test_best_of_one_objective_is_its_least() -> None:
 
 def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units() -> None:
     still = BASELINE.measured.with_values(faults=0)
-    base = replace(BASELINE, measurement=still)
+    base = replace(BASELINE, outcome=Outcome.succeeded(still))
     few, many = (
-        replace(one, measurement=one.measured.with_values(faults=faults))
+        replace(one, outcome=Outcome.succeeded(one.measured.with_values(faults=faults)))
         for one, faults in zip(tried_all([(100.0, 1000.0)] * 2), (1, 3), strict=True)
     )
 
@@ -183,9 +183,9 @@ def test_an_objective_that_is_0_for_the_baseline_counts_in_its_own_units() -> No
 def test_three_objectives_have_a_knee() -> None:
     names = ("mean_heap", "cost", "faults")
     points = [(50, 2000, 4000), (200, 500, 4000), (200, 2000, 1000), (60, 600, 1200)]
-    base = replace(BASELINE, measurement=BASELINE.measured.with_values(faults=2000))
+    base = replace(BASELINE, outcome=Outcome.succeeded(BASELINE.measured.with_values(faults=2000)))
     trials = [
-        replace(one, measurement=one.measured.with_values(faults=faults))
+        replace(one, outcome=Outcome.succeeded(one.measured.with_values(faults=faults)))
         for number, (heap, cost, faults) in enumerate(points)
         for one in [tried(number, heap, cost)]
     ]
@@ -254,9 +254,11 @@ def test_picks_do_not_depend_on_units(points: Points, heap: int, cost: int) -> N
         found = one.measured
         return replace(
             one,
-            measurement=found.with_values(
-                mean_heap=found.value("mean_heap") * 2.0**heap,
-                cost=found.value("cost") * 2.0**cost,
+            outcome=Outcome.succeeded(
+                found.with_values(
+                    mean_heap=found.value("mean_heap") * 2.0**heap,
+                    cost=found.value("cost") * 2.0**cost,
+                )
             ),
         )
 

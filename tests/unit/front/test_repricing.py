@@ -11,7 +11,7 @@ from tests.doubles import synthetic
 from tests.doubles.runs import trial
 from tuner.front.repricing import price_note, reprice
 from tuner.measure.calibration import Calibration
-from tuner.records import Configuration, Trial
+from tuner.records import Configuration, Outcome, Trial
 from tuner.store import CampaignRecord
 
 PRICES = Calibration(
@@ -41,7 +41,7 @@ def tried(number: int, heap: int, counts: tuple[int, int, int, int]) -> Trial:
     counted = made.measurement.with_values(
         instructions=instructions, faults=faults, syscalls=syscalls, cost=cost
     )
-    return replace(made, measurement=counted)
+    return replace(made, outcome=Outcome.succeeded(counted))
 
 
 def costs(trials: list[Trial]) -> list[float | None]:

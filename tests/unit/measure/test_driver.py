@@ -37,7 +37,7 @@ def test_endings_of_the_driver_are_states(
     assert ended.status is status
     assert ended.reason is not None
     assert ended.reason.startswith(reason)
-    assert ended.result is None
+    assert ended.values is None
 
 
 def test_malloc_of_another_library_is_refused(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def evaluator(
 def test_numbers_become_a_measurement(trace: Trace) -> None:
     found = evaluator(trace).evaluate(Configuration("glibc"))
     assert found.status is Status.OK
-    measurement = found.measurement
+    measurement = found.values
     assert measurement is not None
     assert measurement["peak_heap"] == 1000
     assert measurement["mean_heap"] == 800.5
@@ -91,14 +91,14 @@ def test_a_trace_without_events_is_no_trace_to_measure(trace: Trace) -> None:
 
 def test_no_live_bytes_at_the_peak_have_no_fragmentation(trace: Trace) -> None:
     trace.orders(result={"fragmentation_at_peak": None})
-    measurement = evaluator(trace).evaluate(Configuration("glibc")).measurement
+    measurement = evaluator(trace).evaluate(Configuration("glibc")).values
     assert measurement is not None
     assert measurement["fragmentation"] is None
 
 
 def test_without_a_counter_there_is_no_cost(trace: Trace) -> None:
     trace.orders(result={"instructions": None})
-    measurement = evaluator(trace).evaluate(Configuration("glibc")).measurement
+    measurement = evaluator(trace).evaluate(Configuration("glibc")).values
     assert measurement is not None
     assert measurement["instructions"] is None
     assert measurement["cost"] is None
@@ -128,14 +128,14 @@ def test_huge_pages_are_off_where_the_campaign_wants_none(trace: Trace) -> None:
 
 
 def test_pages_that_came_with_huge_ones_have_their_price(trace: Trace) -> None:
-    without = evaluator(trace).evaluate(Configuration("glibc")).measurement
+    without = evaluator(trace).evaluate(Configuration("glibc")).values
     trace.orders(result={"huge_pages": {"pages": 511, "fallbacks": 0, "collapses": 0}})
     prices = Calibration(c_fault=100.0, c_syscall=10.0, c_page=2.0)
     found = evaluator(trace, calibration=prices).evaluate(Configuration("glibc"))
     assert without is not None
     assert without["cost"] is not None
-    assert found.measurement is not None
-    assert found.measurement.value("cost") == without.value("cost") + 2 * 511
+    assert found.values is not None
+    assert found.values.value("cost") == without.value("cost") + 2 * 511
     assert found.incidents == ()
 
 
@@ -158,7 +158,7 @@ def test_allocator_variables_of_the_user_stay_outside(
 
 def test_latency_takes_a_second_free_running_replay(trace: Trace) -> None:
     options = EmulationOptions(with_latency=True)
-    measurement = evaluator(trace, options=options).evaluate(Configuration("glibc")).measurement
+    measurement = evaluator(trace, options=options).evaluate(Configuration("glibc")).values
     assert measurement is not None
     assert measurement["p99_latency"] == 30.0
     assert measurement["instructions"] == 5000
@@ -168,7 +168,7 @@ def test_latency_takes_a_second_free_running_replay(trace: Trace) -> None:
 
 def test_free_running_threads_are_not_counted(trace: Trace) -> None:
     options = EmulationOptions(threads="free")
-    measurement = evaluator(trace, options=options).evaluate(Configuration("glibc")).measurement
+    measurement = evaluator(trace, options=options).evaluate(Configuration("glibc")).values
     assert measurement is not None
     assert (measurement["p99_latency"], measurement["cost"]) == (30.0, None)
     assert measurement["syscalls"] is None
@@ -195,10 +195,10 @@ def test_a_time_out_is_tried_once_more(trace: Trace, n_late: int, status: Status
     """What happened before is told; a second time-out is the configuration's."""
     trace.orders(late=n_late)
     with LocalExecutor(evaluator(trace), [0]) as executor:
-        (outcome,) = executor.run([Configuration("glibc")])
-    assert outcome.evaluation is not None
-    assert outcome.evaluation.status is status
-    assert outcome.failures == ("replay: no end after 60 s of CPU time",)
+        (ended,) = executor.run([Configuration("glibc")])
+    assert ended.outcome is not None
+    assert ended.outcome.status is status
+    assert ended.failures == ("replay: no end after 60 s of CPU time",)
     assert len(trace.calls()) == 2
 
 

@@ -18,8 +18,8 @@ from tests.doubles import synthetic
 from tests.doubles.waiting import wait_until
 from tuner.errors import MissingToolError, ProgramError, SpecError, TunerError
 from tuner.measure.evaluation import Evaluation
-from tuner.measure.executor import MAX_ATTEMPTS, LocalExecutor, Outcome, measuring_cpus
-from tuner.records import Configuration, Status
+from tuner.measure.executor import MAX_ATTEMPTS, Attempts, LocalExecutor, measuring_cpus
+from tuner.records import Configuration, Outcome, Status
 
 
 def configurations(n: int) -> list[Configuration]:
@@ -45,7 +45,7 @@ class Recorder:
             self._meet.wait()
         with self._lock:
             self.now[cpu] -= 1
-        return Evaluation.succeeded(synthetic.measure(configuration))
+        return Outcome.succeeded(synthetic.measure(configuration))
 
 
 class Failing:
@@ -60,17 +60,17 @@ class Failing:
         self.n_calls += 1
         if self.n_calls < self._until:
             raise self._error
-        return Evaluation.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
+        return Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
 
 
 def test_every_configuration_has_one_outcome_with_its_index() -> None:
     wanted = configurations(9)
     with LocalExecutor(Recorder(), [0, 1]) as executor:
-        outcomes = sorted(executor.run(wanted), key=lambda outcome: outcome.index)
+        outcomes = sorted(executor.run(wanted), key=lambda ended: ended.index)
 
-    assert wanted == [outcome.configuration for outcome in outcomes]
-    assert list(range(9)) == [outcome.index for outcome in outcomes]
-    assert all(outcome.evaluation for outcome in outcomes)
+    assert wanted == [ended.configuration for ended in outcomes]
+    assert list(range(9)) == [ended.index for ended in outcomes]
+    assert all(ended.outcome for ended in outcomes)
 
 
 def test_workers_run_at_the_same_time_on_cores_of_their_own() -> None:
@@ -95,29 +95,29 @@ def test_outcomes_come_as_they_end() -> None:
         def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
             if configuration.as_dict["pad"] == 0:
                 assert go.wait()
-            return Evaluation.did_not_succeed(Status.FAILED, "done")
+            return Outcome.did_not_succeed(Status.FAILED, "done")
 
     with LocalExecutor(SlowFirst(), [0, 1]) as executor:
         outcomes = executor.run(configurations(3))
         early = [next(outcomes).index, next(outcomes).index]
         go.set()
-        late = [outcome.index for outcome in outcomes]
+        late = [ended.index for ended in outcomes]
 
     assert (early, late) == ([1, 2], [0])
 
 
-def one(evaluator: Failing) -> Outcome:
+def one(evaluator: Failing) -> Attempts:
     with LocalExecutor(evaluator, [0]) as executor:
-        (outcome,) = executor.run(configurations(1))
-    return outcome
+        (ended,) = executor.run(configurations(1))
+    return ended
 
 
 def test_a_failure_of_the_machine_is_retried_and_reported() -> None:
-    outcome = one(Failing(ProgramError("out of processes"), until=3))
+    ended = one(Failing(ProgramError("out of processes"), until=3))
 
-    assert outcome.evaluation is not None
-    assert outcome.evaluation.status is Status.FAILED
-    assert outcome.failures == ("out of processes",) * 2
+    assert ended.outcome is not None
+    assert ended.outcome.status is Status.FAILED
+    assert ended.failures == ("out of processes",) * 2
 
 
 def test_an_incident_of_a_success_is_reported_and_not_retried() -> None:
@@ -126,32 +126,32 @@ def test_an_incident_of_a_success_is_reported_and_not_retried() -> None:
 
         def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
             self.n_calls += 1
-            return Evaluation.succeeded(synthetic.measure(configuration), ("no huge pages",))
+            return Outcome.succeeded(synthetic.measure(configuration), ("no huge pages",))
 
     evaluator = Short()
     with LocalExecutor(evaluator, [0]) as executor:
-        (outcome,) = executor.run(configurations(1))
+        (ended,) = executor.run(configurations(1))
 
     assert evaluator.n_calls == 1
-    assert outcome.failures == ("no huge pages",)
-    assert outcome.error is None
-    assert outcome.evaluation is not None
+    assert ended.failures == ("no huge pages",)
+    assert ended.error is None
+    assert ended.outcome is not None
 
 
 def test_retries_end() -> None:
     evaluator = Failing(ProgramError("out of processes"))
-    outcome = one(evaluator)
+    ended = one(evaluator)
 
-    assert outcome.evaluation is None
-    assert isinstance(outcome.error, ProgramError)
-    assert MAX_ATTEMPTS == evaluator.n_calls == len(outcome.failures)
+    assert ended.outcome is None
+    assert isinstance(ended.error, ProgramError)
+    assert MAX_ATTEMPTS == evaluator.n_calls == len(ended.failures)
 
 
 def test_what_no_retry_can_mend_is_not_retried() -> None:
     evaluator = Failing(MissingToolError("no instrument"))
-    outcome = one(evaluator)
+    ended = one(evaluator)
 
-    assert isinstance(outcome.error, MissingToolError)
+    assert isinstance(ended.error, MissingToolError)
     assert evaluator.n_calls == 1
 
 
@@ -182,7 +182,7 @@ def test_after_stop_the_running_end_and_the_waiting_do_not_begin() -> None:
         holder.append(executor)
         outcomes = list(executor.run(configurations(5)))
 
-    assert [outcome.index for outcome in outcomes] == [0]
+    assert [ended.index for ended in outcomes] == [0]
     assert executor.is_stopping
 
 
@@ -204,7 +204,7 @@ class Sleeper:
             self.pids.append(process.pid)
             self.started.set()
             self.exit_statuses.append(process.wait())
-        return Evaluation.did_not_succeed(Status.FAILED, f"signal {-process.returncode}")
+        return Outcome.did_not_succeed(Status.FAILED, f"signal {-process.returncode}")
 
 
 def members(group: int) -> list[str]:

@@ -38,7 +38,7 @@ def test_figures_are_geometric_means_over_the_workloads(tmp_path: Path) -> None:
     several = SeveralWorkloads(
         [workload(tmp_path, "a", result=small), workload(tmp_path, "b", result=large)]
     )
-    found = several.evaluate(GLIBC).measurement
+    found = several.evaluate(GLIBC).values
     assert found is not None
     assert math.isclose(found.value("mean_heap"), 2e6, rel_tol=1e-6)
     assert math.isclose(found.value("peak_heap"), 3_000_000, rel_tol=1e-6)

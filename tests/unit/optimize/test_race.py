@@ -13,7 +13,7 @@ from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.race import Race, choose, is_decided, standings
 from tuner.optimize.tuned import AS_IS, Sample
-from tuner.records import Status
+from tuner.records import Outcome, Status
 
 RULES = Rules()
 
@@ -25,7 +25,7 @@ class Nowhere:
         """Return nothing."""
         return ()
 
-    def keep(self, step: Step[None], sample: Sample) -> None:
+    def keep(self, step: Step[None], sample: Outcome[Sample]) -> None:
         """Forget it."""
 
 
@@ -33,16 +33,16 @@ Ratios = Mapping[str, tuple[float, float, float]]
 """Label -> ratios to the program as it is: mean memory, peak memory, CPU time."""
 
 
-def program(ratios: Ratios, noise: float = 0.01) -> Callable[[Step[None]], Sample]:
+def program(ratios: Ratios, noise: float = 0.01) -> Callable[[Step[None]], Outcome[Sample]]:
     rng = np.random.default_rng(4)
     known = {AS_IS: (1.0, 1.0, 1.0), **ratios}
 
-    def run(step: Step[None]) -> Sample:
+    def run(step: Step[None]) -> Outcome[Sample]:
         if step.subject not in known:
-            return Sample(Status.FAILED, "killed by SIGSEGV", {})
+            return Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
         mean, peak, cpu = known[step.subject]
         time = cpu * float(np.exp(rng.normal(0.0, noise)))
-        return Sample(Status.OK, None, {MEAN: 1e6 * mean, PEAK: 2e6 * peak, CPU: 1e9 * time})
+        return Outcome.succeeded({MEAN: 1e6 * mean, PEAK: 2e6 * peak, CPU: 1e9 * time})
 
     return run
 
@@ -102,13 +102,13 @@ def test_a_race_goes_on_where_it_was_left() -> None:
     _, first = race({"good": (0.99, 1.0, 1.0)}, most=3)
 
     class Kept(Nowhere):
-        def kept(self) -> tuple[tuple[tuple[int, None, str], Sample], ...]:  # type: ignore[override]
+        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
             return tuple(first.samples.items())
 
     ran: list[Step[None]] = []
     run = program({"good": (0.99, 1.0, 1.0)})
 
-    def counted(step: Step[None]) -> Sample:
+    def counted(step: Step[None]) -> Outcome[Sample]:
         ran.append(step)
         return run(step)
 

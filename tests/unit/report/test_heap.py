@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.doubles.runs import measurement, synthetic_run
 from tests.doubles.small_runs import BASELINE, RUN, run_of
 from tuner.front.picks import Pick, standard_picks
-from tuner.records import CurvePoint
+from tuner.records import CurvePoint, Outcome
 from tuner.report.heap import heap_plot
 
 
@@ -38,7 +38,7 @@ def test_heap_of_a_picked_default_is_one_curve() -> None:
 
 def test_heap_of_a_trace_without_time_runs_over_events() -> None:
     curve = tuple(CurvePoint(event, 0, 1000 * event, 900 * event) for event in range(1, 4))
-    timeless = replace(BASELINE, measurement=replace(measurement(), curve=curve))
+    timeless = replace(BASELINE, outcome=Outcome.succeeded(replace(measurement(), curve=curve)))
 
     plot = heap_plot(run_of(timeless), [])
 

@@ -9,7 +9,7 @@ import pytest
 from tests.doubles.runs import MIB, measurement, synthetic_run
 from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of, tried
 from tuner.front.picks import Pick
-from tuner.records import Status
+from tuner.records import Outcome, Status
 from tuner.report.pareto import Role, pareto_plots
 from tuner.store import Recheck
 
@@ -64,7 +64,7 @@ def test_a_front_over_decades_gets_a_logarithmic_axis() -> None:
 
 def test_rechecks_become_spans() -> None:
     again = measurement(81.0 * MIB, 0.9e8)
-    run = replace(RUN, rechecks=(Recheck(1, 1, Status.OK, None, again),))
+    run = replace(RUN, rechecks=(Recheck(1, 1, Outcome.succeeded(again)),))
 
     (plot,) = pareto_plots(run, [])
 
@@ -96,6 +96,8 @@ def test_one_objective_is_drawn_beside_another_metric() -> None:
 
 def test_nothing_measured_gives_no_plot() -> None:
     run = synthetic_run(n_trials=4)
-    failed = replace(run.trials[0], status=Status.FAILED, measurement=None, objectives=None)
+    failed = replace(
+        run.trials[0], outcome=Outcome.did_not_succeed(Status.FAILED, "killed"), objectives=None
+    )
 
     assert pareto_plots(replace(run, trials=(failed,)), []) == []

@@ -10,7 +10,7 @@ from tests.doubles.runs import MIB, measurement, synthetic_run
 from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of, tried
 from tuner.front.kept import all_picks
 from tuner.front.picks import Pick, standard_picks
-from tuner.records import Status
+from tuner.records import Outcome
 from tuner.report.wording import deploy_sentence, headline, measured_facts, pick_cards
 from tuner.store import Recheck
 from tuner.validate.summary import summarize
@@ -58,7 +58,7 @@ def test_picks_of_one_trial_share_a_card() -> None:
 
 def test_facts_say_how_often_the_front_was_measured_again() -> None:
     again = measurement(80.4 * MIB, 0.9e8)
-    run = replace(RUN, rechecks=(Recheck(1, 1, Status.OK, None, again),))
+    run = replace(RUN, rechecks=(Recheck(1, 1, Outcome.succeeded(again)),))
 
     facts = dict(measured_facts(run))["Emulation"]
 

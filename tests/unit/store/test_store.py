@@ -19,16 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.doubles import synthetic
+from tests.doubles.runs import seen
 from tuner.errors import OutputError, StoreError
 from tuner.metrics import METRICS
-from tuner.records import Configuration, CurvePoint, Measurement, Origin, Status, Trial
+from tuner.records import Configuration, CurvePoint, Measurement, Origin, Outcome, Status, Trial
 from tuner.store import (
     FINISHED,
     RUNNING,
     STORE_NAME,
     Incident,
+    RealMeasurement,
     Recheck,
-    Screening,
     Store,
     ValidationRecord,
     ValidationSample,
@@ -41,14 +42,21 @@ def trial(number: int = 0, settings: dict[str, int] | None = None) -> Trial:
     configuration = Configuration.of("glibc", settings or {"pad": number})
     numbers = synthetic.measure(configuration).with_values(wall=5)
     return Trial(
-        number, configuration, Origin.SEARCH, Status.OK, None, numbers, (1.5, float(number)), 0.25
+        number, configuration, Origin.SEARCH, Outcome.succeeded(numbers), (1.5, float(number)), 0.25
     )
 
 
 def failed(number: int) -> Trial:
     configuration = Configuration.of("jemalloc", {"slack": number})
     reason = "killed by SIGSEGV"
-    return Trial(number, configuration, Origin.SEARCH, Status.FAILED, reason, None, None, 1.0)
+    return Trial(
+        number,
+        configuration,
+        Origin.SEARCH,
+        Outcome.did_not_succeed(Status.FAILED, reason),
+        None,
+        1.0,
+    )
 
 
 @pytest.fixture
@@ -93,7 +101,7 @@ def test_trials_come_back_by_number_with_their_curves(store: Store) -> None:
 
 def test_absent_numbers_stay_absent(store: Store) -> None:
     numbers = synthetic.measure(Configuration("glibc")).with_values(instructions=None, cost=None)
-    store.add_trial(replace(trial(), measurement=numbers))
+    store.add_trial(replace(trial(), outcome=Outcome.succeeded(numbers)))
 
     (found,) = store.trials()
 
@@ -106,8 +114,9 @@ def test_absent_numbers_stay_absent(store: Store) -> None:
 def test_numpy_numbers_are_stored_as_numbers(store: Store, run: Path) -> None:
     numbers = synthetic.measure(Configuration("glibc"))
     odd = numbers.with_values(mean_heap=np.float64(2.5))
+    values = (np.float64(1.5), np.float64(2))
     odd = odd.with_values(faults=np.int64(7))  # type: ignore[arg-type]
-    store.add_trial(replace(trial(), measurement=odd, objectives=(np.float64(1.5), np.float64(2))))
+    store.add_trial(replace(trial(), outcome=Outcome.succeeded(odd), objectives=values))
 
     with sqlite3.connect(run / STORE_NAME) as raw:
         row = raw.execute("SELECT typeof(faults), typeof(mean_heap_bytes) FROM trial").fetchone()
@@ -136,8 +145,8 @@ def test_a_number_or_a_configuration_twice_is_refused_and_changes_nothing(store:
 
 def test_rechecks_incidents_and_validations_come_back(store: Store) -> None:
     store.add_trial(trial())
-    recheck = Recheck(0, 1, Status.OK, None, synthetic.measure(Configuration("glibc")))
-    lost = Recheck(0, 2, Status.TIMED_OUT, "still running after 60 s", None)
+    recheck = Recheck(0, 1, Outcome.succeeded(synthetic.measure(Configuration("glibc"))))
+    lost = Recheck(0, 2, Outcome.did_not_succeed(Status.TIMED_OUT, "still running after 60 s"))
     incident = Incident(Configuration("glibc"), 1, "out of processes")
     sample = ValidationSample(
         0,
@@ -145,12 +154,15 @@ def test_rechecks_incidents_and_validations_come_back(store: Store) -> None:
         "knee",
         Configuration.of("glibc", {"pad": 0}),
         0,
-        Status.OK,
-        exit_status=0,
-        output_sha256="ab",
-        mean_heap_bytes=1.5,
-        cpu_ns=12,
-        curve=(CurvePoint(0, 5, 6, 0),),
+        Outcome.succeeded(
+            RealMeasurement(
+                exit_status=0,
+                output_sha256="ab",
+                mean_heap_bytes=1.5,
+                cpu_ns=12,
+                curve=(CurvePoint(0, 5, 6, 0),),
+            )
+        ),
     )
     record = ValidationRecord(("gs", "a.ps"), 7, "glibc default", {"cpu": 1}, {"kernel": "6"})
 
@@ -164,7 +176,7 @@ def test_rechecks_incidents_and_validations_come_back(store: Store) -> None:
     assert [incident] == [replace(i, happened_at="") for i in store.incidents()]
     (found,) = store.validations()
     assert replace(record, samples=(sample,), identifier=1) == replace(found, created_at="")
-    assert found.samples[0].curve == sample.curve
+    assert seen(found.samples[0]).curve == seen(sample).curve
 
 
 def test_status_budget_and_reference_can_change(store: Store) -> None:
@@ -283,25 +295,26 @@ def test_the_first_layout_is_read_and_continued(run: Path, store: Store) -> None
 
     with Store.open(run, writable=True) as old:
         assert old.campaign().workload == {}
-        assert old.screenings() == []
+        assert old.screenings() == {}
         old.add_trial(trial(1, {"a": 2}))
         assert len(old.trials()) == 2
 
 
 def test_screenings_come_back_with_their_fidelity(store: Store) -> None:
     found = trial(1)
-    wanted = Screening(found.configuration, 0.25, Status.OK, None, found.measurement)
-    store.add_screening(wanted)
+    store.add_screening(found.configuration, 0.25, found.outcome)
 
-    assert store.screenings() == [wanted]
+    assert store.screenings() == {found.configuration: found.outcome}
+    with sqlite3.connect(store.path) as raw:
+        assert raw.execute("SELECT fidelity FROM screening").fetchall() == [(0.25,)]
     with pytest.raises(StoreError):
-        store.add_screening(wanted)
+        store.add_screening(found.configuration, 0.25, found.outcome)
 
 
 def test_a_screening_is_never_of_the_whole_workload(store: Store) -> None:
     found = trial(1)
     with pytest.raises(StoreError):
-        store.add_screening(Screening(found.configuration, 1.0, Status.OK, None, found.measurement))
+        store.add_screening(found.configuration, 1.0, found.outcome)
 
 
 def _fill(store: Store, first: int = 0) -> None:
@@ -506,5 +519,5 @@ def test_every_measurement_survives_the_store(
 ) -> None:
     measured = Measurement(values)
     with Store.create(tmp_path_factory.mktemp("any"), synthetic.record()) as store:
-        store.add_trial(replace(trial(), measurement=measured))
+        store.add_trial(replace(trial(), outcome=Outcome.succeeded(measured)))
         assert store.trials()[0].measurement == measured

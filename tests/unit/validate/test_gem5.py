@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.runs import synthetic_run, write_run
+from tests.doubles.runs import seen, synthetic_run, write_run
 from tuner.config.gem5_suite import Role, Simulation
 from tuner.errors import InterruptedCampaign, ProgramError
 from tuner.measure.gem5 import Gem5Result, Gem5Run
@@ -172,18 +172,22 @@ def test_heap_is_without_the_part_of_the_program(store: Store) -> None:
     run_all(store, Simulator(always(_GOOD)))
     sample = samples(store, "tree", "good")[0]
     own = 3_190_784 + 16_302_080  # "program" and "python" of result.json
-    assert sample.peak_heap_bytes == 50_000_000 - own
-    assert sample.mean_heap_bytes == 40_000_000.5 - own  # over the life of the process
-    assert [point.heap_bytes for point in sample.curve] == [50_000_000 - own, 0]
-    assert (sample.peak_rss_bytes, sample.faults, sample.instructions) == (9000, 10, 77)
+    assert seen(sample).peak_heap_bytes == 50_000_000 - own
+    assert seen(sample).mean_heap_bytes == 40_000_000.5 - own  # over the life of the process
+    assert [point.heap_bytes for point in seen(sample).curve] == [50_000_000 - own, 0]
+    assert (seen(sample).peak_rss_bytes, seen(sample).faults, seen(sample).instructions) == (
+        9000,
+        10,
+        77,
+    )
 
 
 def test_other_simulated_results_reject_the_subject_on_that_simulation(store: Store) -> None:
     gem5 = Simulator(lambda s, n, _: _DRIFT if (s, n) == ("hash", "good") else _GOOD)
     run_all(store, gem5)
     (sample,) = samples(store, "hash", "good")
-    assert sample.status is Status.FAILED
-    assert sample.reason == (
+    assert sample.outcome.status is Status.FAILED
+    assert sample.outcome.reason == (
         "1 simulated statistics differ from the baseline's: board.clk_domain.clock is 501, not 500"
     )
     assert len(samples(store, "tree", "good")) == 3
@@ -194,29 +198,31 @@ def test_another_output_of_the_guest_rejects(store: Store) -> None:
     other = replace(_GOOD, guest_output=b"43\n")
     run_all(store, Simulator(lambda s, n, _: other if n == "good" else _GOOD))
     (sample,) = samples(store, "tree", "good")
-    assert sample.reason == "the guest's output differs from the baseline's"
+    assert sample.outcome.reason == "the guest's output differs from the baseline's"
 
 
 def test_statistics_of_the_host_may_differ(store: Store) -> None:
     other = replace(_GOOD, statistics=_STATISTICS.replace("0.19", "0.99"))
     run_all(store, Simulator(lambda s, n, _: other if n == "good" else _GOOD))
-    assert all(s.status is Status.OK for s in samples(store, "tree", "good"))
+    assert all(s.outcome.status is Status.OK for s in samples(store, "tree", "good"))
 
 
 def test_a_failed_simulation_is_one_record_and_the_others_go_on(store: Store) -> None:
     run_all(store, Simulator(lambda s, n, _: _CRASH if s == "tree" else _GOOD))
     (sample,) = records(store)["tree"].samples
-    assert (sample.label, sample.status) == ("base", Status.FAILED)
-    assert sample.reason == 'exit status 1: "panic: oh"'
+    assert (sample.label, sample.outcome.status) == ("base", Status.FAILED)
+    assert sample.outcome.reason == 'exit status 1: "panic: oh"'
     assert len(records(store)["hash"].samples) == 9
 
 
 def test_a_simulation_that_does_not_repeat_itself_is_out(store: Store) -> None:
     drift = Simulator(lambda s, n, call: _DRIFT if (n, call) == ("base", 2) else _GOOD)
     run_all(store, drift)
-    failed = [s for s in records(store)["tree"].samples if s.status is not Status.OK]
+    failed = [s for s in records(store)["tree"].samples if s.outcome.status is not Status.OK]
     assert [s.label for s in failed] == ["base"]
-    assert "differ from its own of the first round: board.clk_domain.clock" in str(failed[0].reason)
+    assert "differ from its own of the first round: board.clk_domain.clock" in str(
+        failed[0].outcome.reason
+    )
     assert not [s for s in records(store)["tree"].samples if s.round == 2]
 
 
@@ -224,7 +230,7 @@ def test_missing_results_are_reported(store: Store) -> None:
     cut = replace(_GOOD, statistics="")
     run_all(store, Simulator(lambda s, n, _: cut if n == "good" else _GOOD))
     (sample,) = samples(store, "tree", "good")
-    assert sample.reason == (
+    assert sample.outcome.reason == (
         "stats.txt: holds no complete statistics; the simulation ended too early"
     )
 
@@ -243,13 +249,13 @@ def test_runs_that_end_badly_are_rejected(
     bad = replace(_GOOD, run=replace(_RUN, **change))
     run_all(store, Simulator(lambda s, n, _: bad if n == "good" else _GOOD))
     (sample,) = samples(store, "tree", "good")
-    assert sample.status is status
+    assert sample.outcome.status is status
 
 
 def test_refused_setting_is_recorded_without_a_run(store: Store) -> None:
     gem5 = Simulator(always(_GOOD))
     run_all(store, gem5, prepared=[subject("base"), subject("good", "not taken")])
-    assert [s.reason for s in samples(store, "tree", "good")] == ["not taken"]
+    assert [s.outcome.reason for s in samples(store, "tree", "good")] == ["not taken"]
     assert ("tree", "good") not in gem5.calls
 
 
@@ -302,9 +308,9 @@ def test_continued_rounds_compare_with_the_first_ones(store: Store) -> None:
     with pytest.raises(InterruptedCampaign):
         run_all(store, stop)
     run_all(store, Simulator(lambda s, n, _: _DRIFT if s == "tree" else _GOOD))
-    failed = [s for s in records(store)["tree"].samples if s.status is not Status.OK]
+    failed = [s for s in records(store)["tree"].samples if s.outcome.status is not Status.OK]
     assert failed
-    assert "board.clk_domain.clock is 501, not 500" in str(failed[0].reason)
+    assert "board.clk_domain.clock is 501, not 500" in str(failed[0].outcome.reason)
 
 
 def test_another_guest_is_another_validation(store: Store) -> None:
@@ -327,7 +333,7 @@ def test_instructions_are_counted_once_per_subject_and_simulation(store: Store) 
     options = ValidationOptions(rounds=2, instrument="cachegrind")
     run_all(store, Simulator(always(_GOOD)), counter=counter, options=options)
     assert len(counter.commands) == 6
-    assert [s.instructions for s in samples(store, "tree", "good")] == [42, None]
+    assert [seen(s).instructions for s in samples(store, "tree", "good")] == [42, None]
 
 
 def test_malloc_of_the_libc_is_put_before_one_that_gem5_brings(store: Store) -> None:

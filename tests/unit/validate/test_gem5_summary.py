@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.runs import MIB, campaign_record, synthetic_run, trial
+from tests.doubles.runs import MIB, broken, campaign_record, synthetic_run, trial
 from tuner.cli.gem5_tables import print_gem5
-from tuner.records import Configuration, Status
+from tuner.records import Configuration, Outcome
 from tuner.report.gem5 import gem5_figure, gem5_plot
 from tuner.report.page import compute_report, render_page
 from tuner.runs import Run
-from tuner.store import ValidationRecord, ValidationSample
+from tuner.store import RealMeasurement, ValidationRecord, ValidationSample
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
 from tuner.validate.subjects import Subject
 
@@ -44,8 +44,7 @@ def sample(label: str, number: int, heap: float, **fields: object) -> Validation
         label=label,
         configuration=subject.configuration,
         trial=subject.trial,
-        status=Status.OK,
-        **{**known, **fields},  # type: ignore[arg-type]
+        outcome=Outcome.succeeded(RealMeasurement(**{**known, **fields})),  # type: ignore[arg-type]
     )
 
 
@@ -152,10 +151,7 @@ def test_held_out_simulations_come_first_and_apart() -> None:
 def test_a_subject_that_failed_once_has_no_change() -> None:
     good = record("a", "held-out", [_HEAPS])
     bad = record("b", "held-out", [_HEAPS])
-    failed = tuple(
-        replace(s, status=Status.FAILED, reason="differs") if s.label == "knee" else s
-        for s in bad.samples
-    )
+    failed = tuple(broken(s, "differs") if s.label == "knee" else s for s in bad.samples)
     (found,) = summaries(good, replace(bad, samples=failed))
     knee = found.subjects[1]
     assert knee.failures == (("b", "differs"),)
@@ -166,7 +162,7 @@ def test_a_subject_that_failed_once_has_no_change() -> None:
 
 def test_a_simulation_whose_baseline_failed_is_left_out() -> None:
     bad = record("b", "held-out", [_HEAPS])
-    failed = replace(bad.samples[0], status=Status.FAILED, reason="panic")
+    failed = broken(bad.samples[0], "panic")
     (found,) = summaries(record("a", "held-out", [_HEAPS]), replace(bad, samples=(failed,)))
     assert [s.reason for s in found.simulations] == [None, "panic"]
     change = found.subjects[1].change("mean_heap")
@@ -230,7 +226,7 @@ def test_table_shows_default_against_tuned(capsys: pytest.CaptureFixture[str]) -
 
 def test_table_says_what_is_out_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     good = record("a", "held-out", [_HEAPS])
-    failed = replace(good.samples[1], status=Status.FAILED, reason="panic [x]")
+    failed = broken(good.samples[1], "panic [x]")
     run = run_with(replace(good, samples=(good.samples[0], failed, good.samples[2])))
     print_gem5(run, summarize_gem5(run, gem5_records(run)))
     assert "knee is out of a: panic [x]" in capsys.readouterr().out

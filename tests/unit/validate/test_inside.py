@@ -14,10 +14,10 @@ from tuner.compare.loop import Observer
 from tuner.errors import InterruptedCampaign, OutputError, StoreError
 from tuner.measure.gem5 import Gem5Result
 from tuner.measure.gem5_inside import InsideRun, InsideTask, guest_environments
-from tuner.records import Configuration, Status
+from tuner.records import Configuration, Outcome, Status
 from tuner.report.inside import best_sentence
 from tuner.runs import Run
-from tuner.validate.inside import Guest, InsideJournal, InsideRecord, judge_inside, run_inside
+from tuner.validate.inside import Counted, Guest, InsideJournal, judge_inside, run_inside
 from tuner.validate.inside_summary import InsideSummary, failures, summarize_inside
 
 SERVER = Path("/machines/server.json")
@@ -110,8 +110,8 @@ def execute(
     gem5: FakeInside,
     guests: tuple[Guest, ...] = (GLIBC, JEMALLOC, KNEE),
     stop: Callable[[], None] = lambda: None,
-) -> list[InsideRecord]:
-    ended: list[InsideRecord] = []
+) -> list[tuple[str, Outcome[Counted]]]:
+    ended: list[tuple[str, Outcome[Counted]]] = []
     run_inside(
         InsideJournal(path),
         [LISTS],
@@ -121,7 +121,7 @@ def execute(
         timeout_s=None,
         n_workers=1,
         stop=stop,
-        observer=Observer(lambda _, record: ended.append(record)),
+        observer=Observer(lambda step, run: ended.append((step.subject, run))),
     )
     return ended
 
@@ -199,9 +199,9 @@ def test_library_that_was_not_loaded_is_refused(path: Path) -> None:
 
 def test_program_with_a_malloc_of_its_own_is_refused() -> None:
     found = good_run((1, 1, 1, 1), "/lib/libtcmalloc.so.4")
-    status, reason, counts = judge_inside(found, GLIBC)
-    assert (status, counts) == (Status.REFUSED, None)
-    assert "libtcmalloc" in (reason or "")
+    outcome = judge_inside(found, GLIBC)
+    assert (outcome.status, outcome.values) == (Status.REFUSED, None)
+    assert "libtcmalloc" in (outcome.reason or "")
 
 
 def test_setting_that_was_refused_is_not_run(path: Path) -> None:
@@ -214,7 +214,7 @@ def test_setting_that_was_refused_is_not_run(path: Path) -> None:
 def test_failure_is_one_record_and_not_tried_again(path: Path) -> None:
     broken = InsideRun("gem5 ended with status 1: panic", False, None, None, b"")
     gem5 = FakeInside(bad={("lists", "knee"): broken})
-    (failed,) = [run for run in execute(path, gem5) if run.status is not Status.OK]
+    (failed,) = [run for _, run in execute(path, gem5) if run.status is not Status.OK]
     assert (failed.status, failed.reason) == (Status.FAILED, "gem5 ended with status 1: panic")
     assert execute(path, gem5) == []
     assert list(failures(summary_of(path))) == [
@@ -225,8 +225,8 @@ def test_failure_is_one_record_and_not_tried_again(path: Path) -> None:
 def test_run_that_was_stopped_at_the_limit_is_tried_again(path: Path) -> None:
     late = InsideRun("still running after 5 s", True, None, None, b"")
     execute(path, FakeInside(bad={("lists", "knee"): late}))
-    (again,) = execute(path, FakeInside())
-    assert (again.label, again.status) == ("knee", Status.OK)
+    ((label, again),) = execute(path, FakeInside())
+    assert (label, again.status) == ("knee", Status.OK)
 
 
 def test_other_output_than_the_baselines_is_reported(path: Path) -> None:

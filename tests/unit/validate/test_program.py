@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.runs import synthetic_run, write_run
+from tests.doubles.runs import seen, synthetic_run, write_run
 from tuner.compare.loop import Observer
 from tuner.compare.plan import order
 from tuner.errors import InterruptedCampaign, ProgramError, ProgramTimeoutError
 from tuner.measure.program import ProgramRun, Surroundings
-from tuner.records import Configuration, CurvePoint, Status
+from tuner.records import Configuration, CurvePoint, Outcome, Status
 from tuner.store import Store, ValidationRecord, ValidationSample
 from tuner.validate import program
 from tuner.validate.program import judge_run, validate
@@ -123,17 +123,23 @@ def test_every_subject_runs_once_in_every_round(store: Store) -> None:
 
 def test_numbers_of_a_run_are_kept(store: Store) -> None:
     sample = samples(store, run_all(store, Program(always(_GOOD))))[0]
-    assert sample.status is Status.OK
-    assert (sample.peak_rss_bytes, sample.peak_heap_bytes) == (3000, 2000)
-    assert (sample.mean_heap_bytes, sample.faults) == (1500.5, 10)
-    assert (sample.user_ns, sample.system_ns, sample.cpu_ns, sample.wall_ns) == (
+    found = seen(sample)
+    assert sample.outcome.status is Status.OK
+    assert (found.peak_rss_bytes, found.peak_heap_bytes) == (3000, 2000)
+    assert (found.mean_heap_bytes, found.faults) == (1500.5, 10)
+    assert (
+        found.user_ns,
+        found.system_ns,
+        found.cpu_ns,
+        found.wall_ns,
+    ) == (
         700,
         300,
         1000,
         1100,
     )
-    assert (sample.exit_status, sample.output_sha256) == (0, "aa")
-    assert sample.curve == _GOOD.curve
+    assert (found.exit_status, found.output_sha256) == (0, "aa")
+    assert found.curve == _GOOD.curve
 
 
 def test_baseline_warms_up_and_shows_that_it_repeats_before_the_first_round(store: Store) -> None:
@@ -217,7 +223,10 @@ def test_refused_setting_is_recorded_without_a_run(store: Store) -> None:
     prepared = [subject("base"), subject("good", "mxfast was not taken")]
     identifier = run_all(store, runs, prepared=prepared)
     (sample,) = (s for s in samples(store, identifier) if s.label == "good")
-    assert (sample.status, sample.reason) == (Status.REFUSED, "mxfast was not taken")
+    assert (sample.outcome.status, sample.outcome.reason) == (
+        Status.REFUSED,
+        "mxfast was not taken",
+    )
     assert "good" not in runs.calls
 
 
@@ -307,7 +316,7 @@ def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path) -
 
     options = ValidationOptions(rounds=2, output=str(path))
     identifier = run_all(store, Program(write), options=options)
-    failed = {s.label for s in samples(store, identifier) if s.status is not Status.OK}
+    failed = {s.label for s in samples(store, identifier) if s.outcome.status is not Status.OK}
     assert failed == {"other"}
 
 
@@ -316,7 +325,7 @@ def test_instructions_are_counted_once_per_subject(store: Store) -> None:
     options = ValidationOptions(rounds=3, instrument="cachegrind")
     identifier = run_all(store, Program(always(_GOOD)), options=options, counter=counter)
     assert sorted(counter.names) == sorted(_NAMES)
-    counted = [(s.round, s.instructions) for s in samples(store, identifier)]
+    counted = [(s.round, seen(s).instructions) for s in samples(store, identifier)]
     assert set(counted) == {(0, 42), (1, None), (2, None)}
 
 
@@ -326,7 +335,7 @@ def test_hardware_counts_instructions_in_every_run(
 ) -> None:
     options = ValidationOptions(rounds=2, instrument=instrument)
     identifier = run_all(store, Program(always(_GOOD)), options=options)
-    assert {s.instructions for s in samples(store, identifier)} == {expected}
+    assert {seen(s).instructions for s in samples(store, identifier)} == {expected}
 
 
 def test_allocator_that_the_program_brings_gives_way_to_libcs(
@@ -422,6 +431,7 @@ def test_a_program_with_an_allocator_of_its_own_is_compared_as_it_is(
 def test_validation_whose_baseline_failed_is_not_continued() -> None:
     settings = {"subjects": [subject("base").subject.as_record()], "options": {}}
     wanted = ValidationRecord(("app",), 2, "base", settings)
-    sample = ValidationSample(0, 0, "base", Configuration("glibc"), None, Status.FAILED, "x")
+    failure = Outcome.did_not_succeed(Status.FAILED, "x")
+    sample = ValidationSample(0, 0, "base", Configuration("glibc"), None, failure)
     assert find_unfinished([replace(wanted, identifier=7)], wanted) == 7
     assert find_unfinished([replace(wanted, identifier=7, samples=(sample,))], wanted) is None

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.runs import campaign_record, synthetic_run, trial
-from tuner.records import Configuration, Status
+from tests.doubles.runs import broken, campaign_record, changed, seen, synthetic_run, trial
+from tuner.records import Configuration, Outcome
 from tuner.runs import Run
 from tuner.stats import Concordance
-from tuner.store import ValidationRecord, ValidationSample
+from tuner.store import RealMeasurement, ValidationRecord, ValidationSample
 from tuner.validate.session import SHUFFLED
 from tuner.validate.subjects import Subject
 from tuner.validate.summary import SubjectSummary, ValidationSummary, count_claims, summarize
@@ -65,13 +65,16 @@ def make_record(
                     label=entry.label,
                     configuration=entry.configuration,
                     trial=None,
-                    status=Status.OK,
-                    peak_rss_bytes=int(heap * 2),
-                    peak_heap_bytes=int(heap * 1.5),
-                    mean_heap_bytes=heap,
-                    faults=7,
-                    cpu_ns=int(cpu_ns * ratio),
-                    wall_ns=20_000,
+                    outcome=Outcome.succeeded(
+                        RealMeasurement(
+                            peak_rss_bytes=int(heap * 2),
+                            peak_heap_bytes=int(heap * 1.5),
+                            mean_heap_bytes=heap,
+                            faults=7,
+                            cpu_ns=int(cpu_ns * ratio),
+                            wall_ns=20_000,
+                        )
+                    ),
                 )
             )
     subjects = [entry.as_record() for entry in SUBJECTS]
@@ -187,7 +190,7 @@ def test_looking_before_the_end_decides_nothing() -> None:
 def test_difference_that_most_rounds_contradict_is_not_confirmed() -> None:
     record = make_record(rounds=8)
     samples = tuple(
-        replace(s, mean_heap_bytes=(s.mean_heap_bytes or 0) * (1.6 if s.round % 2 else 0.9))
+        changed(s, mean_heap_bytes=(seen(s).mean_heap_bytes or 0) * (1.6 if s.round % 2 else 0.9))
         if s.label == "less"
         else s
         for s in record.samples
@@ -200,7 +203,7 @@ def test_validation_of_the_baseline_alone_compares_nothing() -> None:
     record = make_record()
     assert summarize(make_run(), record).is_comparison
     samples = tuple(
-        replace(s, status=Status.FAILED, reason="crashed") if s.label != "glibc-default" else s
+        broken(s, "crashed") if s.label != "glibc-default" else s
         for s in record.samples
         if s.label == "glibc-default" or s.round == 0
     )
@@ -234,7 +237,7 @@ def test_a_gain_hidden_by_noise_says_how_many_rounds_would_show_it() -> None:
     record = make_record(drift=0.0)
     noise = (0.7, 1.3, 0.75, 1.25, 0.8, 1.2, 0.72, 1.28)
     samples = tuple(
-        replace(s, mean_heap_bytes=2000.0 * noise[s.round] * 0.8) if s.label == "less" else s
+        changed(s, mean_heap_bytes=2000.0 * noise[s.round] * 0.8) if s.label == "less" else s
         for s in record.samples
     )
     summary = summarize(make_run(("mean_heap",)), replace(record, samples=samples))
@@ -261,7 +264,7 @@ def test_the_summary_says_what_to_deploy() -> None:
 
 def test_unsteady_baseline_is_noticed() -> None:
     record = make_record()
-    samples = tuple(replace(s, wall_ns=20_000 + 3_000 * s.round) for s in record.samples)
+    samples = tuple(changed(s, wall_ns=20_000 + 3_000 * s.round) for s in record.samples)
     summary = summarize(make_run(), replace(record, samples=samples))
     (notice,) = [notice for notice in summary.notices if "more than 10 %" in notice]
     assert "elapsed time" in notice
@@ -271,12 +274,7 @@ def test_unsteady_baseline_is_noticed() -> None:
 def test_rejected_subject_keeps_its_reason_and_is_not_ranked() -> None:
     record = make_record()
     kept = [s for s in record.samples if s.label != "less" or s.round <= 1]
-    samples = tuple(
-        replace(s, status=Status.FAILED, reason="crashed")
-        if (s.label, s.round) == ("less", 1)
-        else s
-        for s in kept
-    )
+    samples = tuple(broken(s, "crashed") if (s.label, s.round) == ("less", 1) else s for s in kept)
     summary = summarize(make_run(), replace(record, samples=samples))
     less = found(summary, "less")
     assert (less.verdict, less.reason, less.n_samples) == (Verdict.REJECTED, "crashed", 1)
@@ -303,7 +301,7 @@ def test_claims_are_counted_before_anything_is_run() -> None:
 def test_claims_of_subjects_that_failed_still_count() -> None:
     record = make_record()
     samples = tuple(
-        replace(s, status=Status.FAILED, reason="crashed") if s.label == "jemalloc-default" else s
+        broken(s, "crashed") if s.label == "jemalloc-default" else s
         for s in record.samples
         if s.label != "jemalloc-default" or s.round == 0
     )
