@@ -1,15 +1,12 @@
 """Judge from its files alone whether a program can have a second thread.
 
-Algorithm: the program and all that the dynamic loader would load for it form a graph; an object is
-*reached* when it is the program, when a reached object imports a name it exports, or when it has
-constructors.  A reached object that imports a creator (`tuner.link.creators`) is a reason; runtimes
-pass creators on and are none.
+Algorithm: the program and all that the dynamic loader would load for it are looked at; one that
+imports a creator (`tuner.link.creators`) is a reason.  Runtimes pass creators on and are none.
 
-Guarantee: the verdict SINGLE is given only if no reached object refers to a creator, no library is
-missing, and no symbols were taken away that would be needed.
-Limits: a library counts as a whole, whichever of its functions is called.  Not seen: threads made
-by the bare system call (except those of Go), by libc's own modules (nsswitch.conf, gconv), by
-what is preloaded.
+Guarantee: the verdict SINGLE is given only if no file refers to a creator, no library is missing,
+and no symbols were taken away that would be needed.
+Limits: a library counts as a whole, called or not.  Not seen: threads made by the bare system call
+(except those of Go), by libc's own modules (nsswitch.conf, gconv), by what is preloaded.
 """
 
 from __future__ import annotations
@@ -18,14 +15,14 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from tuner.errors import BinaryError
-from tuner.link.creators import IN_EVERY_STATIC_PROGRAM, creator, is_runtime
+from tuner.link.creators import IN_EVERY_STATIC_PROGRAM, creators_among, is_runtime
 from tuner.link.elf import ElfObject, read_object
 
 _LOADERS: Final = {
@@ -142,38 +139,15 @@ def _load(program: ElfObject, environment: Mapping[str, str]) -> tuple[list[Path
 
 def _of_names(objects: list[ElfObject]) -> Iterator[Reason]:
     """Yield a reason for each file with creators, and for those whose effect is not certain."""
-    for one, via in _reached(objects):
+    for one in objects:
         if is_runtime(one.path.name):
             continue
-        names = one.imports
-        if one.is_static:
-            # Names with __ are other names of the same functions.
-            names = frozenset(
-                n for n in one.defined - IN_EVERY_STATIC_PROGRAM if not n.startswith("__")
-            )
-        for is_certain, verb in ((True, "starts threads"), (False, "may start threads")):
-            found = _described(names, is_certain=is_certain)
+        # Names with __ are other names of the same functions.
+        names = one.names - IN_EVERY_STATIC_PROGRAM if one.is_static else one.names
+        names = frozenset(n for n in names if not (one.is_static and n.startswith("__")))
+        for verdict, verb, found in (
+            (Verdict.THREADED, "starts threads", creators_among(names, is_certain=True)),
+            (Verdict.UNKNOWN, "may start threads", creators_among(names, is_certain=False)),
+        ):
             if found:
-                verdict = Verdict.THREADED if is_certain else Verdict.UNKNOWN
-                yield Reason(one.path, verdict, f"{verb}: {', '.join(found)}{via}")
-
-
-def _described(names: Iterable[str], *, is_certain: bool) -> list[str]:
-    creators = ((name, creator(name)) for name in sorted(names))
-    return [f"{name} ({made[1]})" for name, made in creators if made and made[0] is is_certain]
-
-
-def _reached(objects: list[ElfObject]) -> Iterator[tuple[ElfObject, str]]:
-    """Yield the objects whose code can run, and how they are reached, in words."""
-    program, *libraries = objects
-    waiting = [(program, "")]
-    waiting += [(one, "; its constructors run") for one in libraries if one.has_constructors]
-    known = {one.path for one, _ in waiting}
-    while waiting:
-        user, via = waiting.pop(0)
-        yield user, via
-        for one in libraries:
-            used = user.imports & one.exports
-            if used and one.path not in known:
-                known.add(one.path)
-                waiting.append((one, f"; {user.path} calls its {min(used)}"))
+                yield Reason(one.path, verdict, f"{verb}: {', '.join(found)}")

@@ -12,7 +12,7 @@ selinux_mkload_policy(3).  std::async and std::jthread start their threads throu
 from __future__ import annotations
 
 import fnmatch
-from functools import cache
+from collections.abc import Iterable
 from typing import Final
 
 STARTERS: Final = {
@@ -76,19 +76,20 @@ RUNTIMES: Final = (
 """Names of the runtimes, as shell patterns."""
 
 
-@cache
-def creator(name: str) -> tuple[bool, str] | None:
-    """Return whether a function starts threads for certain, and its kind; None for the others.
+def creators_among(names: Iterable[str], *, is_certain: bool) -> list[str]:
+    """Return the functions that start threads for certain, or perhaps, with what they are.
 
     Example:
-        >>> creator("GOMP_parallel_loop_dynamic"), creator("dlopen"), creator("malloc")
-        ((True, 'OpenMP'), (False, 'loading at run time'), None)
+        >>> creators_among(["malloc", "dlopen", "GOMP_parallel_loop_dynamic"], is_certain=True)
+        ['GOMP_parallel_loop_dynamic (OpenMP)']
     """
-    for is_certain, table in ((True, STARTERS), (False, MAYBE)):
-        for pattern, what in table.items():
-            if fnmatch.fnmatchcase(name, pattern):
-                return is_certain, what
-    return None
+    table = STARTERS if is_certain else MAYBE
+    return [
+        f"{name} ({what})"
+        for name in sorted(names)
+        for pattern, what in table.items()
+        if fnmatch.fnmatchcase(name, pattern)
+    ]
 
 
 def is_runtime(name: str) -> bool:

@@ -16,7 +16,6 @@ from tuner.errors import BinaryError, MissingToolError
 ARCHITECTURES: Final = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 """Machines exgen runs on, by their names in ELF headers and in ``uname -m``."""
 
-_POINTER_BYTES: Final = 8
 _PIE: Final = 0x08000000  # DF_1_PIE: a program, not a library
 _DAMAGE: Final = (
     ELFError, ValueError, KeyError, IndexError, AttributeError, TypeError, AssertionError,
@@ -40,14 +39,8 @@ class ElfObject:
     """True when the full symbol table is gone; matters for static programs only."""
     is_go: bool
     """True for a program of the Go compiler, whose runtime starts threads without libc."""
-    has_constructors: bool
-    """True when code of its own runs as soon as it is loaded."""
-    imports: frozenset[str]
-    """Names it wants from others, without versions."""
-    exports: frozenset[str]
-    """Names it offers to others."""
-    defined: frozenset[str]
-    """Every name in the full symbol table of a static program; empty for others."""
+    names: frozenset[str]
+    """Names it wants from others, without versions; of a static program all that it has."""
 
 
 def read_object(path: Path) -> ElfObject:
@@ -102,23 +95,15 @@ def _read(path: Path, elf: ELFFile) -> ElfObject:
     is_program = kind == "ET_EXEC" or has_interpreter or bool(tags.get("DT_FLAGS_1", 0) & _PIE)
     is_static = is_program and not has_interpreter and "DT_NEEDED" not in tags
     full = elf.get_section_by_name(".symtab")
-    has_names = isinstance(full, SymbolTableSection)
-    # The toolchain itself puts one constructor into every library.
-    n_constructors = tags.get("DT_INIT_ARRAYSZ", 0) // _POINTER_BYTES
-    wanted = _names(elf.get_section_by_name(".dynsym") or dynamic)
+    wanted = elf.get_section_by_name(".dynsym") or dynamic
     return ElfObject(
         path=path,
         architecture=ARCHITECTURES[machine],
         is_program=is_program,
         is_static=is_static,
-        is_stripped=not has_names,
+        is_stripped=not isinstance(full, SymbolTableSection),
         is_go=any(elf.get_section_by_name(name) for name in (".go.buildinfo", ".gopclntab")),
-        has_constructors=n_constructors > ("DT_INIT" in tags),
-        imports=frozenset(name for name, is_here in wanted if not is_here),
-        exports=frozenset(name for name, is_here in wanted if is_here),
-        defined=frozenset(name for name, is_here in _names(full, local=True) if is_here)
-        if is_static and has_names
-        else frozenset(),
+        names=_names(full, is_static=True) if is_static else _names(wanted, is_static=False),
     )
 
 
@@ -130,12 +115,14 @@ def _dynamic(elf: ELFFile) -> DynamicSection | DynamicSegment | None:
     return next((s for s in elf.iter_segments() if isinstance(s, DynamicSegment)), None)
 
 
-def _names(table: Any, *, local: bool = False) -> list[tuple[str, bool]]:  # noqa: ANN401 - pyelftools
-    """Return the symbols of a table: the name, and whether it is defined here."""
+def _names(table: Any, *, is_static: bool) -> frozenset[str]:  # noqa: ANN401 - pyelftools
+    """Return what a table defines, for a static program, or else what it wants from others."""
     if not isinstance(table, SymbolTableSection | DynamicSegment):
-        return []
-    return [
-        (symbol.name, symbol.entry.st_shndx != "SHN_UNDEF")
+        return frozenset()
+    return frozenset(
+        symbol.name
         for symbol in table.iter_symbols()
-        if symbol.name and (local or symbol.entry.st_info.bind != "STB_LOCAL")
-    ]
+        if symbol.name
+        and (symbol.entry.st_shndx != "SHN_UNDEF") is is_static
+        and (is_static or symbol.entry.st_info.bind != "STB_LOCAL")
+    )

@@ -188,25 +188,15 @@ def test_a_library_that_is_called_through_another_counts(tmp_path: Path, threads
 
     assert advice.verdict is Verdict.THREADED
     (reason,) = advice.reasons
-    what = f"starts threads: pthread_create (POSIX threads); {middle} calls its threads"
+    what = "starts threads: pthread_create (POSIX threads)"
     assert (reason.path, reason.text) == (threads, what)
 
 
 @needs_cc
-def test_a_library_that_is_not_called_does_not_count(tmp_path: Path, threads: Path) -> None:
+def test_a_library_counts_called_or_not(tmp_path: Path, threads: Path) -> None:
     options = ("-Wl,--no-as-needed", str(threads), f"-Wl,-rpath,{tmp_path}")
 
-    assert advise(compile_(tmp_path, SINGLE, *options)).verdict is Verdict.SINGLE
-
-
-@needs_cc
-def test_a_library_with_a_constructor_counts_though_it_is_not_called(tmp_path: Path) -> None:
-    source = THREAD.replace("int NAME", "__attribute__((constructor)) int NAME")
-    threads = library(tmp_path, source.replace("NAME", "threads"), "threads")
-    options = ("-Wl,--no-as-needed", str(threads), f"-Wl,-rpath,{tmp_path}")
-    (reason,) = advise(compile_(tmp_path, SINGLE, *options)).reasons
-
-    assert reason.text.endswith("; its constructors run")
+    assert advise(compile_(tmp_path, SINGLE, *options)).verdict is Verdict.THREADED
 
 
 @needs_cc
