@@ -238,8 +238,7 @@ def emulation_options(spec: CampaignSpec) -> EmulationOptions:
     instrument continued would compare counts that cannot be compared.
     """
     chosen = spec.emulation
-    is_counted = chosen.threads == "baton" and spec.is_counted
-    instrument: str = chosen.instrument if is_counted else "none"
+    instrument: str = chosen.instrument if spec.is_counted else "none"
     if instrument == "auto":
         instrument = best_instrument() or "auto"  # the emulator reports what is missing
     return EmulationOptions(

@@ -102,6 +102,14 @@ def test_an_allocator_less_is_one_difference_with_all_its_settings() -> None:
     assert expected == differences(RECORD, replace(RECORD, allocators=left, space=space))
 
 
+def test_one_allocator_more_is_one_difference_with_all_its_settings() -> None:
+    more = dict(RECORD.allocators) | {"exgen": AllocatorRecord("/opt/libexgen.so", "0.1.0")}
+    space = (*GENES, {"name": "exgen.trays", "levels": [None, 0]})
+
+    expected = ["allocators: was [glibc, jemalloc], is [glibc, jemalloc, exgen]"]
+    assert expected == differences(RECORD, replace(RECORD, allocators=more, space=space))
+
+
 def test_the_order_of_allocators_matters() -> None:
     turned = dict(reversed(list(RECORD.allocators.items())))
 

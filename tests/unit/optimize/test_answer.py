@@ -15,6 +15,7 @@ from tuner.optimize.answer import (
     Decision,
     Row,
     recommended,
+    rows_of,
     write_answer,
 )
 from tuner.optimize.judgement import Gain, Rules, Standing, State
@@ -76,6 +77,26 @@ def test_the_table_fits_a_page_and_says_why_one_left() -> None:
     assert lines[-1].endswith("killed by SIGSEGV")
     many = replace(DEPLOY, rows=DEPLOY.rows * 6)
     assert list(many.lines())[-1] == "4 more ran once"
+
+
+def test_the_winner_comes_first_and_what_failed_last_of_the_confirmation() -> None:
+    failed = replace(STANDING, label="exgen", state=State.FAILED, reason="killed by SIGSEGV")
+    worse = replace(STANDING, label="mimalloc", state=State.WORSE, worse=(PEAK,))
+
+    rows = rows_of(
+        STANDING.label,
+        [failed, worse, STANDING],
+        {"glibc mxfast=0": GAINS, "tcmalloc": GAINS, "mimalloc": GAINS},
+        {"tcmalloc": "a note"},
+    )
+
+    assert [(row.label, row.note) for row in rows] == [
+        (STANDING.label, ""),
+        ("mimalloc", "worse: peak memory"),
+        ("exgen", "killed by SIGSEGV"),
+        ("tcmalloc", "a note"),
+        ("glibc mxfast=0", ""),
+    ]
 
 
 def test_what_is_recommended_is_read_back(tmp_path: Path) -> None:

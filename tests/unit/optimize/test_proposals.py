@@ -49,6 +49,14 @@ def test_defaults_come_first_and_hopeless_settings_stay_out() -> None:
     assert good[7] in found, "the other end of the front"
 
 
+def test_a_setting_may_break_a_guard_by_the_slack_of_emulation_and_no_more() -> None:
+    limit = math.log1p(RULES.least) + math.log1p(0.05)
+    at = proposal(-0.30, 0.0, peak=limit, a=1)
+    beyond = proposal(-0.40, 0.0, peak=limit + 1e-9, a=2)
+
+    assert spread_of([at, beyond], RULES, 5) == [at]
+
+
 def test_a_spread_is_a_spread() -> None:
     """Of ten points close together and one far away, three hold the far one."""
     near = [proposal(-0.05 - i * 1e-5, i * 1e-5, a=i) for i in range(10)]

@@ -238,6 +238,15 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert store.campaign().status == RUNNING
 
 
+@pytest.mark.parametrize("name", ["app", "app.v2", "a.b"])
+def test_a_run_folder_may_have_any_ending(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    Store.create(folder, synthetic.record()).close()
+
+    assert (folder / STORE_NAME).is_file()
+    assert Store.exists(folder)
+
+
 def test_create_does_not_overwrite(run: Path, store: Store) -> None:
     store.close()
 

@@ -88,6 +88,20 @@ def test_dominated_points_reach_from_good_to_bad() -> None:
     assert [subject.trial for subject in found] == [1, 6, 11]
 
 
+def test_objectives_count_alike_in_the_rank_of_a_dominated_point() -> None:
+    """Heap has three different values here and cost two: a rank counts as a share of these."""
+    figures = [(1.0, 1.0), (10.0, 20.0), (11.0, 10.0), (12.0, 10.0)]
+    trials = [
+        trial(n, Configuration.of("glibc", {"mxfast": n} if n else {}), heap * MIB, cost)
+        for n, (heap, cost) in enumerate(figures)
+    ]
+    run = Run(synthetic_run(n_trials=8).folder, synthetic_run(n_trials=8).campaign, tuple(trials))
+
+    found = by_role(choose_subjects(run, ["best"], 4, 2), DOMINATED)
+
+    assert [subject.trial for subject in found] == [2, 3]
+
+
 def test_choice_is_deterministic(run: Run) -> None:
     again = synthetic_run(n_trials=120)
     assert choose_subjects(run, ["picks"], 4, 3) == choose_subjects(again, ["picks"], 4, 3)
