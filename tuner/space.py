@@ -105,11 +105,6 @@ class Space:
         (gene,) = (p for p in self.parameters if p.name == ALLOCATOR)
         return tuple(str(level) for level in gene.levels)
 
-    @property
-    def n_configurations_bound(self) -> int:
-        """Upper bound of the number of distinct configurations."""
-        return int(np.prod([float(n) for n in self.n_levels]))
-
     def active(self, genome: Genome) -> tuple[bool, ...]:
         """Return for every gene whether it has an effect in this genome."""
         values: dict[str, Value | None] = {}

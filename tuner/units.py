@@ -3,7 +3,7 @@
 ``parse_*`` accept one form per quantity and refuse everything doubtful ("64K" is
 1000 or 1024, "60" is seconds or milliseconds), because an allocator that
 silently reads "64K" as 64 is the mistake this package exists to prevent.
-``format_*`` print the shortest text that parses back to the same value.
+`format_duration` prints the shortest text that parses back to the same value.
 """
 
 from __future__ import annotations
@@ -106,35 +106,17 @@ def parse_percent(text: str) -> float:
     return float(Decimal(match["number"]) / 100)
 
 
-def _largest_exact(value: int, units: Mapping[str, int]) -> str:
-    """Return ``value`` in the largest unit that divides it."""
-    unit = [u for u in units if value % units[u] == 0][-1] if value else next(iter(units))
-    return f"{value // units[unit]} {unit}"
-
-
-def format_size(n_bytes: int) -> str:
-    """Return an exact text for a size: ``64 KiB``, ``123 B``; the inverse of `parse_size`.
-
-    Raises:
-        ValueError: the size is negative.
-    """
-    binary = {u: n for u, n in BYTES_PER_UNIT.items() if u == "B" or "i" in u}
-    return _largest_exact(_not_negative(n_bytes), binary)
-
-
 def format_duration(ns: int) -> str:
     """Return an exact text for a duration: ``5 ms``; the inverse of `parse_duration`.
 
     Raises:
         ValueError: the duration is negative.
     """
-    return _largest_exact(_not_negative(ns), NS_PER_UNIT)
-
-
-def format_percent(ratio: float) -> str:
-    """Return a signed percentage, ``+1%``; `parse_percent` gives the same ratio back."""
-    percent = Decimal(repr(float(ratio))) * 100
-    return f"{percent:+f}".rstrip("0").rstrip(".") + "%" if percent else "+0%"
+    if ns < 0:
+        message = f"{ns} is negative"
+        raise ValueError(message)
+    unit = [u for u, length in NS_PER_UNIT.items() if ns % length == 0][-1] if ns else "ns"
+    return f"{ns // NS_PER_UNIT[unit]} {unit}"
 
 
 def show_size(n_bytes: float) -> str:
@@ -145,10 +127,3 @@ def show_size(n_bytes: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
-
-
-def _not_negative(value: int) -> int:
-    if value < 0:
-        message = f"{value} is negative"
-        raise ValueError(message)
-    return value

@@ -47,12 +47,8 @@ def _call(kind: str, field: str) -> Callable[[DriverResult], float | None]:
 
 
 THROUGHPUT: Final = Quantity("throughput", "1/s", _rate(lambda r: r.wall_ns), more_is_better=True)
-CPU_THROUGHPUT: Final = Quantity(
-    "throughput per CPU second", "1/s", _rate(lambda r: r.cpu_ns), more_is_better=True
-)
 PEAK_RSS: Final = Quantity("peak RSS", "B", lambda r: float(r.peak_rss_bytes))
 END_RSS: Final = Quantity("RSS after freeing", "B", lambda r: float(r.end_rss_bytes))
-FAULTS: Final = Quantity("faults", "", lambda r: float(r.faults))
 PERCENTILES: Final = {"P50": "p50_ns", "P99": "p99_ns", "P99.9": "p999_ns", "max": "max_ns"}
 CALLS: Final = {
     (kind, name): Quantity(f"{kind} {name}", "ns", _call(kind, field))

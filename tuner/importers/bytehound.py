@@ -11,79 +11,69 @@ Source: bytehound's ``server-core/src/protocol.rs``.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any, Final
+from typing import Annotated, Final
 
 import numpy as np
+from pydantic import BaseModel, Field
 
 from tuner.importers.format import Format
 from tuner.importers.heap import ImportedHeap
-from tuner.importers.source import BadCallError, Source
+from tuner.importers.source import Count, Source
 
 _NEVER: Final = (1 << 64) - 1
 """The end of a block that was not freed."""
 
 
+class _Time(BaseModel):
+    secs: Annotated[int, Field(strict=True, ge=0, lt=2**33)]
+    fract_nsecs: Annotated[int, Field(strict=True, ge=0, lt=10**9)]
+
+    @property
+    def ns(self) -> int:
+        return self.secs * 10**9 + self.fract_nsecs
+
+
+class _End(BaseModel):
+    timestamp: _Time
+    thread: Count | None = None
+
+
+class _Allocation(BaseModel):
+    timestamp: _Time
+    thread: Count
+    size: Count
+    deallocation: _End | None
+
+
+class _Document(BaseModel):
+    allocations: list[_Allocation]
+    total_count: Count = 0
+
+
 def _read(source: Source, heap: ImportedHeap) -> None:
     """Put the allocations into a heap, in the order of their times."""
-    items, total = _load(source)
-    rows = []
-    for number, item in enumerate(items):
-        source.place = f" allocation {number}"
-        rows.append(_row(item))
-    if total > len(rows):
-        heap.lose("allocations that the file counts but does not list", total - len(rows))
-    begin, end = (np.array([row[i] for row in rows], "u8") for i in (0, 1))
+    document = source.document(_Document)
+    rows = document.allocations
+    if document.total_count > len(rows):
+        n_missing = document.total_count - len(rows)
+        heap.lose("allocations that the file counts but does not list", n_missing)
+    begin = np.array([row.timestamp.ns for row in rows], "u8")
+    ends = (row.deallocation for row in rows)
+    end = np.array([_NEVER if e is None else e.timestamp.ns for e in ends], "u8")
     order, is_free = _order(begin, end)
     start_ns = int(begin.min()) if rows else 0
     times = (np.concatenate([begin, end])[order] - np.uint64(start_ns)).tolist()
     indexes = (order % max(1, len(rows))).tolist()
     for time_ns, index, frees in zip(times, indexes, is_free.tolist(), strict=True):
         source.place = f" allocation {index}"
-        _, _, size, thread, freed_by = rows[index]
+        row = rows[index]
         heap.at(time_ns)
-        if frees:
-            heap.free(index, thread=freed_by)
+        if not frees:
+            heap.allocate(index, row.size, thread=row.thread)
         else:
-            heap.allocate(index, size, thread=thread)
-
-
-def _load(source: Source) -> tuple[list[Any], int]:
-    """Return the list, and how many allocations the server says there are."""
-    with source.open() as file:
-        try:
-            document = json.load(file)
-        except (ValueError, RecursionError) as error:
-            message = f"not JSON: {error}; was the file cut off?"
-            raise BadCallError(message) from error
-    items = document.get("allocations") if isinstance(document, dict) else None
-    if not isinstance(items, list):
-        message = 'no list "allocations"'
-        raise BadCallError(message)
-    total = document.get("total_count")
-    return items, total if isinstance(total, int) else 0
-
-
-def _row(item: Any) -> tuple[int, int, int, int, int]:  # noqa: ANN401 - as JSON has it
-    """Return begin, end, size, thread, and the thread that frees."""
-    try:
-        freed = item["deallocation"]
-        begin = _ns(item["timestamp"])
-        end = _NEVER if freed is None else _ns(freed["timestamp"])
-        size, thread = item["size"], item["thread"]
-        freed_by = thread if freed is None else freed.get("thread", thread)
-    except (KeyError, TypeError, AttributeError) as error:
-        message = f"is malformed: {type(error).__name__} {error}"
-        raise BadCallError(message) from error
-    if not all(type(n) is int and 0 <= n <= _NEVER for n in (begin, end, size, thread, freed_by)):
-        message = "is malformed: numbers from 0 to 2^64 were expected"
-        raise BadCallError(message)
-    return begin, end, size, thread, freed_by
-
-
-def _ns(timestamp: dict[str, int]) -> int:
-    return timestamp["secs"] * 10**9 + timestamp["fract_nsecs"]
+            freed_by = row.deallocation.thread if row.deallocation else None
+            heap.free(index, thread=row.thread if freed_by is None else freed_by)
 
 
 def _order(begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,29 +11,50 @@ what valgrind 3.19 writes.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
+from pydantic import BaseModel
 
 from tuner.importers.format import Format
-from tuner.importers.source import BadCallError, Source
+from tuner.importers.source import BadCallError, Count, Source
 from tuner.profile.sites import Sites
 
-_VERSION: Final = 2
-_UNITS: Final = {"instrs": 1.0, "ms": 1e6}
+_NS: Final = {"instrs": 1.0, "ms": 1e6}
 """Length of DHAT's units in ns; of an instruction it is a guess."""
-_MOST: Final = 2**53
-"""Larger numbers no run reaches; below it all are exact as floats."""
 
-_FIELDS: Final = ("tbk", "tb", "tl", "mbk", "gbk", "gb", "ebk", "eb")
+
+class _Site(BaseModel):
+    tbk: Count
+    tb: Count
+    tl: Count
+    mbk: Count
+    gbk: Count
+    gb: Count
+    ebk: Count
+    eb: Count
+    fs: tuple[Count, ...] = ()
+    """Numbers of the frames, innermost first."""
+    acc: Any = None
+    """Accesses to each byte, where they were counted."""
+
+
+class _Document(BaseModel):
+    """A run of the heap, with lifetimes of blocks."""
+
+    dhatFileVersion: Literal[2]  # noqa: N815 - DHAT's name
+    mode: Literal["heap"]
+    bklt: Literal[True]
+    tu: Literal["instrs", "ms"]
+    tg: Count
+    te: Count
+    cmd: str = ""
+    pps: list[_Site]
 
 
 def _read(source: Source) -> tuple[Sites, str]:
-    document = _load(source)
-    command = document.get("cmd", "")
-    return _sites(document), command if isinstance(command, str) else ""
+    document = source.document(_Document)
+    return _sites(document), document.cmd
 
 
 def read_stacks(source: Source) -> tuple[Sites, list[tuple[int, ...]], list[bool]]:
@@ -45,84 +66,34 @@ def read_stacks(source: Source) -> tuple[Sites, list[tuple[int, ...]], list[bool
         BadCallError: the file is malformed, of another version, or not of a run of the heap
             with lifetimes.
     """
-    document = _load(source)
-    stacks, has_accesses = [], []
-    for number, site in enumerate(document["pps"]):
-        frames = site.get("fs") if isinstance(site, dict) else None
-        if not isinstance(frames, list) or not all(type(frame) is int for frame in frames):
-            message = f"call site {number} (pps): fs is no list of numbers"
-            raise BadCallError(message)
-        if site.get("tbk") != 0:
-            stacks.append(tuple(frames))
-            has_accesses.append("acc" in site)
+    document = source.document(_Document)
     sites = _sites(document)
     flaw = sites.flaw()
     if flaw:
         raise BadCallError(flaw)
-    return sites, stacks, has_accesses
+    used = [site for site in document.pps if site.tbk]
+    return sites, [site.fs for site in used], ["acc" in site.model_fields_set for site in used]
 
 
-def _load(source: Source) -> dict[str, Any]:
-    with source.open() as file:
-        try:
-            document = json.load(file)
-        except (ValueError, RecursionError) as error:
-            message = f"not JSON: {error}; was it cut off, or is it no DHAT profile?"
-            raise BadCallError(message) from error
-    _check(document)
-    return document  # type: ignore[no-any-return]  # an object, as was checked
+def _sites(document: _Document) -> Sites:
+    def column(name: str) -> np.ndarray:
+        return np.array([getattr(site, name) for site in document.pps if site.tbk], np.int64)
 
-
-def _sites(document: Mapping[str, Any]) -> Sites:
-    rows = np.array([_row(number, site) for number, site in enumerate(document["pps"])])
-    rows = rows.reshape(-1, len(_FIELDS))
-    rows = rows[rows[:, 0] > 0]
-    column = dict(zip(_FIELDS, rows.T.astype(np.int64), strict=True))
-    unit = document["tu"]
     return Sites(
-        blocks=column["tbk"],
-        total_bytes=column["tb"],
-        lifetime=column["tl"].astype(np.float64),
-        most_blocks=column["mbk"],
-        peak_blocks=column["gbk"],
-        peak_bytes=column["gb"],
-        end_blocks=column["ebk"],
-        end_bytes=column["eb"],
-        peak_time=float(_number(document, "tg", "the file")),
-        end_time=float(_number(document, "te", "the file")),
-        ns_per_unit=_UNITS[unit],
+        blocks=column("tbk"),
+        total_bytes=column("tb"),
+        lifetime=column("tl").astype(np.float64),
+        most_blocks=column("mbk"),
+        peak_blocks=column("gbk"),
+        peak_bytes=column("gb"),
+        end_blocks=column("ebk"),
+        end_bytes=column("eb"),
+        peak_time=float(document.tg),
+        end_time=float(document.te),
+        ns_per_unit=_NS[document.tu],
         is_ordered=True,
-        assumed=("time: an instruction takes 1 ns",) if unit == "instrs" else (),
+        assumed=("time: an instruction takes 1 ns",) if document.tu == "instrs" else (),
     )
-
-
-def _check(document: object) -> None:
-    wrong = None
-    if not isinstance(document, dict) or not isinstance(document.get("pps"), list):
-        wrong = "no DHAT profile: it has no list of call sites (pps)"
-    elif document.get("dhatFileVersion") != _VERSION:
-        wrong = f"version {document.get('dhatFileVersion')!r} of DHAT's format; {_VERSION} is read"
-    elif document.get("mode") != "heap" or document.get("bklt") is not True:
-        wrong = "not recorded with --mode=heap, so there are no lifetimes of blocks"
-    elif document.get("tu") not in _UNITS:
-        wrong = f"unit of time {document.get('tu')!r}; {' and '.join(_UNITS)} are known"
-    if wrong:
-        raise BadCallError(wrong)
-
-
-def _row(number: int, site: object) -> list[int]:
-    if not isinstance(site, dict):
-        message = f"call site {number} (pps) is not an object"
-        raise BadCallError(message)
-    return [_number(site, name, f"call site {number} (pps)") for name in _FIELDS]
-
-
-def _number(members: Mapping[str, Any], name: str, where: str) -> int:
-    value = members.get(name)
-    if type(value) is not int or not 0 <= value < _MOST:
-        message = f"{where}: {name} is {value!r}, not a whole number from 0 to 2^53"
-        raise BadCallError(message)
-    return value
 
 
 FORMAT: Final = Format(

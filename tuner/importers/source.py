@@ -12,7 +12,9 @@ import io
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Annotated, BinaryIO, Final, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
 
 from tuner import zstd
 from tuner.errors import TraceError
@@ -20,6 +22,12 @@ from tuner.errors import TraceError
 _GZIP: Final = b"\x1f\x8b"
 _LINE_BYTES: Final = 1 << 20
 """Longer lines are no text."""
+
+
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
+"""What a tool counted; no run reaches more, and all are exact as floats."""
+
+DocumentT = TypeVar("DocumentT", bound=BaseModel)
 
 
 class BadCallError(Exception):
@@ -93,3 +101,23 @@ class Source:
                     message = "a line of more than 1 MiB; not a text file"
                     raise BadCallError(message)
                 yield line.decode("utf-8", "replace").rstrip("\r\n")
+
+    def document(self, form: type[DocumentT]) -> DocumentT:
+        """Return what a JSON file holds; members that its form does not name are passed over.
+
+        Raises:
+            TraceError: the file cannot be read.
+            BadCallError: it is no JSON, or not of this form; names the first wrong member.
+        """
+        with self.open() as file:
+            content = file.read()
+        try:
+            return form.model_validate_json(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            if first["type"] == "json_invalid":
+                message = f"not JSON: {first['ctx']['error']}; was the file cut off?"
+            else:
+                found = "" if first["type"] == "missing" else f", not {first['input']!r:.80}"
+                message = f"{'.'.join(map(str, first['loc']))}: {first['msg']}{found}"
+            raise BadCallError(message) from error

@@ -46,8 +46,6 @@ _ALLOCATIONS: Final = {
     8: Api.POSIX_MEMALIGN,
 }  # fmt: skip
 _PAGE_BYTES: Final = 4096
-_BECAME_MALLOC_AND_FREE: Final = 1 << 14
-"""Flag of a realloc that is followed by the records of its own malloc and free."""
 
 
 def _is_trace(start: bytes) -> bool:

@@ -44,9 +44,6 @@ from tuner.validate.setup import Prepared, with_libc_malloc
 REFERENCES = "references"
 """Folder of what the baseline simulated, beside the outputs."""
 
-GEM5_ROUNDS = 6
-"""Rounds where the user names no number: the fewest whose median has an interval."""
-
 _TIMEOUT_FLOOR_S = 60.0
 _FIRST_TIMEOUT_S = 3600.0
 """Least limit that follows from the baseline's first run, and the limit of that run."""

@@ -75,11 +75,6 @@ class Subject:
         return cls(record["label"], configuration, record["trial"], tuple(record["roles"]))
 
 
-def baseline_label(run: Run) -> str:
-    """Return the label of the subject that the others are compared with."""
-    return _default_label(run.campaign.baseline)
-
-
 def choose_subjects(
     run: Run, points: Sequence[str], n_front: int, n_dominated: int
 ) -> tuple[Subject, ...]:

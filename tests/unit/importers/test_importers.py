@@ -264,10 +264,14 @@ def test_blocks_of_a_bytehound_list_that_is_not_whole_are_counted(tmp_path: Path
         ("glibc-trace", "\x00\x00\x00\x00\x63" + "\x00" * 59, r": record 0: type 99 is unknown"),
         ("glibc-workload", "\x08\x05\x09", r": byte 3: the workload ends here; was it cut off"),
         ("glibc-workload", "\x02", r": byte 1: operation 2 does not belong into the head"),
-        ("bytehound", "{}", r": no list \"allocations\""),
-        ("bytehound", '{"allocations": [{"size": 1}]}', r": allocation 0: is malformed: Key"),
-        ("bytehound", '{"allocations": [{"si', r": not JSON: .*; was the file cut off"),
-        ("bytehound", '{"allocations": [5]}', r": allocation 0: is malformed: Type"),
+        ("bytehound", "{}", r": allocations: Field required"),
+        (
+            "bytehound",
+            '{"allocations": [{"size": 1}]}',
+            r": allocations.0.timestamp: Field required",
+        ),
+        ("bytehound", '{"allocations": [{"si', r": not JSON: EOF .*; was the file cut off"),
+        ("bytehound", '{"allocations": [5]}', r": allocations.0: Input should be an object, not 5"),
         ("bytehound", '{"allocations": []}', r": no allocation in it"),
     ],
 )
