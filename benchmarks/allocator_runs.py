@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from benchmarks.allocator_programs import Command
 from benchmarks.rounds import Figures, failed
-from tuner.bench.subjects import Subject
+from tuner.bench.subjects import BenchSubject
 from tuner.errors import ProgramError
 from tuner.measure.gem5 import RESULT, STATISTICS, digest_of, judge_simulation, read_run
 from tuner.measure.process import Processes, tool_environment
@@ -36,7 +36,7 @@ _OBJECT: Final = re.compile(r"(c?)ob=\((\d+)\)(?: (.*))?")
 
 
 def run_program(
-    command: Command, subject: Subject, environment: dict[str, str], n_threads: int = 1
+    command: Command, subject: BenchSubject, environment: dict[str, str], n_threads: int = 1
 ) -> Figures:
     """Run a program once under supervise, with one thread on one core."""
     if command.name.startswith(REPLAY):
@@ -49,7 +49,7 @@ def run_program(
     return _figures(run, run.output_sha256)
 
 
-def run_gem5(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
+def run_gem5(command: Command, subject: BenchSubject, environment: dict[str, str]) -> Figures:
     """Run a simulation once; its output is all it simulated, and its mean heap is malloc's.
 
     What gem5 prints holds times, so that no two runs print the same.
@@ -85,7 +85,7 @@ def _figures(run: ProgramRun, output_sha256: str | None) -> Figures:
     })  # fmt: skip
 
 
-def _replay(command: Command, subject: Subject) -> Figures:
+def _replay(command: Command, subject: BenchSubject) -> Figures:
     """Replay a trace natively; memory is the heap at its peak and what was there before."""
     result, reason = _emulated(command, subject)
     if result is None:
@@ -99,7 +99,7 @@ def _replay(command: Command, subject: Subject) -> Figures:
     })  # fmt: skip
 
 
-def _emulated(command: Command, subject: Subject) -> tuple[dict[str, Any] | None, str | None]:
+def _emulated(command: Command, subject: BenchSubject) -> tuple[dict[str, Any] | None, str | None]:
     """Return what rand_malloc measured of a trace, or why it did not."""
     words: list[str | Path] = [native_file("rand_malloc"), "--runs", "memory"]
     words += ["--curve-points", "0", "--cpu", str(max(os.sched_getaffinity(0)))]
@@ -113,7 +113,7 @@ def _emulated(command: Command, subject: Subject) -> tuple[dict[str, Any] | None
     return json.loads(ended.stdout), None
 
 
-def run_cachegrind(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
+def run_cachegrind(command: Command, subject: BenchSubject, environment: dict[str, str]) -> Figures:
     """Run a program once under cachegrind; instructions and misses, or why there are none."""
     del subject
     words = ["--tool=cachegrind", "--cache-sim=yes", *_CACHES, "--cachegrind-out-file="]
@@ -121,7 +121,9 @@ def run_cachegrind(command: Command, subject: Subject, environment: dict[str, st
     return failed(reason or "") if text is None else Figures.succeeded(misses(text))
 
 
-def run_instructions(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
+def run_instructions(
+    command: Command, subject: BenchSubject, environment: dict[str, str]
+) -> Figures:
     """Run a program once under cachegrind without caches; its instructions."""
     del subject
     words = ["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file="]
@@ -131,7 +133,7 @@ def run_instructions(command: Command, subject: Subject, environment: dict[str, 
     return Figures.succeeded({"instructions": int(summary[1].split()[0])})
 
 
-def run_callgrind(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
+def run_callgrind(command: Command, subject: BenchSubject, environment: dict[str, str]) -> Figures:
     """Run a program once under callgrind; the allocator's share of its instructions."""
     words = ["--tool=callgrind", "--callgrind-out-file="]
     text, reason = _under_valgrind(words, command, environment)
@@ -143,7 +145,7 @@ def run_callgrind(command: Command, subject: Subject, environment: dict[str, str
     return Figures.succeeded({"instructions": total, "own_instructions": own, "share": own / total})
 
 
-def run_floor(command: Command, subject: Subject, environment: dict[str, str]) -> Figures:
+def run_floor(command: Command, subject: BenchSubject, environment: dict[str, str]) -> Figures:
     """Return below what no allocator can bring the peak RSS of a program.
 
     It is the peak RSS less what the heap holds beyond the program's live bytes, which is known

@@ -19,8 +19,8 @@ from tuner.bench.summary import (
     CALLS,
     PEAK_RSS,
     THROUGHPUT,
+    DriverMetric,
     Estimates,
-    Quantity,
     estimates,
     tasks_of,
 )
@@ -162,7 +162,7 @@ def standing_lines(comparison: Comparison) -> Iterator[str]:
     yield from table(["", *(metric.name for metric in THREADS_METRICS)], cells)
 
 
-def _judge_metric(rows: Estimates, quantity: Quantity, ours: str) -> Iterator[Target]:
+def _judge_metric(rows: Estimates, quantity: DriverMetric, ours: str) -> Iterator[Target]:
     pick = max if quantity.more_is_better else min
     for task, row in rows.items():
         others = {s: e.median for s, e in row.items() if s != ours and e.median > 0}

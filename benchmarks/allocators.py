@@ -71,9 +71,9 @@ from benchmarks.results import Parts
 from benchmarks.rounds import Figures, Row, column, medians, n_rounds, run_rounds
 from benchmarks.sources import EXGEN
 from tuner.bench.journal import sample_record
-from tuner.bench.plan import THREADED, Plan, Task, make_tasks
+from tuner.bench.plan import THREADED, BenchPlan, Task, make_tasks
 from tuner.bench.rounds import run_missing
-from tuner.bench.subjects import Subject, configured_subject, with_variables
+from tuner.bench.subjects import BenchSubject, configured_subject, with_variables
 from tuner.cli.bench_tables import bench_tables
 from tuner.cli.console import stdout_console
 from tuner.compare.loop import Observer
@@ -94,7 +94,7 @@ REPLAYED: Final = ("cxx-compile", "ghostscript-pages", "perl-index", "redis-load
 """Shipped profiles of programs of one thread."""
 _MIB: Final = float(1 << 20)
 
-Run = Callable[[Command, Subject, dict[str, str]], Figures]
+Run = Callable[[Command, BenchSubject, dict[str, str]], Figures]
 """Runs a command on a subject in an environment."""
 Column = tuple[str, str, float, int]
 """Title, figure, what it is divided by, digits."""
@@ -134,21 +134,21 @@ def _gem5(call: Call) -> list[Command]:
 # What runs it
 
 
-def _subjects(call: Call) -> list[Subject]:
+def _subjects(call: Call) -> list[BenchSubject]:
     names = ("glibc", "exgen") if call.is_smoke else (*PEERS, *OURS)
     return chosen_subjects(call, names)
 
 
-def _only(*labels: str) -> Callable[[Call], list[Subject]]:
+def _only(*labels: str) -> Callable[[Call], list[BenchSubject]]:
     return lambda call: [subject for subject in _subjects(call) if subject.label in labels]
 
 
-def _candidates(call: Call) -> list[Subject]:
+def _candidates(call: Call) -> list[BenchSubject]:
     wanted = list(map(configured_subject, call.options.candidates))
     return [*_only("glibc", "exgen")(call), *wanted] if wanted else []
 
 
-def _safe(call: Call) -> list[Subject]:
+def _safe(call: Call) -> list[BenchSubject]:
     """Return glibc, exgen, and exgen with each safety setting."""
     plain = _only("glibc", "exgen")(call)
     safe = [replace(plain[-1], label=f"exgen-{name}") for name in SAFETY]
@@ -163,7 +163,7 @@ class Part:
     columns: tuple[Column, ...]
     run: Run = run_program
     commands: Callable[[Call], list[Command]] = _programs
-    subjects: Callable[[Call], list[Subject]] = _subjects
+    subjects: Callable[[Call], list[BenchSubject]] = _subjects
     needs: str | None = None
     """Program without which it is left out."""
     is_counted: bool = False
@@ -255,10 +255,10 @@ def _bench(call: Call, name: str) -> None:
     subjects = [s for s in _subjects(call) if s.label not in SINGLE_THREADED]
     if name == "threads":
         tasks = make_tasks(THREADED, (2,) if call.is_smoke else THREADS)
-        plan = Plan(tasks, 0.02 if call.is_smoke else call.options.seconds, call.rounds)
+        plan = BenchPlan(tasks, 0.02 if call.is_smoke else call.options.seconds, call.rounds)
     else:
         seconds = 0.2 if call.is_smoke else call.options.churn_minutes * 60
-        plan = Plan((Task("churn", 2),), seconds, 1, timeout_s=2 * seconds + 120)
+        plan = BenchPlan((Task("churn", 2),), seconds, 1, timeout_s=2 * seconds + 120)
     known = identities(subjects)
 
     def on_sample(step: Step[Task], sample: Outcome[DriverResult]) -> None:

@@ -48,7 +48,7 @@ from benchmarks.harness import ALLOCATORS, Benchmark, Call, installed
 from benchmarks.results import Parts, read_results, results_path
 from benchmarks.rounds import n_rounds
 from benchmarks.sources import EMULATOR, EXGEN, GEM5, SEARCH, VALIDATE
-from tuner.config.gem5_suite import Role, Simulation, load_suite
+from tuner.config.gem5_suite import Simulation, SimulationRole, load_suite
 from tuner.measure.gem5 import Gem5, build_guests, find_gem5
 from tuner.measure.program import ProgramRunner
 from tuner.resources import configs_dir, gem5_dir
@@ -76,7 +76,7 @@ class Case:
     @property
     def tuned_on(self) -> Sequence[Simulation]:
         """The simulations that campaigns tune on."""
-        return list(self.gem5.suite.choose([Role.TUNE.value]))
+        return list(self.gem5.suite.choose([SimulationRole.TUNE.value]))
 
     @property
     def candidates(self) -> list[Point]:
@@ -124,7 +124,7 @@ def _rank(case: Case) -> list[Any]:
 def _hold_out(case: Case) -> list[Any]:
     labels = finalists(case.results)
     shown = [point for point in case.candidates if point.label in labels]
-    simulations = list(case.gem5.suite.choose([Role.HELD_OUT.value]))
+    simulations = list(case.gem5.suite.choose([SimulationRole.HELD_OUT.value]))
     return simulate(case.call, "held-out", case.gem5, simulations, shown)
 
 

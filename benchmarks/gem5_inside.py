@@ -31,7 +31,7 @@ from benchmarks.harness import (
 )
 from benchmarks.results import Parts
 from benchmarks.sources import EXGEN, GEM5
-from tuner.bench.subjects import Subject
+from tuner.bench.subjects import BenchSubject
 from tuner.compare.loop import Observer
 from tuner.compare.plan import Step
 from tuner.config.gem5_inside import load_inside
@@ -98,7 +98,7 @@ def _write_lines(journal: Path, lines: list[str]) -> None:
         journal.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def _guests(subjects: list[Subject]) -> list[Guest]:
+def _guests(subjects: list[BenchSubject]) -> list[Guest]:
     environments = guest_environments([subject.environment for subject in subjects])
     about = {"configuration": None, "roles": ["default"]}
     return [

@@ -37,7 +37,7 @@ from benchmarks.results import (
     write_results,
 )
 from tuner.allocators import Located, get_allocator
-from tuner.bench.subjects import Subject, library_subject, named_subject
+from tuner.bench.subjects import BenchSubject, library_subject, named_subject
 from tuner.errors import MissingToolError, SpecError, TunerError
 from tuner.measure.warm import warm_memory
 
@@ -268,7 +268,7 @@ def allocator_options(parser: argparse.ArgumentParser) -> None:
                         help="a further one; repeatable")  # fmt: skip
 
 
-def chosen_subjects(call: Call, names: Sequence[str]) -> list[Subject]:
+def chosen_subjects(call: Call, names: Sequence[str]) -> list[BenchSubject]:
     """Return what `allocator_options` ask for; without any, those of some names that are there."""
     wanted = call.options.allocators.split(",") if call.options.allocators else names
     found = []
@@ -280,7 +280,7 @@ def chosen_subjects(call: Call, names: Sequence[str]) -> list[Subject]:
     return [*found, *map(peer_subject, call.options.peer)]
 
 
-def peer_subject(text: str) -> Subject:
+def peer_subject(text: str) -> BenchSubject:
     """Return a library by path as a subject with a version.
 
     Args:
@@ -297,7 +297,7 @@ def peer_subject(text: str) -> Subject:
     return subject
 
 
-def identities(subjects: Iterable[Subject]) -> dict[str, dict[str, Any]]:
+def identities(subjects: Iterable[BenchSubject]) -> dict[str, dict[str, Any]]:
     """Return version and digest of each subject."""
     known = (subject.identity() for subject in subjects)
     return {str(s["label"]): {"version": s["version"], "sha256": s["sha256"]} for s in known}

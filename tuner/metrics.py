@@ -30,7 +30,7 @@ class Kind(enum.Enum):
     RATIO = "ratio"
 
 
-class Values(Protocol):
+class MetricValues(Protocol):
     """Numbers by the name of their metric: a measurement, or a run of a real program."""
 
     def __getitem__(self, name: str, /) -> float | None:
@@ -70,7 +70,7 @@ class Metric:
         """The base unit, as in files."""
         return self.kind.value
 
-    def value(self, values: Values | None) -> float | None:
+    def value(self, values: MetricValues | None) -> float | None:
         """Return the number in base units; None when it was not measured."""
         return None if values is None else values[self.name]
 

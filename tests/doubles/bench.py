@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from tuner.bench.journal import Comparison, Place, make_header
-from tuner.bench.plan import Plan, Task
-from tuner.bench.subjects import Subject
+from tuner.bench.plan import BenchPlan, Task
+from tuner.bench.subjects import BenchSubject
 from tuner.measure.driver import DriverResult
 from tuner.records import Outcome, Status
 
 RING = Task("ring", 2)
 LARSON = Task("larson", 16)
-ALICE, BOB = Subject("alice", None), Subject("bob", None, (("B", "1"),))
+ALICE, BOB = BenchSubject("alice", None), BenchSubject("bob", None, (("B", "1"),))
 
 
 def result(task: Task = RING, **changes: Any) -> DriverResult:
@@ -55,7 +55,7 @@ def stopped(label: str, number: int, task: Task = RING) -> Placed:
 
 
 def comparison(*samples: Placed) -> Comparison:
-    return Comparison(make_header([ALICE, BOB], Plan((RING,), 0.1, 3)), dict(samples))
+    return Comparison(make_header([ALICE, BOB], BenchPlan((RING,), 0.1, 3)), dict(samples))
 
 
 class FakeDriver:

@@ -191,3 +191,14 @@ def test_the_walker_sees_an_import_that_goes_up() -> None:
     found = list(violations(path, Import("tuner/space.py:1", "tuner", "search")))
 
     assert found == ["tuner/space.py:1: tuner/space imports tuner/search, which is not below it"]
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    """A name has one meaning: who reads it need not ask which package it is of."""
+    modules: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tuner").rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+
+    assert {name: where for name, where in modules.items() if len(where) > 1} == {}

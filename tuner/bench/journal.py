@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import tuner
-from tuner.bench.plan import Plan, Task
-from tuner.bench.subjects import Subject
+from tuner.bench.plan import BenchPlan, Task
+from tuner.bench.subjects import BenchSubject
 from tuner.compare.journal import Journal, read_journal
 from tuner.errors import StoreError
 from tuner.machine import read_machine
@@ -45,7 +45,7 @@ class Comparison:
         return tuple(subject["label"] for subject in self.header["subjects"])
 
 
-def make_header(subjects: Sequence[Subject], plan: Plan) -> dict[str, Any]:
+def make_header(subjects: Sequence[BenchSubject], plan: BenchPlan) -> dict[str, Any]:
     """Return the first line of a journal."""
     return {
         "schema": SCHEMA,

@@ -73,7 +73,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """All that is run on each subject."""
 
     tasks: tuple[Task, ...]

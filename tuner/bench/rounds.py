@@ -18,8 +18,8 @@ from tuner.bench.journal import (
     read_sample,
     sample_record,
 )
-from tuner.bench.plan import Plan, Task
-from tuner.bench.subjects import Subject
+from tuner.bench.plan import BenchPlan, Task
+from tuner.bench.subjects import BenchSubject
 from tuner.compare.journal import JournalKeeper
 from tuner.compare.loop import Budget, Observer, compare
 from tuner.compare.plan import Rounds, Step
@@ -47,8 +47,8 @@ def budget_of(seconds: float) -> Budget:
 
 
 def run_missing(  # noqa: PLR0917 - tasks, subjects, journal, observer
-    plan: Plan,
-    subjects: Sequence[Subject],
+    plan: BenchPlan,
+    subjects: Sequence[BenchSubject],
     folder: Path,
     driver: RunsDriver,
     observer: Observer[Task, DriverResult] | None = None,

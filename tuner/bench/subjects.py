@@ -23,7 +23,7 @@ SINGLE_THREADED = frozenset({"exgen-st"})
 
 
 @dataclass(frozen=True)
-class Subject:
+class BenchSubject:
     """One allocator with its settings."""
 
     label: str
@@ -52,7 +52,7 @@ class Subject:
         }
 
 
-def installed_subjects() -> tuple[list[Subject], list[str]]:
+def installed_subjects() -> tuple[list[BenchSubject], list[str]]:
     """Return every allocator of this machine as shipped, and why others are missing."""
     found, missing = [], []
     for adapter in all_allocators():
@@ -66,7 +66,7 @@ def installed_subjects() -> tuple[list[Subject], list[str]]:
     return found, missing
 
 
-def named_subject(name: str) -> Subject:
+def named_subject(name: str) -> BenchSubject:
     """Return an allocator as shipped.
 
     Args:
@@ -80,7 +80,7 @@ def named_subject(name: str) -> Subject:
     return _subject(adapter.name, adapter, adapter.locate(), None)
 
 
-def library_subject(text: str) -> Subject:
+def library_subject(text: str) -> BenchSubject:
     """Return any library as a subject.
 
     Args:
@@ -103,7 +103,7 @@ def library_subject(text: str) -> Subject:
             f"--library {label}: {library}: a path with a colon or a blank cannot be preloaded"
         )
         raise SpecError(message)
-    return Subject(label, library, version=version)
+    return BenchSubject(label, library, version=version)
 
 
 def _with_version(text: str) -> tuple[Path, str | None]:
@@ -114,7 +114,7 @@ def _with_version(text: str) -> tuple[Path, str | None]:
     return Path(path).absolute(), version
 
 
-def configured_subject(text: str) -> Subject:
+def configured_subject(text: str) -> BenchSubject:
     """Return an allocator with settings, which are read back.
 
     Args:
@@ -137,7 +137,7 @@ def configured_subject(text: str) -> Subject:
     return _subject(label, adapter, installation, configuration)
 
 
-def pick_subject(text: str) -> Subject:
+def pick_subject(text: str) -> BenchSubject:
     """Return the pick of a campaign as a subject; its settings are read back.
 
     Args:
@@ -160,7 +160,7 @@ def pick_subject(text: str) -> Subject:
     return _subject(f"{Path(folder).name}/{name}", adapter, adapter.locate(), configuration)
 
 
-def with_variables(subjects: Sequence[Subject], texts: Iterable[str]) -> list[Subject]:
+def with_variables(subjects: Sequence[BenchSubject], texts: Iterable[str]) -> list[BenchSubject]:
     """Return the subjects with further variables, which are not read back.
 
     Args:
@@ -185,7 +185,7 @@ def with_variables(subjects: Sequence[Subject], texts: Iterable[str]) -> list[Su
     return [_with(subject, extra.get(subject.label, {})) for subject in subjects]
 
 
-def check_labels(subjects: Sequence[Subject]) -> None:
+def check_labels(subjects: Sequence[BenchSubject]) -> None:
     """Refuse two subjects of one name.
 
     Raises:
@@ -206,17 +206,17 @@ def _subject(
     adapter: Allocator,
     installation: Installation,
     configuration: Configuration | None,
-) -> Subject:
+) -> BenchSubject:
     asked = configuration or Configuration(adapter.name)
     adapter.read_back(installation, asked)
     variables = adapter.environment(installation, asked)
     variables.pop("LD_PRELOAD", None)
-    return Subject(label, installation.library, _sorted(variables), installation.version)
+    return BenchSubject(label, installation.library, _sorted(variables), installation.version)
 
 
-def _with(subject: Subject, variables: Mapping[str, str]) -> Subject:
+def _with(subject: BenchSubject, variables: Mapping[str, str]) -> BenchSubject:
     merged = {**dict(subject.variables), **variables}
-    return Subject(subject.label, subject.library, _sorted(merged), subject.version)
+    return BenchSubject(subject.label, subject.library, _sorted(merged), subject.version)
 
 
 def _sorted(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

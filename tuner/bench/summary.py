@@ -20,7 +20,7 @@ _NS_PER_S: Final = 1e9
 
 
 @dataclass(frozen=True)
-class Quantity:
+class DriverMetric:
     """One quantity of a run."""
 
     name: str
@@ -46,18 +46,20 @@ def _call(kind: str, field: str) -> Callable[[DriverResult], float | None]:
     return value
 
 
-THROUGHPUT: Final = Quantity("throughput", "1/s", _rate(lambda r: r.wall_ns), more_is_better=True)
-PEAK_RSS: Final = Quantity("peak RSS", "B", lambda r: float(r.peak_rss_bytes))
-END_RSS: Final = Quantity("RSS after freeing", "B", lambda r: float(r.end_rss_bytes))
+THROUGHPUT: Final = DriverMetric(
+    "throughput", "1/s", _rate(lambda r: r.wall_ns), more_is_better=True
+)
+PEAK_RSS: Final = DriverMetric("peak RSS", "B", lambda r: float(r.peak_rss_bytes))
+END_RSS: Final = DriverMetric("RSS after freeing", "B", lambda r: float(r.end_rss_bytes))
 PERCENTILES: Final = {"P50": "p50_ns", "P99": "p99_ns", "P99.9": "p999_ns", "max": "max_ns"}
 CALLS: Final = {
-    (kind, name): Quantity(f"{kind} {name}", "ns", _call(kind, field))
+    (kind, name): DriverMetric(f"{kind} {name}", "ns", _call(kind, field))
     for kind in ("malloc", "free")
     for name, field in PERCENTILES.items()
 }
 """(malloc or free, name of the percentile) -> quantity."""
-USABLE_RATIO: Final = Quantity("usable/requested", "", lambda r: _share(r.usable_bytes, r.size))
-RESIDENT_RATIO: Final = Quantity(
+USABLE_RATIO: Final = DriverMetric("usable/requested", "", lambda r: _share(r.usable_bytes, r.size))
+RESIDENT_RATIO: Final = DriverMetric(
     "resident/requested", "", lambda r: _share(r.resident_bytes, r.size)
 )
 
@@ -70,7 +72,7 @@ Estimates = Mapping[Task, Mapping[str, Estimate]]
 """Task -> label -> median with its interval; subjects without a result are absent."""
 
 
-def estimates(comparison: Comparison, quantity: Quantity, tasks: Iterable[Task]) -> Estimates:
+def estimates(comparison: Comparison, quantity: DriverMetric, tasks: Iterable[Task]) -> Estimates:
     """Return the medians of a quantity over the rounds.
 
     Args:

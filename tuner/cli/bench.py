@@ -25,8 +25,8 @@ from tuner.errors import (
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from tuner.bench.journal import Comparison
-    from tuner.bench.plan import Plan, Task
-    from tuner.bench.subjects import Subject
+    from tuner.bench.plan import BenchPlan, Task
+    from tuner.bench.subjects import BenchSubject
     from tuner.compare.plan import Step
     from tuner.measure.driver import DriverResult
     from tuner.records import Outcome
@@ -128,7 +128,7 @@ def bench(
         DEFAULT_THREADS,
         OVERHEAD_SIZES,
         THREADED,
-        Plan,
+        BenchPlan,
         make_tasks,
         seconds_within,
     )
@@ -158,7 +158,7 @@ def bench(
     n_rounds = 1 if smoke else rounds
     planned = seconds_within(budget_s, tasks, len(subjects), n_rounds)
     seconds = _SMOKE_S if smoke else kept_seconds(output) or planned
-    plan = Plan(tasks, seconds, n_rounds, seed, parse_duration(timeout) / 1e9)
+    plan = BenchPlan(tasks, seconds, n_rounds, seed, parse_duration(timeout) / 1e9)
     comparison = _measure(subjects, plan, output, math.inf if smoke else budget_s)
     _show(comparison, output, figures=figures)
     failed = failures(comparison)
@@ -184,7 +184,7 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...]:
 
 def _subjects(
     allocators: str | None, libraries: list[str], configured: list[str], picks: list[str]
-) -> list[Subject]:
+) -> list[BenchSubject]:
     from tuner.bench.subjects import (
         configured_subject,
         installed_subjects,
@@ -204,14 +204,16 @@ def _subjects(
     return subjects + [pick_subject(text) for text in picks]
 
 
-def _finish(subjects: list[Subject], variables: list[str]) -> list[Subject]:
+def _finish(subjects: list[BenchSubject], variables: list[str]) -> list[BenchSubject]:
     from tuner.bench.subjects import check_labels, with_variables
 
     check_labels(subjects)
     return with_variables(subjects, variables)
 
 
-def _measure(subjects: list[Subject], plan: Plan, folder: Path, budget_s: float) -> Comparison:
+def _measure(
+    subjects: list[BenchSubject], plan: BenchPlan, folder: Path, budget_s: float
+) -> Comparison:
     """Run under a progress bar, as far as the budget goes; returns all that is kept."""
     from tuner.bench.rounds import budget_of, run_missing
     from tuner.cli.console import stderr_progress

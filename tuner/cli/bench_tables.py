@@ -12,7 +12,7 @@ from tuner.bench.summary import (
     RESIDENT_RATIO,
     THROUGHPUT,
     USABLE_RATIO,
-    Quantity,
+    DriverMetric,
     estimates,
     geometric_means,
     tasks_of,
@@ -34,7 +34,7 @@ def bench_tables(comparison: Comparison) -> Iterator[Table]:
     timed = [t for t in tasks_of(comparison) if t.has_clock]
     memory = [t for t in tasks_of(comparison) if t.workload not in ("overhead", "sizes")]
     overhead = tasks_of(comparison, "overhead")
-    rows: tuple[tuple[str, Quantity, list[Task], Callable[[float], str]], ...] = (
+    rows: tuple[tuple[str, DriverMetric, list[Task], Callable[[float], str]], ...] = (
         ("throughput, million operations a second", THROUGHPUT, timed, lambda x: f"{x / 1e6:.3g}"),
         ("malloc P99, ns", CALLS["malloc", "P99"], timed, lambda x: f"{x:.0f}"),
         ("malloc P99.9, ns", CALLS["malloc", "P99.9"], timed, lambda x: f"{x:.0f}"),
@@ -51,7 +51,7 @@ def bench_tables(comparison: Comparison) -> Iterator[Table]:
 def _table(
     comparison: Comparison,
     title: str,
-    quantity: Quantity,
+    quantity: DriverMetric,
     tasks: list[Task],
     show: Callable[[float], str],
 ) -> Table | None:

@@ -32,7 +32,7 @@ from tuner.config.levels import (
     scale_levels,
 )
 from tuner.config.option_list import complete, read_option_list
-from tuner.config.reading import Model, closest, problems_error, read_toml, show, validate
+from tuner.config.reading import StrictModel, closest, problems_error, read_toml, show, validate
 from tuner.config.versions import parse_version, version_range
 from tuner.errors import SpecError
 from tuner.records import Value
@@ -77,7 +77,7 @@ Scalar = Annotated[Value, PlainValidator(_scalar)]
 Sentence = Annotated[str, Field(min_length=1)]
 
 
-class When(Model):
+class When(StrictModel):
     """The parent that switches a parameter on."""
 
     parameter: str
@@ -107,7 +107,7 @@ class When(Model):
         return not any(_holds(self.unless or (), word) for word in words)
 
 
-class Narrowing(Model):
+class Narrowing(StrictModel):
     """What a campaign says about one parameter: leave it out, or keep part of its levels."""
 
     form: Literal["unset", "all", "part"] = "part"
@@ -138,7 +138,7 @@ class Narrowing(Model):
         return self
 
 
-class ParameterSpec(Model):
+class ParameterSpec(StrictModel):
     """One parameter of an allocator."""
 
     name: str
@@ -243,7 +243,7 @@ class ParameterSpec(Model):
         return groups.between(narrowing.low, narrowing.high)
 
 
-class LibrarySpec(Model):
+class LibrarySpec(StrictModel):
     """Where an allocator comes from."""
 
     sonames: tuple[str, ...] = ()
@@ -256,7 +256,7 @@ class LibrarySpec(Model):
     """Versions this file and its adapter were written for; others are refused."""
 
 
-class AllocatorFile(Model):
+class AllocatorFile(StrictModel):
     """One allocator: its library, its parameters, and what is never touched."""
 
     schema_version: Literal[1] = Field(alias="schema")

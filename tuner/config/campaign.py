@@ -25,7 +25,7 @@ from tuner.config.allocator_file import (
     shipped_allocator_file,
 )
 from tuner.config.reading import (
-    Model,
+    StrictModel,
     closest,
     problems_error,
     read_toml,
@@ -135,7 +135,7 @@ class AllocatorChoice:
         return cls(name, Path(path) if path else None)
 
 
-class EmulationSpec(Model):
+class EmulationSpec(StrictModel):
     """How each evaluation is run."""
 
     instrument: Literal["auto", "perf", "qemu", "cachegrind", "none"] = "auto"
@@ -151,14 +151,14 @@ class EmulationSpec(Model):
     not known; zeros: all of them, every other block with zeros."""
 
 
-class RecheckSpec(Model):
+class RecheckSpec(StrictModel):
     """How much of the budget measures the front again."""
 
     share: Annotated[float, Field(ge=0, le=0.5)] = 0.15
     """Share of the evaluations."""
 
 
-class ScreeningSpec(Model):
+class ScreeningSpec(StrictModel):
     """A shrunk workload on which proposals are measured before the whole one."""
 
     fidelity: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -167,14 +167,14 @@ class ScreeningSpec(Model):
     """Share of the proposals of a batch that are measured in full."""
 
 
-class SeedConfiguration(Model):
+class SeedConfiguration(StrictModel):
     """A configuration to evaluate right after the defaults."""
 
     allocator: Annotated[str, AfterValidator(_allocator)]
     settings: dict[str, Scalar]
 
 
-class CampaignSpec(Model):
+class CampaignSpec(StrictModel):
     """A whole campaign."""
 
     name: Name

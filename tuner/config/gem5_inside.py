@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from tuner.config.campaign import Name
 from tuner.config.gem5_suite import ALL
-from tuner.config.reading import Model, closest, problems_error, read_toml, validate
+from tuner.config.reading import StrictModel, closest, problems_error, read_toml, validate
 from tuner.errors import SpecError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Program(Model):
+class InsideProgram(StrictModel):
     """One program."""
 
     name: Name
@@ -54,10 +54,10 @@ class Program(Model):
         return self
 
 
-class _InsideFile(Model):
+class _InsideFile(StrictModel):
     version: Literal[1]
     machines: Annotated[tuple[str, ...], Field(min_length=1)]
-    programs: Annotated[tuple[Program, ...], Field(min_length=1)]
+    programs: Annotated[tuple[InsideProgram, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Inside:
     """Its file."""
     machines: tuple[Path, ...]
     """Descriptions; their names without the ending are distinct."""
-    programs: tuple[Program, ...]
+    programs: tuple[InsideProgram, ...]
     """In the order of the file; names are distinct."""
 
     @property
@@ -76,7 +76,7 @@ class Inside:
         """Where paths are relative to, and ``guests`` lies."""
         return self.path.resolve().parent
 
-    def choose(self, words: Sequence[str]) -> list[tuple[Program, Path]]:
+    def choose(self, words: Sequence[str]) -> list[tuple[InsideProgram, Path]]:
         """Return programs with machines, in the order of the file.
 
         Args:
@@ -140,7 +140,7 @@ def _machine_problems(path: Path) -> list[str]:
     return [] if has_processor else [f"{where}: has no processor to run a program on"]
 
 
-def _program_problems(inside: Inside, program: Program) -> list[str]:
+def _program_problems(inside: Inside, program: InsideProgram) -> list[str]:
     where = f"programs.{program.name}"
     source = inside.folder / "guests" / f"{program.guest}.c"
     if program.guest is not None and not source.is_file():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from tuner.config.campaign import Name
-from tuner.config.reading import Model, closest, problems_error, read_toml, validate
+from tuner.config.reading import StrictModel, closest, problems_error, read_toml, validate
 from tuner.errors import SpecError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ ALL = "all"
 """Word for every simulation of a suite, beside the roles."""
 
 
-class Role(enum.StrEnum):
+class SimulationRole(enum.StrEnum):
     """What a simulation is for."""
 
     TUNE = "tune"
@@ -37,14 +37,14 @@ class Role(enum.StrEnum):
 
 
 def _role(value: object) -> object:
-    words = [role.value for role in Role]
+    words = [role.value for role in SimulationRole]
     if value not in words:
         message = f"must be one of {', '.join(words)}{closest(str(value), words)}"
         raise ValueError(message)
     return value
 
 
-class Simulation(Model):
+class Simulation(StrictModel):
     """One simulation."""
 
     name: Name
@@ -54,17 +54,17 @@ class Simulation(Model):
     """Program of ``guests/``; None for traffic."""
     arguments: tuple[str, ...] = ()
     """Of the guest."""
-    role: Annotated[Role, BeforeValidator(_role)]
+    role: Annotated[SimulationRole, BeforeValidator(_role)]
     max_instructions: Annotated[int, Field(ge=1)] | None = None
     """End after so many guest instructions; None runs the guest to its end."""
 
     @property
     def is_held_out(self) -> bool:
         """True when no campaign sees it."""
-        return self.role is Role.HELD_OUT
+        return self.role is SimulationRole.HELD_OUT
 
 
-class _SuiteFile(Model):
+class _SuiteFile(StrictModel):
     version: Literal[1]
     simulations: Annotated[tuple[Simulation, ...], Field(min_length=1)]
 
@@ -97,7 +97,7 @@ class Suite:
             SpecError: a word is none of these.
         """
         names = [simulation.name for simulation in self.simulations]
-        allowed = [*names, *(role.value for role in Role), ALL]
+        allowed = [*names, *(role.value for role in SimulationRole), ALL]
         for word in words:
             if word not in allowed:
                 hint = closest(word, allowed) or f"; allowed: {', '.join(allowed)}"

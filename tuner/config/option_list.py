@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field, PlainValidator
 
 from tuner.config.levels import Scale, check_scale, scale_levels
-from tuner.config.reading import Model, closest, show, validate
+from tuner.config.reading import StrictModel, closest, show, validate
 from tuner.errors import MissingToolError
 from tuner.records import Value
 from tuner.resources import native_file
@@ -46,7 +46,7 @@ def _any_scalar(value: object) -> Value:
     raise ValueError(message)
 
 
-class Option(Model):
+class Option(StrictModel):
     """One setting, as the allocator describes it."""
 
     # A later list may hold more about a setting.
@@ -85,7 +85,7 @@ class Option(Model):
         return is_within and (self.scale != "power2" or value & (value - 1) == 0)
 
 
-class OptionList(Model):
+class OptionList(StrictModel):
     """All settings of an allocator."""
 
     model_config = ConfigDict(extra="ignore")

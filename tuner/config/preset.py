@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from tuner.config.allocator_file import Scalar, Sentence, allocator_names, shipped_allocator_file
-from tuner.config.reading import Model, problems_error, read_toml, validate
+from tuner.config.reading import StrictModel, problems_error, read_toml, validate
 from tuner.records import Configuration
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _allocator(name: str) -> str:
     return name
 
 
-class PresetGain(Model):
+class PresetGain(StrictModel):
     """What a preset does to one workload: ratios to the default of the baseline, in emulation."""
 
     mean_heap: Annotated[float, Field(gt=0)]
@@ -37,7 +37,7 @@ class PresetGain(Model):
     cost: Annotated[float, Field(gt=0)]
 
 
-class Preset(Model):
+class Preset(StrictModel):
     """One preset."""
 
     schema_version: Literal[1] = Field(alias="schema")

@@ -1,7 +1,7 @@
 """Read TOML into strict models; say everything that is wrong at once, in the user's words.
 
 An error names the file, the dotted key, the value found and what is allowed, with the
-closest known key for a misspelt one.  All models derive from `Model`: unknown keys are
+closest known key for a misspelt one.  All models derive from `StrictModel`: unknown keys are
 errors, and nothing is converted silently (a number in quotes is not a number).
 """
 
@@ -50,7 +50,7 @@ _WORDS: Final = (
 """Pydantic's words and ours, replaced in order in all its other messages."""
 
 
-class Model(BaseModel):
+class StrictModel(BaseModel):
     """Base of everything read from a file: strict, closed and immutable."""
 
     model_config = ConfigDict(
@@ -58,7 +58,7 @@ class Model(BaseModel):
     )
 
 
-ModelT = TypeVar("ModelT", bound=Model)
+ModelT = TypeVar("ModelT", bound=StrictModel)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def show(value: object) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else text[: MAX_SHOWN_CHARS - 3] + "..."
 
 
-def _explain(model: type[Model], data: Mapping[str, Any], detail: ErrorDetails) -> str:
+def _explain(model: type[StrictModel], data: Mapping[str, Any], detail: ErrorDetails) -> str:
     """Return one line for one pydantic error."""
     loc = detail["loc"]
     path = _dotted(data, loc)
@@ -196,7 +196,7 @@ def _dotted(data: object, loc: Sequence[str | int]) -> str:
     return path
 
 
-def _keys_at(model: type[Model], loc: Sequence[str | int]) -> list[str]:
+def _keys_at(model: type[StrictModel], loc: Sequence[str | int]) -> list[str]:
     """Return the keys that the table at a location may have."""
     kind: Any = model
     for part in loc:

@@ -35,7 +35,7 @@ _LIBC = "libc.so.6"
 
 
 @dataclass(frozen=True)
-class Gain:
+class ObjectiveGain:
     """One objective against the baseline."""
 
     objective: str
@@ -80,7 +80,7 @@ class Deployment:
     trace_sha256: str | None
     baseline: str
     """Name of the allocator whose default is the baseline."""
-    gains: tuple[Gain, ...]
+    gains: tuple[ObjectiveGain, ...]
     validation: ValidationRecord | None
     """The last validation that ran this configuration."""
     valid_for: Mapping[str, str]
@@ -133,12 +133,16 @@ def recommended_deployment(
     return replace(made, gains=gains, proof=proof)
 
 
-def _proven(name: str, change: float, bounds: tuple[float, float] | None, least: float) -> Gain:
+def _proven(
+    name: str, change: float, bounds: tuple[float, float] | None, least: float
+) -> ObjectiveGain:
     label = name.replace("_", " ").replace("cpu", "CPU")
     interval = Interval(1.0 + bounds[0], 1.0 + bounds[1]) if bounds else None
     is_less = bounds is not None and bounds[1] < 0.0
     verdict = "proven" if is_less else f"not worse by {100.0 * least:g} %"
-    return Gain(name, label, None, label, None, Estimate(1.0 + change, interval, 1), verdict)
+    return ObjectiveGain(
+        name, label, None, label, None, Estimate(1.0 + change, interval, 1), verdict
+    )
 
 
 def deployment(
@@ -229,7 +233,9 @@ def preset_deployment(preset: Preset, library: Path | None = None) -> Deployment
         None,
         preset.baseline,
         tuple(
-            Gain(name, find_objective(name).label, preset.gain(name), None, None, None, None)
+            ObjectiveGain(
+                name, find_objective(name).label, preset.gain(name), None, None, None, None
+            )
             for name in ("mean_heap", "peak_heap", "cost")
         ),
         None,
@@ -297,7 +303,7 @@ def _validated(run: Run, pick: Pick, reduction: Reduction) -> _Validated | None:
     return None
 
 
-def _gain(run: Run, pick: Pick, name: str, validated: _Validated | None) -> Gain:
+def _gain(run: Run, pick: Pick, name: str, validated: _Validated | None) -> ObjectiveGain:
     default = default_trials(run.trials).get(run.campaign.baseline)
     emulated = None
     if default and default.measurement and pick.trial.measurement:
@@ -306,7 +312,7 @@ def _gain(run: Run, pick: Pick, name: str, validated: _Validated | None) -> Gain
             emulated = pick.trial.measurement.value(name) / reference
     claims = validated[1].claims if validated else ()
     claim = next((claim for claim in claims if claim.objective == name), None)
-    return Gain(
+    return ObjectiveGain(
         name,
         find_objective(name).label,
         emulated,

@@ -20,7 +20,7 @@ from typing import Any
 
 from tuner.errors import OutputError
 from tuner.export import FORMATS
-from tuner.export.deployment import Deployment, Gain, command_text
+from tuner.export.deployment import Deployment, ObjectiveGain, command_text
 from tuner.records import value_text
 
 SCHEMA = "malloc-tuner.export"
@@ -159,7 +159,7 @@ def json_document(deployment: Deployment) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _gain_document(gain: Gain) -> dict[str, Any]:
+def _gain_document(gain: ObjectiveGain) -> dict[str, Any]:
     real = gain.validated
     return {
         "objective": gain.objective,
@@ -273,7 +273,7 @@ def _whose_malloc(deployment: Deployment) -> str:
     return "the C library's, which the program has anyway"
 
 
-def _gain_text(gain: Gain) -> str:
+def _gain_text(gain: ObjectiveGain) -> str:
     if gain.validated is None:
         return "not measured" if gain.emulated is None else f"{_percent(gain.emulated)} emulated"
     real = f"{_percent(gain.validated.median)}"

@@ -12,14 +12,21 @@ import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from tuner.allocators import Located
 from tuner.errors import ProgramError
 from tuner.fidelity.verdict import Panel, judge_values, numbers
-from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, clean_environment, padded
+from tuner.measure.program import (
+    PRELOAD,
+    ProgramRun,
+    RunsPrograms,
+    Surroundings,
+    clean_environment,
+    padded,
+)
 from tuner.records import Configuration, Measurement
 
 FIGURES: Final = {
@@ -34,16 +41,6 @@ _ERRORS = ("median_error", "p90_error", "worst_error", "bias")
 """Figures of a verdict that need both sides in one unit."""
 
 _OTHER_UNIT = "cost"
-
-
-class RunsPrograms(Protocol):
-    """Runs a program; `tuner.measure.program.ProgramRunner`, or a double."""
-
-    def run(
-        self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
-    ) -> ProgramRun:
-        """Run a program to its end."""
-        ...
 
 
 @dataclass(frozen=True)

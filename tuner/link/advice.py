@@ -35,7 +35,7 @@ _LOADED: Final = re.compile(r"\t(?:.+? => )?(?P<path>\S.*) \(0x[0-9a-f]+\)")
 _MISSING: Final = re.compile(r"\t(?P<name>.+) => not found")
 
 
-class Verdict(StrEnum):
+class LinkVerdict(StrEnum):
     """The answer."""
 
     SINGLE = "single"
@@ -51,7 +51,7 @@ class Reason:
     """One file that speaks against the single-threaded library."""
 
     path: Path
-    verdict: Verdict
+    verdict: LinkVerdict
     """THREADED or UNKNOWN: what it leads to."""
     text: str
     """What, in words, without the path."""
@@ -64,7 +64,7 @@ class Advice:
     program: Path
     is_program: bool
     """False for a shared library: the verdict leaves out the programs that load it."""
-    verdict: Verdict
+    verdict: LinkVerdict
     reasons: tuple[Reason, ...]
     """What led to it, the strongest first; empty for SINGLE."""
     objects: tuple[Path, ...]
@@ -73,7 +73,7 @@ class Advice:
     @property
     def library(self) -> str:
         """Name to link with, without ``lib`` and ``.so``."""
-        return "exgen-st" if self.verdict is Verdict.SINGLE else "exgen"
+        return "exgen-st" if self.verdict is LinkVerdict.SINGLE else "exgen"
 
 
 def advise(path: Path, environment: Mapping[str, str] | None = None) -> Advice:
@@ -101,21 +101,21 @@ def advise(path: Path, environment: Mapping[str, str] | None = None) -> Advice:
     reasons = [*_of_names(objects), *(_unknown(program, f"needs {name}") for name in missing)]
     if program.is_go:
         text = "is a Go program, whose runtime starts threads"
-        reasons.append(Reason(path, Verdict.THREADED, text))
+        reasons.append(Reason(path, LinkVerdict.THREADED, text))
     if program.is_static and program.is_stripped:
         reasons.append(_unknown(program, "is static and stripped: its functions have no names"))
-    reasons.sort(key=lambda reason: (reason.verdict is Verdict.UNKNOWN, reason.path != path))
+    reasons.sort(key=lambda reason: (reason.verdict is LinkVerdict.UNKNOWN, reason.path != path))
     return Advice(
         program=path,
         is_program=program.is_program,
-        verdict=reasons[0].verdict if reasons else Verdict.SINGLE,
+        verdict=reasons[0].verdict if reasons else LinkVerdict.SINGLE,
         reasons=tuple(reasons),
         objects=tuple(one.path for one in objects),
     )
 
 
 def _unknown(program: ElfObject, text: str) -> Reason:
-    return Reason(program.path, Verdict.UNKNOWN, text)
+    return Reason(program.path, LinkVerdict.UNKNOWN, text)
 
 
 def _load(program: ElfObject, environment: Mapping[str, str]) -> tuple[list[Path], list[str]]:
@@ -146,8 +146,8 @@ def _of_names(objects: list[ElfObject]) -> Iterator[Reason]:
         names = one.names - IN_EVERY_STATIC_PROGRAM if one.is_static else one.names
         names = frozenset(n for n in names if not (one.is_static and n.startswith("__")))
         for verdict, verb, found in (
-            (Verdict.THREADED, "starts threads", creators_among(names, is_certain=True)),
-            (Verdict.UNKNOWN, "may start threads", creators_among(names, is_certain=False)),
+            (LinkVerdict.THREADED, "starts threads", creators_among(names, is_certain=True)),
+            (LinkVerdict.UNKNOWN, "may start threads", creators_among(names, is_certain=False)),
         ):
             if found:
                 yield Reason(one.path, verdict, f"{verb}: {', '.join(found)}")

@@ -19,10 +19,10 @@ import contextlib
 import hashlib
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -31,7 +31,7 @@ from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.gem5_stats import Statistics, parse_statistics
 from tuner.measure.offers import ANSWER_SECONDS, gem5_question, try_gem5
 from tuner.measure.process import Processes, tool_environment
-from tuner.measure.program import ProgramRun, Surroundings
+from tuner.measure.program import ProgramRun, RunsPrograms, Surroundings
 from tuner.records import Status
 from tuner.resources import gem5_dir
 
@@ -123,16 +123,6 @@ class Gem5Run:
                 for point in self.run.curve
             ),
         )
-
-
-class RunsPrograms(Protocol):
-    """Runs a program; `tuner.measure.program.ProgramRunner`, or a double."""
-
-    def run(
-        self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
-    ) -> ProgramRun:
-        """Run a program to its end."""
-        ...
 
 
 @dataclass(frozen=True)

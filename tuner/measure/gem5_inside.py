@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tuner.config.gem5_inside import Inside, Program
+from tuner.config.gem5_inside import Inside, InsideProgram
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.gem5 import (
     GUEST_OUTPUT,
@@ -200,7 +200,7 @@ class Gem5Inside:
 
 
 def prepare_tasks(
-    inside: Inside, chosen: Sequence[tuple[Program, Path]], folder: Path
+    inside: Inside, chosen: Sequence[tuple[InsideProgram, Path]], folder: Path
 ) -> list[InsideTask]:
     """Build guests and plans and return what is to run.
 
@@ -241,7 +241,7 @@ def guest_environments(environments: Sequence[Mapping[str, str]]) -> list[dict[s
     return padded([*environments, _ROOM])[:-1]
 
 
-def _command(inside: Inside, program: Program, guests: Path, folder: Path) -> tuple[str, ...]:
+def _command(inside: Inside, program: InsideProgram, guests: Path, folder: Path) -> tuple[str, ...]:
     if program.guest is not None:
         return (str(guests / program.guest), *program.arguments)
     if program.trace is not None:

@@ -19,7 +19,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -153,6 +153,16 @@ class _Report(BaseModel):
     preload_mapped: bool | None
     malloc_libraries: tuple[str, ...]
     curve: _Curve
+
+
+class RunsPrograms(Protocol):
+    """Runs programs: `ProgramRunner`, or a double."""
+
+    def run(
+        self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
+    ) -> ProgramRun:
+        """Run a program to its end."""
+        ...
 
 
 class ProgramRunner:

@@ -35,7 +35,7 @@ class Decision(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Row:
+class AnswerRow:
     """A subject in the table: what it changes, as far as runs have shown it."""
 
     label: str
@@ -60,7 +60,7 @@ class Answer:
     rules: Rules
     standing: Standing | None
     """What confirms `configuration`."""
-    rows: tuple[Row, ...]
+    rows: tuple[AnswerRow, ...]
     """The recommended one first, then defaults, then others."""
     n_runs: int
     seconds: float
@@ -305,15 +305,15 @@ def open_words(standing: Standing) -> str:
 def rows_of(
     winner: str, standings: Sequence[Standing], others: Mapping[str, Mapping[str, Gain]],
     notes: Mapping[str, str],
-) -> tuple[Row, ...]:  # fmt: skip
+) -> tuple[AnswerRow, ...]:  # fmt: skip
     """Return the rows: the winner, those of the confirmation, then those that only ran once."""
     first = sorted(standings, key=lambda one: (one.label != winner, one.state is State.FAILED))
-    rows = [Row(s.label, s.gains, _left_words(s)) for s in first]
+    rows = [AnswerRow(s.label, s.gains, _left_words(s)) for s in first]
     known = {row.label for row in rows}
     defaults_first = sorted(
         (label for label in others if label not in known), key=lambda text: " " in text
     )
-    rows += [Row(label, others[label], notes.get(label, "")) for label in defaults_first]
+    rows += [AnswerRow(label, others[label], notes.get(label, "")) for label in defaults_first]
     return tuple(rows)
 
 

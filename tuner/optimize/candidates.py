@@ -46,7 +46,7 @@ class Choosing:
         work: Work,
         reference: Reference,
         proposals: Sequence[Proposal],
-        emulated: emulation.Emulated,
+        emulated: emulation.EmulatedTrials,
     ) -> None:
         """Prepare.
 

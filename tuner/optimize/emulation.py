@@ -35,7 +35,7 @@ _USUAL_NS_PER_INSTRUCTION = 0.3
 
 
 @dataclass(frozen=True)
-class Emulated:
+class EmulatedTrials:
     """What emulation knows."""
 
     record: CampaignRecord
@@ -98,7 +98,7 @@ def evaluations_within(spec: CampaignSpec, seconds: float) -> int:
 
 def search(
     spec: CampaignSpec, run: Path, has_time: Callable[[], bool], view: View | None = None
-) -> Emulated:
+) -> EmulatedTrials:
     """Run or continue the campaign until it ends or time is up; all that was measured counts.
 
     Raises:
@@ -122,18 +122,18 @@ def begun_with(run: Path) -> int | None:
     return load(run).record.budget if Store.exists(run) else None
 
 
-def load(run: Path) -> Emulated:
+def load(run: Path) -> EmulatedTrials:
     """Return what the campaign of a run folder has measured.
 
     Raises:
         StoreError: there is none.
     """
     with Store.open(run) as store:
-        return Emulated(store.campaign(), tuple(store.trials()))
+        return EmulatedTrials(store.campaign(), tuple(store.trials()))
 
 
-def _read(ready: Campaign) -> Emulated:
-    return Emulated(ready.store.campaign(), tuple(ready.store.trials()))
+def _read(ready: Campaign) -> EmulatedTrials:
+    return EmulatedTrials(ready.store.campaign(), tuple(ready.store.trials()))
 
 
 class _Timed(Silence):
@@ -155,7 +155,7 @@ class _Timed(Silence):
 
 
 def smallest(
-    spec: CampaignSpec, run: Path, emulated: Emulated, chosen: Configuration
+    spec: CampaignSpec, run: Path, emulated: EmulatedTrials, chosen: Configuration
 ) -> Configuration:
     """Return a configuration without the settings that change nothing in emulation.
 

@@ -13,12 +13,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SettingError
-from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, clean_environment, padded
+from tuner.measure.program import (
+    PRELOAD,
+    ProgramRun,
+    RunsPrograms,
+    Surroundings,
+    clean_environment,
+    padded,
+)
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
 from tuner.recording import record
@@ -38,23 +44,13 @@ _OWN_ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc", "exgen")
 """Names that stand in the file names of libraries a program may bring."""
 
 
-class RunsProgram(Protocol):
-    """Runs a program; `tuner.measure.program.ProgramRunner`, or a double."""
-
-    def run(
-        self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
-    ) -> ProgramRun:
-        """Run a program to its end."""
-        ...
-
-
 class Program:
     """Runs one command under many candidates."""
 
     def __init__(
         self,
         command: Sequence[str],
-        runner: RunsProgram,
+        runner: RunsPrograms,
         environment: Mapping[str, str],
         files: Mapping[str, tuple[Allocator, Installation]],
         surroundings: Surroundings | None = None,

@@ -128,7 +128,7 @@ class Session:
             self.run / TRACE_FILE, self.request.allocators, self.request.seed, evaluations
         )
 
-    def _search(self) -> emulation.Emulated:
+    def _search(self) -> emulation.EmulatedTrials:
         if (self.run / SELECTION_FILE).exists():
             return emulation.load(self.run)
         begun_s = self._watch.used_s
@@ -147,7 +147,7 @@ class Session:
         return found
 
     def _decide(
-        self, work: Work, reference: Reference, emulated: emulation.Emulated, files: Files
+        self, work: Work, reference: Reference, emulated: emulation.EmulatedTrials, files: Files
     ) -> Answer:
         as_is = reference.brings or "glibc"
         base = as_is if as_is in files else self.request.allocators[0]

@@ -19,8 +19,8 @@ from tuner.bench.summary import (
     RESIDENT_RATIO,
     THROUGHPUT,
     USABLE_RATIO,
+    DriverMetric,
     Estimates,
-    Quantity,
     estimates,
     tasks_of,
 )
@@ -92,7 +92,7 @@ def _figures(comparison: Comparison) -> Iterator[tuple[str, str, list[Spec]]]:
 
 
 def _over_threads(
-    comparison: Comparison, quantity: Quantity, divisor: float, title: str
+    comparison: Comparison, quantity: DriverMetric, divisor: float, title: str
 ) -> list[Spec]:
     panels = []
     for workload in THREADED:

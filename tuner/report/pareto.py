@@ -22,7 +22,7 @@ from tuner.report.columns import Scale, axis_title, scale_for
 from tuner.runs import Run
 
 
-class Role(enum.StrEnum):
+class PointRole(enum.StrEnum):
     """What a point is; each is drawn in its own way."""
 
     FRONT = "front"
@@ -39,7 +39,7 @@ class Point:
     """One measured trial in the plane of two objectives."""
 
     trial: Trial
-    role: Role
+    role: PointRole
     is_default: bool
     x: float
     """In base units, as all numbers here."""
@@ -147,7 +147,7 @@ def _pairs(run: Run, measured: Sequence[Trial]) -> list[tuple[Metric, Metric]]:
     return [(find_metric(names[0]), partner)]
 
 
-def _roles(trials: Iterable[Trial], names: Sequence[str]) -> dict[int, Role]:
+def _roles(trials: Iterable[Trial], names: Sequence[str]) -> dict[int, PointRole]:
     trials = list(trials)
     on_front = {
         number
@@ -157,13 +157,13 @@ def _roles(trials: Iterable[Trial], names: Sequence[str]) -> dict[int, Role]:
     roles = {}
     for trial in trials:
         if trial.measurement is not None:
-            role = Role.FRONT if trial.number in on_front else Role.DOMINATED
-            roles[trial.number] = role if trial.is_feasible else Role.INFEASIBLE
+            role = PointRole.FRONT if trial.number in on_front else PointRole.DOMINATED
+            roles[trial.number] = role if trial.is_feasible else PointRole.INFEASIBLE
     return roles
 
 
 def _plot(
-    run: Run, roles: dict[int, Role], picks: Sequence[Pick], x: Metric, y: Metric
+    run: Run, roles: dict[int, PointRole], picks: Sequence[Pick], x: Metric, y: Metric
 ) -> ParetoPlot:
     remeasured = run.remeasured()
     points = tuple(
@@ -194,7 +194,9 @@ def _is_baseline(point: Point, run: Run) -> bool:
     return point.trial.configuration.allocator == run.campaign.baseline
 
 
-def _point(trial: Trial, role: Role, again: Sequence[Measurement], x: Metric, y: Metric) -> Point:
+def _point(
+    trial: Trial, role: PointRole, again: Sequence[Measurement], x: Metric, y: Metric
+) -> Point:
     return Point(
         trial,
         role,
@@ -232,7 +234,7 @@ def _labels(points: Sequence[Point], picks: Sequence[Pick]) -> tuple[Label, ...]
 
 
 def _is_in_focus(point: Point, labels: Sequence[Label]) -> bool:
-    return point.role is Role.FRONT or any(
+    return point.role is PointRole.FRONT or any(
         (label.x, label.y) == (point.x, point.y) for label in labels
     )
 

@@ -20,7 +20,7 @@ from tuner.drawing.labels import place_labels
 from tuner.drawing.style import CROSSED, GOOD, INK, MUTED, look
 from tuner.report.columns import show_change
 from tuner.report.parallel import show_value
-from tuner.report.pareto import ParetoPlot, PlotAxis, Point, Role
+from tuner.report.pareto import ParetoPlot, PlotAxis, Point, PointRole
 
 _HEIGHT: Final = 400
 _CHAR_PX: Final = 6.3
@@ -37,8 +37,8 @@ def pareto_figure(plot: ParetoPlot, name: str) -> Figure:
     names = list(dict.fromkeys(p.trial.configuration.allocator for p in plot.points))
     layers = [
         *_better_region(plot),
-        _dots(plot, Role.INFEASIBLE, names, {"shape": CROSSED, "size": 30, "opacity": 0.5}),
-        _dots(plot, Role.DOMINATED, names, {"size": 24, "opacity": 0.28}),
+        _dots(plot, PointRole.INFEASIBLE, names, {"shape": CROSSED, "size": 30, "opacity": 0.5}),
+        _dots(plot, PointRole.DOMINATED, names, {"size": 24, "opacity": 0.28}),
         _staircases(plot, names),
         _staircase_of_all(plot),
         *_spans(plot, names),
@@ -113,12 +113,12 @@ def _rows(plot: ParetoPlot, points: Sequence[Point]) -> list[_Row]:
     ]
 
 
-def _dots(plot: ParetoPlot, role: Role, names: Sequence[str], mark: Spec) -> Spec:
+def _dots(plot: ParetoPlot, role: PointRole, names: Sequence[str], mark: Spec) -> Spec:
     rows = _rows(plot, [p for p in plot.points if p.role is role and not p.is_default])
     looks: Spec = {"color": colours("allocator", names)}
     if "shape" not in mark:
         looks["shape"] = shapes("allocator", names)
-    elif role is Role.INFEASIBLE:
+    elif role is PointRole.INFEASIBLE:
         mark = {**mark, "filled": False}
     return layer(
         rows,
@@ -173,7 +173,7 @@ def _spans(plot: ParetoPlot, names: Sequence[str]) -> Iterator[Spec]:
             {**row, "low": axis.scaled(span[0]), "high": axis.scaled(span[1])}
             for point in plot.points
             if (span := point.x_span if channel == "x" else point.y_span)
-            and point.role is Role.FRONT
+            and point.role is PointRole.FRONT
             for row in _rows(plot, [point])
         ]
         position = _xy(plot)
@@ -188,7 +188,7 @@ def _spans(plot: ParetoPlot, names: Sequence[str]) -> Iterator[Spec]:
 
 
 def _front(plot: ParetoPlot, names: Sequence[str]) -> Spec:
-    rows = _rows(plot, [p for p in plot.points if p.role is Role.FRONT])
+    rows = _rows(plot, [p for p in plot.points if p.role is PointRole.FRONT])
     mark = {
         "type": "point",
         "filled": True,
@@ -229,7 +229,7 @@ def _tip(plot: ParetoPlot, point: Point) -> str:
             (plot.y, point.y, base.y if base else None),
         )
     ]
-    state = "" if point.role is Role.FRONT else f", {point.role.value}"
+    state = "" if point.role is PointRole.FRONT else f", {point.role.value}"
     title = f"{configuration.allocator}, trial {point.trial.number}{state}"
     return "\n".join([title, *(settings or ["default"]), *values])
 

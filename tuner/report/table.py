@@ -32,7 +32,7 @@ INFEASIBLE = "infeasible"
 
 
 @dataclass(frozen=True)
-class Row:
+class TrialRow:
     """One trial with its place against the others."""
 
     trial: Trial
@@ -58,7 +58,7 @@ class FrontTable:
     campaign: str
     objectives: tuple[str, ...]
     compared: Baselines
-    rows: tuple[Row, ...]
+    rows: tuple[TrialRow, ...]
     """The front by its objectives, then the rest by number, which puts the defaults first."""
     notes: tuple[str, ...] = ()
     """What is to be known of the workload; none for a trace."""
@@ -100,7 +100,7 @@ def front_table(
             equals[number] = tuple(other for other in members if other != number)
         order[point.trial.number] = len(order)
     rows = [
-        Row(
+        TrialRow(
             trial,
             _state(trial, equals),
             tuple(pick.name for pick in picks if pick.trial.number == trial.number),
@@ -115,7 +115,7 @@ def front_table(
     return FrontTable(run.campaign.name, tuple(names), compared, tuple(rows), notes)
 
 
-def row_of(run: Run, pick: Pick, relative_to: str) -> Row:
+def row_of(run: Run, pick: Pick, relative_to: str) -> TrialRow:
     """Return the row of one pick, with its place against all trials of the campaign.
 
     Raises:
@@ -177,7 +177,7 @@ def table_json(table: FrontTable) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def row_document(row: Row) -> dict[str, Any]:
+def row_document(row: TrialRow) -> dict[str, Any]:
     """Return one row as a JSON object; numbers that were not measured are null."""
     return {
         "trial": row.trial.number,

@@ -14,7 +14,7 @@ from tuner.metrics import Metric, find_metrics
 from tuner.records import Trial
 from tuner.report.columns import scale_of, show_change
 from tuner.report.parallel import show_value
-from tuner.report.table import FRONT, FrontTable, Row
+from tuner.report.table import FRONT, FrontTable, TrialRow
 from tuner.stats import TIE
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def condensed(table: FrontTable) -> tuple[FrontTable, dict[int, int]]:
     that are picks, and others evenly along the front.
     """
     front = [row for row in table.rows if row.state == FRONT]
-    leaders: list[Row] = []
-    alike: dict[int, list[Row]] = {}
+    leaders: list[TrialRow] = []
+    alike: dict[int, list[TrialRow]] = {}
     for row in sorted(front, key=_simplicity):
         leader = next((one for one in leaders if _is_alike(one, row, table.objectives)), None)
         if leader is None or row.picks:
@@ -100,12 +100,12 @@ def condensed(table: FrontTable) -> tuple[FrontTable, dict[int, int]]:
     return replace(table, rows=rows), counts
 
 
-def _simplicity(row: Row) -> tuple[bool, bool, int, int]:
+def _simplicity(row: TrialRow) -> tuple[bool, bool, int, int]:
     settings = len(row.trial.configuration.settings)
     return not row.picks, not row.is_default, settings, row.trial.number
 
 
-def _is_alike(one: Row, other: Row, names: Sequence[str]) -> bool:
+def _is_alike(one: TrialRow, other: TrialRow, names: Sequence[str]) -> bool:
     pairs = [(one.trial.measured.value(n), other.trial.measured.value(n)) for n in names]
     return all(abs(a - b) <= TIE * max(a, b) for a, b in pairs)
 
@@ -157,7 +157,7 @@ def settings_text(trial: Trial) -> str:
     return f"{text} ({trial.reason})" if trial.reason else text
 
 
-def marks(row: Row) -> str:
+def marks(row: TrialRow) -> str:
     """Write what is special about a row: its picks and, off the front, its state."""
     words = list(row.picks)
     if row.state != FRONT:
@@ -175,7 +175,7 @@ def _footer(table: FrontTable) -> str:
     )
 
 
-def row_text(row: Row, metrics: Sequence[Metric], relative_to: str) -> str:
+def row_text(row: TrialRow, metrics: Sequence[Metric], relative_to: str) -> str:
     """Write one trial for people: settings, then each metric with its change."""
     whose = "its own default" if relative_to == OWN else f"{relative_to}'s default"
     configuration = row.trial.configuration

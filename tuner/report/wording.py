@@ -22,7 +22,7 @@ from tuner.validate.verdicts import Claim
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeText:
     """One metric of a pick against the baseline."""
 
     label: str
@@ -44,9 +44,9 @@ class PickCard:
     allocator: str
     settings: tuple[tuple[str, str], ...]
     """Names and values; empty for the default."""
-    changes: tuple[Change, ...]
+    changes: tuple[ChangeText, ...]
     """In emulation."""
-    real: tuple[Change, ...] = ()
+    real: tuple[ChangeText, ...] = ()
     """On the real program, `value` being the verdict; empty when it was not validated."""
     reason: str | None = None
     """Why the real program rejected it; None when it did not."""
@@ -186,17 +186,17 @@ def _card(
     )
 
 
-def _real_change(claim: Claim) -> Change:
+def _real_change(claim: Claim) -> ChangeText:
     found = claim.real_ratio.median if claim.real_ratio else None
     label = REAL[claim.metric].label
-    return Change(label, claim.verdict.value, show_change(found), direction(found))
+    return ChangeText(label, claim.verdict.value, show_change(found), direction(found))
 
 
-def _change(metric: Metric, trial: Trial, baseline: Trial | None) -> Change:
+def _change(metric: Metric, trial: Trial, baseline: Trial | None) -> ChangeText:
     value = metric.value(trial.measurement)
     found = ratio(value, metric.value(baseline.measurement) if baseline else None)
     shown = scale_of(metric, [trial.measurement]).show_with_unit(value)
-    return Change(metric.label, shown, show_change(found), direction(found))
+    return ChangeText(metric.label, shown, show_change(found), direction(found))
 
 
 def direction(found: float | None) -> str:

@@ -30,7 +30,7 @@ _FEW_SETTINGS = 3
 
 
 @dataclass(frozen=True)
-class Decision:
+class ValidationDecision:
     """What a validation recommends."""
 
     label: str | None
@@ -39,7 +39,7 @@ class Decision:
     """One sentence, or two."""
 
 
-def recommend(subjects: Sequence[SubjectSummary]) -> Decision:
+def recommend(subjects: Sequence[SubjectSummary]) -> ValidationDecision:
     """Return what the subjects of a validation, the baseline among them, recommend."""
     baseline = next(found for found in subjects if found.is_baseline)
     gaining = [found for found in subjects if _has_gain(found)]
@@ -50,24 +50,28 @@ def recommend(subjects: Sequence[SubjectSummary]) -> Decision:
     if gaining:
         best = max(gaining, key=_gain)
         change = f"{_gains(best)}, but costs {', '.join(_costs(best))}"
-        return Decision(None, f"{keep}: nothing gains without a cost; {_name(best)} has {change}.")
+        return ValidationDecision(
+            None, f"{keep}: nothing gains without a cost; {_name(best)} has {change}."
+        )
     verdicts = {claim.verdict for s in subjects for claim in s.claims if claim.is_gain}
     if verdicts and verdicts <= {Verdict.UNDECIDED}:
-        return Decision(None, f"{keep} for now: too few rounds to decide anything.")
-    return Decision(None, f"{keep}: nothing gains on the program.")
+        return ValidationDecision(None, f"{keep} for now: too few rounds to decide anything.")
+    return ValidationDecision(None, f"{keep}: nothing gains on the program.")
 
 
-def _deploy(free: Sequence[SubjectSummary]) -> Decision:
+def _deploy(free: Sequence[SubjectSummary]) -> ValidationDecision:
     best = max(free, key=_gain)
     equals = [found for found in free if _does_as_well(found, best)]
     chosen = min(equals, key=lambda found: (_n_settings(found), -_gain(found)))
     if chosen is best:
-        return Decision(chosen.subject.label, f"Deploy {_name(chosen)}: {_gains(chosen)}.")
+        return ValidationDecision(
+            chosen.subject.label, f"Deploy {_name(chosen)}: {_gains(chosen)}."
+        )
     nothing = "set nothing" if not _n_settings(chosen) else "set no more"
     sentence = (
         f"Deploy {_name(chosen)}: {_gains(chosen)}. It does as well as {_name(best)}: {nothing}."
     )
-    return Decision(chosen.subject.label, sentence)
+    return ValidationDecision(chosen.subject.label, sentence)
 
 
 def _has_gain(found: SubjectSummary) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from tuner import stats
 from tuner.compare.values import Values
-from tuner.config.gem5_suite import Role
+from tuner.config.gem5_suite import SimulationRole
 from tuner.metrics import REAL, Metric
 from tuner.records import Configuration, Trial
 from tuner.runs import Run
@@ -38,7 +38,7 @@ class SimulationSummary:
     """One simulation."""
 
     name: str
-    role: Role
+    role: SimulationRole
     record: ValidationRecord
     reason: str | None
     """Why it is out: the baseline failed on it; None when it did not."""
@@ -46,7 +46,7 @@ class SimulationSummary:
     @property
     def is_held_out(self) -> bool:
         """True when no campaign has seen it."""
-        return self.role is Role.HELD_OUT
+        return self.role is SimulationRole.HELD_OUT
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,10 @@ def summarize_gem5(run: Run, records: Sequence[ValidationRecord]) -> list[Gem5Su
         One per role that has simulations.
     """
     found = [_simulation(record) for record in records]
-    titles = {Role.HELD_OUT: "held-out simulations", Role.TUNE: "simulations tuned on"}
+    titles = {
+        SimulationRole.HELD_OUT: "held-out simulations",
+        SimulationRole.TUNE: "simulations tuned on",
+    }
     groups = [(title, [s for s in found if s.role is role]) for role, title in titles.items()]
     return [_summarize(run, title, group) for title, group in groups if group]
 
@@ -160,7 +163,7 @@ def _comparable(record: ValidationRecord, last: ValidationRecord) -> bool:
 def _simulation(record: ValidationRecord) -> SimulationSummary:
     options = record.settings["options"][SIMULATION]
     reason = record.failure(record.baseline)
-    return SimulationSummary(options["simulation"], Role(options["role"]), record, reason)
+    return SimulationSummary(options["simulation"], SimulationRole(options["role"]), record, reason)
 
 
 def _summarize(run: Run, title: str, simulations: Sequence[SimulationSummary]) -> Gem5Summary:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tuner.compare.loop import Observer, compare, interruptible
 from tuner.compare.plan import Rounds, Step
 from tuner.errors import ProgramError, ProgramTimeoutError
-from tuner.measure.program import ProgramRun, Surroundings, digest
+from tuner.measure.program import ProgramRun, RunsPrograms, digest
 from tuner.records import Outcome, Status
 from tuner.store import RealMeasurement, Store
 from tuner.validate.session import (
@@ -39,16 +39,6 @@ from tuner.validate.trust import Recorded
 
 _TIMEOUT_FLOOR_S = 30.0
 _CHILDREN_SHARE = 0.5
-
-
-class RunsPrograms(Protocol):
-    """Runs a program; `tuner.measure.program.ProgramRunner`, or a double."""
-
-    def run(
-        self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
-    ) -> ProgramRun:
-        """Run a program to its end."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tuner.records import Configuration, CurvePoint, Trial
 from tuner.runs import Run
 from tuner.stats import Estimate
 from tuner.store import ValidationRecord
-from tuner.validate.decision import Decision, recommend
+from tuner.validate.decision import ValidationDecision, recommend
 from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart, is_checked
 from tuner.validate.ranking import Ranking, rank
@@ -87,7 +87,7 @@ class ValidationSummary:
     """Number of claims that are decided together."""
     notices: tuple[str, ...]
     """What a reader must know to judge the numbers."""
-    decision: Decision
+    decision: ValidationDecision
     """What to deploy."""
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.bench.plan import Plan, Task, make_tasks, seconds_within
+from tuner.bench.plan import BenchPlan, Task, make_tasks, seconds_within
 from tuner.errors import SpecError
 
 
@@ -37,7 +37,7 @@ def test_time_of_a_run_follows_from_the_budget() -> None:
 
 
 def test_words_for_the_driver() -> None:
-    plan = Plan((), 0.25, 3, seed=7)
+    plan = BenchPlan((), 0.25, 3, seed=7)
 
     assert plan.words(Task("sizes", 2, 64)) == [
         *("sizes", "--threads", "2", "--seed", "7", "--seconds", "0.25", "--size", "64")

@@ -16,7 +16,7 @@ from tuner.bench.journal import (
     read_sample,
     sample_record,
 )
-from tuner.bench.plan import Plan, Task
+from tuner.bench.plan import BenchPlan, Task
 from tuner.bench.rounds import run_missing, spread
 from tuner.bench.summary import failures
 from tuner.compare.loop import Budget, Observer
@@ -25,11 +25,11 @@ from tuner.measure.driver import DriverResult
 from tuner.records import Outcome, Status
 
 
-def run(folder: Path, driver: FakeDriver, plan: Plan) -> Comparison:
+def run(folder: Path, driver: FakeDriver, plan: BenchPlan) -> Comparison:
     return run_missing(plan, [ALICE, BOB], folder, driver)
 
 
-PLAN = Plan((RING, LARSON, Task("overhead", 1, 8)), 0.1, 2)
+PLAN = BenchPlan((RING, LARSON, Task("overhead", 1, 8)), 0.1, 2)
 
 
 def test_every_task_meets_every_subject_in_every_round(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ class SlowDriver(FakeDriver):
         return super().run(*arguments)
 
 
-def within(folder: Path, budget_s: float, plan: Plan = PLAN) -> tuple[SlowDriver, int]:
+def within(folder: Path, budget_s: float, plan: BenchPlan = PLAN) -> tuple[SlowDriver, int]:
     """Return the driver after runs within a budget, and how many were left out."""
     driver, left_out = SlowDriver(), [0]
     budget = Budget(budget_s, lambda: driver.now_s)
@@ -129,7 +129,7 @@ def test_another_comparison_in_the_folder_is_refused(tmp_path: Path) -> None:
     run(tmp_path, FakeDriver(), PLAN)
 
     with pytest.raises(StoreError, match="other seconds"):
-        run(tmp_path, FakeDriver(), Plan(PLAN.tasks, 0.2, 2))
+        run(tmp_path, FakeDriver(), BenchPlan(PLAN.tasks, 0.2, 2))
     with pytest.raises(StoreError, match="other subjects"):
         run_missing(PLAN, [ALICE], tmp_path, FakeDriver())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.config.gem5_suite import Role, load_suite
+from tuner.config.gem5_suite import SimulationRole, load_suite
 from tuner.errors import SpecError
 from tuner.resources import gem5_dir
 
@@ -82,7 +82,7 @@ def test_simulations_are_chosen_by_name_and_role(folder: Path) -> None:
     assert [s.name for s in suite.choose(["held-out"])] == ["two"]
     assert [s.name for s in suite.choose(["two", "one"])] == ["one", "two"]
     assert [s.name for s in suite.choose(["all"])] == ["one", "two"]
-    assert suite.simulations[0].role is Role.TUNE
+    assert suite.simulations[0].role is SimulationRole.TUNE
     assert suite.machine_file(suite.simulations[0]) == folder / "core.json"
 
 

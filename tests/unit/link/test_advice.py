@@ -11,7 +11,7 @@ import pytest
 
 from tests.doubles.programs import DLOPEN, PTHREAD, SINGLE, THREAD, compile_, library, needs_cc
 from tuner.allocators.libraries import find_library
-from tuner.link.advice import Advice, Verdict, advise
+from tuner.link.advice import Advice, LinkVerdict, advise
 from tuner.resources import native_file
 
 pytestmark = pytest.mark.slow
@@ -68,33 +68,33 @@ def words(advice: Advice) -> str:
 @pytest.mark.parametrize(
     ("source", "options", "verdict", "symbol"),
     [
-        (SINGLE, (), Verdict.SINGLE, ""),
-        (PTHREAD, (), Verdict.THREADED, "pthread_create"),
-        (PTHREAD, ("-s",), Verdict.THREADED, "pthread_create"),
-        (C11, (), Verdict.THREADED, "thrd_create"),
-        (OPENMP, ("-fopenmp",), Verdict.THREADED, "GOMP_parallel"),
-        (OPENMP, (), Verdict.SINGLE, ""),
-        (AIO, (), Verdict.THREADED, "aio_read"),
-        (DLOPEN, (), Verdict.UNKNOWN, "dlopen"),
-        (TIMER, (), Verdict.UNKNOWN, "timer_create"),
-        (CLONE, (), Verdict.UNKNOWN, "clone"),
-        (SINGLE, ("-Wl,-z,now", "-no-pie"), Verdict.SINGLE, ""),
-        (SINGLE, ("-static",), Verdict.SINGLE, ""),
-        (SINGLE, ("-static-pie",), Verdict.SINGLE, ""),
-        (PTHREAD, ("-static",), Verdict.THREADED, "pthread_create"),
-        (CLONE, ("-static",), Verdict.UNKNOWN, "clone"),
-        (SINGLE, ("-static", "-s"), Verdict.UNKNOWN, "is static and stripped"),
+        (SINGLE, (), LinkVerdict.SINGLE, ""),
+        (PTHREAD, (), LinkVerdict.THREADED, "pthread_create"),
+        (PTHREAD, ("-s",), LinkVerdict.THREADED, "pthread_create"),
+        (C11, (), LinkVerdict.THREADED, "thrd_create"),
+        (OPENMP, ("-fopenmp",), LinkVerdict.THREADED, "GOMP_parallel"),
+        (OPENMP, (), LinkVerdict.SINGLE, ""),
+        (AIO, (), LinkVerdict.THREADED, "aio_read"),
+        (DLOPEN, (), LinkVerdict.UNKNOWN, "dlopen"),
+        (TIMER, (), LinkVerdict.UNKNOWN, "timer_create"),
+        (CLONE, (), LinkVerdict.UNKNOWN, "clone"),
+        (SINGLE, ("-Wl,-z,now", "-no-pie"), LinkVerdict.SINGLE, ""),
+        (SINGLE, ("-static",), LinkVerdict.SINGLE, ""),
+        (SINGLE, ("-static-pie",), LinkVerdict.SINGLE, ""),
+        (PTHREAD, ("-static",), LinkVerdict.THREADED, "pthread_create"),
+        (CLONE, ("-static",), LinkVerdict.UNKNOWN, "clone"),
+        (SINGLE, ("-static", "-s"), LinkVerdict.UNKNOWN, "is static and stripped"),
     ],
 )
 def test_a_c_program(
-    tmp_path: Path, source: str, options: tuple[str, ...], verdict: Verdict, symbol: str
+    tmp_path: Path, source: str, options: tuple[str, ...], verdict: LinkVerdict, symbol: str
 ) -> None:
     program = compile_(tmp_path, source, *options)
 
     advice = advise(program)
 
     assert advice.verdict is verdict
-    assert bool(advice.reasons) == (verdict is not Verdict.SINGLE)
+    assert bool(advice.reasons) == (verdict is not LinkVerdict.SINGLE)
     assert symbol in words(advice)
 
 
@@ -102,15 +102,15 @@ def test_a_c_program(
 @pytest.mark.parametrize(
     ("source", "verdict"),
     [
-        (IOSTREAM, Verdict.SINGLE),
-        (STD_THREAD, Verdict.THREADED),
-        (STD_JTHREAD, Verdict.THREADED),
-        (STD_ASYNC, Verdict.THREADED),
+        (IOSTREAM, LinkVerdict.SINGLE),
+        (STD_THREAD, LinkVerdict.THREADED),
+        (STD_JTHREAD, LinkVerdict.THREADED),
+        (STD_ASYNC, LinkVerdict.THREADED),
     ],
 )
 @pytest.mark.parametrize("options", [(), ("-O2",), ("-static",)])
 def test_a_cxx_program(
-    tmp_path: Path, source: str, verdict: Verdict, options: tuple[str, ...]
+    tmp_path: Path, source: str, verdict: LinkVerdict, options: tuple[str, ...]
 ) -> None:
     assert advise(compile_(tmp_path, source, *options)).verdict is verdict
 
@@ -120,7 +120,7 @@ def test_a_runtime_whose_threads_are_unused_does_not_count(tmp_path: Path) -> No
     options = ("-Wl,--no-as-needed", "-lgomp", "-lstdc++")
     advice = advise(compile_(tmp_path, SINGLE, *options))
 
-    assert advice.verdict is Verdict.SINGLE
+    assert advice.verdict is LinkVerdict.SINGLE
     assert {"libgomp.so.1", "libstdc++.so.6"} <= {path.name for path in advice.objects}
 
 
@@ -134,10 +134,10 @@ int main(int n, char **v) {{ return n > 9 ? {call} : lzma_version_number() == 0;
 @needs_cc
 @pytest.mark.parametrize(
     ("call", "verdict"),
-    [("0", Verdict.SINGLE), ("lzma_stream_encoder_mt(0, 0)", Verdict.THREADED)],
+    [("0", LinkVerdict.SINGLE), ("lzma_stream_encoder_mt(0, 0)", LinkVerdict.THREADED)],
 )
 def test_a_library_with_few_functions_that_start_threads_is_known(
-    tmp_path: Path, call: str, verdict: Verdict
+    tmp_path: Path, call: str, verdict: LinkVerdict
 ) -> None:
     found = find_library("liblzma.so.5")
     if found is None:
@@ -162,7 +162,7 @@ def test_the_verdict_is_what_exgen_itself_finds_out(
 
     assert (done.returncode == 0) == ends_well
     assert (b"thread" in done.stderr) != ends_well
-    assert (advise(program).verdict is Verdict.SINGLE) == ends_well
+    assert (advise(program).verdict is LinkVerdict.SINGLE) == ends_well
 
 
 # Libraries
@@ -186,7 +186,7 @@ def test_a_library_that_is_called_through_another_counts(tmp_path: Path, threads
 
     advice = advise(program)
 
-    assert advice.verdict is Verdict.THREADED
+    assert advice.verdict is LinkVerdict.THREADED
     (reason,) = advice.reasons
     what = "starts threads: pthread_create (POSIX threads)"
     assert (reason.path, reason.text) == (threads, what)
@@ -196,7 +196,7 @@ def test_a_library_that_is_called_through_another_counts(tmp_path: Path, threads
 def test_a_library_counts_called_or_not(tmp_path: Path, threads: Path) -> None:
     options = ("-Wl,--no-as-needed", str(threads), f"-Wl,-rpath,{tmp_path}")
 
-    assert advise(compile_(tmp_path, SINGLE, *options)).verdict is Verdict.THREADED
+    assert advise(compile_(tmp_path, SINGLE, *options)).verdict is LinkVerdict.THREADED
 
 
 @needs_cc
@@ -206,7 +206,7 @@ def test_a_missing_library_makes_the_verdict_unknown(tmp_path: Path, threads: Pa
 
     advice = advise(program)
 
-    assert advice.verdict is Verdict.UNKNOWN
+    assert advice.verdict is LinkVerdict.UNKNOWN
     assert words(advice) == "app needs libthreads.so, which was not found"
 
 
@@ -214,7 +214,7 @@ def test_a_missing_library_makes_the_verdict_unknown(tmp_path: Path, threads: Pa
 def test_a_shared_library_can_be_asked_about(threads: Path) -> None:
     advice = advise(threads)
 
-    assert (advice.verdict, advice.is_program) == (Verdict.THREADED, False)
+    assert (advice.verdict, advice.is_program) == (LinkVerdict.THREADED, False)
 
 
 @needs_cc
@@ -229,9 +229,9 @@ def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, how: st
 
     advice = advise(program, {"LD_LIBRARY_PATH": str(folder)} if how == "variable" else {})
 
-    assert (advice.verdict, advice.objects[1]) == (Verdict.THREADED, lower)
+    assert (advice.verdict, advice.objects[1]) == (LinkVerdict.THREADED, lower)
     if how == "variable":
-        assert advise(program, {}).verdict is Verdict.UNKNOWN
+        assert advise(program, {}).verdict is LinkVerdict.UNKNOWN
 
 
 @needs_cc
@@ -241,15 +241,15 @@ def test_the_program_is_not_run(tmp_path: Path) -> None:
     source = f'#include <stdio.h>\nint main(void) {{ return !fopen("{marker}", "w"); }}'
     program = compile_(tmp_path, source, "-Wl,--dynamic-linker=/bin/true")
 
-    assert advise(program, {"LD_PRELOAD": "/nowhere.so"}).verdict is Verdict.SINGLE
+    assert advise(program, {"LD_PRELOAD": "/nowhere.so"}).verdict is LinkVerdict.SINGLE
     assert not marker.exists()
 
 
 @pytest.mark.parametrize(
     ("program", "verdict"),
-    [("git", Verdict.THREADED), ("gs", Verdict.THREADED), ("perl", Verdict.UNKNOWN)],
+    [("git", LinkVerdict.THREADED), ("gs", LinkVerdict.THREADED), ("perl", LinkVerdict.UNKNOWN)],
 )
-def test_a_program_of_the_system(program: str, verdict: Verdict) -> None:
+def test_a_program_of_the_system(program: str, verdict: LinkVerdict) -> None:
     found = shutil.which(program)
     if found is None:
         pytest.skip(f"no {program}")
@@ -257,4 +257,4 @@ def test_a_program_of_the_system(program: str, verdict: Verdict) -> None:
     if "not found" in words(advice):
         pytest.skip(f"{program} is not whole")
 
-    assert advice.verdict in (verdict, Verdict.THREADED)
+    assert advice.verdict in (verdict, LinkVerdict.THREADED)

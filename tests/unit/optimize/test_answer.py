@@ -12,8 +12,8 @@ from tuner.errors import StoreError
 from tuner.optimize.answer import (
     ANSWER_FILE,
     Answer,
+    AnswerRow,
     Decision,
-    Row,
     recommended,
     rows_of,
     write_answer,
@@ -37,7 +37,7 @@ DEPLOY = Answer(
     baseline={MEAN: 10.0 * 2**20, PEAK: 12.0 * 2**20, CPU: 0.4e9},
     rules=Rules(),
     standing=STANDING,
-    rows=(Row("jemalloc narenas=2", GAINS), Row("exgen", {}, "killed by SIGSEGV")),
+    rows=(AnswerRow("jemalloc narenas=2", GAINS), AnswerRow("exgen", {}, "killed by SIGSEGV")),
     n_runs=43,
     seconds=100.0,
 )

@@ -10,7 +10,7 @@ from tests.doubles.runs import MIB, measurement, synthetic_run
 from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of, tried
 from tuner.front.picks import Pick
 from tuner.records import Outcome, Status
-from tuner.report.pareto import Role, pareto_plots
+from tuner.report.pareto import PointRole, pareto_plots
 from tuner.store import Recheck
 
 
@@ -18,10 +18,10 @@ def test_points_get_their_role() -> None:
     (plot,) = pareto_plots(RUN, [])
 
     assert [point.role for point in plot.points] == [
-        Role.DOMINATED,
-        Role.FRONT,
-        Role.DOMINATED,
-        Role.FRONT,
+        PointRole.DOMINATED,
+        PointRole.FRONT,
+        PointRole.DOMINATED,
+        PointRole.FRONT,
     ]
     assert plot.baseline is not None
     assert plot.baseline.trial == BASELINE
@@ -33,7 +33,7 @@ def test_infeasible_points_are_drawn_as_such_and_never_on_the_front() -> None:
 
     (plot,) = pareto_plots(run, [])
 
-    assert plot.points[1].role is Role.INFEASIBLE
+    assert plot.points[1].role is PointRole.INFEASIBLE
     assert plot.overall == ((100.0 * MIB, 1e8),)
 
 

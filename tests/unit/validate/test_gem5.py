@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.runs import seen, synthetic_run, write_run
-from tuner.config.gem5_suite import Role, Simulation
+from tuner.config.gem5_suite import Simulation, SimulationRole
 from tuner.errors import InterruptedCampaign, ProgramError
 from tuner.measure.gem5 import Gem5Result, Gem5Run
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings
@@ -102,11 +102,11 @@ class Counter:
         return 42
 
 
-def simulation(name: str, role: Role = Role.TUNE) -> Simulation:
+def simulation(name: str, role: SimulationRole = SimulationRole.TUNE) -> Simulation:
     return Simulation(name=name, machine="m.json", role=role)
 
 
-SIMULATIONS = [simulation("tree"), simulation("hash", Role.HELD_OUT)]
+SIMULATIONS = [simulation("tree"), simulation("hash", SimulationRole.HELD_OUT)]
 
 
 def subject(name: str, refusal: str | None = None) -> Prepared:
