@@ -20,6 +20,7 @@ is kept for defects (an uncaught exception) and 2 for a wrong command line.
     ComparisonError            16  validate: nothing but the baseline gave numbers
     WorseVerdict               17  validate --fail-if-worse: a pick is worse, or failed
     UnconfirmedVerdict         18  validate --fail-if-unconfirmed: no gain is confirmed
+    ConditionVerdict           19  optimize --fail-if: the answer is as it should not be
     InterruptedCampaign       130  Ctrl-C: the campaign ended cleanly with what it has
 """
 
@@ -130,6 +131,12 @@ class UnconfirmedVerdict(TunerError):  # noqa: N818 - an answer, not a defect
     """No gain of a pick is confirmed on the real program, with --fail-if-unconfirmed."""
 
     exit_code = 18
+
+
+class ConditionVerdict(TunerError):  # noqa: N818 - an answer, not a defect
+    """The answer of optimize meets a condition of --fail-if."""
+
+    exit_code = 19
 
 
 class InterruptedCampaign(TunerError):  # noqa: N818 - an event, not a defect

@@ -63,6 +63,21 @@ def test_too_little_time_gives_a_proposal_that_says_so(
     assert "which no run has confirmed" in capfd.readouterr().out
 
 
+def test_a_driver_of_others_is_followed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its child is what is recorded and measured; a build may refuse the answer."""
+    child = f"{PROGRAM}; sum(i * i for i in range(2000000))"
+    driver = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {child!r}])"
+
+    code = optimize(tmp_path / "run", "--time", "1s", "--fail-if", "undecided", program=driver)
+
+    out, err = capfd.readouterr()
+    assert code == 19
+    assert "figures are of that child, run alone" in out
+    assert "--fail-if 'undecided' holds: Not decided in 1 s" in err
+    reference = json.loads((tmp_path / "run" / "reference.json").read_text())
+    assert reference["command"][-1] == child
+
+
 def test_a_program_that_fails_is_one_error_before_anything_is_tuned(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

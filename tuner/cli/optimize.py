@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ import typer
 
 from tuner.cli.epilog import epilog
 from tuner.errors import (
+    ConditionVerdict,
     InterruptedCampaign,
     MissingToolError,
     OutputError,
@@ -27,6 +29,7 @@ from tuner.errors import (
 
 if TYPE_CHECKING:
     from tuner.optimize.answer import Answer
+    from tuner.optimize.conditions import Condition
     from tuner.optimize.view import View
 
 DEFAULT_TIME = "10min"
@@ -54,6 +57,7 @@ def register(app: typer.Typer) -> None:
                 ProgramTimeoutError,
                 StoreError,
                 OutputError,
+                ConditionVerdict,
                 InterruptedCampaign,
             ),
         ),
@@ -89,10 +93,22 @@ def optimize(
     ] = None,
     cpu: Annotated[int | None, typer.Option(min=0, metavar="N", help="Core to run on.")] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 1,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-if",
+            metavar="CONDITION",
+            help=(
+                "Exit with 19 when the answer is so: deploy, keep, undecided, or a change such as "
+                '"mean_memory > -5%", of mean_memory, peak_memory or cpu_time. Repeatable.'
+            ),
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Read what is asked for, do it, print the answer."""
+    from tuner.optimize.conditions import parse_condition
     from tuner.optimize.judgement import Rules
     from tuner.optimize.request import REQUEST_FILE, Request
     from tuner.optimize.session import Session
@@ -103,6 +119,7 @@ def optimize(
         message = f"--time {time}: give more than no time"
         raise SpecError(message)
     check_core(cpu)
+    conditions = {text: parse_condition(text) for text in fail_if or []}
     words = words or []
     refuse_input()
     run = Path(words[0]) if words else output or Path()
@@ -130,14 +147,28 @@ def optimize(
             cpu=cpu,
             seed=seed,
         )
-    answer = Session(run, request, _view(quiet=quiet)).answer()
+    with _view(run, request.seconds, quiet=quiet) as view:
+        answer = Session(run, request, view).answer()
     if as_json:
         print(json.dumps(answer.as_record(), indent=1))
-        return
-    print()
-    for line in answer.lines():
-        print(line)
-    _print_next(run, answer)
+    else:
+        print()
+        for line in answer.lines():
+            print(line)
+        _print_next(run, answer)
+    _check(conditions, answer)
+
+
+def _check(conditions: Mapping[str, Condition], answer: Answer) -> None:
+    """Refuse an answer that a condition of --fail-if describes.
+
+    Raises:
+        ConditionVerdict: names the first one.
+    """
+    for text, is_so in conditions.items():
+        if is_so(answer):
+            message = f"--fail-if {text!r} holds: {answer.sentence}"
+            raise ConditionVerdict(message)
 
 
 def split_held_out(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
@@ -168,17 +199,18 @@ def _check_program(program: str) -> None:
         raise MissingToolError(message)
 
 
-def _view(*, quiet: bool) -> View:
+@contextlib.contextmanager
+def _view(run: Path, seconds: float, *, quiet: bool) -> Iterator[View]:
+    """Show progress on standard error, unless quiet."""
     from tuner.optimize.view import View
 
-    class Lines(View):
-        """Prints the lines that stay."""
+    if quiet:
+        yield View()
+        return
+    from tuner.cli.optimize_view import ProgressView
 
-        def tell(self, line: str) -> None:
-            """Print it."""
-            print(line, file=sys.stderr)
-
-    return View() if quiet else Lines()
+    with ProgressView(str(run), seconds) as view:
+        yield view
 
 
 def check_core(cpu: int | None) -> None:

@@ -5,6 +5,7 @@
     tuned.py          what is tuned, as the rest sees it: how it runs once, what a run yields
     kinds.py          which kind a request asks for
     program.py        a program that ends: environments, runs, samples
+    driver.py         which child of a program that starts others does the work
     quantities.py     what is measured, the one table
     work.py           what the stages share: folder, time, runs and their journals
     proposals.py      which emulated settings go to the program
@@ -17,6 +18,7 @@
     evidence.py       evidence that may be looked at after every round
     conclusion.py     from what is proven to the answer
     answer.py         the recommendation and its sentence
+    conditions.py     what a build asks of an answer
     view.py           what is called as it goes on
 
 Emulation proposes, the program disposes: nothing is recommended that new runs of the program did

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import json
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,13 @@ ANSWER_FILE = "answer.json"
 
 _SCHEMA = "malloc-tuner.answer"
 _MOST_ROWS = 8
-_LABEL_WIDTH = 44
-"""Of the table, which then fits 100 columns."""
+_NEAREST = 2
+"""Settings shown that ran only once, where there is no candidate."""
+
+_LABEL_WIDTH = 40
+"""Of the first column; a longer label has lines of its own."""
+
+_TABLE_WIDTH = 96
 
 
 class Decision(enum.StrEnum):
@@ -41,6 +47,8 @@ class AnswerRow:
     label: str
     changes: Mapping[str, Gain]
     """Empty when it did not run well."""
+    is_candidate: bool = False
+    """New runs compared it with the program as it is; else it ran once."""
     note: str = ""
     """Why it left: ``lost: CPU time``, or how it failed."""
 
@@ -73,6 +81,10 @@ class Answer:
     command: tuple[str, ...] = ()
     date: str = ""
     """Day, ISO 8601."""
+    noise: Mapping[str, float] = field(default_factory=dict)
+    """Quantity -> standard deviation of the logarithm of a run of the program as it is."""
+    given_s: float = 0.0
+    """Time that was given."""
     held_out: Mapping[str, Gain] | None = None
     """Changes on an input that was not tuned on; None when there was none."""
     reasons: tuple[str, ...] = ()
@@ -85,7 +97,7 @@ class Answer:
             return f"Deploy {with_words(self.label)}."
         if self.decision is Decision.KEEP:
             return f"Keep {self.as_is} as it is."
-        return f"Not decided in the time given: {self.missing}."
+        return f"Not decided in {minutes_words(self.given_s or self.seconds)}: {self.missing}."
 
     def lines(self) -> Iterator[str]:
         """Yield what is printed: the sentence, what it gains or what came near, the table."""
@@ -101,15 +113,30 @@ class Answer:
                 "memory or CPU time at no loss in the other."
             )
             if self.standing is not None:
-                yield f"  Nearest: {self.label}, {_best_words(self.standing.gains, self.rules)}."
+                best = _best_words(self.standing.gains, self.rules)
+                yield from _wrapped(f"Nearest: {self.label}, {best}.")
             yield f"  {self.n_runs} runs in {minutes_words(self.seconds)}."
-        elif self.more_seconds:
-            yield f"  About {minutes_words(self.more_seconds)} more may settle it."
+        else:
+            yield from self._open_lines()
         for reason in self.reasons:
-            yield f"  {reason}"
+            yield from _wrapped(reason)
         if self.rows:
             yield ""
             yield from table_lines(self)
+
+    def _open_lines(self) -> Iterator[str]:
+        if self.standing is not None:
+            yield from _wrapped(f"Nearest: {self.label}:")
+            changes = (
+                f"{name} {gain_words(gain, with_bounds=True)}"
+                for name, gain in self.standing.gains.items()
+            )
+            yield f"    {', '.join(changes)}"
+        words = f"About {minutes_words(self.more_seconds)} more may settle it."
+        if self.noise:
+            name, spread = max(self.noise.items(), key=lambda pair: pair[1])
+            words = f"{name} varies by {100.0 * spread:.1f} % from run to run here. {words}"
+        yield f"  {words[0].upper()}{words[1:]}"
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a file, and for ``--json``."""
@@ -124,13 +151,17 @@ class Answer:
             "label": self.label,
             "command": list(self.command),
             "date": self.date,
-            "as_is": {"allocator": self.as_is, **{_key(n): v for n, v in self.baseline.items()}},
+            "as_is": {"allocator": self.as_is, **{key_of(n): v for n, v in self.baseline.items()}},
             "changes": _changes(self.standing.gains) if self.standing else None,
             "held_out": _changes(self.held_out) if self.held_out else None,
             "subjects": [
                 {"label": row.label, "changes": _changes(row.changes), "note": row.note}
                 for row in self.rows
             ],
+            "missing": self.missing or None,
+            "more_seconds": round(self.more_seconds, 1) if self.missing else None,
+            "reasons": list(self.reasons),
+            "noise": {key_of(name): spread for name, spread in self.noise.items()},
             "least_effect": self.rules.least,
             "error": self.rules.error,
             "runs": self.n_runs,
@@ -222,22 +253,36 @@ def with_words(label: str) -> str:
 
 def table_lines(answer: Answer) -> Iterator[str]:
     """Yield the table: at most eight subjects, each change with its bounds."""
-    rows = answer.rows[:_MOST_ROWS]
-    width = max(len(f"program as it is ({answer.as_is})"), *(len(row.label) for row in rows)) + 2
-    width = min(width, _LABEL_WIDTH)
+    rows = _shown(answer)
+    as_is = f"program as it is ({answer.as_is})"
+    labels = [row.label for row in rows if len(row.label) <= _LABEL_WIDTH - 2]
+    width = max(len(as_is), *map(len, labels), 0) + 2
     names = list(answer.baseline)
     yield " " * width + "".join(f"{name:>{_column(name)}}" for name in names)
     values = (f"{_value(name, value):>{_column(name)}}" for name, value in answer.baseline.items())
-    yield f"{f'program as it is ({answer.as_is})':<{width}}" + "".join(values)
+    yield f"{as_is:<{width}}" + "".join(values)
     for row in rows:
-        if not row.changes:
-            yield f"{row.label[: width - 2]:<{width}}{row.note}"
-            continue
         cells = (f" {_cell(row.changes.get(name), name):>{_column(name) - 1}}" for name in names)
-        label = row.label if len(row.label) <= width - 2 else row.label[: width - 5] + "..."
-        yield f"{label:<{width}}{''.join(cells)}  {row.note}".rstrip()
-    if len(answer.rows) > _MOST_ROWS:
-        yield f"{len(answer.rows) - _MOST_ROWS} more ran once"
+        text = f"{''.join(cells)}  {row.note}" if row.changes else row.note
+        if len(row.label) > width - 2:
+            yield from textwrap.wrap(row.label, _TABLE_WIDTH, subsequent_indent="  ")
+            yield f"{'':<{width}}{text}".rstrip()
+        else:
+            yield f"{row.label:<{width}}{text}".rstrip()
+    n_more = len(answer.rows) - len(rows)
+    if n_more:
+        yield f"{n_more} more ran once"
+
+
+def _shown(answer: Answer) -> list[AnswerRow]:
+    """Return what helps to decide: candidates, defaults, or what came nearest in one run."""
+    rules = answer.rules
+    first = [row for row in answer.rows if row.is_candidate]
+    defaults = [row for row in answer.rows if " " not in row.label and row not in first]
+    rest = [row for row in answer.rows if row not in (*first, *defaults) and row.changes]
+    rest.sort(key=lambda row: -sum(row.changes[goal].middle for goal in rules.goals))
+    nearest = [] if first else rest[:_NEAREST]
+    return [*first, *defaults, *nearest][:_MOST_ROWS]
 
 
 def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:
@@ -258,10 +303,18 @@ def _best_words(gains: Mapping[str, Gain], rules: Rules) -> str:
 
 
 def _cell(gain: Gain | None, name: str) -> str:
-    if gain is None:
-        return "-"
+    return "-" if gain is None else gain_words(gain, with_bounds=not TABLE[name].is_memory)
+
+
+def gain_words(gain: Gain, *, with_bounds: bool) -> str:
+    """Return a change: ``-4.0 % (-7.1 .. -1.0)``; without bounds where it repeats itself.
+
+    Example:
+        >>> gain_words(Gain(0.0, -0.01, 0.01), with_bounds=True)
+        '+0.0 % (-1.0 .. +1.0)'
+    """
     text = _percent(gain.change)
-    if not TABLE[name].is_memory and gain.bounds is not None and not gain.is_exact:
+    if with_bounds and gain.bounds is not None and not gain.is_exact:
         low, high = gain.bounds
         text += f" ({100 * low:+.1f} .. {100 * high:+.1f})"
     return text
@@ -280,26 +333,43 @@ def _value(name: str, value: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100.0 * share:+.1f} %"
+    return f"{round(100.0 * share, 1) + 0.0:+.1f} %"  # never -0.0
 
 
 def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:
     return {
-        _key(name): {"change": gain.change, "bounds": gain.bounds, "exact": gain.is_exact}
+        key_of(name): {"change": gain.change, "bounds": gain.bounds, "exact": gain.is_exact}
         for name, gain in gains.items()
     }
 
 
-def _key(name: str) -> str:
+def key_of(name: str) -> str:
+    """Return a quantity as files name it: ``mean_memory``."""
     return name.lower().replace(" ", "_")
 
 
 def open_words(standing: Standing) -> str:
-    """Return what is open of the best candidate."""
-    what = " and ".join(standing.unsure)
+    """Return what is open of the best candidate.
+
+    Example:
+        >>> open_words(Standing("x", 9, State.OPEN, {}, (), (), ("CPU time", "peak memory")))
+        'whether CPU time and peak memory are no worse'
+    """
+    if not standing.unsure:
+        return "whether the best candidate gains enough"
     verb = "are" if len(standing.unsure) > 1 else "is"
-    doubt = f"whether its {what} {verb} no worse" if what else "whether it gains enough"
-    return f"{standing.label} may be better, but {doubt} is not known yet"
+    return f"whether {' and '.join(standing.unsure)} {verb} no worse"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _TABLE_WIDTH,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def rows_of(
@@ -308,12 +378,12 @@ def rows_of(
 ) -> tuple[AnswerRow, ...]:  # fmt: skip
     """Return the rows: the winner, those of the confirmation, then those that only ran once."""
     first = sorted(standings, key=lambda one: (one.label != winner, one.state is State.FAILED))
-    rows = [AnswerRow(s.label, s.gains, _left_words(s)) for s in first]
+    rows = [AnswerRow(s.label, s.gains, is_candidate=True, note=_left_words(s)) for s in first]
     known = {row.label for row in rows}
     defaults_first = sorted(
         (label for label in others if label not in known), key=lambda text: " " in text
     )
-    rows += [AnswerRow(label, others[label], notes.get(label, "")) for label in defaults_first]
+    rows += [AnswerRow(label, others[label], note=notes.get(label, "")) for label in defaults_first]
     return tuple(rows)
 
 

@@ -77,6 +77,7 @@ class Choosing:
         labels = {label_of(p.configuration): p for p in proposals}
         candidates = {label: p.configuration for label, p in labels.items()}
         plan = Selection(tuple(labels), self._work.request.seed)
+        self._work.view.begin("selection", None)
         course = self._work.compare(SELECTION_FILE, plan, candidates, self._reference)
         return _summary(course, labels)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from tuner.compare.plan import Course
 from tuner.optimize.answer import Answer, Decision, label_of, open_words, rows_of
 from tuner.optimize.candidates import Selected
 from tuner.optimize.confirmation import Confirmed
@@ -15,18 +16,9 @@ from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.proposals import Proposal, score, spread_of
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.selection import noise_of
-from tuner.optimize.tuned import AS_IS, Reference, values_of
+from tuner.optimize.tuned import AS_IS, Reference, Sample, values_of
 from tuner.optimize.work import Work, run_seconds
 from tuner.records import Configuration
-
-_CHILDREN_SHARE = 0.5
-"""Of the CPU time, above which the program is a driver of others."""
-
-CHILDREN = (
-    "Most CPU time was spent in child processes, whose memory and settings this does not see; "
-    "name the command of the child (for gcc, what `gcc -###` prints)."
-)
-"""For a program that is a driver of others."""
 
 
 class Conclusion:
@@ -69,12 +61,12 @@ class Conclusion:
         near = spread_of(proposals, self._rules, len(proposals))
         ranked = sorted(near, key=lambda p: score(p.expected, self._rules))
         label = label_of(ranked[0].configuration) if ranked else ""
-        words = (
-            f"the time allows no more than {n_wanted - 1} runs of the program. "
-            f"Emulation proposes {label}, which no run has confirmed"
-        )
+        words = f"there is time for no more than {n_wanted - 1} runs of the program"
+        proposed = (f"Emulation proposes {label}, which no run has confirmed.",) if label else ()
+        answer = self._answer(Decision.UNDECIDED, None)
         return replace(
-            self._answer(Decision.UNDECIDED, None),
+            answer,
+            reasons=(*proposed, *answer.reasons),
             missing=words,
             more_seconds=4.0 * n_wanted * run_seconds(self._reference),
         )
@@ -116,7 +108,6 @@ class Conclusion:
         chosen: Mapping[str, Configuration] = confirmed.chosen if confirmed else {}
         found = list(confirmed.standings.values()) if confirmed else []
         singles: Mapping[str, Mapping[str, Gain]] = selected.changes if selected else {}
-        is_driver = self._reference.children_share > _CHILDREN_SHARE
         return Answer(
             decision=decision,
             configuration=chosen.get(label),
@@ -131,5 +122,14 @@ class Conclusion:
             trial=self._work.trials.get(label),
             command=self._work.request.command,
             date=datetime.now(UTC).date().isoformat(),
-            reasons=(CHILDREN,) if is_driver else (),
+            reasons=self._reference.notes,
+            noise=_noise(confirmed.course) if confirmed else {},
+            given_s=self._work.watch.seconds,
         )
+
+
+def _noise(course: Course[None, Sample]) -> dict[str, float]:
+    """Return how much the program as it is varies from run to run."""
+    return {
+        name: noise_of(values, has_floor=False) for name, values in values_of(course, AS_IS).items()
+    }

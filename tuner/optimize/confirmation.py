@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course, Rounds
+from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Standing
+from tuner.optimize.quantities import CPU
 from tuner.optimize.race import Race, choose, standings
-from tuner.optimize.tuned import Reference, Sample, Tuned
-from tuner.optimize.work import CONFIRMATION_FILE, HELD_OUT_FILE, Work, run_seconds, sequence_of
+from tuner.optimize.selection import noise_of
+from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
+from tuner.optimize.work import (
+    CONFIRMATION_FILE,
+    HELD_OUT_FILE,
+    SELECTION_FILE,
+    Work,
+    run_seconds,
+    sequence_of,
+)
 from tuner.records import Configuration
 
 _SHARE_HELD_OUT = 0.15
@@ -53,6 +65,7 @@ class Confirming:
     def confirm(self, chosen: Mapping[str, Configuration]) -> Confirmed:
         """Run candidates until it is decided, or the time is up."""
         work = self._work
+        self._tell_what_time_buys(len(chosen))
         work.view.begin("confirmation", None)
         race = Race(list(chosen), self._rules, self._has_time, work.request.seed, view=work.view)
         course = work.compare(CONFIRMATION_FILE, race, chosen, self._reference)
@@ -61,6 +74,27 @@ class Confirming:
         best = choose(found, sizes, self._rules)
         judged = self._hold_out(best.label, chosen[best.label]) if best else None
         return Confirmed(chosen, found, course, best, judged)
+
+    def _tell_what_time_buys(self, n_candidates: int) -> None:
+        """Say beforehand what gain of CPU time is likely to show."""
+        noise = self._noise()
+        n_runs = max(self._work.watch.left_s, 0.0) / run_seconds(self._reference)
+        n_rounds = int(n_runs / (n_candidates + 1))
+        error = self._rules.error / (n_candidates * len(self._rules.goals))
+        gain = showable_gain(noise, n_rounds, error)
+        rounds = f"{n_candidates} candidates, about {n_rounds} rounds in the time left"
+        if math.isinf(gain):
+            words = "too few to show anything but memory that repeats itself"
+        else:
+            words = f"which show {100.0 * gain:.1f} % of CPU time (it varies by {noise:.1%})"
+        self._work.view.tell(f"confirming {rounds}, {words}")
+
+    def _noise(self) -> float:
+        """Return how much the CPU time varies, by the runs that selected."""
+        content = read_journal(self._work.run / SELECTION_FILE)
+        records = content.records if content else ()
+        own = [r["values"] for r in records if r["subject"] == AS_IS and r.get("values")]
+        return noise_of([values[CPU] for values in own if CPU in values], has_floor=True)
 
     def _has_time(self, n_runs: int) -> bool:
         watch = self._work.watch

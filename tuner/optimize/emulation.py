@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tuner.campaign.progress import Silence
@@ -16,7 +17,6 @@ from tuner.front.bounds import default_trials
 from tuner.measure.calibration import Calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
-from tuner.optimize.view import View
 from tuner.profile.generated import replayable
 from tuner.records import Configuration, Measurement, Trial
 from tuner.store import CampaignRecord, Store
@@ -34,6 +34,17 @@ _USUAL_NS_PER_INSTRUCTION = 0.3
 """For prices that were measured before this one was."""
 
 
+def _ignore(*_: object) -> None:
+    """Show nothing."""
+
+
+def ns_per_instruction(record: CampaignRecord) -> float:
+    """Return the CPU time of an instruction of the allocator."""
+    return Calibration.from_record(record.calibration).ns_per_instruction or (
+        _USUAL_NS_PER_INSTRUCTION
+    )
+
+
 @dataclass(frozen=True)
 class EmulatedTrials:
     """What emulation knows."""
@@ -44,8 +55,7 @@ class EmulatedTrials:
     @property
     def ns_per_instruction(self) -> float:
         """CPU time of an instruction of the allocator."""
-        prices = Calibration.from_record(self.record.calibration)
-        return prices.ns_per_instruction or _USUAL_NS_PER_INSTRUCTION
+        return ns_per_instruction(self.record)
 
     def default_of(self, allocator: str) -> Trial:
         """Return the trial of an allocator's default.
@@ -97,9 +107,18 @@ def evaluations_within(spec: CampaignSpec, seconds: float) -> int:
 
 
 def search(
-    spec: CampaignSpec, run: Path, has_time: Callable[[], bool], view: View | None = None
+    spec: CampaignSpec,
+    run: Path,
+    has_time: Callable[[], bool],
+    on_trial: Callable[[CampaignRecord, Trial], None] = _ignore,
 ) -> EmulatedTrials:
     """Run or continue the campaign until it ends or time is up; all that was measured counts.
+
+    Args:
+        spec: the campaign.
+        run: its folder.
+        has_time: whether to go on.
+        on_trial: is called with every trial that ended.
 
     Raises:
         InterruptedCampaign: Ctrl-C; everything measured is kept.
@@ -108,7 +127,7 @@ def search(
     spec, workload = with_workload(spec)
     ready = open_campaign(spec, run, workload)
     with ready.store, LocalExecutor(ready.evaluator, measuring_cpus(None)) as executor:
-        timed = _Timed(executor, has_time, view or View())
+        timed = _Timed(executor, has_time, partial(on_trial, ready.store.campaign()))
         try:
             Runner(ready.store, ready.spaces, executor, timed).run()
         except InterruptedCampaign:
@@ -139,16 +158,21 @@ def _read(ready: Campaign) -> EmulatedTrials:
 class _Timed(Silence):
     """Stops the executor when the time is up."""
 
-    def __init__(self, executor: LocalExecutor, has_time: Callable[[], bool], view: View) -> None:
+    def __init__(
+        self,
+        executor: LocalExecutor,
+        has_time: Callable[[], bool],
+        on_trial: Callable[[Trial], None],
+    ) -> None:
         self._executor = executor
-        self._view = view
+        self._on_trial = on_trial
         self._has_time = has_time
         self.is_out = False
 
     def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
         """Look at the clock."""
         del is_new
-        self._view.emulated(trial)
+        self._on_trial(trial)
         if trial.number >= _LEAST_EVALUATIONS and not self.is_out and not self._has_time():
             self.is_out = True
             self._executor.stop()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.compare.plan import Step
-from tuner.errors import ProgramError, ProgramTimeoutError, SettingError
+from tuner.errors import ProgramError, ProgramTimeoutError, SettingError, TunerError
 from tuner.measure.program import (
     PRELOAD,
     ProgramRun,
@@ -25,10 +25,12 @@ from tuner.measure.program import (
     clean_environment,
     padded,
 )
+from tuner.optimize.driver import followed_words, heaviest_child, unfollowed_words
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
 from tuner.recording import record
 from tuner.records import Configuration, Outcome, Status
+from tuner.units import show_size
 
 _LAYOUTS = 4096
 """Lengths of the environment that rounds draw from, in bytes; a page."""
@@ -39,6 +41,12 @@ _ROOM = "MALLOC_TUNER_LAYOUT"
 _TIMEOUT_FACTOR = 10.0
 _TIMEOUT_FLOOR_S = 30.0
 """A candidate may take max(floor, factor * time of the program as it is)."""
+
+_CHILDREN_SHARE = 0.5
+"""Of the CPU time, above which the program is a driver of others."""
+
+_BUSY_SHARE = 0.5
+"""Of elapsed time: a program with more CPU time computes rather than waits."""
 
 _OWN_ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc", "exgen")
 """Names that stand in the file names of libraries a program may bring."""
@@ -73,33 +81,60 @@ class Program:
     def examine(self) -> Reference:
         """Run the program as it is, twice: warms it up, and shows what it does.
 
+        Where most CPU time is that of children, the child that does the work stands for the
+        command if it can be run alone; `Reference.command` is then the child's.
+
         Raises:
             ProgramError: a signal ends it, or its exit status is not the same twice.
             ProgramTimeoutError: it does not end in time.
         """
-        runs = [self._run(self._environment, self._surroundings) for _ in range(2)]
+        whole, share = self._examined(self.command)
+        if share <= _CHILDREN_SHARE:
+            return whole
+        child = heaviest_child(self.command)
+        alone = self._alone(child, whole) if child else None
+        if child is None or alone is None:
+            return replace(whole, notes=(unfollowed_words(share),))
+        words = followed_words(self.command, child, alone.values[CPU] / whole.values[CPU])
+        return replace(alone, notes=(words,))
+
+    def _alone(self, child: Sequence[str], whole: Reference) -> Reference | None:
+        """Return what a child does when run alone; None when it does not stand for the whole."""
+        try:
+            alone, _ = self._examined(child)
+        except TunerError:
+            return None
+        is_most = alone.values[CPU] > _CHILDREN_SHARE * whole.values[CPU]
+        return alone if is_most and alone.exit_status == whole.exit_status else None
+
+    def _examined(self, command: Sequence[str]) -> tuple[Reference, float]:
+        """Return what a command does as it is, and its children's share of the CPU time."""
+        runs = [self._run(command, self._environment, self._surroundings) for _ in range(2)]
         for run in runs:
             self._check_ended(run)
         first, second = runs
         if first.exit_status != second.exit_status:
             message = (
-                f"{self.command[0]}: {first.ending}, then {second.ending}, as it is; "
+                f"{command[0]}: {first.ending}, then {second.ending}, as it is; "
                 "a program that does not do the same again cannot be compared"
             )
             raise ProgramError(message)
-        values = {n: (v + _values(second)[n]) / 2.0 for n, v in _values(first).items()}
         wall_s = second.wall_ns / 1e9
+        is_busy = all(run.cpu_ns > _BUSY_SHARE * run.wall_ns for run in runs)
+        both = [_values(run, is_busy=is_busy) for run in runs]
         is_same = first.output_sha256 == second.output_sha256
-        return Reference(
-            self.command,
-            values,
-            second.exit_status or 0,
-            second.output_sha256 if is_same else None,
-            _own_allocator(second.malloc_libraries),
-            wall_s,
-            self._surroundings.timeout_s or max(_TIMEOUT_FLOOR_S, _TIMEOUT_FACTOR * wall_s),
-            second.children_cpu_ns / max(second.cpu_ns, 1),
+        reference = Reference(
+            command=tuple(command),
+            values={name: (both[0][name] + both[1][name]) / 2.0 for name in QUANTITIES},
+            is_busy=is_busy,
+            exit_status=second.exit_status or 0,
+            output_sha256=second.output_sha256 if is_same else None,
+            brings=_own_allocator(second.malloc_libraries),
+            wall_s=wall_s,
+            timeout_s=self._surroundings.timeout_s
+            or max(_TIMEOUT_FLOOR_S, _TIMEOUT_FACTOR * wall_s),
         )
+        return reference, second.children_cpu_ns / max(second.cpu_ns, 1)
 
     def refusal(self, configuration: Configuration) -> str | None:
         """Return why an allocator does not take a setting; None when it does."""
@@ -115,13 +150,16 @@ class Program:
         """Memory in the mean and at its peak, CPU time."""
         return QUANTITIES
 
-    def record(self, trace: Path) -> str:
+    def record(self, trace: Path, reference: Reference) -> str:
         """Record its allocations; see `Tuned`."""
         begun_s = time.monotonic()
-        first = record(self.command, trace, is_silent=True).processes[0]
+        first = record(reference.command, trace, is_silent=True).processes[0].totals
+        threads = f"{first.n_threads} threads" if first.n_threads > 1 else "1 thread"
+        values = reference.values
         return (
-            f"{first.totals.n_events:,} events of malloc and free in "
-            f"{time.monotonic() - begun_s:.1f} s"
+            f"{first.n_events:,} events of malloc and free of {threads} in "
+            f"{time.monotonic() - begun_s:.1f} s; the program: {show_size(round(values[PEAK]))} "
+            f"peak, {show_size(round(values[MEAN]))} mean, {values[CPU] / 1e9:.2f} s CPU"
         )
 
     def environments(
@@ -148,12 +186,15 @@ class Program:
         def measure(step: Step[None]) -> Outcome[Sample]:
             room = {_ROOM: "x" * random.Random(step.round).randrange(_LAYOUTS)}  # noqa: S311
             filled = padded([{**environments[label], **room} for label in labels])
-            return _judged(self._run(filled[labels.index(step.subject)], surroundings), reference)
+            own = filled[labels.index(step.subject)]
+            return _judged(self._run(reference.command, own, surroundings), reference)
 
         return measure
 
-    def _run(self, environment: Mapping[str, str], surroundings: Surroundings) -> ProgramRun:
-        return self._runner.run(self.command, environment, surroundings)
+    def _run(
+        self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
+    ) -> ProgramRun:
+        return self._runner.run(command, environment, surroundings)
 
     def _check_ended(self, run: ProgramRun) -> None:
         if run.timed_out:
@@ -169,9 +210,9 @@ class Program:
             raise ProgramError(message)
 
 
-def _values(run: ProgramRun) -> dict[str, float]:
+def _values(run: ProgramRun, *, is_busy: bool) -> dict[str, float]:
     return {
-        MEAN: max(run.mean_anon_bytes, 1.0),
+        MEAN: max(run.mean_anon_cpu_bytes if is_busy else run.mean_anon_bytes, 1.0),
         PEAK: float(max(run.peak_rss_bytes, 1)),
         CPU: float(max(run.cpu_ns, 1)),
     }
@@ -189,7 +230,7 @@ def _judged(run: ProgramRun, reference: Reference) -> Outcome[Sample]:
         reason = "the allocator was not loaded into the program"
     if reason is not None:
         return Outcome.did_not_succeed(status, reason)
-    return Outcome.succeeded(_values(run))
+    return Outcome.succeeded(_values(run, is_busy=reference.is_busy))
 
 
 def _own_allocator(libraries: Sequence[str]) -> str | None:

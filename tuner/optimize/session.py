@@ -44,6 +44,8 @@ from tuner.optimize.work import (
     run_seconds,
 )
 from tuner.output import write_text
+from tuner.records import Configuration, Trial
+from tuner.store import CampaignRecord
 
 _SHARE_EMULATION = 0.25
 _SHARE_PROGRAM = 0.9
@@ -52,6 +54,26 @@ _FEWEST_RUNS = 8
 
 _OVERTIME = 1.3
 """Of the share of emulation, after which it is stopped."""
+
+
+class Expecting:
+    """Shows what is expected of the program under every setting that was emulated."""
+
+    def __init__(self, view: View, reference: Reference) -> None:
+        """Take where to show, and the program as it is."""
+        self._view = view
+        self._reference = reference
+        self._baseline: Baseline | None = None
+
+    def trial_ended(self, record: CampaignRecord, trial: Trial) -> None:
+        """Show a trial; the default of what the program runs under gives the baseline."""
+        base = Configuration(self._reference.brings or "glibc")
+        if trial.configuration == base and trial.measurement is not None:
+            self._baseline = Baseline(
+                self._reference.values, trial, emulation.ns_per_instruction(record)
+            )
+        found = propose([trial], self._baseline) if self._baseline else []
+        self._view.emulated(trial, found[0].expected if found else None)
 
 
 class Session:
@@ -106,8 +128,8 @@ class Session:
         trace = self.run / TRACE_FILE
         if not trace.exists():
             self._view.begin("recording", None)
-            self._view.tell(f"recorded   {tuned.record(trace)}")
-        found = self._decide(work, reference, self._search(), files)
+            self._view.tell(f"recorded   {tuned.record(trace, reference)}")
+        found = self._decide(work, reference, self._search(reference), files)
         write_answer(self.run, found)
         return found
 
@@ -128,7 +150,7 @@ class Session:
             self.run / TRACE_FILE, self.request.allocators, self.request.seed, evaluations
         )
 
-    def _search(self) -> emulation.EmulatedTrials:
+    def _search(self, reference: Reference) -> emulation.EmulatedTrials:
         if (self.run / SELECTION_FILE).exists():
             return emulation.load(self.run)
         begun_s = self._watch.used_s
@@ -138,7 +160,10 @@ class Session:
         limit_s = math.inf if self.request.evaluations else begun_s + _OVERTIME * seconds
         self._view.begin("emulation", wanted)
         found = emulation.search(
-            self._spec(wanted), self.run, lambda: self._watch.used_s < limit_s, self._view
+            self._spec(wanted),
+            self.run,
+            lambda: self._watch.used_s < limit_s,
+            Expecting(self._view, reference).trial_ended,
         )
         self._view.tell(
             f"searched   {len(found.trials)} settings of {len(self.request.allocators)} allocators "

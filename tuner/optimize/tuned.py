@@ -36,6 +36,7 @@ class Reference:
     """What is tuned, as it is: what every other run must equal."""
 
     command: tuple[str, ...]
+    """What is run: the command, or that of the child that stands for it."""
     values: Mapping[str, float]
     """Median of its first runs: quantity -> value."""
     exit_status: int
@@ -46,8 +47,11 @@ class Reference:
     wall_s: float
     """Of one run, all that belongs to it included."""
     timeout_s: float
-    children_share: float = 0.0
-    """Of the CPU time, that of child processes."""
+    is_busy: bool = False
+    """It computes rather than waits: its memory is averaged over its CPU time, so that what else
+    the machine does has no weight; else over elapsed time."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the answer should know."""
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a journal."""
@@ -56,7 +60,9 @@ class Reference:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Reference:
         """Rebuild it from `as_record`."""
-        return cls(**{**record, "command": tuple(record["command"])})
+        known = {name: record[name] for name in record if name != "children_share"}
+        known["command"] = tuple(record["command"])
+        return cls(**{**known, "notes": tuple(record.get("notes", ()))})
 
     @classmethod
     def load(cls, path: Path) -> Reference:
@@ -98,8 +104,12 @@ class Tuned(Protocol):
         """
         ...
 
-    def record(self, trace: Path) -> str:
+    def record(self, trace: Path, reference: Reference) -> str:
         """Record its allocations, and return what was recorded, in words.
+
+        Args:
+            trace: the file to write.
+            reference: what `examine` returned.
 
         Raises:
             ProgramError: nothing could be recorded.

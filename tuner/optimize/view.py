@@ -19,8 +19,13 @@ class View:
     def begin(self, stage: str, n_steps: int | None) -> None:
         """Begin a stage of so many steps, None where that is open."""
 
-    def emulated(self, trial: Trial) -> None:
-        """Show that a setting was emulated."""
+    def emulated(self, trial: Trial, expected: Mapping[str, float] | None) -> None:
+        """Show that a setting was emulated, and what is expected of the program under it.
+
+        Args:
+            trial: of the campaign.
+            expected: quantity -> log(setting / program as it is); None when that is not known.
+        """
 
     def ran(self, subject: str, reason: str | None, n_left: int | None) -> None:
         """Show that a subject ran, why it failed if it did, and how many runs are left."""

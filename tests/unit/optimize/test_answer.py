@@ -37,12 +37,21 @@ DEPLOY = Answer(
     baseline={MEAN: 10.0 * 2**20, PEAK: 12.0 * 2**20, CPU: 0.4e9},
     rules=Rules(),
     standing=STANDING,
-    rows=(AnswerRow("jemalloc narenas=2", GAINS), AnswerRow("exgen", {}, "killed by SIGSEGV")),
+    rows=(
+        AnswerRow("jemalloc narenas=2", GAINS, is_candidate=True),
+        AnswerRow("exgen", {}, note="killed by SIGSEGV"),
+    ),
     n_runs=43,
     seconds=100.0,
 )
 KEEP = replace(DEPLOY, decision=Decision.KEEP)
-OPEN = replace(DEPLOY, decision=Decision.UNDECIDED, missing="CPU time is open", more_seconds=250.0)
+OPEN = replace(
+    DEPLOY,
+    decision=Decision.UNDECIDED,
+    missing="CPU time is open",
+    more_seconds=250.0,
+    noise={CPU: 0.03, MEAN: 0.001},
+)
 
 
 def test_the_sentence_comes_first_then_what_it_gains() -> None:
@@ -65,8 +74,14 @@ def test_keeping_says_what_came_nearest() -> None:
 def test_an_open_question_says_what_would_settle_it() -> None:
     lines = list(OPEN.lines())
 
-    assert lines[0] == "Not decided in the time given: CPU time is open."
-    assert "5 min more" in lines[1]
+    assert lines[0] == "Not decided in 2 min: CPU time is open."
+    assert lines[1] == "  Nearest: jemalloc narenas=2:"
+    assert "peak memory +0.0 %" in lines[2]
+    assert "CPU time -4.0 % (-7.0 .. -1.0)" in lines[2]
+    assert (
+        lines[3]
+        == "  CPU time varies by 3.0 % from run to run here. About 5 min more may settle it."
+    )
 
 
 def test_the_table_fits_a_page_and_says_why_one_left() -> None:
@@ -97,6 +112,24 @@ def test_the_winner_comes_first_and_what_failed_last_of_the_confirmation() -> No
         ("tcmalloc", "a note"),
         ("glibc mxfast=0", ""),
     ]
+
+
+def test_settings_that_look_alike_are_shown_whole() -> None:
+    """Cut to the width of a column, two long settings could be the same."""
+    alike = [f"exgen class_steps=1 coarse_steps=1 commit_step={n} slab_blocks=5" for n in (4, 8)]
+    rows = tuple(AnswerRow(label, GAINS, is_candidate=True) for label in alike)
+
+    text = "\n".join(replace(DEPLOY, rows=rows).lines())
+
+    assert all(label in text for label in alike)
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_settings_that_ran_once_are_shown_only_where_nothing_came_nearer() -> None:
+    once = AnswerRow("exgen merge_percent=6", GAINS)
+
+    assert "merge_percent" not in "\n".join(replace(DEPLOY, rows=(*DEPLOY.rows, once)).lines())
+    assert "merge_percent" in "\n".join(replace(KEEP, standing=None, rows=(once,)).lines())
 
 
 def test_what_is_recommended_is_read_back(tmp_path: Path) -> None:

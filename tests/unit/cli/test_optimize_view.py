@@ -1,0 +1,78 @@
+"""What `optimize` shows while it works."""
+
+from __future__ import annotations
+
+import io
+import math
+
+from rich.console import Console
+
+from tests.doubles.runs import trial
+from tuner.cli.optimize_view import ProgressView
+from tuner.optimize.judgement import Gain, Standing, State
+from tuner.optimize.quantities import CPU, MEAN
+from tuner.records import Configuration
+
+GAINS = {
+    MEAN: Gain(0.1, 0.1, 0.1, is_exact=True),
+    CPU: Gain(0.02, -0.01, 0.05),
+}
+
+
+class Clock:
+    """Stands still unless moved."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now_s
+
+
+def view(clock: Clock, out: io.StringIO) -> ProgressView:
+    return ProgressView("runs/app", 300.0, Console(file=out, width=100), clock)
+
+
+def test_emulation_shows_how_far_how_long_and_how_good() -> None:
+    clock, out = Clock(), io.StringIO()
+    shown = view(clock, out)
+    shown.begin("emulation", 40)
+    clock.now_s = 8.0
+    shown.emulated(trial(9, Configuration("glibc")), {MEAN: math.log(0.91), CPU: 0.05})
+
+    lines = list(shown.lines())
+
+    assert lines[0] == "runs/app  0:08 of 5:00"
+    assert "10 of 40  about 0:24 left" in lines[1]
+    assert "best expected: mean memory -9 %, CPU time +0 %" in lines[1]
+
+
+def test_a_confirmation_shows_what_is_proven_and_what_failed() -> None:
+    shown = view(Clock(), io.StringIO())
+    shown.begin("confirmation", None)
+    shown.ran("exgen", "killed by SIGSEGV", None)
+    one = Standing("mimalloc", 3, State.OPEN, GAINS, (), (), ())
+    shown.standing({"mimalloc": one}, ["mimalloc"])
+
+    text = "\n".join(shown.lines())
+
+    assert "1 runs, 1 candidate left" in text
+    assert "mean memory -9.5 %, CPU time -2.0 % (-4.9 .. +1.0)" in text
+    assert "failed: exgen: killed by SIGSEGV" in text
+
+
+def test_a_log_gets_a_line_every_ten_seconds() -> None:
+    clock, out = Clock(), io.StringIO()
+    shown = view(clock, out)
+    with shown:
+        shown.begin("emulation", 40)
+        for number in range(40):
+            clock.now_s += 1.0
+            shown.emulated(trial(number, Configuration("glibc")), None)
+        shown.tell("searched   40 settings")
+
+    lines = out.getvalue().splitlines()
+
+    assert len(lines) == 5
+    assert lines[0].startswith("0:10 of 5:00: emulation ")
+    assert lines[-1] == "searched   40 settings"

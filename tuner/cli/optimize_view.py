@@ -1,0 +1,167 @@
+"""What `optimize` shows while it works: a live view on a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Self
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from tuner.campaign.progress import clock_text
+from tuner.optimize.answer import gain_words
+from tuner.optimize.judgement import Gain, Standing
+from tuner.optimize.quantities import TABLE
+from tuner.optimize.view import View
+
+if TYPE_CHECKING:
+    from tuner.records import Trial
+
+LINE_INTERVAL_S: Final = 10.0
+"""Time between two lines where there is no terminal."""
+
+_BAR = 20
+_MOST_FAILURES = 3
+_WIDTH = 44
+
+
+class ProgressView(View):
+    """Keeps what to show; `lines` are the whole picture, `line` is one line of it."""
+
+    def __init__(
+        self,
+        name: str,
+        seconds: float,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin; use it as a context.
+
+        Args:
+            name: of the run folder.
+            seconds: that are given.
+            console: where to show; None: standard error.
+            clock: in seconds.
+        """
+        self._name = name
+        self._seconds = seconds
+        self._console = console or Console(stderr=True, highlight=False)
+        self._clock = clock
+        self._begun_s = self._shown_s = clock()
+        self._stage = ""
+        self._n_done = 0
+        self._n_steps: int | None = None
+        self._stage_begun_s = self._begun_s
+        self._best: dict[str, float] = {}
+        self._standings: list[Standing] = []
+        self._n_left = 0
+        self._failures: dict[str, str] = {}
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        if self._console.is_terminal:
+            self._live = Live(
+                console=self._console,
+                get_renderable=self._picture,
+                refresh_per_second=2,
+                transient=True,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take the live view away; the lines that stay stay."""
+        if self._live is not None:
+            self._live.stop()
+
+    def tell(self, line: str) -> None:
+        """Print a line that stays."""
+        self._console.print(Text(line), soft_wrap=True)
+
+    def begin(self, stage: str, n_steps: int | None) -> None:
+        """Show another stage."""
+        self._stage, self._n_steps, self._n_done = stage, n_steps, 0
+        self._stage_begun_s = self._clock()
+
+    def emulated(self, trial: Trial, expected: Mapping[str, float] | None) -> None:
+        """Count a setting."""
+        self._n_done = trial.number + 1
+        for name, value in (expected or {}).items():
+            self._best[name] = min(value, self._best.get(name, 0.0))
+        self._now_and_then()
+
+    def ran(self, subject: str, reason: str | None, n_left: int | None) -> None:
+        """Count a run."""
+        self._n_done += 1
+        if self._stage == "selection" and n_left is not None:
+            self._n_steps = self._n_done + n_left
+        if reason is not None:
+            self._failures[subject] = reason
+        self._now_and_then()
+
+    def standing(self, standings: Mapping[str, Standing], left: Sequence[str]) -> None:
+        """Show what the rounds prove."""
+        self._standings = [standings[label] for label in left]
+        self._n_left = len(left)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the picture."""
+        used_s = self._clock() - self._begun_s
+        yield f"{self._name}  {clock_text(used_s)} of {clock_text(self._seconds)}"
+        yield f"{self._stage:<12}{self._amount()}"
+        for one in self._standings:
+            if one.n_rounds:
+                yield f"  {_standing_words(one)}"
+        for label, reason in list(self._failures.items())[:_MOST_FAILURES]:
+            yield f"  failed: {label}: {reason}"
+
+    def line(self) -> str:
+        """Return the picture in one line, for a log."""
+        used_s = self._clock() - self._begun_s
+        words = f"{clock_text(used_s)} of {clock_text(self._seconds)}: {self._stage} "
+        first = next((one for one in self._standings if one.n_rounds), None)
+        return words + self._amount() + (f"; {_standing_words(first)}" if first else "")
+
+    def _amount(self) -> str:
+        """Return how much of the stage is done, and about how long the rest takes."""
+        if self._stage in {"confirmation", "ablation"}:
+            candidates = "candidate" if self._n_left == 1 else "candidates"
+            return f"{self._n_done} runs, {self._n_left} {candidates} left"
+        if self._n_steps is None:
+            return ""
+        share = min(1.0, self._n_done / max(self._n_steps, 1))
+        bar = "#" * round(_BAR * share) + "-" * (_BAR - round(_BAR * share))
+        text = f"{bar}  {self._n_done} of {self._n_steps}"
+        if 0 < self._n_done < self._n_steps:
+            took_s = self._clock() - self._stage_begun_s
+            left_s = took_s / self._n_done * (self._n_steps - self._n_done)
+            text += f"  about {clock_text(left_s)} left"
+        if self._stage == "emulation" and self._best:
+            best = (
+                f"{name} {100.0 * math.expm1(value):+.0f} %" for name, value in self._best.items()
+            )
+            text += f"  best expected: {', '.join(best)}"
+        return text
+
+    def _picture(self) -> RenderableType:
+        return Text("\n".join(self.lines()))
+
+    def _now_and_then(self) -> None:
+        now_s = self._clock()
+        if self._live is None and now_s - self._shown_s >= LINE_INTERVAL_S:
+            self._shown_s = now_s
+            self.tell(self.line())
+
+
+def _standing_words(one: Standing) -> str:
+    gains = (f"{name} {_words(gain, name)}" for name, gain in one.gains.items())
+    label = one.label if len(one.label) <= _WIDTH else one.label[: _WIDTH - 3] + "..."
+    return f"{label:<{_WIDTH}} {', '.join(gains)}"
+
+
+def _words(gain: Gain, name: str) -> str:
+    return gain_words(gain, with_bounds=not TABLE[name].is_memory)

@@ -1,0 +1,62 @@
+"""What a build asks of an answer: the language of ``optimize --fail-if``.
+
+    deploy | keep | undecided                       the decision
+    mean_memory > -5%                               what the answer changes in one quantity
+    peak_memory, cpu_time  with  > >= < <=          the others
+
+An answer that deploys nothing changes nothing, so its changes are 0.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Final
+
+from tuner.errors import SpecError
+from tuner.optimize.answer import Answer, Decision, key_of
+from tuner.optimize.quantities import TABLE
+from tuner.units import parse_percent
+
+_COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_COMPARISON: Final = re.compile(
+    r"\s*(?P<name>\w+)\s*(?P<sign>[<>]=?)\s*(?P<share>[-+]?[\d.]+\s*%)\s*"
+)
+
+Condition = Callable[[Answer], bool]
+
+
+def parse_condition(text: str) -> Condition:
+    """Return whether an answer is as a text says.
+
+    Raises:
+        SpecError: the text is no condition; says what is.
+    """
+    if text.strip() in list(Decision):
+        wanted = Decision(text.strip())
+        return lambda answer: answer.decision is wanted
+    known = {key_of(name): name for name in TABLE}
+    found = _COMPARISON.fullmatch(text)
+    if found is None or found["name"] not in known:
+        message = (
+            f"--fail-if {text!r}: give deploy, keep, undecided, or a change such as "
+            f'"mean_memory > -5%" (of {", ".join(known)})'
+        )
+        raise SpecError(message)
+    limit = parse_percent(found["share"])
+    name, is_so = known[found["name"]], _COMPARISONS[found["sign"]]
+    return lambda answer: is_so(change_of(answer, name), limit)
+
+
+def change_of(answer: Answer, name: str) -> float:
+    """Return what an answer changes in a quantity: 0 where it deploys nothing."""
+    if answer.decision is not Decision.DEPLOY or answer.standing is None:
+        return 0.0
+    gain = answer.standing.gains.get(name)
+    return gain.change if gain else 0.0
