@@ -30,6 +30,21 @@ static uint64_t double_free_later(void) {
     return keep != NULL;
 }
 
+/* A word that the program took from a free block, and wrote, is no double free. */
+static uint64_t copied_mark(void) {
+    uintptr_t *keep = exgen_malloc(40);
+    uintptr_t *p = exgen_malloc(40);
+    uintptr_t *q = exgen_malloc(40);
+    exgen_free(p);
+    memcpy(keep, p, 16);
+    memcpy(q, keep, 16);
+    exgen_free(q);
+    exgen_free(keep);
+    expect_message("double free", q);
+    exgen_free(q);
+    return 0;
+}
+
 static uint64_t double_free_of_last_block(void) {
     char *keep = exgen_malloc(40);
     char *p = exgen_malloc(3000);
@@ -110,6 +125,21 @@ static uint64_t free_of_interior(void) {
     char *p = exgen_malloc(100);
     expect_message("invalid free, inside a block", p + 16);
     exgen_free(p + 16);
+    return 0;
+}
+
+static uint64_t free_of_second_word(void) {
+    char *p = exgen_malloc(100);
+    expect_message("invalid free, inside a block", p + 8);
+    exgen_free(p + 8);
+    return 0;
+}
+
+/* The last block of the slab that is in use, so that the free is an event. */
+static uint64_t free_of_next_uncut(void) {
+    char *p = exgen_malloc(4096);
+    expect_message("invalid free, not a block of this heap", p + 4096);
+    exgen_free(p + 4096);
     return 0;
 }
 
@@ -316,7 +346,10 @@ static const struct {
 } cases[] = {
     {"", double_free_at_once, SIGABRT},
     {"check:true", double_free_at_once, SIGABRT},
+    {"", double_free_later, SIGABRT},
     {"check:true", double_free_later, SIGABRT},
+    {"", copied_mark, SIGABRT},
+    {"check:true", copied_mark, SIGABRT},
     {"", double_free_of_last_block, SIGABRT},
     {"check:true", double_free_of_last_block, SIGABRT},
     {"", double_free_of_run, SIGABRT},
@@ -336,6 +369,10 @@ static const struct {
     {"", free_of_interior_of_run, SIGABRT},
     {"", free_of_second_word_of_run, SIGABRT},
     {"", realloc_of_text, SIGABRT},
+    {"", free_of_second_word, SIGABRT},
+    {"", free_of_next_uncut, SIGABRT},
+    {"", free_of_text, SIGABRT},
+    {"", free_beyond_the_map, SIGABRT},
     {"check:true", free_of_text, SIGABRT},
     {"check:true", free_beyond_the_map, SIGABRT},
     {"secure:true", free_of_text, SIGABRT},
@@ -360,6 +397,7 @@ static const struct {
     {"secure:true", write_into_quarantine, SIGABRT},
     {"secure:true", double_free_in_quarantine, SIGABRT},
     {"quarantine:100", double_free_in_quarantine, SIGABRT},
+    {"", double_free_of_another_threads_block, SIGABRT},
     {"junk:true", double_free_of_another_threads_block, SIGABRT},
     {"secure:true", write_behind_large, SIGSEGV},
     {"secure:true", write_into_freed_large, SIGSEGV},

@@ -52,7 +52,9 @@ void *allocate_slowly(size_t size) {
     }
     size_t class = class_of(size);
     void *block = pop(ready_list(local.heap, &local, class));
-    if (block == NULL)
+    if (block != NULL)
+        hand_out(block);
+    else
         block = refill(local.heap, class);
     if (unlikely(options.check) && block != NULL)
         misuse_hand_out(block, classes.of[class].block_bytes);
@@ -130,25 +132,18 @@ static NOINLINE void free_apart(void *block) {
 
 /* A block, of this thread's heap or not, of a thread that frees both kinds by turns: which kind
  * it is cannot be predicted and does not matter to the next malloc. */
-static void free_mixed(struct bin *bins, void *block) {
+static void free_mixed(void *block) {
     size_t class = class_of_block((uintptr_t)block);
     if (unlikely(class >= N_CLASSES_MAX || class < classes.first_line)) {
         free_apart(block);
         return;
     }
-    struct foreign *list = &bins[class].foreign;
-    void *first = list->free;
-    if (unlikely(first == block))
-        fatal("double free", block);
-    link_set(block, first);
-    list->free = block;
-    if (unlikely(--list->countdown < 0))
-        remote_shed(local.heap, class);
+    remote_add(local.heap, class, block);
 }
 
 void free_slowly(void *block, uint8_t owner) {
     if (THREADS && local.mixed != NULL && owner != OWNER_NONE)
-        free_mixed(local.mixed, block);
+        free_mixed(block);
     else if (likely(THREADS && owner != OWNER_NONE && local.own_number != OWNER_NOBODY))
         remote_free(local.heap, block);
     else
@@ -163,6 +158,19 @@ void free_sized_slowly(void *block, size_t size, uint8_t owner) {
 
 void free_event(void *block, struct slab *slab) {
     heap_free_event(local.heap, slab, block);
+}
+
+void free_unsound(const void *block) {
+    bool is_inside = owner_of_any((uintptr_t)block) != OWNER_NONE;
+    fatal(is_inside ? "invalid free, inside a block" : "invalid free, not a block of this heap",
+          block);
+}
+
+void free_marked(void *block) {
+    struct slab *slab = slab_of((uintptr_t)block);
+    if (heap_lists(local.heap, &local, slab, block))
+        fatal("double free", block);
+    heap_free(local.heap, slab, block);
 }
 
 EXPORT void exgen_free(void *block) {

@@ -1,7 +1,8 @@
 /* fast.h - the common paths of malloc and free, for the files that export them.
  *
  * malloc: size -> class (one byte load) -> first block of the thread's list.
- * free: owner map says "mine" -> count down in the slab -> push on its list.
+ * free: may this be a block -> owner map says "mine" -> no mark of a free one -> count down in the
+ * slab -> push on its list.
  * Everything else is a function apart, reached by a tail call.  The number of
  * instructions of both paths is in the README and held by a test.
  */
@@ -25,6 +26,12 @@ NOINLINE void free_sized_slowly(void *block, size_t size, uint8_t owner);
 /* Finish a free of the thread's own block whose countdown went below 0. */
 NOINLINE void free_event(void *block, struct slab *slab);
 
+/* What cannot be the address of a block, which ends the program. */
+COLD __attribute__((noreturn)) void free_unsound(const void *block);
+
+/* The thread's own block that bears the mark of a free one, which ends the program if it is one. */
+COLD void free_marked(void *block);
+
 /* The first block of a list; NULL if it is empty or damaged: heap_take_active finds out which. */
 ALWAYS_INLINE void *pop(void **list) {
     list = plain_address(list);
@@ -37,7 +44,10 @@ ALWAYS_INLINE void *pop(void **list) {
 
 /* A block if there is one at hand, else NULL. */
 ALWAYS_INLINE void *allocate_fast(size_t size) {
-    return likely(size <= FINE_MAX) ? pop(&local.free[class_of_fine(size)]) : NULL;
+    void *block = likely(size <= FINE_MAX) ? pop(&local.free[class_of_fine(size)]) : NULL;
+    if (likely(block != NULL))
+        link_unmark(block);
+    return block;
 }
 
 ALWAYS_INLINE void *allocate(size_t size) {
@@ -45,23 +55,29 @@ ALWAYS_INLINE void *allocate(size_t size) {
         return allocate_slowly(size);
     size_t class = class_of_fine(size);
     void *block = pop(&local.free[class]);
-    return likely(block != NULL) ? block : allocate_refilled(size, class);
+    if (unlikely(block == NULL))
+        return allocate_refilled(size, class);
+    link_unmark(block); /* with check the list has none */
+    return block;
 }
 
 ALWAYS_INLINE void deallocate_mine(void *block) {
+    if (unlikely(link_is_marked(block))) {
+        free_marked(block);
+        return;
+    }
     struct slab *slab = slab_of((uintptr_t)block);
     if (unlikely(--slab->countdown < 0)) {
         free_event(block, slab);
         return;
     }
-    void *first = slab->free;
-    if (unlikely(first == block))
-        fatal("double free", block);
-    link_set(block, first);
+    link_freed(block, slab->free);
     slab->free = block;
 }
 
 ALWAYS_INLINE void deallocate(void *block) {
+    if (unlikely(!link_is_sound(block)))
+        free_unsound(block);
     uint8_t owner = owner_at((uintptr_t)block);
     if (likely(owner == local.number))
         deallocate_mine(block);
@@ -70,6 +86,8 @@ ALWAYS_INLINE void deallocate(void *block) {
 }
 
 ALWAYS_INLINE void deallocate_sized(void *block, size_t size) {
+    if (unlikely(!link_is_sound(block)))
+        free_unsound(block);
     uint8_t owner = owner_at((uintptr_t)block);
     if (likely(owner == local.number))
         deallocate_mine(block);

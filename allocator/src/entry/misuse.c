@@ -16,17 +16,8 @@
 #include "memory/tray.h"
 #include "thread/quarantine.h"
 
-static bool is_listed(const void *list, const void *block) {
-    for (; list != NULL; list = link_follow(list))
-        if (list == block)
-            return true;
-    return false;
-}
-
 static bool is_free_here(const struct slab *slab, const void *block) {
-    return is_listed(slab->free, block) || quarantine_has(local.heap, block) ||
-           (slab->state == SLAB_ACTIVE &&
-            is_listed(*ready_list(local.heap, &local, slab->class), block));
+    return heap_lists(local.heap, &local, slab, block) || quarantine_has(local.heap, block);
 }
 
 /* A free slab, or a block among those the slab never gave out. */
@@ -41,7 +32,7 @@ void misuse_hand_out(void *block, size_t bytes) {
     if (options.junk)
         junk_hand_out(block, bytes);
     else
-        ((uintptr_t *)block)[1] = 0;
+        link_unmark(block);
 }
 
 /* Of another thread's slab only what stays while one of its blocks is in use
@@ -62,10 +53,9 @@ void misuse_check_free(struct slab *slab, void *block) {
         check_in_use(slab, block, offset / slab->block_bytes);
     if (offset % slab->block_bytes != 0)
         fatal("invalid free, inside a block", block);
-    uintptr_t *words = block;
-    if (words[1] == junk_mark(block) && slab->class < CLASS_TRAY &&
+    if (link_is_marked(block) && slab->class < CLASS_TRAY &&
         (options.junk || (own && is_free_here(slab, block))))
         fatal("double free", block);
     if (own || options.junk)
-        words[1] = junk_mark(block);
+        link_mark(block);
 }

@@ -135,6 +135,26 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
 
 /* --- free --- */
 
+bool heap_lists(struct heap *heap, struct local *l, const struct slab *slab, const void *block) {
+    size_t class = slab->class;
+    if (class >= CLASS_TRAY)
+        return false;
+    bool is_own = superblock_owner(superblock_of((uintptr_t)slab)) == heap;
+    return (is_own && link_has(slab->free, block)) ||
+           link_has(*ready_list(heap, l, class), block) ||
+           link_has(heap->bins[class].foreign.free, block);
+}
+
+/* A block may only begin where one of the slab's was cut; without a division, which would take
+ * longer than all the rest, hence inside a block of a class it is not noticed. */
+static void check_place(const struct slab *slab, const void *block) {
+    size_t offset = (size_t)((const char *)block - slab->start);
+    if (unlikely(offset >= (size_t)slab->carved * slab->block_bytes))
+        fatal("invalid free, not a block of this heap", block);
+    if (unlikely(slab->class == CLASS_UNIT_RUN && offset != 0))
+        fatal("invalid free, inside a block", block);
+}
+
 void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     if (slab->n_units == 0)
         fatal("double free", block);
@@ -144,9 +164,8 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     }
     if (slab->countdown < -1)
         fatal("double free", block);
-    if (slab->class == CLASS_UNIT_RUN && block != (void *)slab->start)
-        fatal("invalid free, inside a block", block);
-    link_set(block, slab->free);
+    check_place(slab, block);
+    link_freed(block, slab->free);
     slab->free = block;
     if (slab->asleep > 0)
         wake_up(&heap->bins[slab->class], slab);
@@ -159,7 +178,7 @@ void heap_free(struct heap *heap, struct slab *slab, void *block) {
         heap_free_event(heap, slab, block);
         return;
     }
-    link_set(block, slab->free);
+    link_freed(block, slab->free);
     slab->free = block;
 }
 
@@ -189,6 +208,7 @@ ALWAYS_INLINE void *take_list(struct heap *heap, struct slab *slab, size_t class
     slab_set_used(slab, slab->carved, slab->carved);
     slab->zeroed = false;
     *ready_list(heap, &local, class) = link_next(block);
+    hand_out(block);
     return block;
 }
 

@@ -106,6 +106,13 @@ ALWAYS_INLINE void set_behind(void **list, const void *block) {
     __builtin_prefetch(next);
 }
 
+/* A block that was free is handed out.  With junk that is for the caller to say, who verifies the
+ * mark before. */
+ALWAYS_INLINE void hand_out(void *block) {
+    if (likely(!options.junk))
+        link_unmark(block);
+}
+
 /* Where the blocks of `class` that are ready for malloc hang. */
 ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class) {
     if (class >= N_FINE_CLASSES_MAX || unlikely(options.check))
@@ -164,6 +171,7 @@ ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t c
         }
     }
     set_behind(list, block);
+    link_unmark(block);
     return block;
 }
 
@@ -192,6 +200,9 @@ void heap_free(struct heap *heap, struct slab *slab, void *block);
 /* Give back `n` linked blocks of one slab at once; false (and nothing done) if an
  * event is among them. */
 bool heap_free_chain(struct slab *slab, void *first, void *last, size_t n);
+
+/* Whether a list of the heap, or of its thread, has the block, which lies in `slab`. */
+bool heap_lists(struct heap *heap, struct local *l, const struct slab *slab, const void *block);
 
 /* The rest of heap_free when the countdown went below 0. */
 void heap_free_event(struct heap *heap, struct slab *slab, void *block);

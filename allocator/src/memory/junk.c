@@ -6,19 +6,15 @@
 
 static const uintptr_t junk = (uintptr_t)0xdededededededede;
 
-uintptr_t junk_mark(const void *block) {
-    return (uintptr_t)block ^ layout.link_secret ^ junk;
-}
-
 void junk_fill(void *block, size_t bytes) {
     uintptr_t *words = block;
     for (size_t i = 0; i < bytes / sizeof *words; i++)
         words[i] = junk;
-    words[1] = junk_mark(block);
+    link_mark(block);
 }
 
 static void verify_from(const uintptr_t *words, size_t first, size_t bytes) {
-    if (words[1] != junk_mark(words))
+    if (!link_is_marked(words))
         fatal("write after free", &words[1]);
     for (size_t i = first; i < bytes / sizeof *words; i++)
         if (i != 1 && words[i] != junk)

@@ -1,8 +1,8 @@
 /* junk.h - what the setting junk writes into free blocks, and the random order of `secure`.
  *
  * A freed block is filled with a pattern, which is verified when the block leaves the quarantine
- * and when it is handed out again.  The address of a free block, XOR a secret, stands in its second
- * word: with junk a free that finds it is a double free for certain.
+ * and when it is handed out again.  In its second word stands the mark of link.h: with junk a free
+ * that finds it is a double free for certain.
  *
  * All of this needs check, with which malloc and free never take the common path, so
  * it costs nothing where it is off.
@@ -11,9 +11,6 @@
 #define EXGEN_JUNK_H
 
 #include "base/platform.h"
-
-/* What the second word of a freed block says. */
-uintptr_t junk_mark(const void *block);
 
 /* Fill a block that was freed, or verify that nothing was written since. */
 void junk_fill(void *block, size_t bytes);

@@ -42,6 +42,12 @@ void *link_sort(void *first, const struct slab *slab) {
     return first;
 }
 
+bool link_has(const void *list, const void *block) {
+    while (list != NULL && list != block)
+        list = link_follow(list);
+    return list != NULL;
+}
+
 size_t link_count(const void *first, size_t limit) {
     size_t n = 0;
     for (const void *block = first; block != NULL && n <= limit; block = link_next(block)) {

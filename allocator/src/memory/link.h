@@ -6,6 +6,10 @@
  * that are zero in every block's address must be zero.  A list's head is
  * tested for that before it is used, in the same place where its end is.
  *
+ * The second word of a block on a list is the secret number itself, the mark, which goes when the
+ * block is handed out.  A free that finds the mark looks for the block in the lists: only there
+ * it is certain that it was freed before, since a program may have copied the word.
+ *
  * Guarantee: an overwritten link is noticed before anything is read or written
  * through it, but for one in 2^(64 - ADDRESS_BITS + 4) if the whole word was
  * overwritten, one in 16 if only its lowest byte was.  Limits: the block
@@ -31,6 +35,31 @@ ALWAYS_INLINE void *link_next(const void *block) {
 ALWAYS_INLINE void link_set(void *block, const void *next) {
     *(uintptr_t *)block = (uintptr_t)next ^ layout.link_secret;
 }
+
+/* Put a block that is freed before `first`, and mark it. */
+ALWAYS_INLINE void link_freed(void *block, const void *first) {
+    uintptr_t *words = block;
+    uintptr_t secret = layout.link_secret;
+    words[1] = secret;
+    __asm__ volatile("" ::: "memory"); /* a store of both at once takes more instructions */
+    words[0] = (uintptr_t)first ^ secret;
+}
+
+ALWAYS_INLINE bool link_is_marked(const void *block) {
+    return ((const uintptr_t *)block)[1] == layout.link_secret;
+}
+
+ALWAYS_INLINE void link_mark(void *block) {
+    ((uintptr_t *)block)[1] = layout.link_secret;
+}
+
+/* Take the mark off a block that is handed out. */
+ALWAYS_INLINE void link_unmark(void *block) {
+    ((uintptr_t *)block)[1] = 0;
+}
+
+/* Whether a list has the block.  A damaged link ends the program. */
+bool link_has(const void *list, const void *block);
 
 /* As link_next, for slow paths: a damaged link ends the program. */
 ALWAYS_INLINE void *link_follow(const void *block) {

@@ -114,6 +114,11 @@ static size_t free_own(struct heap *heap, void **blocks, size_t n) {
     return n_others;
 }
 
+void remote_check_marked(struct heap *heap, void *block) {
+    if (heap_lists(heap, &local, slab_of((uintptr_t)block), block))
+        fatal("double free", block);
+}
+
 static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
     n = free_own(heap, blocks, n);
     if (n == 0)
@@ -186,13 +191,18 @@ static void *make_ready(struct heap *heap, size_t class, void *const *blocks, si
     for (size_t i = 1; i < n; i++)
         link_set(blocks[i], i + 1 < n ? blocks[i + 1] : NULL);
     *ready_list(heap, &local, class) = n > 1 ? blocks[1] : NULL;
-    return n > 0 ? blocks[0] : NULL;
+    if (n == 0)
+        return NULL;
+    hand_out(blocks[0]);
+    return blocks[0];
 }
 
 void *remote_take_freed(struct heap *heap, size_t class) {
     void *block = foreign_take_for_use(heap, class);
-    if (block != NULL)
-        *ready_list(heap, &local, class) = link_follow(block);
+    if (block == NULL)
+        return NULL;
+    *ready_list(heap, &local, class) = link_follow(block);
+    hand_out(block);
     return block;
 }
 

@@ -13,6 +13,20 @@ void remote_free_slowly(struct heap *heap, void *block);
 /* As many blocks of others have come to a list as it may have: let go of them. */
 void remote_shed(struct heap *heap, size_t class);
 
+/* A block that is freed bears the mark of a free one: end the program if it is one. */
+COLD void remote_check_marked(struct heap *heap, void *block);
+
+/* Add a block to the list. */
+ALWAYS_INLINE void remote_add(struct heap *heap, size_t class, void *block) {
+    struct foreign *list = &heap->bins[class].foreign;
+    if (unlikely(link_is_marked(block)))
+        remote_check_marked(heap, block);
+    link_freed(block, list->free);
+    list->free = block;
+    if (unlikely(--list->countdown < 0))
+        remote_shed(heap, class);
+}
+
 /* Free a block of another heap than the calling thread's.  Never waits. */
 ALWAYS_INLINE void remote_free(struct heap *heap, void *block) {
     size_t class = class_of_block((uintptr_t)block);
@@ -20,13 +34,7 @@ ALWAYS_INLINE void remote_free(struct heap *heap, void *block) {
         remote_free_slowly(heap, block);
         return;
     }
-    struct foreign *list = &heap->bins[class].foreign;
-    if (unlikely(list->free == block))
-        fatal("double free", block);
-    link_set(block, list->free);
-    list->free = block;
-    if (unlikely(--list->countdown < 0))
-        remote_shed(heap, class);
+    remote_add(heap, class, block);
 }
 
 /* For each slow refill: a thread that has not used others' blocks for a while tries again first
