@@ -34,6 +34,7 @@ from benchmarks import (
     gem5_inside,
     heap_curves,
     mimalloc_bench,
+    noise,
     overhead,
     record,
     search,
@@ -52,7 +53,7 @@ from tuner.output import write_text
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
-        record, overhead, campaigns, calibration, search, fidelity, heap_curves, false_alarms,
+        record, overhead, campaigns, calibration, search, fidelity, heap_curves, false_alarms, noise,
         allocators, mimalloc_bench, gem5_case, gem5_inside,
     )
 }  # fmt: skip

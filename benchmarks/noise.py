@@ -1,0 +1,375 @@
+"""Whether noise changes what `optimize` concludes: known differences, judged quiet and loaded.
+
+A program of about 0.3 s runs against itself with a preloaded library that adds a known share of
+work to one side, or to none.  Rounds of both, in random order, go on until the evidence of
+`tuner.optimize.evidence` calls one slower at 5 %, or the time of an experiment is over; that is a
+verdict.  Part `quiet` adds no load, part `loaded` has two endless loops beside it.  Pairs run one
+after the other; duets run at the same time on two cores that are swapped every round.
+
+Targets: at least 95 % of the verdicts under load equal the one that most quiet experiments of their
+kind have; at most 5 % false verdicts where nothing differs; 2 % of added work is found in
+at least 80 % of the experiments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from scipy.stats import binomtest
+
+from benchmarks.harness import Benchmark, Call, Target, percent, table
+from benchmarks.results import ROOT, Parts
+from tuner.compare.journal import Journal, JournalKeeper
+from tuner.compare.loop import Observer, compare
+from tuner.compare.plan import Course, Step, order
+from tuner.measure.program import ProgramRunner, Surroundings
+from tuner.optimize.evidence import greatest_evidence
+from tuner.records import Outcome, Status
+
+Row = Mapping[str, float | int | str]
+"""One pair of runs: kind, mode, experiment, round, order, CPU and elapsed time of both in ns."""
+
+PROGRAM: Final = (
+    "x = [bytes(i % 700) for i in range(180000)]\n"
+    "y = {i: str(i) for i in range(260000)}\n"
+    "print(sum(map(len, x)), len(y))\n"
+)
+_LOOP: Final = "while True: pass"
+LOADS: Final = {"quiet": 0, "loaded": 2}
+"""Part -> endless loops beside the program."""
+
+KINDS: Final = {"same": 0.0, "2 % more": 0.02, "5 % more": 0.05, "10 % less": -0.1}
+"""Kind -> share of work that the second side has more than the first."""
+SAME, LITTLE = "same", "2 % more"
+PAIRS, DUETS = "pairs", "duets"
+_ERROR: Final = 0.05
+_CALIBRATION_STEPS: Final = 50_000_000
+_SIDES: Final = ("first", "second")
+_SEED: Final = 20261122
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One question put to the machine."""
+
+    kind: str
+    mode: str
+    number: int
+
+    def __str__(self) -> str:
+        """Name it in a journal."""
+        return f"{self.mode}/{self.kind}/{self.number}"
+
+    @classmethod
+    def parse(cls, text: str) -> Experiment:
+        """Read what `str` wrote."""
+        mode, kind, number = text.split("/")
+        return cls(kind, mode, int(number))
+
+
+@dataclass(frozen=True)
+class Times:
+    """One run."""
+
+    cpu_ns: int
+    wall_ns: int
+
+
+def verdict(differences: Sequence[float]) -> str | None:
+    """Return what the evidence says of the second side; None: nothing, so far.
+
+    Args:
+        differences: log(first / second) of every round, in order.
+    """
+    wanted = 2.0 / _ERROR  # either side may be called slower
+    if greatest_evidence([-x for x in differences]) >= wanted:
+        return "slower"
+    if greatest_evidence(differences) >= wanted:
+        return "faster"
+    return None
+
+
+class Experiments:
+    """A plan: every experiment until it is decided, or its time is over."""
+
+    def __init__(self, experiments: Sequence[Experiment], seconds: float) -> None:
+        """Take the experiments in order, and how long each may take."""
+        self._experiments = experiments
+        self._seconds = seconds
+
+    def blocks(self, course: Course[Experiment, Times]) -> Iterator[Sequence[Step[Experiment]]]:
+        """Yield the rounds of one experiment after the other."""
+        for one in self._experiments:
+            number = 0
+            while not self._is_over(course, one):
+                places = order(2, number, _SEED, str(one))
+                yield [Step(number, at, one, _SIDES[side]) for at, side in enumerate(places)]
+                number += 1
+
+    def n_left(self, course: Course[Experiment, Times]) -> int:
+        """Return how many experiments are left: how many runs that takes is open."""
+        return sum(not self._is_over(course, one) for one in self._experiments)
+
+    def _is_over(self, course: Course[Experiment, Times], one: Experiment) -> bool:
+        rounds = rounds_of(course, one)
+        took = [sum(side.wall_ns for side in both) for both in rounds]
+        if one.mode == DUETS:
+            took = [max(side.wall_ns for side in both) for both in rounds]
+        return sum(took) >= self._seconds * 1e9 or verdict(differences(rounds)) is not None
+
+
+def rounds_of(course: Course[Experiment, Times], one: Experiment) -> list[tuple[Times, Times]]:
+    """Return both sides of every whole round of an experiment, in order."""
+    found = []
+    for number in range(len(course.samples)):
+        both = [course.samples.get((number, one, side)) for side in _SIDES]
+        good = [side.good for side in both if side is not None and side.good is not None]
+        if len(good) < len(_SIDES):
+            break
+        found.append((good[0], good[1]))
+    return found
+
+
+def differences(rounds: Sequence[tuple[Times, Times]]) -> list[float]:
+    """Return log(first / second) of the CPU times."""
+    return [math.log(first.cpu_ns / second.cpu_ns) for first, second in rounds]
+
+
+# Measuring
+
+
+def measure(call: Call) -> None:
+    """Make the experiments of every part, and keep every run."""
+    shim = _compile(call.scratch)
+    for part in call.choose(list(LOADS), list(LOADS)):
+        call.keep(part, _measure(call, part, shim))
+
+
+def _measure(call: Call, part: str, shim: Path) -> list[Row]:
+    n, seconds = (1, 2.0) if call.is_smoke else (call.options.experiments, call.options.seconds)
+    modes = [PAIRS, DUETS] if len(os.sched_getaffinity(0)) > 1 else [PAIRS]
+    experiments = [
+        Experiment(kind, mode, number) for number in range(n) for kind in KINDS for mode in modes
+    ]
+    header = {"schema": "malloc-tuner.benchmark.noise", "version": 1, "seconds": seconds}
+    with ExitStack() as stack:
+        run = _runner(shim)
+        for _ in range(LOADS[part]):
+            busy = subprocess.Popen([sys.executable, "-E", "-S", "-c", _LOOP])
+            stack.callback(busy.wait)
+            stack.callback(busy.kill)
+        path = call.folder / f"{part}-{seconds:g}.jsonl"
+        journal = stack.enter_context(Journal(path, header, same=("seconds",)))
+        keeper = JournalKeeper(journal, _encode, _decode)
+        for mode in modes:  # a duet is a block of two at once
+            own = [one for one in experiments if one.mode == mode]
+            compare(
+                Experiments(own, seconds), run, keeper, _shown(part),
+                workers=2 if mode == DUETS else 1,
+            )  # fmt: skip
+        return _rows([(key, run) for key, run in keeper.kept() if key[1] in experiments])
+
+
+def _runner(shim: Path) -> Callable[[Step[Experiment]], Outcome[Times]]:
+    """Return what makes one run; the added work is a share of the program's own."""
+    runner = ProgramRunner()
+    command = [sys.executable, "-E", "-S", "-c", PROGRAM]
+    cores = sorted(os.sched_getaffinity(0))
+    surroundings = Surroundings(timeout_s=120.0)
+
+    def run_once(n_steps: int, program: Sequence[str], cpu: int | None = None) -> Times:
+        environment = {"PATH": os.environ["PATH"], "ADDED_WORK": f"{n_steps:012d}"}
+        environment["LD_PRELOAD"] = str(shim)
+        found = runner.run(program, environment, replace(surroundings, cpu=cpu))
+        return Times(found.cpu_ns, found.wall_ns)
+
+    idle = [sys.executable, "-E", "-S", "-c", ""]
+    ns_of_step = statistics.median(
+        (run_once(_CALIBRATION_STEPS, idle).cpu_ns - run_once(0, idle).cpu_ns) / _CALIBRATION_STEPS
+        for _ in range(5)
+    )
+    own_ns = statistics.median(run_once(0, command).cpu_ns for _ in range(5))
+
+    def run(step: Step[Experiment]) -> Outcome[Times]:
+        share = KINDS[step.task.kind]
+        has_more = (share > 0.0) == (step.subject == _SIDES[1])
+        n_steps = round(abs(share) * own_ns / ns_of_step) if has_more else 0
+        # Swapped every round: whoever has a core has had the other one in the round before.
+        at = (step.round + _SIDES.index(step.subject)) % 2
+        cpu = cores[at] if step.task.mode == DUETS else None
+        return Outcome.succeeded(run_once(n_steps, command, cpu))
+
+    return run
+
+
+def _compile(folder: Path) -> Path:
+    library = folder / "added_work.so"
+    source = ROOT / "benchmarks" / "added_work.c"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
+
+
+def _encode(step: Step[Experiment], run: Outcome[Times]) -> Row:
+    times = run.good or Times(0, 0)
+    head = {"round": step.round, "task": str(step.task), "side": step.subject, "at": step.position}
+    return {**head, "status": run.status.value, **vars(times)}
+
+
+def _decode(row: Mapping[str, object]) -> tuple[tuple[int, Experiment, str], Outcome[Times]]:
+    key = (int(str(row["round"])), Experiment.parse(str(row["task"])), str(row["side"]))
+    times = Times(int(str(row["cpu_ns"])), int(str(row["wall_ns"])))
+    return key, Outcome(Status(str(row["status"])), None, times)
+
+
+def _rows(
+    kept: Sequence[tuple[tuple[int, Experiment, str], Outcome[Times]]],
+) -> list[Row]:
+    course: Course[Experiment, Times] = Course()
+    for key, run in kept:
+        course.add(key, run)
+    return [
+        {
+            "mode": one.mode,
+            "kind": one.kind,
+            "experiment": one.number,
+            "round": number,
+            "first_ns": first.cpu_ns,
+            "second_ns": second.cpu_ns,
+            "wall_ns": max(first.wall_ns, second.wall_ns),
+        }
+        for one in dict.fromkeys(key[1] for key, _ in kept)
+        for number, (first, second) in enumerate(rounds_of(course, one))
+    ]
+
+
+def _shown(part: str) -> Observer[Experiment, Times]:
+    def on_sample(step: Step[Experiment], run: Outcome[Times]) -> None:
+        cpu_ms = run.good.cpu_ns / 1e6 if run.good else 0.0
+        print(f"{part} {step.task} {step.round} {step.subject}: {cpu_ms:.0f} ms", file=sys.stderr)
+
+    return Observer(on_sample)
+
+
+# What is shown
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Of all experiments of one kind."""
+
+    part: str
+    mode: str
+    kind: str
+    counts: Counter[str]
+    """``slower``, ``faster``, ``undecided``."""
+    n_rounds: float
+    """Median of an experiment."""
+    spread: float
+    """Median over the experiments of the standard deviation of log(first / second)."""
+
+    @property
+    def n(self) -> int:
+        """Experiments."""
+        return self.counts.total()
+
+    @property
+    def right(self) -> str:
+        """What is true."""
+        share = KINDS[self.kind]
+        return "undecided" if share == 0.0 else "slower" if share > 0.0 else "faster"
+
+
+def verdicts_of(parts: Parts) -> list[Verdicts]:
+    """Return the verdicts of every part, mode and kind."""
+    found = []
+    for part in LOADS:
+        grouped: dict[tuple[str, str], dict[int, list[float]]] = {}
+        for row in parts.get(part, ()):
+            experiments = grouped.setdefault((row["mode"], row["kind"]), {})
+            difference = math.log(row["first_ns"] / row["second_ns"])
+            experiments.setdefault(row["experiment"], []).append(difference)
+        for (mode, kind), experiments in grouped.items():
+            counts = Counter(verdict(seen) or "undecided" for seen in experiments.values())
+            spreads = [statistics.stdev(seen) for seen in experiments.values() if len(seen) > 1]
+            lengths = statistics.median(map(len, experiments.values()))
+            spread = statistics.median(spreads) if spreads else math.nan
+            found.append(Verdicts(part, mode, kind, counts, lengths, spread))
+    return found
+
+
+def lines(parts: Parts) -> Iterator[str]:
+    """Yield the verdicts of every kind, and how narrow pairs and duets are."""
+    rows = [
+        [
+            one.part,
+            one.mode,
+            one.kind,
+            str(one.n),
+            *(str(one.counts[name]) for name in ("faster", "undecided", "slower")),
+            f"{one.n_rounds:g}",
+            percent(one.spread),
+        ]
+        for one in verdicts_of(parts)
+    ]
+    titles = ["machine", "mode", "second side", "experiments", "faster", "undecided", "slower"]
+    yield from table([*titles, "rounds", "spread of a round"], rows)
+
+
+def targets(parts: Parts) -> Iterator[Target]:
+    """Yield what is aimed at, of pairs, which `optimize` runs."""
+    found = [one for one in verdicts_of(parts) if one.mode == PAIRS]
+    quiet = {one.kind: one for one in found if one.part == "quiet"}
+    loaded = {one.kind: one for one in found if one.part == "loaded"}
+    shared = quiet.keys() & loaded.keys()
+    if shared:
+        usual = {kind: quiet[kind].counts.most_common(1)[0][0] for kind in shared}
+        n_equal = sum(loaded[kind].counts[usual[kind]] for kind in shared)
+        n_all = sum(loaded[kind].n for kind in shared)
+        note = f"{n_equal} of {n_all}"
+        yield Target(
+            "verdicts under load as quiet", n_equal / n_all, 0.95, at_least=True, note=note
+        )
+    for part, known in (("quiet", quiet), ("loaded", loaded)):
+        if SAME in known:
+            n_false = known[SAME].n - known[SAME].counts["undecided"]
+            high = binomtest(n_false, known[SAME].n).proportion_ci().high
+            note = f"{n_false} of {known[SAME].n}; at most {percent(float(high))} at 95 %"
+            yield Target(f"{part}, false verdicts", n_false / known[SAME].n, 0.05, note=note)
+        if LITTLE in known:
+            n_found = known[LITTLE].counts["slower"]
+            share = n_found / known[LITTLE].n
+            note = f"{n_found} of {known[LITTLE].n}"
+            yield Target(f"{part}, 2 % found", share, 0.8, at_least=True, note=note)
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--experiments", type=int, default=200, metavar="N",
+                        help="of each kind and mode; default: %(default)s")  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="S",
+                        help="that an experiment may take; default: %(default)s")  # fmt: skip
+
+
+BENCHMARK: Final = Benchmark(
+    name="noise",
+    about=__doc__,
+    claim="Load beside a program does not change what is concluded about it.",
+    depends_on=("rand_malloc/supervise", "tuner/optimize/evidence.py", "benchmarks/added_work.c"),
+    measure=measure,
+    lines=lines,
+    targets=targets,
+    options=_options,
+)
+
+if __name__ == "__main__":
+    sys.exit(BENCHMARK.run())

@@ -1,0 +1,65 @@
+"""Verdicts of experiments with known differences, from what is kept of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.noise import LITTLE, SAME, Experiment, Experiments, Times, targets, verdict
+from tuner.compare.loop import compare
+from tuner.compare.plan import Course, Step
+from tuner.records import Outcome
+
+
+def rows(kind: str, share: float, n: int, n_rounds: int = 60) -> list[dict[str, object]]:
+    rng = np.random.default_rng(3)
+    return [
+        {
+            "mode": "pairs",
+            "kind": kind,
+            "experiment": number,
+            "round": at,
+            "first_ns": 3e8 * rng.normal(1.0, 0.01),
+            "second_ns": 3e8 * (1.0 + share) * rng.normal(1.0, 0.01),
+            "wall_ns": 3e8,
+        }
+        for number in range(n)
+        for at in range(n_rounds)
+    ]
+
+
+def test_a_known_difference_is_called_by_its_sign() -> None:
+    assert verdict([0.02] * 30) == "faster"
+    assert verdict([-0.02] * 30) == "slower"
+    assert verdict([0.01, -0.01] * 15) is None
+
+
+def test_targets_count_false_verdicts_and_what_was_found() -> None:
+    loaded = [*rows(SAME, 0.0, 40), *rows(LITTLE, 0.02, 20)]
+
+    found = {one.what: one for one in targets({"quiet": loaded, "loaded": loaded})}
+
+    assert found["loaded, false verdicts"].value <= 0.05
+    assert found["loaded, 2 % found"].value == pytest.approx(1.0)
+    assert found["verdicts under load as quiet"].is_met
+
+
+def test_an_experiment_ends_when_it_is_decided_or_its_time_is_over() -> None:
+    def run(step: Step[Experiment]) -> Outcome[Times]:
+        is_more = step.task.kind == LITTLE and step.subject == "second"
+        return Outcome.succeeded(Times(102 if is_more else 100, 10**8))
+
+    class Nowhere:
+        def kept(self) -> tuple[()]:
+            return ()
+
+        def keep(self, step: Step[Experiment], run: Outcome[Times]) -> None:
+            pass
+
+    both = [Experiment(SAME, "pairs", 0), Experiment(LITTLE, "pairs", 0)]
+    course: Course[Experiment, Times] = compare(Experiments(both, 10.0), run, Nowhere())
+
+    n_runs = {kind: sum(key[1].kind == kind for key in course.samples) for kind in (SAME, LITTLE)}
+    assert n_runs[SAME] == 100
+    assert n_runs[LITTLE] < 40
+    assert Experiment.parse(str(both[1])) == both[1]
