@@ -53,7 +53,8 @@ from tuner.output import write_text
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
-        record, overhead, campaigns, calibration, search, fidelity, heap_curves, false_alarms, noise,
+        record, overhead, campaigns, calibration, search, fidelity, heap_curves, false_alarms,
+        noise,
         allocators, mimalloc_bench, gem5_case, gem5_inside,
     )
 }  # fmt: skip

@@ -16,6 +16,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.epilog import epilog
+from tuner.cli.optimize_request import (
+    DEFAULT_ALLOCATORS,
+    DEFAULT_LEAST,
+    DEFAULT_TIME,
+    Options,
+    read_request,
+)
 from tuner.errors import (
     ConditionVerdict,
     InterruptedCampaign,
@@ -32,9 +39,6 @@ if TYPE_CHECKING:
     from tuner.optimize.conditions import Condition
     from tuner.optimize.view import View
 
-DEFAULT_TIME = "10min"
-HELD_OUT = "--held-out"
-
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -50,6 +54,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner optimize -- ./app --input data",
             "malloc-tuner optimize -o runs/app --time 5min -- ./app data --held-out -- ./app other",
             "malloc-tuner optimize runs/app --time 20min",
+            "malloc-tuner optimize app.toml --fail-if undecided --json",
             errors=(
                 SpecError,
                 MissingToolError,
@@ -68,8 +73,11 @@ def optimize(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="RUN | -- COMMAND [ARGUMENTS]... [--held-out -- COMMAND [ARGUMENTS]...]",
-            help="The program, and perhaps one with other input to judge on; or a run folder.",
+            metavar="RUN | FILE.toml | -- COMMAND [ARGUMENTS]... [--held-out -- COMMAND ...]",
+            help=(
+                "The program, and perhaps one with other input to judge on; a file with "
+                "[program]; or a run folder to continue."
+            ),
         ),
     ] = None,
     *,
@@ -81,9 +89,17 @@ def optimize(
         str | None, typer.Option(metavar="TIME", help=f"For this call; {DEFAULT_TIME} by default.")
     ] = None,
     allocators: Annotated[
-        str, typer.Option(metavar="NAME[:PATH],...", help="Allocators to try.")
-    ] = "glibc,tcmalloc,jemalloc,mimalloc,exgen",
-    least: Annotated[str, typer.Option(metavar="SHARE", help="Least effect that counts.")] = "1%",
+        str | None,
+        typer.Option(
+            metavar="NAME[:PATH],...", help=f"Allocators to try; {DEFAULT_ALLOCATORS} by default."
+        ),
+    ] = None,
+    least: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE", help=f"Least effect that counts; {DEFAULT_LEAST} by default."
+        ),
+    ] = None,
     evaluations: Annotated[
         int | None,
         typer.Option(min=5, metavar="N", help="In emulation; by default what the time allows."),
@@ -92,7 +108,9 @@ def optimize(
         str | None, typer.Option(metavar="TIME", help="Limit of one run of the program.")
     ] = None,
     cpu: Annotated[int | None, typer.Option(min=0, metavar="N", help="Core to run on.")] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 1,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Random seed; 1 by default.")
+    ] = None,
     fail_if: Annotated[
         list[str] | None,
         typer.Option(
@@ -109,44 +127,15 @@ def optimize(
 ) -> None:
     """Read what is asked for, do it, print the answer."""
     from tuner.optimize.conditions import parse_condition
-    from tuner.optimize.judgement import Rules
-    from tuner.optimize.request import REQUEST_FILE, Request
     from tuner.optimize.session import Session
-    from tuner.units import parse_duration, parse_percent
 
-    seconds = parse_duration(time or DEFAULT_TIME) / 1e9
-    if seconds <= 0.0:
-        message = f"--time {time}: give more than no time"
-        raise SpecError(message)
     check_core(cpu)
     conditions = {text: parse_condition(text) for text in fail_if or []}
-    words = words or []
     refuse_input()
-    run = Path(words[0]) if words else output or Path()
-    if len(words) <= 1 and (run / REQUEST_FILE).is_file():
-        from dataclasses import replace
-
-        request = Request.load(run)
-        if time is not None:
-            request = replace(request, seconds=seconds)
-    else:
-        if not words:
-            message = "give a command after --, or the run folder of an optimisation to continue"
-            raise SpecError(message)
-        command, held_out = split_held_out(words)
+    options = Options(output, time, allocators, least, evaluations, timeout, cpu, seed)
+    run, request = read_request(words or [], options)
+    for command in (request.command, *request.further):
         _check_program(command[0])
-        run = output or Path("runs") / Path(command[0]).name
-        request = Request(
-            command=command,
-            seconds=seconds,
-            allocators=tuple(word.strip() for word in allocators.split(",")),
-            rules=Rules(least=parse_percent(least)),
-            held_out=held_out,
-            evaluations=evaluations,
-            timeout_s=parse_duration(timeout) / 1e9 if timeout else None,
-            cpu=cpu,
-            seed=seed,
-        )
     with _view(run, request.seconds, quiet=quiet) as view:
         answer = Session(run, request, view).answer()
     if as_json:
@@ -169,28 +158,6 @@ def _check(conditions: Mapping[str, Condition], answer: Answer) -> None:
         if is_so(answer):
             message = f"--fail-if {text!r} holds: {answer.sentence}"
             raise ConditionVerdict(message)
-
-
-def split_held_out(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Return the command and the held-out one.
-
-    Raises:
-        SpecError: --held-out has no command.
-
-    Example:
-        >>> split_held_out(["app", "a", "--held-out", "--", "app", "b"])
-        (('app', 'a'), ('app', 'b'))
-    """
-    if HELD_OUT not in words:
-        return tuple(words), None
-    at = words.index(HELD_OUT)
-    rest = words[at + 1 :]
-    if rest[:1] == ["--"]:
-        rest = rest[1:]
-    if not rest or not words[:at]:
-        message = f"{HELD_OUT}: give a command after it, as in `-- ./app a {HELD_OUT} -- ./app b`"
-        raise SpecError(message)
-    return tuple(words[:at]), tuple(rest)
 
 
 def _check_program(program: str) -> None:

@@ -5,6 +5,7 @@
     tuned.py          what is tuned, as the rest sees it: how it runs once, what a run yields
     kinds.py          which kind a request asks for
     program.py        a program that ends: environments, runs, samples
+    suite.py          several commands tuned on together
     driver.py         which child of a program that starts others does the work
     quantities.py     what is measured, the one table
     work.py           what the stages share: folder, time, runs and their journals

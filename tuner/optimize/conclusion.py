@@ -120,7 +120,7 @@ class Conclusion:
             n_runs=self._work.n_runs,
             seconds=self._work.watch.used_s,
             trial=self._work.trials.get(label),
-            command=self._work.request.command,
+            command=self._work.tuned.command,
             date=datetime.now(UTC).date().isoformat(),
             reasons=self._reference.notes,
             noise=_noise(confirmed.course) if confirmed else {},

@@ -17,6 +17,8 @@ from tuner.front.bounds import default_trials
 from tuner.measure.calibration import Calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
+from tuner.measure.several import SeveralWorkloads
+from tuner.optimize.suite import further_traces
 from tuner.profile.generated import replayable
 from tuner.records import Configuration, Measurement, Trial
 from tuner.store import CampaignRecord, Store
@@ -73,13 +75,14 @@ class EmulatedTrials:
 def campaign_spec(
     trace: Path, allocators: Sequence[str], seed: int, evaluations: int
 ) -> CampaignSpec:
-    """Return the campaign of an optimisation.
+    """Return the campaign of an optimisation, on the trace and those that stand beside it.
 
     Raises:
         SpecError: an option is wrong.
     """
     return campaign_from_options(
         trace=trace,
+        further_traces=further_traces(trace),
         allocators=list(allocators),
         objectives=list(OBJECTIVES),
         seed=seed,
@@ -88,19 +91,29 @@ def campaign_spec(
     )
 
 
+def _evaluator(
+    spec: CampaignSpec, run: Path, prices: Calibration
+) -> EmulatorEvaluator | SeveralWorkloads:
+    """Return what emulates single configurations on all workloads of a campaign."""
+    located, options = locate(spec), emulation_options(spec)
+    traces = [
+        replayable(trace, options.seed, run / f"generated-{number}.trace")
+        for number, trace in enumerate((spec.trace, *spec.further_traces))
+    ]
+    found = [EmulatorEvaluator(Emulation(one, located, prices, options)) for one in traces]
+    return SeveralWorkloads(found) if len(found) > 1 else found[0]
+
+
 def evaluations_within(spec: CampaignSpec, seconds: float) -> int:
     """Return how many evaluations fit in a time, by the time that one takes.
 
     Raises:
         TunerError: the default of the first allocator cannot be emulated.
     """
-    located = locate(spec)
-    options = emulation_options(spec)
-    with_trace = replayable(spec.trace, options.seed, spec.trace.with_suffix(".generated"))
-    evaluator = EmulatorEvaluator(Emulation(with_trace, located, Calibration(0.0, 0.0), options))
+    evaluator = _evaluator(spec, spec.trace.parent, Calibration(0.0, 0.0))
     cpus = measuring_cpus(None)
     begun_s = time.monotonic()
-    evaluator.evaluate(Configuration(next(iter(located))), cpus[0])
+    evaluator.evaluate(Configuration(spec.choices[0].name), cpus[0])
     one_s = max(time.monotonic() - begun_s, 1e-3)
     fitting = int(len(cpus) * seconds / one_s)
     return max(_LEAST_EVALUATIONS, min(_MOST_EVALUATIONS, fitting))
@@ -194,9 +207,7 @@ def smallest(
     spec, _ = with_workload(spec)
     known = {t.configuration: t.measurement for t in emulated.trials}
     prices = Calibration.from_record(emulated.record.calibration)
-    trace = replayable(spec.trace, 1, run / "generated-0.trace")
-    options = emulation_options(spec)
-    evaluator = EmulatorEvaluator(Emulation(trace, locate(spec), prices, options))
+    evaluator = _evaluator(spec, run, prices)
 
     def measure(one: Configuration) -> Measurement | None:
         if one not in known:

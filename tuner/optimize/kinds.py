@@ -8,6 +8,7 @@ from tuner.allocators import Allocator, Installation
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.optimize.program import Program
 from tuner.optimize.request import Request
+from tuner.optimize.suite import ProgramSuite
 from tuner.optimize.tuned import Tuned
 
 Files = Mapping[str, tuple[Allocator, Installation]]
@@ -20,7 +21,9 @@ def tuned_of(request: Request, files: Files, environment: Mapping[str, str]) -> 
     Raises:
         MissingToolError: a part of this package is not installed.
     """
-    return _program(request, request.command, files, environment)
+    commands = (request.command, *request.further)
+    programs = [_program(request, command, files, environment) for command in commands]
+    return ProgramSuite(programs) if request.further else programs[0]
 
 
 def held_out_of(request: Request, files: Files, environment: Mapping[str, str]) -> Tuned | None:

@@ -23,6 +23,8 @@ class Request:
     """Elapsed time for all of it."""
     allocators: tuple[str, ...]
     rules: Rules = field(default_factory=Rules)
+    further: tuple[tuple[str, ...], ...] = ()
+    """More commands that are tuned on together with the first one."""
     held_out: tuple[str, ...] | None = None
     """Command with an input that is not tuned on."""
     evaluations: int | None = None
@@ -56,6 +58,7 @@ class Request:
                     guards=tuple(rules["guards"]),
                     error=rules["error"],
                 ),
+                further=tuple(tuple(one) for one in found.get("further", ())),
                 held_out=tuple(found["held_out"]) if found["held_out"] else None,
                 evaluations=found["evaluations"],
                 timeout_s=found["timeout_s"],

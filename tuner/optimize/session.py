@@ -107,7 +107,7 @@ class Session:
         self._watch = Watch(request.seconds, clock)
         if (run / REQUEST_FILE).exists():
             kept = Request.load(run)
-            if (kept.command, kept.rules) != (request.command, request.rules):
+            if _identity(kept) != _identity(request):
                 message = f"{run}: holds another optimisation; choose another -o"
                 raise SpecError(message)
 
@@ -197,3 +197,8 @@ class Session:
             f"{work.n_runs} runs, {clock_text(self._watch.used_s - begun_s)}"
         )
         return conclusion.conclude(selected, confirmed)
+
+
+def _identity(request: Request) -> tuple[object, ...]:
+    """Return what an optimisation that goes on must have in common with how it was begun."""
+    return request.command, request.further, request.rules

@@ -52,6 +52,8 @@ class Reference:
     the machine does has no weight; else over elapsed time."""
     notes: tuple[str, ...] = ()
     """What a reader of the answer should know."""
+    parts: tuple[Reference, ...] = ()
+    """Of each command, where several are tuned on together."""
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a journal."""
@@ -62,7 +64,9 @@ class Reference:
         """Rebuild it from `as_record`."""
         known = {name: record[name] for name in record if name != "children_share"}
         known["command"] = tuple(record["command"])
-        return cls(**{**known, "notes": tuple(record.get("notes", ()))})
+        known["notes"] = tuple(record.get("notes", ()))
+        known["parts"] = tuple(map(cls.from_record, record.get("parts", ())))
+        return cls(**known)
 
     @classmethod
     def load(cls, path: Path) -> Reference:

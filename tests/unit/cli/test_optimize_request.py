@@ -1,0 +1,83 @@
+"""What is asked of `optimize`: a command, a file with [program], a folder to continue."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tuner.cli.optimize_request import Options, read_request
+from tuner.errors import SpecError
+from tuner.optimize.request import REQUEST_FILE
+
+FILE = """
+allocators = ["glibc", "exgen"]
+seed = 7
+
+[program]
+commands = [["./app", "a"], ["./app", "b"]]
+held_out = ["./app", "c"]
+time = "5min"
+least = "2%"
+"""
+
+
+def test_a_file_asks_for_the_same_as_a_command(tmp_path: Path) -> None:
+    path = tmp_path / "app.toml"
+    path.write_text(FILE)
+
+    run, request = read_request([str(path)], Options())
+
+    assert run == Path("runs/app")
+    assert (request.command, request.further) == (("./app", "a"), (("./app", "b"),))
+    assert request.held_out == ("./app", "c")
+    assert (request.seconds, request.rules.least, request.seed) == (300.0, 0.02, 7)
+    assert request.allocators == ("glibc", "exgen")
+
+
+def test_options_override_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "app.toml"
+    path.write_text(FILE)
+
+    run, request = read_request([str(path)], Options(output=tmp_path, time="10s", seed=1))
+
+    assert (run, request.seconds, request.seed) == (tmp_path, 10.0, 1)
+    assert request.rules.least == 0.02
+
+
+def test_a_command_has_the_usual_values() -> None:
+    run, request = read_request(["./app", "x", "--held-out", "--", "./app", "y"], Options())
+
+    assert run == Path("runs/app")
+    assert (request.command, request.held_out) == (("./app", "x"), ("./app", "y"))
+    assert (request.seconds, len(request.allocators), request.further) == (600.0, 5, ())
+
+
+def test_a_folder_goes_on_as_it_was_begun(tmp_path: Path) -> None:
+    _, request = read_request(["./app"], Options(seed=5))
+    (tmp_path / REQUEST_FILE).write_text(json.dumps(request.as_record()))
+
+    _, found = read_request([str(tmp_path)], Options(time="1h"))
+
+    assert (found.seed, found.seconds) == (5, 3600.0)
+    with pytest.raises(SpecError, match=r"--allocators: .* goes on as it was begun"):
+        read_request([str(tmp_path)], Options(allocators="glibc"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[program]\n", "give command, or commands"),
+        ("[program]\ncommand = []\n", "program.command"),
+        ('[program]\ncommand = ["a"]\ntime = "soon"\n', "soon"),
+        ('trace = "x"\n[program]\ncommand = ["a"]\n', "trace: unknown key"),
+        ("seed = 1\n", "program: this key is required"),
+    ],
+)
+def test_a_wrong_file_is_one_error(tmp_path: Path, text: str, expected: str) -> None:
+    path = tmp_path / "app.toml"
+    path.write_text(text)
+
+    with pytest.raises(SpecError, match=expected):
+        read_request([str(path)], Options())

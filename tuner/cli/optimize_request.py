@@ -1,0 +1,155 @@
+"""From the words and options of `optimize` to a run folder and what is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.cli.options import split_names
+from tuner.errors import SpecError
+
+if TYPE_CHECKING:
+    from tuner.config.program_file import ProgramFile
+    from tuner.optimize.request import Request
+
+DEFAULT_TIME = "10min"
+DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
+DEFAULT_LEAST = "1%"
+HELD_OUT = "--held-out"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options as typed; None where they are not."""
+
+    output: Path | None = None
+    time: str | None = None
+    allocators: str | None = None
+    least: str | None = None
+    evaluations: int | None = None
+    timeout: str | None = None
+    cpu: int | None = None
+    seed: int | None = None
+
+
+def read_request(words: list[str], options: Options) -> tuple[Path, Request]:
+    """Return the run folder and what is asked for.
+
+    Args:
+        words: a run folder, a file with ``[program]``, or a command.
+        options: they override a file; of a run folder only the time may change.
+
+    Raises:
+        SpecError: nothing is asked for, or what is contradicts itself.
+    """
+    from tuner.optimize.request import REQUEST_FILE
+
+    run = Path(words[0]) if words else options.output or Path()
+    if len(words) <= 1 and (run / REQUEST_FILE).is_file():
+        return run, _continued(run, options)
+    if not words:
+        message = (
+            "give a command after --, a file with [program], or the run folder of an "
+            "optimisation to continue"
+        )
+        raise SpecError(message)
+    if len(words) == 1 and Path(words[0]).suffix == ".toml":
+        return _of_file(Path(words[0]), options)
+    command, held_out = split_held_out(words)
+    return options.output or _usual_folder(command), _new((command,), held_out, options)
+
+
+def _continued(run: Path, options: Options) -> Request:
+    from tuner.optimize.request import Request
+
+    names = ("allocators", "least", "evaluations", "timeout", "cpu", "seed")
+    given = [name for name in names if getattr(options, name) is not None]
+    if given:
+        message = f"--{given[0]}: {run} goes on as it was begun; only --time may change"
+        raise SpecError(message)
+    kept = Request.load(run)
+    return replace(kept, seconds=_seconds(options.time)) if options.time else kept
+
+
+def _of_file(path: Path, options: Options) -> tuple[Path, Request]:
+    from tuner.config.program_file import load_program_file
+
+    file = load_program_file(path)
+    commands = file.program.all_commands
+    run = options.output or Path("runs") / (file.name or path.stem)
+    return run, _new(commands, file.program.held_out, _with_file(options, file))
+
+
+def _with_file(options: Options, file: ProgramFile) -> Options:
+    """Return the options, those of the file where there are none."""
+    table = file.program
+    of_file = Options(
+        output=options.output,
+        time=table.time,
+        allocators=",".join(file.allocators) if file.allocators else None,
+        least=table.least,
+        evaluations=file.evaluations,
+        timeout=table.timeout,
+        cpu=table.cpu,
+        seed=file.seed,
+    )
+    typed = {name: value for name, value in vars(options).items() if value is not None}
+    return Options(**{**vars(of_file), **typed})
+
+
+def _new(
+    commands: tuple[tuple[str, ...], ...], held_out: tuple[str, ...] | None, options: Options
+) -> Request:
+    from tuner.optimize.judgement import Rules
+    from tuner.optimize.request import Request
+    from tuner.units import parse_duration, parse_percent
+
+    return Request(
+        command=commands[0],
+        further=commands[1:],
+        seconds=_seconds(options.time),
+        allocators=split_names(options.allocators or DEFAULT_ALLOCATORS),
+        rules=Rules(least=parse_percent(options.least or DEFAULT_LEAST)),
+        held_out=held_out,
+        evaluations=options.evaluations,
+        timeout_s=parse_duration(options.timeout) / 1e9 if options.timeout else None,
+        cpu=options.cpu,
+        seed=1 if options.seed is None else options.seed,
+    )
+
+
+def _seconds(time: str | None) -> float:
+    from tuner.units import parse_duration
+
+    seconds = parse_duration(time or DEFAULT_TIME) / 1e9
+    if seconds <= 0.0:
+        message = f"--time {time}: give more than no time"
+        raise SpecError(message)
+    return seconds
+
+
+def _usual_folder(command: tuple[str, ...]) -> Path:
+    return Path("runs") / Path(command[0]).name
+
+
+def split_held_out(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Return the command and the held-out one.
+
+    Raises:
+        SpecError: --held-out has no command.
+
+    Example:
+        >>> split_held_out(["app", "a", "--held-out", "--", "app", "b"])
+        (('app', 'a'), ('app', 'b'))
+    """
+    if HELD_OUT not in words:
+        return tuple(words), None
+    at = words.index(HELD_OUT)
+    rest = words[at + 1 :]
+    if rest[:1] == ["--"]:
+        rest = rest[1:]
+    if not rest or not words[:at]:
+        message = f"{HELD_OUT}: give a command after it, as in `-- ./app a {HELD_OUT} -- ./app b`"
+        raise SpecError(message)
+    return tuple(words[:at]), tuple(rest)

@@ -1,0 +1,77 @@
+"""Model of a file for ``optimize``: a campaign that names its program instead of a trace.
+
+    allocators = ["glibc", "jemalloc"]
+
+    [program]
+    command = ["./app", "--input", "data"]
+    held_out = ["./app", "--input", "other"]
+    time = "10min"
+
+Commands run in the current folder, as they do on the command line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from tuner.config.reading import StrictModel, read_toml, validate
+from tuner.units import parse_duration, parse_percent
+
+Command = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class ProgramTable(StrictModel):
+    """The program, and how it is judged."""
+
+    command: Command | None = None
+    commands: tuple[Command, ...] = ()
+    """Instead of `command`: several that are tuned on together, at least two."""
+    held_out: Command | None = None
+    """Command with an input that is not tuned on."""
+    time: str | None = None
+    """For the whole optimisation, such as ``10min``."""
+    timeout: str | None = None
+    """Limit of one run."""
+    least: str | None = None
+    """Least effect that counts, such as ``1%``."""
+    cpu: Annotated[int, Field(ge=0)] | None = None
+    """Core to run on."""
+
+    @model_validator(mode="after")
+    def _check(self) -> ProgramTable:
+        if (self.command is None) == (len(self.commands) == 0):
+            message = "give command, or commands, an array of several"
+            raise ValueError(message)
+        for text in filter(None, (self.time, self.timeout)):
+            parse_duration(text)
+        if self.least is not None:
+            parse_percent(self.least)
+        return self
+
+    @property
+    def all_commands(self) -> tuple[tuple[str, ...], ...]:
+        """What is tuned on."""
+        return self.commands or ((self.command,) if self.command else ())
+
+
+class ProgramFile(StrictModel):
+    """A whole file."""
+
+    name: str | None = None
+    allocators: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    evaluations: Annotated[int, Field(ge=5)] | None = None
+    """In emulation."""
+    seed: Annotated[int, Field(ge=0)] | None = None
+    program: ProgramTable
+
+
+def load_program_file(path: Path) -> ProgramFile:
+    """Read a file for ``optimize``.
+
+    Raises:
+        SpecError: the file cannot be read or is wrong; every problem is named.
+    """
+    return validate(ProgramFile, read_toml(path), str(path))
