@@ -7,6 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 """The repository."""
 
+DATA = ROOT / "tests" / "data"
+
 FAKE_GEM5 = str(ROOT / "tests" / "doubles" / "gem5")
 """A program with gem5's manners."""
 

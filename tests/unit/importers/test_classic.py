@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.doubles.places import DATA
 from tests.doubles.traces import write_mixed_trace
 from tuner.cli.main import run
 from tuner.errors import SpecError, TraceError
 from tuner.importers.classic import take_turns, tree_paths
 from tuner.trace.file import Op, Trace
 
-SAMPLE = Path(__file__).resolve().parents[2] / "data" / "imports" / "sample.dhat"
+SAMPLE = DATA / "imports" / "sample.dhat"
 
 
 def profile(path: Path, *sites: tuple[int, int, int, list[int]]) -> Path:

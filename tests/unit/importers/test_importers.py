@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.doubles import calls as doubles
 from tests.doubles.calls import Call
-from tests.doubles.places import ROOT
+from tests.doubles.places import DATA, ROOT
 from tuner.cli.main import run
 from tuner.errors import SpecError, TraceError
 from tuner.importers import FORMATS, Imported, import_file
@@ -22,7 +22,7 @@ from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import Source
 from tuner.trace.file import Api, Events, Op, Trace
 
-SAMPLES = ROOT / "tests" / "data" / "imports"
+SAMPLES = DATA / "imports"
 
 WRITERS: dict[str, Callable[[Sequence[Call]], bytes]] = {
     "valgrind": doubles.as_valgrind,

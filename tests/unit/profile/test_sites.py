@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.doubles.places import DATA
 from tests.doubles.runs import synthetic_run
 from tuner.cli.main import run
 from tuner.errors import TraceError
@@ -26,7 +27,7 @@ from tuner.profile.trust import caveat, choose_workload
 from tuner.report import wording
 from tuner.trace.file import Events, Op, Trace
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "imports"
+SAMPLES = DATA / "imports"
 """One program, recorded by valgrind 3.19, jemalloc 5.3 and gperftools 2.10."""
 
 ON_FILES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.doubles.places import ROOT
+from tests.doubles.places import DATA
 from tuner.errors import ProgramError, SpecError
 from tuner.measure.gem5_stats import Statistics, parse_statistics
 from tuner.validate.inside_counts import (
@@ -16,7 +16,7 @@ from tuner.validate.inside_counts import (
     find_inside_objective,
 )
 
-RECORDED = ROOT / "tests" / "data" / "gem5" / "inside-two-cores.txt"
+RECORDED = DATA / "gem5" / "inside-two-cores.txt"
 """Two threads on two out-of-order cores, each with L1 and L2, the L3 shared; gem5 24.0."""
 
 WHOLE = Counts(3000, 5000, 60, 6, 12, None, 9, 3, 640)

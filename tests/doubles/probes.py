@@ -1,0 +1,71 @@
+"""Recorded reports of the allocators' probes, and what adapters make of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from tests.doubles.places import DATA
+from tuner.allocators import (
+    HostFacts,
+    Installation,
+    WorkloadFacts,
+    get_allocator,
+)
+from tuner.allocators.probe import ProbeReport, Tunable
+from tuner.config import Narrowing
+from tuner.records import Configuration, Value
+from tuner.space import Parameter
+
+RECORDS = DATA / "probe"
+VERSIONS = {
+    "glibc": "2.36",
+    "tcmalloc": "2.10",
+    "jemalloc": "5.3.0",
+    "mimalloc": "2.0.9",
+    "exgen": "0.1.0",
+    "exgen-st": "0.1.0",
+}
+HOST = HostFacts("madvise", 4, 4096)
+ONE_THREAD = WorkloadFacts(1, 10**9)
+SERVER = WorkloadFacts(6, 60 * 10**9, freed_bytes=8 << 30, is_emulated=False)
+
+
+def recorded(name: str, **changes: Any) -> ProbeReport:
+    """Return the recorded report of an allocator's default with some observations replaced.
+
+    Args:
+        name: of the allocator.
+        changes: observation -> value; ``tunables`` changes single tunables by value.
+    """
+    document = json.loads((RECORDS / f"{name}.json").read_text())
+    tunables = {k: Tunable(*v) for k, v in document.get("tunables", {}).items()}
+    for key, value in changes.pop("tunables", {}).items():
+        tunables[key] = replace(tunables[key], value=value)
+    report = {**document["report"], "tunables": tunables}
+    if changes:
+        report[name] = {**report[name], **changes}
+    return ProbeReport(report, document["messages"])
+
+
+def problems(report: ProbeReport, allocator: str, **settings: Value) -> list[str]:
+    """Return what read-back finds wrong with settings in a report."""
+    found = get_allocator(allocator).mismatches(Configuration.of(allocator, settings), report)
+    return [str(problem) for problem in found]
+
+
+def installation(name: str, version: str | None = None) -> Installation:
+    return Installation(name, None, version or VERSIONS[name])
+
+
+def genes(
+    name: str,
+    version: str | None = None,
+    host: HostFacts = HOST,
+    workload: WorkloadFacts = ONE_THREAD,
+    **narrowing: Any,
+) -> dict[str, Parameter]:
+    wishes = {key: Narrowing.model_validate(value) for key, value in narrowing.items()}
+    found = get_allocator(name).parameters(installation(name, version), host, workload, wishes)
+    return {parameter.name.removeprefix(f"{name}."): parameter for parameter in found}

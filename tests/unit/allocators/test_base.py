@@ -1,0 +1,274 @@
+"""Adapters against recorded probe reports: versions, genes, rendering, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.probes import (
+    HOST,
+    ONE_THREAD,
+    SERVER,
+    VERSIONS,
+    genes,
+    installation,
+    problems,
+    recorded,
+)
+from tuner.allocators import (
+    Allocator,
+    HostFacts,
+    Installation,
+    WorkloadFacts,
+    all_allocators,
+    get_allocator,
+)
+from tuner.allocators.probe import ProbeReport
+from tuner.config import allocator_names, load_allocator_file
+from tuner.errors import MissingToolError, SettingError, SpecError
+from tuner.records import Configuration, Value
+from tuner.space import joint_space
+
+
+def test_every_shipped_file_has_an_adapter() -> None:
+    assert allocator_names() == tuple(allocator.name for allocator in all_allocators())
+
+
+def test_a_misspelt_allocator_is_refused_with_those_that_exist() -> None:
+    with pytest.raises(SpecError, match="did you mean 'jemalloc'"):
+        get_allocator("gemalloc")
+
+
+@pytest.mark.parametrize("name", allocator_names())
+def test_the_version_is_what_the_library_says(name: str) -> None:
+    assert VERSIONS[name] == get_allocator(name).version_of(recorded(name))
+
+
+@pytest.mark.parametrize("name", ["tcmalloc", "jemalloc", "mimalloc", "exgen", "exgen-st"])
+def test_another_malloc_has_no_version(name: str) -> None:
+    assert get_allocator(name).version_of(recorded("glibc")) == ""
+
+
+def test_a_single_thread_has_no_arena_genes() -> None:
+    assert "arena_max" not in genes("glibc")
+    assert "narenas" not in genes("jemalloc")
+
+
+def test_arenas_stop_at_the_number_of_threads() -> None:
+    assert genes("glibc", workload=SERVER)["arena_max"].levels == (None, 1, 2, 4, 8)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("madvise", True), ("always", False), ("never", False)]
+)
+def test_huge_page_genes_need_the_mode_madvise(mode: str, expected: bool) -> None:
+    assert expected == ("hugetlb" in genes("glibc", host=HostFacts(mode, 4, 4096)))
+
+
+def test_of_several_entries_the_first_that_fits_the_version_counts(tmp_path: Path) -> None:
+    entry = (
+        '[[parameters]]\nname = "{}"\nscale = "ordinal"\nvalues = [{}]\neffect="e"\nsource="s"\n'
+    )
+    head = 'schema = 1\nname = "glibc"\ntitle = "t"\n[library]\npackage = "libc6"\n'
+    path = tmp_path / "own.toml"
+    path.write_text(head + entry.format("mxfast", 24) + entry.format("mxfast", 40))
+    glibc = get_allocator("glibc", load_allocator_file(path))
+    (gene,) = glibc.parameters(installation("glibc"), HOST, ONE_THREAD)
+    assert gene.levels == (None, 24)
+
+
+def test_optional_genes_join_only_when_named() -> None:
+    assert "tcache_gc_delay_bytes" not in genes("jemalloc")
+    assert "tcache_gc_delay_bytes" in genes("jemalloc", tcache_gc_delay_bytes="all")
+
+
+def test_a_narrowed_gene_keeps_unset_because_defaults_are_always_measured() -> None:
+    assert genes("glibc", tcache_count=[64, 0])["tcache_count"].levels == (None, 64, 0)
+
+
+def test_a_gene_that_is_never_set_leaves_the_search() -> None:
+    assert "mxfast" not in genes("glibc", mxfast="unset")
+
+
+def test_children_of_a_switched_off_parent_leave_too() -> None:
+    assert "trim_threshold" not in genes("glibc", mode="dynamic")
+    assert "tcache_max" not in genes("jemalloc", tcache="unset", tcache_max="unset")
+    assert genes("jemalloc", tcache="unset")["tcache_max"].condition is None
+
+
+def test_a_setting_that_this_version_lacks_is_an_error() -> None:
+    with pytest.raises(SpecError, match=r"space.mimalloc.purge_delay: mimalloc 2.0.9 has no"):
+        genes("mimalloc", purge_delay=[0])
+
+
+@pytest.mark.parametrize("workload", [ONE_THREAD, SERVER])
+def test_all_allocators_make_one_space_with_every_default_in_it(workload: WorkloadFacts) -> None:
+    names = [n for n in allocator_names() if workload.n_threads == 1 or n != "exgen-st"]
+    parts = {name: list(genes(name, workload=workload).values()) for name in names}
+    space = joint_space(parts)
+    defaults = [space.decode(genome) for genome in space.defaults()]
+    assert [Configuration(name) for name in names] == defaults
+
+
+def test_what_unset_stands_for_decides_what_depends_on_it() -> None:
+    """With purge_how unset, as with dontneed, which it stands for, purge_min acts."""
+    condition = genes("exgen")["purge_min"].condition
+    assert condition is not None
+    assert condition.values == (None, "free", "unmap")
+
+
+def test_unset_lies_among_the_numbers_where_a_mutation_finds_its_neighbours() -> None:
+    gene = genes("exgen")["superblock_size"]
+    numbers = [level for level in gene.levels if isinstance(level, int)]
+    assert numbers == sorted(numbers)
+    assert gene.levels[gene.resting] is None
+    assert 0 < gene.resting < gene.n_levels - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("glibc", {}, {}),
+        (
+            "glibc",
+            {"trim_threshold": -1, "mxfast": 0},
+            {"GLIBC_TUNABLES": "glibc.malloc.mxfast=0:glibc.malloc.trim_threshold=-1"},
+        ),
+        (
+            "tcmalloc",
+            {"aggressive_decommit": True, "release_rate": 100000.0},
+            {"TCMALLOC_AGGRESSIVE_DECOMMIT": "1", "TCMALLOC_RELEASE_RATE": "100000"},
+        ),
+        ("tcmalloc", {"release_rate": 0.1}, {"TCMALLOC_RELEASE_RATE": "0.1"}),
+        ("tcmalloc", {"release_rate": 0.0}, {"TCMALLOC_RELEASE_RATE": "0"}),
+        ("jemalloc", {}, {"MALLOC_CONF": "abort_conf:true"}),
+        (
+            "jemalloc",
+            {"retain": False, "dirty_decay_ms": -1},
+            {"MALLOC_CONF": "abort_conf:true,dirty_decay_ms:-1,retain:false"},
+        ),
+        (
+            "exgen",
+            {"purge_how": "free", "prefault": True, "superblock_size": 65536},
+            {"EXGEN_CONF": "abort_conf:true,prefault:true,purge_how:free,superblock_size:65536"},
+        ),
+        (
+            "mimalloc",
+            {"allow_decommit": False, "decommit_delay": 5},
+            {"MIMALLOC_ALLOW_DECOMMIT": "0", "MIMALLOC_DECOMMIT_DELAY": "5"},
+        ),
+    ],
+)
+def test_settings_become_plain_decimals_and_literal_booleans(
+    name: str, settings: dict[str, Value], expected: dict[str, str]
+) -> None:
+    assert expected == get_allocator(name).render(Configuration.of(name, settings))
+
+
+def test_the_whole_environment_preloads_the_library() -> None:
+    place = Installation("mimalloc", Path("/opt/libmimalloc.so"), "2.0.9")
+    environment = get_allocator("mimalloc").environment(place, Configuration("mimalloc"))
+    assert environment == {"LD_PRELOAD": "/opt/libmimalloc.so"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("64", 64), ("-1", -1), ("64 KiB", 65536), (3, 3), (2.0, 2)]
+)
+def test_texts_of_a_command_line_get_the_type_of_the_setting(text: Value, expected: int) -> None:
+    configuration = get_allocator("glibc").configuration({"trim_threshold": text}, "2.36")
+    assert Configuration.of("glibc", {"trim_threshold": expected}) == configuration
+
+
+def test_a_time_may_be_written_with_its_unit() -> None:
+    configuration = get_allocator("jemalloc").configuration({"dirty_decay_ms": "2 s"}, "5.3.0")
+    assert Configuration.of("jemalloc", {"dirty_decay_ms": 2000}) == configuration
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("glibc", {"mx_fast": "0"}, "did you mean 'mxfast'"),
+        ("glibc", {"perturb": "1"}, "never set: debugging"),
+        ("glibc", {"mxfast": "64K"}, "is not a size"),
+        ("glibc", {"mxfast": True}, "is not a whole number"),
+        ("glibc", {"tcache_count": "64K"}, "is not a whole number; blocks"),
+        ("jemalloc", {"dirty_decay_ms": "64K"}, "is not a whole number of milliseconds"),
+        ("tcmalloc", {"release_rate": "nan"}, "is not a number"),
+        ("jemalloc", {"retain": "on"}, "is not true or false"),
+        ("mimalloc", {"purge_delay": "0"}, "mimalloc 2.0.9 has no setting purge_delay"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_a_reason(
+    name: str, settings: dict[str, Value], expected: str
+) -> None:
+    with pytest.raises(SpecError, match=expected):
+        get_allocator(name).configuration(settings, VERSIONS[name])
+
+
+@pytest.mark.parametrize("name", allocator_names())
+def test_a_default_has_nothing_to_disagree_with(name: str) -> None:
+    assert problems(recorded(name), name) == []
+
+
+def fake_probe(monkeypatch: pytest.MonkeyPatch, adapter: Allocator, report: ProbeReport) -> None:
+    monkeypatch.setattr(adapter, "observe", lambda _environment: report)
+
+
+def test_a_library_that_is_not_the_one_in_use_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    adapter = get_allocator("jemalloc")
+    fake_probe(monkeypatch, adapter, recorded("jemalloc"))
+    other = tmp_path / "libjemalloc.so"
+    with pytest.raises(SettingError, match=f"malloc comes from .*, not {other}"):
+        adapter.read_back(Installation("jemalloc", other, "5.3.0"), Configuration("jemalloc"))
+
+
+def test_a_forbidden_setting_is_refused_before_anything_runs() -> None:
+    configuration = Configuration.of("glibc", {"perturb": 1})
+    with pytest.raises(SettingError, match="never set"):
+        get_allocator("glibc").read_back(installation("glibc"), configuration)
+
+
+def test_the_message_names_allocator_setting_asked_and_effective_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    adapter = get_allocator("glibc")
+    fake_probe(monkeypatch, adapter, recorded("glibc"))
+    with pytest.raises(SettingError) as caught:
+        adapter.read_back(installation("glibc"), Configuration.of("glibc", {"tcache_max": 5000}))
+    expected = "glibc 2.36: tcache_max = 5000 was not taken: 1032 is in effect"
+    assert expected == str(caught.value)
+
+
+def test_a_missing_library_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.allocators.base.find_library", lambda _soname: None)
+    with pytest.raises(MissingToolError, match="sudo apt-get install libjemalloc2"):
+        get_allocator("jemalloc").locate()
+
+
+def test_a_library_of_ones_own_must_exist() -> None:
+    with pytest.raises(MissingToolError, match=r"/opt/none.so: no such file"):
+        get_allocator("jemalloc:/opt/none.so").locate()
+
+
+def test_a_library_of_another_kind_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    library = tmp_path / "libother.so"
+    library.touch()
+    adapter = get_allocator(f"tcmalloc:{library}")
+    fake_probe(monkeypatch, adapter, recorded("jemalloc"))
+    with pytest.raises(MissingToolError, match="is not gperftools tcmalloc"):
+        adapter.locate()
+
+
+def test_an_unknown_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = get_allocator("glibc")
+    report = recorded("glibc")
+    old = replace(report, data={**report.data, "glibc_version": "2.31"})
+    fake_probe(monkeypatch, adapter, old)
+    with pytest.raises(MissingToolError, match=r"glibc 2.31 at libc is not supported; need >=2.33"):
+        adapter.locate()

@@ -1,0 +1,93 @@
+"""jemalloc: settings, slabs, and what mallctl says of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.doubles.probes import (
+    HOST,
+    SERVER,
+    genes,
+    installation,
+    problems,
+    recorded,
+)
+from tuner.allocators import (
+    get_allocator,
+)
+from tuner.allocators.jemalloc import expected_slab
+from tuner.records import Configuration, Value
+
+
+def test_an_emulation_never_offers_a_background_thread() -> None:
+    emulated = replace(SERVER, is_emulated=True)
+    assert "background_thread" not in genes("jemalloc", workload=emulated)
+    assert "background_thread" in genes("jemalloc", workload=SERVER)
+    left_out = get_allocator("jemalloc").left_out(installation("jemalloc"), HOST, emulated)
+    assert left_out["background_thread"] == "an emulation runs on the clock of its trace"
+
+
+def test_an_exported_jemalloc_does_not_stop_a_service() -> None:
+    jemalloc = get_allocator("jemalloc")
+    configuration = Configuration.of("jemalloc", {"retain": False})
+    assert jemalloc.render(Configuration("jemalloc"), for_export=True) == {}
+    assert jemalloc.render(configuration, for_export=True) == {"MALLOC_CONF": "retain:false"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "observed", "agrees"),
+    [
+        ({"dirty_decay_ms": -1}, {"opt.dirty_decay_ms": -1}, True),
+        ({"tcache_max": 1 << 30}, {"opt.tcache_max": 8 << 20}, False),
+        ({"retain": False}, {}, False),
+        ({"thp": "always"}, {"opt.thp": "always"}, True),
+        ({"slab_sizes": "1-14336:64"}, {}, False),
+        ({"cache_oblivious": False}, {"opt.cache_oblivious": False}, False),
+        ({"narenas": 99999999}, {"opt.narenas": 99999999, "arenas.narenas": 4095}, False),
+        ({"narenas": 3}, {"opt.narenas": 3, "arenas.narenas": 4}, True),
+        (
+            {"narenas": 3},
+            {"opt.narenas": 3, "arenas.narenas": 3, "opt.oversize_threshold": 0},
+            True,
+        ),
+        ({"tcache_max": 4000}, {"arenas.tcache_max": 4096}, True),
+        ({"tcache_max": 0}, {"arenas.tcache_max": 8}, False),
+        ({"tcache_nslots_small_max": 7}, {"opt.tcache_nslots_small_max": 7}, False),
+        ({"tcache_gc_delay_bytes": 4 << 20}, {"opt.tcache_gc_delay_bytes": 4 << 20}, False),
+        ({"tcache_gc_delay_bytes": 2 << 20}, {"opt.tcache_gc_delay_bytes": 2 << 20}, True),
+    ],
+)
+def test_jemalloc_settings_agree_only_when_mallctl_says_so(
+    settings: dict[str, Value], observed: dict[str, Any], agrees: bool
+) -> None:
+    report = recorded("jemalloc", **observed)
+    if "cache_oblivious" in settings:
+        with pytest.raises(ValueError, match="no setting cache_oblivious"):
+            get_allocator("jemalloc").file.find("cache_oblivious", "5.3.0")
+        return
+    assert agrees == (problems(report, "jemalloc", **settings) == [])
+
+
+def test_slabs_are_compared_bin_by_bin() -> None:
+    blocks = recorded("jemalloc").of("jemalloc")["bin_block_bytes"]
+    slabs = [expected_slab(block, 4, 4096) for block in blocks]
+    report = recorded("jemalloc", bin_slab_bytes=slabs)
+    assert problems(report, "jemalloc", slab_sizes="1-14336:4") == []
+    assert problems(report, "jemalloc", slab_sizes="1-14336:8") != []
+    assert get_allocator("jemalloc").effective(report)["slab_sizes"] == "1-14336:4"
+
+
+def test_a_number_of_pages_that_no_bin_can_have_is_refused() -> None:
+    blocks = recorded("jemalloc").of("jemalloc")["bin_block_bytes"]
+    report = recorded("jemalloc", bin_slab_bytes=[expected_slab(b, 0, 4096) for b in blocks])
+    assert problems(report, "jemalloc", slab_sizes="1-14336:0") != []
+
+
+@pytest.mark.parametrize(
+    ("block", "pages", "expected"), [(8, 64, 4096), (16, 2, 8192), (14336, 1, 16384)]
+)
+def test_a_slab_holds_one_to_512_blocks(block: int, pages: int, expected: int) -> None:
+    assert expected == expected_slab(block, pages, 4096)
