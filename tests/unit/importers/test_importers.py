@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from tests.doubles import calls as doubles
 from tests.doubles.calls import Call
+from tests.doubles.imported import A_FEW, import_bytes
 from tests.doubles.places import DATA, ROOT
 from tuner.cli.main import run
 from tuner.errors import SpecError, TraceError
-from tuner.importers import FORMATS, Imported, import_file
+from tuner.importers import FORMATS, import_file
 from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import Source
-from tuner.trace.file import Api, Events, Op, Trace
+from tuner.trace.file import Op, Trace
 
 SAMPLES = DATA / "imports"
-
 WRITERS: dict[str, Callable[[Sequence[Call]], bytes]] = {
     "valgrind": doubles.as_valgrind,
     "mtrace": doubles.as_mtrace,
@@ -35,27 +35,14 @@ WRITERS: dict[str, Callable[[Sequence[Call]], bytes]] = {
 }
 """Format -> writes calls as that tool does."""
 
+
 KNOWS_KINDS = ("valgrind", "glibc-trace", "glibc-workload")
 KNOWS_REALLOC = (*KNOWS_KINDS, "mtrace", "malloc-lab")
 KNOWS_THREADS = ("glibc-trace", "glibc-workload", "bytehound")
-
-A_FEW = [
-    Call("malloc", 0, 100), Call("calloc", 1, 21), Call("realloc", 0, 5000),
-    Call("memalign", 2, 300), Call("free", 1), Call("malloc", 1, 7), Call("free", 0),
-]  # fmt: skip
-
 fast = settings(
     max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-
-
-def import_bytes(folder: Path, content: bytes, name: str | None = None) -> tuple[Imported, Events]:
-    """Import a file of this content; return the result and the events of the trace."""
-    (folder / "file").write_bytes(content)
-    imported = import_file(folder / "file", folder / "app.trace", name)
-    with Trace(imported.path) as trace:
-        return imported, trace.read_all()
 
 
 def expected_events(made: Sequence[Call], name: str) -> list[tuple[Op, int, int]]:
@@ -77,9 +64,6 @@ def expected_events(made: Sequence[Call], name: str) -> list[tuple[Op, int, int]
         else:
             events.append((op, call.size, lane))
     return events
-
-
-# What is kept
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -109,42 +93,12 @@ def test_the_blocks_are_the_right_ones(tmp_path: Path, name: str) -> None:
     assert events["slot"].tolist() == [0, 1, 0, 2, 1, 1, 0]
 
 
-def test_alignment_and_function_are_kept(tmp_path: Path) -> None:
-    log = (
-        b"--7-- _Znwm(4) = 0x100\n--7-- _ZnamSt11align_val_t(size 64, al 32) = 0x200\n"
-        b"--7-- _ZdlPvm(0x100)\n--7-- _ZdaPvSt11align_val_t(0x200)\n"
-        b"--7-- memalign(al 4096, size 10) = 0x300\n--7-- calloc(3,7) = 0x400\n"
-    )
-    _, events = import_bytes(tmp_path, log)
-
-    assert [Api(a) for a in events["api"]] == [
-        Api.NEW, Api.NEW_ARRAY, Api.DELETE, Api.DELETE_ARRAY, Api.MEMALIGN, Api.CALLOC,
-    ]  # fmt: skip
-    assert events["align_log2"].tolist() == [0, 5, 0, 0, 12, 0]
-    assert events["size"].tolist() == [4, 64, 0, 0, 10, 3 * 7]
-
-
-def test_times_are_kept_where_there_are_any(tmp_path: Path) -> None:
-    raw = b"v 10400 3\n+ 64 1 10\nc 5\n+ 64 1 20\nc a\n- 10\n"
-    imported, events = import_bytes(tmp_path, raw)
-
-    assert events["time_ns"].tolist() == [0, 5_000_000, 10_000_000]
-    assert not any(text.startswith("times: events are") for text in imported.lost)
-
-
 def test_without_times_events_are_a_step_apart(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(doubles.as_malloc_lab(A_FEW))
     imported = import_file(tmp_path / "file", tmp_path / "app.trace", step_ns=20_000)
 
     assert imported.totals.duration_ns == 6 * 20_000
     assert any("20000 ns apart" in text for text in imported.lost)
-
-
-def test_valgrinds_time_stamps_are_used(tmp_path: Path) -> None:
-    log = b"--00:00:00:01.500 7-- malloc(4) = 0x100\n--00:00:01:00.000 7-- free(0x100)\n"
-    _, events = import_bytes(tmp_path, log)
-
-    assert events["time_ns"].tolist() == [1_500_000_000, 60_000_000_000]
 
 
 @pytest.mark.parametrize(
@@ -169,9 +123,6 @@ def test_recorded_samples(tmp_path: Path, sample: str, name: str, n_events: int,
     assert told["imported"] == {"from": sample, "format": name, "lost": list(imported.lost)}
 
 
-# What is lost
-
-
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_format_says_what_is_lost(tmp_path: Path, name: str) -> None:
     imported, _ = import_bytes(tmp_path, WRITERS[name](A_FEW))
@@ -193,102 +144,6 @@ def test_a_realloc_of_an_unknown_block_is_an_allocation(tmp_path: Path) -> None:
     _, events = import_bytes(tmp_path, b"--7-- realloc(0x1,9) = 0x2\n--7-- free(0x2)\n")
 
     assert events["op"].tolist() == [Op.MALLOC, Op.FREE]
-
-
-@pytest.mark.parametrize(
-    ("lines", "ops", "lost"),
-    [
-        ("realloc(0x0,9)malloc(9) = 0x2", [Op.MALLOC], None),
-        ("malloc(9) = 0x2\n--7-- realloc(0x2,0)free(0x2)\n--7--  = 0", [Op.MALLOC, Op.FREE], None),
-        ("malloc(9) = 0\n--7-- malloc(1) = 0x2", [Op.MALLOC], "1 allocations that failed"),
-        ("malloc(9) = 0x2\n--7-- malloc(9)", [Op.MALLOC], "1 calls whose result is missing"),
-        ("malloc(9) = 0x2\n--8-- malloc(9) = 0x3", [Op.MALLOC], "1 calls of other processes"),
-        ("malloc(9)free(0x0)\n--7--  = 0x2", [Op.MALLOC], None),
-        (
-            "malloc(9)calloc(1,5)\n--7--  = 0x20\n--7--  = 0x30",
-            [Op.CALLOC, Op.MALLOC],
-            "1 calls of two threads within each other, whose results may be swapped",
-        ),
-        ("malloc(9)calloc(1,5) = 0x20\n--7--  = 0x30", [Op.CALLOC, Op.MALLOC], None),
-        ("malloc(9) = 0x2\n--7-- Reading syms (0x12) from = 0x1", [Op.MALLOC], None),
-        ("malloc(9) = 0x2\n--7-- malloc_usable_size(0x2) = 9", [Op.MALLOC], None),
-        ("malloc(9) = 0x2\nprogram output: malloc(", [Op.MALLOC], None),
-    ],
-)
-def test_oddities_of_valgrinds_log(
-    tmp_path: Path, lines: str, ops: list[Op], lost: str | None
-) -> None:
-    imported, events = import_bytes(tmp_path, f"--7-- {lines}\n".encode(), "valgrind")
-
-    assert events["op"].tolist() == ops
-    counted = [text for text in imported.lost if text[0].isdigit()]
-    assert counted == ([lost] if lost else [])
-
-
-def test_blocks_of_a_bytehound_list_that_is_not_whole_are_counted(tmp_path: Path) -> None:
-    content = json.loads(doubles.as_bytehound(A_FEW)) | {"total_count": 1000}
-    imported, _ = import_bytes(tmp_path, json.dumps(content).encode())
-
-    assert "995 allocations that the file counts but does not list" in imported.lost
-
-
-# What is malformed
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("valgrind", "--7-- malloc(x) = 0x1\n", r":1: not a number: 'x'"),
-        ("valgrind", "--7-- malloc(1) = 0x1\n--7-- free(12)\n", r":2: not an address: '12'"),
-        ("valgrind", "--7-- free(0x1\n", r":1: not a call that valgrind prints"),
-        ("valgrind", "--7--  = 0x1\n", r":1: a result without a call"),
-        ("valgrind", "--7-- calloc(7) = 0x1\n", r":1: not the arguments of a call"),
-        ("valgrind", f"--7-- malloc({1 << 60}) = 0x1\n", r":1: \d+ bytes: no block is that"),
-        ("valgrind", "--7-- memalign(al 3, size 1) = 0x1\n", r":1: alignment 3: not a power"),
-        ("valgrind", "hello\n", r": no allocation in it that valgrind --trace-malloc=yes"),
-        ("mtrace", "= Start\n@ a:[0x1] + 0x10\n", r":2: not a line of mtrace"),
-        ("mtrace", "@ a:[0x1] > 0x10 0x5\n", r":1: '<' and '>' of a realloc"),
-        ("mtrace", "@ a:[0x1] < 0x10\n@ a:[0x1] - 0x10\n", r":2: '<' and '>' of a realloc"),
-        ("mtrace", "@ a:[0x1] < 0x10\n", r":1: ends in the middle of a realloc"),
-        ("malloc-lab", "1\n2\n3\n", r":3: the weight was expected here, not ''"),
-        ("malloc-lab", "1\nx\n3\n1\n", r":2: the number of blocks was expected here, not 'x'"),
-        ("malloc-lab", "9\n2\n1\n1\nq 0\n", r":5: 'a ID BYTES', .* was expected, not 'q 0'"),
-        ("malloc-lab", "9\n2\n1\n1\na 2 5\n", r":5: block 2: the head announces 2 blocks"),
-        ("malloc-lab", "9\n2\n2\n1\na 1 5\n", r":5: ends after 1 of 2 requests; was it cut off"),
-        ("malloc-lab", "9\n2\n1\n1\na 1 5\nf 1\n", r":6: more than the 1 requests"),
-        ("heaptrack", "v 20000 9\n", r":1: format version 9; 3 is the newest"),
-        ("heaptrack", "v 1 3\n+ 5 1\n", r":2: not a line of heaptrack: '\+ 5 1'"),
-        ("heaptrack", "v 1 3\n- xyz\n", r":2: not a line of heaptrack"),
-        ("heaptrack", "v 1 3\n+ 5\n", r":2: allocation of kind 5, but only 0 were announced"),
-        ("glibc-trace", "x" * 65, r": ends within a record"),
-        ("glibc-trace", "\x00\x00\x00\x00\x63" + "\x00" * 59, r": record 0: type 99 is unknown"),
-        ("glibc-workload", "\x08\x05\x09", r": byte 3: the workload ends here; was it cut off"),
-        ("glibc-workload", "\x02", r": byte 1: operation 2 does not belong into the head"),
-        ("bytehound", "{}", r": allocations: Field required"),
-        (
-            "bytehound",
-            '{"allocations": [{"size": 1}]}',
-            r": allocations.0.timestamp: Field required",
-        ),
-        ("bytehound", '{"allocations": [{"si', r": not JSON: EOF .*; was the file cut off"),
-        ("bytehound", '{"allocations": [5]}', r": allocations.0: Input should be an object, not 5"),
-        ("bytehound", '{"allocations": []}', r": no allocation in it"),
-    ],
-)
-def test_a_malformed_file_is_one_error_that_says_where(
-    tmp_path: Path, name: str, content: str, message: str
-) -> None:
-    with pytest.raises(TraceError, match=re.escape(str(tmp_path / "file")) + message):
-        import_bytes(tmp_path, content.encode(), name)
-
-    assert not (tmp_path / "app.trace").exists()
-
-
-def test_threads_that_wait_for_each_other_are_an_error(tmp_path: Path) -> None:
-    head = b"\x08\x05\x09\x02\x0a\x01\x0b\x09\x01"
-
-    with pytest.raises(TraceError, match="all threads wait for each other"):
-        import_bytes(tmp_path, head + b"\x07\x01\x01", "glibc-workload")
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -320,9 +175,6 @@ def test_any_bytes_end_in_a_trace_or_one_error(content: bytes, name: str, tmp_pa
     assert read is not None
     with contextlib.suppress(TraceError), source.errors():  # anything else fails the test
         read(source, heap)
-
-
-# The command
 
 
 def test_the_command_prints_what_was_lost(

@@ -4,43 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.doubles.fitted import ON_FILES, fitted, read, refusal
 from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner.cli.main import run
 from tuner.errors import TraceError
 from tuner.profile.file import (
-    is_profile,
     profile_text,
-    profile_toml,
     read_profile,
-    workload_sha256,
-    write_profile,
 )
 from tuner.profile.fit import FitOptions, age_bins, fit, group_rows
 from tuner.profile.model import take_apart
-from tuner.profile.windows import cut_windows
 from tuner.trace.file import EVENT, Events, Op, Trace, write_trace
 from tuner.trace.lives import find_lives
-
-ON_FILES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def read(path: Path, seed: int = 1) -> Events:
-    with Trace(path, seed) as trace:
-        return trace.read_all()
-
-
-def fitted(trace: Path, options: FitOptions | None = None) -> Path:
-    path = trace.with_suffix(".profile.json")
-    with Trace(trace) as opened:
-        write_profile(path, fit(opened, options))
-    return path
 
 
 def births(events: Events) -> list[tuple[int, ...]]:
@@ -284,17 +265,6 @@ def test_the_largest_lives_keep_their_places(tmp_path: Path) -> None:
     assert [life[0] for window in windows for life in window["fixed"]] == [3, 1, 0]
 
 
-def test_windows_begin_at_thread_events_and_cover_everything(tmp_path: Path) -> None:
-    events = read(write_mixed_trace(tmp_path / "mixed.trace", 4, 4000))
-    cuts = cut_windows(events, find_lives(events).live_bytes, 16, 64)
-    assert cuts[0] == 0
-    assert cuts[-1] == len(events)
-    assert (np.diff(cuts) > 0).all()
-    is_thread = events["op"] >= Op.THREAD_START
-    inside = np.setdiff1d(np.flatnonzero(is_thread), cuts)
-    assert is_thread[inside - 1].all(), "only behind another one"
-
-
 @given(st.lists(st.integers(0, 2**40), min_size=1), st.integers(0, 5))
 def test_age_bins_ascend_and_are_as_narrow_as_promised(ages: list[int], bins_log2: int) -> None:
     ordered = np.array(sorted(ages))
@@ -321,132 +291,6 @@ def test_a_trace_without_allocations_cannot_be_fitted(tmp_path: Path) -> None:
         fit(trace)
 
 
-# ---- the reader of profiles ----
-
-
-@pytest.fixture
-def profile(tmp_path: Path) -> dict[str, Any]:
-    return read_profile(fitted(write_mixed_trace(tmp_path / "mixed.trace", 2, 500)))
-
-
-def refusal(path: Path, profile: dict[str, Any]) -> str:
-    path.write_text(profile_text(profile))
-    with pytest.raises(TraceError) as caught:
-        Trace(path)
-    return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("member", "value", "message"),
-    [
-        ("schema", "other", "the schema is not malloc-tuner.profile"),
-        ("version", 5, "version 5 is newer than 4"),
-        ("end_ns", 0, "the process ends before its last event"),
-        ("start_ns", -1, "a whole number from 0"),
-        ("version", 0, "a whole number from 1"),
-        ("threads", 1, "a whole number from 0 to 0 is wanted"),
-        ("threads", 4, "some thread never starts"),
-        ("surplus", 1, "an unknown, repeated or misplaced key"),
-        ("parts", 0, "a whole number from 1 to 4096"),
-        ("kinds", [[0, 0, 8]], r"a kind is [op"),
-        ("kinds", [[0, 0, 8, 0, -1, 0, 9, 0]], "a step comes after a free"),
-        (
-            "kinds",
-            [[0, 0, 8192, 0, -1, 0, [0, 0]]],
-            "needs what is touched at its allocation and at each",
-        ),
-        (
-            "kinds",
-            [[0, 0, 8192, 0, 9, 0, [0]]],
-            "needs what is touched at its allocation and at each",
-        ),
-        ("kinds", [[0, 0, 8192, 0, [-2]]], "a whole number from -1"),
-        ("kinds", [[0, 0, 8192, 0, 5]], r"a kind is [op"),
-        ("duration_ns", 0, "the last window begins behind the end"),
-    ],
-)
-def test_a_wrong_member_is_named(
-    tmp_path: Path, profile: dict[str, Any], member: str, value: object, message: str
-) -> None:
-    assert message in refusal(tmp_path / "bad.json", {**profile, member: value})
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("allocations", 10**6, "not as many as its allocations"),
-        ("lives", [[0]], "a code per step"),
-        ("lives", [[10**6, 0, 1]], "is wanted"),
-        ("fixed", [[0]], "a fixed life is"),
-        ("fixed", [[0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]], "perhaps a rank per step"),
-        ("threads", [[6, 1]], "a thread exits that does not run"),
-        ("surprise", 1, "an unknown key of a window"),
-    ],
-)
-def test_a_wrong_window_is_named(
-    tmp_path: Path, profile: dict[str, Any], key: str, value: object, message: str
-) -> None:
-    profile["windows"][0][key] = value
-    assert message in refusal(tmp_path / "bad.json", profile)
-
-
-def test_a_profile_that_claims_too_many_events_is_refused_before_it_generates(
-    tmp_path: Path, profile: dict[str, Any]
-) -> None:
-    window = profile["windows"][0]
-    kind = next(number for number, kind in enumerate(profile["kinds"]) if len(kind) == 4)
-    window["lives"].append([kind, (1 << 28) - window["allocations"]])
-    window["allocations"] = 1 << 28
-    assert "more than 268435456 events" in refusal(tmp_path / "huge.json", profile)
-
-
-@ON_FILES
-@given(data=st.data())
-def test_a_cut_off_profile_is_refused(
-    tmp_path: Path, profile: dict[str, Any], data: st.DataObject
-) -> None:
-    text = profile_text(profile).rstrip()
-    path = tmp_path / "cut.json"
-    path.write_text(text[: data.draw(st.integers(1, len(text) - 1))])
-    with pytest.raises(TraceError):
-        Trace(path)
-
-
-@pytest.mark.parametrize(
-    ("good", "bad"),
-    [
-        ('"version": 4', '"version" 4'),
-        ('"version": 4', '"version":: 3'),
-        ('"version": 4', '"version": 03'),
-        ('"version": 4', '"version": 4x'),
-        ('"version": 4', '"version": 4, "source"'),
-        ('"version": 4,', '"version": 4'),
-        ('"version": 4,', '"version": 4,,'),
-        ('"version": 4', '"version": 4, "source": [1 2]'),
-        ('"version": 4', '"version": 4, "source": {"a": tree}'),
-        ("}\n", ",}\n"),
-        ("}\n", "}}\n"),
-        ("}\n", "}\n{}"),
-        ("}\n", "}\n\0"),
-    ],
-)
-def test_what_is_nearly_json_is_refused(
-    tmp_path: Path, profile: dict[str, Any], good: str, bad: str
-) -> None:
-    text = json.dumps(profile) + "\n"
-    assert text.count(good) == 1
-    path = tmp_path / "nearly.json"
-    path.write_text(text)
-    with Trace(path):
-        pass
-    path.write_text(text.replace(good, bad))
-    with pytest.raises(TraceError, match=r"byte \d+: "):
-        Trace(path)
-
-
-# ---- the command ----
-
-
 def test_fit_writes_a_profile_and_describes_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -462,76 +306,3 @@ def test_fit_refuses_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str
     profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 1, 100))
     assert run(["fit", str(profile), "-o", str(tmp_path / "again")]) == TraceError.exit_code
     assert "a profile already" in capsys.readouterr().err
-
-
-# ---- TOML ----
-
-
-def test_a_profile_in_toml_generates_what_it_does_in_json(tmp_path: Path) -> None:
-    profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", 3, 3000))
-    members = read_profile(profile)
-    members["metadata"] |= {"wall_s": None, 'quo"te key': 'a \\ "b" \n é', "argv": ["a", "b c"]}
-    members["fidelity"] = {
-        "metrics": {"peak_heap": {"tau": None, "families": {"glibc": {"a": 0.5}}}}
-    }
-    toml = tmp_path / "app.profile.toml"
-    write_profile(toml, members)
-    write_profile(profile, members)
-    assert toml.read_text().startswith('schema = "malloc-tuner.profile"')
-    assert np.array_equal(read(toml, 7), read(profile, 7))
-    assert workload_sha256(toml) == workload_sha256(profile)
-    assert is_profile(toml)
-    with Trace(toml) as one, Trace(profile) as other:
-        assert one.metadata["argv"] == other.metadata["argv"] == ["a", "b c"]
-        assert one.metadata['quo"te key'] == other.metadata['quo"te key']
-    assert "wall_s" not in read_profile(toml)["metadata"]
-    write_profile(tmp_path / "again.json", read_profile(toml))
-    assert np.array_equal(read(tmp_path / "again.json"), read(profile))
-
-
-def test_toml_may_begin_with_comments_and_be_in_any_order(
-    tmp_path: Path, profile: dict[str, Any]
-) -> None:
-    path = tmp_path / "app.profile.toml"
-    turned = {"schema": profile["schema"], **dict(reversed(list(profile.items())))}
-    path.write_text("# reviewed\n\n" + profile_toml(turned))
-    assert len(read(path)) > 0
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('schema = "malloc-tuner.profile"\nversion = = 1', "line 2"),
-        ('schema = "malloc-tuner.profile"\nversion = 5', "newer than 4"),
-        ('schema = "other"\nversion = 1', "the schema is not"),
-        ('schema = "malloc-tuner.profile"\nversion = "1"', "a number is missing"),
-        ("schema = " + "[" * 5000, "line 1"),
-    ],
-)
-def test_wrong_toml_is_named(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "bad.toml"
-    path.write_text(text)
-    with pytest.raises(TraceError, match=message):
-        Trace(path)
-
-
-def test_fit_writes_toml_by_the_name(tmp_path: Path) -> None:
-    trace = write_mixed_trace(tmp_path / "mixed.trace", 2, 2000)
-    output = tmp_path / "app.profile.toml"
-    assert run(["fit", str(trace), "-o", str(output)]) == 0
-    assert run(["vary", str(output), "-o", str(tmp_path / "two.toml"), "--size", "2"]) == 0
-    assert run(["trace", "info", str(tmp_path / "two.toml")]) == 0
-
-
-@pytest.mark.parametrize("suffix", ["json", "toml"])
-def test_a_profile_keeps_start_and_end_of_the_process(tmp_path: Path, suffix: str) -> None:
-    maker = TraceMaker()
-    maker.pause(50_000)
-    maker.free(maker.allocate(100))
-    trace, profile = tmp_path / "a.trace", tmp_path / f"a.{suffix}"
-    for life in ((0, 900_000), (10_000, None), (None, None)):
-        maker.write(trace, life)
-        with Trace(trace) as opened:
-            write_profile(profile, fit(opened))
-        with Trace(profile) as generated:
-            assert (generated.totals.start_ns, generated.totals.end_ns) == life

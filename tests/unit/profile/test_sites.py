@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
-import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,19 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.doubles.places import DATA
+from tests.doubles.heap_profiles import SAMPLES, read
 from tests.doubles.runs import synthetic_run
-from tuner.cli.main import run
-from tuner.errors import TraceError
-from tuner.importers import FORMATS, Imported, import_file
-from tuner.profile.file import read_profile, write_profile
-from tuner.profile.sites import SITES, Layout, Sites, first_births, lay_out, make_profile
+from tuner.importers import import_file
+from tuner.profile.file import write_profile
+from tuner.profile.sites import Layout, Sites, first_births, lay_out, make_profile
 from tuner.profile.trust import caveat, choose_workload
 from tuner.report import wording
-from tuner.trace.file import Events, Op, Trace
-
-SAMPLES = DATA / "imports"
-"""One program, recorded by valgrind 3.19, jemalloc 5.3 and gperftools 2.10."""
+from tuner.trace.file import Op, Trace
 
 ON_FILES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -67,11 +58,6 @@ def sites_of_a_program(
 
 def by_site(sites: Sites, values: Any) -> list[int]:
     return [int(part.sum()) for part in np.split(values, np.cumsum(sites.blocks)[:-1])]
-
-
-def read(path: Path, seed: int = 1) -> Events:
-    with Trace(path, seed) as trace:
-        return trace.read_all()
 
 
 @settings(max_examples=40)
@@ -137,140 +123,6 @@ def test_peak_bytes_of_a_layout() -> None:
     layout = Layout(np.array([10, 20, 30]), np.array([0.0, 1, 2]), np.array([2.0, math.inf, 3]), 0)
     assert layout.peak_bytes() == 50
     assert layout.events(1)["op"].tolist() == [0, 0, 4, 0, 4]
-
-
-@pytest.mark.parametrize(
-    ("sample", "name", "n_blocks", "peak"),
-    [
-        ("sample.dhat", "dhat", 654, 29_040),
-        ("sample.gperftools-heap", "gperftools-heap", 654, 5344),
-        ("sample.jemalloc-heap", "jemalloc-heap", None, None),
-    ],
-)
-def test_recorded_samples(
-    tmp_path: Path, sample: str, name: str, n_blocks: int | None, peak: int | None
-) -> None:
-    imported = import_file(SAMPLES / sample, tmp_path / "app.profile.json")
-    profile = read_profile(imported.path)
-    events = read(imported.path)
-
-    assert imported.format == name
-    assert imported.level == profile["level"] == SITES
-    assert imported.caveat is not None
-    assert profile["metadata"]["imported"]["lost"] == list(imported.lost)
-    assert profile["source"]["assumed"] == list(imported.assumed)
-    assert np.count_nonzero(events["op"] == Op.MALLOC) == profile["source"]["blocks"]
-    if n_blocks is not None:
-        assert profile["source"]["blocks"] == n_blocks
-        assert profile["source"]["peak_live_bytes"] == peak
-
-
-def test_no_code_address_is_kept(tmp_path: Path) -> None:
-    for sample in ("sample.dhat", "sample.gperftools-heap", "sample.jemalloc-heap"):
-        path = import_file(SAMPLES / sample, tmp_path / "app.profile.json").path
-        assert "0x" not in path.read_text()
-
-
-def test_a_sampled_profile_is_scaled_up(tmp_path: Path) -> None:
-    text = "heap profile: 1: 1000 [ 1: 1000] @ heap_v2/1000\n 10: 10000 [ 10: 10000] @ 0x1\n"
-    (tmp_path / "app.heap").write_text(text)
-    profile = read_profile(import_file(tmp_path / "app.heap", tmp_path / "app.json").path)
-
-    assert profile["source"]["blocks"] == round(10 / (1 - math.exp(-1)))
-
-
-def dhat(**changes: Any) -> str:
-    """Return a DHAT file of one site, with members changed, of the site or the file."""
-    site = {
-        "tb": 100,
-        "tbk": 4,
-        "tl": 40,
-        "mb": 50,
-        "mbk": 2,
-        "gb": 25,
-        "gbk": 1,
-        "eb": 0,
-        "ebk": 0,
-    }
-    document = {"dhatFileVersion": 2, "mode": "heap", "bklt": True, "tu": "instrs", "te": 100,
-                "tg": 50, "cmd": "app"}  # fmt: skip
-    site |= {name: value for name, value in changes.items() if name in site}
-    document |= {name: value for name, value in changes.items() if name not in site}
-    return json.dumps({**document, "pps": changes.get("pps", [site])})
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (dhat(tb=-1), "pps.0.tb: Input should be greater than or equal to 0, not -1"),
-        (dhat(tl=1.5), "pps.0.tl: Input should be a valid integer, not 1.5"),
-        (dhat(tbk=True), "pps.0.tbk: Input should be a valid integer, not True"),
-        (dhat(gbk=5), "more blocks alive than it ever allocated"),
-        (dhat(eb=101), "more bytes alive than it ever allocated"),
-        (dhat(tg=101), "a peak that is not between start and end"),
-        (dhat(te=0, tg=0), "a peak that is not between start and end"),
-        (dhat(pps=[]), "no call site that allocated"),
-        (dhat(pps=[3]), "pps.0: Input should be an object, not 3"),
-        (dhat(pps=4), "pps: Input should be a valid array, not 4"),
-        (dhat(dhatFileVersion=3), "dhatFileVersion: Input should be 2, not 3"),
-        (dhat(mode="copy"), "mode: Input should be 'heap', not 'copy'"),
-        (dhat(tu="weeks"), "tu: Input should be 'instrs' or 'ms', not 'weeks'"),
-        (dhat(tbk=10**9), "more than 100,000,000 blocks"),
-        (dhat()[:-9], "not JSON"),
-        ("heap_v2/x\n", ":1: heap_v2/BYTES was expected"),
-        ("heap_v2/9\n@ 0x1\n t*: 1: 2\n", ":3: t*: blocks: bytes"),
-        ("heap_v2/9\nnonsense\n", ":2: a stack @ or counts t"),
-        ("heap_v2/9\n", "no call site that allocated"),
-        ("heap profile: 1: 2 [3: 4] @ growthz\n", ":1: heap profile:"),
-        ("heap profile: 1: 2 [3: 4] @ heapprofile\n1 2\n", ":2: blocks: bytes"),
-    ],
-)
-def test_malformed_files_are_one_error(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "bad").write_text(text)
-    with pytest.raises(TraceError) as error:
-        import_file(tmp_path / "bad", tmp_path / "out.json")
-    assert message in str(error.value)
-    assert not (tmp_path / "out.json").exists()
-
-
-@pytest.mark.slow
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    name=st.sampled_from([f.name for f in FORMATS.values() if f.read_sites]),
-    seed=st.integers(0, 2**32),
-)
-def test_no_damage_crashes_the_readers(tmp_path: Path, name: str, seed: int) -> None:
-    """Whatever is accepted makes a profile that can be read."""
-    rng = random.Random(seed)
-    content = bytearray((SAMPLES / f"sample.{name}").read_bytes())
-    for _ in range(rng.randrange(1, 6)):
-        at = rng.randrange(len(content))
-        damage: Callable[[], None] = rng.choice([
-            lambda at=at: content.__setitem__(at, rng.choice(b'0129-{}[],:"@te \n')),
-            lambda at=at: content.__delitem__(slice(at, at + rng.randrange(1, 30))),
-            lambda at=at: content.__setitem__(slice(at, at), content[at : at + 40]),
-        ])  # fmt: skip
-        damage()
-    (tmp_path / "damaged").write_bytes(content)
-    with contextlib.suppress(TraceError):
-        imported: Imported = import_file(tmp_path / "damaged", tmp_path / "out.json", name)
-        assert len(read(imported.path)) > 0
-
-
-def test_the_command_says_what_was_lost_and_assumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "app.profile.json"
-    assert run(["import", str(SAMPLES / "sample.dhat"), "-o", str(output), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["level"] == SITES
-    assert told["low_fidelity"] is True
-    assert run(["import", str(SAMPLES / "sample.dhat"), "-o", str(output)]) == 0
-    err = capsys.readouterr().err
-
-    assert "lost: times" in err
-    assert "assumed: lifetimes" in err
-    assert "low fidelity (call sites)" in err
 
 
 def test_a_campaign_warns_and_keeps_the_warning(tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+"""Traces and the profiles fitted to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.doubles.traces import write_mixed_trace
+from tuner.errors import TraceError
+from tuner.profile.file import (
+    profile_text,
+    read_profile,
+    write_profile,
+)
+from tuner.profile.fit import FitOptions, fit
+from tuner.trace.file import Events, Trace
+
+ON_FILES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def read(path: Path, seed: int = 1) -> Events:
+    with Trace(path, seed) as trace:
+        return trace.read_all()
+
+
+def fitted(trace: Path, options: FitOptions | None = None) -> Path:
+    path = trace.with_suffix(".profile.json")
+    with Trace(trace) as opened:
+        write_profile(path, fit(opened, options))
+    return path
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> dict[str, Any]:
+    return read_profile(fitted(write_mixed_trace(tmp_path / "mixed.trace", 2, 500)))
+
+
+def refusal(path: Path, profile: dict[str, Any]) -> str:
+    path.write_text(profile_text(profile))
+    with pytest.raises(TraceError) as caught:
+        Trace(path)
+    return str(caught.value)

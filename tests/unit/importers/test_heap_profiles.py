@@ -1,0 +1,118 @@
+"""Heap profiles of jemalloc and gperftools, and what all heap profiles have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.doubles.heap_profiles import SAMPLES, read, refuse_profile
+from tuner.cli.main import run
+from tuner.errors import TraceError
+from tuner.importers import FORMATS, Imported, import_file
+from tuner.profile.file import read_profile
+from tuner.profile.sites import SITES
+from tuner.trace.file import Op
+
+
+@pytest.mark.parametrize(
+    ("sample", "name", "n_blocks", "peak"),
+    [
+        ("sample.dhat", "dhat", 654, 29_040),
+        ("sample.gperftools-heap", "gperftools-heap", 654, 5344),
+        ("sample.jemalloc-heap", "jemalloc-heap", None, None),
+    ],
+)
+def test_recorded_samples(
+    tmp_path: Path, sample: str, name: str, n_blocks: int | None, peak: int | None
+) -> None:
+    imported = import_file(SAMPLES / sample, tmp_path / "app.profile.json")
+    profile = read_profile(imported.path)
+    events = read(imported.path)
+
+    assert imported.format == name
+    assert imported.level == profile["level"] == SITES
+    assert imported.caveat is not None
+    assert profile["metadata"]["imported"]["lost"] == list(imported.lost)
+    assert profile["source"]["assumed"] == list(imported.assumed)
+    assert np.count_nonzero(events["op"] == Op.MALLOC) == profile["source"]["blocks"]
+    if n_blocks is not None:
+        assert profile["source"]["blocks"] == n_blocks
+        assert profile["source"]["peak_live_bytes"] == peak
+
+
+def test_no_code_address_is_kept(tmp_path: Path) -> None:
+    for sample in ("sample.dhat", "sample.gperftools-heap", "sample.jemalloc-heap"):
+        path = import_file(SAMPLES / sample, tmp_path / "app.profile.json").path
+        assert "0x" not in path.read_text()
+
+
+def test_a_sampled_profile_is_scaled_up(tmp_path: Path) -> None:
+    text = "heap profile: 1: 1000 [ 1: 1000] @ heap_v2/1000\n 10: 10000 [ 10: 10000] @ 0x1\n"
+    (tmp_path / "app.heap").write_text(text)
+    profile = read_profile(import_file(tmp_path / "app.heap", tmp_path / "app.json").path)
+
+    assert profile["source"]["blocks"] == round(10 / (1 - math.exp(-1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("heap_v2/x\n", ":1: heap_v2/BYTES was expected"),
+        ("heap_v2/9\n@ 0x1\n t*: 1: 2\n", ":3: t*: blocks: bytes"),
+        ("heap_v2/9\nnonsense\n", ":2: a stack @ or counts t"),
+        ("heap_v2/9\n", "no call site that allocated"),
+        ("heap profile: 1: 2 [3: 4] @ growthz\n", ":1: heap profile:"),
+        ("heap profile: 1: 2 [3: 4] @ heapprofile\n1 2\n", ":2: blocks: bytes"),
+    ],
+)
+def test_malformed_heap_profiles_are_one_error(tmp_path: Path, text: str, message: str) -> None:
+    refuse_profile(tmp_path, text, message)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from([f.name for f in FORMATS.values() if f.read_sites]),
+    seed=st.integers(0, 2**32),
+)
+def test_no_damage_crashes_the_readers(tmp_path: Path, name: str, seed: int) -> None:
+    """Whatever is accepted makes a profile that can be read."""
+    rng = random.Random(seed)
+    content = bytearray((SAMPLES / f"sample.{name}").read_bytes())
+    for _ in range(rng.randrange(1, 6)):
+        at = rng.randrange(len(content))
+        damage: Callable[[], None] = rng.choice([
+            lambda at=at: content.__setitem__(at, rng.choice(b'0129-{}[],:"@te \n')),
+            lambda at=at: content.__delitem__(slice(at, at + rng.randrange(1, 30))),
+            lambda at=at: content.__setitem__(slice(at, at), content[at : at + 40]),
+        ])  # fmt: skip
+        damage()
+    (tmp_path / "damaged").write_bytes(content)
+    with contextlib.suppress(TraceError):
+        imported: Imported = import_file(tmp_path / "damaged", tmp_path / "out.json", name)
+        assert len(read(imported.path)) > 0
+
+
+def test_the_command_says_what_was_lost_and_assumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "app.profile.json"
+    assert run(["import", str(SAMPLES / "sample.dhat"), "-o", str(output), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["level"] == SITES
+    assert told["low_fidelity"] is True
+    assert run(["import", str(SAMPLES / "sample.dhat"), "-o", str(output)]) == 0
+    err = capsys.readouterr().err
+
+    assert "lost: times" in err
+    assert "assumed: lifetimes" in err
+    assert "low fidelity (call sites)" in err

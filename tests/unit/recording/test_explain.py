@@ -1,0 +1,45 @@
+"""A recording without events is explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.programs import SINGLE, compile_, needs_cc
+from tuner.errors import ProgramError
+from tuner.recording import record
+from tuner.recording.explain import why_nothing
+from tuner.recording.program import Ending
+
+ENDED = Ending(0, None, 0.1, 0.1, 1)
+NO_EVENTS = "nothing was recorded: it called no allocation function of a library"
+
+
+def test_a_program_that_allocates_nothing_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match=NO_EVENTS):
+        record(["true"], tmp_path / "a.trace")
+    assert not list(tmp_path.iterdir())
+
+
+@needs_cc
+def test_a_static_program_cannot_be_recorded(tmp_path: Path) -> None:
+    program = compile_(tmp_path, SINGLE, "-static")
+
+    assert "it is statically linked" in why_nothing([str(program)], ENDED)
+
+
+def test_a_setuid_program_is_named_as_one(tmp_path: Path) -> None:
+    program = tmp_path / "app"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o4755)
+
+    assert "it is setuid or setgid" in why_nothing([str(program)], ENDED)
+
+
+def test_a_script_of_another_kind_did_not_load_the_recorder(tmp_path: Path) -> None:
+    program = tmp_path / "app"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+
+    assert "the recorder did not start in it" in why_nothing([str(program)], ENDED)
