@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.doubles.traces import write_mixed_trace
 from tuner.errors import TraceError
 from tuner.profile.file import (
     profile_text,
-    read_profile,
     write_profile,
 )
 from tuner.profile.fit import FitOptions, fit
@@ -31,11 +29,6 @@ def fitted(trace: Path, options: FitOptions | None = None) -> Path:
     with Trace(trace) as opened:
         write_profile(path, fit(opened, options))
     return path
-
-
-@pytest.fixture
-def profile(tmp_path: Path) -> dict[str, Any]:
-    return read_profile(fitted(write_mixed_trace(tmp_path / "mixed.trace", 2, 500)))
 
 
 def refusal(path: Path, profile: dict[str, Any]) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.doubles.traces import write_mixed_trace
 from tuner.fidelity import Panel
 from tuner.profile.file import write_profile
@@ -41,9 +39,9 @@ def panel(trace: list[Measurement | None], *seeds: list[Measurement | None]) -> 
     return Panel(configurations, trace, dict(enumerate(seeds, start=1)))
 
 
-@pytest.fixture
-def profile(tmp_path: Path) -> Path:
-    path = tmp_path / "app.profile.json"
-    with Trace(write_mixed_trace(tmp_path / "mixed.trace", 1, 500)) as trace:
+def write_mixed_profile(folder: Path) -> Path:
+    """Write a profile, its trace beside it."""
+    path = folder / "app.profile.json"
+    with Trace(write_mixed_trace(folder / "mixed.trace", 1, 500)) as trace:
         write_profile(path, fit(trace))
     return path

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.doubles.traces import TraceMaker
 from tuner.profile.file import write_profile
@@ -51,9 +50,3 @@ def write_server_trace(path: Path, n_requests: int = 400) -> Path:
     for slot in table + kept:
         maker.free(slot)
     return maker.write(path)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Fit one program for all tests; each writes what it varies anew."""
-    return fitted(write_server_trace(tmp_path_factory.mktemp("server") / "server.trace"))

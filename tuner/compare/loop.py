@@ -93,7 +93,7 @@ class Budget:
 def compare(
     plan: Plan[TaskT, ValuesT],
     run: Callable[[Step[TaskT]], Outcome[ValuesT]],
-    keeper: Keeps[TaskT, ValuesT],
+    keeper: Keeps[TaskT, ValuesT] | None = None,
     observer: Observer[TaskT, ValuesT] | None = None,
     *,
     baseline: str | None = None,
@@ -106,7 +106,7 @@ def compare(
     Args:
         plan: what is run in which order.
         run: makes one run; a run that fails is a sample with its reason, no error.
-        keeper: what was measured, and where more is kept.
+        keeper: what was measured, and where more is kept; None: nothing is kept.
         observer: is called at every sample.
         baseline: label that all are compared with, see `Course`.
         budget: None for no limit.
@@ -120,7 +120,7 @@ def compare(
     """
     observer = observer or Observer()
     course: Course[TaskT, ValuesT] = Course(baseline)
-    for key, sample in keeper.kept():
+    for key, sample in keeper.kept() if keeper else ():
         course.add(key, sample)
     timed = _timed(run, budget) if budget else run
     observer.on_left(plan.n_left(course))
@@ -132,7 +132,8 @@ def compare(
                 continue
             with contextlib.closing(_run_block(steps, timed, course, workers, stop)) as ended:
                 for step, sample in ended:
-                    keeper.keep(step, sample)
+                    if keeper:
+                        keeper.keep(step, sample)
                     n_out = len(course.out)
                     course.add(step.key, sample)
                     observer.on_sample(step, sample)

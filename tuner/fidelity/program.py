@@ -1,15 +1,14 @@
 """The same panel on the program itself: does what emulation says hold where it counts?
 
 Every configuration runs once in every round, good ones and bad, in an order shuffled anew
-for each round, so that a drift of the machine hits all alike.  Emulated and real memory differ
-by what is no heap, and emulated cost and processor time by their units; ranks, and what
-the model's pick loses on the program, are what is judged of those.
+for each round (`tuner.compare`), so that a drift of the machine hits all alike.  Emulated and
+real memory differ by what is no heap, and emulated cost and processor time by their units; ranks,
+and what the model's pick loses on the program, are what is judged of those.
 """
 
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +16,8 @@ from typing import Any, Final
 import numpy as np
 
 from tuner.allocators import Located
+from tuner.compare.loop import compare
+from tuner.compare.plan import Rounds, Step
 from tuner.errors import ProgramError
 from tuner.fidelity.verdict import Panel, judge_values, numbers
 from tuner.measure.program import (
@@ -27,7 +28,7 @@ from tuner.measure.program import (
     clean_environment,
     padded,
 )
-from tuner.records import Configuration, Measurement
+from tuner.records import Configuration, Measurement, Outcome, Status
 
 FIGURES: Final = {
     "peak_heap": "peak_anon_bytes",
@@ -77,21 +78,25 @@ def measure_program(
         ProgramError: the program ends with a signal, or not in time, with the first one.
         MissingToolError: the program cannot be started.
     """
-    environments = _environments(panel, located)
-    runs: list[list[ProgramRun] | None] = [[] for _ in panel]
-    expected: int | None = None
-    for number in range(rounds):
-        tell(f"{len(panel)} configurations on the program, round {number + 1} of {rounds}")
-        for index in _order(len(panel), number):
-            done = runs[index]
-            if done is None:
-                continue
-            run = runner.run(command, environments[index], surroundings)
-            if number == 0 and index == 0:
-                expected = _good_ending(command, run)
-            is_good = run.exit_status == expected and run.preload_mapped is not False
-            runs[index] = [*done, run] if is_good else None
-    return ProgramPanel(command, runs)
+    labels = [str(configuration) for configuration in panel]
+    environments = dict(zip(labels, _environments(panel, located), strict=True))
+    expected: list[int] = []
+
+    def run_once(step: Step[None]) -> Outcome[ProgramRun]:
+        if step.position == 0:
+            tell(f"{len(panel)} configurations on the program, round {step.round + 1} of {rounds}")
+        run = runner.run(command, environments[step.subject], surroundings)
+        if not expected:
+            expected.append(_good_ending(command, run))
+        if run.exit_status == expected[0] and run.preload_mapped is not False:
+            return Outcome.succeeded(run)
+        return Outcome.did_not_succeed(Status.FAILED, run.ending)
+
+    plan = Rounds(tuple(labels), (None,), rounds, leads=True)
+    course = compare(plan, run_once)
+    kept = [[course.samples.get((n, None, label)) for n in range(rounds)] for label in labels]
+    runs = [[run for sample in row if sample and (run := sample.good)] for row in kept]
+    return ProgramPanel(command, [row if len(row) == rounds else None for row in runs])
 
 
 def judge_program(panel: Panel, program: ProgramPanel) -> dict[str, Any]:
@@ -138,13 +143,6 @@ def _environments(panel: Sequence[Configuration], located: Located) -> list[dict
         brought = {PRELOAD: libc} if libc and PRELOAD not in variables else {}
         environments.append({**variables, **plain, **brought, **variables})
     return [dict(environment) for environment in padded(environments)]
-
-
-def _order(n: int, number: int) -> list[int]:
-    places = list(range(n))
-    if number > 0:
-        random.Random(number).shuffle(places)  # noqa: S311 - not cryptography
-    return places
 
 
 def _good_ending(command: Sequence[str], run: ProgramRun) -> int:

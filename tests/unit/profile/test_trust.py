@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.judged import write_mixed_profile
 from tests.doubles.traces import write_mixed_trace
 from tuner.campaign.setup import with_workload
 from tuner.config import campaign_from_options
@@ -14,6 +15,11 @@ from tuner.errors import SpecError
 from tuner.profile.file import read_profile, workload_sha256, write_profile
 from tuner.profile.trust import summary, weak_families
 from tuner.profile.variation import shrink
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    return write_mixed_profile(tmp_path)
 
 
 def judged(profile: Path, tau: float | None) -> dict[str, Any]:
