@@ -21,7 +21,8 @@ from benchmarks.harness import Benchmark, Call, table
 from benchmarks.results import Parts
 from benchmarks.search_problem import Problem, make_problem
 from tuner.front.dominance import hypervolume, non_dominated
-from tuner.search import STRATEGIES, Told, make_strategy, population_for
+from tuner.registry import STRATEGIES
+from tuner.search import Told, make_strategy, population_for
 
 PART: Final = "strategies"
 TEXTBOOK: Final = 100

@@ -19,8 +19,8 @@ from tests.doubles.export_readers import (
 from tests.doubles.runs import campaign_record, trial, write_run
 from tuner.allocators import effective_settings, get_allocator
 from tuner.cli import main
-from tuner.export import FORMATS
 from tuner.records import Configuration, Value
+from tuner.registry import EXPORTERS
 from tuner.resources import native_file
 from tuner.runs import Run
 from tuner.store import AllocatorRecord
@@ -88,7 +88,7 @@ def environment_from(path: Path, form: str) -> dict[str, str]:
     return readers[form](text)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", EXPORTERS)
 def test_exported_setting_is_read_back_from_the_allocator(run: Run, form: str) -> None:
     configuration = run.trials[1].configuration
     adapter = get_allocator(configuration.allocator)

@@ -18,10 +18,10 @@ from tuner.allocators import (
     effective_settings,
     get_allocator,
 )
-from tuner.config import allocator_names
 from tuner.config.option_list import read_option_list
 from tuner.errors import MissingToolError, SettingError
 from tuner.records import Configuration, Value
+from tuner.registry import ALLOCATORS
 from tuner.space import joint_space
 
 SERVER = WorkloadFacts(8, 60 * 10**9, freed_bytes=8 << 30, is_emulated=False)
@@ -33,7 +33,7 @@ N_RANDOM = 60
 """Random configurations per allocator."""
 
 
-@pytest.fixture(scope="module", params=allocator_names())
+@pytest.fixture(scope="module", params=tuple(ALLOCATORS))
 def found(request: pytest.FixtureRequest) -> tuple[Allocator, Installation]:
     allocator = get_allocator(request.param)
     return allocator, allocator.locate()

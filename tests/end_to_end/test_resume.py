@@ -26,7 +26,7 @@ from tuner.campaign.runner import Runner
 from tuner.campaign.setup import make_spaces
 from tuner.measure.executor import LocalExecutor
 from tuner.records import Configuration
-from tuner.search import STRATEGIES
+from tuner.registry import STRATEGIES
 from tuner.store import STORE_NAME, Store
 
 BUDGET = 70

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.places import ROOT
-from tuner.config import STRATEGIES, CampaignSpec
+from tuner.config import CampaignSpec
 from tuner.config.campaign import EmulationSpec, RecheckSpec, ScreeningSpec
 from tuner.metrics import objective_names
+from tuner.registry import STRATEGIES
 
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "configs").rglob("*.md")]
 

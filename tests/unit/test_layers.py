@@ -14,7 +14,7 @@ import pytest
 from tests.doubles.places import ROOT
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "registry"),
     ("units",),
     ("metrics",),
     ("records", "resources", "machine", "output", "zstd"),

@@ -8,17 +8,13 @@ every setting took effect.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tuner.allocators.base import Allocator, Installation, Mismatch
-from tuner.allocators.exgen import Exgen, ExgenSt
 from tuner.allocators.facts import HostFacts, WorkloadFacts
-from tuner.allocators.glibc import Glibc
-from tuner.allocators.jemalloc import Jemalloc
-from tuner.allocators.mimalloc import Mimalloc
-from tuner.allocators.tcmalloc import Tcmalloc
 from tuner.config import AllocatorChoice
 from tuner.errors import SettingError, SpecError
+from tuner.registry import ALLOCATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,11 +35,6 @@ __all__ = [
     "locate_all",
 ]
 
-_ADAPTERS: Final[Mapping[str, type[Allocator]]] = {
-    adapter.name: adapter for adapter in (Glibc, Tcmalloc, Jemalloc, Mimalloc, Exgen, ExgenSt)
-}
-
-
 Located = Mapping[str, tuple[Allocator, Installation]]
 """Adapter and installation of every allocator by name, in the order given."""
 
@@ -63,7 +54,8 @@ def get_allocator(name: str, file: AllocatorFile | None = None) -> Allocator:
     except ValueError as error:
         message = f"allocator {name!r}: {error}"
         raise SpecError(message) from error
-    return _ADAPTERS[choice.name](file, choice.library)
+    adapter: Allocator = ALLOCATORS[choice.name].load()(file, choice.library)
+    return adapter
 
 
 def locate_all(adapters: Iterable[Allocator]) -> Located:
@@ -77,7 +69,7 @@ def locate_all(adapters: Iterable[Allocator]) -> Located:
 
 def all_allocators() -> tuple[Allocator, ...]:
     """Return one adapter of every allocator, in the order reports use."""
-    return tuple(adapter() for adapter in _ADAPTERS.values())
+    return tuple(get_allocator(name) for name in ALLOCATORS)
 
 
 def effective_settings(environment: Mapping[str, str], allocator: str) -> dict[str, Value]:

@@ -41,6 +41,28 @@ class RunsDriver(Protocol):
         """Run to the end, or say why there is no result."""
 
 
+class BenchRounds:
+    """Runs a workload on a subject: the runner of these rounds."""
+
+    def __init__(
+        self, plan: BenchPlan, subjects: Sequence[BenchSubject], driver: RunsDriver
+    ) -> None:
+        """Prepare; see `run_missing`."""
+        environments = padded([subject.environment for subject in subjects])
+        self._plan = plan
+        self._driver = driver
+        self._subjects = {
+            subject.label: (environment, subject.library)
+            for subject, environment in zip(subjects, environments, strict=True)
+        }
+
+    def __call__(self, step: Step[Task]) -> Outcome[DriverResult]:
+        """Run it once."""
+        environment, library = self._subjects[step.subject]
+        words = self._plan.words(step.task)
+        return self._driver.run(words, environment, library, self._plan.timeout_s)
+
+
 def budget_of(seconds: float) -> Budget:
     """Return a budget of elapsed seconds; runs of one workload take about the same time."""
     return Budget(seconds, kind=lambda task: task.workload if isinstance(task, Task) else None)
@@ -73,16 +95,9 @@ def run_missing(  # noqa: PLR0917 - tasks, subjects, journal, observer
         OutputError: a sample cannot be kept.
         InterruptedCampaign: Ctrl-C; all samples are kept.
     """
-    by_label = {subject.label: subject for subject in subjects}
-    environments = padded([subject.environment for subject in subjects])
-    padded_environments = dict(zip(by_label, environments, strict=True))
-
-    def run(step: Step[Task]) -> Outcome[DriverResult]:
-        subject = by_label[step.subject]
-        words, environment = plan.words(step.task), padded_environments[step.subject]
-        return driver.run(words, environment, subject.library, plan.timeout_s)
-
-    rounds = Rounds(tuple(by_label), tuple(spread(plan.tasks)), plan.rounds, plan.seed, plan.n_runs)
+    run = BenchRounds(plan, subjects, driver)
+    labels = tuple(subject.label for subject in subjects)
+    rounds = Rounds(labels, tuple(spread(plan.tasks)), plan.rounds, plan.seed, plan.n_runs)
     header = make_header(subjects, plan)
     with open_journal(folder, header) as journal:
         keeper = JournalKeeper(

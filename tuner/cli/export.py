@@ -18,7 +18,7 @@ from tuner.errors import (
     SpecError,
     StoreError,
 )
-from tuner.export import FORMATS
+from tuner.registry import EXPORTERS
 
 
 def _known(form: str) -> str:
@@ -27,8 +27,8 @@ def _known(form: str) -> str:
     Raises:
         BadParameter: there is none of that name.
     """
-    if form not in FORMATS:
-        message = f"{form!r} is none of {', '.join(FORMATS)}"
+    if form not in EXPORTERS:
+        message = f"{form!r} is none of {', '.join(EXPORTERS)}"
         raise typer.BadParameter(message)
     return form
 
@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
             str,
             typer.Option(
                 "--format",
-                metavar=f"<{'|'.join(FORMATS)}>",
+                metavar=f"<{'|'.join(EXPORTERS)}>",
                 callback=_known,
                 help="How programs are deployed.",
             ),

@@ -207,7 +207,7 @@ def _emulation(threads: Threads | None, thp: HugePages | None) -> dict[str, str]
 
 
 def _strategies() -> list[str]:
-    from tuner.config import STRATEGIES
+    from tuner.registry import STRATEGIES
 
     return list(STRATEGIES)
 

@@ -9,12 +9,10 @@ from tuner.config.allocator_file import (
     AllocatorFile,
     Narrowing,
     ParameterSpec,
-    allocator_names,
     load_allocator_file,
     shipped_allocator_file,
 )
 from tuner.config.campaign import (
-    STRATEGIES,
     AllocatorChoice,
     CampaignSpec,
     campaign_from_options,
@@ -24,13 +22,11 @@ from tuner.config.campaign import (
 from tuner.config.versions import parse_version, version_range
 
 __all__ = [
-    "STRATEGIES",
     "AllocatorChoice",
     "AllocatorFile",
     "CampaignSpec",
     "Narrowing",
     "ParameterSpec",
-    "allocator_names",
     "campaign_from_options",
     "dump_campaign",
     "load_allocator_file",

@@ -330,14 +330,9 @@ def load_allocator_file(path: Path) -> AllocatorFile:
     return file
 
 
-def allocator_names() -> tuple[str, ...]:
-    """Return the names of the shipped allocators, in the order reports use."""
-    return ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen", "exgen-st")
-
-
 @functools.cache
 def shipped_allocator_file(name: str) -> AllocatorFile:
-    """Return the search space shipped for an allocator of `allocator_names`."""
+    """Return the search space shipped for an allocator of `tuner.registry`."""
     return load_allocator_file(configs_dir() / "allocators" / f"{name}.toml")
 
 

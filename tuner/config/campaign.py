@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomli_w
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
@@ -20,7 +20,6 @@ from tuner.config.allocator_file import (
     AllocatorFile,
     Narrowing,
     Scalar,
-    allocator_names,
     load_allocator_file,
     shipped_allocator_file,
 )
@@ -35,14 +34,12 @@ from tuner.config.reading import (
 )
 from tuner.metrics import METRICS, objective_names
 from tuner.records import Configuration
+from tuner.registry import ALLOCATORS, STRATEGIES
 from tuner.resources import workload_file
 from tuner.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-STRATEGIES: Final = ("nsga2", "deap-nsga2", "random")
-"""Names of the search strategies."""
 
 _CONSTRAINT = re.compile(r"\s*(?P<objective>\w+)\s*<=\s*\S")
 """Head of a constraint: the objective it bounds."""
@@ -60,11 +57,11 @@ def _objective(word: str) -> str:
 
 
 def _strategy(word: str) -> str:
-    return _one_of(word, STRATEGIES)
+    return _one_of(word, tuple(STRATEGIES))
 
 
 def _allocator(text: str) -> str:
-    _one_of(text.partition(":")[0], allocator_names())
+    _one_of(text.partition(":")[0], tuple(ALLOCATORS))
     return text
 
 

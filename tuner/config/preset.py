@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from tuner.config.allocator_file import Scalar, Sentence, allocator_names, shipped_allocator_file
+from tuner.config.allocator_file import Scalar, Sentence, shipped_allocator_file
 from tuner.config.reading import StrictModel, problems_error, read_toml, validate
 from tuner.records import Configuration
+from tuner.registry import ALLOCATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def _allocator(name: str) -> str:
-    if name not in allocator_names():
-        message = f"unknown; allowed: {', '.join(allocator_names())}"
+    if name not in ALLOCATORS:
+        message = f"unknown; allowed: {', '.join(ALLOCATORS)}"
         raise ValueError(message)
     return name
 

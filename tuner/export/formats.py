@@ -10,7 +10,6 @@ a comment: control characters become blanks.
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import shlex
@@ -19,9 +18,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from tuner.errors import OutputError
-from tuner.export import FORMATS
 from tuner.export.deployment import Deployment, ObjectiveGain, command_text
 from tuner.records import value_text
+from tuner.registry import EXPORTERS
 
 SCHEMA = "malloc-tuner.export"
 VERSION = 1
@@ -34,7 +33,7 @@ _RAW_VALUE = re.compile(r"[A-Za-z0-9_./:,+=@%-]*")
 
 
 def render(deployment: Deployment, name: str) -> str:
-    """Write a deployment in the format of that name, one of `FORMATS`.
+    """Write a deployment in the format of that name, one of `EXPORTERS`.
 
     Raises:
         OutputError: the format cannot hold a value.
@@ -43,8 +42,7 @@ def render(deployment: Deployment, name: str) -> str:
         if not value.isprintable():
             message = f"{variable}={value!r}: a control character cannot be exported"
             raise OutputError(message)
-    module, _, function = FORMATS[name].partition(":")
-    return str(getattr(importlib.import_module(module), function)(deployment))
+    return str(EXPORTERS[name].load()(deployment))
 
 
 def environment_file(deployment: Deployment) -> str:
@@ -62,7 +60,7 @@ def environment_file(deployment: Deployment) -> str:
         f"  or: docker run --env-file {name} IMAGE",
     )
     lines = [f"{name}={value}" for name, value in deployment.variables]
-    return _document(_comments(deployment, *use), lines)
+    return document(comments(deployment, *use), lines)
 
 
 def shell_wrapper(deployment: Deployment) -> str:
@@ -84,8 +82,8 @@ def shell_wrapper(deployment: Deployment) -> str:
         " \\\n    ".join(["exec env", *words, '"$@"']),
     ]
     name = shlex.quote(deployment.file_name or "malloc.sh")
-    comments = _comments(deployment, f"use: sh {name} PROGRAM ARGUMENT...")
-    return "#!/bin/sh\n" + _document(comments, lines)
+    heading = comments(deployment, f"use: sh {name} PROGRAM ARGUMENT...")
+    return "#!/bin/sh\n" + document(heading, lines)
 
 
 def systemd_drop_in(deployment: Deployment) -> str:
@@ -99,7 +97,7 @@ def systemd_drop_in(deployment: Deployment) -> str:
     for name, value in deployment.variables:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
         lines.append(f'Environment="{name}={escaped}"')
-    return _document(_comments(deployment, *use), lines)
+    return document(comments(deployment, *use), lines)
 
 
 def dockerfile_lines(deployment: Deployment) -> str:
@@ -111,7 +109,7 @@ def dockerfile_lines(deployment: Deployment) -> str:
     for name, value in deployment.variables:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
         lines.append(f'ENV {name}="{escaped}"')
-    return _document(_comments(deployment, *use), lines)
+    return document(comments(deployment, *use), lines)
 
 
 def kubernetes_env(deployment: Deployment) -> str:
@@ -123,7 +121,7 @@ def kubernetes_env(deployment: Deployment) -> str:
     for name, value in deployment.variables:
         escaped = json.dumps(value.replace("$(", "$$("), ensure_ascii=False)
         lines += [f"  - name: {name}", f"    value: {escaped}"]
-    return _document(_comments(deployment, *use), lines)
+    return document(comments(deployment, *use), lines)
 
 
 def json_document(deployment: Deployment) -> str:
@@ -177,11 +175,23 @@ def _gain_document(gain: ObjectiveGain) -> dict[str, Any]:
 # The comment block
 
 
-def _document(comments: list[str], lines: list[str]) -> str:
-    return "\n".join([*(f"# {line}".rstrip() for line in comments), "", *lines, ""])
+def document(heading: list[str], lines: list[str]) -> str:
+    """Return a file whose comments begin with #.
+
+    Args:
+        heading: the comments, without their mark.
+        lines: what the file says.
+    """
+    return "\n".join([*(f"# {line}".rstrip() for line in heading), "", *lines, ""])
 
 
-def _comments(deployment: Deployment, *use: str) -> list[str]:
+def comments(deployment: Deployment, *use: str) -> list[str]:
+    """Return what every form says of a deployment, as lines without a mark.
+
+    Args:
+        deployment: what is written.
+        use: lines that say how the form is used.
+    """
     n = len(deployment.configuration.settings)
     what = f"{n} setting{'s' * (n != 1)}" if n else "as shipped"
     allocator = f"{deployment.configuration.allocator} {deployment.version}"

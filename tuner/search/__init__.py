@@ -7,7 +7,7 @@
     random_search.py   the baseline every other strategy has to beat
     pymoo_nsga2.py     NSGA-II of pymoo
     deap_nsga2.py      NSGA-II of DEAP
-    registry.py        strategies by name
+    making.py          strategies by name, as `tuner.registry` lists them
 
 A strategy is deterministic: the same seed and the same results give the
 same proposals in another process.  A campaign resumes by asking again and
@@ -15,6 +15,6 @@ reporting what its store holds.
 """
 
 from tuner.search.base import Strategy, Told
-from tuner.search.registry import STRATEGIES, make_strategy, population_for
+from tuner.search.making import make_strategy, population_for
 
-__all__ = ["STRATEGIES", "Strategy", "Told", "make_strategy", "population_for"]
+__all__ = ["Strategy", "Told", "make_strategy", "population_for"]

@@ -44,7 +44,7 @@ class DeapNsga2(BatchStrategy):
     def __init__(
         self, space: Space, n_objectives: int, population: int, seed: int, initial: Sequence[Genome]
     ) -> None:
-        """See `tuner.search.registry.make_strategy`."""
+        """See `tuner.search.making.make_strategy`."""
         super().__init__(space, n_objectives, initial)
         self._population = population
         self._rng = np.random.default_rng([seed, 1])

@@ -51,7 +51,7 @@ class PymooNsga2(BatchStrategy):
     def __init__(
         self, space: Space, n_objectives: int, population: int, seed: int, initial: Sequence[Genome]
     ) -> None:
-        """See `tuner.search.registry.make_strategy`."""
+        """See `tuner.search.making.make_strategy`."""
         super().__init__(space, n_objectives, initial)
         n_missing = max(0, population - len(self._initial))
         start = self._initial + self._novelty.draw(

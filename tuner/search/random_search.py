@@ -22,7 +22,7 @@ class RandomSearch(BatchStrategy):
     def __init__(
         self, space: Space, n_objectives: int, population: int, seed: int, initial: Sequence[Genome]
     ) -> None:
-        """See `tuner.search.registry.make_strategy`; `population` is the size of a batch."""
+        """See `tuner.search.making.make_strategy`; `population` is the size of a batch."""
         super().__init__(space, n_objectives, initial)
         self._population = population
         self._rng = np.random.default_rng(seed)

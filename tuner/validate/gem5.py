@@ -83,7 +83,7 @@ class _Reference:
     """Elapsed time of that run."""
 
 
-class _Simulations:
+class SimulationRounds:
     """Runs gem5 on a simulation under a subject: the runner of these rounds."""
 
     def __init__(
@@ -94,6 +94,7 @@ class _Simulations:
         options: ValidationOptions,
         counter: CountsInstructions | None,
     ) -> None:
+        """Prepare; see `validate_on_gem5`."""
         self._gem5 = gem5
         self._simulations = {simulation.name: simulation for simulation in simulations}
         self._entries = {entry.subject.label: entry for entry in prepared}
@@ -192,7 +193,7 @@ def validate_on_gem5(
         for simulation in simulations
     }
     identifiers = _begin(store, wanted, on_notice)
-    run = _Simulations(gem5, simulations, prepared, options, counter)
+    run = SimulationRounds(gem5, simulations, prepared, options, counter)
     records = {record.identifier: record for record in store.validations()}
     for name, identifier in identifiers.items():
         file = folder / REFERENCES / f"{name}-{identifier}.txt"

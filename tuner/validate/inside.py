@@ -174,7 +174,7 @@ class InsideJob:
         return self.task.name
 
 
-class _Inside:
+class InsideRuns:
     """Runs jobs, and keeps their records by identity."""
 
     def __init__(
@@ -185,6 +185,7 @@ class _Inside:
         gem5: RunsInside,
         timeout_s: float | None,
     ) -> None:
+        """Prepare; see `run_inside`."""
         self._found = found
         self._file = file
         self._jobs = jobs
@@ -259,7 +260,7 @@ def run_inside(
         if session != journal.session:
             file.append({**asdict(session), "kind": "session", "shown": _rows(session)})
             journal.session = session
-        run = _Inside(journal, file, jobs, gem5, timeout_s)
+        run = InsideRuns(journal, file, jobs, gem5, timeout_s)
         steps = tuple(Step(0, place, job, job.guest.label) for place, job in enumerate(jobs))
         compare(Once(steps), run, run, observer, workers=n_workers, stop=stop)
     return session

@@ -42,7 +42,7 @@ _CHILDREN_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class _Program:
+class ProgramRounds:
     """Runs the program under a subject: the runner of these rounds."""
 
     command: Sequence[str]
@@ -145,7 +145,7 @@ def validate(
     entries = dict(zip(labels, prepared, strict=True))
     course = compare(
         Rounds(labels, (None,), options.rounds, options.seed),
-        _Program(command, entries, options, runner, counting, reference),
+        ProgramRounds(command, entries, options, runner, counting, reference),
         StoreKeeper(store, {None: identifier}, prepared),
         observer,
         baseline=labels[0],

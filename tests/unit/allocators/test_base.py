@@ -26,14 +26,15 @@ from tuner.allocators import (
     get_allocator,
 )
 from tuner.allocators.probe import ProbeReport
-from tuner.config import allocator_names, load_allocator_file
+from tuner.config import load_allocator_file
 from tuner.errors import MissingToolError, SettingError, SpecError
 from tuner.records import Configuration, Value
+from tuner.registry import ALLOCATORS
 from tuner.space import joint_space
 
 
 def test_every_shipped_file_has_an_adapter() -> None:
-    assert allocator_names() == tuple(allocator.name for allocator in all_allocators())
+    assert tuple(ALLOCATORS) == tuple(allocator.name for allocator in all_allocators())
 
 
 def test_a_misspelt_allocator_is_refused_with_those_that_exist() -> None:
@@ -41,7 +42,7 @@ def test_a_misspelt_allocator_is_refused_with_those_that_exist() -> None:
         get_allocator("gemalloc")
 
 
-@pytest.mark.parametrize("name", allocator_names())
+@pytest.mark.parametrize("name", tuple(ALLOCATORS))
 def test_the_version_is_what_the_library_says(name: str) -> None:
     assert VERSIONS[name] == get_allocator(name).version_of(recorded(name))
 
@@ -105,7 +106,7 @@ def test_a_setting_that_this_version_lacks_is_an_error() -> None:
 
 @pytest.mark.parametrize("workload", [ONE_THREAD, SERVER])
 def test_all_allocators_make_one_space_with_every_default_in_it(workload: WorkloadFacts) -> None:
-    names = [n for n in allocator_names() if workload.n_threads == 1 or n != "exgen-st"]
+    names = [n for n in tuple(ALLOCATORS) if workload.n_threads == 1 or n != "exgen-st"]
     parts = {name: list(genes(name, workload=workload).values()) for name in names}
     space = joint_space(parts)
     defaults = [space.decode(genome) for genome in space.defaults()]
@@ -207,7 +208,7 @@ def test_a_wrong_setting_is_refused_with_a_reason(
         get_allocator(name).configuration(settings, VERSIONS[name])
 
 
-@pytest.mark.parametrize("name", allocator_names())
+@pytest.mark.parametrize("name", tuple(ALLOCATORS))
 def test_a_default_has_nothing_to_disagree_with(name: str) -> None:
     assert problems(recorded(name), name) == []
 

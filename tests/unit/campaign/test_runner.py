@@ -34,7 +34,7 @@ from tuner.front.dominance import front, hypervolume, points_of
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.executor import LocalExecutor
 from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
-from tuner.search import STRATEGIES
+from tuner.registry import STRATEGIES
 from tuner.store import FINISHED, INTERRUPTED, CampaignRecord, Recheck, Store
 
 DEFAULTS = [Configuration("glibc"), Configuration("jemalloc")]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tuner.config import (
     AllocatorChoice,
-    allocator_names,
     campaign_from_options,
     dump_campaign,
     load_allocator_file,
@@ -21,6 +20,7 @@ from tuner.config import (
 )
 from tuner.errors import SpecError
 from tuner.records import Configuration
+from tuner.registry import ALLOCATORS
 
 MINIMAL = """
 name = "demo"
@@ -249,7 +249,7 @@ def test_any_text_is_a_campaign_or_refused_with_one_message(text: str) -> None:
 # Search-space files
 
 
-@pytest.mark.parametrize("name", allocator_names())
+@pytest.mark.parametrize("name", tuple(ALLOCATORS))
 def test_every_shipped_file_is_right_and_in_place(name: str) -> None:
     file = shipped_allocator_file(name)
     assert file.name == name

@@ -12,9 +12,9 @@ from tests.doubles.export_readers import kubernetes_environment, shell_environme
 from tuner.cli import main
 from tuner.config.preset import load_preset
 from tuner.errors import OutputError, SettingError, SpecError
-from tuner.export import FORMATS
 from tuner.export.deployment import Deployment, preset_deployment
 from tuner.export.formats import render
+from tuner.registry import EXPORTERS
 from tuner.resources import native_file
 
 PRESET = """
@@ -127,7 +127,7 @@ def test_the_comment_says_what_it_is_and_where_the_library_comes_from(file: Path
     assert "library: comes with malloc-tuner, and is needed where the program runs" in text
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", EXPORTERS)
 def test_the_library_of_the_other_machine_is_named(file: Path, form: str) -> None:
     text = render(exported(file, library=Path("/usr/local/lib/libexgen.so")), form)
 

@@ -21,7 +21,6 @@ from tests.doubles.export_readers import (
 )
 from tests.doubles.runs import MIB, failed_trial, synthetic_run, trial
 from tuner.errors import OutputError, SelectionError
-from tuner.export import FORMATS
 from tuner.export.deployment import Deployment, deployment
 from tuner.export.formats import render
 from tuner.export.reduction import reduce_configuration
@@ -29,6 +28,7 @@ from tuner.front.kept import all_picks
 from tuner.front.picks import Pick
 from tuner.metrics import METRICS
 from tuner.records import Configuration, Outcome, Status, Trial
+from tuner.registry import EXPORTERS
 from tuner.runs import Run
 from tuner.store import AllocatorRecord
 
@@ -196,7 +196,7 @@ def test_comments_give_the_figures_of_the_real_program() -> None:
     assert "7 rounds of gs -dBATCH" in " ".join(text.replace("#", "").split())
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name != "json"])
+@pytest.mark.parametrize("name", [name for name in EXPORTERS if name != "json"])
 def test_no_text_of_a_campaign_ends_a_comment(name: str) -> None:
     hostile = "x\nLD_PRELOAD=/tmp/evil.so\r\v\f\x1c\x85\N{LINE SEPARATOR}touch /tmp/evil\\"
     found = replace(

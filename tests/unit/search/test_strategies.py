@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from tests.doubles import synthetic
-from tuner.config import STRATEGIES as SPEC_STRATEGIES
 from tuner.errors import SpecError
-from tuner.search import STRATEGIES, Strategy, Told, make_strategy, population_for
+from tuner.registry import STRATEGIES
+from tuner.search import Strategy, Told, make_strategy, population_for
 from tuner.space import Condition, Genome, Parameter, Space, joint_space
 
 POPULATION = 16
@@ -307,10 +307,6 @@ def test_results_that_would_mislead_a_library_are_refused(
 def test_an_unknown_strategy_is_an_error_that_lists_the_known() -> None:
     with pytest.raises(SpecError, match="'nsga3' is unknown; choose among nsga2, deap-nsga2"):
         make("nsga3")
-
-
-def test_campaign_files_know_the_same_strategies() -> None:
-    assert set(SPEC_STRATEGIES) == set(STRATEGIES)
 
 
 def sizes(budgets: Sequence[int]) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import seen, synthetic_run, write_run
 from tuner.config.gem5_suite import Simulation, SimulationRole
 from tuner.errors import InterruptedCampaign, ProgramError
@@ -23,28 +24,13 @@ from tuner.validate.session import ValidationOptions
 from tuner.validate.setup import Prepared
 from tuner.validate.subjects import Subject
 
-_RUN = ProgramRun(
-    exit_status=0,
-    signal=None,
-    timed_out=False,
+_RUN = replace(
+    GOOD,
     peak_rss_bytes=9000,
     peak_anon_bytes=50_000_000,
     mean_anon_bytes=40_000_000.5,
     mean_anon_cpu_bytes=42_000_000.5,
-    lazy_free_bytes=0,
-    n_samples=9,
-    faults=10,
-    user_ns=700,
-    system_ns=300,
-    children_cpu_ns=0,
-    wall_ns=1100,
-    instructions=77,
-    peak_is_exact=True,
-    preload_mapped=None,
-    malloc_libraries=(),
     curve=(CurvePoint(0, 5, 50_000_000, 0), CurvePoint(0, 6, 100, 0)),
-    output_sha256="aa",
-    stderr_tail="",
 )
 _FOLDER = Path(__file__).parents[2] / "data/gem5"
 """What a gem5 24.0.0.1 left of blocks 200 on machines/atomic.json."""

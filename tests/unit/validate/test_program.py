@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import seen, synthetic_run, write_run
 from tuner.compare.loop import Observer
 from tuner.compare.plan import order
 from tuner.errors import InterruptedCampaign, ProgramError, ProgramTimeoutError
 from tuner.measure.program import ProgramRun, Surroundings
-from tuner.records import Configuration, CurvePoint, Outcome, Status
+from tuner.records import Configuration, Outcome, Status
 from tuner.store import Store, ValidationRecord, ValidationSample
 from tuner.validate import program
 from tuner.validate.program import judge_run, validate
@@ -23,29 +24,6 @@ from tuner.validate.setup import Prepared
 from tuner.validate.subjects import AS_IT_IS, Subject
 from tuner.validate.trust import Recorded
 
-_GOOD = ProgramRun(
-    exit_status=0,
-    signal=None,
-    timed_out=False,
-    peak_rss_bytes=3000,
-    peak_anon_bytes=2000,
-    mean_anon_bytes=1500.5,
-    mean_anon_cpu_bytes=1500.5,
-    lazy_free_bytes=0,
-    n_samples=9,
-    faults=10,
-    user_ns=700,
-    system_ns=300,
-    children_cpu_ns=0,
-    wall_ns=1100,
-    instructions=77,
-    peak_is_exact=True,
-    preload_mapped=None,
-    malloc_libraries=(),
-    curve=(CurvePoint(0, 5, 100, 0),),
-    output_sha256="aa",
-    stderr_tail="",
-)
 _NAMES = ("base", "good", "other")
 
 
@@ -116,13 +94,13 @@ def samples(store: Store, identifier: int) -> list[ValidationSample]:
 
 
 def test_every_subject_runs_once_in_every_round(store: Store) -> None:
-    identifier = run_all(store, Program(always(_GOOD)))
+    identifier = run_all(store, Program(always(GOOD)))
     found = sorted((sample.round, sample.label) for sample in samples(store, identifier))
     assert found == sorted((number, name) for number in range(3) for name in _NAMES)
 
 
 def test_numbers_of_a_run_are_kept(store: Store) -> None:
-    sample = samples(store, run_all(store, Program(always(_GOOD))))[0]
+    sample = samples(store, run_all(store, Program(always(GOOD))))[0]
     found = seen(sample)
     assert sample.outcome.status is Status.OK
     assert (found.peak_rss_bytes, found.peak_heap_bytes) == (3000, 2000)
@@ -139,11 +117,11 @@ def test_numbers_of_a_run_are_kept(store: Store) -> None:
         1100,
     )
     assert (found.exit_status, found.output_sha256) == (0, "aa")
-    assert found.curve == _GOOD.curve
+    assert found.curve == GOOD.curve
 
 
 def test_baseline_warms_up_and_shows_that_it_repeats_before_the_first_round(store: Store) -> None:
-    runs = Program(always(_GOOD))
+    runs = Program(always(GOOD))
     identifier = run_all(store, runs)
     assert runs.calls[:2] == ["base", "base"]
     assert runs.calls[2:] == [sample.label for sample in samples(store, identifier)]
@@ -154,16 +132,16 @@ def test_every_round_is_shuffled_the_first_one_too(store: Store) -> None:
     first = [order(4, 0, seed)[0] for seed in range(400)]
     assert all(70 <= first.count(index) <= 130 for index in range(4))
     assert len({tuple(order(4, number, 1)) for number in range(30)}) > 10
-    run_all(store, Program(always(_GOOD)))
+    run_all(store, Program(always(GOOD)))
     assert store.validations()[0].settings[SHUFFLED]
 
 
 def test_runs_that_are_left_are_counted_at_the_start_and_when_one_is_out(store: Store) -> None:
     plans: list[int] = []
-    bad = replace(_GOOD, output_sha256="bb")
+    bad = replace(GOOD, output_sha256="bb")
     run_all(
         store,
-        Program(lambda name, call: bad if name == "good" else _GOOD),
+        Program(lambda name, call: bad if name == "good" else GOOD),
         observer=Observer(on_left=plans.append),
     )
     assert plans[0] == 9
@@ -202,24 +180,24 @@ def test_order_differs_between_seeds_but_not_between_processes() -> None:
 def test_run_that_does_something_else_is_rejected(
     change: dict[str, Any], status: Status, reason: str
 ) -> None:
-    assert judge_run(replace(_GOOD, **change), _GOOD, "stdout") == (status, reason)
+    assert judge_run(replace(GOOD, **change), GOOD, "stdout") == (status, reason)
 
 
 def test_ignored_output_may_differ() -> None:
-    found = judge_run(replace(_GOOD, output_sha256="bb"), _GOOD, IGNORED)
+    found = judge_run(replace(GOOD, output_sha256="bb"), GOOD, IGNORED)
     assert found == (Status.OK, None)
 
 
 def test_rejected_subject_leaves_one_record_and_is_not_run_again(store: Store) -> None:
-    bad = replace(_GOOD, output_sha256="bb")
-    runs = Program(lambda name, call: bad if name == "good" else _GOOD)
+    bad = replace(GOOD, output_sha256="bb")
+    runs = Program(lambda name, call: bad if name == "good" else GOOD)
     identifier = run_all(store, runs)
     labels = [sample.label for sample in samples(store, identifier)]
     assert (labels.count("base"), labels.count("good"), labels.count("other")) == (3, 1, 3)
 
 
 def test_refused_setting_is_recorded_without_a_run(store: Store) -> None:
-    runs = Program(always(_GOOD))
+    runs = Program(always(GOOD))
     prepared = [subject("base"), subject("good", "mxfast was not taken")]
     identifier = run_all(store, runs, prepared=prepared)
     (sample,) = (s for s in samples(store, identifier) if s.label == "good")
@@ -234,25 +212,25 @@ def test_interrupted_validation_is_continued_where_it_stopped(store: Store) -> N
     n_done = 5
 
     def interrupt(name: str, call: int) -> ProgramRun | BaseException:
-        return KeyboardInterrupt() if len(stopped.calls) > n_done + 2 else _GOOD
+        return KeyboardInterrupt() if len(stopped.calls) > n_done + 2 else GOOD
 
     stopped = Program(interrupt)
     with pytest.raises(InterruptedCampaign, match="the same command goes on"):
         run_all(store, stopped)
-    continued = Program(always(_GOOD))
+    continued = Program(always(GOOD))
     identifier = run_all(store, continued)
     assert len(store.validations()) == 1
     assert len(samples(store, identifier)) == 9
     assert len(continued.calls) == 2 + 9 - n_done
-    straight = run_all(store, Program(always(_GOOD)))
+    straight = run_all(store, Program(always(GOOD)))
     assert [s.label for s in samples(store, identifier)] == [
         s.label for s in samples(store, straight)
     ]
 
 
 def test_finished_validation_is_not_continued(store: Store) -> None:
-    assert run_all(store, Program(always(_GOOD))) == 1
-    assert run_all(store, Program(always(_GOOD))) == 2
+    assert run_all(store, Program(always(GOOD))) == 1
+    assert run_all(store, Program(always(GOOD))) == 2
 
 
 @pytest.mark.parametrize(
@@ -268,19 +246,19 @@ def test_finished_validation_is_not_continued(store: Store) -> None:
 )
 def test_other_options_begin_a_new_validation(store: Store, change: dict[str, Any]) -> None:
     with pytest.raises(InterruptedCampaign):
-        run_all(store, Program(lambda name, call: KeyboardInterrupt() if call > 2 else _GOOD))
-    run_all(store, Program(always(_GOOD)), **change)
+        run_all(store, Program(lambda name, call: KeyboardInterrupt() if call > 2 else GOOD))
+    run_all(store, Program(always(GOOD)), **change)
     assert len(store.validations()) == 2
 
 
 def test_time_limit_is_a_multiple_of_the_first_run(store: Store) -> None:
-    runs = Program(always(replace(_GOOD, wall_ns=8 * 10**9)))
+    runs = Program(always(replace(GOOD, wall_ns=8 * 10**9)))
     run_all(store, runs)
     assert [s.timeout_s for s in runs.surroundings[:2]] == [None, 80.0]
 
 
 def test_program_that_crashes_with_the_baseline_is_an_error(store: Store) -> None:
-    crash = replace(_GOOD, exit_status=None, signal=6, stderr_tail="abort: x\n")
+    crash = replace(GOOD, exit_status=None, signal=6, stderr_tail="abort: x\n")
     with pytest.raises(ProgramError, match='app: killed by SIGABRT with the baseline: "abort: x"'):
         run_all(store, Program(always(crash)))
     assert store.validations() == []
@@ -289,11 +267,11 @@ def test_program_that_crashes_with_the_baseline_is_an_error(store: Store) -> Non
 def test_program_that_hangs_with_the_baseline_is_an_error(store: Store) -> None:
     options = ValidationOptions(surroundings=Surroundings(timeout_s=2.0))
     with pytest.raises(ProgramTimeoutError, match="still running after 2 s"):
-        run_all(store, Program(always(replace(_GOOD, timed_out=True))), options=options)
+        run_all(store, Program(always(replace(GOOD, timed_out=True))), options=options)
 
 
 def test_output_that_never_repeats_is_noticed_before_a_subject_is_blamed(store: Store) -> None:
-    runs = Program(lambda name, call: replace(_GOOD, output_sha256=str(call)))
+    runs = Program(lambda name, call: replace(GOOD, output_sha256=str(call)))
     with pytest.raises(ProgramError, match="--ignore-output or --output-file"):
         run_all(store, runs)
     assert runs.calls == ["base", "base"]
@@ -303,7 +281,7 @@ def test_file_to_compare_must_be_written_by_the_program(store: Store, tmp_path: 
     path = tmp_path / "out"
     path.write_text("old")
     with pytest.raises(ProgramError, match="not written by app"):
-        run_all(store, Program(always(_GOOD)), options=ValidationOptions(output=str(path)))
+        run_all(store, Program(always(GOOD)), options=ValidationOptions(output=str(path)))
 
 
 def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path) -> None:
@@ -312,7 +290,7 @@ def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path) -
     def write(name: str, call: int) -> ProgramRun:
         path.unlink(missing_ok=True)
         path.write_text("bad" if name == "other" else "same")
-        return replace(_GOOD, output_sha256=str(call))  # standard output differs each time
+        return replace(GOOD, output_sha256=str(call))  # standard output differs each time
 
     options = ValidationOptions(rounds=2, output=str(path))
     identifier = run_all(store, Program(write), options=options)
@@ -323,7 +301,7 @@ def test_file_written_by_the_program_is_compared(store: Store, tmp_path: Path) -
 def test_instructions_are_counted_once_per_subject(store: Store) -> None:
     counter = Counter()
     options = ValidationOptions(rounds=3, instrument="cachegrind")
-    identifier = run_all(store, Program(always(_GOOD)), options=options, counter=counter)
+    identifier = run_all(store, Program(always(GOOD)), options=options, counter=counter)
     assert sorted(counter.names) == sorted(_NAMES)
     counted = [(s.round, seen(s).instructions) for s in samples(store, identifier)]
     assert set(counted) == {(0, 42), (1, None), (2, None)}
@@ -334,7 +312,7 @@ def test_hardware_counts_instructions_in_every_run(
     store: Store, instrument: str, expected: int | None
 ) -> None:
     options = ValidationOptions(rounds=2, instrument=instrument)
-    identifier = run_all(store, Program(always(_GOOD)), options=options)
+    identifier = run_all(store, Program(always(GOOD)), options=options)
     assert {seen(s).instructions for s in samples(store, identifier)} == {expected}
 
 
@@ -354,7 +332,7 @@ def test_allocator_that_the_program_brings_gives_way_to_libcs(
             seen.append("LD_PRELOAD" in environment)
             return super().run(command, environment, surroundings)
 
-    linked = replace(_GOOD, malloc_libraries=("/usr/lib/libjemalloc.so.2",))
+    linked = replace(GOOD, malloc_libraries=("/usr/lib/libjemalloc.so.2",))
     run_all(store, Linked(always(linked)))
     assert store.validations()[0].settings["brought_allocators"] == ["libjemalloc.so.2"]
     assert seen == [False] + [True] * 11
@@ -365,13 +343,13 @@ def test_allocator_that_the_program_brings_gives_way_to_libcs(
 def test_baseline_that_is_preloaded_is_not_the_programs_own(store: Store) -> None:
     library = "/usr/lib/libjemalloc.so.2"
     prepared = [replace(p, environment={**p.environment, "LD_PRELOAD": library}) for p in PREPARED]
-    run_all(store, Program(always(replace(_GOOD, malloc_libraries=(library,)))), prepared=prepared)
+    run_all(store, Program(always(replace(GOOD, malloc_libraries=(library,)))), prepared=prepared)
     assert store.validations()[0].settings["notices"] == []
 
 
 def test_notices_are_kept_and_not_said_beside(store: Store) -> None:
     said: list[str] = []
-    run = replace(_GOOD, exit_status=1, children_cpu_ns=900, peak_is_exact=False)
+    run = replace(GOOD, exit_status=1, children_cpu_ns=900, peak_is_exact=False)
     run_all(store, Program(always(run)), on_notice=said.append)
     assert len(store.validations()[0].settings["notices"]) == 3
     assert said == []
@@ -380,7 +358,7 @@ def test_notices_are_kept_and_not_said_beside(store: Store) -> None:
 @pytest.mark.parametrize("status", [1, 3])
 def test_a_program_that_ends_otherwise_than_recorded_is_refused(store: Store, status: int) -> None:
     """`validate RUN -- sh -c 'exit 3'` took the place of a good validation."""
-    runs = Program(always(replace(_GOOD, exit_status=status, stderr_tail="no corpus\n")))
+    runs = Program(always(replace(GOOD, exit_status=status, stderr_tail="no corpus\n")))
     recorded = Recorded(("app",), 0)
     with pytest.raises(ProgramError, match=f'exit status {status}, but 0 is expected: "no corpus"'):
         run_all(store, runs, recorded=recorded)
@@ -389,7 +367,7 @@ def test_a_program_that_ends_otherwise_than_recorded_is_refused(store: Store, st
 
 
 def test_an_exit_status_that_is_expected_is_none_to_refuse(store: Store) -> None:
-    runs = Program(always(replace(_GOOD, exit_status=3)))
+    runs = Program(always(replace(GOOD, exit_status=3)))
     run_all(store, runs, recorded=Recorded(("app",), 3))
     assert len(store.validations()) == 1
 
@@ -400,7 +378,7 @@ def test_an_exit_status_that_is_expected_is_none_to_refuse(store: Store) -> None
 def test_a_validation_knows_whether_it_ran_the_recorded_program(
     store: Store, command: tuple[str, ...], is_same: bool
 ) -> None:
-    run_all(store, Program(always(_GOOD)), recorded=Recorded(command, 0))
+    run_all(store, Program(always(GOOD)), recorded=Recorded(command, 0))
     settings = store.validations()[0].settings
     assert settings["is_recorded_program"] is is_same
     words = "other arguments" if is_same else "another program"
@@ -413,7 +391,7 @@ def test_a_program_with_an_allocator_of_its_own_is_compared_as_it_is(
     monkeypatch.setattr(program, "with_libc_malloc", lambda prepared: prepared)
     own = subject("other")
     own = replace(own, subject=Subject("as-it-is", Configuration("jemalloc"), None, (AS_IT_IS,)))
-    linked = replace(_GOOD, malloc_libraries=("/usr/lib/libjemalloc.so.2",))
+    linked = replace(GOOD, malloc_libraries=("/usr/lib/libjemalloc.so.2",))
     brought: list[Path] = []
 
     def as_it_is(path: Path, prepared: Sequence[Prepared]) -> list[Prepared]:

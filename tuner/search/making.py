@@ -1,44 +1,13 @@
-"""Strategies by name.
-
-A new strategy is a class with the constructor of `RandomSearch` and one entry
-in `STRATEGIES`; the contract suite in tests/unit/search/test_strategies.py then runs on
-it.  Entries are import paths, so that a campaign pays only for the library it
-uses: pymoo takes a third of a second to import.
-"""
+"""Make a strategy by its name in `tuner.registry`, and choose its population."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from tuner.errors import SpecError
+from tuner.registry import STRATEGIES, Entry
 from tuner.search.base import Strategy
 from tuner.space import Genome, Space
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Where a strategy is found."""
-
-    module: str
-    """Import path of its module."""
-    class_name: str
-    """Its class there."""
-    summary: str
-    """One line for help texts."""
-    distribution: str | None = None
-    """The library it rests on, whose version is recorded; None for our own."""
-
-
-STRATEGIES: Mapping[str, Entry] = {
-    "nsga2": Entry(
-        "tuner.search.pymoo_nsga2", "PymooNsga2", "NSGA-II of pymoo, the default", "pymoo"
-    ),
-    "deap-nsga2": Entry("tuner.search.deap_nsga2", "DeapNsga2", "NSGA-II of DEAP", "deap"),
-    "random": Entry("tuner.search.random_search", "RandomSearch", "random search, the baseline"),
-}
-"""Every strategy; the key is its name in campaign files."""
 
 
 def make_strategy(
@@ -65,8 +34,7 @@ def make_strategy(
         SpecError: there is no strategy of that name.
     """
     entry = find_strategy(name)
-    strategy_class = getattr(importlib.import_module(entry.module), entry.class_name)
-    strategy: Strategy = strategy_class(space, n_objectives, population, seed, initial)
+    strategy: Strategy = entry.load()(space, n_objectives, population, seed, initial)
     return strategy
 
 

@@ -1,0 +1,74 @@
+"""Where allocators, strategies, exporters and runners are listed: a new one is a file and a line.
+
+    ALLOCATORS   a class of `tuner.allocators`, whose settings are in configs/allocators/NAME.toml
+    STRATEGIES   a class of `tuner.search` with the constructor of `RandomSearch`
+    EXPORTERS    a function from a `Deployment` to its text, in `tuner.export`
+    RUNNERS      a function or method from a `Step` to an `Outcome`, see `tuner.compare`
+
+Every entry is an import path, followed only when it is used: pymoo takes a third of a second, and
+this file is below all others.  The contract suites of the tests run on every entry.  Metrics are
+listed in `tuner.metrics`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a part is found."""
+
+    path: str
+    """``module:name``."""
+    summary: str = ""
+    """One line for help texts."""
+    distribution: str | None = None
+    """The library it rests on, whose version is recorded; None for our own."""
+
+    def load(self) -> Callable[..., Any]:
+        """Import it."""
+        module, _, name = self.path.partition(":")
+        found: Callable[..., Any] = attrgetter(name)(importlib.import_module(module))
+        return found
+
+
+ALLOCATORS: Final[dict[str, Entry]] = {
+    "glibc": Entry("tuner.allocators.glibc:Glibc"),
+    "tcmalloc": Entry("tuner.allocators.tcmalloc:Tcmalloc"),
+    "jemalloc": Entry("tuner.allocators.jemalloc:Jemalloc"),
+    "mimalloc": Entry("tuner.allocators.mimalloc:Mimalloc"),
+    "exgen": Entry("tuner.allocators.exgen:Exgen"),
+    "exgen-st": Entry("tuner.allocators.exgen:ExgenSt"),
+}
+"""By name, in the order reports use."""
+
+STRATEGIES: Final[dict[str, Entry]] = {
+    "nsga2": Entry("tuner.search.pymoo_nsga2:PymooNsga2", "NSGA-II of pymoo, the default", "pymoo"),
+    "deap-nsga2": Entry("tuner.search.deap_nsga2:DeapNsga2", "NSGA-II of DEAP", "deap"),
+    "random": Entry("tuner.search.random_search:RandomSearch", "random search, the baseline"),
+}
+"""By their names in campaign files."""
+
+EXPORTERS: Final[dict[str, Entry]] = {
+    "env": Entry("tuner.export.formats:environment_file"),
+    "sh": Entry("tuner.export.formats:shell_wrapper"),
+    "systemd": Entry("tuner.export.formats:systemd_drop_in"),
+    "docker": Entry("tuner.export.formats:dockerfile_lines"),
+    "kubernetes": Entry("tuner.export.formats:kubernetes_env"),
+    "json": Entry("tuner.export.formats:json_document"),
+}
+"""By their names on the command line."""
+
+RUNNERS: Final[dict[str, Entry]] = {
+    "program": Entry("tuner.validate.program:ProgramRounds", "a real program under subjects"),
+    "gem5": Entry("tuner.validate.gem5:SimulationRounds", "gem5 as the program"),
+    "inside": Entry("tuner.validate.inside:InsideRuns", "programs inside gem5"),
+    "bench": Entry("tuner.bench.rounds:BenchRounds", "workloads of malloc_bench"),
+    "optimize": Entry("tuner.optimize.program:Program.runner", "the program under candidates"),
+}
+"""What makes one run of a comparison."""
