@@ -44,6 +44,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         | {
             "PYTHONPATH": str(ROOT),
             "VALIDATE_OPTIONS": "--rounds 1 --front 1 --dominated 1",
+            "OPTIMIZE_OPTIONS": "--time 2s --evaluations 8 --allocators glibc,mimalloc",
         },
         cwd=folder,
     )
@@ -61,6 +62,14 @@ def test_the_store_holds_every_evaluation(run: Path) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_export_was_written(run: Path, name: str) -> None:
     assert (run / "exports" / f"balanced.{name}").read_text().strip()
+
+
+def test_it_ends_with_an_answer_and_exports_only_what_is_proven(run: Path) -> None:
+    answer = json.loads((run / "answer" / "answer.json").read_text())
+
+    is_proven = answer["decision"] == "deploy"
+    assert answer["sentence"]
+    assert (run / "exports" / "proven.env").exists() is is_proven
 
 
 def test_the_exported_json_names_its_configuration(run: Path) -> None:

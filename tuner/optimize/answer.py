@@ -81,6 +81,8 @@ class Answer:
     command: tuple[str, ...] = ()
     date: str = ""
     """Day, ISO 8601."""
+    counted: float | None = None
+    """Change of the instructions of the program, counted once; None where they were not."""
     noise: Mapping[str, float] = field(default_factory=dict)
     """Quantity -> standard deviation of the logarithm of a run of the program as it is."""
     given_s: float = 0.0
@@ -104,6 +106,8 @@ class Answer:
         yield self.sentence
         if self.decision is Decision.DEPLOY and self.standing is not None:
             yield from _gain_lines(self.standing.gains, self.rules)
+            if self.counted is not None:
+                yield f"  {'instructions':<12} {_percent(self.counted):>8}   counted"
             if self.held_out is not None:
                 yield "On the input that was not tuned on:"
                 yield from _gain_lines(self.held_out, self.rules)
@@ -131,7 +135,8 @@ class Answer:
                 f"{name} {gain_words(gain, with_bounds=True)}"
                 for name, gain in self.standing.gains.items()
             )
-            yield f"    {', '.join(changes)}"
+            counted = "" if self.counted is None else f", instructions {_percent(self.counted)}"
+            yield f"    {', '.join(changes)}{counted}"
         words = f"About {minutes_words(self.more_seconds)} more may settle it."
         if self.noise:
             name, spread = max(self.noise.items(), key=lambda pair: pair[1])
@@ -158,6 +163,7 @@ class Answer:
                 {"label": row.label, "changes": _changes(row.changes), "note": row.note}
                 for row in self.rows
             ],
+            "instructions": self.counted,
             "missing": self.missing or None,
             "more_seconds": round(self.more_seconds, 1) if self.missing else None,
             "reasons": list(self.reasons),

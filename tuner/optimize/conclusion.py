@@ -11,6 +11,7 @@ from tuner.compare.plan import Course
 from tuner.optimize.answer import Answer, Decision, label_of, open_words, rows_of
 from tuner.optimize.candidates import Selected
 from tuner.optimize.confirmation import Confirmed
+from tuner.optimize.counted import change_of_work, disagreement
 from tuner.optimize.evidence import rounds_for
 from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.proposals import Proposal, score, spread_of
@@ -108,6 +109,10 @@ class Conclusion:
         chosen: Mapping[str, Configuration] = confirmed.chosen if confirmed else {}
         found = list(confirmed.standings.values()) if confirmed else []
         singles: Mapping[str, Mapping[str, Gain]] = selected.changes if selected else {}
+        counted = None
+        if best is not None and label in chosen and best.n_rounds:
+            counted = change_of_work(self._work, self._reference, label, chosen)
+        note = disagreement(best.gains, counted, self._rules) if best else None
         return Answer(
             decision=decision,
             configuration=chosen.get(label),
@@ -122,7 +127,8 @@ class Conclusion:
             trial=self._work.trials.get(label),
             command=self._work.tuned.command,
             date=datetime.now(UTC).date().isoformat(),
-            reasons=self._reference.notes,
+            reasons=(*([note] if note else []), *self._reference.notes),
+            counted=counted,
             noise=_noise(confirmed.course) if confirmed else {},
             given_s=self._work.watch.seconds,
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course, Rounds
+from tuner.optimize.counted import count_seconds, is_affordable
 from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Standing
 from tuner.optimize.quantities import CPU
@@ -99,6 +100,8 @@ class Confirming:
     def _has_time(self, n_runs: int) -> bool:
         watch = self._work.watch
         reserved = _SHARE_HELD_OUT * watch.seconds if self._held_out else 0.0
+        if is_affordable(self._work, self._reference):
+            reserved += count_seconds(self._reference)
         return watch.left_s - reserved > n_runs * run_seconds(self._reference)
 
     def _hold_out(self, label: str, configuration: Configuration) -> Standing | None:

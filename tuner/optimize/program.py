@@ -17,6 +17,7 @@ from pathlib import Path
 from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SettingError, TunerError
+from tuner.measure.counting import InstructionCounter
 from tuner.measure.program import (
     PRELOAD,
     ProgramRun,
@@ -190,6 +191,17 @@ class Program:
             return _judged(self._run(reference.command, own, surroundings), reference)
 
         return measure
+
+    def count(
+        self,
+        candidates: Mapping[str, Configuration],
+        reference: Reference,
+        label: str,
+        timeout_s: float,
+    ) -> int | None:
+        """Return the instructions of one run; see `tuner.optimize.counted.CountsWork`."""
+        environment = self.environments(candidates, reference)[label]
+        return InstructionCounter().count(reference.command, environment, timeout_s)
 
     def _run(
         self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
