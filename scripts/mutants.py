@@ -106,7 +106,11 @@ TARGETS = {
     "store": Target(("tuner/store/*.py",), (_unit("store", doctests="store"),)),
     "campaign": Target(
         ("tuner/campaign/*.py",),
-        (_unit("campaign", doctests="campaign"), _unit("cli/test_tune.py")),
+        (
+            _unit("campaign", doctests="campaign"),
+            _unit("cli/test_tune.py"),
+            _end_to_end("tune", "resume"),
+        ),
     ),
     "compare": Target(
         ("tuner/compare/*.py",),
@@ -121,6 +125,7 @@ TARGETS = {
         (
             _unit("validate", doctests="validate"),
             _unit("cli/test_validate.py", "cli/test_validate_tables.py"),
+            _end_to_end("validate"),
         ),
     ),
     "emulator": Target(

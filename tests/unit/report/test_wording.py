@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from tests.doubles.runs import MIB, measurement, synthetic_run
 from tests.doubles.small_runs import BASELINE, BETTER, RUN, SMALL, run_of, tried
 from tuner.front.kept import all_picks
@@ -75,15 +73,6 @@ def test_facts_hold_the_events_of_the_trace_and_the_allocator_that_is_brought() 
 
     assert facts["events"] == "395,114"
     assert facts["allocator of the program"].startswith("libjemalloc.so.2;")
-
-
-@pytest.mark.parametrize(
-    "library", [None, "/lib/x86_64-linux-gnu/libc.so.6", "/lib/libc-2.31.so", "/lib/ld-musl-x.so.1"]
-)
-def test_the_c_library_is_not_brought(library: str | None) -> None:
-    campaign = replace(RUN.campaign, workload={"recorded_with": library})
-
-    assert campaign.brought_allocator is None
 
 
 def test_what_to_deploy_is_what_the_validation_recommends() -> None:
