@@ -39,7 +39,10 @@ def apply(text: str, change: Change) -> str | None:
     from cosmic_ray.plugins import get_operator  # noqa: PLC0415
 
     name, occurrence = change
-    changed: str | None = mutate_code(text, get_operator(name)(), occurrence)
+    try:
+        changed: str | None = mutate_code(text, get_operator(name)(), occurrence)
+    except AttributeError:  # cosmic-ray 8.4 takes a dotted exception for a name
+        return None
     if changed is None or _behaviour(changed) in (None, _behaviour(text)):
         return None
     return changed
