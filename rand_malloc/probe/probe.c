@@ -7,7 +7,7 @@
  * if it shows up here.  mimalloc prints its options itself on standard error
  * when MIMALLOC_VERBOSE=1; here only its version is reported.
  *
- * Format: docs/allocators.md, "The probe's report".  Exit codes: 0 ok, 1 no report, 2 usage.
+ * Format: docs/allocators.md, "How a setting is proved".  Exit codes: 0 ok, 1 no report, 2 usage.
  */
 #include "probe.h"
 

@@ -67,14 +67,19 @@ COMMANDS = tuple(
 _HELP = """\
 Find the malloc, and its settings, that use the least memory for the least work.
 
-Record a program's allocations, tune in emulation, prove it on the program:
+One command records a program, tunes in emulation, and proves it on the program:
+
+\b
+  malloc-tuner optimize -o runs/app -- ./app --its arguments
+  malloc-tuner export runs/app --format env > malloc.env
+
+The same in steps, with every choice left to you:
 
 \b
   malloc-tuner record -o app.trace -- ./app --its arguments
   malloc-tuner tune app.trace --evaluations 300 -o runs/app
   malloc-tuner validate runs/app -- ./app --its arguments
   malloc-tuner report runs/app
-  malloc-tuner export runs/app --pick balanced --format env > malloc.env
 
 `malloc-tuner COMMAND --help` shows examples and the exit codes of a command;
 `malloc-tuner doctor` checks this machine.

@@ -283,28 +283,6 @@ def test_completion_completes_a_command() -> None:
     assert done.stdout.split() == ["doctor"], done.stderr
 
 
-def test_the_readme_lists_the_commands_with_their_purposes(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The table of commands is exactly what the help says, but for the width of a line."""
-    readme = Path(__file__).resolve().parents[3].joinpath("README.md").read_text()
-    listed = dict(re.findall(r"^\| `([a-z0-9 -]+)` \| (.+) \|$", readme, re.MULTILINE))
-
-    assert list(listed) == [
-        c for name in application.COMMANDS for c in COMMANDS if c.split()[0] == name
-    ]
-    for command, purpose in listed.items():
-        _, out, _ = run_cli(capsys, *command.split(), "--help")
-        assert " ".join(out.split("\n\n")[1].split()).startswith(purpose)
-
-
-def test_the_documented_exit_codes_are_the_real_ones() -> None:
-    documentation = Path(__file__).resolve().parents[3] / "docs" / "exit-codes.md"
-
-    listed = re.findall(r"^\| (\d+) \| (.+?) \|$", documentation.read_text(), re.MULTILINE)
-    assert [(int(code), text) for code, text in listed] == list(exit_codes().items())
-
-
 def test_a_choice_that_does_not_exist_is_named_without_a_word_of_pydantic(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

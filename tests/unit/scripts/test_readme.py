@@ -1,0 +1,38 @@
+"""The answer in the README comes from a run folder."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.places import ROOT
+_SPEC = importlib.util.spec_from_file_location("readme", ROOT / "scripts" / "readme.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+readme = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(readme)
+
+
+def test_the_answer_stands_between_the_markers_and_nothing_else_changes() -> None:
+    answer = {"command": ["/src/run.sh", "a b"], "text": ["Keep glibc as it is.", "  43 runs"]}
+    page = f"before\n{readme.BEGIN}old\n{readme.END}after\n"
+
+    found = readme.with_answer(page, readme.shown(answer, Path("/src")))
+
+    assert found == (
+        f"before\n{readme.BEGIN}```console\n$ malloc-tuner optimize -- run.sh 'a b'\n"
+        f"Keep glibc as it is.\n  43 runs\n```\n{readme.END}after\n"
+    )
+
+
+def test_a_page_without_markers_is_an_error() -> None:
+    with pytest.raises(ValueError, match="answer: begin"):
+        readme.with_answer("text\n", "new\n")
+
+
+def test_the_readme_has_the_markers() -> None:
+    page = (ROOT / "README.md").read_text()
+
+    assert page.count(readme.BEGIN) == page.count(readme.END) == 1
