@@ -1,7 +1,6 @@
 """Put an answer of `malloc-tuner optimize`, and its front as a picture, into the README.
 
-    malloc-tuner optimize -o RUN -- configs/workloads/perl-index/run.sh
-    scripts/readme.py RUN
+RUN is the folder of `malloc-tuner optimize -o RUN -- configs/workloads/perl-index/run.sh`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.places import ROOT
+
 _SPEC = importlib.util.spec_from_file_location("readme", ROOT / "scripts" / "readme.py")
 assert _SPEC is not None
 assert _SPEC.loader is not None
