@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypedDict, Unpack
 
 from tuner.allocators import get_allocator, locate_all
-from tuner.campaign.progress import Listener, Silence
+from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
 from tuner.campaign.setup import CAMPAIGN_FILE, open_campaign, with_workload
 from tuner.compare.loop import Observer
@@ -260,7 +260,7 @@ def run_campaign(
         screener = None
         if ready.screener is not None:
             screener = stack.enter_context(LocalExecutor(ready.screener, cpus))
-        Runner(ready.store, ready.spaces, executor, listener or Silence(), screener).run()
+        Runner(ready.store, ready.spaces, executor, listener or Listener(), screener).run()
     return load_run(folder)
 
 

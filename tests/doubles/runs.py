@@ -432,3 +432,28 @@ def changed(sample: ValidationSample, **values: object) -> ValidationSample:
 def broken(sample: ValidationSample, reason: str) -> ValidationSample:
     """Return the run as one that failed."""
     return replace(sample, outcome=Outcome.did_not_succeed(Status.FAILED, reason))
+
+
+def valued(
+    number: int, values: Sequence[float] | None, violated: float = 0.0, *, default: bool = False
+) -> Trial:
+    """Build a trial of glibc with these objectives; without any, one that failed."""
+    configuration = Configuration.of("glibc", {} if default else {"pad": number})
+    if values is None:
+        reason = "killed"
+        return Trial(
+            number,
+            configuration,
+            Origin.SEARCH,
+            Outcome.did_not_succeed(Status.FAILED, reason),
+            None,
+            1.0,
+        )
+    return Trial(
+        number,
+        configuration,
+        Origin.DEFAULT if default else Origin.SEARCH,
+        Outcome.succeeded(measurement()),
+        tuple(values),
+        violated,
+    )

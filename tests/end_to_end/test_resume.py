@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from tests.doubles import synthetic
-from tuner.campaign.progress import Silence
+from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
 from tuner.campaign.setup import make_spaces
 from tuner.measure.executor import LocalExecutor
@@ -73,7 +73,7 @@ def run_campaign(folder: Path, strategy: str, kill_at: int | None, report: Path 
     else:
         store = Store.create(folder, record)
     with store, LocalExecutor(evaluator, [0, 1]) as executor:
-        Runner(store, spaces, executor, Silence()).run()
+        Runner(store, spaces, executor, Listener()).run()
     if report:
         report.write_text(str(bomb.n_events))
 

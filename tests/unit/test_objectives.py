@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.doubles.runs import valued
 from tuner.errors import MissingToolError, SpecError
 from tuner.front.dominance import (
     front,
@@ -23,7 +23,7 @@ from tuner.objectives import (
     trial_values,
     violation,
 )
-from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
+from tuner.records import Measurement
 
 MIB = 1 << 20
 
@@ -45,30 +45,6 @@ def measurement(**changes: float | None) -> Measurement:
         }
     )
     return base.with_values(**changes)
-
-
-def trial(
-    number: int, values: Sequence[float] | None, violated: float = 0.0, *, default: bool = False
-) -> Trial:
-    configuration = Configuration.of("glibc", {} if default else {"pad": number})
-    if values is None:
-        reason = "killed"
-        return Trial(
-            number,
-            configuration,
-            Origin.SEARCH,
-            Outcome.did_not_succeed(Status.FAILED, reason),
-            None,
-            1.0,
-        )
-    return Trial(
-        number,
-        configuration,
-        Origin.DEFAULT if default else Origin.SEARCH,
-        Outcome.succeeded(measurement()),
-        tuple(values),
-        violated,
-    )
 
 
 # Objectives
@@ -227,7 +203,7 @@ def test_differences_below_the_resolution_neither_dominate_nor_win() -> None:
     values = (1000.0, 999.0, 900.0)
     found = [
         replace(
-            trial(number, (0.0, 0.0)),
+            valued(number, (0.0, 0.0)),
             objectives=trial_values(measurement(mean_heap=value, faults=7), names, steps),
         )
         for number, value in enumerate(values)

@@ -9,21 +9,20 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from tuner.campaign.progress import STOPPING, Scoreboard, clock_text, failure_text, greeting
-from tuner.records import Configuration, Trial
+from tuner.campaign.progress import STOPPING, ShownProgress, clock_text
 from tuner.store import CampaignRecord, Recheck
 
 _REFRESH_HZ = 2.0
 """Redraws per second; each costs a few milliseconds."""
 
 
-class LiveProgress:
-    """A `Listener` with a bar and a line of scores; use it in a ``with``."""
+class LiveProgress(ShownProgress):
+    """A bar and a line of scores; use it in a ``with``."""
 
     def __init__(self, console: Console) -> None:
         """Draw on a console, usually of standard error."""
+        super().__init__()
         self._console = console
-        self._scores = Scoreboard()
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -47,26 +46,13 @@ class LiveProgress:
 
     def started(self, record: CampaignRecord, n_recorded: int, n_workers: int) -> None:
         """See `Listener.started`."""
-        self._scores.start(record)
         self._bar.update(self._task, total=record.budget)
-        self._print(greeting(record, n_recorded, n_workers))
+        super().started(record, n_recorded, n_workers)
 
     def reference_known(self, reference: tuple[float, ...]) -> None:
         """See `Listener.reference_known`."""
-        self._scores.set_reference(reference)
+        super().reference_known(reference)
         self._bar.update(self._task, description="search")
-
-    def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
-        """See `Listener.trial_ended`."""
-        self._scores.add(trial, is_new=is_new)
-        self._bar.update(self._task, completed=self._scores.n_trials)
-        advice = self._scores.advice()
-        if advice:
-            self._print(advice)
-
-    def failed_attempt(self, configuration: Configuration, reason: str) -> None:
-        """See `Listener.failed_attempt`."""
-        self._print(failure_text(configuration, reason))
 
     def recheck_started(self, n_rechecks: int) -> None:
         """See `Listener.recheck_started`."""
@@ -81,6 +67,9 @@ class LiveProgress:
         """See `Listener.stopping`."""
         # Called from a signal handler, perhaps in the middle of a redraw: no printing.
         self._bar.update(self._task, description=STOPPING)
+
+    def _counted(self, *, is_new: bool) -> None:  # noqa: ARG002 - old ones count too
+        self._bar.update(self._task, completed=self._scores.n_trials)
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False)

@@ -1,7 +1,7 @@
 """What the user sees while a campaign runs: how far, how fast, how good, what failed.
 
 `Scoreboard` computes, the listeners show: `LiveProgress` redraws on a terminal,
-`LineProgress` prints a line now and then, `Silence` shows nothing.  All take
+`LineProgress` prints a line now and then, a plain `Listener` shows nothing.  All take
 the time from a clock that is passed in.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from tuner.front.dominance import front, relative_hypervolume
 from tuner.metrics import METRICS
@@ -21,8 +21,8 @@ Clock = Callable[[], float]
 """Seconds since any moment, never going back."""
 
 
-class Listener(Protocol):
-    """Follows what happens; see `tuner.campaign.progress`."""
+class Listener:
+    """Is called as a campaign goes on; this one shows nothing."""
 
     def started(self, record: CampaignRecord, n_recorded: int, n_workers: int) -> None:
         """Show that the campaign begins, with so many trials in the store already."""
@@ -169,31 +169,6 @@ class Scoreboard:
         return ", ".join([*words, f"{self.n_failed} failed"])
 
 
-class Silence:
-    """Shows nothing."""
-
-    def started(self, record: CampaignRecord, n_recorded: int, n_workers: int) -> None:
-        """Show nothing."""
-
-    def reference_known(self, reference: tuple[float, ...]) -> None:
-        """Show nothing."""
-
-    def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
-        """Show nothing."""
-
-    def failed_attempt(self, configuration: Configuration, reason: str) -> None:
-        """Show nothing."""
-
-    def recheck_started(self, n_rechecks: int) -> None:
-        """Show nothing."""
-
-    def recheck_ended(self, recheck: Recheck) -> None:
-        """Show nothing."""
-
-    def stopping(self) -> None:
-        """Show nothing."""
-
-
 _LINE_INTERVAL_S = 10.0
 """Least time between two lines of progress."""
 
@@ -201,15 +176,12 @@ STOPPING = "stopping when the running evaluations have ended; Ctrl-C again to ki
 """What the user sees after the first Ctrl-C."""
 
 
-class LineProgress:
-    """Prints a line when something happens, at most one per interval for trials."""
+class ShownProgress(Listener):
+    """Prints a line when something happens."""
 
-    def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
-        """Print to `out`, usually standard error."""
-        self._out = out
-        self._clock = clock
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        """Start with nothing."""
         self._scores = Scoreboard(clock)
-        self._printed_s = clock()
 
     def started(self, record: CampaignRecord, n_recorded: int, n_workers: int) -> None:
         """See `Listener.started`."""
@@ -223,18 +195,32 @@ class LineProgress:
     def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
         """See `Listener.trial_ended`."""
         self._scores.add(trial, is_new=is_new)
-        now_s = self._clock()
-        is_last = self._scores.n_trials == self._scores.budget
-        if is_new and (is_last or now_s - self._printed_s >= _LINE_INTERVAL_S):
-            self._printed_s = now_s
-            self._print(self._scores.summary())
+        self._counted(is_new=is_new)
         advice = self._scores.advice()
         if advice:
             self._print(advice)
 
     def failed_attempt(self, configuration: Configuration, reason: str) -> None:
         """See `Listener.failed_attempt`."""
-        self._print(failure_text(configuration, reason))
+        self._print(f"{configuration}: an attempt failed and does not count: {reason}")
+
+    def _counted(self, *, is_new: bool) -> None:
+        """Show that a trial was added."""
+
+    def _print(self, text: str) -> None:
+        """Print a line."""
+        raise NotImplementedError
+
+
+class LineProgress(ShownProgress):
+    """Prints at most one line per interval for trials."""
+
+    def __init__(self, out: TextIO, clock: Clock = time.monotonic) -> None:
+        """Print to `out`, usually standard error."""
+        super().__init__(clock)
+        self._out = out
+        self._clock = clock
+        self._printed_s = clock()
 
     def recheck_started(self, n_rechecks: int) -> None:
         """See `Listener.recheck_started`."""
@@ -242,13 +228,17 @@ class LineProgress:
             trials = "trial" if n_rechecks == 1 else "trials"
             self._print(f"measuring {n_rechecks} {trials} of the front again")
 
-    def recheck_ended(self, recheck: Recheck) -> None:
-        """See `Listener.recheck_ended`."""
-
     def stopping(self) -> None:
         """See `Listener.stopping`."""
         with contextlib.suppress(RuntimeError):  # the signal came in the middle of a print
             self._print(STOPPING)
+
+    def _counted(self, *, is_new: bool) -> None:
+        now_s = self._clock()
+        is_last = self._scores.n_trials == self._scores.budget
+        if is_new and (is_last or now_s - self._printed_s >= _LINE_INTERVAL_S):
+            self._printed_s = now_s
+            self._print(self._scores.summary())
 
     def _print(self, text: str) -> None:
         print(text, file=self._out, flush=True)
@@ -262,11 +252,6 @@ def greeting(record: CampaignRecord, n_recorded: int, n_workers: int) -> str:
         f"minimising {' and '.join(record.objectives)}, {n_workers} at a time"
     )
     return f"{text}; continuing after {n_recorded}" if n_recorded else text
-
-
-def failure_text(configuration: Configuration, reason: str) -> str:
-    """Return the line about an attempt that does not count."""
-    return f"{configuration}: an attempt failed and does not count: {reason}"
 
 
 def clock_text(seconds: float) -> str:

@@ -218,10 +218,10 @@ def _searches() -> list[str]:
 
 @contextlib.contextmanager
 def _listener(*, quiet: bool) -> Iterator[Listener]:
-    from tuner.campaign.progress import LineProgress, Silence
+    from tuner.campaign.progress import LineProgress, Listener
 
     if quiet:
-        yield Silence()
+        yield Listener()
     elif sys.stderr.isatty():
         from rich.console import Console
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tuner.campaign.progress import Silence
+from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
 from tuner.campaign.setup import Campaign, emulation_options, locate, open_campaign, with_workload
 from tuner.config import CampaignSpec, campaign_from_options
@@ -168,7 +168,7 @@ def _read(ready: Campaign) -> EmulatedTrials:
     return EmulatedTrials(ready.store.campaign(), tuple(ready.store.trials()))
 
 
-class _Timed(Silence):
+class _Timed(Listener):
     """Stops the executor when the time is up."""
 
     def __init__(

@@ -17,7 +17,7 @@ import pytest
 from tests.doubles import synthetic
 from tests.doubles.synthetic import SyntheticEvaluator
 from tuner.campaign.identity import differences
-from tuner.campaign.progress import Listener, Silence
+from tuner.campaign.progress import Listener
 from tuner.campaign.recheck import n_missing
 from tuner.campaign.runner import FAILED_VIOLATION, Runner
 from tuner.campaign.screening import Expected, carried_over, most_promising
@@ -56,7 +56,7 @@ def run(
     else:
         store = Store.create(folder, record)
     with store, LocalExecutor(evaluator or SyntheticEvaluator(), cpus) as executor:
-        return Runner(store, spaces, executor, listener or Silence()).run()
+        return Runner(store, spaces, executor, listener or Listener()).run()
 
 
 def comparable(trials: Sequence[Trial]) -> list[Trial]:
@@ -75,7 +75,7 @@ def stored(folder: Path) -> tuple[list[Trial], list[Recheck], CampaignRecord]:
         return store.trials(), store.rechecks(), store.campaign()
 
 
-class InterruptAfter(Silence):
+class InterruptAfter(Listener):
     """Presses Ctrl-C after some trials."""
 
     def __init__(self, n_trials: int, n_presses: int = 1) -> None:
@@ -153,7 +153,7 @@ def test_an_exhausted_space_ends_the_campaign(tmp_path: Path) -> None:
         Store.create(tmp_path / "run", synthetic.record(budget=500)) as store,
         LocalExecutor(SyntheticEvaluator(), [0]) as executor,
     ):
-        trials = Runner(store, [space], executor, Silence()).run()
+        trials = Runner(store, [space], executor, Listener()).run()
 
         assert len(trials) == 7 + 7
         assert store.campaign().status == FINISHED
@@ -165,7 +165,7 @@ def test_an_exhausted_study_leaves_its_turns_to_the_others(tmp_path: Path) -> No
         Store.create(tmp_path / "run", synthetic.record(search="separate")) as store,
         LocalExecutor(SyntheticEvaluator(), [0]) as executor,
     ):
-        trials = Runner(store, make_spaces(parts, "separate"), executor, Silence()).run()
+        trials = Runner(store, make_spaces(parts, "separate"), executor, Listener()).run()
 
     assert len(trials) == 60
     assert sum(trial.configuration.allocator == "glibc" for trial in trials) == 7
@@ -550,7 +550,7 @@ def test_a_store_that_holds_a_failed_remeasurement_heals(tmp_path: Path) -> None
 
 
 def test_an_interrupted_recheck_goes_on(tmp_path: Path) -> None:
-    class Interrupt(Silence):
+    class Interrupt(Listener):
         def recheck_ended(self, recheck: Recheck) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -584,7 +584,7 @@ def run_screened(
         LocalExecutor(evaluator, (0, 1)) as executor,
         LocalExecutor(low, (0, 1)) as screener,
     ):
-        return Runner(store, spaces, executor, Silence(), screener).run()
+        return Runner(store, spaces, executor, Listener(), screener).run()
 
 
 def test_only_promising_proposals_are_measured_in_full(tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.doubles.judged import with_peaks
+from tests.doubles.program_runs import GOOD
 from tuner.cli.main import run
 from tuner.fidelity import Panel, judge_program, measure_program
 from tuner.measure.program import ProgramRun, Surroundings
@@ -33,12 +35,9 @@ class FakeRunner:
         name = environment["WHICH"]
         self.seen.append(name)
         peak = self.peaks[name]
-        return ProgramRun(
-            exit_status=1 if name == self.failing else 0, signal=None, timed_out=False,
-            peak_rss_bytes=peak, peak_anon_bytes=peak, mean_anon_bytes=peak / 2,
-            mean_anon_cpu_bytes=0.0, lazy_free_bytes=0, n_samples=1, faults=10, user_ns=peak,
-            system_ns=0, children_cpu_ns=0, wall_ns=1, instructions=None, peak_is_exact=True,
-            preload_mapped=None, malloc_libraries=(), curve=(), output_sha256="", stderr_tail="",
+        return replace(
+            GOOD, exit_status=1 if name == self.failing else 0, peak_rss_bytes=peak,
+            peak_anon_bytes=peak, mean_anon_bytes=peak / 2, user_ns=peak, system_ns=0,
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.doubles.fronts import NAMES, TRIALS, tried
-from tests.doubles.runs import MIB, measurement
+from tests.doubles.runs import MIB, valued
 from tuner.errors import MissingToolError, SpecError
 from tuner.front import dominance
 from tuner.front.dominance import (
@@ -23,31 +23,6 @@ from tuner.front.dominance import (
     reference_point,
     relative_hypervolume,
 )
-from tuner.records import Configuration, Origin, Outcome, Status, Trial
-
-
-def valued(
-    number: int, values: Sequence[float] | None, violated: float = 0.0, *, default: bool = False
-) -> Trial:
-    configuration = Configuration.of("glibc", {} if default else {"pad": number})
-    if values is None:
-        reason = "killed"
-        return Trial(
-            number,
-            configuration,
-            Origin.SEARCH,
-            Outcome.did_not_succeed(Status.FAILED, reason),
-            None,
-            1.0,
-        )
-    return Trial(
-        number,
-        configuration,
-        Origin.DEFAULT if default else Origin.SEARCH,
-        Outcome.succeeded(measurement()),
-        tuple(values),
-        violated,
-    )
 
 
 def test_front_is_ordered_and_names_its_equals() -> None:
