@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,12 +25,13 @@ enum step {
     STEP_AFFINITY,
     STEP_ASLR,
     STEP_THP,
+    STEP_USER,
     STEP_EXEC
 };
 
 const char *launch_step_name(int step) {
     static const char *const names[] = {"pin to the core", "switch address randomisation off",
-                                        "switch huge pages off", "execute"};
+                                        "switch huge pages off", "become the user", "execute"};
     return names[step];
 }
 
@@ -61,6 +63,21 @@ static void set_up(const struct plan *plan, int error_fd) {
         give_up(error_fd, STEP_THP);
 }
 
+/* Standard input carries orders for supervise: the service gets none of it. */
+static void become_service(const struct plan *plan, int error_fd) {
+    const struct passwd *user = plan->user;
+    if (user != NULL && (initgroups(user->pw_name, user->pw_gid) != 0 ||
+                         setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0))
+        give_up(error_fd, STEP_USER);
+    if (!plan->is_service)
+        return;
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0)
+        give_up(error_fd, STEP_EXEC);
+    /* Should this very supervisor be killed; others of the tree are then left. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+}
+
 /* The child; wait_fd reads end of file once the parent has taken hold. */
 static _Noreturn void become_program(const struct plan *plan, int wait_fd, int error_fd) {
     char nothing;
@@ -69,6 +86,7 @@ static _Noreturn void become_program(const struct plan *plan, int wait_fd, int e
     set_up(plan, error_fd);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    become_service(plan, error_fd);
     while (read(wait_fd, &nothing, 1) < 0 && errno == EINTR) {
     }
     (void)execvpe(plan->command[0], plan->command, plan->environment);
@@ -98,9 +116,9 @@ bool launch(const struct plan *plan, struct launched *launched) {
     }
     (void)setpgid(pid, pid);
     long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL;
-    launched->is_traced = ptrace(PTRACE_SEIZE, pid, NULL, options) == 0;
+    launched->is_traced = !plan->is_service && ptrace(PTRACE_SEIZE, pid, NULL, options) == 0;
     launched->pid = pid;
-    launched->counter_fd = counter_open_instructions(pid);
+    launched->counter_fd = plan->is_service ? -1 : counter_open_instructions(pid);
     launched->error_fd = errors[0];
     close(errors[1]);
     close(hold[0]);

@@ -10,7 +10,7 @@
 
 struct launched {
     pid_t pid;      /* also the id of its process group */
-    bool is_traced; /* false: this machine forbids tracing; no reading at the exit */
+    bool is_traced; /* false: a service, or this machine forbids tracing; no reading at the exit */
     int counter_fd; /* counts its instructions from the exec on; -1: not countable here */
     int error_fd;   /* closed by a successful exec; else carries a struct launch_error */
 };

@@ -23,6 +23,7 @@
 #include "meter.h"
 #include "plan.h"
 #include "report.h"
+#include "tend.h"
 #include "watch.h"
 
 extern char **environ;
@@ -40,6 +41,10 @@ static const char usage_text[] =
     "  --env NAME=VALUE      set a variable for the command only; repeatable\n"
     "  --unset NAME          remove a variable for the command only; repeatable\n"
     "  --preload PATH        library for the command's LD_PRELOAD\n"
+    "  --service             follow all processes of a service and report samples as they come; a "
+    "number\n"
+    "                        on standard input is a signal for it, and its end ends the service\n"
+    "  --user NAME           run the command as this user (root only)\n"
     "  --with-parent         end with the process that started supervise, command included\n"
     "  --help, --version\n";
 
@@ -154,6 +159,8 @@ enum option_code {
     UNSET,
     PRELOAD,
     REPORT,
+    SERVICE,
+    USER,
     WITH_PARENT,
     HELP,
     VERSION
@@ -169,6 +176,8 @@ static const struct option options[] = {
     {"unset", required_argument, NULL, UNSET},
     {"preload", required_argument, NULL, PRELOAD},
     {"report", required_argument, NULL, REPORT},
+    {"service", no_argument, NULL, SERVICE},
+    {"user", required_argument, NULL, USER},
     {"with-parent", no_argument, NULL, WITH_PARENT},
     {"help", no_argument, NULL, HELP},
     {"version", no_argument, NULL, VERSION},
@@ -203,6 +212,14 @@ static void apply(struct plan *plan, int code) {
         break;
     case REPORT:
         plan->report_fd = open_report(optarg);
+        break;
+    case SERVICE:
+        plan->is_service = true;
+        break;
+    case USER:
+        plan->user = getpwnam(optarg);
+        if (plan->user == NULL)
+            fail(SUPERVISE_USAGE, "--user: there is no user '%s'", optarg);
         break;
     case WITH_PARENT:
         (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
@@ -240,12 +257,18 @@ int main(int argc, char **argv) {
         fail(SUPERVISE_FAILED, "--preload: %s: %s", plan.preload, strerror(errno));
     static struct meter meter;
     struct launched launched;
-    struct outcome outcome;
+    struct outcome outcome = {0};
     struct launch_error error;
-    watch_prepare();
+    if (plan.is_service)
+        tend_prepare();
+    else
+        watch_prepare();
     if (!launch(&plan, &launched))
         fail(SUPERVISE_FAILED, "%s: cannot start: %s", plan.command[0], strerror(errno));
-    watch(&plan, &launched, plan.preload != NULL ? &preload : NULL, &meter, &outcome);
+    if (plan.is_service)
+        outcome.interrupted = tend(&plan, &launched);
+    else
+        watch(&plan, &launched, plan.preload != NULL ? &preload : NULL, &meter, &outcome);
     if (launch_failed(&launched, &error))
         fail(launch_step_is_exec(error.step) ? SUPERVISE_NO_PROGRAM : SUPERVISE_FAILED,
              "%s: cannot %s: %s", plan.command[0], launch_step_name(error.step),
@@ -253,7 +276,7 @@ int main(int argc, char **argv) {
     if (outcome.interrupted != 0)
         fail(128 + outcome.interrupted, "%s: stopped: %s", plan.command[0],
              strsignal(outcome.interrupted));
-    if (!write_report(&plan, &meter, &outcome))
+    if (!plan.is_service && !write_report(&plan, &meter, &outcome))
         fail(SUPERVISE_FAILED, "report: %s", strerror(errno));
     free(plan.environment);
     return SUPERVISE_OK;

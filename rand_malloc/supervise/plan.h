@@ -2,6 +2,7 @@
 #ifndef SUPERVISE_PLAN_H
 #define SUPERVISE_PLAN_H
 
+#include <pwd.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,15 +15,17 @@ enum {
 };
 
 struct plan {
-    int cpu;             /* core the program is pinned to; -1: not pinned */
-    bool aslr;           /* false: the program runs without address randomisation */
-    bool keep_thp;       /* false: transparent huge pages are off for the program */
-    uint64_t timeout_ns; /* elapsed time allowed; 0: no limit */
-    uint64_t sample_ns;  /* time between two samples, > 0 */
-    const char *preload; /* library for the program's LD_PRELOAD; NULL: none */
-    char **environment;  /* the program's whole environment, NULL-terminated, owned */
-    char **command;      /* argv of the program, NULL-terminated */
-    int report_fd;       /* where the report goes, close-on-exec */
+    int cpu;                   /* core the program is pinned to; -1: not pinned */
+    bool aslr;                 /* false: the program runs without address randomisation */
+    bool keep_thp;             /* false: transparent huge pages are off for the program */
+    uint64_t timeout_ns;       /* elapsed time allowed; 0: no limit */
+    uint64_t sample_ns;        /* time between two samples, > 0 */
+    const char *preload;       /* library for the program's LD_PRELOAD; NULL: none */
+    char **environment;        /* the program's whole environment, NULL-terminated, owned */
+    char **command;            /* argv of the program, NULL-terminated */
+    int report_fd;             /* where the report goes, close-on-exec */
+    bool is_service;           /* the program and all its descendants are followed, see tend.h */
+    const struct passwd *user; /* whom the program runs as; NULL: as this process does */
 };
 
 #endif

@@ -91,14 +91,15 @@ bool proc_counts(pid_t pid, struct proc_counts *counts) {
     const char *rest = strrchr(text, ')');
     unsigned long minor = 0;
     unsigned long major = 0;
-    long user_ticks = 0;
-    long system_ticks = 0;
+    unsigned long own[2] = {0};
+    long children[2] = {0};
     if (rest == NULL ||
-        sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %lu %*u %lu %*u %*u %*u %ld %ld", &minor,
-               &major, &user_ticks, &system_ticks) != 4)
+        sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %lu %*u %lu %*u %lu %lu %ld %ld", &minor,
+               &major, &own[0], &own[1], &children[0], &children[1]) != 6)
         return false;
     uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
-    *counts = (struct proc_counts){minor, major, (uint64_t)(user_ticks + system_ticks) * tick_ns};
+    *counts = (struct proc_counts){minor, major, (uint64_t)(own[0] + own[1]) * tick_ns,
+                                   (uint64_t)(children[0] + children[1]) * tick_ns};
     return true;
 }
 
@@ -115,6 +116,19 @@ bool proc_lazy_free(pid_t pid, uint64_t *bytes) {
     char text[TEXT_ROOM];
     (void)snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
     return read_text(path, text) && find_kb(text, "\nLazyFree:", bytes);
+}
+
+bool proc_shares(pid_t pid, struct proc_shares *shares) {
+    char path[PATH_ROOM];
+    char text[TEXT_ROOM];
+    struct proc_shares found;
+    (void)snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
+    if (!read_text(path, text) || !find_kb(text, "\nPss_Anon:", &found.anon) ||
+        !find_kb(text, "\nPss_Shmem:", &found.shared) ||
+        !find_kb(text, "\nPss_File:", &found.file) || !find_kb(text, "\nLazyFree:", &found.lazy))
+        return false;
+    *shares = found;
+    return true;
 }
 
 bool proc_maps_file(pid_t pid, const struct stat *file, bool *is_mapped) {

@@ -23,7 +23,16 @@ struct proc_memory {
 struct proc_counts {
     uint64_t minor_faults;
     uint64_t major_faults;
-    uint64_t children_cpu_ns; /* of the children waited for; resolution 1 clock tick */
+    uint64_t cpu_ns;          /* of its own; resolution 1 clock tick */
+    uint64_t children_cpu_ns; /* of the children waited for; likewise */
+};
+
+/* From smaps_rollup: shares of what is resident, a page that n processes map counts 1/n in each. */
+struct proc_shares {
+    uint64_t anon;   /* lazily freed pages included */
+    uint64_t lazy;   /* freed with MADV_FREE, not yet taken */
+    uint64_t shared; /* shared memory */
+    uint64_t file;
 };
 
 bool proc_memory(pid_t pid, struct proc_memory *memory);
@@ -35,6 +44,9 @@ uint64_t proc_cpu_ns(pid_t pid);
 /* Bytes given back by MADV_FREE which the kernel has not taken yet.
  * Walks the page tables: time grows with the resident memory. */
 bool proc_lazy_free(pid_t pid, uint64_t *bytes);
+
+/* Walks the page tables too. */
+bool proc_shares(pid_t pid, struct proc_shares *shares);
 
 enum {
     N_LIBRARIES = 4,

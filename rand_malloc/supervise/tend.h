@@ -1,0 +1,22 @@
+/* A service: started, sampled with all its descendants, signalled on demand, ended with its user.
+ *
+ * The report is a stream of JSON objects, one a line (docs/formats.md, "supervise --service"): the
+ * service's process, samples of the whole tree, how the first process ended, and the end.
+ * Standard input is the other direction: each line is the number of a signal for the service.  Its
+ * end means that whoever asked for the service is gone, by kill -9 too: all processes are ended.
+ */
+#ifndef SUPERVISE_TEND_H
+#define SUPERVISE_TEND_H
+
+#include <stdbool.h>
+
+#include "launch.h"
+#include "plan.h"
+
+/* Block the signals that tend waits for; call before launch. */
+void tend_prepare(void);
+
+/* Returns when no process of the service is left: 0, or the signal that this process got. */
+int tend(const struct plan *plan, const struct launched *launched);
+
+#endif

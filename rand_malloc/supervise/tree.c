@@ -1,0 +1,98 @@
+/* All processes below this one: see tree.h.  Source: proc(5), prctl(2). */
+#include "tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proc.h"
+
+enum {
+    PATH_ROOM = 64
+};
+
+static void add_children_of_thread(struct tree *tree, pid_t pid, int tid) {
+    char path[PATH_ROOM];
+    int child = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, tid);
+    FILE *children = fopen(path, "re");
+    if (children == NULL)
+        return;
+    while (tree->n < TREE_PROCESSES && fscanf(children, "%d", &child) == 1)
+        tree->pids[tree->n++] = child;
+    fclose(children);
+}
+
+static void add_children(struct tree *tree, pid_t pid) {
+    char path[PATH_ROOM];
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    if (tasks == NULL)
+        return;
+    struct dirent *entry;
+    while ((entry = readdir(tasks)) != NULL) {
+        int tid = atoi(entry->d_name);
+        if (tid > 0)
+            add_children_of_thread(tree, pid, tid);
+    }
+    closedir(tasks);
+}
+
+void tree_walk(struct tree *tree) {
+    tree->n = 0;
+    add_children(tree, getpid());
+    for (size_t i = 0; i < tree->n; i++)
+        add_children(tree, tree->pids[i]);
+}
+
+static uint64_t ns_of(struct timeval time) {
+    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_usec * UINT64_C(1000);
+}
+
+static void add_cpu(pid_t pid, struct tree_use *use) {
+    struct proc_counts counts;
+    uint64_t own_ns = proc_cpu_ns(pid);
+    if (!proc_counts(pid, &counts))
+        return;
+    use->cpu_ns += (own_ns > 0 ? own_ns : counts.cpu_ns) + counts.children_cpu_ns;
+}
+
+static void add_memory(pid_t pid, struct tree_use *use) {
+    struct proc_shares shares;
+    struct proc_memory memory;
+    if (proc_shares(pid, &shares)) {
+        use->anon += shares.anon > shares.lazy ? shares.anon - shares.lazy : 0;
+        use->lazy += shares.lazy;
+        use->shared += shares.shared;
+        use->file += shares.file;
+    } else if (proc_memory(pid, &memory)) {
+        use->anon += memory.anon;
+        use->n_unshared++;
+    }
+}
+
+void tree_measure(const struct tree *tree, struct tree_use *use) {
+    struct rusage ended;
+    *use = (struct tree_use){0};
+    for (size_t i = 0; i < tree->n; i++) {
+        add_cpu(tree->pids[i], use);
+        add_memory(tree->pids[i], use);
+    }
+    if (getrusage(RUSAGE_CHILDREN, &ended) == 0)
+        use->cpu_ns += ns_of(ended.ru_utime) + ns_of(ended.ru_stime);
+}
+
+void tree_end(void) {
+    static struct tree tree;
+    do {
+        tree_walk(&tree);
+        for (size_t i = 0; i < tree.n; i++)
+            (void)kill(tree.pids[i], SIGKILL);
+        /* All children of ours were sent the signal or have ended: one of them comes. */
+    } while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR);
+}
