@@ -44,11 +44,21 @@ from tuner.measure.executor import LocalExecutor, measuring_cpus
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.measure.warm import warm_memory
 from tuner.optimize.answer import recommended
+from tuner.optimize.comparison import (
+    MOST_ROUNDS,
+    Compared,
+    compare_settings,
+    service_candidates,
+)
+from tuner.optimize.request import Request
+from tuner.optimize.service import Service, service_rules
+from tuner.optimize.view import View
 from tuner.profile.trust import gap_in, notes_on
 from tuner.recording import Recording, record
 from tuner.records import Configuration, unique_configurations
 from tuner.report.table import FrontTable, front_table
 from tuner.runs import Run, load_run
+from tuner.service.plan import ServicePlan
 from tuner.store import RealMeasurement, Store, store_path
 from tuner.validate.program import validate
 from tuner.validate.session import CACHEGRIND, STDOUT, ValidationOptions
@@ -65,6 +75,7 @@ __all__ = [
     "Run",
     "ValidationSummary",
     "compare",
+    "compare_service",
     "emulate",
     "export",
     "front",
@@ -75,6 +86,9 @@ __all__ = [
 
 DEFAULT_ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 """What `tune` searches by default."""
+
+LEAST_EFFECT: Final = 0.01
+"""Share that counts as an effect on a service."""
 
 BASELINE: Final = "glibc"
 """Whose default is measured beside everything."""
@@ -377,6 +391,59 @@ def compare(
 def huge_pages_of(run: Run) -> Literal["never", "keep"]:
     """Return the transparent huge pages that a campaign measured with."""
     return "keep" if run.campaign.huge_pages == "keep" else "never"
+
+
+def compare_service(
+    folder: AnyPath,
+    plan: ServicePlan,
+    run: AnyPath | None = None,
+    *,
+    points: Sequence[str] = ("picks", "front"),
+    most_front: int = 4,
+    limits: Mapping[str, float] | None = None,
+    allocators: Sequence[str] = DEFAULT_ALLOCATORS,
+    settings: Sequence[str] = (),
+    rounds: int | None = None,
+    cpu: int | None = None,
+    seed: int = 1,
+    view: View | None = None,
+) -> Compared:
+    """Compare allocators and settings on a service under load.
+
+    Args:
+        folder: of the runs; the same comparison goes on there.
+        plan: what is done to the service in a run.
+        run: folder of a campaign whose points take part; None for none.
+        points: of the campaign: names of picks, numbers of trials, or words.
+        most_front: points for the word ``front``.
+        limits: metric of `tuner.metrics.SERVICE` -> share by which it may become worse.
+        allocators: whose defaults and well-known settings take part.
+        settings: more of them, such as ``jemalloc narenas=2``.
+        rounds: at most so many; None for the usual number.
+        cpu: core of the service; None leaves it free.
+        seed: of the order.
+        view: shows progress.
+
+    Raises:
+        ProgramError: the service fails as it is.
+        MissingToolError: an allocator or the service is not here.
+        InterruptedCampaign: Ctrl-C; what was measured is kept.
+    """
+    files = locate_all([get_allocator(text) for text in allocators])
+    rules = service_rules(LEAST_EFFECT, limits or {})
+    service = Service(plan, os.environ, files, Surroundings(cpu=cpu), limited=tuple(limits or {}))
+    subjects = choose_subjects(load_run(Path(run)), points, most_front, 0) if run else ()
+    chosen = [s.configuration for s in subjects if s.configuration.allocator in files]
+    candidates = service_candidates(service, files, chosen, settings)
+    request = Request(
+        plan.command, 0.0, tuple(allocators), rules, cpu=cpu, seed=seed, service=plan,
+        limited=tuple(limits or {}),
+    )  # fmt: skip
+    most = rounds or MOST_ROUNDS
+    compared = compare_settings(
+        Path(folder), request, service, candidates.runnable, rounds=most, view=view
+    )
+    return replace(compared, refused=candidates.refused)
 
 
 def export(

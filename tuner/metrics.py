@@ -28,6 +28,8 @@ class Kind(enum.Enum):
     INSTRUCTIONS = "instructions"
     NANOSECONDS = "ns"
     RATIO = "ratio"
+    PER_SECOND = "1/s"
+    BYTES_PER_MINUTE = "bytes/min"
 
 
 class MetricValues(Protocol):
@@ -40,7 +42,7 @@ class MetricValues(Protocol):
 
 @dataclass(frozen=True)
 class Metric:
-    """One number that is measured; less is better."""
+    """One number that is measured; less is better, but of services' requests per second."""
 
     name: str
     """As in campaign files and options: ``mean_heap``."""
@@ -65,6 +67,11 @@ class Metric:
     """Names in `REAL` of what confirms it on the real program, the best first.  Of one kind, both
     are expected to change by the same ratio; of different kinds, only in the same direction."""
 
+    is_more_better: bool = False
+    """True for what services do: requests per second."""
+    emulated: str | None = None
+    """Name in `METRICS` of what foretells it of a service; None: nothing does."""
+
     @property
     def unit(self) -> str:
         """The base unit, as in files."""
@@ -83,6 +90,8 @@ class Metric:
         """
         if self.kind is Kind.BYTES:
             return show_size(value)
+        if self.kind is Kind.BYTES_PER_MINUTE:
+            return f"{'-' if value < 0 else ''}{show_size(abs(value))}/min"
         if self.kind is Kind.NANOSECONDS:
             return f"{value:.0f} ns"
         for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -163,6 +172,42 @@ REAL: Final[dict[str, Metric]] = {
     )
 }
 """Every metric of a run of the real program by name, in the order of tables."""
+
+
+SERVICE: Final[dict[str, Metric]] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            "mean", "mean_bytes", Kind.BYTES, "mean memory", is_whole=False, emulated="mean_heap"
+        ),
+        Metric("peak", "peak_bytes", Kind.BYTES, "peak memory", emulated="peak_heap"),
+        Metric("floor", "floor_bytes", Kind.BYTES, "idle memory", emulated="mean_heap"),
+        Metric("growth", "growth_bytes_per_min", Kind.BYTES_PER_MINUTE, "growth", is_whole=False),
+        Metric(
+            "cpu", "cpu_ns_per_request", Kind.NANOSECONDS, "CPU/request",
+            is_whole=False, is_repeatable=False, emulated="cost",
+        ),
+        Metric(
+            "rate", "requests_per_s", Kind.PER_SECOND, "requests/s",
+            is_whole=False, is_repeatable=False, is_more_better=True,
+        ),
+        *(
+            Metric(
+                name, f"{name}_ns", Kind.NANOSECONDS, label, is_whole=False, is_repeatable=False
+            )
+            for name, label in (
+                ("latency", "mean latency"),
+                ("p50", "p50 latency"),
+                ("p90", "p90 latency"),
+                ("p95", "p95 latency"),
+                ("p99", "p99 latency"),
+                ("p999", "p99.9 latency"),
+            )
+        ),
+    )
+}  # fmt: skip
+"""Every metric of a service under load by name, in the order of tables.  Memory is that of all its
+processes, each shared page counted once: the sum of Pss_Anon less what was lazily freed."""
 
 
 def find_metric(name: str) -> Metric:

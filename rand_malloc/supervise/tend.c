@@ -131,6 +131,8 @@ static void take_byte(struct service *service, char byte) {
     int number = atoi(service->number);
     if (number > 0)
         send(service, number);
+    else
+        service->next_ns = 0; /* a sample, now */
 }
 
 static void read_orders(struct service *service) {

@@ -2,8 +2,9 @@
  *
  * The report is a stream of JSON objects, one a line (docs/formats.md, "supervise --service"): the
  * service's process, samples of the whole tree, how the first process ended, and the end.
- * Standard input is the other direction: each line is the number of a signal for the service.  Its
- * end means that whoever asked for the service is gone, by kill -9 too: all processes are ended.
+ * Standard input is the other direction: each line is the number of a signal for the service, 0 for
+ * a sample now.  Its end means that whoever asked for the service is gone, by kill -9 too: all
+ * processes are ended.
  */
 #ifndef SUPERVISE_TEND_H
 #define SUPERVISE_TEND_H

@@ -210,6 +210,39 @@ static bool core_is_the_one_asked_for(void) {
     return run("--cpu 0 -- $S exit 0") == 0 && run("--cpu 1023 -- $S exit 0") == 1;
 }
 
+/* Run it as a service; its orders end at once, or never come. */
+static int run_service(bool has_end, const char *line) {
+    int orders[2];
+    int before = dup(STDIN_FILENO);
+    if (before < 0 || pipe(orders) != 0 || dup2(orders[0], STDIN_FILENO) < 0)
+        return -1;
+    close(orders[0]);
+    if (has_end)
+        close(orders[1]);
+    int status = run(line);
+    if (!has_end)
+        close(orders[1]);
+    (void)dup2(before, STDIN_FILENO);
+    close(before);
+    return status;
+}
+
+static bool a_service_ends_with_its_orders(void) {
+    return run_service(true, "--service -- $S hang-in-another-group") == 0 &&
+           says("\"event\":\"start\"") && says("\"schema\":\"supervise.service\",\"version\":1") &&
+           says("\"event\":\"end\"") && says("\"processes\":0");
+}
+
+static bool the_orphans_of_a_service_end_with_its_orders(void) {
+    return run_service(true, "--service -- $S leave-a-child") == 0 &&
+           (atoi(output) == 0 || kill(atoi(output), 0) != 0);
+}
+
+static bool a_missing_service_has_its_own_exit_code(void) {
+    return run_service(false, "--service -- /nonexistent/program") == 3 &&
+           run("--user nobody-of-this-name -- $S exit 0") == 2;
+}
+
 static const struct {
     const char *name;
     bool (*passes)(void);
@@ -237,6 +270,9 @@ static const struct {
     {"missing program has its own exit code", missing_program_has_its_own_exit_code},
     {"bad usage is refused", bad_usage_is_refused},
     {"core is the one asked for", core_is_the_one_asked_for},
+    {"a service ends with its orders", a_service_ends_with_its_orders},
+    {"the orphans of a service end with its orders", the_orphans_of_a_service_end_with_its_orders},
+    {"a missing service has its own exit code", a_missing_service_has_its_own_exit_code},
 };
 
 static void clean(void) {

@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("search",),
     ("runs",),
     ("front",),
-    ("campaign", "validate", "fidelity", "bench", "doctor", "link"),
+    ("campaign", "validate", "fidelity", "bench", "doctor", "link", "service"),
     ("optimize",),
     ("report", "export"),
     ("library",),

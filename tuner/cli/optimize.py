@@ -23,6 +23,26 @@ from tuner.cli.optimize_request import (
     Options,
     read_request,
 )
+from tuner.cli.services import (
+    AUTO,
+    IDLE,
+    STOP,
+    WARM_UPS,
+    Constraints,
+    HeldOutLoad,
+    Idle,
+    Load,
+    Read,
+    Ready,
+    Setup,
+    Stop,
+    Teardown,
+    User,
+    WarmUps,
+    refuse_without_service,
+    service_plan,
+    service_request,
+)
 from tuner.errors import (
     ConditionVerdict,
     InterruptedCampaign,
@@ -55,6 +75,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner optimize -o runs/app --time 5min -- ./app data --held-out -- ./app other",
             "malloc-tuner optimize runs/app --time 20min",
             "malloc-tuner optimize app.toml --fail-if undecided --json",
+            "malloc-tuner optimize --time 1h --ready tcp:8080 --load ./load.sh -- ./server",
             errors=(
                 SpecError,
                 MissingToolError,
@@ -70,6 +91,7 @@ def register(app: typer.Typer) -> None:
 
 
 def optimize(
+    context: typer.Context,
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -122,6 +144,17 @@ def optimize(
             ),
         ),
     ] = None,
+    ready: Ready = None,
+    load: Load = None,
+    held_out_load: HeldOutLoad = None,
+    warm_ups: WarmUps = WARM_UPS,
+    idle: Idle = IDLE,
+    stop: Stop = STOP,
+    setup: Setup = None,
+    teardown: Teardown = None,
+    user: User = None,
+    read: Read = AUTO,
+    constraint: Constraints = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -134,9 +167,26 @@ def optimize(
     refuse_input()
     options = Options(output, time, allocators, least, evaluations, timeout, cpu, seed)
     run, request = read_request(words or [], options)
+    if ready or load:
+        plan = service_plan(
+            request.command,
+            ready,
+            load,
+            warm_ups=warm_ups,
+            idle=idle,
+            stop=stop,
+            setup=setup,
+            teardown=teardown,
+            user=user,
+            read=read,
+            timeout=timeout,
+        )
+        request = service_request(request, plan, constraint, held_out_load)
+    else:
+        refuse_without_service(context)
     for command in (request.command, *request.further):
         _check_program(command[0])
-    with _view(run, request.seconds, quiet=quiet) as view:
+    with shown_progress(run, request.seconds, quiet=quiet) as view:
         answer = Session(run, request, view).answer()
     if as_json:
         print(json.dumps(answer.as_record(), indent=1))
@@ -167,7 +217,7 @@ def _check_program(program: str) -> None:
 
 
 @contextlib.contextmanager
-def _view(run: Path, seconds: float, *, quiet: bool) -> Iterator[View]:
+def shown_progress(run: Path, seconds: float, *, quiet: bool = False) -> Iterator[View]:
     """Show progress on standard error, unless quiet."""
     from tuner.optimize.view import View
 

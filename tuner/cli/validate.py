@@ -9,6 +9,32 @@ import typer
 
 from tuner.cli.epilog import epilog
 from tuner.cli.options import RunFolder, allow_options, given_options, refuse_options
+from tuner.cli.services import (
+    ALLOCATORS,
+    AUTO,
+    IDLE,
+    OF_SERVICES,
+    STOP,
+    WARM_UPS,
+    Allocators,
+    Constraints,
+    Idle,
+    Load,
+    Output,
+    Read,
+    Ready,
+    Settings,
+    Setup,
+    Stop,
+    Teardown,
+    User,
+    WarmUps,
+    is_run_folder,
+    limits_of,
+    refuse_without_service,
+    service_plan,
+    validate_service,
+)
 from tuner.cli.validating import (
     POINTS,
     CountedBy,
@@ -58,6 +84,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner validate runs/app --points balanced,best,17 --rounds 10 -- ./app",
             "malloc-tuner validate runs/app --output-file out.pdf -- ./render in.ps out.pdf",
             "malloc-tuner validate runs/app --details",
+            "malloc-tuner validate --ready tcp:8080 --load ./load.sh -- ./server",
             errors=(
                 SpecError,
                 MissingToolError,
@@ -116,6 +143,19 @@ def validate(
     thp: Thp = None,
     sample_ms: SampleMs = 2,
     seed: Seed = 1,
+    ready: Ready = None,
+    load: Load = None,
+    warm_ups: WarmUps = WARM_UPS,
+    idle: Idle = IDLE,
+    stop: Stop = STOP,
+    setup: Setup = None,
+    teardown: Teardown = None,
+    user: User = None,
+    read: Read = AUTO,
+    constraint: Constraints = None,
+    allocators: Allocators = ALLOCATORS,
+    setting: Settings = None,
+    output: Output = None,
     details: Annotated[
         bool, typer.Option("--details", help="Show every claim, interval and ranking.")
     ] = False,
@@ -142,6 +182,39 @@ def validate(
     from tuner.validate.summary import summarize
 
     words = check_points(context, points)
+    if ready or load:
+        allow_options(context, OF_SERVICES, "with --ready and --load, which measure a service")
+        is_campaign = is_run_folder(run)
+        name = run if is_campaign else None
+        service = (*(command or ()),) if is_campaign else (str(run), *(command or ()))
+        plan = service_plan(
+            service,
+            ready,
+            load,
+            warm_ups=warm_ups,
+            idle=idle,
+            stop=stop,
+            setup=setup,
+            teardown=teardown,
+            user=user,
+            read=read,
+            timeout=timeout,
+        )
+        validate_service(
+            plan,
+            name,
+            words,
+            limits=limits_of(constraint),
+            allocators=allocators,
+            settings=setting or [],
+            rounds=rounds,
+            most_front=front,
+            output=output,
+            cpu=cpu,
+            seed=seed,
+        )
+        return
+    refuse_without_service(context)
     if command:
         refuse_options(context, ["--validation"], "to a COMMAND, which makes a new one")
         if "--output-file" in given_options(context):

@@ -219,18 +219,9 @@ class ProgramRunner:
         self, scratch: Path, environment: Mapping[str, str], surroundings: Surroundings
     ) -> list[str | Path]:
         words: list[str | Path] = [self._supervise, "--with-parent"]
-        words += ["--report", scratch / "report"]
-        words += ["--thp", surroundings.thp, "--aslr", surroundings.aslr]
-        words += ["--sample-ms", str(surroundings.sample_ms)]
-        if surroundings.cpu is not None:
-            words += ["--cpu", str(surroundings.cpu)]
+        words += ["--report", scratch / "report", *supervise_options(environment, surroundings)]
         if surroundings.timeout_s is not None:
             words += ["--timeout", f"{surroundings.timeout_s:g}"]
-        # All others are inherited: a command line is readable for all users of the machine.
-        for name in sorted(environment.keys() - clean_environment(environment).keys() - {PRELOAD}):
-            words += ["--env", f"{name}={environment[name]}"]
-        if environment.get(PRELOAD):
-            words += ["--preload", environment[PRELOAD]]
         return words
 
     def _start(
@@ -269,6 +260,25 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if not _ALLOCATOR_VARIABLES.fullmatch(name)
     }
+
+
+def supervise_options(environment: Mapping[str, str], surroundings: Surroundings) -> list[str]:
+    """Return the options of supervise for the kernel's and the allocator's settings.
+
+    Args:
+        environment: of the program; what does not steer an allocator is not among the options but
+            inherited: a command line is readable for all users of the machine.
+        surroundings: all but the time limit.
+    """
+    words = ["--thp", surroundings.thp, "--aslr", surroundings.aslr]
+    words += ["--sample-ms", str(surroundings.sample_ms)]
+    if surroundings.cpu is not None:
+        words += ["--cpu", str(surroundings.cpu)]
+    for name in sorted(environment.keys() - clean_environment(environment).keys() - {PRELOAD}):
+        words += ["--env", f"{name}={environment[name]}"]
+    if environment.get(PRELOAD):
+        words += ["--preload", environment[PRELOAD]]
+    return words
 
 
 def padded(environments: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:

@@ -31,6 +31,12 @@ _LABEL_WIDTH = 40
 
 _TABLE_WIDTH = 96
 
+_MOST_WITH_BOUNDS = 4
+"""Quantities of a table whose cells show bounds."""
+
+_LEAST_MS = 0.1
+"""Times below it are shown in us."""
+
 
 class Decision(enum.StrEnum):
     """How an optimisation ends."""
@@ -264,11 +270,16 @@ def table_lines(answer: Answer) -> Iterator[str]:
     labels = [row.label for row in rows if len(row.label) <= _LABEL_WIDTH - 2]
     width = max(len(as_is), *map(len, labels), 0) + 2
     names = list(answer.baseline)
-    yield " " * width + "".join(f"{name:>{_column(name)}}" for name in names)
-    values = (f"{_value(name, value):>{_column(name)}}" for name, value in answer.baseline.items())
+    has_bounds = len(names) <= _MOST_WITH_BOUNDS
+    widths = {name: _column(name, has_bounds=has_bounds) for name in names}
+    yield " " * width + "".join(f"{name:>{widths[name]}}" for name in names)
+    values = (f"{_value(name, value):>{widths[name]}}" for name, value in answer.baseline.items())
     yield f"{as_is:<{width}}" + "".join(values)
     for row in rows:
-        cells = (f" {_cell(row.changes.get(name), name):>{_column(name) - 1}}" for name in names)
+        cells = (
+            f" {_cell(row.changes.get(name), name, has_bounds=has_bounds):>{widths[name] - 1}}"
+            for name in names
+        )
         text = f"{''.join(cells)}  {row.note}" if row.changes else row.note
         if len(row.label) > width - 2:
             yield from textwrap.wrap(row.label, _TABLE_WIDTH, subsequent_indent="  ")
@@ -308,8 +319,10 @@ def _best_words(gains: Mapping[str, Gain], rules: Rules) -> str:
     return f"{name} {_percent(gains[name].change)}"
 
 
-def _cell(gain: Gain | None, name: str) -> str:
-    return "-" if gain is None else gain_words(gain, with_bounds=not TABLE[name].is_memory)
+def _cell(gain: Gain | None, name: str, *, has_bounds: bool) -> str:
+    if gain is None:
+        return "-"
+    return gain_words(gain, with_bounds=has_bounds and not TABLE[name].is_memory)
 
 
 def gain_words(gain: Gain, *, with_bounds: bool) -> str:
@@ -326,8 +339,10 @@ def gain_words(gain: Gain, *, with_bounds: bool) -> str:
     return text
 
 
-def _column(name: str) -> int:
-    """Return the width of a column: those of times show bounds."""
+def _column(name: str, *, has_bounds: bool) -> int:
+    """Return the width of a column: those of times show bounds where there is room."""
+    if not has_bounds:
+        return max(11, len(name) + 2)
     return max(15, len(name) + 2) if TABLE[name].is_memory else 25
 
 
@@ -335,7 +350,9 @@ def _value(name: str, value: float) -> str:
     unit = TABLE[name].unit
     if unit == "bytes":
         return show_size(round(value))
-    return f"{value / 1e6:.4g} ms" if unit == "ns" else f"{value:.4g}/s"
+    if unit == "1/s":
+        return f"{value:,.0f}"
+    return f"{value / 1e6:.4g} ms" if value >= _LEAST_MS * 1e6 else f"{value / 1e3:.4g} us"
 
 
 def _percent(share: float) -> str:

@@ -85,7 +85,7 @@ class Choosing:
         """Return the candidates to confirm, in as few settings as emulation allows."""
         failed = {label for (_, label) in selected.course.out}
         usable = [p for p in self._proposals if label_of(p.configuration) not in failed]
-        names = self._work.tuned.quantities
+        names = tuple(self._reference.values)
         values = {name: self._corrected(selected.course, usable, name) for name in names}
         measured = [p for p in usable if label_of(p.configuration) in selected.labels]
         index = {id(p): i for i, p in enumerate(usable)}
@@ -108,6 +108,8 @@ class Choosing:
 
     def _smallest(self, proposal: Proposal) -> tuple[str, Configuration]:
         work = self._work
+        if proposal.trial is None:
+            return label_of(proposal.configuration), proposal.configuration
         spec = emulation.campaign_spec(
             work.run / TRACE_FILE, work.request.allocators, work.request.seed, 100
         )

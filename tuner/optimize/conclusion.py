@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -42,7 +41,7 @@ class Conclusion:
         """Return that nothing came near enough to be confirmed."""
         return self._answer(Decision.KEEP, None, selected)
 
-    def conclude(self, selected: Selected, confirmed: Confirmed) -> Answer:
+    def conclude(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
         """Return what the confirmation proves."""
         if confirmed.best is None:
             return self._undecided_or_keep(selected, confirmed)
@@ -72,7 +71,7 @@ class Conclusion:
             more_seconds=4.0 * n_wanted * run_seconds(self._reference),
         )
 
-    def _undecided_or_keep(self, selected: Selected, confirmed: Confirmed) -> Answer:
+    def _undecided_or_keep(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
         found = confirmed.standings
         still_open = [one for one in found.values() if one.state is State.OPEN]
         if not still_open:
@@ -93,7 +92,7 @@ class Conclusion:
         wanted = 0
         for name in (name for name in open_names if name in base):
             noise = noise_of(base[name], has_floor=not TABLE[name].is_memory)
-            limit = math.log1p(rules.least) if nearest.unsure else -rules.threshold(name)
+            limit = rules.margin(name) if nearest.unsure else -rules.threshold(name)
             distance = abs(nearest.gains[name].middle + limit)
             wanted = max(wanted, rounds_for(max(distance, rules.least), noise, error))
         return max(1, wanted - nearest.n_rounds)

@@ -13,8 +13,8 @@ from __future__ import annotations
 import enum
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tuner.optimize.evidence import greatest_evidence, lower_bound, upper_bound
 from tuner.optimize.quantities import CPU, MEAN, QUANTITIES, TABLE
@@ -45,6 +45,20 @@ class Rules:
     """None of which may become worse by the least effect or more."""
     error: float = 0.05
     """Greatest probability of a false recommendation."""
+    limits: tuple[tuple[str, float], ...] = ()
+    """Guard and the greatest share by which it may become worse, in place of `least`."""
+
+    def margin(self, quantity: str) -> float:
+        """Return how much worse, in logarithms, a guard may become."""
+        return math.log1p(dict(self.limits).get(quantity, self.least))
+
+    def of(self, quantities: Container[str]) -> Rules:
+        """Return the rules for what is measured."""
+        return replace(
+            self,
+            goals=tuple(name for name in self.goals if name in quantities),
+            guards=tuple(name for name in self.guards if name in quantities),
+        )
 
     def threshold(self, quantity: str) -> float:
         """Return the gain, in logarithms, that a goal must be proven to exceed."""
@@ -187,7 +201,7 @@ class _Judged:
         n_agree = 2
         self._is_exact = is_exact and _agree([math.exp(x) for x in logs], rules, n_agree)
         self._error = rules.error / n_candidates
-        self._margin = math.log1p(rules.least)
+        self._margin = rules.margin(quantity)
         self._threshold = rules.threshold(quantity)
 
     @property

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tuner.allocators import Allocator, Installation
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.optimize.program import Program
 from tuner.optimize.request import Request
+from tuner.optimize.service import Service
 from tuner.optimize.suite import ProgramSuite
 from tuner.optimize.tuned import Tuned
+from tuner.service.plan import ServicePlan
 
 Files = Mapping[str, tuple[Allocator, Installation]]
 """Adapter and installation of every allocator."""
@@ -21,6 +24,8 @@ def tuned_of(request: Request, files: Files, environment: Mapping[str, str]) -> 
     Raises:
         MissingToolError: a part of this package is not installed.
     """
+    if request.service is not None:
+        return _service(request, request.service, files, environment)
     commands = (request.command, *request.further)
     programs = [_program(request, command, files, environment) for command in commands]
     return ProgramSuite(programs) if request.further else programs[0]
@@ -30,7 +35,17 @@ def held_out_of(request: Request, files: Files, environment: Mapping[str, str]) 
     """Return what the winner is judged on that was not tuned on; None where there is nothing."""
     if request.held_out is None:
         return None
+    if request.service is not None:
+        other = replace(request.service, load=" ".join(request.held_out))
+        return _service(request, other, files, environment)
     return _program(request, request.held_out, files, environment)
+
+
+def _service(
+    request: Request, plan: ServicePlan, files: Files, environment: Mapping[str, str]
+) -> Service:
+    surroundings = Surroundings(cpu=request.cpu)
+    return Service(plan, environment, files, surroundings, limited=request.limited)
 
 
 def _program(

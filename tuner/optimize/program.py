@@ -130,7 +130,7 @@ class Program:
             is_busy=is_busy,
             exit_status=second.exit_status or 0,
             output_sha256=second.output_sha256 if is_same else None,
-            brings=_own_allocator(second.malloc_libraries),
+            brings=own_allocator(second.malloc_libraries),
             wall_s=wall_s,
             timeout_s=self._surroundings.timeout_s
             or max(_TIMEOUT_FLOOR_S, _TIMEOUT_FACTOR * wall_s),
@@ -147,9 +147,9 @@ class Program:
         return None
 
     @property
-    def quantities(self) -> tuple[str, ...]:
-        """Memory in the mean and at its peak, CPU time."""
-        return QUANTITIES
+    def known(self) -> tuple[Configuration, ...]:
+        """None: emulation sees all that acts in a program that ends."""
+        return ()
 
     def record(self, trace: Path, reference: Reference) -> str:
         """Record its allocations; see `Tuned`."""
@@ -245,6 +245,7 @@ def _judged(run: ProgramRun, reference: Reference) -> Outcome[Sample]:
     return Outcome.succeeded(_values(run, is_busy=reference.is_busy))
 
 
-def _own_allocator(libraries: Sequence[str]) -> str | None:
+def own_allocator(libraries: Sequence[str]) -> str | None:
+    """Return which allocator a program brings, by the files mapped into it; None: libc's."""
     names = " ".join(Path(library).name for library in libraries)
     return next((name for name in _OWN_ALLOCATORS if name in names), None)

@@ -31,8 +31,8 @@ class Proposal:
     """A setting and what emulation expects of the whole program under it."""
 
     configuration: Configuration
-    trial: int
-    """Number in the campaign."""
+    trial: int | None
+    """Number in the campaign; None for a setting that is known from elsewhere."""
     expected: Mapping[str, float]
     """Quantity -> log(setting / program as it is), or its negative where more is better."""
 
@@ -59,6 +59,18 @@ def propose(trials: Sequence[Trial], baseline: Baseline) -> list[Proposal]:
         for trial in trials
         if trial.measurement is not None and trial.configuration != baseline.trial.configuration
     ]
+
+
+def with_known(proposals: Sequence[Proposal], known: Sequence[Configuration]) -> list[Proposal]:
+    """Return proposals with settings that emulation did not try, expected to be as the default."""
+    tried = {p.configuration: p for p in proposals}
+    added = []
+    for configuration in known:
+        if configuration not in tried:
+            default = tried.get(Configuration(configuration.allocator))
+            zero = dict.fromkeys(proposals[0].expected, 0.0) if proposals else {}
+            added.append(Proposal(configuration, None, default.expected if default else zero))
+    return [*proposals, *added]
 
 
 def _expected(trial: Trial, baseline: Baseline) -> dict[str, float]:
@@ -92,9 +104,13 @@ def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Propo
         rules: what counts; proposals expected to break a guard by far are left out.
         n: at least 1.
     """
-    limit = math.log1p(rules.least) + math.log1p(_SLACK)
-    good = [p for p in proposals if all(p.expected[name] <= limit for name in rules.guards)]
-    defaults = [p for p in proposals if p.configuration.is_default]
+    slack = math.log1p(_SLACK)
+    good = [
+        p
+        for p in proposals
+        if all(p.expected[name] <= rules.margin(name) + slack for name in rules.guards)
+    ]
+    defaults = [p for p in proposals if p.configuration.is_default or p.trial is None]
     best = [p for goal in rules.goals for p in _best_of_each(good, goal, rules)]
     layers = [p for layer in _layers(good, rules.goals) for p in _by_distance(layer, rules.goals)]
     return list({p.configuration: p for p in (*defaults, *best, *layers)}.values())[:n]

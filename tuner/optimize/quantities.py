@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, cast
+
+from tuner.metrics import SERVICE, Metric
 
 MEAN, PEAK, CPU = "mean memory", "peak memory", "CPU time"
 QUANTITIES = (MEAN, PEAK, CPU)
@@ -20,6 +22,8 @@ class Quantity:
     emulated: str | None
     """Metric of emulation whose change is expected of it; None: emulation says nothing of it."""
     is_more_better: bool = False
+    is_per_request: bool = False
+    """True for what emulation knows of a whole recording only."""
 
     @property
     def is_memory(self) -> bool:
@@ -27,12 +31,22 @@ class Quantity:
         return self.unit == "bytes"
 
 
+def _of_service(metric: Metric) -> Quantity:
+    unit = cast("Literal['bytes', 'ns', '1/s']", metric.unit)
+    is_per_request = metric.name == "cpu"
+    return Quantity(metric.label, unit, metric.emulated, metric.is_more_better, is_per_request)
+
+
+SERVICE_NAMES: Final = {m.name: m.label for m in SERVICE.values() if m.name != "growth"}
+"""Metric of a service that is judged -> quantity.  Growth is not above 0 and is only shown."""
+
 TABLE: Final = {
     row.name: row
     for row in (
         Quantity(MEAN, "bytes", "mean_heap"),
         Quantity(PEAK, "bytes", "peak_heap"),
         Quantity(CPU, "ns", "cost"),
+        *(_of_service(SERVICE[name]) for name in SERVICE_NAMES if name not in ("mean", "peak")),
     )
 }
 """All quantities by name."""

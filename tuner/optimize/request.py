@@ -9,6 +9,7 @@ from typing import Any
 
 from tuner.errors import StoreError
 from tuner.optimize.judgement import Rules
+from tuner.service.plan import ServicePlan
 
 REQUEST_FILE = "optimize.json"
 """In a run folder."""
@@ -26,12 +27,16 @@ class Request:
     further: tuple[tuple[str, ...], ...] = ()
     """More commands that are tuned on together with the first one."""
     held_out: tuple[str, ...] | None = None
-    """Command with an input that is not tuned on."""
+    """Command with an input that is not tuned on; of a service, its other load."""
     evaluations: int | None = None
     """In emulation; None: as many as a quarter of the time allows."""
     timeout_s: float | None = None
     cpu: int | None = None
     seed: int = 1
+    service: ServicePlan | None = None
+    """How the command is run as a service; None: it ends by itself."""
+    limited: tuple[str, ...] = ()
+    """Metrics of a service that a constraint of the user's names."""
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a file."""
@@ -48,6 +53,7 @@ class Request:
         try:
             found = json.loads(path.read_bytes())
             rules = found["rules"]
+            service = found.get("service")
             return cls(
                 command=tuple(found["command"]),
                 seconds=found["seconds"],
@@ -57,6 +63,7 @@ class Request:
                     goals=tuple(rules["goals"]),
                     guards=tuple(rules["guards"]),
                     error=rules["error"],
+                    limits=tuple((name, share) for name, share in rules.get("limits", ())),
                 ),
                 further=tuple(tuple(one) for one in found.get("further", ())),
                 held_out=tuple(found["held_out"]) if found["held_out"] else None,
@@ -64,6 +71,8 @@ class Request:
                 timeout_s=found["timeout_s"],
                 cpu=found["cpu"],
                 seed=found["seed"],
+                limited=tuple(found.get("limited", ())),
+                service=ServicePlan.from_record(service) if service else None,
             )
         except OSError as error:
             message = f"{path}: {error.strerror}; begin with `malloc-tuner optimize -- COMMAND`"

@@ -17,6 +17,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tuner.campaign.progress import clock_text
@@ -30,7 +31,7 @@ from tuner.optimize.candidates import Choosing
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirming
 from tuner.optimize.kinds import Files, held_out_of, tuned_of
-from tuner.optimize.proposals import Baseline, propose
+from tuner.optimize.proposals import Baseline, propose, with_known
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.tuned import Reference
 from tuner.optimize.view import View
@@ -124,6 +125,7 @@ class Session:
         tuned = tuned_of(self.request, files, self._environment)
         work = Work(self.run, self.request, tuned, self._watch, self._view)
         reference = self._examine(work)
+        work.request = replace(self.request, rules=self.request.rules.of(reference.values))
         write_text(self.run / REQUEST_FILE, json.dumps(self.request.as_record(), indent=1) + "\n")
         trace = self.run / TRACE_FILE
         if not trace.exists():
@@ -177,9 +179,9 @@ class Session:
         as_is = reference.brings or "glibc"
         base = as_is if as_is in files else self.request.allocators[0]
         baseline = Baseline(
-            reference.values, emulated.default_of(base), emulated.ns_per_instruction
+            reference.whole_values, emulated.default_of(base), emulated.ns_per_instruction
         )
-        proposals = propose(emulated.trials, baseline)
+        proposals = with_known(propose(emulated.trials, baseline), work.tuned.known)
         conclusion = Conclusion(work, reference, as_is)
         n_possible = int(_SHARE_PROGRAM * self._watch.left_s / run_seconds(reference))
         if n_possible < _FEWEST_RUNS and not (self.run / SELECTION_FILE).exists():

@@ -37,9 +37,9 @@ class ProgramSuite:
         return tuple(words[:-1])
 
     @property
-    def quantities(self) -> tuple[str, ...]:
+    def known(self) -> tuple[Configuration, ...]:
         """Those of a program."""
-        return self._programs[0].quantities
+        return self._programs[0].known
 
     def examine(self) -> Reference:
         """Examine each.

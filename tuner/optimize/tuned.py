@@ -54,6 +54,16 @@ class Reference:
     """What a reader of the answer should know."""
     parts: tuple[Reference, ...] = ()
     """Of each command, where several are tuned on together."""
+    requests: float = 1.0
+    """That one run of a service's load serves; 1 for a program that ends."""
+
+    @property
+    def whole_values(self) -> dict[str, float]:
+        """The values, those of a request for all requests of a run."""
+        return {
+            name: value * (self.requests if TABLE[name].is_per_request else 1.0)
+            for name, value in self.values.items()
+        }
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a journal."""
@@ -95,8 +105,8 @@ class Tuned(Protocol):
         ...
 
     @property
-    def quantities(self) -> tuple[str, ...]:
-        """What a good sample has values of, names of `quantities.TABLE`, in the order of tables."""
+    def known(self) -> tuple[Configuration, ...]:
+        """Settings that take part whatever emulation says of them; of the allocators asked for."""
         ...
 
     def examine(self) -> Reference:

@@ -1,0 +1,69 @@
+"""A service to be run by tests: listens, forks a worker, leaves a daemon, holds memory.
+
+    service.py PORT [WORD]...
+
+    crash       ends with status 3 before it listens
+    crash-late  ends by SIGSEGV at the first connection
+    deaf        ignores SIGTERM
+    daemon      the first process exits once a daemon listens
+    grow=MIB    allocates so much for each connection and keeps it
+
+Prints "ready" once it listens.  The daemon beside it has a session of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+
+
+def _sleep_for_ever() -> None:
+    while True:
+        time.sleep(60)
+
+
+def _leave_a_daemon() -> None:
+    if os.fork() == 0:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if os.fork() == 0:
+            _sleep_for_ever()
+        os._exit(0)
+
+
+def main() -> None:
+    """Serve."""
+    port, words = int(sys.argv[1]), sys.argv[2:]
+    grown = [word.partition("=")[2] for word in words if word.startswith("grow=")]
+    if "crash" in words:
+        sys.stdout.write("no reason\n")
+        sys.exit(3)
+    if "daemon" in words and os.fork() != 0:
+        time.sleep(0.1)
+        os._exit(0)
+    listening = socket.create_server(("127.0.0.1", port))
+    stop = signal.SIG_IGN if "deaf" in words else lambda *_: os.killpg(0, signal.SIGKILL)
+    signal.signal(signal.SIGTERM, stop)
+    os.setpgid(0, 0)
+    if "tree" in words:
+        _leave_a_daemon()
+        if os.fork() == 0:
+            _sleep_for_ever()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    kept = []
+    while True:
+        connection, _ = listening.accept()
+        if connection.recv(1):
+            if "crash-late" in words:
+                os.kill(os.getpid(), signal.SIGSEGV)
+            kept += [b"x" * (int(mib) << 20) for mib in grown]
+            connection.sendall(b"!")
+        connection.close()
+
+
+if __name__ == "__main__":
+    main()

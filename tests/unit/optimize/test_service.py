@@ -1,0 +1,170 @@
+"""A service as something that is tuned: what is judged, what a run must give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.allocators import get_allocator, locate_all
+from tuner.compare.plan import Step
+from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
+from tuner.measure.program import Surroundings
+from tuner.optimize.answer import Decision
+from tuner.optimize.comparison import compare_settings, service_candidates
+from tuner.optimize.proposals import Proposal, with_known
+from tuner.optimize.quantities import SERVICE_NAMES
+from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.service import KNOWN, Service, service_rules
+from tuner.records import Configuration, Status
+from tuner.service.lifecycle import ServiceRun
+from tuner.service.plan import ServicePlan
+
+PLAN = ServicePlan(("server",), "tcp:{port}", "load")
+FILES = locate_all([get_allocator("glibc")])
+VALUES = {
+    "mean": 100e6, "peak": 120e6, "floor": 90e6, "growth": -5.0,
+    "cpu": 20e3, "rate": 1000.0, "p50": 1e6, "p99": 5e6,
+}  # fmt: skip
+
+
+class Server:
+    """Uses so much less memory under an environment with a variable."""
+
+    def __init__(self, share: float = 0.8, **values: float) -> None:
+        self.values = {**VALUES, **values}
+        self.share = share
+        self.n_runs = 0
+
+    def __call__(
+        self, plan: ServicePlan, environment: Mapping[str, str], surroundings: Surroundings
+    ) -> ServiceRun:
+        del plan, surroundings
+        self.n_runs += 1
+        is_tuned = any("arena_max" in value for value in environment.values())
+        memory = self.share if is_tuned else 1.0
+        # Noise that repeats itself: neither exact nor in favour of anybody.
+        noise = 1.0 + 0.004 * ((self.n_runs * 7) % 5)
+        values = {
+            name: value * noise * (memory if name in ("mean", "peak", "floor") else 1.0)
+            for name, value in self.values.items()
+        }
+        return ServiceRun(Status.OK, None, values, wall_s=1.0, requests=500.0)
+
+
+def service(run: Any, limited: tuple[str, ...] = ()) -> Service:
+    return Service(PLAN, {"PATH": "/bin"}, FILES, limited=limited, run=run)
+
+
+def test_the_first_latency_that_is_printed_is_judged() -> None:
+    names = list(service(Server()).examine().values)
+
+    assert names == [SERVICE_NAMES[n] for n in ("mean", "peak", "floor", "cpu", "rate", "p99")]
+
+
+def test_a_latency_with_a_constraint_is_judged_in_its_place() -> None:
+    names = list(service(Server(), ("p50",)).examine().values)
+
+    assert SERVICE_NAMES["p50"] in names
+    assert SERVICE_NAMES["p99"] not in names
+
+
+def test_a_constraint_on_what_is_not_printed_is_an_error() -> None:
+    with pytest.raises(ProgramError, match=r"p999: limited.*p99"):
+        service(Server(), ("p999",)).examine()
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(Status.FAILED, ProgramError), (Status.TIMED_OUT, ProgramTimeoutError)]
+)
+def test_a_service_that_fails_as_it_is_is_an_error(status: Status, error: type[Exception]) -> None:
+    with pytest.raises(error, match="server: no reason, before anything was changed"):
+        service(lambda *_: ServiceRun(status, "no reason")).examine()
+
+
+def test_values_of_a_request_are_those_of_the_whole_load_for_emulation() -> None:
+    reference = service(Server()).examine()
+    cpu = SERVICE_NAMES["cpu"]
+
+    assert reference.whole_values[cpu] == pytest.approx(500.0 * reference.values[cpu])
+    assert reference.whole_values[SERVICE_NAMES["mean"]] == reference.values[SERVICE_NAMES["mean"]]
+
+
+def test_a_failed_run_is_a_failed_sample_and_so_is_one_that_lacks_a_number() -> None:
+    server = Server()
+    tuned = service(server)
+    reference = tuned.examine()
+    step = Step(0, 0, None, "as it is")
+    del server.values["p99"]
+
+    lacking = tuned.runner({}, reference)(step)
+    failing = service(lambda *_: ServiceRun(Status.TIMED_OUT, "slow")).runner({}, reference)(step)
+
+    assert (lacking.status, lacking.reason) == (Status.FAILED, "nothing measured p99 latency")
+    assert (failing.status, failing.reason) == (Status.TIMED_OUT, "slow")
+
+
+def test_what_people_copy_takes_part_and_what_is_not_here_does_not() -> None:
+    assert service(Server()).known == (KNOWN[0],)
+
+
+def test_known_settings_stand_beside_what_emulation_tried() -> None:
+    tried = [Proposal(Configuration("jemalloc"), 3, {"mean memory": -0.1}), *[]]
+
+    found = with_known(tried, [KNOWN[0], KNOWN[1], Configuration("jemalloc")])
+
+    assert [(p.configuration, p.trial) for p in found[1:]] == [(KNOWN[0], None), (KNOWN[1], None)]
+    assert [p.expected["mean memory"] for p in found[1:]] == [0.0, -0.1]
+
+
+def compared(folder: Path, server: Server, limits: Mapping[str, float]) -> Any:
+    tuned = service(server, tuple(limits))
+    candidates = service_candidates(tuned, FILES, [], []).runnable
+    rules = service_rules(0.01, limits)
+    request = Request(PLAN.command, 0.0, ("glibc",), rules, service=PLAN, limited=tuple(limits))
+    return compare_settings(folder, request, tuned, candidates, rounds=40)
+
+
+def test_a_setting_that_saves_memory_and_keeps_the_guards_is_deployed(tmp_path: Path) -> None:
+    found = compared(tmp_path, Server(), {})
+
+    assert found.answer.decision is Decision.DEPLOY
+    assert found.answer.configuration == KNOWN[0]
+    assert found.n_rounds <= 40
+
+
+def test_a_limit_that_is_broken_keeps_what_is_there(tmp_path: Path) -> None:
+    found = compared(tmp_path, Server(share=1.1), {"p99": 0.05})
+
+    assert found.answer.decision is Decision.KEEP
+
+
+def test_a_comparison_goes_on_where_it_was(tmp_path: Path) -> None:
+    compared(tmp_path, Server(), {})
+    again = Server()
+
+    found = compared(tmp_path, again, {})
+
+    assert again.n_runs == 0
+    assert found.answer.decision is Decision.DEPLOY
+    with pytest.raises(SpecError, match="another comparison"):
+        compared(tmp_path, again, {"p99": 0.2})
+
+
+def test_a_request_of_a_service_survives_its_file(tmp_path: Path) -> None:
+    compared(tmp_path, Server(), {"p99": 0.1})
+
+    found = Request.load(tmp_path)
+
+    assert (tmp_path / REQUEST_FILE).is_file()
+    assert found.service == PLAN
+    assert found.limited == ("p99",)
+    assert dict(found.rules.limits)[SERVICE_NAMES["p99"]] == 0.1
+
+
+@pytest.mark.parametrize("text", ["glibc arena_max", "jemalloc narenas=2", ""])
+def test_a_setting_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="--setting"):
+        service_candidates(service(Server()), FILES, [], [text])

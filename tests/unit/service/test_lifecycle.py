@@ -1,0 +1,225 @@
+"""One run of a service: what it yields, how it fails, and that nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doubles import service as service_double
+from tuner.errors import MissingToolError, ProgramError, SpecError
+from tuner.records import Status
+from tuner.service.lifecycle import run_service
+from tuner.service.plan import ServicePlan, free_ports
+from tuner.service.readiness import is_open
+
+SCRIPT = str(Path(service_double.__file__))
+MIB = 1 << 20
+LOAD = (
+    f'{sys.executable} -c "import socket; '
+    "c = socket.create_connection(('127.0.0.1', {port})); c.send(b'x'); "
+    "assert c.recv(1) == b'!'; print('10 requests')\""
+)
+PLAN = ServicePlan(
+    (sys.executable, SCRIPT, "{port}"),
+    "tcp:{port}",
+    LOAD,
+    warm_ups=0,
+    idle_s=0.2,
+    read=r"(?P<requests>\d+) requests",
+    ready_s=60.0,
+    stop_s=60.0,
+)
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+def plan_with(*words: str) -> ServicePlan:
+    return replace(PLAN, command=(*PLAN.command, *words))
+
+
+def processes_with(mark: str) -> list[int]:
+    """Return the processes whose environment holds a text."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+def is_soon_gone(mark: str) -> bool:
+    end_s = time.monotonic() + 60.0
+    while processes_with(mark):
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_a_run_yields_memory_cpu_and_requests() -> None:
+    run = run_service(plan_with("tree", "grow=32"), ENVIRONMENT)
+
+    assert run.status is Status.OK, run.reason
+    assert run.values["peak"] > 32 * MIB
+    assert run.values["floor"] > 32 * MIB
+    assert run.values["cpu"] > 0
+    assert run.values["rate"] > 0
+    assert run.requests == 10
+    assert len(run.titles) == 3
+
+
+def test_memory_that_a_fork_shares_counts_once() -> None:
+    alone = run_service(plan_with(), ENVIRONMENT).values["floor"]
+    tree = run_service(plan_with("tree"), ENVIRONMENT).values["floor"]
+
+    assert tree < 2 * alone
+
+
+def test_warm_ups_are_not_counted() -> None:
+    once = run_service(replace(plan_with("grow=16"), warm_ups=2), ENVIRONMENT)
+
+    assert once.requests == 10
+    assert once.values["floor"] > 48 * MIB
+
+
+@pytest.mark.parametrize("ready", ["tcp:{port}", "line:ready", "command:test -d {state}"])
+def test_every_readiness_is_waited_for(ready: str) -> None:
+    assert run_service(replace(PLAN, ready=ready, load="echo 10 requests"), ENVIRONMENT).values
+
+
+@pytest.mark.parametrize(
+    ("plan", "status", "words"),
+    [
+        (plan_with("crash"), Status.FAILED, r"exit status 3 before it was ready(?s:.*)no reason"),
+        (plan_with("crash-late"), Status.FAILED, "SIGSEGV under load"),
+        (replace(plan_with("deaf"), stop_s=0.2), Status.TIMED_OUT, "still running"),
+        (replace(PLAN, load="exit 4"), Status.FAILED, "load ended with exit status 4"),
+        (replace(PLAN, load="sleep 60", load_s=0.2), Status.TIMED_OUT, "--timeout"),
+        (replace(PLAN, ready="line:never", ready_s=0.3), Status.TIMED_OUT, "not ready"),
+        (
+            replace(PLAN, load="echo 9 5", read=r"(?P<requests>\d+) (?P<failed>\d+)"),
+            Status.FAILED,
+            "5 requests failed",
+        ),
+    ],
+)
+def test_a_service_that_fails_says_why(plan: ServicePlan, status: Status, words: str) -> None:
+    run = run_service(plan, ENVIRONMENT)
+
+    assert run.status is status
+    assert pytest.importorskip("re").search(words, run.reason or "")
+    assert run.values == {}
+
+
+def test_a_service_may_become_a_daemon() -> None:
+    mark = f"MARK={uuid.uuid4()}"
+    name, _, value = mark.partition("=")
+
+    run = run_service(plan_with("daemon"), {**ENVIRONMENT, name: value})
+
+    assert run.status is Status.OK, run.reason
+    assert is_soon_gone(mark)
+
+
+def test_a_port_that_is_taken_is_no_readiness() -> None:
+    import socket
+
+    (port,) = free_ports(1)
+    with socket.create_server(("127.0.0.1", port)), pytest.raises(ProgramError, match="listens"):
+        run_service(replace(PLAN, ready=f"tcp:127.0.0.1:{port}"), ENVIRONMENT)
+
+
+def test_setup_fills_the_folder_of_each_run_and_teardown_sees_it(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    plan = replace(
+        PLAN,
+        setup='test -z "$(ls {state})" && echo fresh > {state}/file',
+        teardown=f"cat {{state}}/file >> {kept}",
+    )
+
+    for _ in range(2):
+        run_service(plan, ENVIRONMENT)
+
+    assert kept.read_text() == "fresh\nfresh\n"
+
+
+def test_a_setup_that_fails_is_an_error_with_its_last_line() -> None:
+    with pytest.raises(ProgramError, match="exit status 5: no room"):
+        run_service(replace(PLAN, setup="echo no room; exit 5"), ENVIRONMENT)
+
+
+def test_a_missing_service_and_a_missing_user_are_errors() -> None:
+    with pytest.raises(MissingToolError, match="nonexistent"):
+        run_service(replace(PLAN, command=("/nonexistent/server",)), ENVIRONMENT)
+    with pytest.raises(SpecError, match="no such user"):
+        run_service(replace(PLAN, user="nobody-of-this-name"), ENVIRONMENT)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+def test_a_service_can_run_as_another_user() -> None:
+    script = "echo ready; exec sleep 60"
+    plan = replace(PLAN, command=("sh", "-c", script), ready="line:ready")
+    plan = replace(plan, load="echo $(stat -c %U {state}/made) requests 10", user="nobody")
+    plan = replace(plan, setup="touch {state}/made", read=r"nobody requests (?P<requests>\d+)")
+
+    assert run_service(plan, ENVIRONMENT).requests == 10
+
+
+_TOOL = """
+import os, sys
+from tuner.service.lifecycle import run_service
+from tuner.service.plan import ServicePlan
+plan = ServicePlan((sys.executable, sys.argv[1], sys.argv[2], "tree"), "tcp:" + sys.argv[2],
+    "sleep 0.3; echo 1 requests", warm_ups=1, idle_s=0.3, read=r"(?P<requests>\\d+) requests",
+    setup="sleep 0.1", teardown="sleep 0.1")
+print("begun", flush=True)
+run_service(plan, dict(os.environ))
+"""
+
+
+def test_nothing_is_left_after_a_kill_at_twenty_moments(tmp_path: Path) -> None:
+    """Killed with SIGKILL from the start of a run to its end: no process, nobody listens."""
+    for number in range(20):
+        mark = f"MARK={uuid.uuid4()}"
+        (port,) = free_ports(1)
+        environment = {**os.environ, "MARK": mark.partition("=")[2], "TMPDIR": str(tmp_path)}
+        tool = subprocess.Popen(
+            [sys.executable, "-c", _TOOL, SCRIPT, str(port)],
+            env=environment,
+            stdout=subprocess.PIPE,
+        )
+        assert tool.stdout is not None
+        assert tool.stdout.readline() == b"begun\n"
+        time.sleep(number * 0.08)
+        tool.send_signal(signal.SIGKILL)
+        tool.wait()
+        tool.stdout.close()
+
+        assert is_soon_gone(mark), f"moment {number}"
+        assert not is_open("127.0.0.1", port), f"moment {number}"
+
+
+def test_folders_of_killed_tools_are_removed_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tempfile
+
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    stale = tmp_path / f"malloc-tuner-service-{ended.pid}-abc"
+    stale.mkdir()
+    alive = tmp_path / f"malloc-tuner-service-{os.getpid()}-abc"
+    alive.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    run_service(replace(PLAN, load="echo 1 requests"), ENVIRONMENT)
+
+    assert [path.name for path in tmp_path.iterdir()] == [alive.name]

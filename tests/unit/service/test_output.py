@@ -1,0 +1,164 @@
+"""What load generators print, read back: samples as the tools printed them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import ProgramError, SpecError
+from tuner.service.output import LoadReport, check_reader, pgbench_latencies, read_load
+
+WRK = """Running 1s test @ http://127.0.0.1:7002/
+  1 threads and 2 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     3.62ms    2.63ms  15.97ms   69.35%
+    Req/Sec   573.30    233.45     0.96k    60.00%
+  Latency Distribution
+     50%    3.20ms
+     75%    4.90ms
+     90%  791.00us
+     99%    1.05s
+  571 requests in 1.00s, 229.74KB read
+Requests/sec:    570.41
+Transfer/sec:    229.50KB
+"""
+WRK_ERRORS = """Running 1s test @ http://127.0.0.1:7002/none
+  919 requests in 1.01s, 466.86KB read
+  Socket errors: connect 1, read 2, write 3, timeout 4
+  Non-2xx or 3xx responses: 919
+Requests/sec:    913.75
+"""
+AB = """Complete requests:      200
+Failed requests:        0
+Non-2xx responses:      3
+Requests per second:    724.41 [#/sec] (mean)
+  50%      0
+  95%      6
+  99%      8
+ 100%      9 (longest request)
+"""
+HEY = """
+Summary:
+  Requests/sec:	1086.8106
+
+Latency distribution:
+  10% in 0.0008 secs
+  50% in 0.0014 secs
+  95% in 0.0043 secs
+  99% in 0.0071 secs
+
+Status code distribution:
+  [200]	98 responses
+  [404]	2 responses
+
+Error distribution:
+  [5]	Get "http://127.0.0.1:7002/": dial tcp 127.0.0.1:7002: connect: connection refused
+"""
+OHA = """{"summary": {"successRate": 0.9, "requestsPerSec": 5000.5},
+"latencyPercentiles": {"p50": 0.001, "p99": 0.0125, "p99.9": null},
+"statusCodeDistribution": {"200": 90, "503": 10}, "errorDistribution": {"aborted": 2}}"""
+AUTOCANNON = """{"errors": 1, "timeouts": 0, "non2xx": 2,
+"requests": {"average": 1250.5, "total": 12505}, "latency": {"p50": 0, "p90": 3, "p99": 12}}"""
+K6 = """
+     http_req_duration..............: avg=117.5ms min=102µs med=1.5ms max=2.1s p(90)=5ms p(95)=9s
+     http_req_failed................: 10.00% ✓ 10  ✗ 90
+     http_reqs......................: 100    9.985/s
+     dropped_iterations.............: 7      0.7/s
+"""
+REDIS_CSV = (
+    '"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms",'
+    '"p99_latency_ms","max_latency_ms"\n'
+    '"SET","20000.00","0.138","0.040","0.111","0.199","0.279","7.007"\n'
+    '"GET","60000.00","0.168","0.024","0.103","0.299","0.199","12.903"\n'
+)
+REDIS_TEXT = """====== SET ======
+  2000 requests completed in 0.15 seconds
+  throughput summary: 20000.00 requests per second
+  latency summary (msec):
+          avg       min       p50       p95       p99       max
+        0.271     0.032     0.111     0.607     4.799     5.159
+"""
+PGBENCH = """number of transactions actually processed: 800/800
+number of failed transactions: 2 (0.250%)
+latency average = 9.986 ms
+tps = 797.391203 (without initial connection time)
+"""
+SYSBENCH = """    transactions:                        2579   (642.13 per sec.)
+    ignored errors:                      1      (0.00 per sec.)
+         99th percentile:                       31.37
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("wrk", WRK, LoadReport(570.41, 571, 0, {"p50": 3.2e6, "p90": 791e3, "p99": 1.05e9})),
+        ("wrk", WRK_ERRORS, LoadReport(913.75, 919, 929)),
+        ("ab", AB, LoadReport(724.41, 200, 3, {"p50": 0.5e6, "p95": 6e6, "p99": 8e6})),
+        ("hey", HEY, LoadReport(1086.8106, 98, 7, {"p50": 1.4e6, "p95": 4.3e6, "p99": 7.1e6})),
+        ("oha", OHA, LoadReport(5000.5, 90, 12, {"p50": 1e6, "p99": 12.5e6})),
+        (
+            "autocannon",
+            AUTOCANNON,
+            LoadReport(1250.5, 12505, 3, {"p50": 0.5e6, "p90": 3e6, "p99": 12e6}),
+        ),
+        ("k6", K6, LoadReport(9.985, 100, 17, {"p50": 1.5e6, "p90": 5e6, "p95": 9e9})),
+        (
+            "redis-benchmark",
+            REDIS_CSV,
+            LoadReport(30000.0, None, 0, {"p50": 0.111e6, "p95": 0.299e6, "p99": 0.279e6}),
+        ),
+        (
+            "redis-benchmark",
+            REDIS_TEXT,
+            LoadReport(20000.0, 2000, 0, {"p50": 0.111e6, "p95": 0.607e6, "p99": 4.799e6}),
+        ),
+        ("pgbench", PGBENCH, LoadReport(797.391203, 800, 2, {"latency": 9.986e6})),
+        ("sysbench", SYSBENCH, LoadReport(642.13, 2579, 1, {"p99": 31.37e6})),
+    ],
+)
+def test_a_tool_is_read_by_name_and_by_what_it_prints(
+    name: str, text: str, expected: LoadReport
+) -> None:
+    for found in (read_load(text, name), read_load(text)):
+        assert found.rate == pytest.approx(expected.rate)
+        assert found.requests == expected.requests
+        assert found.failed == expected.failed
+        assert dict(found.latencies) == pytest.approx(dict(expected.latencies))
+
+
+def test_an_expression_names_what_it_finds() -> None:
+    pattern = (
+        r"(?P<requests>\d+) done in (?P<seconds>[\d.]+) s, p99 (?P<p99_us>\d+), bad (?P<failed>\d+)"
+    )
+
+    found = read_load("100 done in 2.0 s, p99 750, bad 1", pattern)
+
+    assert found == LoadReport(50.0, 100.0, 1.0, {"p99": 750e3})
+
+
+@pytest.mark.parametrize("reader", ["wkr", "(unclosed", r"(?P<speed>\d+)"])
+def test_a_reader_that_says_nothing_is_refused(reader: str) -> None:
+    with pytest.raises(SpecError, match=r"wkr|unclosed|speed"):
+        check_reader(reader)
+
+
+def test_output_that_no_reader_knows_says_how_it_ends() -> None:
+    with pytest.raises(ProgramError, match=r"(?s)--read.*all fine"):
+        read_load("hello\nall fine\n")
+
+
+def test_a_named_tool_that_printed_nothing_is_not_understood() -> None:
+    with pytest.raises(ProgramError, match="printed nothing"):
+        read_load("", "wrk")
+
+
+def test_percentiles_of_pgbench_are_those_of_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "pgbench_log.1"
+    log.write_text("".join(f"0 {n} {n} 0 1 2\n" for n in range(1, 101)))
+
+    found = pgbench_latencies([log])
+
+    assert found["p50"] == pytest.approx(50.5e3)
+    assert pgbench_latencies([]) == {}

@@ -1,0 +1,69 @@
+"""The plan of a service: what is refused, ports and folders in place of their names."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tuner.errors import SpecError
+from tuner.service.plan import ServicePlan, free_ports, stop_signal
+
+PLAN = ServicePlan(("server", "--port", "{port}"), "tcp:{port}", "load {port} {port2}")
+
+
+def test_ports_and_folder_take_the_place_of_their_names() -> None:
+    plan = replace(PLAN, setup="fill {state}", stop="stop {port2}").placed("/s")
+    port = plan.command[2]
+
+    assert plan.ready == f"tcp:{port}"
+    assert plan.load.split()[1] == port
+    assert plan.load.split()[2] != port
+    assert plan.setup == "fill /s"
+    assert plan.stop == f"stop {plan.load.split()[2]}"
+    assert plan.teardown is None
+
+
+def test_free_ports_differ_and_can_be_bound() -> None:
+    ports = free_ports(5)
+
+    assert len(set(ports)) == 5
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", ports[0]))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"ready": "udp:1"}, "udp:1"),
+        ({"ready": "tcp:http"}, "tcp:http"),
+        ({"ready": "line:"}, "not understood"),
+        ({"stop": "SIGNONE"}, "no such signal"),
+        ({"read": "wkr"}, "wkr"),
+        ({"load": " "}, "--load"),
+        ({"command": ()}, "command"),
+        ({"idle_s": -1.0}, "0 or more"),
+    ],
+)
+def test_a_plan_that_cannot_work_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        replace(PLAN, **change).checked()
+
+
+@pytest.mark.parametrize(
+    "ready", ["tcp:{port}", "tcp:127.0.0.1:80", "http://x/", "line:up", "command:true"]
+)
+def test_every_kind_of_readiness_is_accepted(ready: str) -> None:
+    assert replace(PLAN, ready=ready).checked().ready == ready
+
+
+def test_a_plan_survives_its_file() -> None:
+    assert ServicePlan.from_record(json.loads(json.dumps(PLAN.as_record()))) == PLAN
+
+
+def test_a_stop_is_a_signal_or_a_command() -> None:
+    assert stop_signal("SIGQUIT") == 3
+    assert stop_signal("nginx -s stop") is None

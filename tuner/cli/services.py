@@ -1,0 +1,311 @@
+"""What the commands that run services share: their options, the plan, and a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.options import refuse_options, split_names
+from tuner.errors import SpecError
+
+if TYPE_CHECKING:  # what does the work is imported by the commands; --help must not
+    from tuner.optimize.comparison import Compared
+    from tuner.optimize.request import Request
+    from tuner.service.plan import ServicePlan
+
+AUTO = "auto"
+STOP = "SIGTERM"
+IDLE = "10s"
+WARM_UPS = 1
+ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
+
+_PANEL = "Services: programs that do not end by themselves"
+_OWN = (
+    "--ready", "--load", "--held-out-load", "--warm-ups", "--idle", "--stop", "--setup",
+    "--teardown", "--user", "--read", "--constraint", "--allocators", "--setting", "--output",
+)  # fmt: skip
+_OF_BOTH = {"--rounds", "--points", "--front", "--timeout", "--cpu", "--seed"}
+OF_SERVICES = {*_OWN, *_OF_BOTH}
+"""Options of `validate` that apply to a service."""
+
+Ready = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CONDITION",
+        help="When the service is ready: tcp:PORT, http://..., line:TEXT or command:COMMAND.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Load = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COMMAND",
+        help="Shell command that loads the service and ends. In all commands and in the "
+        "arguments, {port} is a free port, {state} a fresh folder.",
+        rich_help_panel=_PANEL,
+    ),
+]
+HeldOutLoad = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COMMAND", help="Another load, to judge the winner on.", rich_help_panel=_PANEL
+    ),
+]
+WarmUps = Annotated[
+    int,
+    typer.Option(
+        min=0, metavar="N", help="Runs of the load before the measured one.", rich_help_panel=_PANEL
+    ),
+]
+Idle = Annotated[
+    str,
+    typer.Option(
+        metavar="DURATION",
+        help="Time without load at the end; idle memory is that of its last fifth.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Stop = Annotated[
+    str,
+    typer.Option(
+        metavar="SIGNAL|COMMAND", help="How the service is stopped.", rich_help_panel=_PANEL
+    ),
+]
+Setup = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COMMAND", help="Shell command before each start.", rich_help_panel=_PANEL
+    ),
+]
+Teardown = Annotated[
+    str | None,
+    typer.Option(metavar="COMMAND", help="Shell command after each stop.", rich_help_panel=_PANEL),
+]
+User = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="User that runs the service, for root only.", rich_help_panel=_PANEL
+    ),
+]
+Read = Annotated[
+    str,
+    typer.Option(
+        metavar="TOOL|REGEX",
+        help="Tool whose output the load prints (wrk, ab, hey, oha, k6, autocannon, "
+        "redis-benchmark, pgbench, sysbench), or a regular expression with groups such as "
+        "(?P<rate>...), (?P<requests>...), (?P<failed>...), (?P<p99_ms>...).",
+        rich_help_panel=_PANEL,
+    ),
+]
+Constraints = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT",
+        help="What may become worse, and by how much, such as 'p99 <= default * 1.05' or "
+        "'rate >= default - 2 %'; repeatable.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Allocators = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME[:PATH],...",
+        help="Allocators whose defaults and well-known settings take part.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT",
+        help="One more setting, such as 'jemalloc narenas=2 dirty_decay_ms=500'; repeatable.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="Folder of the runs; runs/PROGRAM-service by default.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+def refuse_without_service(context: typer.Context) -> None:
+    """Refuse the options of services where there is none.
+
+    Raises:
+        InapplicableOption: one of them is on the command line.
+    """
+    own = set(_OWN) - {"--output", "--allocators"}
+    refuse_options(context, own, "without --ready and --load, which make it a service")
+
+
+def service_plan(
+    command: Sequence[str],
+    ready: str | None,
+    load: str | None,
+    *,
+    warm_ups: int,
+    idle: str,
+    stop: str,
+    setup: str | None,
+    teardown: str | None,
+    user: str | None,
+    read: str,
+    timeout: str | None,
+) -> ServicePlan:
+    """Return the plan of a service from its options.
+
+    Raises:
+        SpecError: one is missing or not understood.
+    """
+    from tuner.service.plan import ServicePlan
+    from tuner.units import parse_duration
+
+    if ready is None or load is None:
+        message = f"a service needs {'--ready' if ready is None else '--load'} too"
+        raise SpecError(message)
+    if not command:
+        message = "give the command of the service behind --"
+        raise SpecError(message)
+    plan = ServicePlan(
+        tuple(command),
+        ready,
+        load,
+        warm_ups=warm_ups,
+        idle_s=parse_duration(idle) / 1e9,
+        stop=stop,
+        setup=setup,
+        teardown=teardown,
+        user=user,
+        read=read,
+        load_s=parse_duration(timeout) / 1e9 if timeout else 600.0,
+    )
+    return plan.checked()
+
+
+def service_request(
+    request: Request, plan: ServicePlan, constraints: Sequence[str] | None, held_out: str | None
+) -> Request:
+    """Return a request for a program as one for a service.
+
+    Args:
+        request: what the other options ask for.
+        plan: what is done to the service in a run.
+        constraints: of the user.
+        held_out: load to judge the winner on; None for none.
+
+    Raises:
+        SpecError: a constraint is not understood, or something else asked for is of programs that
+            end.
+    """
+    from tuner.optimize.service import service_rules
+
+    if request.further or request.held_out or request.service:
+        message = (
+            "--ready and --load describe one service that is begun: no file with several commands, "
+            "no --held-out (--held-out-load names another load), no run folder, which goes on "
+            "without them"
+        )
+        raise SpecError(message)
+    limits = limits_of(constraints)
+    return replace(
+        request,
+        rules=service_rules(request.rules.least, limits),
+        held_out=(held_out,) if held_out else None,
+        service=plan,
+        limited=tuple(limits),
+    )
+
+
+def limits_of(constraints: Sequence[str] | None) -> dict[str, float]:
+    """Return metric -> share by which it may become worse.
+
+    Raises:
+        SpecError: a constraint is not understood.
+    """
+    from tuner.service.constraints import parse_service_constraint
+
+    return dict(map(parse_service_constraint, constraints or ()))
+
+
+def is_run_folder(path: Path) -> bool:
+    """Return whether a word names the run folder of a campaign, and not a program."""
+    from tuner.store import STORE_NAME
+
+    return (path / STORE_NAME).is_file()
+
+
+def validate_service(
+    plan: ServicePlan,
+    run: Path | None,
+    points: Sequence[str],
+    *,
+    limits: dict[str, float],
+    allocators: str,
+    settings: Sequence[str],
+    rounds: int | None,
+    most_front: int,
+    output: Path | None,
+    cpu: int | None,
+    seed: int,
+) -> None:
+    """Compare settings on a service, and print what that shows.
+
+    Args:
+        plan: what is done to the service in a run.
+        run: campaign whose points take part; None for none.
+        points: words of --points.
+        limits: metric -> share by which it may become worse.
+        allocators: whose defaults and well-known settings take part.
+        settings: more of them.
+        rounds: at most so many; None for the usual number.
+        most_front: points for the word front.
+        output: folder of the runs; None for the usual one.
+        cpu: core of the service.
+        seed: of the order.
+    """
+    from tuner.cli.optimize import check_core, shown_progress
+    from tuner.library import compare_service
+
+    check_core(cpu)
+    default = run / "service" if run else Path("runs") / f"{Path(plan.command[0]).name}-service"
+    folder = output or default
+    with shown_progress(folder, 0.0) as view:
+        compared = compare_service(
+            folder,
+            plan,
+            run,
+            points=points,
+            most_front=most_front,
+            limits=limits,
+            allocators=split_names(allocators),
+            settings=settings,
+            rounds=rounds,
+            cpu=cpu,
+            seed=seed,
+            view=view,
+        )
+    print_compared(compared)
+
+
+def print_compared(compared: Compared) -> None:
+    """Print the answer, and how each subject grows under load where that was measured."""
+    print()
+    for line in compared.answer.lines():
+        print(line)
+    print()
+    print(
+        f"{compared.n_rounds} rounds; changes: medians of the ratios to the service as it is in "
+        "one round"
+    )
+    for reason in compared.refused:
+        print(f"left out: {reason}")

@@ -1,0 +1,160 @@
+"""Given settings of a service against the service as it is, in at most so many rounds.
+
+What `validate` does of a service: the settings are named, nothing is searched.  Rounds, evidence
+and words are those of a confirmation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tuner.errors import SpecError
+from tuner.measure.warm import warm_memory
+from tuner.optimize.answer import Answer, label_of
+from tuner.optimize.conclusion import Conclusion
+from tuner.optimize.confirmation import Confirmed
+from tuner.optimize.kinds import Files
+from tuner.optimize.race import Race, choose, standings
+from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.service import Service
+from tuner.optimize.tuned import Reference, Tuned
+from tuner.optimize.view import View
+from tuner.optimize.work import REFERENCE_FILE, Watch, Work
+from tuner.output import write_text
+from tuner.records import Configuration
+
+COMPARISON_FILE = "comparison.jsonl"
+"""Journal of the runs, in a run folder."""
+
+MOST_ROUNDS = 30
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What the rounds showed."""
+
+    answer: Answer
+    confirmed: Confirmed
+    n_rounds: int
+    """Of the subject that ran most."""
+    refused: tuple[str, ...] = ()
+    """Settings that an allocator here does not take, with why."""
+
+
+def compare_settings(
+    run: Path,
+    request: Request,
+    tuned: Tuned,
+    candidates: Mapping[str, Configuration],
+    *,
+    rounds: int = MOST_ROUNDS,
+    view: View | None = None,
+) -> Compared:
+    """Run what is missing of a comparison.
+
+    Args:
+        run: the folder; made when missing.
+        request: what is asked for.
+        tuned: what runs.
+        candidates: label -> setting; those that are refused have to be left out before.
+        rounds: at most so many; fewer when the answer is known.
+        view: shows progress; None for none.
+
+    Raises:
+        SpecError: the folder holds another comparison.
+        ProgramError: it fails as it is.
+        InterruptedCampaign: Ctrl-C; everything measured is kept.
+        OutputError: the folder cannot be written.
+    """
+    work = Work(run, request, tuned, Watch(request.seconds), view or View())
+    reference = _examined(work)
+    work.request = replace(request, rules=request.rules.of(reference.values))
+    rules = work.request.rules
+    work.view.begin("comparison", None)
+    race = Race(
+        list(candidates), rules, lambda _: True, request.seed, most_rounds=rounds, view=work.view
+    )
+    course = work.compare(COMPARISON_FILE, race, candidates, reference)
+    found = standings(course, list(candidates), rules)
+    sizes = {label: len(one.settings) for label, one in candidates.items()}
+    confirmed = Confirmed(candidates, found, course, choose(found, sizes, rules), None)
+    conclusion = Conclusion(work, reference, reference.brings or "glibc")
+    n_rounds = max((number + 1 for number, _, _ in course.samples), default=0)
+    return Compared(conclusion.conclude(None, confirmed), confirmed, n_rounds)
+
+
+def _examined(work: Work) -> Reference:
+    """Return how it runs as it is, from the folder where that is known."""
+    asked = json.dumps(work.request.as_record(), indent=1, sort_keys=True) + "\n"
+    path = work.run / REQUEST_FILE
+    reference = work.run / REFERENCE_FILE
+    work.n_runs += 2
+    if path.exists():
+        if json.loads(path.read_bytes()) != json.loads(asked):
+            message = f"{work.run}: holds another comparison; choose another -o"
+            raise SpecError(message)
+        if reference.exists():
+            return Reference.load(reference)
+    work.view.begin("examining", None)
+    warm_memory()
+    found = work.tuned.examine()
+    write_text(reference, json.dumps(found.as_record(), indent=1) + "\n")
+    write_text(path, asked)
+    return found
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Settings that run on a service."""
+
+    runnable: Mapping[str, Configuration]
+    """By label."""
+    refused: tuple[str, ...]
+    """Others, with why."""
+
+
+def service_candidates(
+    service: Service,
+    files: Files,
+    points: Sequence[Configuration],
+    settings: Sequence[str],
+) -> Candidates:
+    """Return what runs beside the service as it is: defaults, well-known settings, given ones.
+
+    Args:
+        service: says what is refused.
+        files: allocators that take part, by name.
+        points: of a campaign.
+        settings: texts such as ``jemalloc narenas=2``.
+
+    Raises:
+        SpecError: a setting is not understood, or of an allocator that takes no part.
+    """
+    given = [_configuration(text, files) for text in settings]
+    defaults = [Configuration(name) for name in files]
+    wanted = dict.fromkeys((*defaults, *service.known, *points, *given))
+    runnable, refused = {}, []
+    for configuration in wanted:
+        why = service.refusal(configuration)
+        if why is None:
+            runnable[label_of(configuration)] = configuration
+        else:
+            refused.append(f"{label_of(configuration)}: {why}")
+    return Candidates(runnable, tuple(refused))
+
+
+def _configuration(text: str, files: Files) -> Configuration:
+    name, *words = text.split() or [""]
+    pairs = [word.partition("=") for word in words]
+    if name not in files or any(not setting or not value for setting, _, value in pairs):
+        message = (
+            f"--setting {text!r}: write it like 'jemalloc narenas=2 dirty_decay_ms=500', with one "
+            f"of {', '.join(files)}"
+        )
+        raise SpecError(message)
+    allocator, installation = files[name]
+    settings = {setting: value for setting, _, value in pairs}
+    return allocator.configuration(settings, installation.version)

@@ -1,0 +1,192 @@
+"""A service under load: alone in a fresh folder for each run, memory of all its processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from tuner.allocators import Allocator, Installation
+from tuner.compare.plan import Step
+from tuner.errors import ProgramError, ProgramTimeoutError
+from tuner.measure.program import ProgramRunner, Surroundings, padded
+from tuner.optimize.judgement import Rules
+from tuner.optimize.program import Program, own_allocator
+from tuner.optimize.quantities import SERVICE_NAMES
+from tuner.optimize.tuned import Reference, Runs, Sample
+from tuner.records import Configuration, Outcome, Status
+from tuner.service.constraints import DEFAULTS
+from tuner.service.lifecycle import ServiceRun, run_service
+from tuner.service.output import PERCENTILES
+from tuner.service.plan import ServicePlan
+from tuner.service.recording import record_service
+
+KNOWN: Final = (
+    Configuration.of("glibc", {"arena_max": 2}),
+    Configuration.of("jemalloc", {"background_thread": True}),
+    Configuration.of("jemalloc", {"background_thread": True, "dirty_decay_ms": 1000, "narenas": 2}),
+)
+"""What people copy: MALLOC_ARENA_MAX=2, jemalloc's background thread, the line of Rails' template.
+
+Emulation does not see idle processes, for which these were made.
+"""
+
+_GOALS = ("mean", "floor", "cpu")
+_GUARDS = ("mean", "peak", "floor", "cpu", "rate")
+_LATENCIES = ("p99", "p95", "latency")
+"""The first of these that the load generator prints is a guard."""
+
+_LEAST = 1e-9
+"""In place of nothing at all, which has no logarithm."""
+
+_LEAST = 1e-9
+"""In place of nothing at all, which has no logarithm."""
+
+RunsService = Callable[[ServicePlan, Mapping[str, str], Surroundings], ServiceRun]
+
+
+def service_rules(least: float, limits: Mapping[str, float]) -> Rules:
+    """Return what counts for a service.
+
+    Args:
+        least: effect that counts, a share.
+        limits: metric of `tuner.metrics.SERVICE` -> share by which it may become worse.
+    """
+    every = {**DEFAULTS, **limits}
+    guards = dict.fromkeys((*_GUARDS, *limits, *_LATENCIES))
+    return Rules(
+        least=least,
+        goals=tuple(SERVICE_NAMES[name] for name in _GOALS),
+        guards=tuple(SERVICE_NAMES[name] for name in guards),
+        limits=tuple((SERVICE_NAMES[name], share) for name, share in sorted(every.items())),
+    )
+
+
+class Service:
+    """Runs one service under many candidates; see `tuned.Tuned`."""
+
+    def __init__(
+        self,
+        plan: ServicePlan,
+        environment: Mapping[str, str],
+        files: Mapping[str, tuple[Allocator, Installation]],
+        surroundings: Surroundings | None = None,
+        *,
+        limited: Sequence[str] = (),
+        run: RunsService = run_service,
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            plan: what is done to it in a run.
+            environment: the caller's own.
+            files: adapter and installation of every allocator.
+            surroundings: core and kernel settings of every run.
+            limited: metrics that a constraint names.
+            run: makes a run, or a double.
+        """
+        self._plan = plan.checked()
+        self._surroundings = surroundings or Surroundings()
+        self._environment = dict(environment)
+        self._files = files
+        self._program = Program(plan.command, ProgramRunner(), environment, files)
+        self._limited = tuple(limited)
+        self._run = run
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command of the service."""
+        return self._plan.command
+
+    @property
+    def known(self) -> tuple[Configuration, ...]:
+        """What people copy, of the allocators that are here and take it."""
+        return tuple(
+            one for one in KNOWN if one.allocator in self._files and self.refusal(one) is None
+        )
+
+    def examine(self) -> Reference:
+        """Run it as it is, twice."""
+        runs = [self._run(self._plan, self._environment, self._surroundings) for _ in range(2)]
+        for run in runs:
+            if run.status is not Status.OK:
+                message = f"{self.command[0]}: {run.reason}, before anything was changed"
+                wrong = ProgramTimeoutError if run.status is Status.TIMED_OUT else ProgramError
+                raise wrong(message)
+        values = {
+            SERVICE_NAMES[name]: max(median(run.values[name] for run in runs), _LEAST)
+            for name in self._judged(set.intersection(*(set(run.values) for run in runs)))
+        }
+        return Reference(
+            command=self.command,
+            values=values,
+            exit_status=0,
+            output_sha256=None,
+            brings=own_allocator(runs[1].libraries),
+            wall_s=runs[1].wall_s,
+            timeout_s=self._plan.load_s,
+            requests=runs[1].requests,
+        )
+
+    def _judged(self, measured: set[str]) -> list[str]:
+        """Return the metrics that are judged: of latencies the limited ones, or the first.
+
+        Raises:
+            ProgramError: one that is limited was not measured.
+        """
+        lacking = [name for name in self._limited if name not in measured]
+        if lacking:
+            message = (
+                f"{', '.join(lacking)}: limited, but the output of the load does not say it; "
+                f"it says {', '.join(name for name in SERVICE_NAMES if name in measured)}"
+            )
+            raise ProgramError(message)
+        first = next((name for name in _LATENCIES if name in measured), None)
+        has_limit = any(name in ("latency", *PERCENTILES.values()) for name in self._limited)
+        wanted = {*_GUARDS, *self._limited} | (set() if has_limit else {first})
+        return [name for name in SERVICE_NAMES if name in wanted & measured]
+
+    def record(self, trace: Path, reference: Reference) -> str:
+        """Record it from its start to its stop; the process with the most events is emulated."""
+        del reference
+        begun_s = time.monotonic()
+        found = record_service(self._plan, self._environment, trace)
+        n_others = len(found) - 1
+        others = f" in the busiest of {len(found)} processes" if n_others else ""
+        return (
+            f"{found[0].totals.n_events:,} events of malloc and free{others} in "
+            f"{time.monotonic() - begun_s:.1f} s"
+        )
+
+    def refusal(self, configuration: Configuration) -> str | None:
+        """Return why an allocator does not take a setting."""
+        return self._program.refusal(configuration)
+
+    def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
+        """Return what makes one run of a round."""
+        environments = self._program.environments(candidates, reference)
+        labels = list(environments)
+        filled = dict(zip(labels, padded(list(environments.values())), strict=True))
+
+        def measure(step: Step[None]) -> Outcome[Sample]:
+            run = self._run(self._plan, filled[step.subject], self._surroundings)
+            return _sample(run, reference)
+
+        return measure
+
+
+def _sample(run: ServiceRun, reference: Reference) -> Outcome[Sample]:
+    if run.status is not Status.OK:
+        return Outcome.did_not_succeed(run.status, run.reason or str(run.status))
+    values = {
+        SERVICE_NAMES[name]: max(value, _LEAST)
+        for name, value in run.values.items()
+        if name in SERVICE_NAMES and SERVICE_NAMES[name] in reference.values
+    }
+    lacking = reference.values.keys() - values.keys()
+    if lacking:
+        reason = f"nothing measured {', '.join(sorted(lacking))}"
+        return Outcome.did_not_succeed(Status.FAILED, reason)
+    return Outcome.succeeded(values)

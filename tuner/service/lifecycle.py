@@ -1,0 +1,334 @@
+"""One run of a service, from a fresh state folder to nothing left.
+
+    setup       in a folder made for this run, with free ports
+    start       the service, alone, until it is ready
+    warm-up     runs of the load that do not count
+    window      the run of the load that counts
+    idle        nothing asked of it: what it gives back
+    stop        by signal or command, until no process is left
+
+A service that fails is a result with its reason.  What is not the service's, such as a setup that
+fails or a port that another program holds, is an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tuner.errors import ProgramError, SpecError
+from tuner.measure.program import PRELOAD, Surroundings, clean_environment
+from tuner.records import Status
+from tuner.service.figures import Phases, figures
+from tuner.service.guard import Guard, run_shell
+from tuner.service.output import LoadReport, pgbench_latencies, read_load
+from tuner.service.plan import ServicePlan, stop_signal
+from tuner.service.processes import Process, processes_below
+from tuner.service.readiness import is_open, port_of, probe_of
+
+_PREFIX = "malloc-tuner-service-"
+_PROBE_S = 5.0
+"""Limit of one command that asks whether the service is ready."""
+
+_GRACE_S = 1.0
+"""For the other processes, once the first one has ended."""
+
+_CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
+
+
+@dataclass(frozen=True)
+class ServiceRun:
+    """What one run of a service used, and how it ended."""
+
+    status: Status
+    reason: str | None
+    """Why it does not count; None when it does."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Name in `tuner.metrics.SERVICE` -> value; empty when it failed."""
+    libraries: tuple[str, ...] = ()
+    """Allocators in its processes."""
+    titles: tuple[str, ...] = ()
+    """Of its processes when it was ready."""
+    wall_s: float = 0.0
+    """Of all phases."""
+    requests: float = 1.0
+    """That the load made; 1 where nothing says."""
+
+
+class _FailedError(Exception):
+    """The service failed."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def run_service(
+    plan: ServicePlan,
+    environment: Mapping[str, str],
+    surroundings: Surroundings | None = None,
+) -> ServiceRun:
+    """Make one run.
+
+    Args:
+        plan: what is asked for.
+        environment: of the service, whole; setup, load and teardown get it without the settings of
+            allocators.
+        surroundings: core and kernel settings of the service.
+
+    Raises:
+        ProgramError: setup or teardown fails, the port is taken before the service starts, or the
+            output of the load is not understood.
+        MissingToolError: the command of the service is not there.
+    """
+    begun_s = time.monotonic()
+    with begun_run(plan, environment, surroundings or Surroundings()) as run:
+        done = run.once()
+    return replace(done, wall_s=time.monotonic() - begun_s)
+
+
+@contextlib.contextmanager
+def begun_run(
+    plan: ServicePlan, environment: Mapping[str, str], surroundings: Surroundings
+) -> Iterator[RunUnderWay]:
+    """Set a run up, and tear it down at the end of the context; as `run_service`."""
+    with _folder(plan.user) as folder:
+        placed = plan.placed(str(folder / "state"))
+        run = RunUnderWay(placed, environment, surroundings, folder)
+        try:
+            run.set_up()
+            yield run
+        finally:
+            run.tear_down()
+
+
+class RunUnderWay:
+    """A run of a service in its folder."""
+
+    def __init__(
+        self,
+        plan: ServicePlan,
+        environment: Mapping[str, str],
+        surroundings: Surroundings,
+        folder: Path,
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            plan: with folder and ports in place.
+            environment: of the service, whole.
+            surroundings: core and kernel settings.
+            folder: of this run, with an empty folder ``state``.
+        """
+        self.folder = folder
+        self.environment = dict(environment)
+        self._plan = plan
+        self._plain = clean_environment(environment)
+        self._surroundings = Surroundings(
+            cpu=surroundings.cpu,
+            sample_ms=plan.sample_ms,
+            thp=surroundings.thp,
+            aslr=surroundings.aslr,
+        )
+        self.folder = folder
+
+    def set_up(self) -> None:
+        """Run the setup, and check that the port is free."""
+        self._shell("setup", self._plan.setup)
+        where = port_of(self._plan.ready)
+        if where and is_open(*where):
+            message = (
+                f"{where[0]}:{where[1]}: another program listens there already; stop it, or write "
+                "{port} for a port that is free"
+            )
+            raise ProgramError(message)
+
+    def tear_down(self) -> None:
+        """Run the teardown."""
+        self._shell("teardown", self._plan.teardown)
+
+    def once(self, *, is_recording: bool = False) -> ServiceRun:
+        """Start, load and stop the service.
+
+        Args:
+            is_recording: leave warm-ups and the idle phase out.
+        """
+        log = self.folder / "service.out"
+        log.touch()
+        guard = Guard(
+            self._plan.command,
+            self.environment,
+            log,
+            surroundings=self._surroundings,
+            user=self._plan.user,
+        )
+        with guard as service:
+            try:
+                return self._measure(service, log, is_recording=is_recording)
+            except _FailedError as failure:
+                return ServiceRun(failure.status, failure.reason)
+
+    def _measure(self, service: Guard, log: Path, *, is_recording: bool) -> ServiceRun:
+        self._wait_until_ready(service, log)
+        found = processes_below(service.pid)
+        self._check_preload(found)
+        for _ in range(0 if is_recording else self._plan.warm_ups):
+            self._load(service, log)
+        begin = service.sample()
+        load = self._load(service, log)
+        end = service.sample()
+        self._rest(service, log, 0.0 if is_recording else self._plan.idle_s)
+        phases = Phases(begin, end, service.sample())
+        self._stop(service, log)
+        return ServiceRun(
+            Status.OK,
+            None,
+            figures(service.uses, phases, load),
+            tuple(dict.fromkeys(one for process in found for one in process.libraries)),
+            tuple(process.title for process in found),
+            requests=phases.requests(load),
+        )
+
+    def _wait_until_ready(self, service: Guard, log: Path) -> None:
+        def succeeds(command: str) -> bool:
+            output = self.folder / "ready.out"
+            done = run_shell(command, self._plain, output, _PROBE_S, user=self._plan.user)
+            return done.exit_status == 0
+
+        is_ready = probe_of(self._plan.ready, log, succeeds)
+        is_met = service.wait(lambda: is_dead(service) or is_ready(), self._plan.ready_s)
+        if not is_met and not service.is_over:
+            words = f"not ready ({self._plan.ready}) after {self._plan.ready_s:g} s"
+            raise _FailedError(Status.TIMED_OUT, words + _quoted(log))
+        self._check_alive(service, log, "before it was ready")
+
+    def _check_alive(self, service: Guard, log: Path, when: str) -> None:
+        if is_dead(service):
+            raise _FailedError(Status.FAILED, f"{_ending(service)} {when}{_quoted(log)}")
+
+    def _check_preload(self, found: list[Process]) -> None:
+        library = self.environment.get(PRELOAD)
+        if library and not any(str(Path(library).resolve()) in one.files for one in found):
+            words = "the library was not loaded: is the program static, or its environment cleaned?"
+            raise _FailedError(Status.REFUSED, words)
+
+    def _load(self, service: Guard, log: Path) -> LoadReport:
+        plan = self._plan
+        for old in (self.folder / "state").glob("pgbench_log*"):
+            old.unlink()
+        output = self.folder / "load.out"
+        done = run_shell(
+            plan.load, self._plain, output, plan.load_s, is_wanted=lambda: not is_dead(service)
+        )
+        self._check_alive(service, log, "under load")
+        if done.timed_out:
+            words = f"the load has not ended after {plan.load_s:g} s; raise --timeout"
+            raise _FailedError(Status.TIMED_OUT, words)
+        if done.exit_status != 0:
+            words = f"the load ended with exit status {done.exit_status}: {done.last_line}"
+            raise _FailedError(Status.FAILED, words)
+        report = read_load(done.text, plan.read)
+        if report.failed > 0:
+            raise _FailedError(Status.FAILED, f"{report.failed:g} requests failed")
+        logged = pgbench_latencies((self.folder / "state").glob("pgbench_log*"))
+        return LoadReport(
+            report.rate, report.requests, report.failed, {**report.latencies, **logged}
+        )
+
+    def _rest(self, service: Guard, log: Path, idle_s: float) -> None:
+        service.wait(lambda: is_dead(service), idle_s)
+        self._check_alive(service, log, "while idle")
+
+    def _stop(self, service: Guard, log: Path) -> None:
+        limit_s = self._plan.stop_s
+        is_daemon = service.ended is not None
+        number = stop_signal(self._plan.stop)
+        if number is not None:
+            service.signal(number)
+        else:
+            self._shell("stop", self._plan.stop)
+        ends_first = service.wait(lambda: not is_daemon and service.ended is not None, limit_s)
+        if ends_first:  # the others may take a moment, and are killed then
+            service.wait(lambda: False, _GRACE_S)
+        elif not service.is_over:
+            words = f"still running {limit_s:g} s after {self._plan.stop}; see --stop"
+            raise _FailedError(Status.TIMED_OUT, words)
+        if service.ended and service.ended.signal in _CRASHES:
+            raise _FailedError(Status.FAILED, f"{_ending(service)} at the stop{_quoted(log)}")
+
+    def _shell(self, what: str, command: str | None) -> None:
+        if command is None:
+            return
+        output = self.folder / f"{what}.out"
+        done = run_shell(command, self._plain, output, self._plan.load_s, user=self._plan.user)
+        if done.exit_status != 0:
+            ending = "timed out" if done.timed_out else f"exit status {done.exit_status}"
+            message = f"--{what} {command}: {ending}: {done.last_line}"
+            raise ProgramError(message)
+
+
+def is_dead(service: Guard) -> bool:
+    """Return whether a service ended: all of it, or its first process otherwise than by a fork.
+
+    A first process that exits with 0 and leaves others has become a daemon.
+    """
+    ended = service.ended
+    return service.is_over or (ended is not None and ended.exit_status != 0)
+
+
+def _ending(service: Guard) -> str:
+    ended = service.ended
+    if ended is None:
+        return "ended"
+    if ended.signal is None:
+        return f"ended with exit status {ended.exit_status}"
+    with contextlib.suppress(ValueError):
+        return f"killed by {signal.Signals(ended.signal).name}"
+    return f"killed by signal {ended.signal}"
+
+
+def _quoted(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return f"\n  its last line: {lines[-1][:200]}" if lines else ""
+
+
+@contextlib.contextmanager
+def _folder(user: str | None) -> Iterator[Path]:
+    """Make the folder of a run, and remove those of tools that were killed.
+
+    Raises:
+        SpecError: there is no such user.
+    """
+    _remove_stale()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    try:
+        state = folder / "state"
+        state.mkdir(mode=0o700)
+        if user is not None:
+            folder.chmod(0o755)
+            try:
+                shutil.chown(state, user)
+            except LookupError as error:
+                message = f"--user {user}: there is no such user"
+                raise SpecError(message) from error
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_stale() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        match = re.match(r"(\d+)-", folder.name.removeprefix(_PREFIX))
+        with contextlib.suppress(OSError):
+            is_mine = folder.stat().st_uid == os.getuid()
+            if match and is_mine and not Path(f"/proc/{match[1]}").exists():
+                shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,345 @@
+"""What load generators print: requests, requests per second, latencies, errors.
+
+A reader is known by a mark that its tool always prints, so a script that calls the tool is read as
+well.  For every other tool there is a regular expression with named groups.
+
+Source of the formats: output of wrk 4.1, ab 2.3, hey 0.1.4, redis-benchmark 7.0, pgbench 15 and
+sysbench 1.0 as packaged; k6's end-of-test summary and the JSON of oha and autocannon as documented.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tuner.errors import ProgramError, SpecError
+
+PERCENTILES: Final = {"50": "p50", "90": "p90", "95": "p95", "99": "p99", "99.9": "p999"}
+"""Percentile as tools print it -> name of its metric."""
+
+_NS: Final = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "secs": 1e9, "m": 60e9}
+"""Unit as tools print it -> ns."""
+
+AUTO: Final = "auto"
+
+_PGBENCH_COLUMNS = 6
+"""Client, transaction, latency in us, script, seconds, microseconds; pgbench(1)."""
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What a load generator says of its run."""
+
+    rate: float | None = None
+    """Requests per second."""
+    requests: float | None = None
+    """How many were served; None where the tool does not say."""
+    failed: float = 0.0
+    """Requests that failed."""
+    latencies: Mapping[str, float] = field(default_factory=dict)
+    """Name of a percentile -> ns."""
+
+
+Reader = Callable[[str], LoadReport]
+
+
+def read_load(text: str, reader: str = AUTO) -> LoadReport:
+    r"""Read what a load generator printed.
+
+    Args:
+        text: its standard output and standard error.
+        reader: a name of `READERS`, `AUTO`, or a regular expression with at least one of the
+            groups ``rate``, ``requests``, ``failed``, ``seconds`` and percentiles with their unit
+            such as ``p99_ms``.
+
+    Raises:
+        SpecError: the reader is no name and no such expression.
+        ProgramError: nothing was understood; says what to give.
+
+    Example:
+        >>> read_load("did 900 requests, 3 ms at most 99 %", r"(?P<p99_ms>[\d.]+) ms").latencies
+        {'p99': 3000000.0}
+    """
+    if reader == AUTO:
+        known = [one for mark, one in _MARKS if re.search(mark, text, re.MULTILINE)]
+        if not known:
+            raise ProgramError(_not_understood(text))
+        return known[0](text)
+    if reader in READERS:
+        return _checked(READERS[reader](text), text)
+    return _checked(_by_pattern(check_reader(reader), text), text)
+
+
+def check_reader(reader: str) -> str:
+    """Return a reader as it was given.
+
+    Raises:
+        SpecError: it is no name of a tool and no expression with the groups that count.
+    """
+    if reader == AUTO or reader in READERS:
+        return reader
+    try:
+        groups = re.compile(reader).groupindex
+    except re.error as error:
+        message = f"{reader!r} is no regular expression: {error}"
+        raise SpecError(message) from error
+    known = [name for name in groups if _is_group(name)]
+    if not known:
+        message = (
+            f"{reader!r} is neither one of {', '.join((AUTO, *READERS))} nor an expression with "
+            "groups such as (?P<rate>...), (?P<requests>...), (?P<failed>...) or (?P<p99_ms>...)"
+        )
+        raise SpecError(message)
+    return reader
+
+
+# ---- tools that print text ----
+
+
+def _wrk(text: str) -> LoadReport:
+    errors = re.search(
+        r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", text
+    )
+    failed = sum(map(float, errors.groups())) if errors else 0.0
+    failed += _number(r"Non-2xx or 3xx responses: ([\d.]+)", text) or 0.0
+    return LoadReport(
+        _number(r"Requests/sec: +([\d.]+)", text),
+        _number(r"(\d+) requests in ", text),
+        failed,
+        _percentiles(re.findall(r"^ +([\d.]+)% +([\d.]+)(us|ms|s|m)$", text, re.MULTILINE)),
+    )
+
+
+def _ab(text: str) -> LoadReport:
+    rows = re.findall(r"^ +(\d+)% +(\d+)", text, re.MULTILINE)
+    failed = _number(r"Failed requests: +(\d+)", text) or 0.0
+    return LoadReport(
+        _number(r"Requests per second: +([\d.]+)", text),
+        _number(r"Complete requests: +(\d+)", text),
+        failed + (_number(r"Non-2xx responses: +(\d+)", text) or 0.0),
+        # It prints whole milliseconds: 0 means less than 0.5.
+        _percentiles((name, str(max(float(ms), 0.5)), "ms") for name, ms in rows),
+    )
+
+
+def _hey(text: str) -> LoadReport:
+    """Hey, and oha without JSON, which prints the same with its own words for errors."""
+    good = [
+        int(n) for status, n in re.findall(r"\[(\d+)\]\s+(\d+) responses", text) if status < "4"
+    ]
+    every = [int(n) for n in re.findall(r"\[\d+\]\s+(\d+) responses", text)]
+    errors = text.partition("Error distribution:")[2]
+    failed = (
+        sum(every) - sum(good) + sum(map(int, re.findall(r"^\s*\[(\d+)\]", errors, re.MULTILINE)))
+    )
+    rows = re.findall(r"^ +([\d.]+)%%? in ([\d.]+) (secs|ms|s)", text, re.MULTILINE)
+    return LoadReport(
+        _number(r"Requests/sec:\s+([\d.]+)", text),
+        float(sum(good)),
+        float(failed),
+        _percentiles(rows),
+    )
+
+
+def _redis_benchmark(text: str) -> LoadReport:
+    rows = re.findall(r'^"[^"]+"((?:,"[\d.]+"){7})$', text, re.MULTILINE)
+    if rows:
+        tests = [[float(cell) for cell in re.findall(r"[\d.]+", row)] for row in rows]
+        return _tests([row[0] for row in tests], None, [(r[3], r[4], r[5]) for r in tests])
+    counts = [float(n) for n in re.findall(r"(\d+) requests completed in", text)]
+    rates = [float(n) for n in re.findall(r"([\d.]+) requests per second", text)]
+    found = re.findall(r"avg +min +p50 +p95 +p99 +max\s+((?:[\d.]+ +){5}[\d.]+)", text)
+    summaries = [[float(cell) for cell in row.split()] for row in found]
+    middles = [(float(p50),) for p50 in re.findall(r"per second, p50=([\d.]+) msec", text)]
+    return _tests(rates, sum(counts) or None, [(r[2], r[3], r[4]) for r in summaries] or middles)
+
+
+def _tests(
+    rates: Sequence[float], requests: float | None, latencies: Sequence[Sequence[float]]
+) -> LoadReport:
+    """Return several tests of equal counts as one: the time of all, the worst percentiles."""
+    names = ("p50", "p95", "p99")
+    worst = {
+        name: max(row[at] for row in latencies) * 1e6
+        for at, name in enumerate(names)
+        if latencies and at < len(latencies[0])
+    }
+    rate = len(rates) / sum(1.0 / rate for rate in rates) if rates and min(rates) > 0 else None
+    return LoadReport(rate, requests, 0.0, worst)
+
+
+def _pgbench(text: str) -> LoadReport:
+    latencies = {}
+    average = _number(r"latency average = ([\d.]+) ms", text)
+    if average is not None:
+        latencies["latency"] = average * 1e6
+    return LoadReport(
+        _number(r"^tps = ([\d.]+)", text),
+        _number(r"number of transactions actually processed: (\d+)", text),
+        _number(r"number of failed transactions: (\d+)", text) or 0.0,
+        latencies,
+    )
+
+
+def _sysbench(text: str) -> LoadReport:
+    rows = re.findall(r"(\d+)th percentile: +([\d.]+)", text)
+    return LoadReport(
+        _number(r"transactions: +\d+ +\(([\d.]+) per sec", text)
+        or _number(r"events per second: +([\d.]+)", text),
+        _number(r"transactions: +(\d+)", text) or _number(r"total number of events: +(\d+)", text),
+        _number(r"ignored errors: +(\d+)", text) or 0.0,
+        _percentiles((name, ms, "ms") for name, ms in rows),
+    )
+
+
+def _k6(text: str) -> LoadReport:
+    times = re.search(r"http_req_duration\.*:(.*)", text)
+    line = times.group(1) if times else ""
+    rows = [("50", *found) for found in re.findall(r"med=([\d.]+)(ns|us|µs|ms|s|m)\b", line)]
+    rows += re.findall(r"p\(([\d.]+)\)=([\d.]+)(ns|us|µs|ms|s|m)\b", line)
+    share = _number(r"http_req_failed\.*: *([\d.]+)%", text) or 0.0
+    requests = _number(r"http_reqs\.*: *(\d+)", text)
+    dropped = _number(r"dropped_iterations\.*: *(\d+)", text) or 0.0
+    return LoadReport(
+        _number(r"http_reqs\.*: *\d+ +([\d.]+)/s", text),
+        requests,
+        share / 100.0 * (requests or 0.0) + dropped,
+        _percentiles(rows),
+    )
+
+
+# ---- tools that print JSON ----
+
+
+def _oha(text: str) -> LoadReport:
+    found = _json(text)
+    summary = found["summary"]
+    statuses = found.get("statusCodeDistribution", {})
+    good = sum(n for status, n in statuses.items() if status < "4")
+    failed = sum(statuses.values()) - good + sum(found.get("errorDistribution", {}).values())
+    rows = ((name[1:], str(s), "s") for name, s in found["latencyPercentiles"].items() if s)
+    return LoadReport(summary["requestsPerSec"], float(good), float(failed), _percentiles(rows))
+
+
+def _autocannon(text: str) -> LoadReport:
+    found = _json(text)
+    failed = found["errors"] + found["timeouts"] + found["non2xx"]
+    latency = found["latency"]
+    names = {"p50": "50", "p90": "90", "p99": "99", "p99_9": "99.9"}
+    # It prints whole milliseconds: 0 means less than 0.5.
+    rows = ((names[n], str(max(latency[n], 0.5)), "ms") for n in names if n in latency)
+    total = found["requests"]
+    return LoadReport(
+        float(total["average"]), float(total["total"]), float(failed), _percentiles(rows)
+    )
+
+
+READERS: Final[dict[str, Reader]] = {
+    "wrk": _wrk,
+    "ab": _ab,
+    "hey": _hey,
+    "oha": lambda text: _oha(text) if '"summary"' in text else _hey(text),
+    "k6": _k6,
+    "autocannon": _autocannon,
+    "redis-benchmark": _redis_benchmark,
+    "pgbench": _pgbench,
+    "sysbench": _sysbench,
+}
+"""Reader of every tool that is known by name."""
+
+_MARKS: Final = (
+    (r"^Running .* test @ ", _wrk),
+    (r"^Requests per second:", _ab),
+    (r'"latencyPercentiles"', _oha),
+    (r'"non2xx"', _autocannon),
+    (r"http_req_duration", _k6),
+    (r'^"test","rps"|requests per second, p50=|throughput summary:', _redis_benchmark),
+    (r"^tps = ", _pgbench),
+    (r"th percentile:", _sysbench),
+    (r"Requests/sec:", _hey),
+)
+"""What each tool always prints, the surest first."""
+
+
+# ---- parts ----
+
+
+def _by_pattern(pattern: str, text: str) -> LoadReport:
+    values: dict[str, float] = {}
+    for match in re.finditer(pattern, text):
+        for name, value in match.groupdict().items():
+            if value is not None and _is_group(name):
+                values[name] = float(value)
+    rows = (
+        (name.partition("_")[0], value, name.partition("_")[2])
+        for name, value in values.items()
+        if name.startswith("p")
+    )
+    latencies = {name: value * _NS[unit] for name, value, unit in rows}
+    rate = values.get("rate")
+    if rate is None and values.get("requests") and values.get("seconds"):
+        rate = values["requests"] / values["seconds"]
+    return LoadReport(rate, values.get("requests"), values.get("failed", 0.0), latencies)
+
+
+def _is_group(name: str) -> bool:
+    percentile, _, unit = name.partition("_")
+    is_latency = percentile in PERCENTILES.values() and unit in _NS
+    return name in ("rate", "requests", "failed", "seconds") or is_latency
+
+
+def _number(pattern: str, text: str) -> float | None:
+    match = re.search(pattern, text, re.MULTILINE)
+    return float(match.group(1)) if match else None
+
+
+def _percentiles(rows: Iterable[tuple[str, str, str]]) -> dict[str, float]:
+    """Return name -> ns of rows of percentile, value and unit; others than ours are left out."""
+    found = {}
+    for percentile, value, unit in rows:
+        name = PERCENTILES.get(f"{float(percentile):g}")
+        if name is not None:
+            found[name] = float(value) * _NS[unit]
+    return found
+
+
+def _json(text: str) -> Any:  # noqa: ANN401 - JSON
+    start = text.find("{")
+    try:
+        return json.JSONDecoder().raw_decode(text[start:])[0]
+    except ValueError as error:
+        raise ProgramError(_not_understood(text)) from error
+
+
+def _checked(report: LoadReport, text: str) -> LoadReport:
+    if report.rate is None and report.requests is None and not report.latencies:
+        raise ProgramError(_not_understood(text))
+    return report
+
+
+def _not_understood(text: str) -> str:
+    last = "\n  ".join(text.strip().splitlines()[-3:])
+    words = f"; it ends with\n  {last}" if last else "; it printed nothing"
+    return (
+        "the output of the load is not understood: name its tool or give a regular expression "
+        f"with --read{words}"
+    )
+
+
+def pgbench_latencies(logs: Iterable[Path]) -> dict[str, float]:
+    """Return percentiles of the transactions in files that ``pgbench -l`` wrote; none without."""
+    ns = [
+        float(row.split()[2]) * 1e3
+        for log in logs
+        for row in log.read_text().splitlines()
+        if len(row.split()) >= _PGBENCH_COLUMNS
+    ]
+    if not ns:
+        return {}
+    return {name: float(np.percentile(ns, float(p))) for p, name in PERCENTILES.items()}

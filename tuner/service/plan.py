@@ -1,0 +1,129 @@
+"""What is asked for: how a service is started, when it is ready, loaded, and stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+from tuner.errors import SpecError
+from tuner.service.output import AUTO, check_reader
+from tuner.service.readiness import check_ready
+
+_PORT = re.compile(r"\{port\d*\}")
+STATE = "{state}"
+"""Stands for the state folder; ``{port}``, ``{port2}``, ... stand for free ports."""
+
+
+@dataclass(frozen=True)
+class ServicePlan:
+    """A service and what is done to it in one run; times in seconds."""
+
+    command: tuple[str, ...]
+    ready: str
+    """``tcp:PORT``, ``http://...``, ``line:TEXT`` or ``command:...``, see `readiness`."""
+    load: str
+    """Shell command that loads the service and ends."""
+    warm_ups: int = 1
+    """Runs of the load before the one that counts."""
+    idle_s: float = 10.0
+    """Left alone after the load; the end of it is the floor."""
+    stop: str = "SIGTERM"
+    """Name of a signal, or a shell command."""
+    setup: str | None = None
+    """Shell command that fills the fresh state folder."""
+    teardown: str | None = None
+    """Shell command after the stop."""
+    user: str | None = None
+    """Whom the service, setup and teardown run as; None: as this process does."""
+    read: str = AUTO
+    """How the output of the load is read, see `output.read_load`."""
+    ready_s: float = 60.0
+    """Limit from the start until it is ready."""
+    load_s: float = 600.0
+    """Limit of one run of the load, of setup and of teardown."""
+    stop_s: float = 30.0
+    """Limit from the stop until no process is left."""
+    sample_ms: int = 50
+    """Least time between two samples of memory."""
+
+    def checked(self) -> Self:
+        """Return it.
+
+        Raises:
+            SpecError: readiness, stop or reader is not understood, or a number is out of range.
+        """
+        check_ready(self.ready)
+        check_reader(self.read)
+        stop_signal(self.stop)
+        if not self.command or not self.load.strip():
+            message = "a service needs a command and a load; give --load 'COMMAND'"
+            raise SpecError(message)
+        if self.idle_s < 0.0 or self.warm_ups < 0:
+            message = "the idle time and the number of warm-ups are 0 or more"
+            raise SpecError(message)
+        return self
+
+    def placed(self, state: str) -> Self:
+        """Return it with a state folder and free ports in place of their names."""
+        names = sorted(set(_PORT.findall(" ".join(_texts(self)))))
+        known = dict(zip(names, map(str, free_ports(len(names))), strict=True)) | {STATE: state}
+
+        def fill(text: str) -> str:
+            for name, value in known.items():
+                text = text.replace(name, value)
+            return text
+
+        changes: dict[str, Any] = {
+            name: fill(value)
+            for name in ("ready", "load", "stop", "setup", "teardown")
+            if (value := getattr(self, name)) is not None
+        }
+        return replace(self, command=tuple(map(fill, self.command)), **changes)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it for a file."""
+        record = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {**record, "command": list(self.command)}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> ServicePlan:
+        """Rebuild it from `as_record`."""
+        return cls(**{**record, "command": tuple(record["command"])})
+
+
+def stop_signal(stop: str) -> int | None:
+    """Return the number of a signal; None for a command.
+
+    Raises:
+        SpecError: it looks like a signal and is none.
+
+    Example:
+        >>> stop_signal("SIGINT"), stop_signal("INT"), stop_signal("nginx -s quit")
+        (2, 2, None)
+    """
+    if not re.fullmatch(r"[A-Z][A-Z0-9]*", stop):
+        return None
+    with contextlib.suppress(KeyError):
+        return int(signal.Signals[stop if stop.startswith("SIG") else f"SIG{stop}"])
+    message = f"--stop {stop}: no such signal; give one like SIGTERM, or a command"
+    raise SpecError(message)
+
+
+def free_ports(n: int) -> list[int]:
+    """Return so many different TCP ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _texts(plan: ServicePlan) -> Iterable[str]:
+    yield from plan.command
+    for text in (plan.ready, plan.load, plan.stop, plan.setup, plan.teardown):
+        yield text or ""
