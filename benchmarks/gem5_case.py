@@ -196,11 +196,11 @@ def _about(case: Case, runs: Mapping[str, Run]) -> dict[str, Any]:
 
 def _campaign(run: Run) -> dict[str, Any]:
     (version,) = (record.version for record in run.campaign.allocators.values())
-    further = run.campaign.workload.get("further", ())
+    further = run.campaign.workload.further
     return {
         "evaluations": len(run.trials),
         "version": version,
-        "traces_sha256": [run.campaign.trace_sha256, *(trace["sha256"] for trace in further)],
+        "traces_sha256": [run.campaign.trace_sha256, *(trace.sha256 for trace in further)],
     }
 
 

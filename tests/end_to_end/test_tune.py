@@ -261,11 +261,11 @@ def test_several_traces_are_tuned_for_at_once(
     assert tune(trace, tmp_path / "both", "--quiet", "--further-trace", str(other)) == 0
     with Store.open(finished) as one, Store.open(tmp_path / "both") as both:
         alone, joined = one.trials()[0].measurement, both.trials()[0].measurement
-        further = both.campaign().workload["further"]
+        further = both.campaign().workload.further
     assert alone is not None
     assert joined is not None
     assert joined.value("peak_live") > alone.value("peak_live")
-    assert [entry["path"] for entry in further] == [str(other)]
+    assert [entry.path for entry in further] == [str(other)]
 
     assert StoreError.exit_code == tune(trace, tmp_path / "both")
     assert "workload.further: was [" in capsys.readouterr().err

@@ -8,6 +8,7 @@ not is named.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from tuner.errors import StoreError
@@ -58,10 +59,10 @@ def differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
 
 def _workload(record: CampaignRecord) -> dict[str, Any]:
     """Return what else decides the numbers: the screening, the content of further traces."""
-    further = record.workload.get("further", ())
+    chosen, further = record.workload.screening, record.workload.further
     return {
-        "screening": record.workload.get("screening"),
-        "further": [trace["sha256"] for trace in further] or None,
+        "screening": chosen and asdict(chosen),
+        "further": [trace.sha256 for trace in further] or None,
     }
 
 

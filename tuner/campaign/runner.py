@@ -48,6 +48,7 @@ from tuner.store import (
     CampaignRecord,
     Incident,
     Recheck,
+    ScreeningRecord,
     Store,
 )
 
@@ -223,8 +224,7 @@ class Runner:
             return {}
         screened = self._screen(unknown)
         estimates = [estimator.estimate(one, screened[one]) for one in unknown]
-        keep = float(self._record.workload["screening"]["keep"])
-        kept = set(most_promising(estimates, self._ended(), keep))
+        kept = set(most_promising(estimates, self._ended(), self._screening.keep))
         return {
             configuration: estimates[place]
             for place, configuration in enumerate(unknown)
@@ -240,13 +240,18 @@ class Runner:
             InterruptedCampaign: stopped before all were measured.
         """
         to_do = [c for c in configurations if c not in self._screened]
-        fidelity = float(self._record.workload["screening"]["fidelity"])
         for configuration, outcome in self._outcomes(to_do, self._screener):
-            self._store.add_screening(configuration, fidelity, outcome)
+            self._store.add_screening(configuration, self._screening.fidelity, outcome)
             self._screened[configuration] = outcome
         if any(configuration not in self._screened for configuration in to_do):
             raise self._interrupted()
         return self._screened
+
+    @property
+    def _screening(self) -> ScreeningRecord:
+        found = self._record.workload.screening
+        assert found is not None  # noqa: S101 - a campaign with a screener has one
+        return found
 
     def _recheck(self) -> list[str]:
         """Measure the front again and return in what it disagrees."""

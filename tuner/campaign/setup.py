@@ -42,7 +42,14 @@ from tuner.profile.variation import shrink
 from tuner.resources import native_file
 from tuner.search import population_for
 from tuner.space import Parameter, Space, joint_space
-from tuner.store import AllocatorRecord, CampaignRecord, Store
+from tuner.store import (
+    AllocatorRecord,
+    CampaignRecord,
+    ScreeningRecord,
+    Store,
+    TraceRecord,
+    WorkloadRecord,
+)
 from tuner.trace.file import Trace
 from tuner.trace.info import describe
 
@@ -112,7 +119,7 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     try:
         evaluator = _evaluator(emulation, spec, run)
         screener = None
-        if "screening" in store.campaign().workload:
+        if store.campaign().workload.screening is not None:
             screener = EmulatorEvaluator(_on(emulation, _shrunk(spec, run), run, "shrunk"))
     except BaseException:
         store.close()
@@ -283,29 +290,25 @@ def make_record(
         versions=versions(),
         machine=_plain(asdict(read_machine())),
         calibration=prices.as_record(),
-        workload={
-            **(workload.as_record() if workload else {}),
-            **_recorded(spec.trace),
-            **_screening(spec),
-            **_further(spec),
-        },
+        workload=_workload_record(spec, workload),
     )
 
 
-def _recorded(path: Path) -> dict[str, Any]:
-    with Trace(path) as trace:
-        recorded_with = trace.metadata.get("allocator")
-        return {"n_events": trace.totals.n_events, "recorded_with": recorded_with}
-
-
-def _screening(spec: CampaignSpec) -> dict[str, Any]:
-    chosen = spec.screening
-    return {"screening": chosen.model_dump()} if chosen.fidelity > 0 else {}
-
-
-def _further(spec: CampaignSpec) -> dict[str, Any]:
-    traces = [{"path": str(t), "sha256": workload_sha256(t)} for t in spec.further_traces]
-    return {"further": traces} if traces else {}
+def _workload_record(spec: CampaignSpec, chosen: Workload | None) -> WorkloadRecord:
+    screening, known = spec.screening, WorkloadRecord()
+    if chosen is not None and chosen.notes:
+        steps = tuple((chosen.resolution or {}).items())
+        known = WorkloadRecord(tuple(chosen.notes), steps, chosen.caveat)
+    with Trace(spec.trace) as trace:
+        return replace(
+            known,
+            n_events=trace.totals.n_events,
+            recorded_with=trace.metadata.get("allocator"),
+            screening=ScreeningRecord(screening.fidelity, screening.keep)
+            if screening.fidelity > 0
+            else None,
+            further=tuple(TraceRecord(str(t), workload_sha256(t)) for t in spec.further_traces),
+        )
 
 
 def versions() -> dict[str, str]:

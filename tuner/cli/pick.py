@@ -184,13 +184,13 @@ def _as_text(run: Run, chosen: Pick, relative_to: str) -> str:
     row = row_of(run, chosen, relative_to)
     names = dict.fromkeys((*run.campaign.objectives, "mean_heap", "peak_heap", "cost", "faults"))
     text = row_text(row, find_metrics(names), relative_to)
-    return "\n".join([f"{chosen.name}: {chosen.rule}", text, *run.campaign.workload_notes])
+    return "\n".join([f"{chosen.name}: {chosen.rule}", text, *run.campaign.workload.notes])
 
 
 def _as_json(run: Run, chosen: Pick, relative_to: str) -> str:
     from tuner.report.table import row_document, row_of
 
     row = row_document(row_of(run, chosen, relative_to))
-    notes = list(run.campaign.workload_notes)
+    notes = list(run.campaign.workload.notes)
     head = {"name": chosen.name, "rule": chosen.rule, "workload_notes": notes}
     return json.dumps({**head, **row}, indent=2)

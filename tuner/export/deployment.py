@@ -350,8 +350,8 @@ def _valid_for(run: Run, pick: Pick) -> dict[str, str]:
             facts[label] = str(campaign.machine[name])
     if campaign.emulation.get("thp") is not None:
         facts["transparent huge pages in emulation"] = _HUGE_PAGES.get(campaign.huge_pages, "")
-    if campaign.caveat is not None:
-        facts["workload"] = campaign.caveat
+    if campaign.workload.caveat is not None:
+        facts["workload"] = campaign.workload.caveat
     return facts
 
 

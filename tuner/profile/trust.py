@@ -46,13 +46,6 @@ class Workload:
     caveat: str | None = None
     """What `caveat` says of it; the first of the notes."""
 
-    def as_record(self) -> dict[str, Any]:
-        """Return it as a campaign's store keeps it."""
-        if not self.notes:
-            return {}
-        record = {"notes": list(self.notes), "resolution": dict(self.resolution or {})}
-        return {**record, "caveat": self.caveat} if self.caveat else record
-
 
 def choose_workload(
     trace: Path,

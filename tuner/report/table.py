@@ -111,7 +111,7 @@ def front_table(
         if everything or trial.number in order or trial.configuration.is_default
     ]
     rows.sort(key=lambda row: _place(row.trial, order))
-    notes = run.campaign.workload_notes
+    notes = run.campaign.workload.notes
     return FrontTable(run.campaign.name, tuple(names), compared, tuple(rows), notes)
 
 

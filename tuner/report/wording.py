@@ -55,7 +55,7 @@ class PickCard:
 def headline(run: Run, picks: Sequence[Pick]) -> str:
     """Say what the campaign found, and how little its workload shows if that is so."""
     found = _headline(run, picks)
-    said = run.campaign.caveat
+    said = run.campaign.workload.caveat
     return f"{found} The workload is of {said}." if said else found
 
 
@@ -230,17 +230,17 @@ def _program_facts(run: Run) -> Facts:
         ("sha256 of the trace", campaign.trace_sha256[:16] + "\N{HORIZONTAL ELLIPSIS}"),
     ]
     facts += [
-        ("and the trace", f"{PurePath(further['path']).name}, sha256 {further['sha256'][:16]}")
-        for further in campaign.workload.get("further", ())
+        ("and the trace", f"{PurePath(further.path).name}, sha256 {further.sha256[:16]}")
+        for further in campaign.workload.further
     ]
-    if campaign.n_events is not None:
-        facts.append(("events", f"{campaign.n_events:,}"))
+    if campaign.workload.n_events is not None:
+        facts.append(("events", f"{campaign.workload.n_events:,}"))
     if campaign.brought_allocator is not None:
         brought = f"{campaign.brought_allocator}; here, glibc is the C library's malloc instead"
         facts.append(("allocator of the program", brought))
     facts += [
         ("careful" if number else "workload", note)
-        for number, note in enumerate(campaign.workload_notes)
+        for number, note in enumerate(campaign.workload.notes)
     ]
     measured = next((t.measurement for t in run.trials if t.measurement), None)
     if measured:

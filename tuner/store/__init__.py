@@ -44,8 +44,11 @@ from tuner.store.values import (
     Incident,
     RealMeasurement,
     Recheck,
+    ScreeningRecord,
+    TraceRecord,
     ValidationRecord,
     ValidationSample,
+    WorkloadRecord,
 )
 
 __all__ = [
@@ -58,9 +61,12 @@ __all__ = [
     "Incident",
     "RealMeasurement",
     "Recheck",
+    "ScreeningRecord",
     "Store",
+    "TraceRecord",
     "ValidationRecord",
     "ValidationSample",
+    "WorkloadRecord",
     "store_path",
 ]
 

@@ -33,6 +33,7 @@ from tuner.store.values import (
     Recheck,
     ValidationRecord,
     ValidationSample,
+    WorkloadRecord,
 )
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def campaign_row(record: CampaignRecord) -> Row:
         "machine": to_json(dict(record.machine)),
         "calibration": to_json(dict(record.calibration)),
         "reference": to_json(record.reference) if record.reference is not None else None,
-        "workload": to_json(dict(record.workload)),
+        "workload": to_json(record.workload.as_record()),
     }
 
 
@@ -201,7 +202,9 @@ def row_campaign(row: sqlite3.Row) -> CampaignRecord:
         machine=json.loads(row["machine"]),
         calibration=json.loads(row["calibration"]),
         reference=tuple(reference) if reference is not None else None,
-        workload=json.loads(row["workload"]) if "workload" in row.keys() else {},  # noqa: SIM118
+        workload=WorkloadRecord.from_record(
+            json.loads(row["workload"]) if "workload" in row.keys() else {}  # noqa: SIM118
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any
 
@@ -32,6 +32,63 @@ class AllocatorRecord:
     """Absolute path of the preloaded library; None for the C library's own malloc."""
     version: str
     """Version as the adapter found it."""
+
+
+@dataclass(frozen=True)
+class ScreeningRecord:
+    """A shrunk workload on which proposals are measured before the whole one."""
+
+    fidelity: float
+    """Allocations of the shrunk workload over those of the whole, above 0 and below 1."""
+    keep: float
+    """Share of the proposals of a batch that are measured in full, above 0."""
+
+
+@dataclass(frozen=True)
+class TraceRecord:
+    """A trace of a campaign beside its first."""
+
+    path: str
+    """Where it lay when the campaign was created; its content decides."""
+    sha256: str
+
+
+@dataclass(frozen=True)
+class WorkloadRecord:
+    """What is known of a campaign's workload; empty in campaigns of earlier versions."""
+
+    notes: tuple[str, ...] = ()
+    """What users have to know of it, a sentence each."""
+    resolution: tuple[tuple[str, float], ...] = ()
+    """By metric, the relative difference below which two values are equal."""
+    caveat: str | None = None
+    """What has to be said of a low-fidelity workload; None of any other."""
+    n_events: int | None = None
+    """Events of the trace."""
+    recorded_with: str | None = None
+    """The file whose malloc the program had when it was recorded."""
+    screening: ScreeningRecord | None = None
+    """None where every proposal is measured in full."""
+    further: tuple[TraceRecord, ...] = ()
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as JSON has it; what is absent is left out."""
+        known = {**asdict(self), "resolution": dict(self.resolution)}
+        return {name: value for name, value in known.items() if value not in (None, (), {})}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> WorkloadRecord:
+        """Rebuild it from `as_record`."""
+        screening = record.get("screening")
+        return cls(
+            notes=tuple(record.get("notes", ())),
+            resolution=tuple(record.get("resolution", {}).items()),
+            caveat=record.get("caveat"),
+            n_events=record.get("n_events"),
+            recorded_with=record.get("recorded_with"),
+            screening=None if screening is None else ScreeningRecord(**screening),
+            further=tuple(TraceRecord(**trace) for trace in record.get("further", ())),
+        )
 
 
 @dataclass(frozen=True)
@@ -79,10 +136,7 @@ class CampaignRecord:
     """Processor, cores, kernel, transparent huge pages, page size, ASLR."""
     calibration: Mapping[str, Any] = field(default_factory=dict)
     """Cost constants of this host: c_fault, c_syscall, ..."""
-    workload: Mapping[str, Any] = field(default_factory=dict)
-    """How far the workload can be trusted: `notes` for people, and `resolution`, by metric, the
-    relative difference below which two values are equal; `caveat` if it is of low fidelity; and
-    of the trace `n_events`, and `recorded_with`, the file whose malloc the program had."""
+    workload: WorkloadRecord = WorkloadRecord()
     created_at: str = ""
     """UTC, ISO 8601; set by the store."""
     status: str = RUNNING
@@ -107,28 +161,13 @@ class CampaignRecord:
     @property
     def resolution(self) -> tuple[tuple[str, float], ...]:
         """What `Trial.resolution` is in this campaign."""
-        return tuple(self.workload.get("resolution", {}).items())
-
-    @property
-    def n_events(self) -> int | None:
-        """Events of the trace; None in campaigns of earlier versions."""
-        return self.workload.get("n_events")
+        return self.workload.resolution
 
     @property
     def brought_allocator(self) -> str | None:
         """File name of the allocator that the recorded program brings; None for the C library's."""
-        recorded = PurePath(self.workload.get("recorded_with") or "").name
+        recorded = PurePath(self.workload.recorded_with or "").name
         return None if not recorded or _C_LIBRARY.match(recorded) else recorded
-
-    @property
-    def caveat(self) -> str | None:
-        """What has to be said of a low-fidelity workload; None of any other."""
-        return self.workload.get("caveat")
-
-    @property
-    def workload_notes(self) -> tuple[str, ...]:
-        """What users have to know of the workload, a sentence each."""
-        return tuple(self.workload.get("notes", ()))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tests.doubles import synthetic
 from tuner.campaign.identity import check_same, differences
 from tuner.errors import StoreError
 from tuner.records import Configuration
-from tuner.store import AllocatorRecord, CampaignRecord
+from tuner.store import AllocatorRecord, CampaignRecord, TraceRecord, WorkloadRecord
 
 RECORD = synthetic.record(budget=100)
 GENES = [dict(gene) for gene in RECORD.space]
@@ -54,7 +54,7 @@ def test_the_same_campaign_has_no_differences() -> None:
             "emulation.touch: was absent, is ends",
         ),
         (
-            {"workload": {"further": [{"path": "/b.trace", "sha256": "cd"}]}},
+            {"workload": WorkloadRecord(further=(TraceRecord("/b.trace", "cd"),))},
             "workload.further: was absent, is [cd]",
         ),
         (

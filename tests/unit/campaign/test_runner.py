@@ -35,7 +35,15 @@ from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.executor import LocalExecutor
 from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
 from tuner.registry import STRATEGIES
-from tuner.store import FINISHED, INTERRUPTED, CampaignRecord, Recheck, Store
+from tuner.store import (
+    FINISHED,
+    INTERRUPTED,
+    CampaignRecord,
+    Recheck,
+    ScreeningRecord,
+    Store,
+    WorkloadRecord,
+)
 
 DEFAULTS = [Configuration("glibc"), Configuration("jemalloc")]
 
@@ -569,7 +577,7 @@ def test_an_interrupted_recheck_goes_on(tmp_path: Path) -> None:
 
 
 def screened(fidelity: float = 0.25, keep: float = 0.5, **changes: Any) -> CampaignRecord:
-    workload = {"screening": {"fidelity": fidelity, "keep": keep}}
+    workload = WorkloadRecord(screening=ScreeningRecord(fidelity, keep))
     return synthetic.record(workload=workload, **changes)
 
 

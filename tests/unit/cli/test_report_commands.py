@@ -20,6 +20,7 @@ from tuner.front.kept import all_picks, check_pick_name, find_pick, pick_path, s
 from tuner.front.picks import Pick
 from tuner.report.table import front_table
 from tuner.runs import Run, load_run
+from tuner.store import WorkloadRecord
 
 
 @pytest.fixture(scope="module")
@@ -439,10 +440,10 @@ def test_a_campaign_without_trials_is_an_error(
 @pytest.fixture
 def noted(tmp_path: Path) -> Run:
     plain = synthetic_run(tmp_path / "app", n_trials=40)
-    workload = {
-        "notes": ["exact replay of app.trace instead of the profile, because of tau"],
-        "resolution": {"mean_heap": 0.5, "cost": 0.5},
-    }
+    workload = WorkloadRecord(
+        notes=("exact replay of app.trace instead of the profile, because of tau",),
+        resolution=(("mean_heap", 0.5), ("cost", 0.5)),
+    )
     write_run(replace(plain, campaign=replace(plain.campaign, workload=workload)))
     return load_run(tmp_path / "app")
 
@@ -450,7 +451,7 @@ def noted(tmp_path: Path) -> Run:
 def test_every_output_says_what_is_to_be_known_of_the_workload(
     noted: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (note,) = noted.campaign.workload_notes
+    (note,) = noted.campaign.workload.notes
     assert note in call(capsys, "front", noted.folder)
     assert json.loads(call(capsys, "front", noted.folder, "--format", "json"))[
         "workload_notes"
@@ -465,7 +466,7 @@ def test_every_output_says_what_is_to_be_known_of_the_workload(
 def test_the_report_says_what_is_to_be_known_of_the_workload(
     noted: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (note,) = noted.campaign.workload_notes
+    (note,) = noted.campaign.workload.notes
     call(capsys, "report", noted.folder)
     assert note in (noted.folder / "report.html").read_text()
 

@@ -30,7 +30,7 @@ from tuner.metrics import METRICS
 from tuner.records import Configuration, Outcome, Status, Trial
 from tuner.registry import EXPORTERS
 from tuner.runs import Run
-from tuner.store import AllocatorRecord
+from tuner.store import AllocatorRecord, WorkloadRecord
 
 HOSTILE = "a b\"c'd$HOME`id`%h\\n$(NAME)\\\\;#\N{LATIN SMALL LETTER E WITH ACUTE}"
 """Every character that means something to some reader."""
@@ -332,7 +332,9 @@ def test_kubernetes_values_stay_texts() -> None:
 
 def test_allocator_of_the_recording_is_brought_before_any_validation() -> None:
     run = synthetic_run(n_trials=20)
-    campaign = replace(run.campaign, workload={"recorded_with": "/opt/app/libjemalloc.so.2"})
+    campaign = replace(
+        run.campaign, workload=WorkloadRecord(recorded_with="/opt/app/libjemalloc.so.2")
+    )
     run = replace(run, campaign=campaign)
 
     found = deployment(run, Pick("best", run.trials[0], ""))

@@ -10,7 +10,7 @@ from tuner.front.kept import all_picks
 from tuner.front.picks import Pick, standard_picks
 from tuner.records import Outcome
 from tuner.report.wording import deploy_sentence, headline, measured_facts, pick_cards
-from tuner.store import Recheck
+from tuner.store import Recheck, WorkloadRecord
 from tuner.validate.summary import summarize
 
 
@@ -66,7 +66,7 @@ def test_facts_say_how_often_the_front_was_measured_again() -> None:
 
 
 def test_facts_hold_the_events_of_the_trace_and_the_allocator_that_is_brought() -> None:
-    workload = {"n_events": 395114, "recorded_with": "/opt/redis/libjemalloc.so.2"}
+    workload = WorkloadRecord(n_events=395114, recorded_with="/opt/redis/libjemalloc.so.2")
     run = replace(RUN, campaign=replace(RUN.campaign, workload=workload))
 
     facts = dict(dict(measured_facts(run))["Program"])

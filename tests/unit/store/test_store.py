@@ -30,9 +30,12 @@ from tuner.store import (
     Incident,
     RealMeasurement,
     Recheck,
+    ScreeningRecord,
     Store,
+    TraceRecord,
     ValidationRecord,
     ValidationSample,
+    WorkloadRecord,
 )
 from tuner.store.rows import pack_curve, unpack_curve
 from tuner.store.schema import SCHEMA_VERSION
@@ -303,10 +306,26 @@ def test_the_first_layout_is_read_and_continued(run: Path, store: Store) -> None
     raw.close()
 
     with Store.open(run, writable=True) as old:
-        assert old.campaign().workload == {}
+        assert old.campaign().workload == WorkloadRecord()
         assert old.screenings() == {}
         old.add_trial(trial(1, {"a": 2}))
         assert len(old.trials()) == 2
+
+
+def test_what_is_known_of_the_workload_comes_back(tmp_path: Path) -> None:
+    known = WorkloadRecord(
+        notes=("of low fidelity",),
+        resolution=(("cost", 0.25), ("mean_heap", 0.5)),
+        caveat="of low fidelity",
+        n_events=9,
+        recorded_with="/opt/libjemalloc.so.2",
+        screening=ScreeningRecord(0.25, 0.5),
+        further=(TraceRecord("/b.trace", "5f"),),
+    )
+    with Store.create(tmp_path / "known", synthetic.record(workload=known)) as store:
+        assert store.campaign().workload == known
+    with Store.create(tmp_path / "empty", synthetic.record()) as store:
+        assert store.campaign().workload == WorkloadRecord()
 
 
 def test_screenings_come_back_with_their_fidelity(store: Store) -> None:

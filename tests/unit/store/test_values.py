@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.doubles import synthetic
+from tuner.store import WorkloadRecord
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from tests.doubles import synthetic
 def test_an_allocator_is_brought_unless_it_is_the_c_librarys(
     library: str | None, brought: str | None
 ) -> None:
-    record = replace(synthetic.record(), workload={"recorded_with": library})
+    record = replace(synthetic.record(), workload=WorkloadRecord(recorded_with=library))
 
     assert record.brought_allocator == brought
 
