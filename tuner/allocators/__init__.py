@@ -32,6 +32,7 @@ __all__ = [
     "all_allocators",
     "effective_settings",
     "get_allocator",
+    "libc_malloc",
     "locate_all",
 ]
 
@@ -65,6 +66,17 @@ def locate_all(adapters: Iterable[Allocator]) -> Located:
         MissingToolError: a library is not on this machine; names the package.
     """
     return {adapter.name: (adapter, adapter.locate()) for adapter in adapters}
+
+
+def libc_malloc() -> str:
+    """Return the file of the C library.
+
+    A program linked against jemalloc, say, uses it wherever nothing is preloaded.  Preloading the
+    C library, which is there anyway, makes its malloc the first one found.
+
+    Source: ld.so(8), search order of symbols.
+    """
+    return str(get_allocator("glibc").observe({}).malloc_from)
 
 
 def all_allocators() -> tuple[Allocator, ...]:

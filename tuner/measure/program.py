@@ -41,6 +41,7 @@ _PADDING = "MALLOC_TUNER_PADDING_"
 """Begin of the names of the variables that only take up room."""
 
 _GRACE_S = 30.0
+_TIMEOUT_FACTOR = 10.0
 _STDERR_TAIL_BYTES = 4000
 
 
@@ -153,6 +154,16 @@ class _Report(BaseModel):
     preload_mapped: bool | None
     malloc_libraries: tuple[str, ...]
     curve: _Curve
+
+
+def limit_after(wall_s: float, floor_s: float) -> float:
+    """Return the time limit of a run, in seconds, that follows from the time of the baseline's.
+
+    Args:
+        wall_s: elapsed seconds of that one.
+        floor_s: least limit.
+    """
+    return max(floor_s, _TIMEOUT_FACTOR * wall_s)
 
 
 class RunsPrograms(Protocol):

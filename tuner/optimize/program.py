@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tuner.allocators import Allocator, Installation, get_allocator
+from tuner.allocators import Allocator, Installation, libc_malloc
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SettingError, TunerError
 from tuner.measure.counting import InstructionCounter
@@ -24,6 +24,7 @@ from tuner.measure.program import (
     RunsPrograms,
     Surroundings,
     clean_environment,
+    limit_after,
     padded,
 )
 from tuner.optimize.driver import followed_words, heaviest_child, unfollowed_words
@@ -39,9 +40,8 @@ _LAYOUTS = 4096
 _ROOM = "MALLOC_TUNER_LAYOUT"
 """Variable that only takes up room."""
 
-_TIMEOUT_FACTOR = 10.0
 _TIMEOUT_FLOOR_S = 30.0
-"""A candidate may take max(floor, factor * time of the program as it is)."""
+"""Least limit of a candidate; see `limit_after`."""
 
 _CHILDREN_SHARE = 0.5
 """Of the CPU time, above which the program is a driver of others."""
@@ -132,8 +132,7 @@ class Program:
             output_sha256=second.output_sha256 if is_same else None,
             brings=own_allocator(second.malloc_libraries),
             wall_s=wall_s,
-            timeout_s=self._surroundings.timeout_s
-            or max(_TIMEOUT_FLOOR_S, _TIMEOUT_FACTOR * wall_s),
+            timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
         )
         return reference, second.children_cpu_ns / max(second.cpu_ns, 1)
 
@@ -174,7 +173,7 @@ class Program:
             given = allocator.environment(installation, configuration)
             if reference.brings and PRELOAD not in given:
                 # libc's malloc, put before the one that the program is linked with
-                given = {PRELOAD: str(get_allocator("glibc").observe({}).malloc_from), **given}
+                given = {PRELOAD: libc_malloc(), **given}
             found[label] = {**given, **plain}
         return found
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol
 
 from tuner.compare.plan import Step, TaskT
-from tuner.measure.program import PRELOAD, ProgramRun, Surroundings
+from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, limit_after
 from tuner.records import Outcome
 from tuner.store import RealMeasurement, Store, ValidationRecord, ValidationSample
 from tuner.validate.setup import Prepared
@@ -34,10 +34,8 @@ SHUFFLED = "shuffled"
 SIMULATION = "gem5"
 """Key of a validation's options that says which simulation it stands for."""
 
-_TIMEOUT_FACTOR = 10.0
 _COUNT_FACTOR = 60.0
-"""Limits without one of the user's: of a run, and of one under cachegrind, as multiples of the
-baseline's time."""
+"""Limit of a run under cachegrind, as a multiple of the time of one without."""
 
 _NS_PER_S = 1e9
 
@@ -93,7 +91,7 @@ class ValidationOptions:
             return self.surroundings
         limit_s = first_s
         if baseline_ns is not None:
-            limit_s = max(floor_s, _TIMEOUT_FACTOR * baseline_ns / _NS_PER_S)
+            limit_s = limit_after(baseline_ns / _NS_PER_S, floor_s)
         return replace(self.surroundings, timeout_s=limit_s)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tuner.allocators import Allocator, Installation, get_allocator
+from tuner.allocators import Allocator, Installation, get_allocator, libc_malloc
 from tuner.config import AllocatorFile, load_campaign
 from tuner.config.campaign import allocator_files
 from tuner.errors import MissingToolError, SettingError
@@ -68,16 +68,12 @@ def prepare(
 def with_libc_malloc(prepared: Sequence[Prepared]) -> list[Prepared]:
     """Put the C library's malloc in front of an allocator that the program brings itself.
 
-    A program linked against jemalloc, say, uses it wherever nothing is preloaded,
-    and settings of glibc's malloc would then act on nothing.  Preloading the C
-    library, which is there anyway, makes its malloc the first one found.
+    Settings of glibc's malloc would act on nothing there; see `libc_malloc`.
 
     Args:
         prepared: subjects with a preloaded allocator are left as they are.
-
-    Source: ld.so(8), search order of symbols.
     """
-    libc = str(get_allocator("glibc").observe({}).malloc_from)
+    libc = libc_malloc()
     environments = [{PRELOAD: libc, **entry.environment} for entry in prepared]
     return [
         replace(entry, environment=environment)
