@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,9 +27,6 @@ class Adapter:
     def __init__(self, name: str, file: object = None) -> None:
         self.name = name
 
-    def observe(self, environment: dict[str, str]) -> SimpleNamespace:
-        return SimpleNamespace(malloc_from=Path("/lib/libc.so.6"))
-
     def locate(self, path: Path | None) -> Installation:
         return Installation(self.name, path, self.version if self.name == "jemalloc" else "2.36")
 
@@ -49,6 +45,7 @@ class Adapter:
 @pytest.fixture(autouse=True)
 def _adapters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup, "get_allocator", Adapter)
+    monkeypatch.setattr(setup, "libc_malloc", lambda: "/lib/libc.so.6")
 
 
 def prepare(*configurations: Configuration, **user: str) -> list[setup.Prepared]:
