@@ -17,6 +17,7 @@
     race.py           the plan of the confirmation; losers leave, it ends when it is decided
     judgement.py      what the rounds prove of one candidate
     evidence.py       evidence that may be looked at after every round
+    ablation.py       what each setting of the winner does
     counted.py        instructions of the whole program, beside its CPU time
     conclusion.py     from what is proven to the answer
     answer.py         the recommendation and its sentence

@@ -87,6 +87,8 @@ class Answer:
     command: tuple[str, ...] = ()
     date: str = ""
     """Day, ISO 8601."""
+    effects: Sequence[tuple[str, Mapping[str, Gain], bool]] = ()
+    """Setting, what it gains, whether it may be left out; empty where there was no time."""
     counted: float | None = None
     """Change of the instructions of the program, counted once; None where they were not."""
     noise: Mapping[str, float] = field(default_factory=dict)
@@ -117,6 +119,7 @@ class Answer:
             if self.held_out is not None:
                 yield "On the input that was not tuned on:"
                 yield from _gain_lines(self.held_out, self.rules)
+            yield from self._effect_lines()
         elif self.decision is Decision.KEEP:
             yield (
                 f"  No setting that was tried is proven to save {100 * self.rules.least:g} % of "
@@ -133,6 +136,17 @@ class Answer:
         if self.rows:
             yield ""
             yield from table_lines(self)
+
+    def _effect_lines(self) -> Iterator[str]:
+        if self.effects:
+            yield "What each setting does:"
+        for setting, gains, is_needless in self.effects:
+            changes = (
+                f"{name} {gain_words(gain, with_bounds=True)}" for name, gain in gains.items()
+            )
+            words = "; it may be left out" if is_needless else ""
+            yield f"  {setting}"
+            yield f"    {', '.join(changes)}{words}"
 
     def _open_lines(self) -> Iterator[str]:
         if self.standing is not None:
@@ -170,6 +184,10 @@ class Answer:
                 for row in self.rows
             ],
             "instructions": self.counted,
+            "settings": [
+                {"setting": setting, "changes": _changes(gains), "may_be_left_out": is_needless}
+                for setting, gains, is_needless in self.effects
+            ],
             "missing": self.missing or None,
             "more_seconds": round(self.more_seconds, 1) if self.missing else None,
             "reasons": list(self.reasons),

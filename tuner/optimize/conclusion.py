@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tuner.compare.plan import Course
+from tuner.optimize.ablation import effects_of
 from tuner.optimize.answer import Answer, Decision, label_of, open_words, rows_of
 from tuner.optimize.candidates import Selected
 from tuner.optimize.confirmation import Confirmed
@@ -54,7 +55,12 @@ class Conclusion:
             answer = self._answer(Decision.KEEP, best, selected, confirmed)
             return replace(answer, reasons=(reason, *answer.reasons))
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
-        return replace(answer, held_out=held_out.gains if held_out else None)
+        found = effects_of(self._work, self._reference, confirmed.chosen[best.label])
+        return replace(
+            answer,
+            held_out=held_out.gains if held_out else None,
+            effects=tuple((one.setting, one.gains, one.is_needless) for one in found),
+        )
 
     def proposal_only(self, proposals: Sequence[Proposal], n_wanted: int) -> Answer:
         """Return what emulation proposes, where the time allows fewer runs than wanted."""

@@ -145,9 +145,9 @@ class Tuned(Protocol):
         ...
 
 
-def logs_of(course: Course[None, Sample], label: str) -> Logs:
+def logs_of(course: Course[None, Sample], label: str, baseline: str = AS_IS) -> Logs:
     """Return how much better a candidate is in every quantity, one value a round that has both."""
-    mine, base = _good(course, label), _good(course, AS_IS)
+    mine, base = _good(course, label), _good(course, baseline)
     found: dict[str, list[float]] = {}
     for number in sorted(mine.keys() & base.keys()):
         for name, value in mine[number].items():

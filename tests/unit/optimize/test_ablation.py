@@ -1,0 +1,75 @@
+"""What each setting of the winner does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from tuner.compare.plan import Step
+from tuner.optimize.ablation import effects_of
+from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.request import Request
+from tuner.optimize.tuned import Reference, Runs, Sample, Tuned
+from tuner.optimize.work import Watch, Work
+from tuner.records import Configuration, Outcome
+
+WINNER = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
+
+
+class Tunable:
+    """A program on which ``narenas`` saves a fifth of the memory, and ``tcache`` does nothing."""
+
+    command = ("app",)
+
+    def __init__(self) -> None:
+        self.n_runs = 0
+
+    def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
+        del reference
+
+        def run(step: Step[None]) -> Outcome[Sample]:
+            self.n_runs += 1
+            settings = dict(candidates[step.subject].settings)
+            share = 0.8 if "narenas" in settings else 1.0
+            # Equal CPU times but for noise that comes from the round and the place in it.
+            noise = 1.0 + 0.001 * ((7 * step.round + 3 * step.position) % 5)
+            return Outcome.succeeded({MEAN: share * 1e6, PEAK: share * 2e6, CPU: noise * 1e9})
+
+        return run
+
+
+def work(folder: Path, seconds: float, tuned: Tunable) -> Work:
+    request = Request(("app",), seconds, ("jemalloc",))
+    return Work(folder, request, cast("Tuned", tuned), Watch(seconds, lambda: 0.0))
+
+
+REFERENCE = Reference(("app",), {}, 0, None, None, wall_s=0.1, timeout_s=30.0)
+
+
+def test_each_setting_is_shown_with_what_it_does(tmp_path: Path) -> None:
+    narenas, tcache = effects_of(work(tmp_path, 100.0, Tunable()), REFERENCE, WINNER)
+
+    assert (narenas.setting, tcache.setting) == ("narenas=2", "tcache=false")
+    assert round(narenas.gains[MEAN].change, 3) == -0.2
+    assert not narenas.is_needless
+    assert round(tcache.gains[MEAN].change, 3) == 0.0
+    assert tcache.is_needless
+
+
+def test_it_keeps_to_the_time_that_is_left(tmp_path: Path) -> None:
+    tuned = Tunable()
+
+    assert effects_of(work(tmp_path, 0.5, tuned), REFERENCE, WINNER) == ()
+    assert tuned.n_runs == 0
+    assert effects_of(work(tmp_path, 100.0, tuned), REFERENCE, Configuration("jemalloc")) == ()
+
+
+def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
+    first, second = Tunable(), Tunable()
+
+    before = effects_of(work(tmp_path, 100.0, first), REFERENCE, WINNER)
+    after = effects_of(work(tmp_path, 0.1, second), REFERENCE, WINNER)
+
+    assert after == before
+    assert (first.n_runs > 0, second.n_runs) == (True, 0)

@@ -1,0 +1,86 @@
+"""What each setting of the winner does, on the program: rounds of the winner with one setting less.
+
+Every variant runs beside the winner in rounds of random order.  A setting without which every
+guarded quantity is proven to stay within the least effect may be left out; this is said, and the
+recommendation stays what the confirmation proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tuner.compare.plan import Rounds
+from tuner.optimize.answer import label_of
+from tuner.optimize.judgement import Gain, Rules, exact_quantities, judge
+from tuner.optimize.tuned import Reference, logs_of, values_of
+from tuner.optimize.work import Work, run_seconds
+from tuner.records import Configuration
+
+ABLATION_FILE: Final = "ablation.jsonl"
+
+_FEWEST_ROUNDS, _MOST_ROUNDS = 3, 20
+_ERROR = 0.2
+"""Of calling a setting needless where it is not: it stays in place anyway."""
+
+
+@dataclass(frozen=True)
+class SettingEffect:
+    """What one setting does."""
+
+    setting: str
+    """``tcache_count=4096``."""
+    gains: Mapping[str, Gain]
+    """Quantity -> what the winner gains by it."""
+    is_needless: bool
+    """Without it, no guarded quantity is worse by the least effect."""
+
+
+def effects_of(
+    work: Work, reference: Reference, winner: Configuration
+) -> tuple[SettingEffect, ...]:
+    """Return what each setting of the winner does, as far as there is time to see it.
+
+    Args:
+        work: the optimisation.
+        reference: the program as it is.
+        winner: what is to be deployed.
+    """
+    if winner.is_default:
+        return ()
+    variants = {f"without {name}": without(winner, name) for name, _ in winner.settings}
+    label = label_of(winner)
+    subjects = (label, *variants)
+    candidates = {label: winner, **variants}
+    n_rounds = int(work.watch.left_s / (len(subjects) * run_seconds(reference)))
+    n_kept = 0 if n_rounds >= _FEWEST_ROUNDS else len(work.kept(ABLATION_FILE))
+    if n_rounds < _FEWEST_ROUNDS and not n_kept:
+        return ()
+    n_rounds = min(_MOST_ROUNDS, max(n_rounds, 0))
+    plan = Rounds(subjects, (None,), n_rounds, work.request.seed)
+    work.view.begin("ablation", n_rounds * len(subjects))
+    course = work.compare(ABLATION_FILE, plan, candidates, reference)
+    rules = Rules(
+        work.request.rules.least, work.request.rules.goals, work.request.rules.guards, _ERROR
+    )
+    exact = exact_quantities({n: v for n, v in values_of(course, label).items() if v}, rules)
+    found = []
+    for (name, value), variant in zip(winner.settings, variants, strict=True):
+        loss = judge(variant, logs_of(course, variant, label), exact, rules, 1)
+        with_it = judge(label, logs_of(course, label, variant), exact, rules, 1)
+        is_needless = bool(loss.n_rounds) and not loss.unsure and not loss.worse
+        text = str(Configuration.of(winner.allocator, {name: value})).partition(" ")[2]
+        found.append(SettingEffect(text, with_it.gains, is_needless))
+    return tuple(found)
+
+
+def without(configuration: Configuration, name: str) -> Configuration:
+    """Return a configuration with one setting less.
+
+    Example:
+        >>> without(Configuration.of("glibc", {"mxfast": 0, "tcache_count": 2}), "mxfast").settings
+        (('tcache_count', 2),)
+    """
+    left = {key: value for key, value in configuration.settings if key != name}
+    return Configuration.of(configuration.allocator, left)
