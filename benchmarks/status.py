@@ -26,6 +26,7 @@ from typing import Final
 
 from benchmarks import (
     allocators,
+    answers,
     calibration,
     campaigns,
     false_alarms,
@@ -54,7 +55,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
         record, overhead, campaigns, calibration, search, fidelity, heap_curves, false_alarms,
-        noise,
+        noise, answers,
         allocators, mimalloc_bench, gem5_case, gem5_inside,
     )
 }  # fmt: skip
