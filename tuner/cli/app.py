@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 import tuner
 from tuner.cli import (
     bench,
+    check,
     doctor,
     emulate,
     export,
@@ -53,6 +54,7 @@ MODULES = (
     gem5_inside,
     report,
     export,
+    check,
     link_advice,
     bench,
     doctor,

@@ -6,6 +6,9 @@
     processes.py   the processes of a service: titles, allocators
     output.py      what load generators print: requests, latencies, errors
     figures.py     from samples and phases to the metrics of `tuner.metrics.SERVICE`
+    constraints.py what may become worse, and by how much
+    recording.py   a run under the recorder
+    check.py       settings of an export in a running process
     lifecycle.py   one run, from a fresh state folder to nothing left
 
 Nothing of a run outlives it, nor this process: see guard.py.

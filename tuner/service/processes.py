@@ -27,7 +27,7 @@ class Process:
 
 def processes_below(pid: int) -> list[Process]:
     """Return all descendants of a process that can be read."""
-    return [found for child in _children(pid) for found in (_process(child),) if found]
+    return [found for child in _children(pid) for found in (process_of(child),) if found]
 
 
 def _children(pid: int) -> Iterator[int]:
@@ -38,7 +38,8 @@ def _children(pid: int) -> Iterator[int]:
                 yield from _children(int(word))
 
 
-def _process(pid: int) -> Process | None:
+def process_of(pid: int) -> Process | None:
+    """Return a process; None where it is gone or may not be read."""
     folder = _PROC / str(pid)
     try:
         words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

@@ -1,0 +1,52 @@
+"""`malloc-tuner check`: is each setting of an export in effect in a running process?"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.errors import ProgramError, SettingError, SpecError
+
+_WORDS = {True: "in effect", False: "NOT in effect", None: "cannot be seen"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        "check",
+        help="Check an export's settings in a running process.",
+        epilog=epilog(
+            "malloc-tuner check $(pidof -s redis-server) malloc.json",
+            errors=(SpecError, SettingError, ProgramError),
+        ),
+    )(check)
+
+
+def check(
+    pid: Annotated[int, typer.Argument(min=1, metavar="PID", help="The process.")],
+    export: Annotated[
+        Path, typer.Argument(metavar="EXPORT", help="What `export --format json` wrote.")
+    ],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Print what was looked at; exit code 6 when something is not in effect."""
+    from tuner.service.check import check_process, load_expected
+
+    findings = check_process(pid, load_expected(export))
+    if as_json:
+        print(json.dumps([dataclasses.asdict(one) for one in findings], indent=1))
+    else:
+        width = max(len(f"{one.what} {one.asked}") for one in findings) + 2
+        for one in findings:
+            why = f": {one.why}" if one.why else ""
+            print(f"{f'{one.what} {one.asked}':<{width}}{_WORDS[one.is_in_effect]}{why}")
+    wrong = [one.what for one in findings if one.is_in_effect is False]
+    if wrong:
+        message = f"process {pid}: not in effect: {', '.join(wrong)}"
+        raise SettingError(message)

@@ -1,0 +1,184 @@
+"""Whether the settings of an export are in effect in a running process, read from the process.
+
+What the process was started with is in ``/proc/PID/environ``, the libraries that it maps in
+``/proc/PID/maps``.  What its allocator makes of these variables is seen by giving the same library
+the same variables in a probe: allocators read them once, at their start.  jemalloc's background
+threads, which end at a fork, are looked for among the threads of the process itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.allocators import get_allocator
+from tuner.errors import ProgramError, SettingError, SpecError
+from tuner.measure.program import PRELOAD
+from tuner.records import Configuration, value_text
+from tuner.service.processes import Process, process_of
+
+_BACKGROUND = "jemalloc_bg_thd"
+"""Name that jemalloc gives its background threads."""
+
+
+@dataclass(frozen=True)
+class ExportedSetting:
+    """What an export asks for."""
+
+    configuration: Configuration
+    library: str | None
+    """File that is preloaded; None: none is."""
+    variables: Mapping[str, str]
+    """All but LD_PRELOAD."""
+
+
+@dataclass(frozen=True)
+class InEffect:
+    """One thing that was looked at."""
+
+    what: str
+    """``library``, a variable, or a setting."""
+    asked: str
+    is_in_effect: bool | None
+    """None: it cannot be seen."""
+    why: str = ""
+    """What is there instead; empty when it is in effect."""
+
+
+def load_expected(path: Path) -> ExportedSetting:
+    """Read an export in JSON.
+
+    Raises:
+        SpecError: the file is none.
+    """
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        variables = dict(found["environment"])
+        variables.pop(PRELOAD, None)
+        configuration = Configuration.of(found["allocator"], found["settings"])
+        return ExportedSetting(configuration, found["library"], variables)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = (
+            f"{path}: is no export in JSON ({error}); write one with "
+            "`malloc-tuner export RUN --format json -o FILE`"
+        )
+        raise SpecError(message) from error
+
+
+def check_process(pid: int, expected: ExportedSetting) -> list[InEffect]:
+    """Look at a process.
+
+    Args:
+        pid: of the process; of a service, that of a worker rather than of its parent.
+        expected: what is to be in effect.
+
+    Returns:
+        The library, the variables, then the settings.
+
+    Raises:
+        SpecError: there is no such process.
+        ProgramError: it may not be looked at.
+    """
+    process = process_of(pid)
+    environment = _environment(pid)
+    if process is None:
+        message = f"process {pid}: may not be looked at; run this as its user, or as root"
+        raise ProgramError(message)
+    findings = [_library(process, expected)]
+    findings += _variables(environment, expected)
+    is_as_asked = all(one.is_in_effect for one in findings)
+    findings += _settings(process, environment, expected, is_as_asked=is_as_asked)
+    return findings
+
+
+def _environment(pid: int) -> dict[str, str] | None:
+    """Return the variables a process was started with; None where it has written over them."""
+    try:
+        words = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    except PermissionError as error:
+        message = f"process {pid}: may not be looked at; run this as its user, or as root"
+        raise ProgramError(message) from error
+    except OSError as error:
+        message = f"process {pid}: there is none ({error.strerror})"
+        raise SpecError(message) from error
+    found = dict(word.split("=", 1) for word in words if "=" in word)
+    return None if any(words) and not found else found
+
+
+def _library(process: Process, expected: ExportedSetting) -> InEffect:
+    if expected.library is None:
+        others = ", ".join(process.libraries)
+        why = f"{others} is in the process" if others else ""
+        return InEffect("library", "libc's malloc", not others, why)
+    name = Path(expected.library).name
+    is_there = any(Path(file).name == name for file in process.files)
+    why = "" if is_there else "it is not in the process; is LD_PRELOAD lost, or the program static?"
+    return InEffect("library", name, is_there, why)
+
+
+def _variables(
+    environment: Mapping[str, str] | None, expected: ExportedSetting
+) -> Iterator[InEffect]:
+    for name, asked in expected.variables.items():
+        if environment is None:
+            why = "the process has written its title over its variables"
+            yield InEffect(name, asked, None, why)
+        elif name not in environment:
+            yield InEffect(
+                name, asked, is_in_effect=False, why="the process was started without it"
+            )
+        else:
+            found = environment[name]
+            is_same = found == asked
+            yield InEffect(name, asked, is_same, "" if is_same else f"it is {found!r}")
+
+
+def _settings(
+    process: Process,
+    environment: Mapping[str, str] | None,
+    expected: ExportedSetting,
+    *,
+    is_as_asked: bool,
+) -> Iterator[InEffect]:
+    if environment is None or not is_as_asked:
+        # What the probe would be given is not what was asked: it has nothing to add.
+        why = "" if environment is not None else "its variables cannot be read"
+        for name, value in expected.configuration.settings:
+            yield InEffect(name, value_text(value), None, why or "see above")
+        return
+    wrong = _mismatches(process, environment, expected)
+    for name, value in expected.configuration.settings:
+        why = wrong.get(name, "")
+        if not why and name == "background_thread" and value is True:
+            why = _without_background_thread(process.pid)
+        yield InEffect(name, value_text(value), not why, why)
+
+
+def _mismatches(
+    process: Process, environment: Mapping[str, str], expected: ExportedSetting
+) -> dict[str, str]:
+    """Return setting -> what the library of the process makes of the variables it has."""
+    allocator = get_allocator(expected.configuration.allocator)
+    given = {name: environment[name] for name in expected.variables}
+    if expected.library is not None:
+        name = Path(expected.library).name
+        file = next(file for file in process.files if Path(file).name == name)
+        # As the process sees it, which may be in a container.
+        inside = Path(f"/proc/{process.pid}/root{file}")
+        given[PRELOAD] = str(inside if inside.exists() and not Path(file).exists() else file)
+    try:
+        report = allocator.observe(given)
+    except SettingError as error:
+        return {name: str(error) for name, _ in expected.configuration.settings}
+    found = allocator.mismatches(expected.configuration, report)
+    return {mismatch.setting: str(mismatch) for mismatch in found}
+
+
+def _without_background_thread(pid: int) -> str:
+    names = (task / "comm" for task in Path(f"/proc/{pid}/task").iterdir())
+    if any(name.read_text().strip() == _BACKGROUND for name in names):
+        return ""
+    return "the process has no such thread: it ends at a fork, and begins with the first purge"
