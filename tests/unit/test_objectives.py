@@ -175,6 +175,12 @@ def test_a_limit_of_zero_does_not_divide() -> None:
     assert violation(limits, measurement(syscalls=0), None, None) == 0.0
 
 
+def test_a_limit_below_one_is_exceeded_relatively_too() -> None:
+    limits = [parse_constraint("syscalls <= default * 0.5")]
+
+    assert violation(limits, measurement(syscalls=2), measurement(syscalls=1), None) == 3.0
+
+
 def test_a_limit_on_a_failed_default_says_nothing() -> None:
     limits = [parse_constraint("cost <= own_default * 0.5")]
 
@@ -190,6 +196,11 @@ def test_rounding_moves_a_value_by_half_a_step_at_most(value: float, step: float
 
     assert abs(math.log(rounded / value)) <= math.log1p(step) / 2 + 1e-9
     assert at_resolution(rounded, step) == pytest.approx(rounded, rel=1e-9)
+
+
+def test_values_of_any_size_are_rounded() -> None:
+    for value in (0.3, 1.0):
+        assert at_resolution(value * 1.2, 0.5) == at_resolution(value / 1.2, 0.5)
 
 
 def test_without_noise_every_difference_counts() -> None:

@@ -227,6 +227,11 @@ def test_pairs_to_show_nothing_are_unknown(ratios: list[float], effect: float) -
     assert pairs_to_show(ratios, effect, 1) is None
 
 
+def test_a_ratio_of_nothing_does_not_count_for_the_pairs_to_show() -> None:
+    ratios = [0.9, 1.0, 1.1, 1.05, 0.95]
+    assert pairs_to_show([*ratios, 0.0], 0.98, 1) == pairs_to_show(ratios, 0.98, 1)
+
+
 def test_so_many_pairs_show_it_half_of_the_time() -> None:
     """Simulated: lognormal ratios; the exact test decides."""
     rng = random.Random(7)
