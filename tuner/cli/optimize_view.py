@@ -124,7 +124,8 @@ class ProgressView(View):
         used_s = self._clock() - self._begun_s
         words = f"{clock_text(used_s)} of {clock_text(self._seconds)}: {self._stage} "
         first = next((one for one in self._standings if one.n_rounds), None)
-        return words + self._amount() + (f"; {_standing_words(first)}" if first else "")
+        known = f"; {' '.join(_standing_words(first).split())}" if first else ""
+        return words + self._amount() + known
 
     def _amount(self) -> str:
         """Return how much of the stage is done, and about how long the rest takes."""

@@ -146,7 +146,7 @@ class Answer:
             )
             words = "; it may be left out" if is_needless else ""
             yield f"  {setting}"
-            yield f"    {', '.join(changes)}{words}"
+            yield from _wrapped(f"{', '.join(changes)}{words}", indent=4)
 
     def _open_lines(self) -> Iterator[str]:
         if self.standing is not None:
@@ -156,7 +156,7 @@ class Answer:
                 for name, gain in self.standing.gains.items()
             )
             counted = "" if self.counted is None else f", instructions {_percent(self.counted)}"
-            yield f"    {', '.join(changes)}{counted}"
+            yield from _wrapped(f"{', '.join(changes)}{counted}", indent=4)
         words = f"About {minutes_words(self.more_seconds)} more may settle it."
         if self.noise:
             name, spread = max(self.noise.items(), key=lambda pair: pair[1])
@@ -402,12 +402,12 @@ def open_words(standing: Standing) -> str:
     return f"whether {' and '.join(standing.unsure)} {verb} no worse"
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrapped(text: str, indent: int = 2) -> list[str]:
     return textwrap.wrap(
         text,
         _TABLE_WIDTH,
-        initial_indent="  ",
-        subsequent_indent="    ",
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2),
         break_long_words=False,
         break_on_hyphens=False,
     )

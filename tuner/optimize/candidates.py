@@ -19,11 +19,14 @@ from tuner.optimize.proposals import Proposal, finalists, spread_of
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.selection import Selection, noise_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain, logs_of, values_of
-from tuner.optimize.work import SELECTION_FILE, TRACE_FILE, Work
+from tuner.optimize.work import SELECTION_FILE, TRACE_FILE, Work, run_seconds
 from tuner.records import Configuration
 
 _MOST_SELECTED = 24
 _FINALISTS = 3
+
+_ROUNDS_TO_DECIDE = 14
+"""Rounds that a confirmation should have; where time is short, it has fewer candidates."""
 
 
 @dataclass
@@ -90,9 +93,14 @@ class Choosing:
         measured = [p for p in usable if label_of(p.configuration) in selected.labels]
         index = {id(p): i for i, p in enumerate(usable)}
         rows = {name: [values[name][index[id(p)]] for p in measured] for name in names}
-        chosen = finalists(measured, rows, self._rules, _FINALISTS)
+        chosen = finalists(measured, rows, self._rules, self._n_finalists())
         smallest = dict(self._smallest(p) for p in chosen)
         return {label: one for label, one in smallest.items() if not self._is_as_is(one)}
+
+    def _n_finalists(self) -> int:
+        """Return how many candidates the time left can decide on, at least one."""
+        n_runs = self._work.watch.left_s / run_seconds(self._reference)
+        return max(1, min(_FINALISTS, int(n_runs / _ROUNDS_TO_DECIDE) - 1))
 
     def _runnable(self, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Leave out what is the program as it is, or is refused by its allocator."""

@@ -76,6 +76,9 @@ def test_an_open_question_says_what_would_settle_it() -> None:
 
     assert lines[0] == "Not decided in 2 min: CPU time is open."
     assert lines[1] == "  Nearest: jemalloc narenas=2:"
+    wide = Gain(0.1, -0.234, 0.166)
+    unsure = replace(STANDING, gains=dict.fromkeys(GAINS, wide))
+    assert max(map(len, replace(OPEN, standing=unsure, counted=0.1).lines())) <= 100
     assert "peak memory +0.0 %" in lines[2]
     assert "CPU time -4.0 % (-7.0 .. -1.0)" in lines[2]
     assert (
