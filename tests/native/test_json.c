@@ -1,4 +1,5 @@
 /* What the JSON writer writes: commas, escapes, numbers, and what happens without room. */
+#include "check.h"
 #include "json.h"
 
 #include <errno.h>
@@ -8,20 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static int n_failed;
-
 static void require_text(const struct json *json, const char *expected, const char *what) {
     if (json->length == strlen(expected) && memcmp(json->bytes, expected, json->length) == 0)
         return;
     n_failed++;
     fprintf(stderr, "%s: %.*s\n", what, (int)json->length, json->bytes);
-}
-
-static void require(bool is_true, const char *what) {
-    if (is_true)
-        return;
-    n_failed++;
-    fprintf(stderr, "%s\n", what);
 }
 
 static void check_values(void) {
@@ -105,7 +97,5 @@ int main(void) {
     check_texts();
     check_room();
     check_descriptor();
-    if (n_failed == 0)
-        puts("passed");
-    return n_failed != 0;
+    return verdict();
 }

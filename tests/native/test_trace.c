@@ -4,6 +4,7 @@
  * must be equal, cut off at any byte they must end early and never crash, damaged
  * they must be refused, and illegal events must be refused by the writer.
  */
+#include "check.h"
 #include "format.h"
 #include "trace.h"
 
@@ -12,14 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <zstd.h>
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum {
     N_LANES = 4,
