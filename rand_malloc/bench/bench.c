@@ -23,6 +23,34 @@ static void note(struct worker *worker, struct histogram *histogram, uint64_t ti
     histogram_add(histogram, ticks > clock ? ticks - clock : 0);
 }
 
+/* The block of a call that began at `start`, if the worker times calls. */
+static void *taken(struct worker *worker, uint64_t start, void *block, const char *call) {
+    if (worker->times)
+        note(worker, &worker->timing->malloc, latency_ticks() - start);
+    if (block == NULL)
+        fail(call, "out of memory");
+    return block;
+}
+
+static uint64_t start_of(const struct worker *worker) {
+    return worker->times ? latency_ticks() : 0;
+}
+
+void *retake(struct worker *worker, void *block, size_t size) {
+    uint64_t start = start_of(worker);
+    return taken(worker, start, realloc(block, size), "realloc");
+}
+
+void *take_aligned(struct worker *worker, size_t alignment, size_t size) {
+    uint64_t start = start_of(worker);
+    return taken(worker, start, aligned_alloc(alignment, size), "aligned_alloc");
+}
+
+void *take_zeroed(struct worker *worker, size_t size) {
+    uint64_t start = start_of(worker);
+    return taken(worker, start, calloc(1, size), "calloc");
+}
+
 __attribute__((noinline)) void *take_timed(struct worker *worker, size_t size) {
     uint64_t start = latency_ticks();
     void *block = malloc(size);

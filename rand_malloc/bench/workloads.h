@@ -15,6 +15,22 @@ void run_cache_scratch(struct worker *worker);
 void fill_ring(struct worker *worker);
 void run_ring(struct worker *worker);
 
+/* Ranges of sizes, growth, alignment, zeros: ranges.c */
+void run_pairs(struct worker *worker);
+void run_batches(struct worker *worker);
+void fill_to_4k(struct worker *worker);
+void run_to_4k(struct worker *worker);
+void fill_to_32k(struct worker *worker);
+void run_to_32k(struct worker *worker);
+void fill_to_256k(struct worker *worker);
+void run_to_256k(struct worker *worker);
+void fill_to_1m(struct worker *worker);
+void run_to_1m(struct worker *worker);
+void run_grow_step(struct worker *worker);
+void run_grow_half(struct worker *worker);
+void run_aligned(struct worker *worker);
+void run_zeroed(struct worker *worker);
+
 /* Blocks that wander between threads: wander.c */
 void fill_larson(struct worker *worker);
 void run_larson(struct worker *worker);

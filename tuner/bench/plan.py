@@ -23,7 +23,20 @@ THREADED: Final = (
     "ring",
 )
 """Workloads that are run with several numbers of threads."""
-WORKLOADS: Final = (*THREADED, "sizes", "overhead", "memory", "churn")
+RANGES: Final = (
+    "pairs-8k",
+    "batches-128k",
+    "random-4k",
+    "random-32k",
+    "random-256k",
+    "random-1m",
+    "grow-step",
+    "grow-half",
+    "aligned",
+    "zeroed",
+)
+"""Workloads of one range of sizes or one function each, run with one and two threads."""
+WORKLOADS: Final = (*THREADED, "sizes", *RANGES, "overhead", "memory", "churn")
 
 DEFAULT_THREADS: Final = (1, 2, 4, 16, 64, 128)
 DEFAULT_SIZES: Final = tuple(2 * 4**step for step in range(13))
@@ -125,9 +138,11 @@ def make_tasks(
         if workload not in WORKLOADS:
             message = f"workload {workload!r}: there is none; allowed: {', '.join(WORKLOADS)}"
             raise SpecError(message)
+        some = [n for n in threads if n in _SIZES_THREADS] or [min(threads)]
         if workload == "sizes":
-            some = [n for n in threads if n in _SIZES_THREADS] or [min(threads)]
             tasks += [Task(workload, n, size) for n, size in itertools.product(some, sizes)]
+        elif workload in RANGES:
+            tasks += [Task(workload, n) for n in some]
         elif workload == "overhead":
             tasks += [Task(workload, 1, size) for size in overhead_sizes]
         elif workload == "memory":

@@ -127,6 +127,7 @@ def bench(
         DEFAULT_SIZES,
         DEFAULT_THREADS,
         OVERHEAD_SIZES,
+        RANGES,
         THREADED,
         BenchPlan,
         make_tasks,
@@ -144,7 +145,7 @@ def bench(
     names = _split(workloads) or list(WORKLOADS)
     if "sizes" not in names:
         refuse_options(context, {"--sizes"}, "without the workload sizes")
-    if not {*THREADED, "sizes", "churn"} & {*names}:
+    if not {*THREADED, *RANGES, "sizes", "churn"} & {*names}:
         refuse_options(context, {"--threads"}, f"to {' and '.join(names)}")
     budget_s = parse_duration(budget) / 1e9
     tasks = make_tasks(

@@ -14,6 +14,8 @@ def test_every_workload_has_tasks() -> None:
     assert Task("ring", 16) in tasks
     assert Task("sizes", 2, 2) in tasks
     assert Task("sizes", 1, 32 << 20) in tasks
+    assert Task("random-32k", 1) in tasks
+    assert Task("random-32k", 16) not in tasks
     assert Task("memory", 1) in tasks
     assert Task("churn", 2) in tasks
     assert len(set(tasks)) == len(tasks)
