@@ -212,16 +212,27 @@ static uint64_t usable_of_half_again(void) {
     return usable(1000000);
 }
 
-/* A kept block becomes one of 3 MB; whether the other one is still there. */
-static uint64_t maps_of_2_mib_after_3(void) {
+/* Two kept blocks, of which none is of use to a much larger one; whether they are still there. */
+static uint64_t maps_of_2_mib_beside_9(void) {
     void *first = exgen_malloc(2000000);
     void *second = exgen_malloc(2000000);
     exgen_free(first);
     exgen_free(second);
-    exgen_malloc(3000000);
+    exgen_malloc(9000000);
     size_t before = stats().n_maps;
     exgen_malloc(2000000);
     return stats().n_maps - before;
+}
+
+static uint64_t large_blocks_after_growth(void) {
+    exgen_realloc(exgen_realloc(NULL, 100000), 200000);
+    return stats().n_large;
+}
+
+static uint64_t bytes_kept_of_one_block(void) {
+    allocate_many(10, 100000);
+    exgen_free(blocks[0]);
+    return local.heap->kept.bytes;
 }
 
 static uint64_t usable_after_realloc(void) {
@@ -459,11 +470,18 @@ static const struct effect {
      "purge_delay:0,purge_how:free", LESS},
     {"purge_how", maps_by_purge_of_one_run, "purge_delay:0,purge_how:dontneed",
      "purge_delay:0,purge_how:unmap", LESS},
-    {"large_cache_bytes", maps_of_2_mib_after_3, "large_cache_bytes:1000000",
-     "large_cache_bytes:4000000", MORE},
+    {"large_cache_bytes", maps_of_2_mib_beside_9, "large_cache_percent:0,large_cache_bytes:4096",
+     "large_cache_percent:0,large_cache_bytes:8000000", MORE},
     {"large_cache_count", maps_of_2_mib_again, "large_cache_count:0", "large_cache_count:1", MORE},
     {"large_cache_slack", usable_of_half_again, "large_cache_slack:50", "large_cache_slack:150",
      LESS},
+    {"large_cache_percent", maps_of_2_mib_beside_9, "large_cache_percent:0,large_cache_bytes:4096",
+     "large_cache_percent:100,large_cache_bytes:4096", MORE},
+    {"grow_min", large_blocks_after_growth, "grow_min:150000", "grow_min:1000000", MORE},
+    {"kept_min", bytes_kept_of_one_block, "kept_percent:0,kept_min:4096",
+     "kept_percent:0,kept_min:1048576", LESS},
+    {"kept_percent", bytes_kept_of_one_block, "kept_percent:0,kept_min:4096",
+     "kept_percent:100,kept_min:4096", LESS},
     {"realloc_slack", usable_after_realloc, "realloc_slack:0", "realloc_slack:50", LESS},
     {"huge_pages", refuses_huge_pages, "huge_pages:system", "huge_pages:never", LESS},
     {"huge_pages", wants_huge_pages, "huge_pages:system", "huge_pages:always", LESS},

@@ -72,6 +72,9 @@ static uint64_t live_within_limit(void) {
     size_t n_large = fill(1000000);
     EXPECT(n_large > ROOM / 1000000 / 2);
     release(n_large);
+    void *half = exgen_malloc(ROOM / 2); /* instead of what is kept */
+    EXPECT(half != NULL);
+    exgen_free(half);
     void *other = exgen_memalign(65536, 100000);
     EXPECT(other != NULL);
     exgen_free(other);

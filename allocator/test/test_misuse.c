@@ -72,6 +72,38 @@ static uint64_t double_free_on_tray(void) {
     return keep != NULL;
 }
 
+static uint64_t double_free_on_tray_later(void) {
+    char *p = exgen_malloc(20000);
+    char *q = exgen_malloc(20000);
+    exgen_free(p);
+    exgen_free(q);
+    exgen_malloc(20000);
+    expect_message("double free", p);
+    exgen_free(p);
+    return 0;
+}
+
+static uint64_t double_free_of_run_later(void) {
+    char *p = exgen_malloc(100000);
+    char *q = exgen_malloc(100000);
+    exgen_free(p);
+    exgen_free(q);
+    exgen_malloc(100000);
+    expect_message("double free", p);
+    exgen_free(p);
+    return 0;
+}
+
+static uint64_t overwritten_link_on_tray(void) {
+    char *p = exgen_malloc(20000);
+    exgen_free(exgen_malloc(20000));
+    exgen_free(p);
+    memset(p, 'a', 8);
+    expect_message("corrupted free list", p);
+    exgen_malloc(20000);
+    return 0;
+}
+
 static uint64_t double_free_of_merged(void) {
     char *keep = exgen_malloc(20000);
     char *p = exgen_malloc(20000);
@@ -356,6 +388,11 @@ static const struct {
     {"check:true", double_free_of_run, SIGABRT},
     {"", double_free_on_tray, SIGABRT},
     {"check:true", double_free_on_tray, SIGABRT},
+    {"", double_free_on_tray_later, SIGABRT},
+    {"check:true", double_free_on_tray_later, SIGABRT},
+    {"kept_min:1048576", double_free_of_run_later, SIGABRT},
+    {"check:true,kept_min:1048576", double_free_of_run_later, SIGABRT},
+    {"", overwritten_link_on_tray, SIGABRT},
     {"", double_free_of_merged, SIGABRT},
     {"check:true", double_free_of_merged, SIGABRT},
     {"", free_of_interior_on_tray, SIGABRT},

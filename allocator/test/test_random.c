@@ -9,9 +9,11 @@
  * so that heaps are orphaned and adopted.  At the end everything is freed, the
  * heap is valid and nothing is in use.
  *
- * test_random <operations> <threads> <seed>
+ * test_random <operations> <threads> <seed> [above]
+ * With `above` most blocks are above the size classes, and alignments reach 4 MiB.
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "exgen.h"
@@ -19,6 +21,7 @@
 
 enum {
     N_SLOTS = 2000,
+    N_SLOTS_ABOVE = 200,
     N_SHARED = 64,
     N_THREADS_MAX = 16,
     N_GENERATIONS = 5
@@ -36,12 +39,16 @@ struct worker {
     size_t n_operations; /* of each generation */
 };
 
+static bool is_above;
 static struct worker workers[N_THREADS_MAX];
 static struct block shared[N_SHARED];
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t random_size(uint64_t *random) {
+    static const size_t RANGES[] = {32768, 32768, 32768, 262144, 262144, 1048576, 3000000, 9000};
     uint64_t r = test_random(random);
+    if (is_above)
+        return (r >> 8) % RANGES[r % 8];
     switch (r % 64) {
     case 0:
         return (r >> 8) % 3000000;
@@ -87,7 +94,7 @@ static void allocate(struct worker *w, struct block *b) {
     b->size = random_size(&w->random);
     b->pattern = (unsigned char)(r >> 32);
     if (r % 8 == 0) {
-        alignment = (size_t)1 << (r >> 8) % 17;
+        alignment = (size_t)1 << (r >> 8) % (is_above ? 23 : 17);
         b->start = exgen_memalign(alignment, b->size);
     } else if (r % 8 == 1) {
         b->start = exgen_calloc(1, b->size);
@@ -138,7 +145,7 @@ static void trade(struct worker *w, struct block *mine) {
 static void *work(void *argument) {
     struct worker *w = argument;
     for (size_t n = 0; n < w->n_operations; n++) {
-        struct block *b = &w->slots[test_random(&w->random) % N_SLOTS];
+        struct block *b = &w->slots[test_random(&w->random) % (is_above ? N_SLOTS_ABOVE : N_SLOTS)];
         uint64_t r = test_random(&w->random);
         if (r % 8 == 0)
             trade(w, b);
@@ -177,7 +184,8 @@ static void run_generation(void *(*function)(void *), size_t n_threads) {
 }
 
 int main(int argc, char **argv) {
-    EXPECT(argc == 4);
+    EXPECT(argc == 4 || argc == 5);
+    is_above = argc == 5;
     size_t n_threads = strtoull(argv[2], NULL, 10);
     EXPECT(n_threads >= 1 && n_threads <= N_THREADS_MAX);
     test_seed = strtoull(argv[3], NULL, 10);

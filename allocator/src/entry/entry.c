@@ -48,6 +48,9 @@ void *allocate_slowly(size_t size) {
         return out_of_memory();
     if (unlikely(size > classes.largest)) {
         bool is_zero;
+        void *kept = size <= tray_layout.largest ? refill_kept(local.heap, size) : NULL;
+        if (likely(kept != NULL))
+            return kept;
         return allocate_big(size, BLOCK_ALIGNMENT, &is_zero);
     }
     size_t class = class_of(size);
@@ -207,8 +210,12 @@ static NOINLINE void *allocate_zeroed_slowly(size_t size) {
     }
     bool is_zero;
     void *block = allocate_big(size, BLOCK_ALIGNMENT, &is_zero);
-    if (block != NULL && !is_zero)
-        memset(block, 0, size);
+    if (block != NULL && !is_zero) {
+        if (owner_of_any((uintptr_t)block) == OWNER_NONE)
+            os_clear(block, size);
+        else
+            memset(block, 0, size);
+    }
     return block;
 }
 
@@ -284,6 +291,8 @@ static void *resize_run(void *block, struct slab *slab, size_t size, size_t room
         return NULL;
     if (roomy > heap_largest_run())
         return move_run_out(block, slab, roomy);
+    if (size > slab->block_bytes && size > options.grow_min)
+        return NULL;
     return refill_resize_run(local.heap, slab, n_roomy) || refill_resize_run(local.heap, slab, n)
                ? block
                : NULL;
@@ -305,7 +314,7 @@ static void *resize_in_place(void *block, size_t old_bytes, size_t size) {
         return block;
     size_t roomy = with_slack(size, old_bytes);
     if (owner_of_any((uintptr_t)block) == OWNER_NONE)
-        return size > heap_largest_run() ? large_resize(block, roomy) : NULL;
+        return size > heap_largest_run() || size > old_bytes ? large_resize(block, roomy) : NULL;
     struct slab *slab = slab_of((uintptr_t)block);
     void *same = slab->class == CLASS_TRAY       ? resize_on_tray(block, slab, size)
                  : slab->class == CLASS_UNIT_RUN ? resize_run(block, slab, size, roomy)
@@ -315,6 +324,17 @@ static void *resize_in_place(void *block, size_t old_bytes, size_t size) {
     return same;
 }
 
+/* A block for one of `old_bytes` that is to have `size`: with room to grow on, if it does. */
+static void *allocate_resized(size_t old_bytes, size_t size) {
+    size_t roomy = with_slack(size, old_bytes);
+    void *block = NULL;
+    if (size > old_bytes && size > options.grow_min && !options.secure)
+        block = large_allocate_to_grow(roomy);
+    if (block == NULL)
+        block = allocate(roomy);
+    return block != NULL || roomy == size ? block : allocate(size);
+}
+
 static NOINLINE void *resize(void *block, size_t size) {
     if (size > PTRDIFF_MAX)
         return out_of_memory();
@@ -322,9 +342,7 @@ static NOINLINE void *resize(void *block, size_t size) {
     void *new_block = resize_in_place(block, old_bytes, size);
     if (new_block != NULL)
         return new_block;
-    new_block = allocate(with_slack(size, old_bytes));
-    if (new_block == NULL)
-        new_block = allocate(size);
+    new_block = allocate_resized(old_bytes, size);
     if (new_block == NULL)
         return NULL;
     memcpy(new_block, block, old_bytes < size ? old_bytes : size);

@@ -12,6 +12,7 @@
  */
 #include "heap/heap.h"
 
+#include "heap/kept.h"
 #include "heap/supply.h"
 #include "heap/trays.h"
 #include "memory/guard.h"
@@ -129,6 +130,10 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
         }
         if (slab->state == SLAB_PARTIAL)
             list_remove(&bin->partial, slab);
+    } else if (slab->n_units <= N_KEPT_UNITS && kept_has_room(heap, slab->block_bytes)) {
+        kept_add_run(heap, slab);
+        supply_schedule_purge(heap);
+        return;
     }
     release(heap, slab);
 }
@@ -408,6 +413,7 @@ static void trim_partial(struct heap *heap, struct bin *bin) {
 }
 
 void heap_trim(struct heap *heap) {
+    kept_give_back(heap);
     for (size_t class = 0; class < classes.n_classes; class ++) {
         struct bin *bin = &heap->bins[class];
         struct slab *active = bin->active;

@@ -19,6 +19,10 @@
 #include "memory/superblock.h"
 #include "memory/tray.h"
 
+enum {
+    N_KEPT_UNITS = 31 /* of the largest slab with a single block that is kept */
+};
+
 struct slab_list {
     struct slab *first;
     struct slab *last;
@@ -46,6 +50,15 @@ struct bin {
 
 _Static_assert(sizeof(struct bin) == CACHE_LINE, "one cache line per class");
 
+/* Freed blocks above the classes, see kept.h. */
+struct kept {
+    void *blocks[N_TRAY_BLOCK_MAX + 1];  /* by steps of a tray */
+    struct slab *runs[N_KEPT_UNITS + 1]; /* by units */
+    size_t bytes;                        /* of all of them */
+    size_t hit_bytes;                    /* taken out of the lists since all was given back */
+    size_t n_units;                      /* in runs; heap->n_units has them, the peak has not */
+};
+
 struct heap {
     struct superblock *superblocks;        /* all, through next and previous */
     struct superblock *buckets[N_BUCKETS]; /* the same by room, through bucket_next */
@@ -71,7 +84,8 @@ struct heap {
     uint32_t n_unmixed;           /* slow refills since others' blocks were used, see remote.h */
     void **quarantine;            /* freed blocks held back, options.quarantine places or NULL */
     uint64_t random;              /* state of random.h */
-    struct slab *trays[N_TRAY_LISTS];       /* through next and previous, see trays.h */
+    struct slab *trays[N_TRAY_LISTS]; /* through next and previous, see trays.h */
+    struct kept kept;
     _Alignas(CACHE_LINE) void *inbox;       /* atomic: LIFO of blocks freed by other threads */
     _Alignas(CACHE_LINE) struct bin bins[]; /* n_classes */
 };

@@ -110,12 +110,20 @@ static void consider_purge(struct heap *heap, struct superblock *sb) {
         supply_schedule_purge(heap);
 }
 
+/* Whether `n` more units, if none of them was touched, would lead to memory given back early. */
+static bool raises_peak(const struct heap *heap, size_t n) {
+    size_t most = heap->n_units_peak + heap->n_units_peak * options.dirty_percent / 100;
+    size_t n_all = heap->n_units + heap->n_dirty + n;
+    return n_all > most && heap->n_dirty * UNIT_BYTES > options.dirty_min;
+}
+
 /* After units were taken: give back free memory that would raise the peak.  What
  * was in use at the highest point may stay, in use or dirty, since giving it
  * back would not make the peak lower but cost faults. */
 static void hold_peak(struct heap *heap) {
-    if (heap->n_units > heap->n_units_peak)
-        heap->n_units_peak = heap->n_units;
+    size_t n_in_use = heap->n_units - heap->kept.n_units;
+    if (n_in_use > heap->n_units_peak)
+        heap->n_units_peak = n_in_use;
     size_t most = heap->n_units_peak + heap->n_units_peak * options.dirty_percent / 100;
     if (heap->n_units + heap->n_dirty <= most || heap->n_dirty * UNIT_BYTES <= options.dirty_min)
         return;
@@ -134,8 +142,11 @@ static void hold_peak(struct heap *heap) {
     heap->shed_next = sb;
 }
 
-static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n, bool anywhere) {
-    size_t at = superblock_find(sb, n, (size_t)sb->first_unit + !anywhere);
+/* `n` units of `sb`, or touched ones only. */
+static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n, bool anywhere,
+                              bool touched) {
+    size_t from = (size_t)sb->first_unit + !anywhere;
+    size_t at = touched ? superblock_find_touched(sb, n, from) : superblock_find(sb, n, from);
     if (at == sb->n_units)
         return NULL;
     heap->n_empty -= superblock_is_empty(sb);
@@ -148,16 +159,25 @@ static struct slab *take_from(struct heap *heap, struct superblock *sb, size_t n
     return slab;
 }
 
-struct slab *supply_take_own(struct heap *heap, size_t n, bool anywhere) {
+static struct slab *take_own(struct heap *heap, size_t n, bool anywhere, bool touched) {
     for (size_t bucket = log2_floor(n) + 1; bucket < N_BUCKETS; bucket++) {
         struct superblock *sb = heap->buckets[bucket];
         for (size_t i = 0; sb != NULL && i < N_CANDIDATES; i++, sb = sb->bucket_next) {
-            struct slab *slab = take_from(heap, sb, n, anywhere);
+            struct slab *slab = take_from(heap, sb, n, anywhere, touched);
             if (slab != NULL)
                 return slab;
         }
     }
     return NULL;
+}
+
+/* Touched units first, where others would make the heap take more memory than it has in use and
+ * free: that leads to memory given back elsewhere, and to page faults. */
+struct slab *supply_take_own(struct heap *heap, size_t n, bool anywhere) {
+    struct slab *slab = NULL;
+    if (heap->n_dirty >= n && raises_peak(heap, n))
+        slab = take_own(heap, n, anywhere, true);
+    return slab != NULL ? slab : take_own(heap, n, anywhere, false);
 }
 
 /* A new superblock from the system; those that came with it go to the heap.  A grown heap asks
@@ -181,7 +201,7 @@ static struct slab *take_from_new(struct heap *heap, struct superblock *sb, size
     if (sb == NULL)
         return NULL;
     supply_link(heap, sb);
-    return take_from(heap, sb, n, anywhere);
+    return take_from(heap, sb, n, anywhere, false);
 }
 
 struct slab *supply_take_pooled(struct heap *heap, size_t n, bool anywhere) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "heap/kept.h"
 #include "heap/supply.h"
 #include "memory/step_set.h"
 
@@ -140,12 +141,7 @@ void *trays_allocate(struct heap *heap, size_t bytes, size_t alignment, bool *is
     return slab->start + fit.at * tray_step_bytes();
 }
 
-void trays_free(struct heap *heap, struct slab *slab, void *block) {
-    slab->countdown = -1;
-    size_t at = tray_step_at(slab, block);
-    uint8_t *length = tray_length_at(slab, at < N_STEPS ? at : 0);
-    if (unlikely(at >= N_STEPS || *length == 0))
-        tray_check(slab, block);
+static void give_back(struct heap *heap, struct slab *slab, size_t at, uint8_t *length) {
     tray_give_steps(slab, at, *length);
     *length = 0;
     slab->asleep--;
@@ -155,6 +151,26 @@ void trays_free(struct heap *heap, struct slab *slab, void *block) {
     heap->n_empty_trays++;
     if (heap->n_empty_trays > 1 || options.empty_slabs == 0)
         release(heap, slab);
+}
+
+void trays_free(struct heap *heap, struct slab *slab, void *block) {
+    slab->countdown = -1;
+    size_t at = tray_step_at(slab, block);
+    uint8_t *length = tray_length_at(slab, at < N_STEPS ? at : 0);
+    if (unlikely(at >= N_STEPS || *length == 0 || (*length & TRAY_KEPT) != 0))
+        tray_check(slab, block);
+    if (!kept_has_room(heap, (size_t)*length << tray_layout.step_shift)) {
+        give_back(heap, slab, at, length);
+        return;
+    }
+    kept_add_block(heap, length, block);
+    supply_schedule_purge(heap);
+}
+
+void trays_give_back(struct heap *heap, void *block) {
+    struct slab *slab = slab_of((uintptr_t)block);
+    size_t at = tray_step_at(slab, block);
+    give_back(heap, slab, at, tray_length_at(slab, at));
 }
 
 bool trays_resize(struct heap *heap, struct slab *slab, void *block, size_t bytes) {

@@ -15,6 +15,9 @@ void trays_add(struct heap *heap, struct slab *units);
 /* Free a block of `slab`, which is a tray of the heap; ends the program if none begins there. */
 void trays_free(struct heap *heap, struct slab *slab, void *block);
 
+/* Give a block back to its tray that was kept. */
+void trays_give_back(struct heap *heap, void *block);
+
 /* Make the block `bytes` large where it is; false if it must move. */
 bool trays_resize(struct heap *heap, struct slab *slab, void *block, size_t bytes);
 

@@ -4,11 +4,12 @@
  * open-addressed table (linear probing, at most half full, deletion by moving
  * back, Knuth vol. 3, 6.4, algorithm R).  The table is a mapping too and doubles.
  *
- * Freed blocks are kept for the next requests, at most large_cache_count of them,
- * and large_cache_bytes or what was in use at the highest point: keeping
- * what was in use then does not make the peak higher.  A request takes the
- * best fit that is at most large_cache_slack percent too large, else the head of a
- * larger one, else the largest, which grows by new pages behind the old ones.
+ * Freed blocks are kept for the next requests, neighbours as one, at most large_cache_count of
+ * them, and large_cache_bytes or what was in use at the highest point: keeping
+ * what was in use then does not make the peak higher.  A request is cut out of the best fit, at
+ * the alignment it wants; what is left stays kept, if it is more than large_cache_slack percent.
+ * If none fits, the largest grows by new pages behind the old ones.  A block that grows takes the
+ * head of the largest, and grows on into what is kept behind it: no call to the system, no copy.
  * Kept blocks are unmapped after purge_delay.
  *
  * The lock is held for looks into the table only, never across a call to the system: what is
@@ -53,7 +54,7 @@ static struct {
     size_t peak;       /* highest `bytes` so far */
     size_t n_kept;
     size_t kept_bytes;
-    struct kept kept[N_KEPT_MAX]; /* oldest first */
+    struct kept kept[N_KEPT_MAX + 2]; /* oldest first; no two of them neighbours */
     struct entry first_entries[N_FIRST_ENTRIES];
 } large;
 
@@ -153,7 +154,7 @@ static void erase(struct entry *gap) {
 /* What to unmap once the lock is released. */
 struct unneeded {
     size_t n;
-    struct entry of[N_KEPT_MAX + 1];
+    struct entry of[N_KEPT_MAX + 2];
 };
 
 static void add_unneeded(struct unneeded *unneeded, void *start, size_t bytes) {
@@ -178,51 +179,100 @@ static void drop_oldest(struct unneeded *unneeded) {
     add_unneeded(unneeded, oldest.start, oldest.bytes);
 }
 
-/* The smallest kept block of `bytes` or more; else the largest. n_kept > 0. */
-static size_t best_kept(size_t bytes) {
-    size_t best = 0;
-    for (size_t i = 1; i < large.n_kept; i++) {
-        size_t k = large.kept[i].bytes;
-        size_t b = large.kept[best].bytes;
-        if (b < bytes ? k > b : k >= bytes && k < b)
+/* Bytes of a kept block before the first multiple of `alignment`. */
+static size_t bytes_before(const struct kept *k, size_t alignment) {
+    return (size_t)(-(uintptr_t)k->start & (alignment - 1));
+}
+
+static bool fits(const struct kept *k, size_t bytes, size_t alignment) {
+    size_t before = bytes_before(k, alignment);
+    return k->bytes >= bytes && k->bytes - bytes >= before;
+}
+
+/* The smallest kept block that holds `bytes` at a multiple of `alignment`, or, for a block that is
+ * to grow, the largest; n_kept if there is none. */
+static size_t best_kept(size_t bytes, size_t alignment, bool grows) {
+    size_t best = large.n_kept;
+    for (size_t i = 0; i < large.n_kept; i++) {
+        const struct kept *k = &large.kept[i];
+        bool is_better = best == large.n_kept || (k->bytes < large.kept[best].bytes) != grows;
+        if (is_better && fits(k, bytes, alignment))
             best = i;
     }
     return best;
 }
 
-/* A kept block for `bytes`, or one that has to grow to that, removed; start is NULL if there is
- * none. */
-static struct kept take_kept(size_t bytes) {
-    if (large.n_kept == 0)
-        return (struct kept){0};
-    struct kept *best = &large.kept[best_kept(bytes)];
-    size_t most = bytes + bytes / 100 * options.large_cache_slack;
-    if (best->bytes <= most)
-        return drop_kept((size_t)(best - large.kept));
-    struct kept head = {best->start, bytes, best->freed_ms};
-    best->start = (char *)best->start + bytes;
-    best->bytes -= bytes;
+/* Cut `bytes` at a multiple of `alignment` out of a kept block, which has them; what is before and
+ * behind stays.  What is behind and too little to be of use goes along, unless the block is to
+ * grow into it. */
+static struct kept cut_kept(size_t i, size_t bytes, size_t alignment, bool grows) {
+    struct kept *k = &large.kept[i];
+    size_t before = bytes_before(k, alignment);
+    size_t behind = k->bytes - before - bytes;
+    if (!grows && behind <= bytes / 100 * options.large_cache_slack) {
+        bytes += behind;
+        behind = 0;
+    }
+    struct kept cut = {(char *)k->start + before, bytes, k->freed_ms};
     large.kept_bytes -= bytes;
-    return head;
+    if (before == 0 && behind == 0) {
+        large.kept_bytes += bytes;
+        return drop_kept(i);
+    }
+    if (before > 0 && behind > 0) {
+        memmove(k + 1, k, (large.n_kept - i) * sizeof *k);
+        large.n_kept++;
+        k[1] = (struct kept){(char *)cut.start + bytes, behind, cut.freed_ms};
+        k->bytes = before;
+    } else if (behind > 0) {
+        *k = (struct kept){(char *)cut.start + bytes, behind, cut.freed_ms};
+    } else {
+        k->bytes = before;
+    }
+    return cut;
+}
+
+/* The kept block that begins at `start`; n_kept if none does. */
+static size_t kept_at(const char *start) {
+    size_t i = 0;
+    while (i < large.n_kept && large.kept[i].start != start)
+        i++;
+    return i;
+}
+
+/* Most bytes to keep: what, with the blocks in use, is large_cache_percent above the most that
+ * ever was in use, and large_cache_bytes in any case. */
+static size_t most_kept(void) {
+    size_t most = large.peak + large.peak / 100 * options.large_cache_percent;
+    size_t room = most > large.bytes ? most - large.bytes : 0;
+    return room > options.large_cache_bytes ? room : options.large_cache_bytes;
 }
 
 /* Drop the oldest kept blocks while there are too many of them. */
 static void hold_limits(struct unneeded *unneeded) {
-    size_t room = large.peak > large.bytes ? large.peak - large.bytes : 0;
-    size_t most = room > options.large_cache_bytes ? room : options.large_cache_bytes;
+    size_t most = most_kept();
     while (large.n_kept > options.large_cache_count || large.kept_bytes > most)
         drop_oldest(unneeded);
 }
 
-/* Keep a block for later, or not. */
+/* Keep a block for later, or not.  It becomes one with its kept neighbours: their addresses follow
+ * each other, and the system does not care how they were mapped. */
 static void keep(void *start, size_t bytes, uint64_t now_ms, struct unneeded *unneeded) {
     if (options.large_cache_count == 0 || options.large_cache_bytes == 0 ||
         options.purge_delay == 0) {
         add_unneeded(unneeded, start, bytes + guard_bytes());
         return;
     }
-    if (large.n_kept == N_KEPT_MAX)
-        drop_oldest(unneeded);
+    for (size_t i = 0; i < large.n_kept;) {
+        const struct kept *k = &large.kept[i];
+        bool is_before = (char *)k->start + k->bytes == start;
+        if (!is_before && (char *)start + bytes != k->start) {
+            i++;
+            continue;
+        }
+        start = is_before ? k->start : start;
+        bytes += drop_kept(i).bytes;
+    }
     large.kept[large.n_kept++] = (struct kept){start, bytes, now_ms};
     large.kept_bytes += bytes;
     hold_limits(unneeded);
@@ -240,10 +290,19 @@ static struct entry map_block(size_t bytes, size_t alignment) {
     return (struct entry){start, bytes, is_guarded};
 }
 
-/* Memory that was a block before; start is NULL if there is none. */
-static struct entry reuse(size_t bytes) {
+/* Memory that was a block before; start is NULL if there is none.  The largest kept block grows if
+ * that saves more page faults than it costs to move it. */
+static struct entry reuse(size_t bytes, size_t alignment, bool grows) {
+    struct kept k = {0};
     lock_take(&large.lock);
-    struct kept k = take_kept(bytes);
+    size_t best = best_kept(bytes, alignment, grows);
+    if (best < large.n_kept) {
+        k = cut_kept(best, bytes, alignment, grows);
+    } else if (alignment <= os_page_bytes()) {
+        best = best_kept(bytes / 2, alignment, true);
+        if (best < large.n_kept)
+            k = drop_kept(best);
+    }
     lock_release(&large.lock);
     if (k.start == NULL || k.bytes >= bytes)
         return (struct entry){k.start, k.bytes, false};
@@ -267,22 +326,33 @@ static bool enter(struct entry block) {
     return has_entry;
 }
 
-void *large_allocate(size_t bytes, size_t alignment, bool *is_zero) {
+static void *allocate(size_t bytes, size_t alignment, bool grows, bool *is_zero) {
     if (bytes > PTRDIFF_MAX - os_page_bytes() || alignment > PTRDIFF_MAX / 2)
         return NULL;
     bytes = round_up(bytes, os_page_bytes());
-    struct entry block = {NULL, 0, false};
-    if (alignment <= os_page_bytes())
-        block = reuse(bytes);
+    struct entry block = reuse(bytes, alignment, grows);
     *is_zero = block.start == NULL;
     if (block.start == NULL)
         block = map_block(bytes, alignment);
+    if (block.start == NULL) { /* what is kept may be what a limit has no room beside */
+        large_purge_all();
+        block = map_block(bytes, alignment);
+    }
     if (block.start == NULL || enter(block))
         return block.start;
     os_unmap(block.start, block.bytes + guard_bytes());
     if (block.is_guarded)
         guard_unmapped();
     return NULL;
+}
+
+void *large_allocate(size_t bytes, size_t alignment, bool *is_zero) {
+    return allocate(bytes, alignment, false, is_zero);
+}
+
+void *large_allocate_to_grow(size_t bytes) {
+    bool is_zero;
+    return allocate(bytes, BLOCK_ALIGNMENT, true, &is_zero);
 }
 
 bool large_free(void *start) {
@@ -310,22 +380,31 @@ size_t large_bytes(const void *start) {
     return bytes;
 }
 
+/* Let a block end at another place without moving it: into the kept memory behind it, or leaving
+ * some there.  False if it cannot be. */
+static bool resize_in_place(struct entry *e, size_t bytes, uint64_t now_ms,
+                            struct unneeded *unneeded) {
+    char *end = (char *)e->start + e->bytes;
+    if (bytes < e->bytes) {
+        large.bytes -= e->bytes - bytes;
+        keep((char *)e->start + bytes, e->bytes - bytes, now_ms, unneeded);
+    } else {
+        size_t more = bytes - e->bytes;
+        size_t behind = kept_at(end);
+        if (behind == large.n_kept || large.kept[behind].bytes < more)
+            return false;
+        cut_kept(behind, more, 1, true);
+        large.bytes += more;
+        large.peak = large.bytes > large.peak ? large.bytes : large.peak;
+    }
+    e->bytes = bytes;
+    return true;
+}
+
 /* The block leaves the table meanwhile, since its addresses may be another's before the system
  * call has returned; its entry is promised to what it becomes. */
-void *large_resize(void *start, size_t bytes) {
+static void *remap(void *start, size_t old_bytes, size_t bytes) {
     struct unneeded unneeded = {.n = 0};
-    if (bytes > PTRDIFF_MAX - os_page_bytes())
-        return NULL;
-    bytes = round_up(bytes, os_page_bytes());
-    size_t old_bytes = large_bytes(start);
-    if (old_bytes == bytes)
-        return start;
-    if (options.secure) /* two mappings, block and guard, cannot be resized as one */
-        return NULL;
-    lock_take(&large.lock);
-    erase(find(start));
-    large.n_promised++;
-    lock_release(&large.lock);
     void *moved = os_remap(start, old_bytes, bytes);
     lock_take(&large.lock);
     insert(moved != NULL ? (struct entry){moved, bytes, false}
@@ -334,6 +413,25 @@ void *large_resize(void *start, size_t bytes) {
     lock_release(&large.lock);
     unmap(&unneeded);
     return moved;
+}
+
+void *large_resize(void *start, size_t bytes) {
+    struct unneeded unneeded = {.n = 0};
+    if (options.secure || bytes > PTRDIFF_MAX - os_page_bytes())
+        return NULL; /* two mappings, block and guard, cannot be resized as one */
+    bytes = round_up(bytes, os_page_bytes());
+    uint64_t now_ms = os_clock_ms();
+    lock_take(&large.lock);
+    struct entry *e = find(start);
+    size_t old_bytes = e->bytes;
+    bool stays = old_bytes == bytes || resize_in_place(e, bytes, now_ms, &unneeded);
+    if (!stays) {
+        erase(e);
+        large.n_promised++;
+    }
+    lock_release(&large.lock);
+    unmap(&unneeded);
+    return stays ? start : remap(start, old_bytes, bytes);
 }
 
 void *large_move_in(void *start, size_t old_bytes, size_t bytes) {
@@ -388,13 +486,24 @@ void large_count(size_t *n_blocks, size_t *n_bytes) {
     lock_release(&large.lock);
 }
 
+static bool kept_is_valid(void) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < large.n_kept; i++) {
+        const struct kept *k = &large.kept[i];
+        bytes += k->bytes;
+        if (k->bytes == 0 || k->bytes % os_page_bytes() != 0 ||
+            kept_at((char *)k->start + k->bytes) < large.n_kept)
+            return false;
+    }
+    return bytes == large.kept_bytes;
+}
+
 bool large_is_valid(void) {
     size_t n = 0;
     size_t bytes = 0;
     lock_take(&large.lock);
     bool valid = large.n_kept <= options.large_cache_count && large.bytes <= large.peak &&
-                 (large.kept_bytes <= options.large_cache_bytes ||
-                  large.bytes + large.kept_bytes <= large.peak);
+                 kept_is_valid() && large.kept_bytes <= most_kept();
     for (size_t i = 0; i < large.n_entries; i++) {
         const struct entry *e = &large.entries[i];
         n += e->start != NULL;

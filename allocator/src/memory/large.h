@@ -8,6 +8,9 @@
  * *is_zero: it reads as zero.  NULL if out of memory. */
 void *large_allocate(size_t bytes, size_t alignment, bool *is_zero);
 
+/* The same for a block that grows: where there is room behind it, if there is such a place. */
+void *large_allocate_to_grow(size_t bytes);
+
 /* False if `start` is no large block. */
 bool large_free(void *start);
 

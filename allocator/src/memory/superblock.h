@@ -92,6 +92,9 @@ struct heap *superblock_owner(const struct superblock *sb);
 /* Lowest run of `n` free units at or after `from`; n_units if there is none. */
 size_t superblock_find(const struct superblock *sb, size_t n, size_t from);
 
+/* The same among units that may hold touched pages, which are free as well. */
+size_t superblock_find_touched(const struct superblock *sb, size_t n, size_t from);
+
 /* Make units a slab (all fields but the lists set, nothing carved), or free again. */
 struct slab *superblock_take(struct superblock *sb, size_t at, size_t n);
 void superblock_give(struct superblock *sb, struct slab *slab);

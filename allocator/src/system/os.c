@@ -27,6 +27,8 @@ static struct {
     size_t page_bytes;           /* of the system, set once */
     struct os_counters counters; /* relaxed atomics */
     int moves_out;               /* whether os_move_out works here: 1, -1 no, 0 not known yet */
+    uintptr_t sparse;            /* atomic: where os_clear last found few pages written */
+    int n_unseen;                /* atomic: how often it may trust that without a look */
 } os = {.page_bytes = 4096};
 
 static void count_mapped(size_t bytes) {
@@ -144,6 +146,84 @@ bool os_purge(void *start, size_t bytes, uint64_t how) {
     if (done)
         __atomic_add_fetch(&os.counters.n_purges, 1, __ATOMIC_RELAXED);
     return done;
+}
+
+/* Make pages zero by giving them back, so that those that are touched next take a page fault. */
+static bool drop_pages(char *start, size_t n) {
+    return madvise(start, n * os.page_bytes, MADV_DONTNEED) == 0;
+}
+
+/* Make runs of pages zero: by writing, where they are in memory; pages that are not were never
+ * written or are in the swap, and are dropped, which is free. */
+static void clear_runs(char *start, size_t n, const unsigned char *resident) {
+    for (size_t from = 0, to = 0; from < n; from = to) {
+        while (to < n && ((resident[to] ^ resident[from]) & 1) == 0)
+            to++;
+        char *run = start + from * os.page_bytes;
+        if ((resident[from] & 1) != 0 || !drop_pages(run, to - from))
+            memset(run, 0, (to - from) * os.page_bytes);
+    }
+}
+
+/* A program that wrote few pages the last time will do so again: those take fewer faults than all
+ * pages of a block that stays resident take time to write.  True if there were few. */
+static bool clear_pages(char *start, size_t n, const unsigned char *resident) {
+    enum {
+        FEW = 16,      /* ... a part of all pages */
+        MOST_RUNS = 32 /* more cost more calls than writing everything takes */
+    };
+    size_t n_resident = resident[0] & 1;
+    size_t n_runs = 1;
+    for (size_t i = 1; i < n; i++) {
+        n_resident += resident[i] & 1;
+        n_runs += (resident[i] ^ resident[i - 1]) & 1;
+    }
+    if (n_resident <= n / FEW && drop_pages(start, n))
+        return true;
+    if (n_runs <= MOST_RUNS)
+        clear_runs(start, n, resident);
+    else
+        memset(start, 0, n * os.page_bytes);
+    return false;
+}
+
+/* Clear whole pages after a look at which of them were written; true if those were few. */
+static bool look_and_clear(char *start, size_t n_pages) {
+    enum {
+        N_PAGES = 256 /* looked at with one call */
+    };
+    unsigned char resident[N_PAGES];
+    bool is_sparse = true;
+    for (size_t left = n_pages, n; left > 0; left -= n, start += n * os.page_bytes) {
+        n = left < N_PAGES ? left : N_PAGES;
+        if (mincore(start, n * os.page_bytes, resident) != 0)
+            memset(resident, 1, n);
+        is_sparse = clear_pages(start, n, resident) && is_sparse;
+    }
+    return is_sparse;
+}
+
+/* A block that comes and goes at one place is looked at every few times. */
+static bool clear_unseen(char *start, size_t n_pages) {
+    if (__atomic_load_n(&os.sparse, __ATOMIC_RELAXED) != (uintptr_t)start ||
+        __atomic_load_n(&os.n_unseen, __ATOMIC_RELAXED) <= 0)
+        return false;
+    __atomic_sub_fetch(&os.n_unseen, 1, __ATOMIC_RELAXED);
+    return drop_pages(start, n_pages);
+}
+
+void os_clear(void *start, size_t bytes) {
+    enum {
+        N_UNSEEN = 7
+    };
+    size_t n_pages = bytes / os.page_bytes;
+    int saved = errno;
+    if (n_pages > 0 && !clear_unseen(start, n_pages) && look_and_clear(start, n_pages)) {
+        __atomic_store_n(&os.sparse, (uintptr_t)start, __ATOMIC_RELAXED);
+        __atomic_store_n(&os.n_unseen, N_UNSEEN, __ATOMIC_RELAXED);
+    }
+    memset((char *)start + n_pages * os.page_bytes, 0, bytes % os.page_bytes);
+    errno = saved;
 }
 
 void os_populate(void *start, size_t bytes) {

@@ -49,6 +49,10 @@ bool os_unmap(void *start, size_t bytes);
  * (contents undefined until then).  True if the system took them. */
 bool os_purge(void *start, size_t bytes, uint64_t how);
 
+/* Write zeros into a range of the caller's own that begins with a page; pages that were never
+ * written are left so. */
+void os_clear(void *start, size_t bytes);
+
 /* Touch every page for writing, so that later use takes no page fault. */
 void os_populate(void *start, size_t bytes);
 

@@ -10,6 +10,7 @@
 #include "thread/refill.h"
 
 #include "base/options.h"
+#include "heap/kept.h"
 #include "heap/supply.h"
 #include "heap/trays.h"
 #include "heap/validate.h"
@@ -19,9 +20,16 @@
 
 /* --- units --- */
 
-/* Whether the heap may have `n` more units; near thread_max it gives back first what
- * it can do without. */
+/* Whether `n` more units would be more than the heap ever had in use. */
+static bool raises_peak(const struct heap *heap, size_t n) {
+    return heap->n_units - heap->kept.n_units + n > heap->n_units_peak;
+}
+
+/* Whether the heap may have `n` more units; near its peak and near thread_max it gives back first
+ * what it can do without. */
 static bool may_grow(struct heap *heap, size_t n) {
+    if (raises_peak(heap, n))
+        kept_give_back(heap);
     size_t most = options.thread_max >> UNIT_SHIFT;
     if (options.thread_max == 0 || heap->n_units + heap->n_dirty + n <= most)
         return true;
@@ -126,6 +134,11 @@ void *refill(struct heap *heap, size_t class) {
 
 static void *take_from_tray(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
     void *block = trays_allocate(heap, bytes, alignment, is_zero);
+    bool is_stale = heap->kept.bytes > 0 && heap->kept.hit_bytes < heap->kept.bytes;
+    if (block == NULL && (is_stale || raises_peak(heap, tray_layout.n_units))) {
+        kept_give_back(heap);
+        block = trays_allocate(heap, bytes, alignment, is_zero);
+    }
     if (block != NULL)
         return block;
     struct slab *units = take_units(heap, tray_layout.n_units, false);
@@ -135,11 +148,20 @@ static void *take_from_tray(struct heap *heap, size_t bytes, size_t alignment, b
     return trays_allocate(heap, bytes, alignment, is_zero);
 }
 
+void *refill_kept(struct heap *heap, size_t bytes) {
+    housekeeping_tick(heap);
+    return kept_take_block(heap, tray_steps_for(bytes));
+}
+
 void *refill_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
     housekeeping_tick(heap);
+    bool is_on_tray = bytes <= tray_layout.largest;
+    void *block = is_on_tray ? NULL : kept_take_run(heap, (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT);
+    *is_zero = false;
+    if (block != NULL)
+        return block;
     remote_drain(heap);
-    void *block = NULL;
-    if (bytes <= tray_layout.largest) {
+    if (is_on_tray) {
         block = take_from_tray(heap, bytes, alignment, is_zero);
     } else {
         struct slab *units = take_units(heap, (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT, false);

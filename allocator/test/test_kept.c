@@ -1,0 +1,155 @@
+/* test_kept.c - freed blocks above the size classes are found again: by length in the thread's
+ * heap, by address and alignment among large blocks; and a calloc of such a block is zero.
+ */
+#include <string.h>
+
+#include "exgen.h"
+#include "heap/heap.h"
+#include "test.h"
+
+enum {
+    N_BLOCKS = 1000,
+    TRAY_BYTES = 20000,
+    OTHER_TRAY_BYTES = 9000,
+    RUN_BYTES = 100000,
+    LARGE_BYTES = 1048576,
+    HUGE_ALIGNMENT = 2097152,
+    PAGE_BYTES = 4096
+};
+
+static char *blocks[N_BLOCKS];
+
+static struct exgen_stats stats(void) {
+    struct exgen_stats s;
+    exgen_get_stats(&s, sizeof s);
+    return s;
+}
+
+static void next_request_of_the_length_gets_the_block(size_t size) {
+    char *p = exgen_malloc(size);
+    char *q = exgen_malloc(size);
+    exgen_free(p);
+    exgen_free(q);
+    EXPECT(exgen_validate_heap());
+    EXPECT(exgen_malloc(size) == q);
+    EXPECT(exgen_malloc(size) == p);
+    exgen_free(p);
+    exgen_free(q);
+    exgen_purge();
+    EXPECT(local.heap->kept.bytes == 0);
+    EXPECT(stats().n_blocks == 0);
+}
+
+static void kept_blocks_are_not_counted_as_in_use(void) {
+    exgen_free(exgen_malloc(TRAY_BYTES));
+    exgen_free(exgen_malloc(RUN_BYTES));
+    EXPECT(local.heap->kept.bytes > 0);
+    EXPECT(stats().n_blocks == 0 && stats().block_bytes == 0);
+    EXPECT(exgen_check_leaks(1) == 0);
+}
+
+static void what_is_kept_does_not_raise_the_peak(void) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(TRAY_BYTES);
+    size_t peak = local.heap->n_units;
+    for (size_t i = 0; i < N_BLOCKS; i += 2)
+        exgen_free(blocks[i]);
+    EXPECT(local.heap->kept.bytes > 0);
+    for (size_t i = 0; i < N_BLOCKS; i += 2)
+        blocks[i] = exgen_malloc(OTHER_TRAY_BYTES);
+    EXPECT(local.heap->kept.bytes > 0);
+    for (size_t i = 0; i < N_BLOCKS / 2; i++)
+        exgen_malloc(OTHER_TRAY_BYTES);
+    EXPECT(local.heap->kept.bytes == 0);
+    EXPECT(local.heap->n_units <= peak);
+}
+
+static void block_grows_into_what_is_kept_behind_it(void) {
+    exgen_free(exgen_malloc(8 * LARGE_BYTES));
+    char *start = exgen_realloc(exgen_malloc(RUN_BYTES), 2 * RUN_BYTES);
+    memset(start, 1, 2 * RUN_BYTES);
+    size_t before = stats().n_maps + stats().n_unmaps;
+    char *p = start;
+    for (size_t size = 2 * RUN_BYTES; size <= 4 * LARGE_BYTES; size += RUN_BYTES)
+        p = exgen_realloc(p, size);
+    EXPECT(p == start && p[2 * RUN_BYTES - 1] == 1);
+    p = exgen_realloc(p, LARGE_BYTES);
+    EXPECT(p == start && exgen_malloc_usable_size(p) < 2 * LARGE_BYTES);
+    EXPECT(stats().n_maps + stats().n_unmaps == before);
+    exgen_free(p);
+}
+
+static void neighbours_become_one(void) {
+    exgen_purge();
+    exgen_free(exgen_malloc(3 * LARGE_BYTES));
+    size_t before = stats().n_maps;
+    for (size_t i = 0; i < 3; i++)
+        blocks[i] = exgen_malloc(LARGE_BYTES);
+    exgen_free(blocks[0]);
+    exgen_free(blocks[2]);
+    exgen_free(blocks[1]);
+    EXPECT(exgen_validate_heap());
+    exgen_free(exgen_malloc(3 * LARGE_BYTES));
+    EXPECT(stats().n_maps == before);
+}
+
+static void alignment_is_found_among_kept_blocks(void) {
+    exgen_purge();
+    char *p = exgen_memalign(HUGE_ALIGNMENT, LARGE_BYTES);
+    exgen_free(p);
+    size_t before = stats().n_maps;
+    for (size_t i = 0; i < 10; i++) {
+        char *q = exgen_memalign(HUGE_ALIGNMENT, LARGE_BYTES / 16 * (i + 1));
+        EXPECT(q == p);
+        exgen_free(q);
+    }
+    EXPECT(stats().n_maps == before);
+}
+
+static void aligned_block_leaves_what_is_before_it(void) {
+    exgen_purge();
+    char *all = exgen_memalign(HUGE_ALIGNMENT, 4 * LARGE_BYTES);
+    exgen_free(all);
+    char *head = exgen_malloc(PAGE_BYTES * 100);
+    EXPECT(head == all);
+    char *p = exgen_memalign(HUGE_ALIGNMENT, LARGE_BYTES);
+    EXPECT(p == all + HUGE_ALIGNMENT);
+    char *between = exgen_malloc(HUGE_ALIGNMENT - PAGE_BYTES * 100);
+    EXPECT(between == all + PAGE_BYTES * 100);
+    EXPECT(exgen_validate_heap());
+    exgen_free(p);
+    exgen_free(between);
+    exgen_free(head);
+    EXPECT(exgen_validate_heap());
+}
+
+/* Pages are written at multiples of `step` from the first to the last. */
+static void zeroed_again_after(size_t first, size_t last, size_t step) {
+    size_t size = LARGE_BYTES + 100;
+    for (size_t round = 0; round < 12; round++) {
+        char *p = exgen_calloc(1, size);
+        for (size_t i = 0; i < size; i++)
+            EXPECT(p[i] == 0);
+        for (size_t page = first; page <= last; page += step)
+            memset(p + page * PAGE_BYTES, 1, PAGE_BYTES);
+        memset(p + size - 50, 1, 50);
+        exgen_free(p);
+    }
+}
+
+int main(void) {
+    next_request_of_the_length_gets_the_block(TRAY_BYTES);
+    next_request_of_the_length_gets_the_block(RUN_BYTES);
+    kept_blocks_are_not_counted_as_in_use();
+    what_is_kept_does_not_raise_the_peak();
+    block_grows_into_what_is_kept_behind_it();
+    neighbours_become_one();
+    alignment_is_found_among_kept_blocks();
+    aligned_block_leaves_what_is_before_it();
+    zeroed_again_after(0, 0, 1);
+    zeroed_again_after(100, 180, 1);
+    zeroed_again_after(0, 250, 2);
+    zeroed_again_after(0, 255, 1);
+    zeroed_again_after(7, 9, 1);
+    return test_passed();
+}
