@@ -199,6 +199,15 @@ def targets(parts: Parts) -> Iterator[Target]:
     yield Target("answers with 1 % more memory", memory, 0, form=".0f")
 
 
+def summary(parts: Parts) -> str:
+    """Return how many settings were deployed, and whether all of them held."""
+    n_deployed = sum(one.subject == OURS for one in judged_of(parts))
+    words = f"{n_deployed} settings to deploy for {len(parts)} programs"
+    if not n_deployed:
+        return f"not shown yet: {words}"
+    return f"{'reached' if all(t.is_met for t in targets(parts)) else '**missed**'}: {words}"
+
+
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=600.0, metavar="S",
                         help="for each answer; default: %(default)s")  # fmt: skip
@@ -212,6 +221,7 @@ BENCHMARK: Final = Benchmark(
     measure=measure,
     lines=lines,
     targets=targets,
+    outcome=summary,
     options=_options,
     rounds=10,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.answers import OURS, lines, targets
+from benchmarks.answers import OURS, lines, summary, targets
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS
 
@@ -48,3 +48,11 @@ def test_an_answer_that_costs_misses_them() -> None:
     assert not beyond.is_met
     assert memory.is_met
     assert not list(targets({"lua-objects": part(peak=1.02)}))[1].is_met
+
+
+def test_without_a_deployed_setting_nothing_is_shown() -> None:
+    kept = part(mean=0.9)
+
+    assert summary({"lua-objects": kept}) == "reached: 1 settings to deploy for 1 programs"
+    nothing = {**kept, "subjects": {}}
+    assert summary({"lua-objects": nothing}).startswith("not shown yet: 0 settings")
