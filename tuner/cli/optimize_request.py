@@ -78,7 +78,18 @@ def _of_file(path: Path, options: Options) -> tuple[Path, Request]:
     file = load_program_file(path)
     commands = file.program.all_commands
     run = options.output or Path("runs") / (file.name or path.stem)
-    return run, _new(commands, file.program.held_out, _with_file(options, file))
+    request = _new(commands, file.program.held_out, _with_file(options, file))
+    return run, _of_service(request, file)
+
+
+def _of_service(request: Request, file: ProgramFile) -> Request:
+    """Return a request as one for the service of a file, if it has one."""
+    from tuner.cli.services import service_of_file, service_request
+
+    if file.service is None:
+        return request
+    plan = service_of_file(file)
+    return service_request(request, plan, file.service.constraints, file.service.held_out_load)
 
 
 def _with_file(options: Options, file: ProgramFile) -> Options:

@@ -13,6 +13,7 @@ from tuner.cli.options import refuse_options, split_names
 from tuner.errors import SpecError
 
 if TYPE_CHECKING:  # what does the work is imported by the commands; --help must not
+    from tuner.config.program_file import ProgramFile
     from tuner.optimize.comparison import Compared
     from tuner.optimize.request import Request
     from tuner.service.plan import ServicePlan
@@ -31,6 +32,8 @@ _OWN = (
 _OF_BOTH = {"--rounds", "--points", "--front", "--timeout", "--cpu", "--seed"}
 OF_SERVICES = {*_OWN, *_OF_BOTH}
 """Options of `validate` that apply to a service."""
+OF_FILES = {"--rounds", "--cpu", "--seed", "--setting", "--output", "--allocators"}
+"""Of these, the ones that apply to a service that a file describes."""
 
 Ready = Annotated[
     str | None,
@@ -190,6 +193,31 @@ def service_plan(
         load_s=parse_duration(timeout) / 1e9 if timeout else 600.0,
     )
     return plan.checked()
+
+
+def service_of_file(file: ProgramFile) -> ServicePlan:
+    """Return the plan of a file with ``[service]``.
+
+    Raises:
+        SpecError: it has none, or something in it is not understood.
+    """
+    table, program = file.service, file.program
+    if table is None or program.command is None:
+        message = "a service needs a table [service], and one command in [program]"
+        raise SpecError(message)
+    return service_plan(
+        program.command,
+        table.ready,
+        table.load,
+        warm_ups=table.warm_ups,
+        idle=table.idle,
+        stop=table.stop,
+        setup=table.setup,
+        teardown=table.teardown,
+        user=table.user,
+        read=table.read,
+        timeout=program.timeout,
+    )
 
 
 def service_request(

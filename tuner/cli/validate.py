@@ -13,6 +13,7 @@ from tuner.cli.services import (
     ALLOCATORS,
     AUTO,
     IDLE,
+    OF_FILES,
     OF_SERVICES,
     STOP,
     WARM_UPS,
@@ -32,6 +33,7 @@ from tuner.cli.services import (
     is_run_folder,
     limits_of,
     refuse_without_service,
+    service_of_file,
     service_plan,
     validate_service,
 )
@@ -84,6 +86,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner validate runs/app --points balanced,best,17 --rounds 10 -- ./app",
             "malloc-tuner validate runs/app --output-file out.pdf -- ./render in.ps out.pdf",
             "malloc-tuner validate runs/app --details",
+            "malloc-tuner validate configs/services/redis.toml",
             "malloc-tuner validate --ready tcp:8080 --load ./load.sh -- ./server",
             errors=(
                 SpecError,
@@ -176,12 +179,30 @@ def validate(
 ) -> None:
     """Run the rounds that are missing, then print what they show."""
     from tuner.cli.validate_tables import print_details, print_summary
+    from tuner.config.program_file import load_program_file
     from tuner.library import compare
     from tuner.runs import load_run
     from tuner.validate.session import IGNORED, STDOUT
     from tuner.validate.summary import summarize
 
     words = check_points(context, points)
+    if run.suffix == ".toml":
+        allow_options(context, OF_FILES, "with a file that describes a service")
+        file = load_program_file(run)
+        validate_service(
+            service_of_file(file),
+            None,
+            (),
+            limits=limits_of(file.service.constraints if file.service else ()),
+            allocators=",".join(file.allocators or ()) or allocators,
+            settings=setting or [],
+            rounds=rounds,
+            most_front=front,
+            output=output or Path("runs") / f"{file.name or run.stem}-service",
+            cpu=file.program.cpu if cpu is None else cpu,
+            seed=seed,
+        )
+        return
     if ready or load:
         allow_options(context, OF_SERVICES, "with --ready and --load, which measure a service")
         is_campaign = is_run_folder(run)

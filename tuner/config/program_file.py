@@ -57,6 +57,22 @@ class ProgramTable(StrictModel):
         return self.commands or ((self.command,) if self.command else ())
 
 
+class ServiceTable(StrictModel):
+    """How the program is run as a service: the options of `optimize` of the same names."""
+
+    ready: str
+    load: str
+    held_out_load: str | None = None
+    warm_ups: Annotated[int, Field(ge=0)] = 1
+    idle: str = "10s"
+    stop: str = "SIGTERM"
+    setup: str | None = None
+    teardown: str | None = None
+    user: str | None = None
+    read: str = "auto"
+    constraints: tuple[str, ...] = ()
+
+
 class ProgramFile(StrictModel):
     """A whole file."""
 
@@ -66,6 +82,8 @@ class ProgramFile(StrictModel):
     """In emulation."""
     seed: Annotated[int, Field(ge=0)] | None = None
     program: ProgramTable
+    service: ServiceTable | None = None
+    """None: the program ends by itself."""
 
 
 def load_program_file(path: Path) -> ProgramFile:
