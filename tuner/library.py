@@ -15,58 +15,31 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
 from tuner.allocators import get_allocator, locate_all
-from tuner.campaign.progress import Listener
-from tuner.campaign.runner import Runner
-from tuner.campaign.setup import CAMPAIGN_FILE, open_campaign, with_workload
-from tuner.compare.loop import Observer
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
-from tuner.config.preset import Preset
 from tuner.errors import SpecError
-from tuner.export.deployment import (
-    RECOMMENDED,
-    deployment,
-    preset_deployment,
-    recommended_deployment,
-)
-from tuner.export.formats import render
-from tuner.front.kept import all_picks, find_pick, first_name, pick_of_trial
-from tuner.front.repricing import price_note
-from tuner.machine import read_machine
 from tuner.measure.calibration import Calibration, load_calibration
-from tuner.measure.counting import InstructionCounter
 from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
-from tuner.measure.executor import LocalExecutor, measuring_cpus
-from tuner.measure.program import ProgramRunner, Surroundings
-from tuner.measure.warm import warm_memory
-from tuner.optimize.answer import recommended
-from tuner.optimize.comparison import (
-    MOST_ROUNDS,
-    Compared,
-    compare_settings,
-    service_candidates,
-)
-from tuner.optimize.request import Request
-from tuner.optimize.service import Service, service_rules
-from tuner.optimize.view import View
-from tuner.profile.trust import gap_in, notes_on
-from tuner.recording import Recording, record
 from tuner.records import Configuration, unique_configurations
-from tuner.report.table import FrontTable, front_table
 from tuner.runs import Run, load_run
-from tuner.service.plan import ServicePlan
-from tuner.store import RealMeasurement, Store, store_path
-from tuner.validate.program import validate
-from tuner.validate.session import CACHEGRIND, STDOUT, ValidationOptions
-from tuner.validate.setup import prepare, search_spaces, with_program_as_it_is
-from tuner.validate.subjects import choose_subjects
-from tuner.validate.summary import ValidationSummary, count_claims, summarize
-from tuner.validate.trust import recorded_program
-from tuner.validate.verdicts import default_rounds
+
+if TYPE_CHECKING:  # each function imports what does its work: a campaign needs no validation
+    from tuner.campaign.progress import Listener
+    from tuner.compare.loop import Observer
+    from tuner.config.preset import Preset
+    from tuner.measure.program import Surroundings
+    from tuner.optimize.comparison import Compared
+    from tuner.optimize.view import View
+    from tuner.recording import Recording, record
+    from tuner.report.table import FrontTable
+    from tuner.service.plan import ServicePlan
+    from tuner.store import RealMeasurement
+    from tuner.validate.summary import ValidationSummary
 
 __all__ = [
     "Emulated",
@@ -96,10 +69,26 @@ BASELINE: Final = "glibc"
 RUNS: Final = Path("runs")
 """Where run folders are made."""
 
+_ELSEWHERE: Final = {
+    "FrontTable": "tuner.report.table",
+    "Recording": "tuner.recording",
+    "ValidationSummary": "tuner.validate.summary",
+    "record": "tuner.recording",
+}
+"""Names of `__all__` that are taken as they are, and their modules."""
+
 OnNote = Callable[[str], None]
 """Called with a sentence that a reader of the result must know."""
 
 AnyPath = str | os.PathLike[str]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names
+    """Return one of `_ELSEWHERE`, whose module is imported when it is first used."""
+    if name not in _ELSEWHERE:
+        message = f"module 'tuner.library' has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(_ELSEWHERE[name]), name)
 
 
 def _unheard(_: str) -> None:
@@ -148,6 +137,8 @@ def emulate(
         MissingToolError: a library or an instrument is not on this machine.
         TraceError: the trace cannot be read.
     """
+    from tuner.profile.trust import notes_on
+
     if cpu is not None and cpu not in os.sched_getaffinity(0):
         allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))))
         message = f"--cpu {cpu}: not a core this process may use; allowed: {allowed}"
@@ -235,6 +226,8 @@ def read_campaign(
     Raises:
         SpecError: neither a campaign nor a trace is given, or something is wrong in them.
     """
+    from tuner.campaign.setup import CAMPAIGN_FILE
+
     if campaign is not None:
         is_run = campaign.is_dir()
         spec = load_campaign(campaign / CAMPAIGN_FILE if is_run else campaign, given)
@@ -258,6 +251,11 @@ def run_campaign(
     on_note: OnNote = _unheard,
 ) -> Run:
     """Run a campaign in its folder, or what is left of it; see `tune`."""
+    from tuner.campaign.progress import Listener
+    from tuner.campaign.runner import Runner
+    from tuner.campaign.setup import open_campaign, with_workload
+    from tuner.measure.executor import LocalExecutor, measuring_cpus
+
     spec, workload = with_workload(spec, is_forced=force)
     for note in workload.notes:
         on_note(note)
@@ -266,7 +264,7 @@ def run_campaign(
     ready = open_campaign(spec, folder, workload)
     with contextlib.ExitStack() as stack:
         stack.enter_context(ready.store)
-        for note in filter(None, map(gap_in, spec.traces)):
+        for note in workload.gaps:
             on_note(note)
         if "cost" in spec.metrics:
             on_note(Calibration.from_record(ready.store.campaign().calibration).describe())
@@ -310,6 +308,10 @@ def front(
         SpecError: an objective is unknown.
         MissingToolError: an objective was not measured.
     """
+    from tuner.front.kept import all_picks
+    from tuner.front.repricing import price_note
+    from tuner.report.table import front_table
+
     names = tuple(objectives or run.campaign.objectives)
     chosen = all_picks(run)
     table = front_table(run, names, chosen, relative_to=relative_to, everything=everything)
@@ -324,7 +326,7 @@ def compare(
     most_front: int = 4,
     most_dominated: int = 3,
     rounds: int | None = None,
-    output: str = STDOUT,
+    output: str | None = None,
     expect_status: int | None = None,
     surroundings: Surroundings | None = None,
     instrument: str = "auto",
@@ -341,7 +343,8 @@ def compare(
         most_front: greatest number of points for the word front.
         most_dominated: greatest number of dominated points, which check the ranking.
         rounds: runs of every subject; None: as many as the number of claims needs.
-        output: what must be the same in all runs, see `ValidationOptions`.
+        output: what must be the same in all runs, see `ValidationOptions`; None: what the
+            program prints.
         expect_status: exit status of the program; None: that of the recorded run, if known.
         surroundings: core, time limit and huge pages; None: the campaign's huge pages.
         instrument: what counts instructions: auto, cachegrind or none.
@@ -357,11 +360,24 @@ def compare(
         ProgramTimeoutError: it does not end in time with the baseline.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
+    from tuner.machine import read_machine
+    from tuner.measure.counting import InstructionCounter
+    from tuner.measure.program import ProgramRunner, Surroundings
+    from tuner.measure.warm import warm_memory
+    from tuner.store import Store, store_path
+    from tuner.validate.program import validate
+    from tuner.validate.session import CACHEGRIND, STDOUT, ValidationOptions
+    from tuner.validate.setup import prepare, search_spaces, with_program_as_it_is
+    from tuner.validate.subjects import choose_subjects
+    from tuner.validate.summary import count_claims, summarize
+    from tuner.validate.trust import recorded_program
+    from tuner.validate.verdicts import default_rounds
+
     subjects = choose_subjects(run, points, most_front, most_dominated)
     n_claims = count_claims(run, subjects)
     options = ValidationOptions(
         rounds=rounds or default_rounds(n_claims),
-        output=output,
+        output=output or STDOUT,
         surroundings=surroundings or Surroundings(thp=huge_pages_of(run)),
         instrument=instrument,
         seed=seed,
@@ -429,6 +445,12 @@ def compare_service(
         MissingToolError: an allocator or the service is not here.
         InterruptedCampaign: Ctrl-C; what was measured is kept.
     """
+    from tuner.measure.program import Surroundings
+    from tuner.optimize.comparison import MOST_ROUNDS, compare_settings, service_candidates
+    from tuner.optimize.request import Request
+    from tuner.optimize.service import Service, service_rules
+    from tuner.validate.subjects import choose_subjects
+
     files = locate_all([get_allocator(text) for text in allocators])
     rules = service_rules(LEAST_EFFECT, limits or {})
     service = Service(plan, os.environ, files, Surroundings(cpu=cpu), limited=tuple(limits or {}))
@@ -469,6 +491,17 @@ def export(
         SettingError: the settings cannot be deployed in this form.
         MissingToolError: the allocator's library is not here.
     """
+    from tuner.config.preset import Preset
+    from tuner.export.deployment import (
+        RECOMMENDED,
+        deployment,
+        preset_deployment,
+        recommended_deployment,
+    )
+    from tuner.export.formats import render
+    from tuner.front.kept import find_pick, first_name, pick_of_trial
+    from tuner.optimize.answer import recommended
+
     if isinstance(source, Preset):
         found = preset_deployment(source, library)
     elif isinstance(pick, int):

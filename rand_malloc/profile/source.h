@@ -20,8 +20,8 @@ TRACE_EXPORT int source_open(const char *path, uint64_t seed, struct source **so
 /* The same for one pass: a profile is generated as it is read, nothing is kept.  Of its totals
  * only the events and threads are exact before the last event was read; slots and peaks are 0
  * until then, and the duration is the greatest it can be. */
-int source_stream(const char *path, uint64_t seed, struct source **source, char *message,
-                  size_t message_bytes);
+TRACE_EXPORT int source_stream(const char *path, uint64_t seed, struct source **source,
+                               char *message, size_t message_bytes);
 
 /* What the events are: "trace", "classic", or the level a profile says it is of. */
 TRACE_EXPORT const char *source_level(const struct source *source);

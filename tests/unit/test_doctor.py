@@ -201,7 +201,7 @@ def test_exit_code(monkeypatch: pytest.MonkeyPatch, works: bool, code: int) -> N
     app = typer.Typer(pretty_exceptions_enable=False)
     app.callback()(lambda: None)
     command.register(app)
-    monkeypatch.setattr(application, "build_app", lambda: app)
+    monkeypatch.setattr(application, "build_app", lambda _: app)
 
     assert main.run(["doctor"]) == code
 

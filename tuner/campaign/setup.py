@@ -37,8 +37,13 @@ from tuner.objectives import parse_constraint
 from tuner.output import write_text
 from tuner.profile.file import is_profile, read_profile, workload_sha256, write_profile
 from tuner.profile.generated import replayable
-from tuner.profile.trust import Workload, choose_workload, join_workloads, weak_shrunk
-from tuner.profile.variation import shrink
+from tuner.profile.trust import (
+    Workload,
+    choose_workload,
+    join_workloads,
+    recorded_facts,
+    weak_shrunk,
+)
 from tuner.resources import native_file
 from tuner.search import population_for
 from tuner.space import Parameter, Space, joint_space
@@ -139,6 +144,8 @@ def _with_huge_pages(spec: CampaignSpec, run: Path) -> CampaignSpec:
 
 def _shrunk(spec: CampaignSpec, run: Path) -> Path:
     """Return the workload of the screening, which is made when it is missing."""
+    from tuner.profile.variation import shrink  # noqa: PLC0415 - slow to import, rarely needed
+
     shrunk = run / SHRUNK_FILE
     if not shrunk.exists():
         write_profile(shrunk, shrink(spec.trace, spec.screening.fidelity))
@@ -216,13 +223,13 @@ def _workload(spec: CampaignSpec) -> WorkloadFacts:
 
 
 def _facts_of(path: Path) -> WorkloadFacts:
-    with Trace(path) as trace:
-        totals = trace.totals
-        if not totals.n_events:
+    with Trace(path, is_streamed=True) as trace:
+        if not trace.totals.n_events:
             message = f"{path}: holds no events; record it again"
             raise TraceError(message)
         # All requests together bound what can have been freed, and cost one addition each.
         most_freed_bytes = sum(int(events["size"].sum()) for events in trace.batches())
+        totals = trace.read_totals()
     if most_freed_bytes < LARGE_FREED_BYTES:
         return WorkloadFacts(totals.n_threads, totals.life_ns, most_freed_bytes)
     with Trace(path) as trace:
@@ -271,7 +278,7 @@ def make_record(
     return CampaignRecord(
         name=spec.name,
         trace_path=str(spec.trace),
-        trace_sha256=workload_sha256(spec.trace),
+        trace_sha256=(workload and workload.sha256) or workload_sha256(spec.trace),
         objectives=spec.objectives,
         constraints=spec.constraints,
         strategy=spec.strategy,
@@ -299,16 +306,19 @@ def _workload_record(spec: CampaignSpec, chosen: Workload | None) -> WorkloadRec
     if chosen is not None and chosen.notes:
         steps = tuple((chosen.resolution or {}).items())
         known = WorkloadRecord(tuple(chosen.notes), steps, chosen.caveat)
-    with Trace(spec.trace) as trace:
-        return replace(
-            known,
-            n_events=trace.totals.n_events,
-            recorded_with=trace.metadata.get("allocator"),
-            screening=ScreeningRecord(screening.fidelity, screening.keep)
-            if screening.fidelity > 0
-            else None,
-            further=tuple(TraceRecord(str(t), workload_sha256(t)) for t in spec.further_traces),
-        )
+    return replace(
+        known,
+        **((chosen and chosen.recorded) or _recorded(spec.trace)),
+        screening=ScreeningRecord(screening.fidelity, screening.keep)
+        if screening.fidelity > 0
+        else None,
+        further=tuple(TraceRecord(str(t), workload_sha256(t)) for t in spec.further_traces),
+    )
+
+
+def _recorded(path: Path) -> dict[str, Any]:
+    with Trace(path, is_streamed=True) as trace:
+        return recorded_facts(trace)
 
 
 def versions() -> dict[str, str]:

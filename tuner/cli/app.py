@@ -7,63 +7,40 @@ imported by the command when it runs, so that ``--help`` answers at once.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 import tuner
-from tuner.cli import (
-    bench,
-    check,
-    doctor,
-    emulate,
-    export,
-    fidelity,
-    fit,
-    front,
-    gem5,
-    gem5_inside,
-    import_,
-    link_advice,
-    optimize,
-    pick,
-    record,
-    report,
-    trace,
-    tune,
-    validate,
-    vary,
-)
 from tuner.cli.epilog import exit_code_table, exit_codes
 
 MODULES = (
-    record,
-    import_,
-    trace,
-    fit,
-    vary,
-    fidelity,
-    emulate,
-    optimize,
-    tune,
-    front,
-    pick,
-    validate,
-    gem5,
-    gem5_inside,
-    report,
-    export,
-    check,
-    link_advice,
-    bench,
-    doctor,
+    "record",
+    "import_",
+    "trace",
+    "fit",
+    "vary",
+    "fidelity",
+    "emulate",
+    "optimize",
+    "tune",
+    "front",
+    "pick",
+    "validate",
+    "gem5",
+    "gem5_inside",
+    "report",
+    "export",
+    "check",
+    "link_advice",
+    "bench",
+    "doctor",
 )
-"""The commands' modules, in the order of use."""
+"""Modules of `tuner.cli` with a command each, in the order of use."""
 
-COMMANDS = tuple(
-    module.__name__.rpartition(".")[2].rstrip("_").replace("_", "-") for module in MODULES
-)
+COMMANDS = tuple(name.rstrip("_").replace("_", "-") for name in MODULES)
 """Names of the commands and groups, in the order of the help."""
 
 _HELP = """\
@@ -125,8 +102,12 @@ def _usual_name(name: str) -> str:
     return {"allocator": "allocators"}.get(name, name)
 
 
-def build_app() -> typer.Typer:
-    """Assemble the application from the modules in `COMMANDS`."""
+def build_app(only: str | None = None) -> typer.Typer:
+    """Assemble the application from the modules in `COMMANDS`.
+
+    Args:
+        only: a word that may be a command, which then is built alone: a tenth of a second less.
+    """
     app = typer.Typer(
         name="malloc-tuner",
         cls=_InOrderOfUse,
@@ -139,6 +120,7 @@ def build_app() -> typer.Typer:
         },
     )
     app.callback(help=_HELP, epilog=exit_code_table(exit_codes()))(_options)
-    for module in MODULES:
-        module.register(app)
+    for name, module in zip(COMMANDS, MODULES, strict=True):
+        if only not in COMMANDS or name == only:
+            import_module(f"tuner.cli.{module}").register(app)
     return app

@@ -8,6 +8,7 @@ without it.
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import os
 import signal
@@ -20,6 +21,9 @@ from tuner.errors import OutputError, TunerError
 
 DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
 """Set to 1 to see the traceback of a defect."""
+
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000
+"""Importing modules and reading profiles make many objects and hardly any garbage in cycles."""
 
 
 def _report_defect(error: Exception) -> None:
@@ -82,9 +86,10 @@ def _run_command(words: Sequence[str]) -> None:
     if plain is not None:
         record_run.run(plain)
         return
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     from tuner.cli import app
 
-    app.build_app()(args=words, prog_name="malloc-tuner")
+    app.build_app(words[0] if words else None)(args=words, prog_name="malloc-tuner")
 
 
 def _pass_names_through() -> None:

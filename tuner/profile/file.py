@@ -77,14 +77,24 @@ def workload_sha256(path: Path) -> str:
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror}; make one with `malloc-tuner record`"
         raise TraceError(message) from error
-    model = _without_none({k: v for k, v in read_profile(path).items() if k != "fidelity"})
-    return hashlib.sha256(json.dumps(model, sort_keys=True).encode()).hexdigest()
+    return profile_sha256(read_profile(path))
+
+
+def profile_sha256(profile: Mapping[str, Any]) -> str:
+    """Return what `workload_sha256` does, of a profile that was read."""
+    model = {k: v for k, v in profile.items() if v is not None and k != "fidelity"}
+    text = ", ".join(f"{json.dumps(name)}: {_digested(model[name])}" for name in sorted(model))
+    return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()
+
+
+def _digested(member: object) -> str:
+    """Return a member as text without None; the long ones have none to be taken out."""
+    text = json.dumps(member, sort_keys=True)
+    return json.dumps(_without_none(member), sort_keys=True) if "null" in text else text
 
 
 def _without_none(value: object) -> object:
     """Return a value as TOML can hold it, so that both forms of a profile have one digest."""
-    if isinstance(value, int | float | str):  # nearly all of them: asked first
-        return value
     if isinstance(value, Mapping):
         return {key: _without_none(member) for key, member in value.items() if member is not None}
     if isinstance(value, list | tuple):

@@ -32,7 +32,7 @@ def replayable(workload: Path, seed: int, trace: Path) -> Path:
     if not is_profile(workload):
         return workload
     unfinished = trace.with_name(f".{trace.name}.{os.getpid()}")
-    with Trace(workload, seed) as events:
+    with Trace(workload, seed, is_streamed=True) as events:
         page_bytes = events.totals.page_bytes
         with TraceWriter(unfinished, events.metadata, page_bytes) as writer:
             for batch in events.batches():

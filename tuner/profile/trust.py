@@ -6,12 +6,12 @@ The verdict is written into the profile by `malloc-tuner fidelity`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from tuner.errors import SpecError, TraceError
-from tuner.profile.file import is_profile, read_profile, workload_sha256
+from tuner.profile.file import is_profile, profile_sha256, read_profile, workload_sha256
 from tuner.trace.file import Trace
 
 LEAST_TAU: Final = 0.8
@@ -45,6 +45,12 @@ class Workload:
     """Metric -> relative difference that is the model's noise; None for a trace."""
     caveat: str | None = None
     """What `caveat` says of it; the first of the notes."""
+    sha256: str | None = None
+    """What `workload_sha256` returns of `path`; None where it was not read."""
+    gaps: tuple[str, ...] = ()
+    """What is said by `gap_in`; it is not kept in the campaign's store."""
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    """Of the first file: ``n_events`` and the allocator, ``recorded_with``, as a store keeps it."""
 
 
 def choose_workload(
@@ -75,10 +81,12 @@ def choose_workload(
         raise SpecError(message)
     workload = _choose(trace, allocators, objectives, exact, is_forced=is_forced)
     try:
-        with Trace(workload.path) as opened:
-            said = caveat(opened)
+        with Trace(workload.path, is_streamed=True) as opened:
+            said, gap = caveat(opened), _gap_in(opened)
+            recorded = recorded_facts(opened)
     except TraceError:  # reported where its events are needed
         return workload
+    workload = replace(workload, gaps=(gap,) if gap else (), recorded=recorded)
     return replace(workload, notes=(said, *workload.notes), caveat=said) if said else workload
 
 
@@ -97,6 +105,9 @@ def join_workloads(first: Workload, others: Sequence[Workload]) -> Workload:
         tuple(dict.fromkeys(note for one in every for note in one.notes)),
         coarsest or None,
         next((one.caveat for one in every if one.caveat), None),
+        first.sha256,
+        tuple(gap for one in every for gap in one.gaps),
+        first.recorded,
     )
 
 
@@ -113,12 +124,12 @@ def _choose(
     profile = read_profile(trace)
     reasons = list(weaknesses(profile, allocators, objectives))
     verdict = f"workload profile {trace.name}: {summary(profile)}"
-    own = Workload(trace, (verdict,), resolution_of(profile))
+    own = Workload(trace, (verdict,), resolution_of(profile), sha256=profile_sha256(profile))
     if not reasons:
         return own
     why = "; ".join(reasons)
     if is_forced:
-        return Workload(trace, (verdict, f"forced although {why}"), own.resolution)
+        return replace(own, notes=(verdict, f"forced although {why}"))
     exact = exact or _trace_beside(trace, profile)
     if exact is not None:
         note = f"exact replay of {exact.name} instead of the profile {trace.name}, because {why}"
@@ -130,7 +141,7 @@ def _choose(
         )
         raise SpecError(message)
     note = f"careful, there is no trace to fall back to: {why}"
-    return Workload(trace, (verdict, note), own.resolution)
+    return replace(own, notes=(verdict, note))
 
 
 def weaknesses(
@@ -181,12 +192,24 @@ def gap_in(workload: Path) -> str | None:
     Raises:
         TraceError: the trace cannot be read.
     """
-    with Trace(workload) as opened:
-        if not opened.totals.is_complete:
-            return f"{workload}: the file was cut off; what follows covers its readable part only"
-        if opened.totals.lacks and not opened.is_low_fidelity:
-            return f"{workload}: {opened.totals.lacks}"
+    with Trace(workload, is_streamed=True) as opened:
+        return _gap_in(opened)
+
+
+def _gap_in(opened: Trace) -> str | None:
+    if not opened.totals.is_complete:
+        return f"{opened.path}: the file was cut off; what follows covers its readable part only"
+    if opened.totals.lacks and not opened.is_low_fidelity:
+        return f"{opened.path}: {opened.totals.lacks}"
     return None
+
+
+def recorded_facts(opened: Trace) -> dict[str, Any]:
+    """Return what the record of a campaign says of its trace."""
+    return {
+        "n_events": opened.totals.n_events,
+        "recorded_with": opened.metadata.get("allocator"),
+    }
 
 
 def notes_on(workload: Path) -> tuple[str, ...]:
@@ -195,9 +218,9 @@ def notes_on(workload: Path) -> tuple[str, ...]:
     Raises:
         TraceError: the workload cannot be read.
     """
-    with Trace(workload) as opened:
-        said = caveat(opened)
-    return tuple(filter(None, [gap_in(workload), said and f"{workload}: {said}"]))
+    with Trace(workload, is_streamed=True) as opened:
+        said, gap = caveat(opened), _gap_in(opened)
+    return tuple(filter(None, [gap, said and f"{workload}: {said}"]))
 
 
 def weak_shrunk(

@@ -173,8 +173,10 @@ def _library() -> ctypes.CDLL:
     """Load the native library and declare what it takes and returns."""
     library = ctypes.CDLL(str(native_file("libmalloctrace.so")))
     pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+    opening = (ctypes.c_int, [text, ctypes.c_uint64, pointer, text, size])
     signatures: dict[str, tuple[Any, list[Any]]] = {
-        "source_open": (ctypes.c_int, [text, ctypes.c_uint64, pointer, text, size]),
+        "source_open": opening,
+        "source_stream": opening,
         "source_get_info": (None, [pointer, pointer]),
         "source_metadata": (text, [pointer]),
         "source_level": (text, [pointer]),
@@ -226,12 +228,21 @@ class Trace:
         (1, ['true'])
     """
 
-    def __init__(self, path: str | os.PathLike[str], seed: int = DEFAULT_SEED) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        seed: int = DEFAULT_SEED,
+        *,
+        is_streamed: bool = False,
+    ) -> None:
         """Open the trace at `path`, or generate one from the profile or records there.
 
         Args:
             path: a trace, a profile, or classic records.
             seed: of what is generated, 0..2**64-1; a trace has no use for it.
+            is_streamed: generate a profile's events only as they are read.  Opening it costs
+                little then, but its `totals` know neither slots nor peaks, and of the duration
+                a bound, if the profile does not say when the process ended.
 
         Raises:
             TraceError: the file cannot be read, is no trace, is damaged, or was
@@ -240,12 +251,13 @@ class Trace:
         self.path = Path(path)
         self._reader = ctypes.c_void_p()
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        status = _library().source_open(
+        open_it = _library().source_stream if is_streamed else _library().source_open
+        status = open_it(
             os.fsencode(path), seed, ctypes.byref(self._reader), message, _MESSAGE_BYTES
         )
         if status != _Status.OK:
             raise TraceError(_unfinished(self.path) or _text(message.value))
-        self.totals = self._read_totals()
+        self.totals = self.read_totals()
         self.level = _text(_library().source_level(self._reader))
         """What the events are: ``trace``, ``classic``, or the level of a profile."""
         self.is_low_fidelity = bool(_library().source_is_low_fidelity(self._reader))
@@ -256,7 +268,8 @@ class Trace:
             self.close()
             raise
 
-    def _read_totals(self) -> TraceTotals:
+    def read_totals(self) -> TraceTotals:
+        """Return the totals of what is known by now: all, once a stream's events were read."""
         info = _Info()
         _library().source_get_info(self._reader, ctypes.byref(info))
         others = ("is_complete", "reserved", "life")

@@ -1,14 +1,22 @@
-"""From a campaign file to how every evaluation is run."""
+"""From a campaign file to how every evaluation is run, and on what."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tuner.campaign import setup
-from tuner.campaign.setup import emulation_options
+from tuner.campaign.setup import emulation_options, open_campaign, with_workload
 from tuner.config import CampaignSpec, campaign_from_options
+from tuner.measure.calibration import Calibration
+from tuner.profile import file, trust
+from tuner.profile.file import read_profile, workload_sha256
+from tuner.trace.file import Trace
+
+ROOT = Path(__file__).resolve().parents[3]
+PROFILE = ROOT / "configs/workloads/pigz-threads/pigz-threads.profile.json.zst"
 
 
 def spec(objectives: list[str], **emulation: Any) -> CampaignSpec:
@@ -59,3 +67,41 @@ def test_latency_takes_a_replay_of_its_own_where_threads_run_in_turn(
 
 def test_the_limit_of_a_replay_is_in_seconds() -> None:
     assert emulation_options(spec(["mean_heap"], timeout="250 ms")).timeout_s == 0.25
+
+
+def test_a_profile_is_parsed_once_and_its_events_are_never_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second parse, or a generation before the one to be read, is a share of a campaign."""
+    parsed: list[Path] = []
+    streamed: list[bool] = []
+
+    def parse(path: Path) -> dict[str, Any]:
+        parsed.append(path)
+        return read_profile(path)
+
+    class Watched(Trace):
+        def __init__(self, path: Path, seed: int = 1, *, is_streamed: bool = False) -> None:
+            if path == PROFILE:
+                streamed.append(is_streamed)
+            super().__init__(path, seed, is_streamed=is_streamed)
+
+    for module in (file, trust, setup):
+        monkeypatch.setattr(module, "read_profile", parse)
+    for module in ("tuner.profile.trust", "tuner.profile.generated", "tuner.campaign.setup"):
+        monkeypatch.setattr(f"{module}.Trace", Watched)
+    monkeypatch.setattr(setup, "load_calibration", lambda: Calibration(1.0, 1.0))
+    wanted = campaign_from_options(
+        trace=PROFILE, allocators=["glibc"], objectives=["peak_heap", "mean_heap"], evaluations=1
+    )
+
+    used, workload = with_workload(wanted)
+    campaign = open_campaign(used, tmp_path / "run", workload)
+    with campaign.store as store:
+        record = store.campaign()
+
+    assert parsed == [PROFILE]
+    assert streamed == [True] * 3  # what it says, what can act on it, what is replayed
+    assert record.trace_sha256 == workload_sha256(PROFILE)
+    with Trace(PROFILE) as trace:
+        assert record.workload.n_events == trace.totals.n_events

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import signal
@@ -38,7 +39,7 @@ def failing_app(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     """Replace the commands by one, `fail`, which raises what is put into the list."""
     errors: list[BaseException] = []
 
-    def build() -> typer.Typer:
+    def build(_: str | None) -> typer.Typer:
         app = typer.Typer(pretty_exceptions_enable=False)
 
         @app.callback()
@@ -145,7 +146,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) 
     def app(**_: object) -> None:
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(application, "build_app", lambda: app)
+    monkeypatch.setattr(application, "build_app", lambda _: app)
     try:
         with pytest.raises(SystemExit, match="130"):
             main.main()
@@ -198,6 +199,29 @@ PLAIN_CALLS = (
     ("--force", "-o", "x", "true", "--force"),
     ("--output=a=b", "true", ""),
 )
+
+
+def test_a_command_does_not_wait_for_the_others() -> None:
+    code = (
+        "import sys\n"
+        "from tuner.cli.main import run\n"
+        "assert run(['tune', 'nowhere.trace']) == 5\n"
+        "print({m for m in sys.modules if m.startswith(('tuner.cli.', 'tuner.report', "
+        "'tuner.export.', 'tuner.validate', 'tuner.optimize', 'tuner.bench'))})\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    own = {"main", "app", "tune", "options", "epilog", "console", "record_run", "outcome"}
+    assert {name.removeprefix("tuner.cli.") for name in ast.literal_eval(shown.stdout)} <= own
+
+
+def test_a_word_that_is_no_command_is_answered_as_before(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, _, err = run_cli(capsys, "tunes")
+
+    assert code == 2
+    assert "No such command 'tunes'" in err
 
 
 @pytest.mark.parametrize("words", PLAIN_CALLS)

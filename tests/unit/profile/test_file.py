@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,32 @@ def test_a_packed_profile_is_the_same_workload(tmp_path: Path, name: str) -> Non
     with Trace(packed) as unpacked, Trace(plain) as expected:
         assert unpacked.level == expected.level
         assert np.array_equal(unpacked.read_all(), expected.read_all())
+
+
+def test_the_digest_is_of_the_members_without_the_verdict_and_without_what_is_none(
+    tmp_path: Path,
+) -> None:
+    """Stores keep it: it must stay what it was, whatever makes it faster."""
+    path = tmp_path / "app.profile.json"
+    path.write_text(
+        '{"version": 4, "schema": "malloc-tuner.profile", "fidelity": {"seeds": 1}, "end_ns": null,'
+        ' "kinds": [{"size": 8, "site": null}, {"size": [1, null, 2.5]}], "level": "null"}',
+        encoding="utf-8",
+    )
+    plain = (
+        '{"kinds": [{"size": 8}, {"size": [1, 2.5]}], "level": "null", '
+        '"schema": "malloc-tuner.profile", "version": 4}'
+    )
+
+    assert workload_sha256(path) == hashlib.sha256(plain.encode()).hexdigest()
+
+
+def test_a_streamed_profile_has_the_same_events_and_in_the_end_the_same_totals() -> None:
+    with Trace(PROFILE, 7) as kept, Trace(PROFILE, 7, is_streamed=True) as streamed:
+        assert streamed.totals.n_events == kept.totals.n_events
+        assert streamed.metadata == kept.metadata
+        assert np.array_equal(streamed.read_all(), kept.read_all())
+        assert streamed.read_totals() == kept.totals
 
 
 def damaged(packed: bytes) -> bytes:
