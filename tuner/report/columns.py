@@ -21,7 +21,6 @@ _STEPS: dict[Kind, tuple[tuple[str, float], ...]] = {
     Kind.NANOSECONDS: (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)),
     Kind.RATIO: (("", 1.0),),
 }
-MINUS = "\N{MINUS SIGN}"
 ALMOST = "\N{ALMOST EQUAL TO}"
 MISSING = "\N{EN DASH}"
 """What tables show where nothing was measured: never a 0."""
@@ -105,7 +104,7 @@ def show_change(ratio: float | None) -> str:
         return "0 %"
     if abs(change) < _LEAST_CHANGE:
         return f"{ALMOST}0 %"
-    sign = "+" if change > 0 else MINUS
+    sign = "+" if change > 0 else "-"
     rounded = float(f"{abs(change):.3g}")
     return f"{sign}{rounded:.{max(0, 3 - len(str(int(rounded))))}f} %"
 

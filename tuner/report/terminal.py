@@ -6,10 +6,11 @@ import io
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tuner.front.bounds import OWN
+from tuner.front.picks import BALANCED, KNEE, NO_REGRET
 from tuner.metrics import Metric, find_metrics
 from tuner.records import Trial
 from tuner.report.columns import scale_of, show_change
@@ -61,12 +62,15 @@ def table_text(table: FrontTable, *, color: bool = False, everything: bool = Fal
         table, alike = condensed(table)
     from rich.console import Console  # noqa: PLC0415 - not needed by --help
 
-    width = width_for(_rich_table(table, alike, _SETTINGS_WIDTH))
+    metrics = find_metrics(table.objectives)
+    blocks = _blocks(table, alike, metrics, max(width_for(), _WIDTH_OF_A_PIPE))
+    width = max(width_for(_rich_table(table, alike, block, _SETTINGS_WIDTH)) for block in blocks)
     text = io.StringIO()
     console = Console(
         file=text, width=width, force_terminal=color, color_system="standard" if color else None
     )
-    console.print(_rich_table(table, alike))
+    for block in blocks:
+        console.print(_rich_table(table, alike, block))
     n_hidden = len(full.rows) - len(table.rows) - sum(alike.values())
     if n_hidden:
         console.print(f"{n_hidden} more points of the front: --all", highlight=False)
@@ -110,38 +114,79 @@ def _is_alike(one: TrialRow, other: TrialRow, names: Sequence[str]) -> bool:
     return all(abs(a - b) <= TIE * max(a, b) for a, b in pairs)
 
 
+@dataclass(frozen=True)
+class _Block:
+    """What one table shows of all rows; several, one below the other, where one is too wide."""
+
+    metrics: tuple[Metric, ...]
+    has_settings: bool = True
+    is_stacked: bool = False
+    """True puts a change below its value instead of beside it."""
+
+
+def _blocks(
+    table: FrontTable, alike: Mapping[int, int], metrics: Sequence[Metric], limit: int
+) -> list[_Block]:
+    """Return the tables that show the rows within `limit` columns, as few as there can be."""
+
+    def fits(block: _Block) -> bool:
+        drawn = _rich_table(table, alike, block, _SETTINGS_WIDTH)
+        return Console(width=sys.maxsize).measure(drawn).maximum <= limit
+
+    from rich.console import Console  # noqa: PLC0415 - not needed by --help
+
+    for is_stacked in (False, True):
+        whole = _Block(tuple(metrics), is_stacked=is_stacked)
+        if fits(whole):
+            return [whole]
+    blocks: list[_Block] = []
+    rest = list(metrics)
+    while rest:
+        n = len(rest)
+        while n > 1 and not fits(_Block(tuple(rest[:n]), has_settings=False)):
+            n -= 1
+        blocks.append(_Block(tuple(rest[:n]), has_settings=False))
+        rest = rest[n:]
+    return [*blocks, _Block(())]
+
+
 def _rich_table(
-    table: FrontTable, alike: Mapping[int, int], settings_width: int | None = None
+    table: FrontTable,
+    alike: Mapping[int, int],
+    block: _Block,
+    settings_width: int | None = None,
 ) -> Table:
     from rich import box  # noqa: PLC0415 - not needed by --help
     from rich.table import Table  # noqa: PLC0415 - likewise
     from rich.text import Text  # noqa: PLC0415 - likewise
 
-    metrics = find_metrics(table.objectives)
     measurements = [row.trial.measurement for row in table.rows]
-    scales = [scale_of(metric, measurements) for metric in metrics]
+    scales = [scale_of(metric, measurements) for metric in block.metrics]
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     drawn.add_column("trial", justify="right")
-    for metric, scale in zip(metrics, scales, strict=True):
+    for metric, scale in zip(block.metrics, scales, strict=True):
         drawn.add_column(f"{metric.label}\n{scale.unit}".rstrip(), justify="right", no_wrap=True)
-        drawn.add_column("change", justify="right", no_wrap=True)
+        if not block.is_stacked:
+            drawn.add_column("change", justify="right", no_wrap=True)
     drawn.add_column("allocator", no_wrap=True)
-    drawn.add_column("settings", overflow="fold", ratio=1, max_width=settings_width)
-    drawn.add_column("", overflow="fold", max_width=_MARKS_WIDTH)
+    if block.has_settings:
+        drawn.add_column("settings", overflow="fold", ratio=1, max_width=settings_width)
+        drawn.add_column("", overflow="fold", max_width=_MARKS_WIDTH)
     for row in table.rows:
         cells: list[str | Text] = [str(row.trial.number)]
-        for metric, scale in zip(metrics, scales, strict=True):
+        for metric, scale in zip(block.metrics, scales, strict=True):
             ratio = row.ratios[metric.name]
             style = "" if ratio is None or ratio == 1.0 else "green" if ratio < 1.0 else "red"
+            shown = scale.show(metric.value(row.trial.measurement))
+            change = Text(show_change(ratio), style=style)
+            cells += [Text(f"{shown}\n") + change] if block.is_stacked else [shown, change]
+        cells.append(row.trial.configuration.allocator)
+        if block.has_settings:
+            more = _more(alike.get(row.trial.number, 0))
             cells += [
-                scale.show(metric.value(row.trial.measurement)),
-                Text(show_change(ratio), style=style),
+                Text(settings_text(row.trial)),
+                Text(", ".join(filter(None, [marks(row), more]))),
             ]
-        cells += [
-            row.trial.configuration.allocator,
-            Text(settings_text(row.trial)),
-            Text(", ".join(filter(None, [marks(row), _more(alike.get(row.trial.number, 0))]))),
-        ]
         drawn.add_row(*cells, style="dim" if row.state != FRONT else "")
     return drawn
 
@@ -171,8 +216,25 @@ def _footer(table: FrontTable) -> str:
     relative_to = table.compared.relative_to
     whose = "the default of its own allocator" if relative_to == OWN else f"{relative_to}'s default"
     return "\n".join(
-        [f"{what}; changes are against {whose}.", *table.notes, *filter(None, [table.price_note])]
+        [
+            f"{what}; changes are against {whose}.",
+            *_picks_explained(table, "its own default" if relative_to == OWN else whose),
+            *table.notes,
+            *filter(None, [table.price_note]),
+        ]
     )
+
+
+def _picks_explained(table: FrontTable, whose: str) -> list[str]:
+    """Return what the names of picks in the rows mean; those of METRIC say it themselves."""
+    shown = {name for row in table.rows for name in row.picks}
+    words = {
+        BALANCED: "the least sum of all changes",
+        KNEE: "balanced, and clearly better than the front's ends",
+        NO_REGRET: f"balanced among the points that are worse than {whose} in nothing",
+    }
+    found = [f"{name}: {meaning}" for name, meaning in words.items() if name in shown]
+    return ["; ".join(found) + "."] if found else []
 
 
 def row_text(row: TrialRow, metrics: Sequence[Metric], relative_to: str) -> str:

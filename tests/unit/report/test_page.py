@@ -177,7 +177,7 @@ def test_page_holds_gain_protocol_and_commands() -> None:
 
     for expected in (
         "In emulation, no-regret (jemalloc with 2 settings, trial 25): mean heap ",
-        "4.97 %, cost \N{MINUS SIGN}7.48 %",
+        "4.97 %, cost -7.48 %",
         "Validate it on the program before you deploy it.",
         "against glibc's default.",
         "All numbers on this page are emulated.",

@@ -6,7 +6,9 @@ import pytest
 
 from tests.doubles.runs import MIB, synthetic_run, trial
 from tuner.front.picks import standard_picks
+from tuner.metrics import find_metrics, objective_names
 from tuner.records import Configuration
+from tuner.report.columns import show_change
 from tuner.report.table import front_table
 from tuner.report.terminal import MOST_POINTS, condensed, table_text
 from tuner.runs import Run
@@ -52,3 +54,34 @@ def test_a_front_with_picks_fits_100_columns(monkeypatch: pytest.MonkeyPatch) ->
     lines = table_text(front_table(run, ("mean_heap", "cost"), picks)).splitlines()
 
     assert max(len(line) for line in lines if not line.startswith("Within")) <= 100
+
+
+@pytest.mark.parametrize("n_objectives", [2, 3, 4, 6])
+def test_a_front_fits_100_columns_at_any_number_of_objectives(
+    monkeypatch: pytest.MonkeyPatch, n_objectives: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    names = [name for name in objective_names() if name != "p99_latency"][:n_objectives]
+    run = synthetic_run(spread=0.03)
+    picks = standard_picks(run.trials, names, "glibc")
+    table = front_table(run, names, picks, everything=True)
+
+    text = table_text(table, everything=True)
+
+    assert max(map(len, text.splitlines())) <= 100
+    for row in table.rows:
+        for metric in find_metrics(names):
+            assert metric.label in text
+            assert show_change(row.ratios[metric.name]) in text
+
+
+def test_the_picks_in_the_table_are_explained_below_it() -> None:
+    run = synthetic_run(spread=0.03)
+    names = ("mean_heap", "cost")
+    picks = standard_picks(run.trials, names, "glibc")
+    shown = [pick for pick in picks if pick.name in {"balanced", "no-regret"}]
+
+    text = " ".join(table_text(front_table(run, names, shown)).split())
+
+    assert "no-regret: balanced among the points that are worse than glibc's default" in text
+    assert "no-regret:" not in table_text(front_table(run, names))

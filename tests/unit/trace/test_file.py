@@ -140,7 +140,7 @@ def test_damage_never_passes_for_good(tmp_path: Path, events: Events, data: st.D
 def test_what_is_no_trace_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.trace"
     path.write_bytes(content)
-    with pytest.raises(TraceError, match="not a malloc-tuner trace|it cannot be unpacked"):
+    with pytest.raises(TraceError, match=r"not a malloc-tuner trace|it cannot be unpacked"):
         Trace(path)
 
 
