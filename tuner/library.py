@@ -475,19 +475,24 @@ def export(
     *,
     library: Path | None = None,
     file_name: str | None = None,
+    validation: int | None = None,
+    on_note: OnNote = _unheard,
 ) -> str:
     """Return the text that deploys a point of a run, or a preset.
 
     Args:
         source: a run, see `load`, or a preset, see `tuner.config.preset`.
-        pick: name of a pick or number of a trial; None: what `malloc-tuner optimize` recommends,
-            or where it did not run, the run's first pick.
+        pick: name of a pick or number of a trial; None: what `malloc-tuner optimize`
+            recommends, else what the validation does, else the run's first pick, with a note.
         form: env, sh, systemd, docker, kubernetes or json.
         library: where the allocator lies on the other machine; None: as here.
         file_name: how comments name the file; None: a usual name.
+        validation: number of the one that counts; None: the last one of the recorded program.
+        on_note: called with why the point is not what the program proved.
 
     Raises:
-        SelectionError: there is no such pick.
+        SelectionError: there is no such pick, or the program proved nothing better.
+        StoreError: there is no such validation.
         SettingError: the settings cannot be deployed in this form.
         MissingToolError: the allocator's library is not here.
     """
@@ -495,8 +500,10 @@ def export(
     from tuner.export.deployment import (
         RECOMMENDED,
         deployment,
+        doubts,
         preset_deployment,
         recommended_deployment,
+        validated_pick,
     )
     from tuner.export.formats import render
     from tuner.front.kept import find_pick, first_name, pick_of_trial
@@ -504,14 +511,21 @@ def export(
 
     if isinstance(source, Preset):
         found = preset_deployment(source, library)
-    elif isinstance(pick, int):
-        found = deployment(source, pick_of_trial(source, pick), library)
+    elif (
+        pick in {None, RECOMMENDED}
+        and validation is None
+        and (answer := recommended(source.folder)) is not None
+    ):
+        found = recommended_deployment(source, answer, library)
     else:
-        answer = recommended(source.folder) if pick in {None, RECOMMENDED} else None
-        if answer is not None:
-            found = recommended_deployment(source, answer, library)
+        proven = validated_pick(source, validation) if pick in {None, RECOMMENDED} else None
+        if isinstance(pick, int):
+            chosen = pick_of_trial(source, pick)
         else:
-            found = deployment(source, find_pick(source, pick or first_name(source)), library)
+            chosen = proven or find_pick(source, pick or first_name(source))
+        if proven is None and (doubt := doubts(source, chosen, validation)) is not None:
+            on_note(doubt)
+        found = deployment(source, chosen, library, validation=validation)
     return render(replace(found, file_name=file_name), form)
 
 

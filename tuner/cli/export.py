@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.console import print_or_write
+from tuner.cli.console import print_note, print_or_write
 from tuner.cli.epilog import epilog
-from tuner.cli.options import OutputFile, TrialNumber
+from tuner.cli.options import OutputFile, TrialNumber, ValidationNumber
 from tuner.errors import (
     MissingToolError,
     OutputError,
@@ -63,8 +63,8 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(
                 metavar="NAME",
-                help="Default: what optimize recommends, else balanced. knee, no-regret, "
-                "best-METRIC, or a kept pick.",
+                help="Default: what optimize or else validate recommends, before both balanced. "
+                "knee, no-regret, best-METRIC, or a kept pick.",
             ),
         ] = None,
         trial: TrialNumber = None,
@@ -85,6 +85,7 @@ def register(app: typer.Typer) -> None:
             Path | None,
             typer.Option(metavar="PATH", help="Where the allocator lies on the other machine."),
         ] = None,
+        validation: ValidationNumber = None,
         output: OutputFile = None,
     ) -> None:
         from tuner import library as api
@@ -99,11 +100,16 @@ def register(app: typer.Typer) -> None:
         if run is None and preset is None:
             message = "give a run folder, or --preset FILE.toml"
             raise typer.BadParameter(message)
+        if preset is not None and validation is not None:
+            message = "--validation applies to a run folder, not to --preset"
+            raise typer.BadParameter(message)
         text = api.export(
             load_preset(preset) if preset is not None else api.load(run or Path()),
             pick if trial is None else trial,
             form,
             library=library,
             file_name=output.name if output else None,
+            validation=validation,
+            on_note=print_note,
         )
         print_or_write(text, output, executable=form == "sh")

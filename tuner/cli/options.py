@@ -20,6 +20,14 @@ TrialNumber = Annotated[
 ]
 
 
+ValidationNumber = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="Validation to use; default: the last of the recorded program."
+    ),
+]
+
+
 class Threads(StrEnum):
     """How the threads of a trace are run."""
 

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.console import print_note
 from tuner.cli.epilog import epilog
-from tuner.cli.options import RunFolder
+from tuner.cli.options import RunFolder, ValidationNumber
 from tuner.errors import OutputError, StoreError
+
+if TYPE_CHECKING:
+    from tuner.runs import Run
+    from tuner.validate.summary import ValidationSummary
+
+
+def note_validation(run: Run, shown: ValidationSummary | None) -> None:
+    """Print which validation is shown where a run has several."""
+    from tuner.validate.session import simulation_of
+
+    numbers = [v.identifier for v in run.validations if simulation_of(v) is None]
+    if shown is not None and len(numbers) > 1:
+        others = ", ".join(str(n) for n in numbers if n != shown.record.identifier)
+        print_note(f"shown is validation {shown.record.identifier}; --validation N: {others}")
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +50,7 @@ def register(app: typer.Typer) -> None:
         figures: Annotated[
             bool, typer.Option("--figures/--no-figures", help="Also draw figures/*.png, svg, pdf.")
         ] = True,
+        validation: ValidationNumber = None,
     ) -> None:
         from tuner.drawing.figure import save_figure
         from tuner.output import write_text
@@ -43,7 +59,8 @@ def register(app: typer.Typer) -> None:
 
         found = load_run(run)
         folder = output or found.folder
-        computed = compute_report(found)
+        computed = compute_report(found, validation)
+        note_validation(found, computed.claims)
         page = folder / "report.html"
         write_text(page, render_page(computed))
         print(page)

@@ -13,7 +13,7 @@ from tuner.metrics import REAL, Metric, find_objective
 from tuner.report.columns import MISSING, Scale, scale_for, show_change, show_expected
 from tuner.report.grid import Grid, Row, ranking_grid
 from tuner.stats import Estimate
-from tuner.validate.subjects import DEFAULT, FRONT
+from tuner.validate.subjects import DEFAULT, DOMINATED, FRONT
 from tuner.validate.summary import (
     MetricSummary,
     SubjectSummary,
@@ -76,8 +76,15 @@ def _screen(summary: ValidationSummary) -> Table:
     for found in _first_rows(summary):
         ratios = ((m.ratio if (m := found.metric(name)) else None) for name in shown)
         verdict = str(found.verdict or found.subject.roles[0])
-        table.add_row(found.subject.label, *map(_change, ratios), verdict)
+        table.add_row(_names(found), *map(_change, ratios), verdict)
     return table
+
+
+def _names(found: SubjectSummary) -> str:
+    """Return all names under which a subject was chosen, its label first."""
+    roles = found.subject.roles
+    others = [r for r in roles if r not in {DEFAULT, DOMINATED, FRONT, found.subject.label}]
+    return "\n".join([found.subject.label, *others])
 
 
 def _first_rows(summary: ValidationSummary) -> list[SubjectSummary]:

@@ -19,16 +19,17 @@ from tuner.front.bounds import default_trials
 from tuner.front.picks import Pick
 from tuner.measure.program import PRELOAD
 from tuner.metrics import REAL, find_objective
-from tuner.optimize.answer import Decision, Recommendation
+from tuner.optimize.answer import Decision, Recommendation, recommended
 from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
 from tuner.store import ValidationRecord
+from tuner.validate.subjects import Subject
 from tuner.validate.summary import SubjectSummary, ValidationSummary, summarize
 from tuner.validate.trust import believed_validation, is_recorded_program, recorded_program
 
 RECOMMENDED = "recommended"
-"""Name of the pick that `malloc-tuner optimize` answers with."""
+"""Name of the pick that `malloc-tuner optimize` answers with, or that a validation proved."""
 
 _LIBC = "libc.so.6"
 """What ld.so finds the C library under; preloaded, its malloc comes before any other."""
@@ -145,8 +146,65 @@ def _proven(
     )
 
 
+def validated_pick(run: Run, number: int | None = None) -> Pick | None:
+    """Return what a validation of the program recommends; None where there is none.
+
+    Args:
+        run: the campaign.
+        number: of the validation; None for the one that is believed.
+
+    Raises:
+        SelectionError: it recommends nothing to deploy.
+        StoreError: there is none of that number.
+    """
+    record = believed_validation(run, number)
+    if record is None:
+        return None
+    decision = summarize(run, record).decision
+    if decision.label is None:
+        message = (
+            f"{run.folder}: validation {record.identifier}: {decision.sentence} To export a point "
+            "all the same, name its --pick or --trial"
+        )
+        raise SelectionError(message)
+    subjects = map(Subject.from_record, record.settings["subjects"])
+    wanted = next(one.configuration for one in subjects if one.label == decision.label)
+    trial = next(one for one in run.trials if one.configuration == wanted)
+    rule = f"validation {record.identifier} on the program recommends it"
+    return Pick(RECOMMENDED, trial, rule)
+
+
+def doubts(run: Run, pick: Pick, number: int | None = None) -> str | None:
+    """Say why a pick that was named is not what the program proved; None where it is.
+
+    Args:
+        run: the campaign.
+        pick: that is exported.
+        number: as in `validated_pick`.
+    """
+    what = f"trial {pick.trial.number} ({pick.name}) is not proven on the program"
+    answer = recommended(run.folder)
+    if answer is not None and answer.trial == pick.trial.number:
+        return None
+    if answer is not None:
+        return f"{what}; optimize: {answer.sentence}"
+    record = believed_validation(run, number)
+    if record is None:
+        return f"{what} yet: malloc-tuner validate {shlex.quote(str(run.folder))} -- PROGRAM"
+    summary = summarize(run, record)
+    proven = summary.subject(summary.decision.label or "")
+    if proven is not None and proven.subject.configuration == pick.trial.configuration:
+        return None
+    return f"{what}; validation {record.identifier}: {summary.decision.sentence}"
+
+
 def deployment(
-    run: Run, pick: Pick, library: Path | None = None, *, reduction: Reduction | None = None
+    run: Run,
+    pick: Pick,
+    library: Path | None = None,
+    *,
+    reduction: Reduction | None = None,
+    validation: int | None = None,
 ) -> Deployment:
     """Compute what a pick is exported as.
 
@@ -156,10 +214,12 @@ def deployment(
         library: where the library lies on the machine the file is for; None for the one that
             was measured.
         reduction: the pick without settings that change nothing; None: found in the campaign.
+        validation: number of the one that is shown; None for the last one that ran the pick.
 
     Raises:
         OutputError: the library's path cannot stand in LD_PRELOAD.
         SelectionError: the pick has no numbers.
+        StoreError: there is no such validation.
     """
     if pick.trial.measurement is None:
         message = f"trial {pick.trial.number} has no numbers: {pick.trial.reason}"
@@ -175,7 +235,7 @@ def deployment(
     brought = _brought(run)
     if brought and library is None:
         variables = {PRELOAD: _LIBC, **variables}
-    validated = _validated(run, pick, reduction)
+    validated = _validated(run, pick, reduction, validation)
     return Deployment(
         pick,
         None,
@@ -290,11 +350,13 @@ def _check_preloadable(library: str) -> None:
 _Validated = tuple[ValidationSummary, SubjectSummary]
 
 
-def _validated(run: Run, pick: Pick, reduction: Reduction) -> _Validated | None:
+def _validated(run: Run, pick: Pick, reduction: Reduction, number: int | None) -> _Validated | None:
     """Return the last validation of the program that ran the pick, as picked or as reduced."""
     wanted = (pick.trial.configuration, reduction.configuration)
     recorded = recorded_program(run.campaign)
     trusted = [record for record in run.validations if is_recorded_program(record, recorded)]
+    if number is not None and (named := believed_validation(run, number)) is not None:
+        trusted = [named]
     for record in reversed(trusted):
         summary = summarize(run, record)
         for subject in summary.subjects:

@@ -150,6 +150,7 @@ def json_document(deployment: Deployment) -> str:
         if validation is None
         else {
             "command": list(validation.command),
+            "number": validation.identifier,
             "rounds": validation.rounds,
             "date": validation.created_at[:10],
         },
@@ -225,7 +226,8 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
         yield "validated", "not yet; malloc-tuner validate runs it on the real program"
     else:
         date, rounds = validation.created_at[:10], validation.rounds
-        yield "validated", f"{date}, {rounds} rounds of {command_text(validation)}"
+        made = f"validation {validation.identifier} of {date}"
+        yield "validated", f"{made}, {rounds} rounds of {command_text(validation)}"
         yield from (("note", notice) for notice in deployment.notices)
     if deployment.is_shipped:
         yield (

@@ -69,16 +69,21 @@ class Report:
     """The last validation inside simulated machines; None when there is none."""
 
 
-def compute_report(run: Run) -> Report:
+def compute_report(run: Run, validation: int | None = None) -> Report:
     """Compute all parts of a report.
 
+    Args:
+        run: the campaign.
+        validation: number of the one on a program that is shown; None: the one believed.
+
     Raises:
-        StoreError: a pick file, or the journal of runs inside simulated machines, is damaged.
+        StoreError: a pick file, or the journal of runs inside simulated machines, is damaged,
+            or there is no such validation.
     """
     picks = tuple(all_picks(run))
     names = run.campaign.objectives
     has_baseline = run.campaign.baseline in default_trials(run.trials)
-    believed = believed_validation(run)
+    believed = believed_validation(run, validation)
     once = {pick.trial.number: pick for pick in reversed(picks)}
     effects = tuple(
         (pick, tuple(found))

@@ -88,8 +88,8 @@ def test_a_profile_is_parsed_once_and_its_events_are_never_kept(
 
     for module in (file, trust, setup):
         monkeypatch.setattr(module, "read_profile", parse)
-    for module in ("tuner.profile.trust", "tuner.profile.generated", "tuner.campaign.setup"):
-        monkeypatch.setattr(f"{module}.Trace", Watched)
+    for name in ("tuner.profile.trust", "tuner.profile.generated", "tuner.campaign.setup"):
+        monkeypatch.setattr(f"{name}.Trace", Watched)
     monkeypatch.setattr(setup, "load_calibration", lambda: Calibration(1.0, 1.0))
     wanted = campaign_from_options(
         trace=PROFILE, allocators=["glibc"], objectives=["peak_heap", "mean_heap"], evaluations=1

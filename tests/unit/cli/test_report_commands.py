@@ -14,6 +14,7 @@ import pytest
 from tests.doubles.runs import synthetic_run, trial, write_run
 from tuner.cli import main
 from tuner.errors import SelectionError, SpecError, StoreError
+from tuner.front import repricing
 from tuner.front.bounds import default_trials
 from tuner.front.dominance import front_points
 from tuner.front.kept import all_picks, check_pick_name, find_pick, pick_path, save_pick
@@ -21,6 +22,8 @@ from tuner.front.picks import Pick
 from tuner.report.table import front_table
 from tuner.runs import Run, load_run
 from tuner.store import WorkloadRecord
+from tuner.validate import summary
+from tuner.validate.decision import Decision
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +119,7 @@ def test_front_csv_says_units_and_leaves_missing_numbers_empty(
 def test_front_says_in_every_form_what_changes_with_the_prices(
     kept: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.library.price_note", lambda *_: "Another, if dearer.")
+    monkeypatch.setattr(repricing, "price_note", lambda *_: "Another, if dearer.")
 
     document = json.loads(call(capsys, "front", kept.folder, "--format", "json"))
     rows = csv.DictReader(io.StringIO(call(capsys, "front", kept.folder, "--format", "csv")))
@@ -315,7 +318,7 @@ def test_where_there_is_no_knee_a_balanced_pick_is(
         assert "the front has no knee" in message
         assert "balanced" in message
     assert not (straight.folder / "picks").exists()
-    assert '"name": "balanced"' in call(capsys, "export", straight.folder, "--format", "json")
+    assert exported(capsys, straight)[0]["pick"]["name"] == "balanced"
 
 
 # Kept picks
@@ -372,14 +375,91 @@ def test_unsafe_pick_names_are_refused(name: str) -> None:
 # export and report
 
 
-def test_export_takes_the_balanced_pick_by_default(
+def exported(
+    capsys: pytest.CaptureFixture[str], run: Run, *arguments: object
+) -> tuple[dict[str, Any], str]:
+    """Return the pick that is exported, and what is said beside it."""
+    words = ["export", run.folder, "--format", "json", *arguments]
+    assert main.run([str(word) for word in words]) == 0
+    out, err = capsys.readouterr()
+    return json.loads(out), err
+
+
+def validated(folder: Path, sentence: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a run with a validation that recommends its pick no-regret, or nothing."""
+    write_run(synthetic_run(folder, n_trials=40, validation=True, failures=False))
+    decision = Decision(None if sentence.startswith("Keep") else "no-regret", sentence)
+    monkeypatch.setattr(summary, "recommend", lambda _: decision)
+    return load_run(folder)
+
+
+def test_export_before_any_validation_takes_the_balanced_pick_and_says_that_nothing_is_proven(
     kept: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    balanced = find_pick(kept, "balanced")
+    balanced = find_pick(kept, "balanced").trial.number
 
-    document = json.loads(call(capsys, "export", kept.folder, "--format", "json"))
+    document, said = exported(capsys, kept)
 
-    assert document["pick"]["trial"] == balanced.trial.number
+    assert document["pick"]["trial"] == balanced
+    assert f"trial {balanced} (balanced) is not proven on the program yet" in said
+
+
+def test_export_takes_what_the_validation_recommends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = validated(tmp_path / "app", "Deploy no-regret: mean heap -8 %.", monkeypatch)
+    subjects = run.validations[0].settings["subjects"]
+    proven = next(one["trial"] for one in subjects if one["label"] == "no-regret")
+
+    document, said = exported(capsys, run)
+
+    assert (document["pick"]["trial"], said) == (proven, "")
+    assert document["pick"]["rule"] == "validation 1 on the program recommends it"
+    assert document["validation"]["number"] == 1
+
+
+def test_export_exports_nothing_that_the_program_disproved_unless_it_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = validated(tmp_path / "app", "Keep glibc's default: nothing gains.", monkeypatch)
+    balanced = find_pick(run, "balanced").trial.number
+
+    code, message = failure(capsys, "export", run.folder)
+    document, said = exported(capsys, run, "--pick", "balanced")
+
+    assert code == 12
+    assert "validation 1: Keep glibc's default: nothing gains. To export a point" in message
+    assert document["pick"]["trial"] == balanced
+    assert "is not proven on the program; validation 1: Keep glibc's default" in said
+
+
+@pytest.mark.parametrize("command", [("export",), ("report", "--no-figures")])
+def test_a_validation_is_chosen_by_its_number(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+) -> None:
+    run = validated(tmp_path / "app", "Deploy no-regret: mean heap -8 %.", monkeypatch)
+    name, *options = command
+
+    assert main.run([name, str(run.folder), *options, "--validation", "1"]) == 0
+    capsys.readouterr()
+    code, message = failure(capsys, name, run.folder, *options, "--validation", "7")
+
+    assert code == StoreError.exit_code
+    assert "has no validation 7 of a program; there are: 1" in message
+
+
+def test_a_report_says_which_of_several_validations_it_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = synthetic_run(tmp_path / "app", n_trials=40, validation=True, failures=False)
+    write_run(replace(one, validations=one.validations * 2))
+
+    assert main.run(["report", str(one.folder), "--no-figures"]) == 0
+
+    assert "shown is validation 2; --validation N: 1" in capsys.readouterr().err
 
 
 def test_exported_script_may_be_run(
@@ -387,7 +467,8 @@ def test_exported_script_may_be_run(
 ) -> None:
     path = tmp_path / "malloc.sh"
 
-    call(capsys, "export", kept.folder, "--trial", 0, "--format", "sh", "-o", path)
+    words = ["export", kept.folder, "--trial", 0, "--format", "sh", "-o", path]
+    assert main.run([str(word) for word in words]) == 0
 
     assert path.stat().st_mode & 0o100
 
