@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import tuner
 from tuner.cli.epilog import exit_code_table, exit_codes
@@ -97,6 +97,31 @@ class _InOrderOfUse(TyperGroup):
             raise
 
 
+class _Command(TyperCommand):
+    """Shows arguments by their names alone; left alone, Typer adds types: ``<list[str]>``."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the base class's
+        """Write the arguments as their metavars, and the options as they are."""
+        found = [(p, shown) for p in self.get_params(ctx) if (shown := p.get_help_record(ctx))]
+        arguments = [
+            (str(p.metavar), text) for p, (_, text) in found if p.param_type_name == "argument"
+        ]
+        options = [shown for p, shown in found if p.param_type_name == "option"]
+        for title, rows in (("Arguments", arguments), ("Options", options)):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _show_plainly(app: typer.Typer) -> None:
+    """Let every command of an application, and of its groups, show its help as `_Command` does."""
+    for command in app.registered_commands:
+        command.cls = _Command
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _show_plainly(group.typer_instance)
+
+
 def _usual_name(name: str) -> str:
     """Return the name under which an option stands in the help; other words stay as they are."""
     return {"allocator": "allocators"}.get(name, name)
@@ -123,4 +148,5 @@ def build_app(only: str | None = None) -> typer.Typer:
     for name, module in zip(COMMANDS, MODULES, strict=True):
         if only not in COMMANDS or name == only:
             import_module(f"tuner.cli.{module}").register(app)
+    _show_plainly(app)
     return app

@@ -7,8 +7,6 @@ import json
 import math
 import os
 import shutil
-import stat
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +21,7 @@ from tuner.cli.optimize_request import (
     Options,
     read_request,
 )
+from tuner.cli.options import refuse_input
 from tuner.cli.services import (
     AUTO,
     IDLE,
@@ -240,22 +239,6 @@ def check_core(cpu: int | None) -> None:
     if cpu is not None and cpu not in cores:
         message = f"--cpu {cpu}: give one of {', '.join(map(str, cores))}"
         raise SpecError(message)
-
-
-def refuse_input() -> None:
-    """Refuse a file on standard input: the program runs many times, and would not see it.
-
-    Raises:
-        SpecError: says how to pass it on.
-    """
-    with contextlib.suppress(OSError, ValueError):
-        found = os.fstat(sys.stdin.fileno())
-        if stat.S_ISREG(found.st_mode) and found.st_size:
-            message = (
-                "standard input is not passed on to the program; let a shell open it in every "
-                "run: -- sh -c 'exec ./app < FILE'"
-            )
-            raise SpecError(message)
 
 
 def _print_next(run: Path, answer: Answer) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import stat
+import sys
+import termios
 from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from tuner.errors import SpecError
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a campaign.")]
 
@@ -26,6 +34,27 @@ ValidationNumber = Annotated[
         min=1, metavar="N", help="Validation to use; default: the last of the recorded program."
     ),
 ]
+
+
+def refuse_input() -> None:
+    """Refuse what waits on standard input: the program runs many times, and would not see it.
+
+    Raises:
+        SpecError: says how to pass it on.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        descriptor = sys.stdin.fileno()
+        found = os.fstat(descriptor)
+        n_bytes = found.st_size if stat.S_ISREG(found.st_mode) else 0
+        if stat.S_ISFIFO(found.st_mode):
+            waiting = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
+            n_bytes = int.from_bytes(waiting, sys.byteorder)
+        if n_bytes:
+            message = (
+                "standard input is not passed on to the program, which runs many times: let a "
+                "shell open a file in every run: -- sh -c 'exec ./app < FILE'"
+            )
+            raise SpecError(message)
 
 
 class Threads(StrEnum):

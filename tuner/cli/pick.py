@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -116,6 +117,8 @@ def register(app: typer.Typer) -> None:
         path = save_pick(found, chosen)
         if not as_json_object:
             print(f"kept as {chosen.name!r} in {path}")
+            words = f"{shlex.quote(str(run))} --points {chosen.name}"
+            print(f"next: malloc-tuner validate {words} -- PROGRAM ARGUMENTS")
 
 
 def _choose(

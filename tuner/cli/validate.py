@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.epilog import epilog
-from tuner.cli.options import RunFolder, allow_options, given_options, refuse_options
+from tuner.cli.options import RunFolder, allow_options, given_options, refuse_input, refuse_options
 from tuner.cli.services import (
     ALLOCATORS,
     AUTO,
@@ -242,6 +242,8 @@ def validate(
             refuse_options(context, ["--ignore-output"], "with --output-file")
     else:
         allow_options(context, _OF_SHOWING, "without a COMMAND to measure")
+    if command:
+        refuse_input()
     found = load_run(run)
     if command:
         with comparison_progress() as (observer, on_note):

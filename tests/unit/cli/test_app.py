@@ -224,6 +224,13 @@ def test_a_word_that_is_no_command_is_answered_as_before(
     assert "No such command 'tunes'" in err
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_no_types_of_python(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    _, out, _ = run_cli(capsys, *command.split(), "--help")
+
+    assert re.findall(r"<(?:path|str|int|float|list)\b.*|list\[", out) == []
+
+
 @pytest.mark.parametrize("words", PLAIN_CALLS)
 def test_a_plain_call_of_record_is_parsed_as_by_typer(
     monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]

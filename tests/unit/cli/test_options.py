@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 
 from tuner.cli.main import run
+from tuner.cli.options import refuse_input
+from tuner.errors import SpecError
 
 WRONG_COMMAND_LINE = 2
 
@@ -61,3 +67,28 @@ def test_what_the_environment_gives_is_not_refused(
     monkeypatch.setenv("GEM5", "no-such-gem5")
     assert run(["validate", "no-such-run", "--", "true"]) != WRONG_COMMAND_LINE
     assert "does not apply" not in capsys.readouterr().err
+
+
+def test_what_waits_on_standard_input_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that runs many times cannot read it in every run, and nobody would notice."""
+    (tmp_path / "input").write_bytes(b"words")
+    read, write = os.pipe()
+    os.write(write, b"words")
+    for source in ((tmp_path / "input").open(), os.fdopen(read)):
+        with source, monkeypatch.context() as context:
+            context.setattr(sys, "stdin", source)
+            with pytest.raises(SpecError, match="standard input is not passed on"):
+                refuse_input()
+    os.close(write)
+
+
+@pytest.mark.parametrize("is_pipe", [False, True])
+def test_an_empty_standard_input_is_none(monkeypatch: pytest.MonkeyPatch, is_pipe: bool) -> None:
+    read, write = os.pipe()
+    os.close(write)
+    piped = os.fdopen(read)
+    with Path(os.devnull).open() as nothing, piped, monkeypatch.context() as context:
+        context.setattr(sys, "stdin", piped if is_pipe else nothing)
+        refuse_input()

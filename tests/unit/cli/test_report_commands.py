@@ -23,7 +23,7 @@ from tuner.report.table import front_table
 from tuner.runs import Run, load_run
 from tuner.store import WorkloadRecord
 from tuner.validate import summary
-from tuner.validate.decision import Decision
+from tuner.validate.decision import ValidationDecision
 
 
 @pytest.fixture(scope="module")
@@ -388,7 +388,7 @@ def exported(
 def validated(folder: Path, sentence: str, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a run with a validation that recommends its pick no-regret, or nothing."""
     write_run(synthetic_run(folder, n_trials=40, validation=True, failures=False))
-    decision = Decision(None if sentence.startswith("Keep") else "no-regret", sentence)
+    decision = ValidationDecision(None if sentence.startswith("Keep") else "no-regret", sentence)
     monkeypatch.setattr(summary, "recommend", lambda _: decision)
     return load_run(folder)
 
