@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.doubles.fronts import BASELINE, NAMES, TRIALS, tried
 from tests.doubles.runs import MIB, trial
 from tuner.errors import SelectionError
-from tuner.front.picks import best_pick, find_knee, select_balanced, standard_picks
+from tuner.front.picks import NO_GAIN, best_pick, find_knee, select_balanced, standard_picks
 from tuner.records import Configuration, Outcome, Trial
 
 Points = list[tuple[float, float]]
@@ -161,6 +161,15 @@ def test_best_breaks_ties_by_the_others_then_by_number() -> None:
     trials = tried_all([(50.0, 1500.0), (50.0, 1400.0), (50.0, 1400.0)])
 
     assert best_of(trials, "mean_heap") == trials[1]
+
+
+def test_best_of_an_objective_whose_least_is_0() -> None:
+    some, none = (
+        replace(one, outcome=Outcome.succeeded(one.measured.with_values(faults=faults)))
+        for one, faults in zip(tried_all([(90.0, 1000.0)] * 2), (1, 0), strict=True)
+    )
+
+    assert best_pick([some, none], "faults", NAMES, BASELINE).trial == none
 
 
 def test_best_of_one_objective_is_its_least() -> None:
@@ -333,6 +342,7 @@ def test_no_regret_pick_is_absent_when_the_default_is_not_beaten() -> None:
     picks = standard_picks((BASELINE, TRIALS[2]), NAMES, "glibc")
 
     assert [pick.name for pick in picks] == ["balanced", "best-mean_heap", "best-cost"]
+    assert "gains more than 0.5 % in one objective" in NO_GAIN
 
 
 def test_no_pick_without_a_feasible_trial() -> None:
