@@ -9,6 +9,7 @@
 #include "exgen.h"
 #include "test.h"
 #include "thread/exchange.h"
+#include "thread/stack_top.h"
 
 enum {
     N_THREADS = 4,
@@ -94,7 +95,22 @@ static void expect_all(void) {
     free(hand);
 }
 
+/* Every change of a stack is another word, also where the same segment is on top again. */
+static void expect_count_of_changes(void) {
+    const uint32_t greatest = (UINT32_C(1) << NUMBER_BITS) - 1;
+    uint64_t top = 0;
+    for (uint64_t n = 1; n <= 1000; n++) {
+        uint32_t number = n % 2 == 0 ? greatest : (uint32_t)(n % 3);
+        top = changed(top, number);
+        EXPECT(number_in(top) == number);
+        EXPECT(top >> NUMBER_BITS == n);
+    }
+    top = changed(UINT64_MAX, 1); /* the count starts again and leaves the number alone */
+    EXPECT(top == 1);
+}
+
 int main(void) {
+    expect_count_of_changes();
     pthread_t threads[N_THREADS];
     exgen_free(exgen_malloc(1)); /* the size classes, hence bounds, are in place */
     put_all();

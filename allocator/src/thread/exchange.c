@@ -25,9 +25,9 @@
 #include "memory/size_class.h"
 #include "system/lock.h"
 #include "system/os.h"
+#include "thread/stack_top.h"
 
 enum {
-    NUMBER_BITS = 24,
     FIRST_SHIFT = 9, /* numbers begin with 2^FIRST_SHIFT, so many in the first chunk, twice as many
                         in each that follows */
     N_CHUNKS = NUMBER_BITS - FIRST_SHIFT
@@ -106,14 +106,6 @@ static uint32_t new_segment(void) {
 }
 
 /* --- one stack --- */
-
-static uint32_t number_in(uint64_t top) {
-    return (uint32_t)top & ((UINT32_C(1) << NUMBER_BITS) - 1);
-}
-
-static uint64_t changed(uint64_t top, uint32_t number) {
-    return ((top >> NUMBER_BITS) + 1) << NUMBER_BITS | number;
-}
 
 /* Blocks of a stack with this top, which may not be so any more. */
 static uint32_t depth_below(uint64_t top) {
