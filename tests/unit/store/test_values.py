@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.doubles import synthetic
-from tuner.store import WorkloadRecord
+from tuner.records import Configuration, Outcome, Status
+from tuner.store import ValidationRecord, ValidationSample, WorkloadRecord
+from tuner.store.values import RealMeasurement
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,22 @@ def test_the_baseline_is_glibc_where_it_takes_part() -> None:
 def test_a_campaign_from_before_the_option_had_no_huge_pages() -> None:
     assert replace(synthetic.record(), emulation={}).huge_pages == "never"
     assert replace(synthetic.record(), emulation={"thp": "keep"}).huge_pages == "keep"
+
+
+def test_the_reason_of_a_failure_is_the_first_of_its_own_subject() -> None:
+    def sample(label: str, reason: str | None) -> ValidationSample:
+        outcome = (
+            Outcome.did_not_succeed(Status.FAILED, reason)
+            if reason
+            else Outcome.succeeded(RealMeasurement())
+        )
+        return ValidationSample(0, 0, label, Configuration("glibc"), None, outcome)
+
+    found = ValidationRecord(
+        ("app",),
+        1,
+        "a",
+        samples=(sample("b", "of b"), sample("a", None), sample("a", "1st"), sample("a", "2nd")),
+    )
+
+    assert (found.failure("a"), found.failure("b"), found.failure("c")) == ("1st", "of b", None)
