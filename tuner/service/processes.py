@@ -39,12 +39,14 @@ def _children(pid: int) -> Iterator[int]:
 
 
 def process_of(pid: int) -> Process | None:
-    """Return a process; None where it is gone or may not be read."""
+    """Return a process; None where it is gone, has ended, or may not be read."""
     folder = _PROC / str(pid)
     try:
         words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         rows = (folder / "maps").read_text(errors="replace").splitlines()
     except OSError:
+        return None
+    if not words:  # it has ended, and its parent does not know yet
         return None
     files = frozenset(row[at:] for row in rows if (at := row.find("/")) >= 0)
     libraries = tuple(

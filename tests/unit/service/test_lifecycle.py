@@ -65,7 +65,10 @@ def is_soon_gone(mark: str) -> bool:
 
 
 def test_a_run_yields_memory_cpu_and_requests() -> None:
-    run = run_service(plan_with("tree", "grow=32"), ENVIRONMENT)
+    # Ready once it has forked; the port is open before that.
+    plan = replace(plan_with("tree", "grow=32"), ready="line:ready")
+
+    run = run_service(plan, ENVIRONMENT)
 
     assert run.status is Status.OK, run.reason
     assert run.values["peak"] > 32 * MIB
