@@ -65,18 +65,25 @@ def write(records: Iterable[Record]) -> None:
 
 
 def table(records: Sequence[Record]) -> str:
-    """Return how many mutants of each target were killed, as Markdown."""
+    """Return how many mutants were killed, in all and of each target, as Markdown."""
     counts: dict[str, Counter[str]] = {}
     for one in records:
-        for name in (one.target, "**all**"):
-            outcome = "same" if one.why else one.outcome
-            counts.setdefault(name, Counter())[outcome] += 1
-    counts["**all**"] = counts.pop("**all**", Counter())
-    rows = ["| Target | Sampled | Killed | Equivalent | Survived |", "|---|--:|--:|--:|--:|"]
+        outcome = "same" if one.why else one.outcome
+        counts.setdefault(one.target, Counter())[outcome] += 1
+    every = sum(counts.values(), Counter[str]())
+    n_real = every[KILLED] + every[SURVIVED]
+    share = f", {every[KILLED] / n_real:.1%}" if n_real else ""
+    rows = [
+        (
+            f"{every.total()} sampled; of the {n_real} that change what a program does, "
+            f"{every[KILLED]} killed{share}."
+        ),
+        "",
+        "| Target | Sampled | Killed | Equivalent | Survived |",
+        "|---|--:|--:|--:|--:|",
+    ]
     for name, count in counts.items():
-        n_killed = count[KILLED]
-        share = f" ({n_killed / count.total():.1%})" if count else ""
-        cells = (name, count.total(), f"{n_killed}{share}", count["same"], count[SURVIVED])
+        cells = (name, count.total(), count[KILLED], count["same"], count[SURVIVED])
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows)
 
