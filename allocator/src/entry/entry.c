@@ -145,7 +145,12 @@ static void free_mixed(void *block) {
 }
 
 void free_slowly(void *block, uint8_t owner) {
-    if (THREADS && local.mixed != NULL && owner != OWNER_NONE)
+    /* The heap of this thread may be one of more than there are numbers. */
+    if (THREADS && owner == OWNER_IN_HEAD && local.own_number == OWNER_NOBODY &&
+        local.heap != NULL && !options.check &&
+        superblock_owner(superblock_of((uintptr_t)block)) == local.heap)
+        deallocate_mine(block);
+    else if (THREADS && local.mixed != NULL && owner != OWNER_NONE)
         free_mixed(block);
     else if (likely(THREADS && owner != OWNER_NONE && local.own_number != OWNER_NOBODY))
         remote_free(local.heap, block);

@@ -1,8 +1,8 @@
 /* pool.c - empty superblocks between two owners; at most pool_superblocks of them.
  *
  * Superblocks enter and leave at the same end, so the ones at the other end are
- * the oldest and their pages have gone back to the system.  One that holds a heap stays, even
- * where it is one too many; then its units go back at once.
+ * the oldest and their pages have gone back to the system.  Of one that holds a heap the head
+ * stays, where it is one too many.
  *
  * They enter through a stack that one compare-and-swap extends, and are put in order by the thread
  * that takes one out, under the lock.  The system is called without it.
@@ -88,6 +88,10 @@ void pool_give(struct superblock *sb) {
     superblock_set_owner(sb, NULL, OWNER_NONE);
     bool has_room = __atomic_add_fetch(&pool.n, 1, __ATOMIC_RELAXED) <= options.pool_superblocks;
     if (!has_room && !sb->holds_heap && superblock_destroy(sb, false)) {
+        __atomic_sub_fetch(&pool.n, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    if (!has_room && sb->holds_heap && superblock_leave_head(sb)) {
         __atomic_sub_fetch(&pool.n, 1, __ATOMIC_RELAXED);
         return;
     }

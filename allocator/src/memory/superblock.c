@@ -135,6 +135,13 @@ bool superblock_destroy(struct superblock *sb, bool waits) {
     return true;
 }
 
+bool superblock_leave_head(struct superblock *sb) {
+    ASSERT(superblock_is_empty(sb) && sb->holds_heap);
+    size_t page = UNIT_BYTES > os_page_bytes() ? UNIT_BYTES : os_page_bytes();
+    size_t kept = round_up(sb->head_bytes, page);
+    return kept < layout.bytes && os_unmap((char *)sb + kept, layout.bytes - kept);
+}
+
 void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number) {
     __atomic_store_n(&sb->owner, owner, __ATOMIC_RELAXED);
     owner_set(sb, number);

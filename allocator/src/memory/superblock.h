@@ -85,6 +85,11 @@ struct superblock *superblock_create_huge(void);
  * owner map and the caller does not want to wait. */
 bool superblock_destroy(struct superblock *sb, bool waits);
 
+/* Unmap all units but the head of an empty superblock that holds a heap and is nobody's; it is no
+ * superblock any more.  False (and nothing done) if the head is all there is, or the system
+ * refuses. */
+bool superblock_leave_head(struct superblock *sb);
+
 /* Write the owner into head and map; `number` is the heap's. */
 void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number);
 struct heap *superblock_owner(const struct superblock *sb);

@@ -3,6 +3,10 @@
  * A new heap lies in the head of a superblock, its first, so that a thread with a few blocks
  * touches two pages.  That superblock is never unmapped, as the heap never is; but it may go to
  * other heaps, as others do.
+ *
+ * A thread whose number was another's before may read that other's superblocks' old bytes in the
+ * owner map no more: they were rewritten before the number was given back, by a release that the
+ * acquire of its taking sees.
  */
 #include "thread/registry.h"
 
@@ -12,46 +16,116 @@
 #include "system/lock.h"
 #include "system/os.h"
 
+enum {
+    N_NUMBERS = OWNER_LAST - OWNER_FIRST + 1,
+    N_LOOKED_AT = 128,  /* heaps of each list, by one visit */
+    N_ORPHANS_MOST = 16 /* before they are merged */
+};
+
+/* Heaps without a thread. */
+struct list {
+    struct heap *first; /* atomic; through next, newest first */
+    struct heap *turn;  /* whose turn it is to be looked at; NULL: the first's */
+    size_t n;           /* atomic */
+};
+
 /* All state of this module. */
 static struct {
-    struct lock lock;     /* to take heaps off the lists */
-    size_t n_heaps;       /* atomic: ever made */
-    struct heap *orphans; /* atomic, both; through next, newest first */
-    struct heap *idle;
+    struct lock lock;  /* to take heaps off the lists */
+    size_t n_heaps;    /* atomic: ever made */
+    size_t n_threads;  /* atomic: heaps that have one */
+    uint64_t taken[4]; /* atomic: a bit for each number that a heap has */
+    struct list orphans;
+    struct list idle;
 } registry;
 
-static struct heap *first_of(struct heap **list) {
-    return __atomic_load_n(list, __ATOMIC_ACQUIRE);
+/* --- numbers --- */
+
+static uint8_t take_number(void) {
+    for (size_t i = 0; i < 4; i++) {
+        uint64_t taken = __atomic_load_n(&registry.taken[i], __ATOMIC_RELAXED);
+        while (~taken != 0) {
+            unsigned bit = (unsigned)__builtin_ctzll(~taken);
+            size_t number = OWNER_FIRST + i * 64 + bit;
+            if (number > OWNER_LAST)
+                break;
+            if (__atomic_compare_exchange_n(&registry.taken[i], &taken, taken | (uint64_t)1 << bit,
+                                            true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+                return (uint8_t)number;
+        }
+    }
+    return OWNER_IN_HEAD;
+}
+
+static void give_number(uint8_t number) {
+    size_t at = (size_t)number - OWNER_FIRST;
+    __atomic_fetch_and(&registry.taken[at / 64], ~((uint64_t)1 << at % 64), __ATOMIC_RELEASE);
+}
+
+static void set_number(struct heap *heap, uint8_t number) {
+    heap->number = number;
+    for (struct superblock *sb = heap->superblocks; sb != NULL; sb = sb->next)
+        superblock_set_owner(sb, heap, number);
+}
+
+/* A heap that gets a thread. */
+static void begin(struct heap *heap) {
+    __atomic_add_fetch(&registry.n_threads, 1, __ATOMIC_RELAXED);
+    uint8_t number = heap->number == OWNER_IN_HEAD ? take_number() : heap->number;
+    if (number != heap->number)
+        set_number(heap, number);
+}
+
+void registry_end(struct heap *heap) {
+    uint8_t number = heap->number;
+    __atomic_sub_fetch(&registry.n_threads, 1, __ATOMIC_RELAXED);
+    if (number == OWNER_IN_HEAD || registry_count() <= N_NUMBERS)
+        return;
+    set_number(heap, OWNER_IN_HEAD);
+    give_number(number);
+}
+
+/* --- lists --- */
+
+static struct heap *first_of(struct list *list) {
+    return __atomic_load_n(&list->first, __ATOMIC_ACQUIRE);
 }
 
 /* Needs no lock: heaps are taken off under it, so none leaves and comes back meanwhile. */
-static void push(struct heap **list, struct heap *heap) {
-    struct heap *first = __atomic_load_n(list, __ATOMIC_RELAXED);
+static void push(struct list *list, struct heap *heap) {
+    struct heap *first = __atomic_load_n(&list->first, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&list->n, 1, __ATOMIC_RELAXED);
     do {
         heap->next = first;
-    } while (
-        !__atomic_compare_exchange_n(list, &first, heap, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange_n(&list->first, &first, heap, true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
 }
 
-/* Take `heap` off the list, where it is; others may come before it meanwhile. */
-static void take_off(struct heap **list, struct heap *heap) {
-    struct heap *before = heap;
-    if (__atomic_compare_exchange_n(list, &before, heap->next, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE))
+/* Take `heap` off the list, where it is, behind `before` if that is not NULL; others may come
+ * before it meanwhile. */
+static void take_off(struct list *list, struct heap *heap, struct heap *before) {
+    struct heap *first = heap;
+    __atomic_sub_fetch(&list->n, 1, __ATOMIC_RELAXED);
+    if (list->turn == heap)
+        list->turn = heap->next;
+    if (before == NULL && __atomic_compare_exchange_n(&list->first, &first, heap->next, false,
+                                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return;
+    if (before == NULL)
+        before = first;
     while (before->next != heap)
         before = before->next;
     before->next = heap->next;
 }
 
-static struct heap *pop(struct heap **list) {
+static struct heap *pop(struct list *list) {
     struct heap *heap = first_of(list);
     if (heap != NULL)
-        take_off(list, heap);
+        take_off(list, heap, NULL);
     return heap;
 }
 
-static bool has(struct heap **list, const struct heap *wanted) {
+static bool has(struct list *list, const struct heap *wanted) {
     for (struct heap *heap = first_of(list); heap != NULL; heap = heap->next)
         if (heap == wanted)
             return true;
@@ -71,7 +145,7 @@ static struct heap *take_locked(struct heap *wanted) {
         heap = first_of(&registry.orphans);
     if (!may_inherit(heap))
         return pop(&registry.idle);
-    take_off(&registry.orphans, heap);
+    take_off(&registry.orphans, heap, NULL);
     return heap;
 }
 
@@ -79,6 +153,8 @@ struct heap *registry_take(struct heap *wanted) {
     lock_take(&registry.lock);
     struct heap *heap = take_locked(wanted);
     lock_release(&registry.lock);
+    if (heap != NULL)
+        begin(heap);
     return heap;
 }
 
@@ -89,14 +165,34 @@ struct heap *registry_take_orphan(void) {
     return heap;
 }
 
+static struct heap *last_of(struct list *list) {
+    struct heap *heap = first_of(list);
+    while (heap != NULL && heap->next != NULL)
+        heap = heap->next;
+    return heap;
+}
+
+struct heap *registry_take_for_merge(void) {
+    bool may_merge = options.adopt != ADOPT_NEVER && options.thread_max == 0;
+    if (!may_merge || __atomic_load_n(&registry.orphans.n, __ATOMIC_RELAXED) < N_ORPHANS_MOST)
+        return NULL;
+    lock_take(&registry.lock);
+    struct heap *heap = last_of(&registry.orphans);
+    if (heap != NULL)
+        take_off(&registry.orphans, heap, NULL);
+    lock_release(&registry.lock);
+    return heap;
+}
+
 struct heap *registry_add(void) {
     struct superblock *sb = superblock_create_for_heap(heap_bytes());
     struct heap *heap =
         sb != NULL ? superblock_heap_place(sb) : os_map(round_up(heap_bytes(), os_page_bytes()));
     if (heap == NULL)
         return NULL;
-    size_t number = OWNER_FIRST + __atomic_fetch_add(&registry.n_heaps, 1, __ATOMIC_RELAXED);
-    heap_init(heap, (uint8_t)(number <= OWNER_LAST ? number : OWNER_IN_HEAD));
+    __atomic_add_fetch(&registry.n_heaps, 1, __ATOMIC_RELAXED);
+    heap_init(heap, OWNER_IN_HEAD);
+    begin(heap);
     if (sb != NULL)
         supply_link(heap, sb);
     return heap;
@@ -113,50 +209,58 @@ static bool is_due(const struct heap *heap, uint64_t now_ms) {
            (heap->superblocks != NULL && heap->purge_ms != 0 && now_ms >= heap->purge_ms);
 }
 
-/* Move up to `n` heaps that are due to *taken; returns how many were not. */
-static size_t take_due_locked(struct heap **list, uint64_t now_ms, size_t n, struct heap **taken) {
-    for (struct heap *heap = first_of(list), *next; n > 0 && heap != NULL; heap = next) {
-        next = heap->next;
-        if (!is_due(heap, now_ms))
-            continue;
-        take_off(list, heap);
-        heap->next = *taken;
-        *taken = heap;
-        n--;
+/* Move up to `n` heaps that are due to *taken; returns how many. */
+static size_t take_due_locked(struct list *list, uint64_t now_ms, size_t n, struct heap **taken) {
+    bool looks_at_all = n == SIZE_MAX;
+    struct heap *before = NULL;
+    struct heap *heap = looks_at_all || list->turn == NULL ? first_of(list) : list->turn;
+    size_t n_taken = 0;
+    for (size_t i = 0; n_taken < n && heap != NULL && (looks_at_all || i < N_LOOKED_AT); i++) {
+        struct heap *next = heap->next;
+        if (is_due(heap, now_ms)) {
+            take_off(list, heap, before);
+            heap->next = *taken;
+            *taken = heap;
+            n_taken++;
+        } else {
+            before = heap;
+        }
+        heap = next;
     }
-    return n;
+    list->turn = heap;
+    return n_taken;
 }
 
 bool registry_visit(void (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms, size_t n) {
     struct heap *due = NULL; /* oldest first */
     if (!lock_take_or_try(&registry.lock, n == SIZE_MAX))
         return true;
-    n = take_due_locked(&registry.idle, now_ms, n, &due);
-    n = take_due_locked(&registry.orphans, now_ms, n, &due);
+    take_due_locked(&registry.idle, now_ms, n, &due);
+    take_due_locked(&registry.orphans, now_ms, n, &due);
+    bool is_left = registry.idle.turn != NULL || registry.orphans.turn != NULL;
     lock_release(&registry.lock);
     for (struct heap *next; due != NULL; due = next) {
         next = due->next;
         visit(due, now_ms);
         registry_leave(due);
     }
-    return n == 0;
+    return is_left;
 }
 
 bool registry_has_orphans(void) {
-    return __atomic_load_n(&registry.orphans, __ATOMIC_RELAXED) != NULL;
+    return __atomic_load_n(&registry.orphans.first, __ATOMIC_RELAXED) != NULL;
 }
 
 size_t registry_count_orphans(void) {
-    size_t n = 0;
-    lock_take(&registry.lock);
-    for (struct heap *heap = first_of(&registry.orphans); heap != NULL; heap = heap->next)
-        n++;
-    lock_release(&registry.lock);
-    return n;
+    return __atomic_load_n(&registry.orphans.n, __ATOMIC_RELAXED);
 }
 
 size_t registry_count(void) {
     return __atomic_load_n(&registry.n_heaps, __ATOMIC_RELAXED);
+}
+
+size_t registry_count_threads(void) {
+    return __atomic_load_n(&registry.n_threads, __ATOMIC_RELAXED);
 }
 
 bool registry_is_valid(void) {

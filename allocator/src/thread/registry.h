@@ -1,7 +1,11 @@
-/* registry.h - all heaps: how many there are, and those without a thread.
+/* registry.h - all heaps: how many there are, their numbers, and those without a thread.
  *
  * A heap whose thread ended is an orphan if it has superblocks (blocks in use by others), else
  * idle.  Heaps are never unmapped, because other threads may still send blocks to them.
+ *
+ * A heap has a number of its own in the owner map while there are enough of them; when there were
+ * more heaps than numbers, one without a thread has none (OWNER_IN_HEAD), so that threads that come
+ * later do.
  */
 #ifndef EXGEN_REGISTRY_H
 #define EXGEN_REGISTRY_H
@@ -15,15 +19,23 @@ struct heap *registry_take(struct heap *wanted);
 /* Take an orphan out, however full it is; NULL if there is none. */
 struct heap *registry_take_orphan(void);
 
+/* The orphan that was left first, if there are so many that another one is to go into it, else
+ * NULL. */
+struct heap *registry_take_for_merge(void);
+
 /* A new heap; NULL if out of memory. */
 struct heap *registry_add(void);
+
+/* The thread of a heap ends: others may have its number, if numbers are scarce. */
+void registry_end(struct heap *heap);
 
 /* Leave a heap behind that has no thread.  Never waits. */
 void registry_leave(struct heap *heap);
 
-/* Call `visit` for up to `n` heaps without a thread that have blocks in their inboxes or memory
- * whose time has come; no thread takes these over meanwhile.  True if there may be more.  Waits for
- * no lock, unless `n` is SIZE_MAX. */
+/* Call `visit` for up to `n` heaps that have no thread, but blocks in their inboxes or memory whose
+ * time has come; no thread takes these over meanwhile.  It looks at a bounded number and goes on
+ * there the next time.  True if there may be more.  With `n` SIZE_MAX it looks at all and waits for
+ * the lock, else for none. */
 bool registry_visit(void (*visit)(struct heap *heap, uint64_t now_ms), uint64_t now_ms, size_t n);
 
 /* Whether there are heaps without a thread that may hold memory, and how many. */
@@ -32,6 +44,9 @@ size_t registry_count_orphans(void);
 
 /* Number of heaps ever made: as many as there were threads at once. */
 size_t registry_count(void);
+
+/* Number of heaps that have a thread. */
+size_t registry_count_threads(void);
 
 /* The walkers over all orphans. */
 bool registry_is_valid(void);

@@ -134,7 +134,7 @@ static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {
  * come before the mallocs that they serve do not empty it, and for all heaps together no longer
  * than N_BATCHES_ALL. */
 static size_t n_most_used(size_t class) {
-    size_t n = N_BATCHES_ALL / registry_count();
+    size_t n = N_BATCHES_ALL / registry_count_threads();
     n = n > N_BATCHES_USED ? N_BATCHES_USED : n < 2 ? 2 : n;
     return n * n_batch(class);
 }

@@ -1,6 +1,7 @@
 /* thread.c - heaps and threads: start, attach, detach, adoption.
  *
- * When a thread ends, its heap, trimmed, is left to the registry.  A new thread takes the
+ * When a thread ends, its heap, trimmed, is left to the registry, or what is in it to the orphan
+ * that is oldest, so that there are few of them however many threads end.  A new thread takes the
  * orphan that was left last, whole, which costs nothing; a thread that needs
  * memory takes orphans apart, one superblock at a time.
  *
@@ -118,6 +119,26 @@ static void clean_up(struct heap *heap) {
     }
 }
 
+/* Make a superblock another heap's, with the slabs in it. */
+static void move(struct superblock *sb, struct heap *from, struct heap *to) {
+    heap_unlink_slabs(from, sb);
+    supply_unlink(from, sb);
+    supply_link(to, sb);
+    heap_link_slabs(to, sb);
+}
+
+/* Where there are many orphans already, what is left goes into the oldest. */
+static void merge(struct heap *heap) {
+    struct heap *orphan = heap->superblocks != NULL ? registry_take_for_merge() : NULL;
+    if (orphan == NULL)
+        return;
+    while (heap->superblocks != NULL)
+        move(heap->superblocks, heap, orphan);
+    if (orphan->n_dirty > 0 || orphan->n_trays > 0)
+        supply_schedule_purge(orphan);
+    registry_leave(orphan);
+}
+
 static void detach(void *value) {
     struct heap *heap = value;
     if (heap != local.heap)
@@ -131,6 +152,8 @@ static void detach(void *value) {
     local.number = local.own_number = OWNER_NOBODY;
     local.mixed = NULL;
     local.has_ended = true;
+    registry_end(heap);
+    merge(heap);
     registry_leave(heap);
 }
 
@@ -144,12 +167,8 @@ bool thread_adopt(struct heap *heap) {
         return false;
     clean_up(orphan);
     struct superblock *sb = orphan->superblocks;
-    if (sb != NULL) {
-        heap_unlink_slabs(orphan, sb);
-        supply_unlink(orphan, sb);
-        supply_link(heap, sb);
-        heap_link_slabs(heap, sb);
-    }
+    if (sb != NULL)
+        move(sb, orphan, heap);
     registry_leave(orphan);
     return sb != NULL;
 }
