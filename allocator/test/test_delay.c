@@ -22,7 +22,8 @@ enum {
     LAST = 5 * DELAY
 };
 
-#define CONF "abort_conf:true,purge_delay:1000,merge_percent:0"
+#define CONF      "abort_conf:true,purge_delay:1000,merge_percent:0"
+#define CONF_CALM CONF ",fall_percent:0"
 
 static const uint64_t START = 1000000;
 static uint64_t clock_ms = 1000000;
@@ -137,22 +138,47 @@ static uint64_t delay_of_freed_blocks_of_others(void) {
     return delay_until_change(n_on_shelves);
 }
 
+static size_t purges_of_a_burst(void) {
+    static char *blocks[100];
+    size_t before = n_purges();
+    for (size_t i = 0; i < 100; i++)
+        blocks[i] = exgen_malloc(100000);
+    for (size_t i = 0; i < 100; i++)
+        if (i % 9 != 0)
+            exgen_free(blocks[i]);
+    for (size_t i = 0; i < 100; i += 9)
+        exgen_free(blocks[i]);
+    return n_purges() - before;
+}
+
+/* A thread that frees nearly all again and again gives its memory back for a few times only. */
+static uint64_t falls_in_haste(void) {
+    EXPECT(purges_of_a_burst() > 0);
+    for (size_t i = 0; i < 4; i++)
+        purges_of_a_burst();
+    EXPECT(purges_of_a_burst() == 0);
+    return DELAY;
+}
+
 static const struct {
     const char *name;
     scenario run;
     uint64_t most_ms;
+    const char *conf;
 } cases[] = {
-    {"units of a superblock", delay_of_units, 2 * DELAY},
-    {"units, of a thread that allocates runs", delay_for_a_thread_that_allocates_runs, 2 * DELAY},
-    {"units that became free later", delay_of_later_units, 2 * DELAY},
-    {"a large block", delay_of_a_large_block, DELAY},
-    {"superblocks of the pool", delay_of_the_pool, DELAY},
-    {"blocks that another thread freed", delay_of_freed_blocks_of_others, DELAY},
+    {"units of a superblock", delay_of_units, 2 * DELAY, CONF_CALM},
+    {"units, of a thread that allocates runs", delay_for_a_thread_that_allocates_runs, 2 * DELAY,
+     CONF_CALM},
+    {"units that became free later", delay_of_later_units, 2 * DELAY, CONF_CALM},
+    {"a large block", delay_of_a_large_block, DELAY, CONF_CALM},
+    {"superblocks of the pool", delay_of_the_pool, DELAY, CONF_CALM},
+    {"what a thread frees again and again", falls_in_haste, DELAY, CONF},
+    {"blocks that another thread freed", delay_of_freed_blocks_of_others, DELAY, CONF_CALM},
 };
 
 int main(void) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outcome o = run_in_child(cases[i].run, CONF);
+        struct outcome o = run_in_child(cases[i].run, cases[i].conf);
         if (o.status != 0 || o.value < DELAY || o.value > cases[i].most_ms) {
             fprintf(stderr, "%s: status %d, after %llu ms\n%s", cases[i].name, o.status,
                     (unsigned long long)o.value, o.output);

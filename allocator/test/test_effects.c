@@ -186,6 +186,16 @@ static uint64_t purges_of_many_runs(void) {
     return stats().n_purges;
 }
 
+/* One of nine blocks stays in use, and with it each superblock. */
+static uint64_t dirty_units_after_a_fall(void) {
+    allocate_many(100, 100000);
+    for (size_t i = 0; i < 100; i++)
+        if (i % 9 != 0)
+            exgen_free(blocks[i]);
+    EXPECT(exgen_validate_heap());
+    return local.heap->n_dirty;
+}
+
 static uint64_t first_byte_after_purge(void) {
     allocate_many(3, 100000);
     char *middle = blocks[1];
@@ -455,13 +465,16 @@ static const struct effect {
     {"block_order", block_used_next, "block_order:lifo", "block_order:fifo", LESS},
     {"block_order", block_used_next, "block_order:lifo", "block_order:address", MORE},
     {"empty_slabs", empty_slabs_kept, "empty_slabs:0", "empty_slabs:3", LESS},
-    {"empty_superblocks", superblocks_kept, "empty_superblocks:0", "empty_superblocks:4", LESS},
+    {"empty_superblocks", superblocks_kept, "fall_percent:0,empty_superblocks:0",
+     "fall_percent:0,empty_superblocks:4", LESS},
     {"pool_superblocks", superblocks_pooled, "pool_superblocks:0", "pool_superblocks:3", LESS},
     {"purge_delay", purges_of_one_run, "purge_delay:0", "purge_delay:60000", MORE},
     {"dirty_percent", purges_of_many_runs, "purge_delay:60000,dirty_percent:1,dirty_min:16384",
      "purge_delay:60000,dirty_percent:1000,dirty_min:16384", MORE},
     {"dirty_min", purges_of_many_runs, "purge_delay:60000,dirty_percent:1,dirty_min:16384",
      "purge_delay:60000,dirty_percent:1,dirty_min:1073741824", MORE},
+    {"fall_percent", dirty_units_after_a_fall, "purge_delay:60000,fall_percent:0",
+     "purge_delay:60000,fall_percent:20", MORE},
     {"purge_min", purges_of_one_run, "purge_delay:0,purge_min:4096",
      "purge_delay:0,purge_min:1048576", MORE},
     {"purge_how", first_byte_after_purge, "purge_delay:0,purge_how:dontneed",

@@ -15,6 +15,7 @@
 #include "memory/junk.h"
 #include "memory/large.h"
 #include "system/os.h"
+#include "thread/housekeeping.h"
 #include "thread/quarantine.h"
 #include "thread/refill.h"
 #include "thread/remote.h"
@@ -166,6 +167,8 @@ void free_sized_slowly(void *block, size_t size, uint8_t owner) {
 
 void free_event(void *block, struct slab *slab) {
     heap_free_event(local.heap, slab, block);
+    if (unlikely(heap_has_fallen(local.heap)))
+        housekeeping_fall(local.heap);
 }
 
 void free_unsound(const void *block) {

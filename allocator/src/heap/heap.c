@@ -86,13 +86,24 @@ ALWAYS_INLINE void activate(struct bin *bin, struct slab *slab) {
     bin->active = slab;
 }
 
-ALWAYS_INLINE struct slab *pop_partial(struct bin *bin) {
+/* A slab in the list of partial ones has no block in use any more, or leaves the list. */
+static void add_empty(struct heap *heap, struct bin *bin, const struct slab *slab) {
+    bin->n_empty++;
+    heap->n_empty_units += slab->n_units;
+}
+
+static void leave_empty(struct heap *heap, struct bin *bin, const struct slab *slab) {
+    bin->n_empty--;
+    heap->n_empty_units -= slab->n_units;
+}
+
+ALWAYS_INLINE struct slab *pop_partial(struct heap *heap, struct bin *bin) {
     struct slab *slab = bin->partial.first;
     if (slab == NULL)
         return NULL;
     list_remove(&bin->partial, slab);
     if (slab_used(slab) == 0)
-        bin->n_empty--;
+        leave_empty(heap, bin, slab);
     return slab;
 }
 
@@ -125,7 +136,7 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
         if (bin->n_empty < options.empty_slabs) {
             if (slab->state == SLAB_ASLEEP)
                 wake_up(bin, slab);
-            bin->n_empty++;
+            add_empty(heap, bin, slab);
             return;
         }
         if (slab->state == SLAB_PARTIAL)
@@ -328,7 +339,7 @@ void *heap_take_active(struct heap *heap, size_t class) {
 
 void *heap_take_partial(struct heap *heap, size_t class) {
     struct bin *bin = &heap->bins[class];
-    struct slab *slab = pop_partial(bin);
+    struct slab *slab = pop_partial(heap, bin);
     if (slab == NULL)
         return NULL;
     activate(bin, slab);
@@ -406,7 +417,7 @@ static void trim_partial(struct heap *heap, struct bin *bin) {
         next = slab->next;
         if (slab_used(slab) == 0) {
             list_remove(&bin->partial, slab);
-            bin->n_empty--;
+            leave_empty(heap, bin, slab);
             release(heap, slab);
         }
     }
@@ -447,7 +458,8 @@ void heap_link_slabs(struct heap *heap, struct superblock *sb) {
             slab->capacity = slab->carved;
         if (slab->free != NULL) {
             wake_up(bin, slab);
-            bin->n_empty += slab_used(slab) == 0;
+            if (slab_used(slab) == 0)
+                add_empty(heap, bin, slab);
         }
     }
 }
@@ -467,7 +479,8 @@ void heap_unlink_slabs(struct heap *heap, struct superblock *sb) {
             bin->fresh = NULL;
         if (slab->state == SLAB_PARTIAL) {
             list_remove(&bin->partial, slab);
-            bin->n_empty -= slab_used(slab) == 0;
+            if (slab_used(slab) == 0)
+                leave_empty(heap, bin, slab);
         }
         slab->state = SLAB_ASLEEP;
     }

@@ -69,6 +69,9 @@ struct heap {
     size_t n_empty;                /* superblocks without a slab */
     size_t n_units;                /* units in slabs */
     size_t n_units_peak;           /* highest n_units so far */
+    size_t n_empty_units;          /* units of slabs without a block in use, in `partial` of bins */
+    size_t n_units_high;           /* highest n_units since the last fall, see heap_has_fallen */
+    uint64_t fall_ms;              /* when falls are given back without haste again */
     size_t n_dirty;                /* free units that may hold touched pages */
     uint64_t purge_ms;             /* when to look for memory to give back; 0: none is due */
     bool looks;                    /* a look is under way */
@@ -207,6 +210,15 @@ void *heap_make_run(struct slab *units, bool *is_zero);
 
 /* Largest request that gets units of its own. */
 size_t heap_largest_run(void);
+
+/* Whether so little is left in use of what was that the thread may be about to wait for long; a
+ * thread that waits gives nothing back. */
+ALWAYS_INLINE bool heap_has_fallen(const struct heap *heap) {
+    size_t least = options.dirty_min / 2 >> UNIT_SHIFT;
+    size_t n_idle = heap->n_empty_units + heap->kept.n_units;
+    return heap->n_units_high > least && heap->n_dirty + n_idle > least &&
+           heap->n_units - n_idle <= heap->n_units_high * options.fall_percent / 100 + least;
+}
 
 /* Give back a block of the calling thread's heap. */
 void heap_free(struct heap *heap, struct slab *slab, void *block);

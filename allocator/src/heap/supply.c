@@ -124,6 +124,8 @@ static void hold_peak(struct heap *heap) {
     size_t n_in_use = heap->n_units - heap->kept.n_units;
     if (n_in_use > heap->n_units_peak)
         heap->n_units_peak = n_in_use;
+    if (heap->n_units > heap->n_units_high)
+        heap->n_units_high = heap->n_units;
     size_t most = heap->n_units_peak + heap->n_units_peak * options.dirty_percent / 100;
     if (heap->n_units + heap->n_dirty <= most || heap->n_dirty * UNIT_BYTES <= options.dirty_min)
         return;

@@ -87,7 +87,19 @@ static bool slabs_are_valid(const struct heap *heap) {
     return true;
 }
 
+static size_t empty_units(const struct bin *bin) {
+    size_t n = 0;
+    for (const struct slab *slab = bin->partial.first; slab != NULL; slab = slab->next)
+        n += slab_used(slab) == 0 ? slab->n_units : 0;
+    return n;
+}
+
 bool heap_is_valid(const struct heap *heap) {
+    size_t n_empty_units = 0;
+    for (size_t class = 0; class < classes.n_classes; class ++)
+        n_empty_units += empty_units(&heap->bins[class]);
+    if (n_empty_units != heap->n_empty_units)
+        return false;
     for (size_t class = 0; class < classes.n_classes; class ++)
         if (!bin_is_valid(&heap->bins[class], class) ||
             !foreign_is_valid(&heap->bins[class].foreign, class))

@@ -46,6 +46,26 @@ void housekeeping_step(struct heap *heap) {
         supply_schedule_purge(heap);
 }
 
+/* `fall_ms` is as far ahead of the clock as falls were given back lately: the rule of a leaky
+ * bucket, in the form of the generic cell rate algorithm (ITU-T I.371). */
+void housekeeping_fall(struct heap *heap) {
+    enum {
+        N_DELAYS = 32, /* between two falls, on average */
+        N_AT_ONCE = 4
+    };
+    uint64_t step = N_DELAYS * options.purge_delay;
+    heap->n_units_high = heap->n_units;
+    if (options.fall_percent == 0 || options.purge_how == PURGE_NEVER)
+        return;
+    uint64_t now = os_clock_ms();
+    if (heap->fall_ms > now + (N_AT_ONCE - 1) * step)
+        return;
+    heap->fall_ms = (heap->fall_ms > now ? heap->fall_ms : now) + step;
+    heap_trim(heap);
+    supply_purge_all(heap);
+    heap->n_units_high = heap->n_units;
+}
+
 void housekeeping_give_back(struct heap *heap) {
     remote_drain_slowly(heap, SIZE_MAX);
     heap_trim(heap);

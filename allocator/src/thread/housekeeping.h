@@ -23,6 +23,10 @@ ALWAYS_INLINE void housekeeping_tick(struct heap *heap) {
         housekeeping_step(heap);
 }
 
+/* After a free: the heap has fallen (heap_has_fallen).  Gives its free memory back, but for one
+ * that falls again and again. */
+void housekeeping_fall(struct heap *heap);
+
 /* Give back everything the heap can do without, and what others sent to it. */
 void housekeeping_give_back(struct heap *heap);
 
