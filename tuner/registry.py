@@ -48,7 +48,10 @@ ALLOCATORS: Final[dict[str, Entry]] = {
 """By name, in the order reports use."""
 
 STRATEGIES: Final[dict[str, Entry]] = {
-    "nsga2": Entry("tuner.search.pymoo_nsga2:PymooNsga2", "NSGA-II of pymoo, the default", "pymoo"),
+    "auto": Entry(
+        "tuner.search.auto:Auto", "NSGA-II of pymoo, sifted by a model, the default", "pymoo"
+    ),
+    "nsga2": Entry("tuner.search.pymoo_nsga2:PymooNsga2", "NSGA-II of pymoo", "pymoo"),
     "deap-nsga2": Entry("tuner.search.deap_nsga2:DeapNsga2", "NSGA-II of DEAP", "deap"),
     "random": Entry("tuner.search.random_search:RandomSearch", "random search, the baseline"),
 }

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -107,24 +108,41 @@ class Space:
 
     def active(self, genome: Genome) -> tuple[bool, ...]:
         """Return for every gene whether it has an effect in this genome."""
-        values: dict[str, Value | None] = {}
         active: list[bool] = []
-        for parameter, level in zip(self.parameters, genome, strict=True):
-            condition = parameter.condition
-            on = condition is None or (
-                condition.parameter in values and values[condition.parameter] in condition.values
-            )
-            active.append(on)
-            if on:
-                values[parameter.name] = parameter.levels[level]
+        for gate in self._gates:
+            active.append(gate is None or (active[gate[0]] and genome[gate[0]] in gate[1]))
         return tuple(active)
+
+    @cached_property
+    def _gates(self) -> tuple[tuple[int, frozenset[int]] | None, ...]:
+        """For every gene: the index of its parent, and the levels of it that switch the gene on."""
+        places = {parameter.name: index for index, parameter in enumerate(self.parameters)}
+        gates: list[tuple[int, frozenset[int]] | None] = []
+        for condition in (parameter.condition for parameter in self.parameters):
+            if condition is None:
+                gates.append(None)
+                continue
+            levels = self.parameters[places[condition.parameter]].levels
+            on = (i for i, level in enumerate(levels) if level in condition.values)
+            gates.append((places[condition.parameter], frozenset(on)))
+        return tuple(gates)
+
+    @cached_property
+    def _families(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Every structural gene, and the genes that depend on it."""
+        return tuple(
+            (index, tuple(i for i, gate in enumerate(self._gates) if gate and gate[0] == index))
+            for index, parameter in enumerate(self.parameters)
+            if parameter.is_structural
+        )
 
     def canonical(self, genome: Genome) -> Genome:
         """Return the one genome that stands for all with the same effect."""
         rested = self._rested(genome)
-        for index, gene in enumerate(self.parameters):
-            if gene.is_structural and not self._any_child_set(gene.name, rested):
-                rested = self._rested((*rested[:index], gene.resting, *rested[index + 1 :]))
+        for index, children in self._families:
+            resting = self.parameters[index].resting
+            if rested[index] != resting and not self._any_set(children, rested):
+                rested = self._rested((*rested[:index], resting, *rested[index + 1 :]))
         return rested
 
     def _rested(self, genome: Genome) -> Genome:
@@ -132,15 +150,9 @@ class Space:
         genes = zip(self.parameters, genome, self.active(genome), strict=True)
         return tuple(level if on else gene.resting for gene, level, on in genes)
 
-    def _any_child_set(self, parent: str, genome: Genome) -> bool:
-        genes = zip(self.parameters, genome, self.active(genome), strict=True)
-        return any(
-            on
-            and gene.condition is not None
-            and gene.condition.parameter == parent
-            and gene.levels[level] is not None
-            for gene, level, on in genes
-        )
+    def _any_set(self, genes: Sequence[int], genome: Genome) -> bool:
+        active = self.active(genome)
+        return any(active[i] and self.parameters[i].levels[genome[i]] is not None for i in genes)
 
     def decode(self, genome: Genome) -> Configuration:
         """Turn a genome into the canonical configuration it stands for."""

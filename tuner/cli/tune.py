@@ -105,7 +105,7 @@ def tune(
     strategy: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="nsga2, deap-nsga2 or random.", autocompletion=_strategies
+            metavar="NAME", help="auto, nsga2, deap-nsga2 or random.", autocompletion=_strategies
         ),
     ] = None,
     search: Annotated[

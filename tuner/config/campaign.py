@@ -186,7 +186,7 @@ class CampaignSpec(StrictModel):
     constraints: tuple[Annotated[str, AfterValidator(_constraint)], ...] = ()
     evaluations: Annotated[int, Field(ge=1, le=1_000_000_000)] = 300
     """Number of distinct configurations to measure."""
-    strategy: Annotated[str, AfterValidator(_strategy)] = "nsga2"
+    strategy: Annotated[str, AfterValidator(_strategy)] = "auto"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     search: Literal["joint", "separate"] = "joint"
     emulation: EmulationSpec = EmulationSpec()

@@ -7,6 +7,8 @@
     random_search.py   the baseline every other strategy has to beat
     pymoo_nsga2.py     NSGA-II of pymoo
     deap_nsga2.py      NSGA-II of DEAP
+    auto.py            NSGA-II of pymoo whose children a model sifts, the default
+    surrogate.py       that model: a Gaussian process over genomes
     making.py          strategies by name, as `tuner.registry` lists them
 
 A strategy is deterministic: the same seed and the same results give the

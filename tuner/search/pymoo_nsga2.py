@@ -54,14 +54,12 @@ class PymooNsga2(BatchStrategy):
         """See `tuner.search.making.make_strategy`."""
         super().__init__(space, n_objectives, initial)
         n_missing = max(0, population - len(self._initial))
-        start = self._initial + self._novelty.draw(
-            np.random.default_rng([seed, 1]), n_missing, self._initial
-        )
+        start = self._initial + self._draw_start(np.random.default_rng([seed, 1]), n_missing)
         self._problem = Problem(n_var=len(space.parameters), n_obj=n_objectives, n_ieq_constr=1)
         self._algorithm = GeneticAlgorithm(
             pop_size=population,
             sampling=np.array(start, dtype=np.int64),
-            mating=_NewOffspring(space, self._novelty),
+            mating=self._make_mating(),
             survival=RankAndCrowding(),
             eliminate_duplicates=False,
             advance_after_initial_infill=True,
@@ -70,9 +68,17 @@ class PymooNsga2(BatchStrategy):
         self._algorithm.setup(self._problem, termination=NoTermination(), seed=seed)
         self._offspring: PymooPopulation = None
 
+    def _draw_start(self, rng: np.random.Generator, n: int) -> list[Genome]:
+        """Return `n` new genomes that start the search beside the initial ones."""
+        return self._novelty.draw(rng, n, self._initial)
+
+    def _make_mating(self) -> NewOffspring:
+        """Return what makes the children of a generation."""
+        return NewOffspring(self._space, self._novelty)
+
     def _propose(self) -> list[Genome]:
         self._offspring = self._algorithm.ask()
-        return [] if self._offspring is None else _genomes(self._offspring)
+        return [] if self._offspring is None else genomes_of(self._offspring)
 
     def _learn(self, results: Sequence[Told]) -> None:
         # A failure has no objectives.  Feasibility comes first everywhere, so its
@@ -137,17 +143,17 @@ class _NeverProposed(DuplicateElimination):  # type: ignore[misc]  # pymoo ships
         self, offspring: PymooPopulation, *others: PymooPopulation, **_: object
     ) -> PymooPopulation:
         """Filter a population; the last of `others` are siblings not yet proposed."""
-        siblings = _genomes(others[-1]) if others else []
-        new = set(self._novelty.only_new(_genomes(offspring), siblings))
+        siblings = genomes_of(others[-1]) if others else []
+        new = set(self._novelty.only_new(genomes_of(offspring), siblings))
         keep: list[int] = []
-        for index, genome in enumerate(_genomes(offspring)):
+        for index, genome in enumerate(genomes_of(offspring)):
             if genome in new:
                 new.remove(genome)
                 keep.append(index)
         return offspring[keep]
 
 
-class _NewOffspring(Mating):  # type: ignore[misc]  # pymoo ships no types
+class NewOffspring(Mating):  # type: ignore[misc]  # pymoo ships no types
     """Mating that fills up by chance, then by a walk, when nothing new is born."""
 
     def __init__(self, space: Space, novelty: Novelty) -> None:
@@ -173,10 +179,10 @@ class _NewOffspring(Mating):  # type: ignore[misc]  # pymoo ships no types
         n_missing = n_offsprings - len(born)
         if n_missing == 0 or random_state is None:
             return born
-        drawn = self._novelty.draw(random_state, n_missing, _genomes(born))
+        drawn = self._novelty.draw(random_state, n_missing, genomes_of(born))
         return Population.merge(born, Population.new(X=np.array(drawn))) if drawn else born
 
 
-def _genomes(population: PymooPopulation) -> list[Genome]:
+def genomes_of(population: PymooPopulation) -> list[Genome]:
     """Return the genomes of a population of pymoo as tuples of Python integers."""
     return [tuple(individual.X.tolist()) for individual in population]

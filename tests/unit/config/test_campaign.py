@@ -87,7 +87,7 @@ def test_a_short_campaign_gets_the_documented_defaults(tmp_path: Path) -> None:
     spec = load_campaign(campaign_file(tmp_path, MINIMAL))
     assert spec.trace == tmp_path / "app.trace"
     assert spec.objectives == ("mean_heap", "cost")
-    assert (spec.evaluations, spec.strategy, spec.seed, spec.search) == (300, "nsga2", 1, "joint")
+    assert (spec.evaluations, spec.strategy, spec.seed, spec.search) == (300, "auto", 1, "joint")
     assert spec.emulation.timeout_ns == 60 * 10**9
     assert spec.recheck.share == 0.15
 
@@ -146,7 +146,7 @@ def test_a_space_file_replaces_the_shipped_one(tmp_path: Path) -> None:
         ("evaluations = 0\n", "evaluations = 0: must be at least 1"),
         ('evaluations = "300"\n', 'evaluations = "300": must be a whole number'),
         ("evaluations = 2.5\n", "evaluations = 2.5: must be a whole number"),
-        ('strategy = "nsga3"\n', "unknown; did you mean 'nsga2'? allowed: nsga2, deap-nsga2"),
+        ('strategy = "nsga3"\n', "unknown; did you mean 'nsga2'? allowed: auto, nsga2, deap-nsga2"),
         ('objectives = ["peak"]\n', 'objectives[0] = "peak": unknown'),
         ("objectives = []\n", "objectives = []: "),
         ('objectives = ["cost", "cost"]\n', "cost given twice"),

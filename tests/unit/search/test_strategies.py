@@ -305,7 +305,7 @@ def test_results_that_would_mislead_a_library_are_refused(
 
 
 def test_an_unknown_strategy_is_an_error_that_lists_the_known() -> None:
-    with pytest.raises(SpecError, match="'nsga3' is unknown; choose among nsga2, deap-nsga2"):
+    with pytest.raises(SpecError, match="'nsga3' is unknown; choose among auto, nsga2, deap-nsga2"):
         make("nsga3")
 
 

@@ -1,0 +1,108 @@
+"""What `auto` adds to NSGA-II; the contract of all strategies is in test_strategies.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.doubles import synthetic
+from tuner.front.dominance import hypervolume
+from tuner.search import Told, make_strategy
+from tuner.search.auto import Models, beyond
+from tuner.space import Genome
+
+REFERENCE = (60.0 * (1 << 20), 1.5e8)
+
+
+def told(genome: Genome) -> Told:
+    numbers = synthetic.measure(synthetic.space().decode(genome))
+    return Told(genome, (numbers.value("mean_heap"), numbers.value("cost") or 1.0), 0.0)
+
+
+def volume(name: str, seed: int, n_batches: int) -> float:
+    space = synthetic.space()
+    strategy = make_strategy(
+        name, space, 2, population=16, seed=seed, initial=list(space.defaults())
+    )
+    found: list[Told] = []
+    for _ in range(n_batches):
+        results = [told(genome) for genome in strategy.ask()]
+        strategy.tell(results)
+        found += results
+    return hypervolume(np.array([result.objectives for result in found]), REFERENCE)
+
+
+@pytest.mark.slow
+def test_sifted_children_are_ahead_of_those_that_are_not() -> None:
+    """Five seeds, 80 evaluations."""
+    sifted = [volume("auto", seed, 5) for seed in range(5)]
+    plain = [volume("nsga2", seed, 5) for seed in range(5)]
+
+    assert np.median(sifted) > np.median(plain)
+
+
+def test_it_starts_around_the_initial_genomes() -> None:
+    space = synthetic.space()
+    default = next(space.defaults())
+    strategy = make_strategy("auto", space, 2, population=40, seed=1, initial=[default])
+
+    batch = strategy.ask()
+
+    changes = [sum(a != b for a, b in zip(genome, default, strict=True)) for genome in batch]
+    assert changes[0] == 0
+    assert np.median(changes) < np.median([
+        sum(a != b for a, b in zip(space.random(np.random.default_rng(s)), default, strict=True))
+        for s in range(40)
+    ])  # fmt: skip
+
+
+def test_what_is_expected_to_break_a_constraint_is_not_chosen() -> None:
+    space = synthetic.space()
+    rng = np.random.default_rng(1)
+    known = [space.random(rng) for _ in range(80)]
+    models = Models(space, 2)
+    models.learn([
+        Told(g, told(g).objectives, 0.0 if g[0] == 1 else 5.0) for g in known
+    ])  # fmt: skip
+    asked = [space.random(rng) for _ in range(60)]
+
+    chosen = models.choose(asked, 5, rng)
+
+    assert {asked[index][0] for index in chosen} == {1}
+
+
+def test_more_results_than_are_fitted_are_survived() -> None:
+    space = synthetic.space()
+    rng = np.random.default_rng(1)
+    models = Models(space, 2)
+    models.learn([told(space.random(rng)) for _ in range(500)])
+
+    assert len(set(models.choose([space.random(rng) for _ in range(30)], 4, rng))) == 4
+
+
+def test_an_objective_that_is_zero_is_survived() -> None:
+    space = synthetic.space()
+    rng = np.random.default_rng(1)
+    models = Models(space, 1)
+    models.learn([Told(space.random(rng), (float(n % 3),), 0.0) for n in range(20)])
+
+    assert len(models.choose([space.random(rng) for _ in range(10)], 3, rng)) == 3
+
+
+def test_how_far_a_point_is_beyond_a_front() -> None:
+    front = np.array([[0.0, 2.0], [2.0, 0.0]])
+    points = np.array([[0.0, 2.0], [-1.0, 2.5], [0.5, 0.5], [1.0, 3.0], [3.0, 3.0]])
+
+    assert beyond(front, points).tolist() == [0.0, 1.0, 1.5, -1.0, -1.0]
+
+
+def test_it_needs_no_scipy() -> None:
+    """Scipy takes more time to import than pymoo and numpy together."""
+    program = "import sys, tuner.search.auto; print('scipy' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "False\n"

@@ -1,0 +1,105 @@
+"""The model behind `auto`: what it learns of genes and of pairs of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tuner.search.surrogate import Features, Surrogate
+from tuner.space import Condition, Genome, Parameter, Space, joint_space
+
+SCALE = (None, -1, 1, 2, 4, 8, 16, 32)
+
+
+def space() -> Space:
+    return joint_space({
+        "one": [Parameter(f"one.{name}", SCALE, ordered=True) for name in ("a", "b", "dead")],
+        "two": [
+            Parameter("two.mode", ("off", "on"), ordered=False),
+            Parameter("two.c", SCALE, ordered=True, condition=Condition("two.mode", ("on",))),
+        ],
+    })  # fmt: skip
+
+
+def drawn(n: int, seed: int) -> list[Genome]:
+    rng = np.random.default_rng(seed)
+    return [space().random(rng) for _ in range(n)]
+
+
+def truth(genome: Genome) -> float:
+    """Return an effect of each allocator, of `a` and `c`, and of `a` and `b` together."""
+    active = space().active(genome)
+    allocator, a, b, _, _, c = (
+        level if on else 0 for level, on in zip(genome, active, strict=True)
+    )
+    return 2.0 * allocator + 0.3 * a - 0.2 * c + 0.05 * a * b
+
+
+def fitted(n: int) -> tuple[Features, Surrogate]:
+    features = Features(space())
+    model = Surrogate(features.gene, len(space().parameters))
+    known = drawn(n, 1)
+    for _ in range(4):
+        model.fit(*features.of(known), np.array([truth(genome) for genome in known]))
+    return features, model
+
+
+def test_unseen_genomes_are_predicted() -> None:
+    features, model = fitted(120)
+    unseen = drawn(200, 2)
+    values = np.array([truth(genome) for genome in unseen])
+
+    means, deviations = model.predict(*features.of(unseen))
+
+    assert np.mean((means - values) ** 2) < 0.1 * np.var(values)
+    assert np.mean(np.abs(means - values) < 3.0 * deviations + 0.1) > 0.9
+
+
+def test_what_was_seen_is_surer_than_what_was_not() -> None:
+    features, model = fitted(40)
+    seen = model.predict(*features.of(drawn(40, 1)))[1]
+    unseen = model.predict(*features.of(drawn(40, 3)))[1]
+
+    assert np.median(seen) < 0.7 * np.median(unseen)
+
+
+def test_a_gene_without_effect_changes_no_prediction() -> None:
+    features, model = fitted(120)
+    genome = (0, 3, 4, 2, 0, 0)
+    alike = [(*genome[:3], level, *genome[4:]) for level in range(len(SCALE))]
+    other = [(0, level, *genome[2:]) for level in range(len(SCALE))]
+
+    assert np.ptp(model.predict(*features.of(alike))[0]) < 0.2 * np.ptp(
+        model.predict(*features.of(other))[0]
+    )
+
+
+def test_an_inactive_gene_has_no_feature() -> None:
+    features = Features(space())
+    found, active = features.of([(1, 0, 0, 0, 0, 0)])
+
+    assert active.tolist() == [[1.0, 0.0, 0.0, 0.0, 1.0, 0.0]]
+    assert not found[0, np.isin(features.gene, [1, 2, 3, 5])].any()
+
+
+def test_neighbours_on_a_scale_are_alike_and_special_values_are_not() -> None:
+    features = Features(space())
+    rows, _ = features.of([(0, level, 0, 0, 0, 0) for level in range(len(SCALE))])
+    own = rows[:, features.gene == 1]
+    alike = own @ own.T
+
+    assert np.diag(alike) == pytest.approx(1.0)
+    assert alike[2, 3] > alike[2, 4] > alike[2, 7] > 0.0
+    assert alike[0, 1:] == pytest.approx(0.0)
+    assert alike[1, 2:] == pytest.approx(0.0)
+
+
+def test_equal_values_are_predicted_as_they_are() -> None:
+    features = Features(space())
+    model = Surrogate(features.gene, len(space().parameters))
+    model.fit(*features.of(drawn(20, 1)), np.full(20, 7.0))
+
+    means, deviations = model.predict(*features.of(drawn(5, 2)))
+
+    assert means == pytest.approx(7.0)
+    assert np.isfinite(deviations).all()

@@ -1,0 +1,210 @@
+"""NSGA-II of pymoo whose children a model sifts: the default.
+
+Ten times as many children are born as there is room for.  A model of each objective
+(`tuner.search.surrogate`), fitted to all results so far, predicts them, and two thirds of the
+generation are those that promise to go farthest beyond the front; the rest are taken as they
+come, so that a wrong model costs little.  The search starts around the initial genomes, which are
+defaults and known-good settings, since most random settings of an allocator are bad.
+
+Predictions are rounded before they are compared, since libraries of linear algebra differ in the
+last digits from machine to machine and a campaign is resumed by proposing again.
+
+Source: Deb et al. 2002, as in `tuner.search.pymoo_nsga2`.  Sifting: Jin, "Surrogate-assisted
+evolutionary computation", Swarm Evol. Comput. 1(2), 2011, section 4 (pre-selection).  Promise: the
+additive epsilon indicator of Zitzler et al., IEEE Trans. Evol. Comput. 7(2), 2003, of one point
+against the front.  A chosen child counts as measured for the next choice: the kriging believer of
+Ginsbourger, Le Riche, Carraro 2010.  Shares and factors: `benchmarks/search.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from pymoo.core.problem import Problem
+from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
+
+from tuner.search.base import Told
+from tuner.search.novelty import Novelty
+from tuner.search.operators import mutate
+from tuner.search.pymoo_nsga2 import NewOffspring, PymooNsga2, genomes_of
+from tuner.search.surrogate import Features, Floats, Surrogate
+from tuner.search.survival import PymooPopulation
+from tuner.space import Genome, Space
+
+_BIRTHS: Final = 10
+"""Children that are born for each one that is proposed."""
+_SIFTED: Final = 2 / 3
+"""Share of a generation that the model chooses."""
+_MOST_CHANGES: Final = 8
+"""Mutations between an initial genome and those that start around it."""
+_PRICE_OF_VIOLATION: Final = 2.0
+"""What a constraint that is broken by 100 % takes from a promise, in logarithms of objectives."""
+_MOST_OBSERVATIONS: Final = 400
+"""That the models are fitted to; the time of a fit grows with the cube."""
+_DIGITS: Final = 6
+"""Of predictions, which are logarithms."""
+
+
+class Auto(PymooNsga2):
+    """One batch is one generation."""
+
+    name = "auto"
+
+    def __init__(
+        self, space: Space, n_objectives: int, population: int, seed: int, initial: Sequence[Genome]
+    ) -> None:
+        """See `tuner.search.make_strategy`."""
+        self._models = Models(space, n_objectives)
+        super().__init__(space, n_objectives, population, seed, initial)
+
+    def _draw_start(self, rng: np.random.Generator, n: int) -> list[Genome]:
+        near: list[Genome] = []
+        for number in range(n if self._initial else 0):
+            genome = self._initial[number % len(self._initial)]
+            for _ in range(int(rng.integers(1, _MOST_CHANGES + 1))):
+                genome = mutate(self._space, genome, rng)
+            near += self._novelty.only_new([genome], self._initial + near)
+        return near + self._novelty.draw(rng, n - len(near), self._initial + near)
+
+    def _make_mating(self) -> NewOffspring:
+        return _SiftedOffspring(self._space, self._novelty, self._models)
+
+    def _learn(self, results: Sequence[Told]) -> None:
+        super()._learn(results)
+        self._models.learn(results)
+
+
+class _SiftedOffspring(NewOffspring):
+    """Mating of which the models choose."""
+
+    def __init__(self, space: Space, novelty: Novelty, models: Models) -> None:
+        super().__init__(space, novelty)
+        self._models = models
+
+    def do(
+        self,
+        problem: Problem,
+        parents: PymooPopulation,
+        n_offsprings: int,
+        random_state: np.random.Generator | None = None,
+        **options: object,
+    ) -> PymooPopulation:
+        """Return `n_offsprings` new individuals, fewer when the space is exhausted."""
+        n_born = n_offsprings * _BIRTHS if self._models.can_predict else n_offsprings
+        born = super().do(problem, parents, n_born, random_state=random_state, **options)
+        n_sifted = round(n_offsprings * _SIFTED)
+        if len(born) <= n_offsprings or random_state is None:
+            return born
+        chosen = self._models.choose(genomes_of(born), n_sifted, random_state)
+        others = [index for index in range(len(born)) if index not in set(chosen)]
+        return born[chosen + others[: n_offsprings - n_sifted]]
+
+
+class Models:
+    """What all results so far say about genomes that were not measured."""
+
+    def __init__(self, space: Space, n_objectives: int) -> None:
+        """Start without results."""
+        self._features = Features(space)
+        n_genes = len(space.parameters)
+        self._objectives = [Surrogate(self._features.gene, n_genes) for _ in range(n_objectives)]
+        self._violation = Surrogate(self._features.gene, n_genes)
+        self._results: list[Told] = []
+
+    @property
+    def can_predict(self) -> bool:
+        """True once there are two results with objectives."""
+        return sum(result.objectives is not None for result in self._results) > 1
+
+    def learn(self, results: Sequence[Told]) -> None:
+        """Take in the results of a batch."""
+        self._results += results
+
+    def choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
+        """Return the indices of the `n` genomes that promise most, best first.
+
+        How optimistic a choice is, is drawn anew each time: standard deviations below the mean,
+        half-normal.
+        """
+        known = self._worth_fitting()
+        seen = self._features.of([result.genome for result in known])
+        asked = self._features.of(genomes)
+        values = _logarithms(np.array([result.objectives for result in known], dtype=np.float64))
+        means, deviations, front = [], [], []
+        feasible = [index for index, result in enumerate(known) if result.violation == 0.0]
+        among = np.array(feasible or range(len(known)))
+        best = among[_non_dominated(values[among])]
+        for model, column in zip(self._objectives, values.T, strict=True):
+            model.fit(*seen, column)
+            mean, deviation = model.predict(*asked)
+            means.append(mean)
+            deviations.append(deviation)
+            front.append(model.predict(seen[0][best], seen[1][best])[0])
+        rounded = [np.round(part, _DIGITS).T for part in (front, means, deviations)]
+        optimism = np.abs(rng.normal(size=n))
+        return _most_promising(rounded[0], rounded[1], rounded[2], self._penalties(asked), optimism)
+
+    def _worth_fitting(self) -> list[Told]:
+        """Return the results with objectives; of too many the non-dominated and the newest."""
+        known = [result for result in self._results if result.objectives is not None]
+        if len(known) <= _MOST_OBSERVATIONS:
+            return known
+        best = set(_non_dominated(np.array([result.objectives for result in known])).tolist())
+        order = sorted(range(len(known)), key=lambda index: (index in best, index))
+        return [known[i] for i in sorted(order[-_MOST_OBSERVATIONS:])]
+
+    def _penalties(self, asked: tuple[Floats, Floats]) -> Floats:
+        """Return what the constraints that a genome is expected to break take from its promise."""
+        recent = self._results[-_MOST_OBSERVATIONS:]
+        violations = np.array([result.violation for result in recent])
+        if not violations.any():
+            return np.zeros(len(asked[0]))
+        self._violation.fit(*self._features.of([r.genome for r in recent]), np.log1p(violations))
+        expected = np.round(self._violation.predict(*asked)[0], _DIGITS)
+        return np.asarray(_PRICE_OF_VIOLATION * np.maximum(expected, 0.0))
+
+
+def _non_dominated(values: Floats) -> npt.NDArray[np.int64]:
+    """Return the indices of the non-dominated rows of (n, n_objectives)."""
+    return np.asarray(NonDominatedSorting().do(values, only_non_dominated_front=True))
+
+
+def _logarithms(values: Floats) -> Floats:
+    """Return logarithms, (n, n_objectives); zero counts as the least positive number there is."""
+    least = [column[column > 0.0].min(initial=1.0) for column in values.T]
+    return np.asarray(np.log(np.maximum(values, least)))
+
+
+def _most_promising(
+    front: Floats, means: Floats, deviations: Floats, penalties: Floats, optimism: Floats
+) -> list[int]:
+    """Choose one for each degree of optimism; a chosen one counts as measured for the next."""
+    chosen: list[int] = []
+    for degree in optimism:
+        hoped = means - degree * deviations
+        promise = beyond(front, hoped) - penalties
+        promise[chosen] = -np.inf
+        chosen.append(int(np.argmax(promise)))
+        front = np.vstack([front, means[chosen[-1]]])
+    return chosen
+
+
+def beyond(front: Floats, points: Floats) -> Floats:
+    """Return how far each point lies beyond a front: the least that all its objectives may lose.
+
+    Args:
+        front: (n_front, n_objectives), minimised, not empty.
+        points: (n, n_objectives).
+
+    Returns:
+        (n,): negative for points that the front dominates.
+
+    Example:
+        >>> front = np.array([[0.0, 2.0], [2.0, 0.0]])
+        >>> beyond(front, np.array([[0.5, 0.5], [1.0, 3.0]])).tolist()
+        [1.5, -1.0]
+    """
+    return np.asarray((front[None, :, :] - points[:, None, :]).max(axis=2).min(axis=1))

@@ -1,0 +1,146 @@
+"""A Gaussian process over genomes: what each setting does, and what settings do together.
+
+The covariance of two genomes is a sum of parts: one for each gene, which is an effect of that
+gene alone, and one that falls with the distance of the genomes, for interactions.  Levels of a
+scale are correlated by their distance; categories, unset and special values with themselves only.
+A gene that is inactive in one of the two has no part.  So a setting that does nothing gets no
+variance, and an allocator's settings say nothing about another's.
+
+The variances are fitted by a few steps of the minorise-maximise algorithm for variance components,
+which needs no gradient and never leaves the positive numbers, from where the last fit ended.
+
+Source: Duvenaud, Nickisch, Rasmussen, "Additive Gaussian Processes", NeurIPS 2011 (the sum of
+parts).  Zhou, Hu, Zhou, Lange, "MM algorithms for variance components models", J. Comput. Graph.
+Stat. 28(2), 2019, eq. (3) (the steps).  Rasmussen and Williams, "Gaussian Processes for Machine
+Learning", 2006, eq. (2.25) and (2.26) (the predictions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.records import Value
+from tuner.space import Genome, Parameter, Space
+
+Floats = npt.NDArray[np.float64]
+
+_CORRELATION_LENGTH: Final = 0.3
+"""Of levels along a scale, as a share of the scale."""
+_STEPS: Final = 4
+"""Of the variances, each time the process is fitted."""
+_DISTANCE: Final = 3.0
+"""Of two genomes that differ in every active gene; the interactions fade as exp(-distance)."""
+_LEAST: Final = 1e-6
+"""The least variance, as a share of that of the observations: more would be lost to rounding."""
+
+
+class Features:
+    """Turns genomes into numbers: products of these are the parts of the covariance."""
+
+    def __init__(self, space: Space) -> None:
+        """Prepare the levels of every gene."""
+        self._space = space
+        self._codes = [_codes(parameter) for parameter in space.parameters]
+        sizes = [code.shape[1] for code in self._codes]
+        self.gene = np.repeat(np.arange(len(sizes)), sizes)
+        """The gene of each feature, (n_features,) int64."""
+
+    def of(self, genomes: Sequence[Genome]) -> tuple[Floats, Floats]:
+        """Return features (n_genomes, n_features), and which genes are active (.., n_genes)."""
+        active = np.array([self._space.active(genome) for genome in genomes], dtype=np.float64)
+        levels = np.array(genomes, dtype=np.int64)
+        parts = [code[levels[:, i]] * active[:, i : i + 1] for i, code in enumerate(self._codes)]
+        return np.concatenate(parts, axis=1), active
+
+
+def _codes(parameter: Parameter) -> Floats:
+    """Return a row for each level; the products of rows are the correlations of levels."""
+    n = parameter.n_levels
+    correlation = np.eye(n)
+    if parameter.ordered:
+        places = np.array([i for i, level in enumerate(parameter.levels) if _is_on_scale(level)])
+        if len(places) > 1:
+            between = np.abs(np.subtract.outer(places, places)) / (len(places) - 1)
+            correlation[np.ix_(places, places)] = np.exp(-between / _CORRELATION_LENGTH)
+    return np.asarray(np.linalg.cholesky(correlation), dtype=np.float64)
+
+
+def _is_on_scale(level: Value | None) -> bool:
+    return isinstance(level, int | float) and not isinstance(level, bool) and level > 0
+
+
+class Surrogate:
+    """Predicts one number of a genome from those of others."""
+
+    def __init__(self, gene: npt.NDArray[np.int64], n_genes: int) -> None:
+        """Start without observations; every gene is as likely to matter.
+
+        Args:
+            gene: the gene of each feature, of `Features`.
+            n_genes: number of genes.
+        """
+        self._gene = gene
+        self._n_genes = n_genes
+        self._variances = np.full(n_genes + 2, 1.0 / (n_genes + 2))
+
+    def fit(self, features: Floats, active: Floats, values: Floats) -> None:
+        """Learn from observations.
+
+        Args:
+            features: (n, n_features), of `Features.of`.
+            active: (n, n_genes).
+            values: (n,), finite.
+        """
+        self._features, self._active = features, active
+        self._middle = float(np.mean(values))
+        self._scale = float(np.std(values)) or 1.0
+        centred = (values - self._middle) / self._scale
+        for _ in range(_STEPS):
+            joint = self._joint(features, active)
+            inverse: Floats = np.asarray(np.linalg.inv(self._covariance(joint)), dtype=np.float64)
+            weights = inverse @ centred
+            self._variances *= np.sqrt(self._ratios(joint, inverse, weights))
+            self._variances = np.maximum(self._variances, _LEAST)
+        covariance = self._covariance(self._joint(features, active))
+        self._inverse = np.linalg.inv(covariance)
+        self._weights = self._inverse @ centred
+
+    def predict(self, features: Floats, active: Floats) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of genomes, each (n,)."""
+        weighted = self._variances[self._gene]
+        joint = self._joint(features, active)
+        across = (features * weighted) @ self._features.T + self._variances[-2] * joint
+        mean = across @ self._weights
+        own = (features**2) @ weighted + self._variances[-2]
+        variance = own - np.einsum("ij,ij->i", across @ self._inverse, across)
+        deviation = np.sqrt(np.maximum(variance, 0.0))
+        return self._middle + self._scale * mean, self._scale * deviation
+
+    def _covariance(self, joint: Floats) -> Floats:
+        weighted = self._variances[self._gene]
+        found = (self._features * weighted) @ self._features.T + self._variances[-2] * joint
+        found[np.diag_indices_from(found)] += self._variances[-1]
+        return np.asarray(found)
+
+    def _joint(self, features: Floats, active: Floats) -> Floats:
+        """Return what falls with the distance to the observations, (n, n_observations)."""
+        shares = np.sqrt(self._variances[: self._n_genes])
+        shares = _DISTANCE * shares / shares.mean() / active.sum(axis=1).mean()
+        alike = (features * shares[self._gene]) @ self._features.T
+        both = (active * shares) @ self._active.T
+        mine, theirs = active @ shares, self._active @ shares
+        return np.asarray(np.exp(both + alike - mine[:, None] - theirs[None, :]))
+
+    def _ratios(self, joint: Floats, inverse: Floats, weights: Floats) -> Floats:
+        """Return, for every variance, what the observations show of it over what is expected."""
+        shown_parts = (self._features.T @ weights) ** 2
+        expected_parts = np.einsum("ij,ij->j", inverse @ self._features, self._features)
+        shown = np.bincount(self._gene, shown_parts, self._n_genes)
+        expected = np.bincount(self._gene, expected_parts, self._n_genes)
+        shown = np.append(shown, [weights @ joint @ weights, weights @ weights])
+        expected = np.append(expected, [np.sum(inverse * joint), np.trace(inverse)])
+        return np.asarray((shown + 1e-12) / (expected + 1e-12))
