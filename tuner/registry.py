@@ -73,5 +73,6 @@ RUNNERS: Final[dict[str, Entry]] = {
     "inside": Entry("tuner.validate.inside:InsideRuns", "programs inside gem5"),
     "bench": Entry("tuner.bench.rounds:BenchRounds", "workloads of malloc_bench"),
     "optimize": Entry("tuner.optimize.program:Program.runner", "the program under candidates"),
+    "service": Entry("tuner.optimize.service:Service.runner", "a service under load"),
 }
 """What makes one run of a comparison."""

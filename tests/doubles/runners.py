@@ -14,6 +14,7 @@ from typing import Any, Final
 from tests.doubles.bench import RING, result
 from tests.doubles.program_runs import CRASHED, GOOD
 from tests.doubles.runs import synthetic_run, write_run
+from tuner.allocators import get_allocator, locate_all
 from tuner.bench.plan import BenchPlan
 from tuner.bench.rounds import run_missing
 from tuner.bench.subjects import BenchSubject
@@ -26,9 +27,13 @@ from tuner.measure.gem5 import Gem5Result, Gem5Run
 from tuner.measure.gem5_inside import InsideRun, InsideTask
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.optimize.program import Program
-from tuner.optimize.tuned import Reference
+from tuner.optimize.quantities import SERVICE_NAMES
+from tuner.optimize.service import Service
+from tuner.optimize.tuned import AS_IS, Reference
 from tuner.optimize.work import keeper_of
 from tuner.records import Configuration, Outcome, Status
+from tuner.service.lifecycle import ServiceRun
+from tuner.service.plan import ServicePlan
 from tuner.store import Store
 from tuner.validate.gem5 import validate_on_gem5
 from tuner.validate.inside import Guest, InsideJournal, run_inside
@@ -203,13 +208,38 @@ class _Candidates(Program):
         return {BASE: {_NAME: BASE}, **{label: {_NAME: label} for label in candidates}}
 
 
-def of_rounds(make: Callable[[Script], Callable[[Step[None]], Outcome[Any]]]) -> Compares:
-    """Return a comparison of two rounds in a journal of its own, for a runner without more."""
+def _loads(script: Script) -> Callable[[Step[None]], Outcome[Any]]:
+    def run(
+        plan: ServicePlan, environment: Mapping[str, str], surroundings: Surroundings
+    ) -> ServiceRun:
+        is_other = any("arena_max" in value for value in environment.values())
+        if script.is_good(OTHER if is_other else BASE):
+            return ServiceRun(Status.OK, None, {"mean": 1e8, "growth": -5.0, "cpu": 2e4})
+        return ServiceRun(Status.FAILED, "killed by SIGSEGV under load")
+
+    service = Service(
+        ServicePlan(("server",), "tcp:{port}", "load"), {}, locate_all([get_allocator("glibc")]),
+        run=run,
+    )  # fmt: skip
+    values = {SERVICE_NAMES["mean"]: 1e8, SERVICE_NAMES["cpu"]: 2e4}
+    reference = Reference(("server",), values, 0, None, None, 0.1, 10.0)
+    return service.runner({OTHER: Configuration.of("glibc", {"arena_max": 2})}, reference)
+
+
+def of_rounds(
+    make: Callable[[Script], Callable[[Step[None]], Outcome[Any]]], base: str = BASE
+) -> Compares:
+    """Return a comparison of two rounds in a journal of its own, for a runner without more.
+
+    Args:
+        make: returns the runner.
+        base: label of the baseline.
+    """
 
     def compares(folder: Path, script: Script, observer: Observer[Any, Any]) -> None:
         with Journal(folder / "rounds.jsonl", {"schema": "test"}) as journal:
-            rounds: Rounds[None] = Rounds((BASE, OTHER), (None,), 2)
-            compare(rounds, make(script), keeper_of(journal), observer, baseline=BASE)
+            rounds: Rounds[None] = Rounds((base, OTHER), (None,), 2)
+            compare(rounds, make(script), keeper_of(journal), observer, baseline=base)
 
     return compares
 
@@ -220,5 +250,6 @@ CASES: Final[dict[str, Compares]] = {
     "inside": _inside,
     "bench": _bench,
     "optimize": of_rounds(_candidates),
+    "service": of_rounds(_loads, AS_IS),
 }
 """By the runner's name in the registry."""

@@ -8,6 +8,7 @@ so both ways have the same checks and the same messages.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from tuner.config.reading import (
     unknown_key,
     validate,
 )
+from tuner.errors import SpecError
 from tuner.metrics import METRICS, objective_names
 from tuner.records import Configuration
 from tuner.registry import ALLOCATORS, STRATEGIES
@@ -271,6 +273,13 @@ def load_campaign(path: Path, overrides: Mapping[str, Any] | None = None) -> Cam
         MissingToolError: it names a shipped workload that is not installed.
     """
     data = read_toml(path)
+    tables = [f"[{name}]" for name in ("program", "service") if isinstance(data.get(name), dict)]
+    if tables:
+        message = (
+            f"{path}: has {' and '.join(tables)}, so it describes a program to run and no "
+            f"campaign: `malloc-tuner optimize {shlex.quote(str(path))}`"
+        )
+        raise SpecError(message)
     _anchor(data, path.parent)
     changes = dict(overrides or {})
     _anchor(changes, Path.cwd())

@@ -70,3 +70,17 @@ def test_a_wrong_option_is_named(
     assert SpecError.exit_code == status
     assert complaint in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("table", ["program", "service"])
+def test_a_file_of_a_program_is_sent_to_optimize(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str
+) -> None:
+    path = tmp_path / "app.toml"
+    path.write_text(f'[{table}]\ncommand = ["./app"]\n')
+
+    assert SpecError.exit_code == command(["tune", str(path), "-o", str(tmp_path / "run")])
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"malloc-tuner optimize {path}" in line
+    assert f"[{table}]" in line
