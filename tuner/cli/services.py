@@ -326,7 +326,7 @@ def validate_service(
 
 
 def print_compared(compared: Compared) -> None:
-    """Print the answer, and how each subject grows under load where that was measured."""
+    """Print the answer, how many rounds it took, and what was left out."""
     print()
     for line in compared.answer.lines():
         print(line)

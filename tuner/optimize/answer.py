@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import StoreError
+from tuner.metrics import SERVICE
 from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.quantities import TABLE
+from tuner.optimize.tuned import AS_IS
 from tuner.output import write_text
 from tuner.records import Configuration
 from tuner.units import show_size
@@ -99,6 +101,8 @@ class Answer:
     """Changes on an input that was not tuned on; None when there was none."""
     reasons: tuple[str, ...] = ()
     """What a reader should know of the answer."""
+    growth: Mapping[str, float] = field(default_factory=dict)
+    """Of a service, `AS_IS` or label -> median growth under load, in bytes per minute."""
 
     @property
     def sentence(self) -> str:
@@ -136,6 +140,23 @@ class Answer:
         if self.rows:
             yield ""
             yield from table_lines(self)
+        if self.growth:
+            yield ""
+            yield from self._growth_lines()
+
+    def _growth_lines(self) -> Iterator[str]:
+        yield "Growth in the second half of the load, median of the runs; shown, not judged:"
+        names = {AS_IS: f"program as it is ({self.as_is})"}
+        for label in (AS_IS, *(row.label for row in _shown(self))):
+            if label in self.growth:
+                value = self.growth[label]
+                text = f"{'+' if value > 0.0 else ''}{SERVICE['growth'].show(value)}"
+                yield from textwrap.wrap(
+                    f"{text:>14}  {names.get(label, label)}",
+                    _TABLE_WIDTH,
+                    initial_indent="  ",
+                    subsequent_indent=" " * 20,
+                )
 
     def _effect_lines(self) -> Iterator[str]:
         if self.effects:
@@ -192,6 +213,7 @@ class Answer:
             "more_seconds": round(self.more_seconds, 1) if self.missing else None,
             "reasons": list(self.reasons),
             "noise": {key_of(name): spread for name, spread in self.noise.items()},
+            "growth_bytes_per_min": dict(self.growth),
             "least_effect": self.rules.least,
             "error": self.rules.error,
             "runs": self.n_runs,

@@ -17,7 +17,7 @@ from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.proposals import Proposal, score, spread_of
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.selection import noise_of
-from tuner.optimize.tuned import AS_IS, Reference, Sample, values_of
+from tuner.optimize.tuned import AS_IS, Reference, Sample, growth_of, values_of
 from tuner.optimize.work import Work, run_seconds
 from tuner.records import Configuration
 
@@ -135,8 +135,15 @@ class Conclusion:
             reasons=(*([note] if note else []), *self._reference.notes),
             counted=counted,
             noise=_noise(confirmed.course) if confirmed else {},
+            growth=_growth(confirmed) if confirmed else {},
             given_s=self._work.watch.seconds,
         )
+
+
+def _growth(confirmed: Confirmed) -> dict[str, float]:
+    """Return how much each subject grew under load, where that was measured."""
+    found = {label: growth_of(confirmed.course, label) for label in (AS_IS, *confirmed.standings)}
+    return {label: value for label, value in found.items() if value is not None}
 
 
 def _noise(course: Course[None, Sample]) -> dict[str, float]:

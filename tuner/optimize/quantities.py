@@ -38,7 +38,10 @@ def _of_service(metric: Metric) -> Quantity:
 
 
 SERVICE_NAMES: Final = {m.name: m.label for m in SERVICE.values() if m.name != "growth"}
-"""Metric of a service that is judged -> quantity.  Growth is not above 0 and is only shown."""
+"""Metric of a service that is judged -> quantity."""
+
+GROWTH: Final = SERVICE["growth"].label
+"""Kept with the quantities of a service and shown, but never judged: it may be 0 or below."""
 
 TABLE: Final = {
     row.name: row

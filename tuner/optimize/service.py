@@ -14,7 +14,7 @@ from tuner.errors import ProgramError, ProgramTimeoutError
 from tuner.measure.program import ProgramRunner, Surroundings, padded
 from tuner.optimize.judgement import Rules
 from tuner.optimize.program import Program, own_allocator
-from tuner.optimize.quantities import SERVICE_NAMES
+from tuner.optimize.quantities import GROWTH, SERVICE_NAMES
 from tuner.optimize.tuned import Reference, Runs, Sample
 from tuner.records import Configuration, Outcome, Status
 from tuner.service.constraints import DEFAULTS
@@ -37,9 +37,6 @@ _GOALS = ("mean", "floor", "cpu")
 _GUARDS = ("mean", "peak", "floor", "cpu", "rate")
 _LATENCIES = ("p99", "p95", "latency")
 """The first of these that the load generator prints is a guard."""
-
-_LEAST = 1e-9
-"""In place of nothing at all, which has no logarithm."""
 
 _LEAST = 1e-9
 """In place of nothing at all, which has no logarithm."""
@@ -189,4 +186,5 @@ def _sample(run: ServiceRun, reference: Reference) -> Outcome[Sample]:
     if lacking:
         reason = f"nothing measured {', '.join(sorted(lacking))}"
         return Outcome.did_not_succeed(Status.FAILED, reason)
-    return Outcome.succeeded(values)
+    growth = run.values.get("growth")
+    return Outcome.succeeded(values if growth is None else {**values, GROWTH: growth})

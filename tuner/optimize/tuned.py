@@ -12,11 +12,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, Protocol, TypeAlias
 
 from tuner.compare.plan import Course, Step
 from tuner.errors import StoreError
-from tuner.optimize.quantities import TABLE
+from tuner.optimize.quantities import GROWTH, TABLE
 from tuner.records import Configuration, Outcome
 
 AS_IS = "as it is"
@@ -28,7 +29,8 @@ above 0 where the candidate is better."""
 
 
 Sample: TypeAlias = Mapping[str, float]
-"""What one good run showed: quantity -> value in its unit, above 0."""
+"""What one good run showed: quantity -> value in its unit, above 0; of a service `GROWTH` too, in
+bytes per minute, which may be 0 or below."""
 
 
 @dataclass(frozen=True)
@@ -170,10 +172,20 @@ def values_of(course: Course[None, Sample], label: str) -> dict[str, list[float]
     return found
 
 
+def growth_of(course: Course[None, Sample], label: str) -> float | None:
+    """Return the median growth of a service, in bytes per minute; None where none was measured."""
+    found = [
+        run.good[GROWTH]
+        for (_, _, subject), run in course.samples.items()
+        if subject == label and run.good is not None and GROWTH in run.good
+    ]
+    return median(found) if found else None
+
+
 def _good(course: Course[None, Sample], label: str) -> dict[int, Sample]:
-    """Return what the good runs of a subject showed, by round."""
+    """Return the quantities of the good runs of a subject, by round."""
     return {
-        number: run.good
+        number: {name: value for name, value in run.good.items() if name in TABLE}
         for (number, _, subject), run in course.samples.items()
         if subject == label and run.good is not None
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.measure.program import Surroundings
 from tuner.optimize.answer import Decision
-from tuner.optimize.comparison import compare_settings, service_candidates
+from tuner.optimize.comparison import COMPARISON_FILE, compare_settings, service_candidates
 from tuner.optimize.proposals import Proposal, with_known
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.service import KNOWN, Service, service_rules
+from tuner.optimize.tuned import AS_IS
 from tuner.records import Configuration, Status
 from tuner.service.lifecycle import ServiceRun
 from tuner.service.plan import ServicePlan
@@ -133,6 +135,34 @@ def test_a_setting_that_saves_memory_and_keeps_the_guards_is_deployed(tmp_path: 
     assert found.answer.decision is Decision.DEPLOY
     assert found.answer.configuration == KNOWN[0]
     assert found.n_rounds <= 40
+
+
+def test_growth_of_any_sign_is_kept_and_shown_and_not_judged(tmp_path: Path) -> None:
+    found = compared(tmp_path, Server(growth=-3.0 * 2**20), {})
+
+    runs = [json.loads(line) for line in (tmp_path / COMPARISON_FILE).read_text().splitlines()[1:]]
+    assert all(one["values"]["growth"] < 0.0 for one in runs)
+    assert set(found.answer.growth) == {AS_IS, *found.confirmed.standings}
+    assert found.answer.growth[AS_IS] == pytest.approx(-3.0 * 2**20, rel=0.02)
+    assert found.answer.as_record()["growth_bytes_per_min"] == found.answer.growth
+    at = next(n for n, line in enumerate(found.answer.lines()) if line.startswith("Growth"))
+    first, *rest = list(found.answer.lines())[at + 1 :]
+    assert first.split()[:2] == ["-3.0", "MiB/min"]
+    assert first.endswith("program as it is (glibc)")
+    assert len(rest) == len(found.confirmed.standings)
+    assert "growth" not in found.answer.baseline
+    assert all("growth" not in one.gains for one in found.confirmed.standings.values())
+
+
+def test_what_grows_has_a_sign_and_what_was_not_measured_is_not_shown(tmp_path: Path) -> None:
+    grown = compared(tmp_path / "grown", Server(growth=2048.0), {}).answer
+    server = Server()
+    del server.values["growth"]
+    unknown = compared(tmp_path / "unknown", server, {}).answer
+
+    assert any(line.split()[:2] == ["+2.0", "KiB/min"] for line in grown.lines())
+    assert unknown.growth == {}
+    assert not any(line.startswith("Growth") for line in unknown.lines())
 
 
 def test_a_limit_that_is_broken_keeps_what_is_there(tmp_path: Path) -> None:
