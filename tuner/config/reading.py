@@ -135,6 +135,20 @@ def problems_error(source: str, problems: Iterable[str]) -> SpecError:
     return SpecError("\n  ".join([f"{source}: {len(lines)} problems", *lines]))
 
 
+def first_problem(error: ValidationError) -> str:
+    """Return the first thing that is wrong with a document, in one line: the place and what.
+
+    For documents that a program wrote; a file of the user gets all its problems by `validate`.
+    """
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return f"not JSON: {first['ctx']['error']}; was it cut off?"
+    is_part = first["type"] != "missing" and not isinstance(first["input"], dict | list)
+    found = f", not {first['input']!r:.80}" if is_part else ""
+    place = "".join(f"{part}." for part in first["loc"]).rstrip(".")
+    return f"{place}: {first['msg']}{found}" if place else f"{first['msg']}{found}"
+
+
 def closest(word: str, allowed: Sequence[str]) -> str:
     """Return "; did you mean 'x'?" for a misspelt word, or an empty text.
 

@@ -17,6 +17,7 @@ from typing import Annotated, BinaryIO, Final, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from tuner import zstd
+from tuner.config.reading import first_problem
 from tuner.errors import TraceError
 
 _GZIP: Final = b"\x1f\x8b"
@@ -114,10 +115,4 @@ class Source:
         try:
             return form.model_validate_json(content)
         except ValidationError as error:
-            first = error.errors()[0]
-            if first["type"] == "json_invalid":
-                message = f"not JSON: {first['ctx']['error']}; was the file cut off?"
-            else:
-                found = "" if first["type"] == "missing" else f", not {first['input']!r:.80}"
-                message = f"{'.'.join(map(str, first['loc']))}: {first['msg']}{found}"
-            raise BadCallError(message) from error
+            raise BadCallError(first_problem(error)) from error

@@ -27,7 +27,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from tuner.errors import ProgramError
+from tuner.measure.answers import misunderstood
 from tuner.measure.instruments import ask_emulator
 from tuner.records import Measurement
 from tuner.resources import cache_folder
@@ -181,8 +181,8 @@ def _ask(emulator: Path | None) -> _Answer:
     try:
         return _Answer.model_validate_json(ask_emulator("--calibrate", emulator))
     except ValidationError as error:
-        message = f"rand_malloc --calibrate: not understood: {error}; reinstall malloc-tuner"
-        raise ProgramError(message) from error
+        answer = "the answer of rand_malloc --calibrate"
+        raise misunderstood(answer, error) from error
 
 
 def _combined(draws: Sequence[_Answer]) -> Calibration:

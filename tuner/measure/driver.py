@@ -15,6 +15,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError
 from tuner.measure.process import Finished, Processes, tool_environment
 from tuner.records import Outcome, Status
@@ -149,7 +150,7 @@ def _judge(ended: Finished, library: Path | None, timeout_s: float) -> Outcome[D
     try:
         result = DriverResult.model_validate_json(ended.stdout)
     except ValidationError as error:
-        reason = f"the report of malloc_bench is not understood: {error.errors()[0]['msg']}"
+        reason = f"the report of malloc_bench is not understood: {first_problem(error)}"
         return Outcome.did_not_succeed(Status.FAILED, reason)
     if not _is_from(result.malloc_from, library):
         reason = f"malloc comes from {result.malloc_from}, not {library or 'libc'}"

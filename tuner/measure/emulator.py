@@ -25,6 +25,7 @@ from tuner.errors import (
     SettingError,
     TraceError,
 )
+from tuner.measure.answers import misunderstood
 from tuner.measure.calibration import Calibration
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.process import Finished, Processes, tool_environment
@@ -313,11 +314,8 @@ def parse_result(text: str) -> EmulatorResult:
     try:
         return EmulatorResult.model_validate_json(text)
     except ValidationError as error:
-        message = (
-            f"rand_malloc's result is not understood: {error}; "
-            "rand_malloc and malloc-tuner are of different versions: reinstall malloc-tuner"
-        )
-        raise ProgramError(message) from error
+        answer = "the result of rand_malloc"
+        raise misunderstood(answer, error) from error
 
 
 def options_record(options: EmulationOptions) -> dict[str, str | int | float | bool]:

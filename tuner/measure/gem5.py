@@ -27,6 +27,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.config.gem5_suite import Simulation, Suite
+from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError, OutputError, ProgramError
 from tuner.measure.gem5_stats import Statistics, parse_statistics
 from tuner.measure.offers import ANSWER_SECONDS, gem5_question, try_gem5
@@ -337,5 +338,5 @@ def read_result(path: Path) -> Gem5Result | None:
     try:
         return Gem5Result.model_validate_json(text)
     except ValidationError as error:
-        message = f"{path}: not understood: {error}; is run.py of another version?"
+        message = f"{path}: not understood: {first_problem(error)}; is run.py of another version?"
         raise ProgramError(message) from error

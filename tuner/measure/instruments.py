@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from tuner.errors import MissingToolError, ProgramError
+from tuner.measure.answers import misunderstood
 from tuner.measure.process import Processes, tool_environment
 from tuner.resources import native_file
 
@@ -68,8 +69,8 @@ def _understood(text: str) -> tuple[Instrument, ...]:
     try:
         entries = _ENTRIES.validate_json(text)
     except ValidationError as error:
-        message = f"rand_malloc --instruments: not understood: {error}; reinstall malloc-tuner"
-        raise ProgramError(message) from error
+        answer = "the answer of rand_malloc --instruments"
+        raise misunderstood(answer, error) from error
     return tuple(Instrument(entry.name, entry.works, entry.detail) for entry in entries)
 
 

@@ -24,6 +24,7 @@ from typing import Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.errors import MissingToolError, ProgramError
+from tuner.measure.answers import misunderstood
 from tuner.measure.process import Finished, Processes
 from tuner.output import scratch_folder
 from tuner.records import CurvePoint
@@ -360,8 +361,11 @@ def _supervise_error(ended: Finished, stderr: str) -> MissingToolError | Program
 def _read_report(path: Path) -> _Report:
     try:
         return _Report.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        message = f"the report of supervise is not understood: {error}; reinstall malloc-tuner"
+    except ValidationError as error:
+        answer = "the report of supervise"
+        raise misunderstood(answer, error) from error
+    except OSError as error:
+        message = f"supervise left no report: {error.strerror or error}; reinstall malloc-tuner"
         raise ProgramError(message) from error
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.messages import assert_is_one_line
 from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.calibration import (
     FEWEST_DRAWS,
@@ -161,10 +162,14 @@ def test_answer_of_another_form_is_refused(tmp_path: Path) -> None:
     odd = tmp_path / "rand_malloc"
     odd.write_text('#!/bin/sh\necho "{}"\n')
     odd.chmod(0o755)
-    with pytest.raises(ProgramError, match="--calibrate: not understood"):
+    with pytest.raises(
+        ProgramError, match=r"--calibrate is not understood: ns_per_instruction: "
+    ) as caught:
         calibrate(odd)
-    with pytest.raises(ProgramError, match="--instruments: not understood"):
+    assert_is_one_line(str(caught.value))
+    with pytest.raises(ProgramError, match=r"--instruments is not understood: .* array") as caught:
         find_instruments(odd)
+    assert_is_one_line(str(caught.value))
 
 
 def test_emulator_that_fails_is_quoted(tmp_path: Path) -> None:

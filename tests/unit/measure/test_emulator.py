@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.messages import assert_is_one_line
 from tests.doubles.waiting import wait_until
 from tuner.allocators import Allocator, Installation, get_allocator
 from tuner.errors import (
@@ -241,8 +242,9 @@ def test_broken_set_up_is_an_error(trace: Trace, code: int, error: type[Exceptio
 )
 def test_result_of_another_form_is_refused(trace: Trace, orders: dict[str, Any]) -> None:
     trace.orders(**orders)
-    with pytest.raises(ProgramError, match="not understood"):
+    with pytest.raises(ProgramError, match="not understood") as caught:
         evaluator(trace).evaluate(Configuration("glibc"))
+    assert_is_one_line(str(caught.value))
 
 
 def test_refused_setting_is_not_replayed(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:

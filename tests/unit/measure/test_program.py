@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.doubles.messages import assert_is_one_line
 from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.program import (
     ProgramRunner,
@@ -104,8 +105,18 @@ def test_report_of_another_version_is_refused(tmp_path: Path) -> None:
     fake = tmp_path / "supervise"
     fake.write_text('#!/bin/sh\necho \'{"schema":"supervise.result","version":2}\' > "$3"\n')
     fake.chmod(0o755)
-    with pytest.raises(ProgramError, match=r"(?s)not understood.*version"):
+    with pytest.raises(ProgramError, match=r"supervise is not understood: version: .*2;") as caught:
         ProgramRunner(fake).run(["true"], _PATH, Surroundings())
+    assert_is_one_line(str(caught.value))
+
+
+def test_a_launcher_that_reports_nothing_is_named(tmp_path: Path) -> None:
+    fake = tmp_path / "supervise"
+    fake.write_text("#!/bin/sh\n")
+    fake.chmod(0o755)
+    with pytest.raises(ProgramError, match="supervise left no report: No such file") as caught:
+        ProgramRunner(fake).run(["true"], _PATH, Surroundings())
+    assert_is_one_line(str(caught.value))
 
 
 def test_missing_launcher_is_an_error(tmp_path: Path) -> None:
