@@ -331,9 +331,7 @@ def print_compared(compared: Compared) -> None:
     for line in compared.answer.lines():
         print(line)
     print()
-    print(
-        f"{compared.n_rounds} rounds; changes: medians of the ratios to the service as it is in "
-        "one round"
-    )
+    rounds = f"{compared.n_rounds} round{'s' * (compared.n_rounds != 1)}"
+    print(f"{rounds}; changes: medians of the ratios to the service as it is in one round")
     for reason in compared.refused:
         print(f"left out: {reason}")

@@ -149,8 +149,8 @@ class Answer:
         names = {AS_IS: f"program as it is ({self.as_is})"}
         for label in (AS_IS, *(row.label for row in _shown(self))):
             if label in self.growth:
-                value = self.growth[label]
-                text = f"{'+' if value > 0.0 else ''}{SERVICE['growth'].show(value)}"
+                value = round(self.growth[label])
+                text = f"{'+' if value > 0 else ''}{SERVICE['growth'].show(value)}"
                 yield from textwrap.wrap(
                     f"{text:>14}  {names.get(label, label)}",
                     _TABLE_WIDTH,
