@@ -43,7 +43,10 @@ void *retake(struct worker *worker, void *block, size_t size) {
 
 void *take_aligned(struct worker *worker, size_t alignment, size_t size) {
     uint64_t start = start_of(worker);
-    return taken(worker, start, aligned_alloc(alignment, size), "aligned_alloc");
+    void *block = NULL;
+    if (posix_memalign(&block, alignment, size) != 0)
+        block = NULL;
+    return taken(worker, start, block, "posix_memalign");
 }
 
 void *take_zeroed(struct worker *worker, size_t size) {

@@ -157,7 +157,7 @@ static inline void *take(struct worker *worker, size_t size) {
     return block;
 }
 
-/* One realloc, one aligned_alloc, one calloc; timed as malloc. */
+/* One realloc, one posix_memalign, one calloc; timed as malloc. */
 void *retake(struct worker *worker, void *block, size_t size);
 void *take_aligned(struct worker *worker, size_t alignment, size_t size);
 void *take_zeroed(struct worker *worker, size_t size);

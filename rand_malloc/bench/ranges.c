@@ -138,14 +138,12 @@ static size_t next_by_half(size_t size) {
 static void grow_blocks(struct worker *worker, size_t (*next)(size_t)) {
     while (goes_on(worker)) {
         void *block = NULL;
-        uint64_t n = 0;
-        for (size_t size = GROW_FIRST; size <= GROW_LAST; size = next(size)) {
+        for (size_t size = GROW_FIRST; size <= GROW_LAST && goes_on(worker); size = next(size)) {
             block = retake(worker, block, size);
             write_ends(block, size);
-            n++;
+            did(worker, 1);
         }
         give(worker, block);
-        did(worker, n);
     }
 }
 
@@ -165,7 +163,7 @@ void run_aligned(struct worker *worker) {
         for (int i = 0; i < ALIGNED_BLOCKS; i++) {
             blocks[i] = take_aligned(worker, ALIGNMENT, ALIGNED_BYTES);
             if ((uintptr_t)blocks[i] % ALIGNMENT != 0)
-                fail("aligned_alloc", "a block does not lie where it was asked for");
+                fail("posix_memalign", "a block does not lie where it was asked for");
             write_ends(blocks[i], ALIGNED_BYTES);
         }
         for (int i = 0; i < ALIGNED_BLOCKS; i++)
