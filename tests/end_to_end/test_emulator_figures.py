@@ -17,6 +17,7 @@ from tests.doubles.places import ROOT
 from tests.doubles.traces import TraceMaker, write_mixed_trace
 from tuner.allocators import HostFacts, get_allocator
 from tuner.errors import MissingToolError
+from tuner.machine import read_machine
 from tuner.resources import native_file
 from tuner.trace.file import Op
 
@@ -241,6 +242,30 @@ def test_figures_with_huge_pages_repeat_and_count_them(
         assert pages > 0
         # With small pages these have a fault each, but for those that nobody touches.
         assert abs(one["faults"] + pages - small["faults"]) <= 4 * 511
+
+
+@pytest.mark.parametrize("allocator", ["glibc", "exgen"])
+def test_a_machine_of_huge_pages_everywhere_shows_in_the_figures(
+    tmp_path: Path, allocator: str
+) -> None:
+    """Without any setting; changes nothing of the machine: set it to `always` to run this."""
+    found = read_machine().thp
+    if found != "always":
+        pytest.skip(f"transparent huge pages of this machine: {found or 'none'}, not always")
+    maker = TraceMaker()
+    for _ in range(2):
+        maker.allocate(24 * MIB, untouched=5000)
+    for block in [maker.allocate(2000) for _ in range(4000)][::2]:
+        maker.free(block)
+    trace = maker.write(tmp_path / "sparse.trace")
+    options = ["--runs", "memory", *preload(allocator)]
+    kept, without = replay(trace, *options), replay(trace, *options, "--thp", "never")
+    assert (kept["settings"]["thp"], without["settings"]["thp"]) == ("keep", "never")
+    assert without["huge_pages"] is None
+    assert kept["huge_pages"]["pages"] > 0 or kept["huge_pages"]["fallbacks"]
+    assert kept["faults"] < without["faults"]
+    for figure in ("mean_heap_bytes", "peak_heap_bytes"):
+        assert kept[figure] >= without[figure] >= kept["peak_live_bytes"] // 100
 
 
 @pytest.mark.parametrize("thp", ["never", "keep"])
