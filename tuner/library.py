@@ -354,6 +354,7 @@ def compare(
 
     Raises:
         SelectionError: a name is no pick, or a trial has no numbers.
+        ComparisonError: there is nothing but the baseline to measure.
         MissingToolError: the program or a library is not here, or of another version.
         ProgramError: the program fails with the baseline, ends otherwise than when it was
             recorded, or does not repeat its output.
@@ -368,12 +369,13 @@ def compare(
     from tuner.validate.program import validate
     from tuner.validate.session import CACHEGRIND, STDOUT, ValidationOptions
     from tuner.validate.setup import prepare, search_spaces, with_program_as_it_is
-    from tuner.validate.subjects import choose_subjects
+    from tuner.validate.subjects import check_subjects, choose_subjects
     from tuner.validate.summary import count_claims, summarize
     from tuner.validate.trust import recorded_program
     from tuner.validate.verdicts import default_rounds
 
     subjects = choose_subjects(run, points, most_front, most_dominated)
+    check_subjects(run, subjects)
     n_claims = count_claims(run, subjects)
     options = ValidationOptions(
         rounds=rounds or default_rounds(n_claims),

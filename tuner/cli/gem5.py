@@ -111,11 +111,12 @@ def gem5(
     from tuner.validate.gem5_summary import gem5_records, summarize_gem5
     from tuner.validate.session import ValidationOptions
     from tuner.validate.setup import prepare, search_spaces
-    from tuner.validate.subjects import choose_subjects
+    from tuner.validate.subjects import check_subjects, choose_subjects
 
     words = check_points(context, points)
     found = load_run(run)
     subjects = choose_subjects(found, words, front, dominated)
+    check_subjects(found, subjects)
     program = find_gem5(gem5)
     loaded = load_suite(suite or gem5_dir() / "suite.toml")
     chosen = loaded.choose(split_names(simulations))

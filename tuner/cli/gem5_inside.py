@@ -78,7 +78,7 @@ def gem5_inside(
     from tuner.validate.inside_counts import find_inside_objective
     from tuner.validate.inside_summary import journal_path, summarize_inside
     from tuner.validate.setup import prepare, search_spaces
-    from tuner.validate.subjects import choose_subjects
+    from tuner.validate.subjects import check_subjects, choose_subjects
 
     names = split_names(objectives)
     for name in names:
@@ -86,6 +86,7 @@ def gem5_inside(
     words = check_points(context, points)
     found = load_run(run)
     subjects = choose_subjects(found, words, front, dominated)
+    check_subjects(found, subjects)
     program = find_gem5(gem5)
     inside = load_inside(suite or gem5_dir() / "inside.toml")
     chosen = inside.choose(split_names(programs))

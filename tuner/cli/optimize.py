@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -182,7 +183,7 @@ def optimize(
         )
         request = service_request(request, plan, constraint, held_out_load)
     else:
-        refuse_without_service(context)
+        refuse_without_service(context, ("--allocators", "--output"))
     for command in (request.command, *request.further):
         _check_program(command[0])
     with shown_progress(run, request.seconds, quiet=quiet) as view:
@@ -212,6 +213,11 @@ def _check(conditions: Mapping[str, Condition], answer: Answer) -> None:
 def _check_program(program: str) -> None:
     if shutil.which(program) is None:
         message = f"{program}: no such program, nor a run folder of `optimize`"
+        if Path(program).is_file():
+            message = (
+                f"{program}: not a program that can be started; "
+                f"if it is a trace, `malloc-tuner tune {shlex.quote(program)}` searches with it"
+            )
         raise MissingToolError(message)
 
 

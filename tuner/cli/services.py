@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -141,13 +141,17 @@ Output = Annotated[
 ]
 
 
-def refuse_without_service(context: typer.Context) -> None:
+def refuse_without_service(context: typer.Context, others: Iterable[str] = ()) -> None:
     """Refuse the options of services where there is none.
+
+    Args:
+        context: of the command.
+        others: options of services that the command has for other programs too.
 
     Raises:
         InapplicableOption: one of them is on the command line.
     """
-    own = set(_OWN) - {"--output", "--allocators"}
+    own = set(_OWN).difference(others)
     refuse_options(context, own, "without --ready and --load, which make it a service")
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tuner.errors import ComparisonError
 from tuner.front.dominance import front_points
 from tuner.front.kept import all_picks, find_pick, pick_of_trial
 from tuner.front.picks import Pick
@@ -110,6 +111,25 @@ def choose_subjects(
         )
         for configuration, roles in chosen.items()
     )
+
+
+def check_subjects(run: Run, subjects: Sequence[Subject]) -> None:
+    """Refuse a comparison of the baseline with nothing, before it is measured.
+
+    Raises:
+        ComparisonError: there is one subject; the message says why.
+    """
+    if len(subjects) > 1:
+        return
+    if any(trial.is_feasible for trial in run.trials):
+        reason = "every point asked for is that default"
+    else:
+        reason = "no trial succeeded and holds every constraint"
+    message = (
+        f"nothing to compare with {run.campaign.baseline}'s default: {reason}; "
+        "name others with --points, such as the number of a trial"
+    )
+    raise ComparisonError(message)
 
 
 def spread(items: Sequence[_T], n: int) -> list[_T]:

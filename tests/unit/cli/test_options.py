@@ -10,7 +10,7 @@ import pytest
 
 from tuner.cli.main import run
 from tuner.cli.options import refuse_input
-from tuner.errors import SpecError
+from tuner.errors import MissingToolError, SpecError
 
 WRONG_COMMAND_LINE = 2
 
@@ -49,6 +49,13 @@ def test_a_form_of_validation_has_its_own_options(
 ) -> None:
     assert run([command, "no-such-run", option, "x"]) == WRONG_COMMAND_LINE
     assert option in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--allocators", "--output"])
+def test_options_of_services_are_of_no_campaign(
+    capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert f"{option} does not apply without --ready" in refused(capsys, option, "x", "--", "true")
 
 
 def test_a_number_of_front_points_needs_the_word(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,3 +99,12 @@ def test_an_empty_standard_input_is_none(monkeypatch: pytest.MonkeyPatch, is_pip
     with Path(os.devnull).open() as nothing, piped, monkeypatch.context() as context:
         context.setattr(sys, "stdin", piped if is_pipe else nothing)
         refuse_input()
+
+
+def test_a_trace_is_no_program_to_optimize(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "my app.trace"
+    trace.write_bytes(b"")
+    assert run(["optimize", str(trace)]) == MissingToolError.exit_code
+    assert f"`malloc-tuner tune '{trace}'`" in capsys.readouterr().err

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.doubles.runs import MIB, synthetic_run, trial
-from tuner.errors import SelectionError, StoreError
+from tuner.errors import ComparisonError, SelectionError, StoreError
 from tuner.front.bounds import baseline_trial
 from tuner.front.dominance import front_points
 from tuner.front.picks import select_balanced
@@ -16,6 +18,7 @@ from tuner.validate.subjects import (
     DOMINATED,
     FRONT,
     Subject,
+    check_subjects,
     choose_subjects,
     spread,
 )
@@ -119,6 +122,26 @@ def test_unknown_names_and_numbers_are_refused(run: Run) -> None:
         choose_subjects(run, ["kneee"], 4, 3)
     with pytest.raises(StoreError, match="has no trial 9999"):
         choose_subjects(run, ["9999"], 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("violation", "reason"),
+    [
+        (0.2, "no trial succeeded and holds every constraint"),
+        (0.0, "every point asked for is that default"),
+    ],
+)
+def test_a_baseline_alone_is_not_measured(violation: float, reason: str) -> None:
+    run = synthetic_run(allocators=["glibc"], n_trials=3, failures=False)
+    default = next(trial for trial in run.trials if trial.configuration.is_default)
+    run = replace(run, trials=(replace(default, violation=violation),), rechecks=())
+    subjects = choose_subjects(run, ["picks"], 4, 3)
+    with pytest.raises(ComparisonError, match=f"glibc's default: {reason}; name others with"):
+        check_subjects(run, subjects)
+
+
+def test_two_subjects_can_be_compared(run: Run) -> None:
+    check_subjects(run, choose_subjects(run, ["balanced"], 4, 0))
 
 
 def test_record_of_a_subject_gives_it_back(run: Run) -> None:
