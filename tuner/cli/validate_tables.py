@@ -81,10 +81,10 @@ def _screen(summary: ValidationSummary) -> Table:
 
 
 def _names(found: SubjectSummary) -> str:
-    """Return all names under which a subject was chosen, its label first."""
+    """Return all names under which a subject was chosen, its label first, ``= knee`` below."""
     roles = found.subject.roles
     others = [r for r in roles if r not in {DEFAULT, DOMINATED, FRONT, found.subject.label}]
-    return "\n".join([found.subject.label, *others])
+    return "\n".join([found.subject.label, *(f"= {role}" for role in others)])
 
 
 def _first_rows(summary: ValidationSummary) -> list[SubjectSummary]:

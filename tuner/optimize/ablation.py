@@ -13,7 +13,7 @@ from typing import Final
 
 from tuner.compare.plan import Rounds
 from tuner.optimize.answer import label_of
-from tuner.optimize.judgement import Gain, Rules, exact_quantities, judge
+from tuner.optimize.judgement import Gain, Rules, Standing, exact_quantities, judge
 from tuner.optimize.tuned import Reference, logs_of, values_of
 from tuner.optimize.work import Work, run_seconds
 from tuner.records import Configuration
@@ -69,10 +69,21 @@ def effects_of(
     for (name, value), variant in zip(winner.settings, variants, strict=True):
         loss = judge(variant, logs_of(course, variant, label), exact, rules, 1)
         with_it = judge(label, logs_of(course, label, variant), exact, rules, 1)
-        is_needless = bool(loss.n_rounds) and not loss.unsure and not loss.worse
+        is_needless = bool(loss.n_rounds) and not loss.unsure and not _seems_worse(loss, rules)
         text = str(Configuration.of(winner.allocator, {name: value})).partition(" ")[2]
         found.append(SettingEffect(text, with_it.gains, is_needless))
     return tuple(found)
+
+
+def _seems_worse(loss: Standing, rules: Rules) -> bool:
+    """Return whether the winner without a setting is worse in a guard, proven or in the middle.
+
+    What the first rounds prove stays proven; the rest of them may say otherwise.
+    """
+    gains = {name: loss.gains[name] for name in rules.guards if name in loss.gains}
+    return bool(loss.worse) or any(
+        gain.middle < -rules.margin(name) for name, gain in gains.items()
+    )
 
 
 def without(configuration: Configuration, name: str) -> Configuration:

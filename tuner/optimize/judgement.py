@@ -240,7 +240,8 @@ class _Judged:
             return Gain(middle, *ends, is_exact=True, is_more_better=is_more)
         low = lower_bound(self._logs, self._error)
         high = upper_bound(self._logs, self._error)
-        return Gain(middle, low, high, is_more_better=is_more)
+        # An end may stem from an earlier look, and lie beyond the middle of all rounds.
+        return Gain(middle, min(low, middle), max(high, middle), is_more_better=is_more)
 
     def _exceeds(self, limit: float, error: float) -> bool:
         if self._is_exact:

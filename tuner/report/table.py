@@ -1,6 +1,6 @@
 """The front as a table: rows as plain values, then JSON or CSV with every column and unit.
 
-Rows are the points of the front and the defaults; `everything` adds all other
+Rows are the points of the front, picks and defaults; `everything` adds all other
 trials with their state.  Ratios are value / value of the baseline.
 """
 
@@ -99,6 +99,9 @@ def front_table(
         for number in members:
             equals[number] = tuple(other for other in members if other != number)
         order[point.trial.number] = len(order)
+    picked = {pick.trial.number for pick in picks}
+    shown = {trial.number for trial in run.trials if trial.configuration.is_default}
+    shown |= order.keys() | picked
     rows = [
         TrialRow(
             trial,
@@ -108,8 +111,10 @@ def front_table(
             _ratios(trial, compared),
         )
         for trial in run.trials
-        if everything or trial.number in order or trial.configuration.is_default
+        if everything or trial.number in shown
     ]
+    # A pick that equals a point of the front stands beside it.
+    order |= {n: order[first] for first in list(order) for n in equals[first] if n in picked}
     rows.sort(key=lambda row: _place(row.trial, order))
     notes = run.campaign.workload.notes
     return FrontTable(run.campaign.name, tuple(names), compared, tuple(rows), notes)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _WIDTH_OF_A_PIPE = 100
 """Columns when the output is no terminal."""
 
-_SETTINGS_WIDTH = 20
-"""Columns that settings get at least, if they need them."""
+_SETTINGS_WIDTH = range(20, 32)
+"""Columns that settings get at least, if they need them: the longest one is not broken in two."""
 
 _MARKS_WIDTH = 15
 """Columns that the names of picks are folded into."""
@@ -64,7 +64,8 @@ def table_text(table: FrontTable, *, color: bool = False, everything: bool = Fal
 
     metrics = find_metrics(table.objectives)
     blocks = _blocks(table, alike, metrics, max(width_for(), _WIDTH_OF_A_PIPE))
-    width = max(width_for(_rich_table(table, alike, block, _SETTINGS_WIDTH)) for block in blocks)
+    settings = _settings_width(table)
+    width = max(width_for(_rich_table(table, alike, block, settings)) for block in blocks)
     text = io.StringIO()
     console = Console(
         file=text, width=width, force_terminal=color, color_system="standard" if color else None
@@ -130,11 +131,12 @@ def _blocks(
     """Return the tables that show the rows within `limit` columns, as few as there can be."""
 
     def fits(block: _Block) -> bool:
-        drawn = _rich_table(table, alike, block, _SETTINGS_WIDTH)
+        drawn = _rich_table(table, alike, block, settings)
         return Console(width=sys.maxsize).measure(drawn).maximum <= limit
 
     from rich.console import Console  # noqa: PLC0415 - not needed by --help
 
+    settings = _settings_width(table)
     for is_stacked in (False, True):
         whole = _Block(tuple(metrics), is_stacked=is_stacked)
         if fits(whole):
@@ -189,6 +191,12 @@ def _rich_table(
             ]
         drawn.add_row(*cells, style="dim" if row.state != FRONT else "")
     return drawn
+
+
+def _settings_width(table: FrontTable) -> int:
+    words = (word for row in table.rows for word in settings_text(row.trial).split())
+    longest = max(map(len, words), default=0)
+    return min(max(longest, _SETTINGS_WIDTH.start), _SETTINGS_WIDTH.stop)
 
 
 def _more(n: int) -> str:

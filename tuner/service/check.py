@@ -9,7 +9,7 @@ threads, which end at a fork, are looked for among the threads of the process it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tuner.records import Configuration, value_text
 from tuner.service.processes import Process, process_of
 
 _BACKGROUND = "jemalloc_bg_thd"
+_TUNABLES = "GLIBC_TUNABLES"
 """Name that jemalloc gives its background threads."""
 
 
@@ -104,8 +105,22 @@ def _environment(pid: int) -> dict[str, str] | None:
     except OSError as error:
         message = f"process {pid}: there is none ({error.strerror})"
         raise SpecError(message) from error
-    found = dict(word.split("=", 1) for word in words if "=" in word)
+    found = dict(word.split("=", 1) for word in _with_tunables_joined(words) if "=" in word)
     return None if any(words) and not found else found
+
+
+def _with_tunables_joined(words: Sequence[str]) -> list[str]:
+    """Return the variables with those of `_TUNABLES` as they were given.
+
+    glibc up to 2.37 reads them in place and leaves an end of string for every colon.
+    """
+    joined: list[str] = []
+    for word in words:
+        if joined and word.startswith("glibc.") and joined[-1].startswith(f"{_TUNABLES}="):
+            joined[-1] += f":{word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _library(process: Process, expected: ExportedSetting) -> InEffect:

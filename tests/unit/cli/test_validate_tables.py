@@ -40,6 +40,20 @@ def test_one_screen_says_what_was_decided_first(
     assert sum("note:" in line for line in lines) == len(summary.notices)
 
 
+def test_other_names_of_a_subject_stand_below_it_as_equal(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = summarize(run, run.validations[-1])
+    first = next(one for one in summary.subjects if one.subject.is_pick and one.metrics)
+    named = replace(first, subject=replace(first.subject, roles=("balanced", "knee")))
+    others = tuple(named if one is first else one for one in summary.subjects)
+    monkeypatch.setenv("COLUMNS", "160")
+
+    print_summary(replace(summary, subjects=others), Path("runs/x"))
+
+    assert "= knee" in capsys.readouterr().out
+
+
 def test_every_subject_metric_and_claim_is_shown(
     run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

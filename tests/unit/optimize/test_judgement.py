@@ -103,6 +103,16 @@ def test_a_change_is_shown_in_the_programs_terms() -> None:
     assert Gain(0.0, -math.inf, math.inf).bounds is None
 
 
+def test_an_interval_holds_its_middle_where_later_rounds_belie_the_first() -> None:
+    falling = [0.2] * 12 + [-0.2] * 13
+    rules = Rules(error=0.2)
+
+    gain = judge("x", {MEAN: falling}, frozenset(), rules, 1).gains[MEAN]
+
+    assert gain.middle == pytest.approx(-0.2)
+    assert gain.low <= gain.middle <= gain.high
+
+
 def test_what_is_not_sure_scores_as_a_loss() -> None:
     unknown = Gain(0.05, -math.inf, math.inf)
     standing = Standing("x", 3, State.OPEN, {MEAN: Gain(0.1, 0.08, 0.1), CPU: unknown}, (), (), ())

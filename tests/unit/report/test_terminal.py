@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.doubles.runs import MIB, synthetic_run, trial
+from tuner.front.kept import pick_of_trial
 from tuner.front.picks import standard_picks
 from tuner.metrics import find_metrics, objective_names
 from tuner.records import Configuration
@@ -85,3 +86,28 @@ def test_the_picks_in_the_table_are_explained_below_it() -> None:
 
     assert "no-regret: balanced among the points that are worse than glibc's default" in text
     assert "no-regret:" not in table_text(front_table(run, names))
+
+
+def test_a_pick_that_equals_a_point_of_the_front_stands_in_its_place() -> None:
+    run = run_of([(100.0, 1000.0), (50.0, 900.0), (50.0, 900.0), (60.0, 500.0)])
+    pick = pick_of_trial(run, 2)
+
+    numbers = [row.trial.number for row in front_table(run, ("mean_heap", "cost"), [pick]).rows]
+
+    assert numbers == [1, 2, 3, 0]
+
+
+def test_no_setting_is_broken_in_two() -> None:
+    run = synthetic_run(n_trials=4, allocators=("glibc",), rechecks=False)
+    settings = {"tcache_unsorted_limit": 4, "trim_threshold": 131072, "top_pad": 0}
+    made = (
+        trial(0, Configuration("glibc"), 100 * MIB, 1000.0),
+        trial(1, Configuration.of("glibc", settings), 50 * MIB, 900.0),
+    )
+    names = ("mean_heap", "cost")
+
+    picks = standard_picks(made, names, "glibc")
+    text = table_text(front_table(Run(run.folder, run.campaign, made), names, picks))
+
+    assert {"tcache_unsorted_limit=4", "trim_threshold=131072"} <= set(text.split())
+    assert max(map(len, text.splitlines())) <= 100

@@ -60,6 +60,15 @@ def test_a_variable_that_was_lost_or_changed_is_not() -> None:
             }  # fmt: skip
 
 
+def test_several_tunables_are_in_effect_although_glibc_cuts_them_in_place() -> None:
+    settings = {"arena_max": 2, "tcache_count": 1}
+    variables = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.tcache_count=1"}
+    asked = ExportedSetting(Configuration.of("glibc", settings), None, variables)
+
+    with process({**variables, "OTHER": "1"}) as pid:
+        assert set(verdicts(pid, asked).values()) == {True}
+
+
 def test_a_value_that_the_allocator_refuses_is_not_in_effect() -> None:
     variables = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=99999999"}
     asked = ExportedSetting(Configuration.of("glibc", {"tcache_count": 99999999}), None, variables)
