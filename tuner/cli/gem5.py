@@ -83,7 +83,9 @@ def gem5(
     ] = "all",
     rounds: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="Runs of every subject on every simulation."),
+        typer.Option(
+            min=1, max=10_000, metavar="N", help="Runs of every subject on every simulation."
+        ),
     ] = 6,
     points: Points = POINTS,
     front: Front = 4,

@@ -119,6 +119,7 @@ def validate(
         int | None,
         typer.Option(
             min=1,
+            max=10_000,
             metavar="N",
             help="Runs of every subject; default: what the number of claims needs, such as 12 "
             "for 22.",

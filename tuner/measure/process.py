@@ -15,6 +15,9 @@ from typing import IO
 _KEPT = ("PATH", "HOME", "TMPDIR")
 """Variables a native tool needs to find valgrind, qemu and a place for its files."""
 
+_LONGEST_WAIT_S = 1e6
+"""Eleven days; poll(2) cannot wait for more than 2^31 ms."""
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -58,7 +61,7 @@ class Processes:
         Args:
             command: program and arguments; no shell is involved.
             environment: the whole environment.
-            timeout_s: elapsed seconds after which the group is killed.
+            timeout_s: elapsed seconds after which the group is killed; eleven days at the most.
             stdout: an open file to write to instead of returning the text.
             stderr: likewise.
             cwd: working folder.
@@ -111,8 +114,9 @@ def tool_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _wait(process: subprocess.Popen[str], timeout_s: float | None) -> Finished:
+    limit_s = None if timeout_s is None else min(timeout_s, _LONGEST_WAIT_S)
     try:
-        out, err = process.communicate(timeout=timeout_s)
+        out, err = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         _kill_group(process)
         out, err = process.communicate()

@@ -51,6 +51,15 @@ def test_a_form_of_validation_has_its_own_options(
     assert option in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["validate", "gem5"])
+def test_rounds_beyond_any_patience_are_refused(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    words = [command, "no-such-run", "--rounds", "99999999999999999999"]
+    assert run([*words, *(["--", "true"] if command == "validate" else [])]) == WRONG_COMMAND_LINE
+    assert "less than or equal to 10000" in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize("option", ["--allocators", "--output"])
 def test_options_of_services_are_of_no_campaign(
     capsys: pytest.CaptureFixture[str], option: str
