@@ -23,6 +23,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from pymoo.core.mating import Mating
 from pymoo.core.problem import Problem
 from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
 
@@ -36,6 +37,8 @@ from tuner.space import Genome, Space
 
 _BIRTHS: Final = 10
 """Children that are born for each one that is proposed."""
+_MATINGS: Final = 4
+"""Attempts at that number; near the end of a small space there are not as many."""
 _SIFTED: Final = 2 / 3
 """Share of a generation that the model chooses."""
 _MOST_CHANGES: Final = 8
@@ -82,6 +85,7 @@ class _SiftedOffspring(NewOffspring):
 
     def __init__(self, space: Space, novelty: Novelty, models: Models) -> None:
         super().__init__(space, novelty)
+        self.n_max_iterations = _MATINGS
         self._models = models
 
     def do(
@@ -94,7 +98,8 @@ class _SiftedOffspring(NewOffspring):
     ) -> PymooPopulation:
         """Return `n_offsprings` new individuals, fewer when the space is exhausted."""
         n_born = n_offsprings * _BIRTHS if self._models.can_predict else n_offsprings
-        born = super().do(problem, parents, n_born, random_state=random_state, **options)
+        born = Mating.do(self, problem, parents, n_born, random_state=random_state, **options)
+        born = self._filled_up(born, n_offsprings, random_state)
         n_sifted = round(n_offsprings * _SIFTED)
         if len(born) <= n_offsprings or random_state is None:
             return born

@@ -176,8 +176,13 @@ class NewOffspring(Mating):  # type: ignore[misc]  # pymoo ships no types
     ) -> PymooPopulation:
         """Return `n_offsprings` new individuals, fewer when the space is exhausted."""
         born = super().do(problem, parents, n_offsprings, random_state=random_state, **options)
-        n_missing = n_offsprings - len(born)
-        if n_missing == 0 or random_state is None:
+        return self._filled_up(born, n_offsprings, random_state)
+
+    def _filled_up(
+        self, born: PymooPopulation, n: int, random_state: np.random.Generator | None
+    ) -> PymooPopulation:
+        n_missing = n - len(born)
+        if n_missing <= 0 or random_state is None:
             return born
         drawn = self._novelty.draw(random_state, n_missing, genomes_of(born))
         return Population.merge(born, Population.new(X=np.array(drawn))) if drawn else born
