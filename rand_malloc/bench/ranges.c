@@ -63,9 +63,9 @@ struct range {
 };
 
 static const struct range TO_4K = {16, 4000, 10000};
-static const struct range TO_32K = {4 * KIB, 32 * KIB, 1000};
-static const struct range TO_256K = {32 * KIB, 256 * KIB, 150};
-static const struct range TO_1M = {256 * KIB, 1024 * KIB, 32};
+static const struct range TO_32K = {4096, 32768, 1000};
+static const struct range TO_256K = {32768, 262144, 150};
+static const struct range TO_1M = {262144, 1048576, 32};
 
 static void *take_written(struct worker *worker, const struct range *range) {
     size_t size = draw_between(worker, range->least, range->most);
