@@ -259,10 +259,7 @@ int main(int argc, char **argv) {
     struct launched launched;
     struct outcome outcome = {0};
     struct launch_error error;
-    if (plan.is_service)
-        tend_prepare();
-    else
-        watch_prepare();
+    watch_prepare();
     if (!launch(&plan, &launched))
         fail(SUPERVISE_FAILED, "%s: cannot start: %s", plan.command[0], strerror(errno));
     if (plan.is_service)

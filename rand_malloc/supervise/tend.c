@@ -11,7 +11,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "json.h"
 #include "meter.h"
 #include "tree.h"
+#include "watch.h"
 
 struct service {
     const struct plan *plan;
@@ -31,21 +31,6 @@ struct service {
     uint64_t next_ns;
     struct tree tree;
 };
-
-static void watched_signals(sigset_t *signals) {
-    (void)sigemptyset(signals);
-    (void)sigaddset(signals, SIGCHLD);
-    (void)sigaddset(signals, SIGINT);
-    (void)sigaddset(signals, SIGTERM);
-    (void)sigaddset(signals, SIGHUP);
-}
-
-void tend_prepare(void) {
-    sigset_t signals;
-    watched_signals(&signals);
-    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-}
 
 /* ---- the report ---- */
 

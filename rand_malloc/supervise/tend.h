@@ -9,15 +9,11 @@
 #ifndef SUPERVISE_TEND_H
 #define SUPERVISE_TEND_H
 
-#include <stdbool.h>
-
 #include "launch.h"
 #include "plan.h"
 
-/* Block the signals that tend waits for; call before launch. */
-void tend_prepare(void);
-
-/* Returns when no process of the service is left: 0, or the signal that this process got. */
+/* After watch_prepare.  Returns when no process of the service is left: 0, or the signal that this
+ * process got. */
 int tend(const struct plan *plan, const struct launched *launched);
 
 #endif

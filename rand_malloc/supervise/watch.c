@@ -17,7 +17,7 @@
 
 #include "counter.h"
 
-static void watched_signals(sigset_t *signals) {
+void watched_signals(sigset_t *signals) {
     (void)sigemptyset(signals);
     (void)sigaddset(signals, SIGCHLD);
     (void)sigaddset(signals, SIGINT);

@@ -21,7 +21,11 @@ struct outcome {
     uint64_t instructions; /* of user mode, of the program and its children */
 };
 
-/* Block the signals that watch waits for; call before launch. */
+/* The signals that watch and tend wait for. */
+void watched_signals(sigset_t *signals);
+
+/* Block them, and adopt the program's orphans, so that they can be ended with it; call before
+ * launch. */
 void watch_prepare(void);
 
 /* Returns when the program has ended and nothing of its process group is left.

@@ -139,7 +139,6 @@ class RunUnderWay:
             thp=surroundings.thp,
             aslr=surroundings.aslr,
         )
-        self.folder = folder
 
     def set_up(self) -> None:
         """Run the setup, and check that the port is free."""

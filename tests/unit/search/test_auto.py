@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -97,12 +94,3 @@ def test_how_far_a_point_is_beyond_a_front() -> None:
     points = np.array([[0.0, 2.0], [-1.0, 2.5], [0.5, 0.5], [1.0, 3.0], [3.0, 3.0]])
 
     assert beyond(front, points).tolist() == [0.0, 1.0, 1.5, -1.0, -1.0]
-
-
-def test_it_needs_no_scipy() -> None:
-    """Scipy takes more time to import than pymoo and numpy together."""
-    program = "import sys, tuner.search.auto; print('scipy' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True
-    )
-    assert done.stdout == "False\n"
