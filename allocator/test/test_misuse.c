@@ -72,26 +72,23 @@ static uint64_t double_free_on_tray(void) {
     return keep != NULL;
 }
 
-static uint64_t double_free_on_tray_later(void) {
-    char *p = exgen_malloc(20000);
-    char *q = exgen_malloc(20000);
+static uint64_t reused_then_freed_again(size_t size) {
+    char *p = exgen_malloc(size);
+    char *q = exgen_malloc(size);
     exgen_free(p);
     exgen_free(q);
-    exgen_malloc(20000);
+    exgen_malloc(size);
     expect_message("double free", p);
     exgen_free(p);
     return 0;
 }
 
+static uint64_t double_free_on_tray_later(void) {
+    return reused_then_freed_again(20000);
+}
+
 static uint64_t double_free_of_run_later(void) {
-    char *p = exgen_malloc(100000);
-    char *q = exgen_malloc(100000);
-    exgen_free(p);
-    exgen_free(q);
-    exgen_malloc(100000);
-    expect_message("double free", p);
-    exgen_free(p);
-    return 0;
+    return reused_then_freed_again(100000);
 }
 
 static uint64_t overwritten_link_on_tray(void) {
