@@ -1,5 +1,19 @@
 /* exgen.h - what exgen offers beyond the malloc of the C library.
  *
+ * Settings come from the environment, EXGEN_CONF="name:value,name:value".  Those for production,
+ * with their defaults and groups (allocator/SETTINGS.md has all, and what each does):
+ *
+ *   purge_delay          25         return
+ *   purge_how            dontneed   return
+ *   large_cache_percent  20         reuse
+ *   huge_pages           grown      shape
+ *   timer                0          return
+ *   thread_max           0          return
+ *   check                false      safety
+ *   secure               false      safety
+ *   abort_conf           false      safety
+ *   print_conf           false      safety
+ *
  * Programs need this header only for statistics, validation and namespaced
  * calls; malloc, free and the rest keep their standard names and headers.
  */
@@ -70,7 +84,8 @@ int exgen_validate_heap(void);
  * still has some: the calling thread's heap, all other heaps, large blocks. */
 size_t exgen_check_leaks(int report);
 
-/* Give all free memory that the calling thread can reach back to the system. */
+/* Give free memory back to the system: all that the calling thread can reach, and what other
+ * threads that are not in the allocator hold beyond their lists of small blocks. */
 void exgen_purge(void);
 
 #if defined(__cplusplus)

@@ -170,7 +170,7 @@ static const struct {
     {"units, of a thread that allocates runs", delay_for_a_thread_that_allocates_runs, 2 * DELAY,
      CONF_CALM},
     {"units that became free later", delay_of_later_units, 2 * DELAY, CONF_CALM},
-    {"a large block", delay_of_a_large_block, DELAY, CONF_CALM},
+    {"a large block", delay_of_a_large_block, 2 * DELAY, CONF_CALM},
     {"superblocks of the pool", delay_of_the_pool, DELAY, CONF_CALM},
     {"what a thread frees again and again", falls_in_haste, DELAY, CONF},
     {"blocks that another thread freed", delay_of_freed_blocks_of_others, DELAY, CONF_CALM},

@@ -1,7 +1,7 @@
-"""The README is true: option table, length of the fast paths, JSON list.
+"""The documents are true: settings, length of the fast paths, JSON list.
 
-test_documents.py README EXGEN_OPTIONS LIBEXGEN.  The table between the markers in the
-README must be what exgen-options prints; the instruction counts stated there
+test_documents.py FOLDER EXGEN_OPTIONS LIBEXGEN.  What README.md, SETTINGS.md and exgen.h say of
+settings must be what exgen-options prints; the instruction counts stated there
 must be those of the library's code (x86-64, gcc, release build).
 """
 
@@ -28,12 +28,17 @@ def instructions_of_common_path(disassembly: str, function: str) -> int:
     raise ValueError(f"{function} has no ret")
 
 
-def check_table(readme: str, tool: str) -> None:
-    after_begin = readme.split("<!-- options: begin -->\n")[1]
-    table = after_begin.split("<!-- options: end -->", maxsplit=1)[0]
-    assert table.strip() == output_of(tool, "markdown").strip(), (
-        "README: run exgen-options markdown"
-    )
+def between_marks(document: str) -> str:
+    after_begin = document.split("<!-- options: begin -->\n")[1]
+    return after_begin.split("<!-- options: end -->", maxsplit=1)[0].strip()
+
+
+def check_settings(folder: Path, tool: str) -> None:
+    for name, form in (("README.md", "markdown"), ("SETTINGS.md", "all")):
+        table = between_marks((folder / name).read_text())
+        assert table == output_of(tool, form).strip(), f"{name}: run exgen-options {form}"
+    header = (folder / "include/exgen.h").read_text()
+    assert output_of(tool, "header") in header, "exgen.h: run exgen-options header"
 
 
 def check_json(tool: str) -> None:
@@ -41,8 +46,10 @@ def check_json(tool: str) -> None:
     assert listed["format"] == 1
     names = [o["name"] for o in listed["options"]]
     assert len(names) == len(set(names)) > 20
+    assert [o["use"] for o in listed["options"]].count("production") == 10
     for option in listed["options"]:
         assert option["effect"] and option["kind"] in {"number", "flag", "choice", "list"}
+        assert option["group"] in {"shape", "reuse", "return", "safety"}
         if option["kind"] == "number":
             assert option["low"] <= option["default"] <= option["high"]
         if option["kind"] == "choice":
@@ -64,10 +71,10 @@ def check_fast_paths(readme: str, library: str) -> None:
 
 
 def main() -> int:
-    readme = Path(sys.argv[1]).read_text()
-    check_table(readme, sys.argv[2])
+    folder = Path(sys.argv[1])
+    check_settings(folder, sys.argv[2])
     check_json(sys.argv[2])
-    check_fast_paths(readme, sys.argv[3])
+    check_fast_paths((folder / "README.md").read_text(), sys.argv[3])
     print("passed")
     return 0
 

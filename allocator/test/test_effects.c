@@ -4,6 +4,7 @@
  * the numbers must stand in the stated relation.  A setting of options.def
  * without a row here fails the test.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -187,13 +188,13 @@ static uint64_t purges_of_many_runs(void) {
 }
 
 /* One of nine blocks stays in use, and with it each superblock. */
-static uint64_t dirty_units_after_a_fall(void) {
+static uint64_t idle_units_after_a_fall(void) {
     allocate_many(100, 100000);
     for (size_t i = 0; i < 100; i++)
         if (i % 9 != 0)
             exgen_free(blocks[i]);
     EXPECT(exgen_validate_heap());
-    return local.heap->n_dirty;
+    return local.heap->n_dirty + (local.heap->kept.bytes >> UNIT_SHIFT);
 }
 
 static uint64_t first_byte_after_purge(void) {
@@ -291,7 +292,7 @@ static uint64_t wants_huge_pages_between_gaps(void) {
 
 static uint64_t resident_pages_of_first_superblock(void) {
     static unsigned char resident[4096];
-    char *superblock = (char *)superblock_of((uintptr_t)exgen_malloc(10));
+    char *superblock = superblock_start(superblock_of((uintptr_t)exgen_malloc(10)));
     uint64_t n = 0;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     EXPECT(mincore(superblock, layout.bytes, resident) == 0);
@@ -420,6 +421,24 @@ static uint64_t takes_slow_path(void) {
     return local.number == OWNER_NOBODY;
 }
 
+static void *count_threads(void *n) {
+    exgen_free(exgen_malloc(1));
+    DIR *tasks = opendir("/proc/self/task");
+    EXPECT(tasks != NULL);
+    while (readdir(tasks) != NULL)
+        ++*(uint64_t *)n;
+    closedir(tasks);
+    return NULL;
+}
+
+/* As a second thread sees them, and two entries of the folder. */
+static uint64_t threads_of_the_process(void) {
+    uint64_t n = 0;
+    exgen_malloc(1);
+    run_thread(count_threads, &n);
+    return n;
+}
+
 static uint64_t starts(void) {
     return exgen_malloc(1) != NULL;
 }
@@ -473,7 +492,7 @@ static const struct effect {
      "purge_delay:60000,dirty_percent:1000,dirty_min:16384", MORE},
     {"dirty_min", purges_of_many_runs, "purge_delay:60000,dirty_percent:1,dirty_min:16384",
      "purge_delay:60000,dirty_percent:1,dirty_min:1073741824", MORE},
-    {"fall_percent", dirty_units_after_a_fall, "purge_delay:60000,fall_percent:0",
+    {"fall_percent", idle_units_after_a_fall, "purge_delay:60000,fall_percent:0",
      "purge_delay:60000,fall_percent:20", MORE},
     {"purge_min", purges_of_one_run, "purge_delay:0,purge_min:4096",
      "purge_delay:0,purge_min:1048576", MORE},
@@ -509,6 +528,7 @@ static const struct effect {
      "exchange_bytes:65536,remote_batch:1", MORE},
     {"adopt", second_thread_gets_first_heap, "adopt:never", "adopt:thread", LESS},
     {"adopt", orphans_left_when_memory_is_needed, "adopt:thread", "adopt:any", MORE},
+    {"timer", threads_of_the_process, "timer:0", "timer:3600000", LESS},
     {"thread_max", blocks_under_bound, "thread_max:4194304", "thread_max:8388608", LESS},
     {"thread_max", blocks_under_bound, "thread_max:8388608", "thread_max:0", LESS},
     {"junk", byte_of_freed_block, "junk:false", "junk:true", LESS},

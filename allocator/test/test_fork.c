@@ -32,11 +32,8 @@ static void child(void *block_of_parent) {
     _exit(0);
 }
 
-int main(void) {
-    pthread_t threads[3];
-    for (size_t i = 0; i < 3; i++)
-        EXPECT(pthread_create(&threads[i], NULL, allocate_all_the_time, NULL) == 0);
-    for (size_t i = 0; i < 100; i++) {
+static void fork_often(size_t n) {
+    for (size_t i = 0; i < n; i++) {
         void *block = exgen_malloc(100);
         pid_t pid = fork();
         EXPECT(pid >= 0);
@@ -46,8 +43,26 @@ int main(void) {
         EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
         exgen_free(block);
     }
+}
+
+static void *fork_too(void *unused) {
+    fork_often(25);
+    return unused;
+}
+
+static void with_threads(void *(*work)(void *), size_t n_forks) {
+    pthread_t threads[3];
+    stop = 0;
+    for (size_t i = 0; i < 3; i++)
+        EXPECT(pthread_create(&threads[i], NULL, work, NULL) == 0);
+    fork_often(n_forks);
     stop = 1;
     for (size_t i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
+}
+
+int main(void) {
+    with_threads(allocate_all_the_time, 100);
+    with_threads(fork_too, 25);
     return test_passed();
 }

@@ -11,6 +11,7 @@ enum {
     N_BLOCKS = 1000,
     TRAY_BYTES = 20000,
     OTHER_TRAY_BYTES = 9000,
+    CUT_BYTES = 13 * 1024,
     RUN_BYTES = 100000,
     LARGE_BYTES = 1048576,
     HUGE_ALIGNMENT = 2097152,
@@ -55,13 +56,32 @@ static void what_is_kept_does_not_raise_the_peak(void) {
     for (size_t i = 0; i < N_BLOCKS; i += 2)
         exgen_free(blocks[i]);
     EXPECT(local.heap->kept.bytes > 0);
-    for (size_t i = 0; i < N_BLOCKS; i += 2)
-        blocks[i] = exgen_malloc(OTHER_TRAY_BYTES);
-    EXPECT(local.heap->kept.bytes > 0);
-    for (size_t i = 0; i < N_BLOCKS / 2; i++)
+    for (size_t i = 0; i < N_BLOCKS; i++)
         exgen_malloc(OTHER_TRAY_BYTES);
-    EXPECT(local.heap->kept.bytes == 0);
     EXPECT(local.heap->n_units <= peak);
+    EXPECT(exgen_validate_heap());
+}
+
+/* Trays of five blocks have no room for the request. */
+static void larger_block_is_cut_before_all_go_back(void) {
+    exgen_purge();
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(TRAY_BYTES);
+    size_t n_freed = N_BLOCKS / 2;
+    for (size_t i = 0; i < n_freed; i++)
+        exgen_free(blocks[2 * i]);
+    size_t kept = local.heap->kept.bytes;
+    exgen_malloc(CUT_BYTES);
+    EXPECT(local.heap->kept.bytes == kept - kept / n_freed);
+}
+
+static void block_of_few_more_steps_is_used_whole(void) {
+    exgen_purge();
+    char *p = exgen_malloc(TRAY_BYTES);
+    exgen_free(p);
+    EXPECT(exgen_malloc(TRAY_BYTES - 2 * 1024) == p);
+    EXPECT(exgen_malloc_usable_size(p) >= TRAY_BYTES);
+    exgen_free(p);
 }
 
 static void block_grows_into_what_is_kept_behind_it(void) {
@@ -142,6 +162,8 @@ int main(void) {
     next_request_of_the_length_gets_the_block(RUN_BYTES);
     kept_blocks_are_not_counted_as_in_use();
     what_is_kept_does_not_raise_the_peak();
+    larger_block_is_cut_before_all_go_back();
+    block_of_few_more_steps_is_used_whole();
     block_grows_into_what_is_kept_behind_it();
     neighbours_become_one();
     alignment_is_found_among_kept_blocks();

@@ -4,8 +4,10 @@
  */
 #include <errno.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "exgen.h"
@@ -82,7 +84,33 @@ static void give_back(void) {
     EXPECT(malloc_trim(0) == 0);
 }
 
+/* Neither malloc, the first one either, nor malloc_stats may be a cancellation point: programs hold
+ * locks there. */
+static void is_no_cancellation_point(void (*call)(void)) {
+    enum {
+        REACHED = 7
+    };
+    int status = 0;
+    int state;
+    pid_t child = fork();
+    EXPECT(child >= 0);
+    if (child == 0) {
+        pthread_cancel(pthread_self());
+        call();
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+        _exit(REACHED);
+    }
+    EXPECT(waitpid(child, &status, 0) == child);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == REACHED);
+}
+
+static void allocate(void) {
+    blocks[0] = malloc(1);
+}
+
 int main(void) {
+    is_no_cancellation_point(allocate);
+    is_no_cancellation_point(malloc_stats);
     count_blocks();
     count_in_ints();
     print_xml();

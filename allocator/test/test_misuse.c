@@ -336,6 +336,82 @@ static uint64_t double_free_of_another_threads_block(void) {
     return 0;
 }
 
+/* --- canaries, with secure --- */
+
+static char *expect_write_behind(size_t size, size_t offset) {
+    char *p = exgen_malloc(size);
+    p[offset] = (char)(p[offset] ^ 'A');
+    expect_message("write behind the end of a block", p);
+    return p;
+}
+
+static uint64_t write_behind_block(void) {
+    exgen_free(expect_write_behind(8, 8));
+    return 0;
+}
+
+/* Between what was asked for and the last word of the block. */
+static uint64_t write_into_fill(void) {
+    exgen_free(expect_write_behind(30, 30));
+    return 0;
+}
+
+static uint64_t write_behind_block_then_realloc(void) {
+    return exgen_realloc(expect_write_behind(100, 103), 5000) != NULL;
+}
+
+static uint64_t write_behind_aligned(void) {
+    char *p = exgen_memalign(64, 100);
+    p[100] = (char)(p[100] ^ 'A');
+    expect_message("write behind the end of a block", p);
+    exgen_free(p);
+    return 0;
+}
+
+static uint64_t write_behind_shrunk(void) {
+    char *p = exgen_realloc(exgen_malloc(100), 99);
+    p[99] = (char)(p[99] ^ 'A');
+    expect_message("write behind the end of a block", p);
+    exgen_free(p);
+    return 0;
+}
+
+static uint64_t write_before(size_t size) {
+    char *blocks[64];
+    for (size_t i = 0; i < 64; i++)
+        blocks[i] = exgen_malloc(size);
+    char *p = blocks[0];
+    for (size_t i = 1; i < 64; i++) /* not the first of its slab */
+        p = blocks[i] > p ? blocks[i] : p;
+    p[-1] = (char)(p[-1] ^ 'A');
+    expect_message("write before the start of a block", p);
+    exgen_free(p);
+    return 0;
+}
+
+static uint64_t write_before_smallest(void) {
+    return write_before(8);
+}
+
+static uint64_t write_before_block(void) {
+    return write_before(200);
+}
+
+static uint64_t free_of_too_few_bytes(void) {
+    char *p = exgen_malloc(100);
+    expect_message("size given to free is smaller than the block", p);
+    exgen_free_sized(p, 99);
+    return 0;
+}
+
+static uint64_t double_free_of_nothing(void) {
+    void *p = exgen_malloc(0);
+    exgen_free(p);
+    expect_message("double free", p);
+    exgen_free(p);
+    return 0;
+}
+
 /* --- accesses that guard pages catch --- */
 
 static uint64_t write_at(volatile char *start, size_t first, size_t last) {
@@ -352,6 +428,24 @@ static uint64_t write_behind_large(void) {
 static uint64_t write_into_freed_large(void) {
     char *p = exgen_malloc(1000000);
     exgen_free(p);
+    return write_at(p, 5000, 5000);
+}
+
+static uint64_t write_behind_page(void) {
+    return write_at(exgen_malloc(4096), 4096, 4096);
+}
+
+static uint64_t write_to_nothing(void) {
+    return write_at(exgen_malloc(0), 0, 0);
+}
+
+/* The block that took its place may not be hit. */
+static uint64_t write_into_freed_large_later(void) {
+    char *p = exgen_malloc(1000000);
+    exgen_free(p);
+    for (size_t i = 0; i < 10; i++)
+        exgen_free(exgen_malloc(1000000));
+    exgen_malloc(1000000);
     return write_at(p, 5000, 5000);
 }
 
@@ -432,7 +526,21 @@ static const struct {
     {"secure:true", double_free_in_quarantine, SIGABRT},
     {"quarantine:100", double_free_in_quarantine, SIGABRT},
     {"", double_free_of_another_threads_block, SIGABRT},
+    {"check:true", double_free_of_another_threads_block, SIGABRT},
+    {"quarantine:100", double_free_of_another_threads_block, SIGABRT},
     {"junk:true", double_free_of_another_threads_block, SIGABRT},
+    {"secure:true", write_behind_block, SIGABRT},
+    {"secure:true", write_into_fill, SIGABRT},
+    {"secure:true", write_behind_block_then_realloc, SIGABRT},
+    {"secure:true", write_behind_aligned, SIGABRT},
+    {"secure:true", write_behind_shrunk, SIGABRT},
+    {"secure:true", write_before_smallest, SIGABRT},
+    {"secure:true", write_before_block, SIGABRT},
+    {"secure:true", free_of_too_few_bytes, SIGABRT},
+    {"secure:true", double_free_of_nothing, SIGABRT},
+    {"secure:true", write_behind_page, SIGSEGV},
+    {"secure:true", write_to_nothing, SIGSEGV},
+    {"secure:true", write_into_freed_large_later, SIGSEGV},
     {"secure:true", write_behind_large, SIGSEGV},
     {"secure:true", write_into_freed_large, SIGSEGV},
     {"secure:true", write_behind_slab, SIGSEGV},

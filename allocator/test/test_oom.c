@@ -29,10 +29,13 @@ static size_t last_failure;
 static size_t planned_failure;
 static size_t planned_length;
 static size_t n_failures;
+static uint64_t luck; /* where not 0, every fourth call in the range fails, by chance */
 
 static int fails(void) {
     n_calls++;
     if (n_calls < first_failure || n_calls > last_failure)
+        return 0;
+    if (luck != 0 && test_random(&luck) % 4 != 0)
         return 0;
     n_failures++;
     errno = ENOMEM;
@@ -151,7 +154,21 @@ static void run_until_nothing_fails(size_t length, const char *conf) {
     }
 }
 
+static void run_while_some_fail(const char *conf) {
+    planned_failure = 1;
+    planned_length = SIZE_MAX;
+    for (luck = 1; luck <= 20; luck++) {
+        struct outcome o = run_in_child(story, conf);
+        if (o.status != 0)
+            fprintf(stderr, "seed %llu, conf %s: %s", (unsigned long long)luck, conf, o.output);
+        EXPECT(o.status == 0 && o.value > 0);
+    }
+    luck = 0;
+}
+
 int main(void) {
+    run_while_some_fail("");
+    run_while_some_fail("purge_delay:0,pool_superblocks:0,large_cache_count:0");
     run_until_nothing_fails(1, "");
     run_until_nothing_fails(3, "purge_delay:0");
     run_until_nothing_fails(1, "secure:true");

@@ -28,10 +28,26 @@ static void largest_is_a_quarter_of_a_superblock(void) {
     EXPECT(c.largest == 65536 / 4);
 }
 
+/* For every size that a class can have and every offset in the largest slab. */
+static void numbers_need_no_division(void) {
+    enum {
+        SLAB_BYTES = LISTED_UNITS_MAX * UNIT_BYTES
+    };
+    for (size_t bytes = BLOCK_ALIGNMENT; bytes <= SMALL_LIMIT; bytes += BLOCK_ALIGNMENT) {
+        uint32_t inverse = size_class_inverse(bytes);
+        for (size_t n = 0; n * bytes < SLAB_BYTES; n++) {
+            size_t last = (n + 1) * bytes - BLOCK_ALIGNMENT;
+            EXPECT(size_class_number(inverse, n * bytes) == n);
+            EXPECT(size_class_number(inverse, last) == n || last >= SLAB_BYTES);
+        }
+    }
+}
+
 int main(void) {
     struct text ignored = {NULL, 0, 0};
     struct options o;
     largest_is_a_quarter_of_a_superblock();
+    numbers_need_no_division();
     for (uint64_t quantum = 16; quantum <= 128; quantum *= 2)
         for (uint64_t steps = 1; steps <= 8; steps *= 2)
             for (uint64_t coarse = 1; coarse <= 16; coarse *= 2)

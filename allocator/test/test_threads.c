@@ -264,7 +264,7 @@ static void *touch_two_pages(void *of_another) {
     *block = 1;
     exgen_free(of_another);
     EXPECT(local.heap == superblock_heap_place(local.heap->superblocks));
-    EXPECT(resident_pages(local.heap->superblocks, layout.bytes) <= 2);
+    EXPECT(resident_pages(superblock_start(local.heap->superblocks), layout.bytes) <= 2);
     exgen_free(block);
     return NULL;
 }
@@ -409,6 +409,42 @@ static void more_threads_than_numbers(void) {
     EXPECT(stats().mapped_bytes <= before + (size_t)N_THREADS * UNIT_BYTES + 8 * layout.bytes);
 }
 
+/* --- many threads, one after the other --- */
+
+static void *replace_block(void *place) {
+    void **block = place;
+    void *own[20];
+    for (size_t i = 0; i < 20; i++)
+        own[i] = exgen_malloc(16 + 97 * i);
+    exgen_free(*block);
+    *block = exgen_malloc(100);
+    for (size_t i = 0; i < 20; i++)
+        exgen_free(own[i]);
+    return NULL;
+}
+
+/* Ten thousand, ten at a time, of which each leaves a block that a later one frees. */
+static void memory_does_not_grow_with_threads_that_were(void) {
+    enum {
+        N_AT_ONCE = 10,
+        N_TURNS = 1000
+    };
+    static void *places[N_AT_ONCE];
+    size_t early = 0;
+    for (size_t round = 0; round < N_TURNS; round++) {
+        pthread_t threads[N_AT_ONCE];
+        for (size_t i = 0; i < N_AT_ONCE; i++)
+            EXPECT(pthread_create(&threads[i], NULL, replace_block, &places[i]) == 0);
+        for (size_t i = 0; i < N_AT_ONCE; i++)
+            EXPECT(pthread_join(threads[i], NULL) == 0);
+        if (round == N_TURNS / 10)
+            early = stats().mapped_bytes;
+    }
+    EXPECT(stats().mapped_bytes <= early + N_AT_ONCE * layout.bytes);
+    for (size_t i = 0; i < N_AT_ONCE; i++)
+        exgen_free(places[i]);
+}
+
 int main(void) {
     exgen_free(exgen_malloc(1));
     run_thread(touch_two_pages, exgen_malloc(100));
@@ -423,6 +459,7 @@ int main(void) {
     late_destructors_may_allocate();
     heaps_outlive_their_threads();
     more_threads_than_numbers();
+    memory_does_not_grow_with_threads_that_were();
     exgen_purge();
     EXPECT(exgen_validate_heap());
     EXPECT(exgen_check_leaks(1) == 0);

@@ -12,14 +12,14 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect)                      \
+#define OPTION(name, group, use, kind, unit, low, high, standard, scale, choices, effect)          \
     _Static_assert((low) <= (standard) && (standard) <= (high),                                    \
                    "default of " #name " out of range");
 #include "base/options.def"
 #undef OPTION
 
 const struct option option_list[N_OPTIONS] = {
-#define OPTION(name_, kind_, unit_, low_, high_, standard_, scale_, choices_, effect)              \
+#define OPTION(name_, group, use, kind_, unit_, low_, high_, standard_, scale_, choices_, effect)  \
     {.low = (low_),                                                                                \
      .high = (high_),                                                                              \
      .standard = (standard_),                                                                      \
@@ -34,7 +34,8 @@ const struct option option_list[N_OPTIONS] = {
 };
 
 struct options options = {
-#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect) .name = (standard),
+#define OPTION(name, group, use, kind, unit, low, high, standard, scale, choices, effect)          \
+    .name = (standard),
 #include "base/options.def"
 #undef OPTION
 };

@@ -32,7 +32,7 @@ struct listed_class {
 
 /* One member per row of options.def, in its unit; of a list, how many entries it has. */
 struct options {
-#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect) uint64_t name;
+#define OPTION(name, ...) uint64_t name;
 #include "base/options.def"
 #undef OPTION
     struct listed_class listed[N_LISTED_MAX];

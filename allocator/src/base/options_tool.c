@@ -1,17 +1,42 @@
-/* options_tool.c - print the list of settings: "json" for the tuner, "markdown" for the README.
+/* options_tool.c - print the list of settings.
  *
- * exgen-options json | markdown.  Exit code 2 for any other use.
+ * exgen-options json       all, for the tuner
+ * exgen-options markdown   those for production, for the README
+ * exgen-options all        all by groups, for SETTINGS.md
+ * exgen-options header     those for production, for exgen.h
+ *
+ * Exit code 2 for any other use.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/options.h"
 
-static const char *const effects[N_OPTIONS] = {
-#define OPTION(name, kind, unit, low, high, standard, scale, choices, effect) effect,
+/* What the library itself does not need. */
+static const struct about {
+    const char *group;
+    const char *use;
+    const char *effect;
+} about[N_OPTIONS] = {
+#define OPTION(name, group, use, kind, unit, low, high, standard, scale, choices, effect)          \
+    {#group, #use, effect},
 #include "base/options.def"
 #undef OPTION
 };
+
+static const char *const groups[][2] = {
+    {"shape", "what blocks and slabs look like"},
+    {"reuse", "which free block is used next"},
+    {"return", "when memory goes back to the system"},
+    {"safety", "what is verified and said"},
+};
+enum {
+    N_GROUPS = sizeof groups / sizeof *groups
+};
+
+static bool is_for_production(size_t i) {
+    return strcmp(about[i].use, "production") == 0;
+}
 
 static const char *const kind_names[] = {"number", "flag", "choice", "list"};
 
@@ -38,8 +63,9 @@ static void print_json_row(size_t i) {
     char buffer[64];
     const char *standard = value_text(buffer, sizeof buffer, i, o->standard);
     const char *quote = o->kind == OPTION_choice || o->kind == OPTION_list ? "\"" : "";
-    printf("  {\"name\":\"%s\",\"kind\":\"%s\",\"unit\":\"%s\",\"scale\":\"%s\",", o->name,
-           kind_names[o->kind], o->unit, o->scale);
+    printf("  {\"name\":\"%s\",\"group\":\"%s\",\"use\":\"%s\",\"kind\":\"%s\",\"unit\":\"%s\",",
+           o->name, about[i].group, about[i].use, kind_names[o->kind], o->unit);
+    printf("\"scale\":\"%s\",", o->scale);
     if (o->kind == OPTION_number)
         printf("\"low\":%llu,\"high\":%llu,", (unsigned long long)o->low,
                (unsigned long long)o->high);
@@ -48,7 +74,7 @@ static void print_json_row(size_t i) {
         print_json_choices(o->choices);
         printf(",");
     }
-    printf("\"default\":%s%s%s,\"effect\":\"%s\"}%s\n", quote, standard, quote, effects[i],
+    printf("\"default\":%s%s%s,\"effect\":\"%s\"}%s\n", quote, standard, quote, about[i].effect,
            i + 1 < N_OPTIONS ? "," : "");
 }
 
@@ -71,26 +97,62 @@ static void print_allowed(const struct option *o) {
             printf(*s == '|' ? ", " : "%c", *s);
 }
 
-static void print_markdown(void) {
+static void print_table_row(size_t i) {
+    const struct option *o = &option_list[i];
+    char buffer[64];
+    printf("| `%s` | %s | ", o->name, strcmp(o->unit, "none") == 0 ? "" : o->unit);
+    print_allowed(o);
+    printf("%s | %s | %s |\n", strcmp(o->scale, "power2") == 0 ? ", a power of two" : "",
+           value_text(buffer, sizeof buffer, i, o->standard), about[i].effect);
+}
+
+static void print_table_head(void) {
     printf("| setting | unit | allowed | default | effect |\n|---|---|---|---|---|\n");
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        const struct option *o = &option_list[i];
-        char buffer[64];
-        printf("| `%s` | %s | ", o->name, strcmp(o->unit, "none") == 0 ? "" : o->unit);
-        print_allowed(o);
-        printf("%s | %s | %s |\n", strcmp(o->scale, "power2") == 0 ? ", a power of two" : "",
-               value_text(buffer, sizeof buffer, i, o->standard), effects[i]);
+}
+
+static void print_markdown(void) {
+    print_table_head();
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        if (is_for_production(i))
+            print_table_row(i);
+}
+
+static void print_all(void) {
+    for (size_t g = 0; g < N_GROUPS; g++) {
+        printf("%s## %c%s: %s\n\n", g == 0 ? "" : "\n", groups[g][0][0] + 'A' - 'a',
+               groups[g][0] + 1, groups[g][1]);
+        print_table_head();
+        for (size_t i = 0; i < N_OPTIONS; i++)
+            if (strcmp(about[i].group, groups[g][0]) == 0)
+                print_table_row(i);
     }
 }
 
-int main(int argc, char **argv) {
-    if (argc == 2 && strcmp(argv[1], "json") == 0) {
-        print_json();
-    } else if (argc == 2 && strcmp(argv[1], "markdown") == 0) {
-        print_markdown();
-    } else {
-        fprintf(stderr, "exgen-options: usage: exgen-options json|markdown\n");
-        return 2;
+static void print_header(void) {
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        char buffer[64];
+        if (is_for_production(i))
+            printf(" *   %-20s %-10s %s\n", option_list[i].name,
+                   value_text(buffer, sizeof buffer, i, option_list[i].standard), about[i].group);
     }
-    return 0;
+}
+
+static const struct {
+    const char *name;
+    void (*print)(void);
+} forms[] = {
+    {"json", print_json},
+    {"markdown", print_markdown},
+    {"all", print_all},
+    {"header", print_header},
+};
+
+int main(int argc, char **argv) {
+    for (size_t i = 0; argc == 2 && i < sizeof forms / sizeof *forms; i++)
+        if (strcmp(argv[1], forms[i].name) == 0) {
+            forms[i].print();
+            return 0;
+        }
+    fprintf(stderr, "exgen-options: usage: exgen-options json|markdown|all|header\n");
+    return 2;
 }

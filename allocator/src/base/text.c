@@ -2,6 +2,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 void text_bytes(struct text *t, const char *s, size_t n) {
@@ -43,7 +44,6 @@ void text_hex(struct text *t, uint64_t n) {
 void text_to_stderr(const struct text *t) {
     int saved = errno;
     size_t n = t->length < t->capacity ? t->length : t->capacity - 1;
-    ssize_t ignored = write(STDERR_FILENO, t->buffer, n);
-    (void)ignored;
+    syscall(SYS_write, STDERR_FILENO, t->buffer, n); /* unlike write no cancellation point */
     errno = saved;
 }

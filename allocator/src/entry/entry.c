@@ -10,10 +10,14 @@
 #include "entry/fast.h"
 #include "entry/misuse.h"
 #include "exgen.h"
+#include "heap/kept.h"
 #include "heap/supply.h"
 #include "heap/trays.h"
+#include "heap/visit.h"
+#include "memory/canary.h"
 #include "memory/junk.h"
 #include "memory/large.h"
+#include "memory/nothing.h"
 #include "system/os.h"
 #include "thread/housekeeping.h"
 #include "thread/quarantine.h"
@@ -44,31 +48,81 @@ static void *allocate_big(size_t size, size_t alignment, bool *is_zero) {
     return block != NULL ? block : out_of_memory();
 }
 
-void *allocate_slowly(size_t size) {
+static void *take_block(size_t class) {
+    void *block = pop(ready_list(local.heap, &local, class));
+    if (block == NULL)
+        return refill(local.heap, class);
+    hand_out(block);
+    return block;
+}
+
+/* A block of `class` with a canary behind `size` bytes. */
+static void *allocate_with_canary(size_t class, size_t size) {
+    size_t bytes = classes.of[class].block_bytes;
+    void *block = take_block(class);
+    if (block == NULL)
+        return out_of_memory();
+    junk_hand_out(block, bytes);
+    canary_set(block, bytes, size);
+    return block;
+}
+
+static NOINLINE void *allocate_securely(size_t size) {
+    bool is_zero;
+    void *block = size == 0 ? nothing_take() : NULL;
+    if (block != NULL)
+        return block;
+    return size <= canary_largest_request()
+               ? allocate_with_canary(class_of(size + CANARY_BYTES), size)
+               : allocate_big(size, BLOCK_ALIGNMENT, &is_zero);
+}
+
+/* What is neither at hand nor kept. */
+static NOINLINE void *allocate_anew(size_t size) {
     if (unlikely(local.heap == NULL) && thread_attach() == NULL)
         return out_of_memory();
-    if (unlikely(size > classes.largest)) {
+    if (unlikely(options.secure))
+        return allocate_securely(size);
+    if (size > classes.largest) {
         bool is_zero;
-        void *kept = size <= tray_layout.largest ? refill_kept(local.heap, size) : NULL;
-        if (likely(kept != NULL))
-            return kept;
         return allocate_big(size, BLOCK_ALIGNMENT, &is_zero);
     }
     size_t class = class_of(size);
-    void *block = pop(ready_list(local.heap, &local, class));
-    if (block != NULL)
-        hand_out(block);
-    else
-        block = refill(local.heap, class);
-    if (unlikely(options.check) && block != NULL)
-        misuse_hand_out(block, classes.of[class].block_bytes);
+    void *block = take_block(class);
+    if (unlikely(options.junk) && block != NULL)
+        junk_hand_out(block, classes.of[class].block_bytes);
     return block != NULL ? block : out_of_memory();
+}
+
+/* Above FINE_MAX, up to classes.largest. */
+static void *allocate_coarse(size_t size) {
+    size_t class = class_of_coarse(size);
+    if (unlikely(class >= N_FINE_CLASSES_MAX))
+        return allocate_anew(size);
+    void *block = pop(&local.free[class]);
+    if (unlikely(block == NULL))
+        return allocate_refilled(size, class);
+    link_unmark(block);
+    return block;
+}
+
+void *allocate_slowly(size_t size) {
+    struct heap *heap = local.heap;
+    if (unlikely(heap == NULL)) /* another thread may be filling the table of classes */
+        return allocate_anew(size);
+    if (size <= classes.largest)
+        return allocate_coarse(size);
+    if (housekeeping_is_due(heap) || !heap_enter_kept(heap))
+        return allocate_anew(size);
+    void *block = kept_take(heap, size);
+    heap_leave_kept(heap);
+    return likely(block != NULL) ? block : allocate_anew(size);
 }
 
 void *allocate_refilled(size_t size, size_t class) {
     struct heap *heap = local.heap;
     void *block = likely(heap != NULL) ? heap_take_freed(heap, &local, class) : NULL;
-    return likely(block != NULL) ? block : allocate_slowly(size);
+    return likely(block != NULL) ? block : allocate_anew(size);
 }
 
 EXPORT void *exgen_malloc(size_t size) {
@@ -77,45 +131,43 @@ EXPORT void *exgen_malloc(size_t size) {
 
 /* --- free --- */
 
+/* Whether the block, which is not NULL, is of a size class, with `secure`. */
+static bool has_canary(const void *block) {
+    return options.secure && owner_of_any((uintptr_t)block) != OWNER_NONE &&
+           slab_of((uintptr_t)block)->class < CLASS_TRAY;
+}
+
 /* The block to be freed now, of those freed so far; NULL if none is. */
 static void *hold_back(struct heap *heap, struct slab *slab, void *block) {
     if (slab->class >= CLASS_TRAY)
         return block;
     if (options.junk)
         junk_fill(block, slab->block_bytes);
+    else
+        link_mark(block);
     return options.quarantine > 0 && heap != NULL ? quarantine_exchange(heap, block) : block;
 }
 
-/* Large blocks, what is no block, all with check:true, and what the small owner map hides. */
+/* A block of a superblock for which no shorter way is open: of a thread without a heap or without a
+ * number, and all with check:true. */
 static NOINLINE void free_thoroughly(void *block) {
-    if (block == NULL)
-        return;
     struct heap *heap = local.heap;
-    uint8_t number = owner_of_any((uintptr_t)block);
-    if (number == local.number) { /* free could not see it, with the small owner map */
-        deallocate_mine(block);
-        return;
-    }
-    if (number == OWNER_NONE) {
-        if (!large_free(block))
-            fatal("invalid free, not a block of this heap", block);
-        if (heap != NULL)
-            supply_schedule_purge(heap);
-        return;
-    }
     /* A thread that begins with a free goes on with the heap that another left behind. */
     if (heap == NULL && !local.has_ended)
         heap = thread_attach_to(superblock_owner(superblock_of((uintptr_t)block)));
-    if (options.check) {
-        struct slab *slab = slab_of((uintptr_t)block);
-        misuse_check_free(slab, block);
+    struct slab *slab = slab_of((uintptr_t)block);
+    const struct heap *owner = superblock_owner(superblock_of((uintptr_t)block));
+    if (options.check)
+        misuse_check_free(slab, block, owner == heap);
+    if (options.junk || options.quarantine > 0) {
         block = hold_back(heap, slab, block);
         if (block == NULL)
             return;
+        slab = slab_of((uintptr_t)block);
+        owner = superblock_owner(superblock_of((uintptr_t)block));
     }
-    const struct heap *owner = superblock_owner(superblock_of((uintptr_t)block));
     if (owner == heap)
-        heap_free(heap, slab_of((uintptr_t)block), block);
+        heap_free(heap, slab, block);
     else if (THREADS && heap == NULL)
         remote_free_slowly(heap, block);
     else if (THREADS)
@@ -123,6 +175,23 @@ static NOINLINE void free_thoroughly(void *block) {
     else
         fatal("a second thread called libexgen-st, which is for programs with one; use libexgen",
               NULL);
+}
+
+/* Large blocks, what is no block, and what the small owner map hides. */
+static NOINLINE void free_unmapped(void *block) {
+    if (block == NULL)
+        return;
+    uint8_t number = owner_of_any((uintptr_t)block);
+    if (number == OWNER_NONE) {
+        if (!large_free(block) && !nothing_free(block))
+            fatal("invalid free, not a block of this heap", block);
+        if (local.heap != NULL)
+            supply_schedule_purge(local.heap);
+    } else if (number == local.number) {
+        deallocate_mine(block);
+    } else {
+        free_thoroughly(block);
+    }
 }
 
 /* What does not go to the list of free_mixed: blocks that share a line of cache with others, and
@@ -145,30 +214,69 @@ static void free_mixed(void *block) {
     remote_add(local.heap, class, block);
 }
 
-void free_slowly(void *block, uint8_t owner) {
-    /* The heap of this thread may be one of more than there are numbers. */
-    if (THREADS && owner == OWNER_IN_HEAD && local.own_number == OWNER_NOBODY &&
-        local.heap != NULL && !options.check &&
-        superblock_owner(superblock_of((uintptr_t)block)) == local.heap)
-        deallocate_mine(block);
-    else if (THREADS && local.mixed != NULL && owner != OWNER_NONE)
-        free_mixed(block);
-    else if (likely(THREADS && owner != OWNER_NONE && local.own_number != OWNER_NOBODY))
-        remote_free(local.heap, block);
+/* With check:true: a block of a size class of the thread's own heap that is all it should be takes
+ * a short way. */
+static NOINLINE void free_checked(void *block) {
+    struct slab *slab = slab_of((uintptr_t)block);
+    bool is_own = superblock_owner(superblock_of((uintptr_t)block)) == local.heap;
+    bool is_held = options.junk || options.quarantine > 0;
+    if (likely(is_own && !is_held && misuse_is_in_use(slab, block)))
+        heap_free(local.heap, slab, block);
     else
         free_thoroughly(block);
 }
 
+/* A block that is some heap's, freed by a thread that has no number of its own: with check:true, or
+ * when there are more heaps than numbers, or before it has a heap. */
+static void free_without_number(void *block, uint8_t owner) {
+    if (options.check)
+        free_checked(block);
+    else if (THREADS && owner == OWNER_IN_HEAD && block != NULL && local.heap != NULL &&
+             superblock_owner(superblock_of((uintptr_t)block)) == local.heap)
+        deallocate_mine(block);
+    else
+        free_thoroughly(block);
+}
+
+void free_slowly(void *block, uint8_t owner) {
+    if (owner == OWNER_NONE)
+        free_unmapped(block);
+    else if (!THREADS || local.own_number == OWNER_NOBODY)
+        free_without_number(block, owner);
+    else if (local.mixed != NULL)
+        free_mixed(block);
+    else
+        remote_free(local.heap, block);
+}
+
 void free_sized_slowly(void *block, size_t size, uint8_t owner) {
-    if (options.check && block != NULL && size > exgen_malloc_usable_size(block))
+    size_t usable = options.check ? exgen_malloc_usable_size(block) : size;
+    if (block != NULL && size > usable)
         fatal("size given to free is larger than the block", block);
+    if (options.secure && size < usable && has_canary(block))
+        fatal("size given to free is smaller than the block", block);
     free_slowly(block, owner);
 }
 
+static NOINLINE void free_event_slowly(void *block, struct slab *slab) {
+    struct heap *heap = local.heap;
+    heap_enter(heap);
+    heap_free_event(heap, slab, block);
+    if (unlikely(heap_has_fallen(heap)))
+        housekeeping_fall(heap);
+    heap_leave(heap);
+}
+
 void free_event(void *block, struct slab *slab) {
-    heap_free_event(local.heap, slab, block);
-    if (unlikely(heap_has_fallen(local.heap)))
-        housekeeping_fall(local.heap);
+    struct heap *heap = local.heap;
+    uint8_t class = slab->class;
+    bool is_kept = false;
+    if (class >= CLASS_TRAY && heap_enter_kept(heap)) {
+        is_kept = kept_add(heap, slab, class, block);
+        heap_leave_kept(heap);
+    }
+    if (unlikely(!is_kept))
+        free_event_slowly(block, slab);
 }
 
 void free_unsound(const void *block) {
@@ -210,7 +318,7 @@ static void clear_block(void *block, size_t size) {
 static NOINLINE void *allocate_zeroed_slowly(size_t size) {
     if (unlikely(local.heap == NULL) && thread_attach() == NULL)
         return out_of_memory();
-    if (size <= classes.largest) {
+    if (size <= (options.secure ? canary_largest_request() : classes.largest)) {
         void *block = allocate(size);
         if (block != NULL)
             clear_block(block, size);
@@ -241,9 +349,19 @@ EXPORT void *exgen_calloc(size_t count, size_t size) {
 
 /* --- size and realloc --- */
 
+static size_t size_with_canary(const void *block) {
+    const struct slab *slab = slab_of((uintptr_t)block);
+    size_t offset = (size_t)((const char *)block - slab->start);
+    if (offset >= (size_t)slab->capacity * slab->block_bytes || offset % slab->block_bytes != 0)
+        fatal("not a block of this heap", block);
+    return canary_size(block, slab->block_bytes);
+}
+
 EXPORT size_t exgen_malloc_usable_size(void *block) {
-    if (block == NULL)
+    if (block == NULL || (options.secure && nothing_has(block)))
         return 0;
+    if (has_canary(block))
+        return size_with_canary(block);
     size_t bytes;
     if (owner_of_any((uintptr_t)block) != OWNER_NONE) {
         const struct slab *slab = slab_of((uintptr_t)block);
@@ -272,11 +390,13 @@ static void *move_run_out(void *block, struct slab *slab, size_t size) {
     void *moved = large_move_in(block, old_bytes, size);
     if (moved == NULL)
         return NULL;
+    heap_enter(local.heap);
     slab->clean = true;
     slab->class = CLASS_NONE; /* no longer a block: nothing of it was touched */
     slab->carved = 0;
     slab_set_used(slab, 0, 0);
     supply_give(local.heap, slab);
+    heap_leave(local.heap);
     return moved;
 }
 
@@ -287,7 +407,12 @@ static bool is_own(const void *block) {
 
 /* NULL if the block has to move. */
 static void *resize_on_tray(void *block, struct slab *slab, size_t size) {
-    return is_own(block) && trays_resize(local.heap, slab, block, size) ? block : NULL;
+    if (!is_own(block))
+        return NULL;
+    heap_enter(local.heap);
+    bool is_resized = trays_resize(local.heap, slab, block, size);
+    heap_leave(local.heap);
+    return is_resized ? block : NULL;
 }
 
 /* Resize a block with units of its own, to `roomy` bytes or else to `size`;
@@ -316,8 +441,19 @@ static bool stays(size_t old_bytes, size_t size) {
     return old_bytes > classes.largest ? size + slack + step >= old_bytes : size >= old_bytes / 2;
 }
 
+/* With a canary behind other bytes, if the block is of the class that they would get. */
+static void *resize_with_canary(void *block, size_t size) {
+    size_t class = slab_of((uintptr_t)block)->class;
+    if (size > canary_largest_request() || class_of(size + CANARY_BYTES) != class)
+        return NULL;
+    canary_set(block, classes.of[class].block_bytes, size);
+    return block;
+}
+
 /* Resize without copying if the kind of block allows it; NULL if not. */
 static void *resize_in_place(void *block, size_t old_bytes, size_t size) {
+    if (has_canary(block))
+        return resize_with_canary(block, size);
     if (stays(old_bytes, size))
         return block;
     size_t roomy = with_slack(size, old_bytes);
@@ -383,9 +519,11 @@ static void *allocate_aligned(size_t alignment, size_t size) {
         return allocate(size);
     if (local.heap == NULL && thread_attach() == NULL)
         return out_of_memory();
-    size_t class = class_of_aligned(size, alignment);
+    bool is_small = size <= classes.largest;
+    size_t class = is_small ? class_of_aligned(size + canary_bytes(), alignment) : CLASS_NONE;
     if (class != CLASS_NONE)
-        return allocate(classes.of[class].block_bytes);
+        return options.secure ? allocate_with_canary(class, size)
+                              : allocate(classes.of[class].block_bytes);
     bool is_zero;
     return allocate_big(size > classes.largest ? size : classes.largest + 1, alignment, &is_zero);
 }

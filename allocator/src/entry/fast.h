@@ -12,7 +12,7 @@
 #include "heap/heap.h"
 #include "memory/link.h"
 
-/* Any request.  NULL and ENOMEM if out of memory. */
+/* A request above FINE_MAX.  NULL and ENOMEM if out of memory. */
 NOINLINE void *allocate_slowly(size_t size);
 
 /* The same for a size up to FINE_MAX, of `class`, whose list in local.free has no sound block. */
@@ -57,7 +57,7 @@ ALWAYS_INLINE void *allocate(size_t size) {
     void *block = pop(&local.free[class]);
     if (unlikely(block == NULL))
         return allocate_refilled(size, class);
-    link_unmark(block); /* with check the list has none */
+    link_unmark(block); /* with junk the list has none */
     return block;
 }
 

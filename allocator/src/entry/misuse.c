@@ -11,51 +11,56 @@
 
 #include "base/options.h"
 #include "heap/heap.h"
-#include "memory/junk.h"
+#include "memory/canary.h"
 #include "memory/link.h"
 #include "memory/tray.h"
 #include "thread/quarantine.h"
 
 static bool is_free_here(const struct slab *slab, const void *block) {
-    return heap_lists(local.heap, &local, slab, block) || quarantine_has(local.heap, block);
+    return local.heap != NULL &&
+           (heap_lists(local.heap, &local, slab, block) || quarantine_has(local.heap, block));
 }
 
-/* A free slab, or a block among those the slab never gave out. */
-static void check_in_use(struct slab *slab, const void *block, size_t number) {
-    if (slab_used(slab) == 0)
+/* A block that has no size class, or what is no slab. */
+static void check_apart(const struct slab *slab, const void *block) {
+    if (slab->block_bytes == 0)
         fatal("double free", block);
-    if (number >= slab->carved)
+    size_t offset = (size_t)((const char *)block - slab->start);
+    size_t capacity = slab->class == CLASS_TRAY ? N_STEPS : slab->capacity;
+    if ((const char *)block < slab->start || offset / slab->block_bytes >= capacity)
         fatal("invalid free, not a block of this heap", block);
-}
-
-void misuse_hand_out(void *block, size_t bytes) {
-    if (options.junk)
-        junk_hand_out(block, bytes);
-    else
-        link_unmark(block);
+    if (slab->class == CLASS_TRAY)
+        tray_check(slab, block);
+    else if (offset != 0)
+        fatal("invalid free, inside a block", block);
+    else if (superblock_owner(superblock_of((uintptr_t)slab)) == local.heap && slab_used(slab) == 0)
+        fatal("double free", block);
 }
 
 /* Of another thread's slab only what stays while one of its blocks is in use
- * may be read. */
-void misuse_check_free(struct slab *slab, void *block) {
-    bool own = superblock_owner(superblock_of((uintptr_t)slab)) == local.heap;
-    if (slab->block_bytes == 0)
-        fatal("double free", block);
-    size_t offset = (size_t)((char *)block - slab->start);
-    size_t capacity = slab->class == CLASS_TRAY ? N_STEPS : slab->capacity;
-    if ((char *)block < slab->start || offset / slab->block_bytes >= capacity)
-        fatal("invalid free, not a block of this heap", block);
-    if (slab->class == CLASS_TRAY) {
-        tray_check(slab, block);
+ * may be read; its capacity may fall to what is carved meanwhile. */
+void misuse_check_free(const struct slab *slab, const void *block, bool is_own) {
+    size_t class = slab->class;
+    if (class >= CLASS_TRAY) {
+        check_apart(slab, block);
         return;
     }
-    if (own)
-        check_in_use(slab, block, offset / slab->block_bytes);
-    if (offset % slab->block_bytes != 0)
-        fatal("invalid free, inside a block", block);
-    if (link_is_marked(block) && slab->class < CLASS_TRAY &&
-        (options.junk || (own && is_free_here(slab, block))))
+    size_t bytes = slab->block_bytes;
+    size_t offset = (size_t)((const char *)block - slab->start);
+    if (offset >= bytes * __atomic_load_n(&slab->capacity, __ATOMIC_RELAXED))
+        fatal("invalid free, not a block of this heap", block);
+    size_t number = size_class_number(classes.of[class].inverse, offset);
+    if (is_own && slab_used(slab) == 0)
         fatal("double free", block);
-    if (own || options.junk)
-        link_mark(block);
+    if (is_own && number >= slab->carved)
+        fatal("invalid free, not a block of this heap", block);
+    if (number * bytes != offset)
+        fatal("invalid free, inside a block", block);
+    if (unlikely(link_is_marked(block)) && (options.junk || is_free_here(slab, block)))
+        fatal("double free", block);
+    if (!options.secure)
+        return;
+    canary_size(block, bytes);
+    if (number > 0)
+        canary_check_before(block, bytes);
 }

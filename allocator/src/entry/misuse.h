@@ -2,13 +2,22 @@
 #ifndef EXGEN_MISUSE_H
 #define EXGEN_MISUSE_H
 
-#include "memory/slab.h"
+#include "memory/link.h"
+#include "memory/size_class.h"
 
-/* The block, of a size class, is handed out: it is not marked as free any more; with `junk` nothing
- * may have been written into it. */
-void misuse_hand_out(void *block, size_t bytes);
+/* Whether `block`, of the calling thread's heap, is a block of a size class that is in use for
+ * certain; false: see misuse_check_free. */
+ALWAYS_INLINE bool misuse_is_in_use(const struct slab *slab, const void *block) {
+    size_t class = slab->class;
+    size_t offset = (size_t)((const char *)block - slab->start);
+    size_t bytes = slab->block_bytes;
+    return class < CLASS_TRAY && offset < bytes * slab->carved &&
+           size_class_number(classes.of[class].inverse, offset) * bytes == offset &&
+           (slab->countdown >= 0 || slab->asleep > 0) && !link_is_marked(block);
+}
 
-/* End the program unless `block` starts a block of `slab` that is in use. */
-void misuse_check_free(struct slab *slab, void *block);
+/* End the program unless `block` starts a block of `slab` that is in use; `is_own`: of the calling
+ * thread's heap. */
+void misuse_check_free(const struct slab *slab, const void *block, bool is_own);
 
 #endif

@@ -11,9 +11,12 @@
 #include "exgen.h"
 #include "heap/supply.h"
 #include "heap/validate.h"
+#include "heap/visit.h"
 #include "memory/large.h"
+#include "memory/nothing.h"
 #include "memory/pool.h"
 #include "system/os.h"
+#include "thread/idle.h"
 #include "thread/quarantine.h"
 #include "thread/registry.h"
 #include "thread/remote.h"
@@ -33,8 +36,11 @@ EXPORT void exgen_get_stats(struct exgen_stats *stats, size_t size) {
         .n_pooled = pool_count(),
         .n_orphans = registry_count_orphans(),
     };
-    if (local.heap != NULL)
+    if (local.heap != NULL) {
+        heap_enter(local.heap);
         heap_count(local.heap, &local, &s.n_blocks, &s.block_bytes);
+        heap_leave(local.heap);
+    }
     struct superblock_counts others = superblock_count_others(local.heap);
     s.all_superblocks = s.n_superblocks + others.n_superblocks;
     s.all_blocks = s.n_blocks + others.n_blocks;
@@ -67,8 +73,14 @@ EXPORT size_t exgen_config_json(char *buffer, size_t capacity) {
 }
 
 EXPORT int exgen_validate_heap(void) {
-    return (local.heap == NULL || heap_is_valid(local.heap)) && registry_is_valid() &&
-           superblock_count_others(local.heap).plausible && large_is_valid();
+    bool is_valid = true;
+    if (local.heap != NULL) {
+        heap_enter(local.heap);
+        is_valid = heap_is_valid(local.heap);
+        heap_leave(local.heap);
+    }
+    return is_valid && registry_is_valid() && superblock_count_others(local.heap).plausible &&
+           large_is_valid();
 }
 
 static void report_leak(const char *what, size_t n, size_t bytes) {
@@ -90,25 +102,30 @@ EXPORT size_t exgen_check_leaks(int report) {
     size_t n_large = 0;
     size_t large_bytes = 0;
     if (local.heap != NULL) {
+        heap_enter(local.heap);
         quarantine_flush(local.heap);
         remote_return_lists(local.heap, &local);
         remote_send_all_home(local.heap);
         thread_collect(os_clock_ms(), SIZE_MAX);
         remote_drain_slowly(local.heap, SIZE_MAX);
         heap_count(local.heap, &local, &n_small, &small_bytes);
+        heap_leave(local.heap);
     }
     large_count(&n_large, &large_bytes);
+    size_t n_nothing = nothing_count();
     struct superblock_counts others = superblock_count_others(local.heap);
     if (report) {
         report_leak(" blocks of this thread's heap, ", n_small, small_bytes);
         report_leak(" blocks of other heaps, ", others.n_blocks, others.block_bytes);
         report_leak(" large blocks, ", n_large, large_bytes);
+        report_leak(" blocks of size 0, ", n_nothing, 0);
     }
-    return n_small + others.n_blocks + n_large;
+    return n_small + others.n_blocks + n_large + n_nothing;
 }
 
 EXPORT void exgen_purge(void) {
     if (local.heap != NULL) {
+        heap_enter(local.heap);
         quarantine_flush(local.heap);
         remote_return_lists(local.heap, &local);
         remote_send_all_home(local.heap);
@@ -116,7 +133,9 @@ EXPORT void exgen_purge(void) {
         remote_drain_slowly(local.heap, SIZE_MAX);
         heap_trim(local.heap);
         supply_purge_all(local.heap);
+        heap_leave(local.heap);
     }
+    idle_give_back_all(local.heap);
     large_purge_all();
     pool_empty();
 }

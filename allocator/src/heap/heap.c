@@ -15,8 +15,10 @@
 #include "heap/kept.h"
 #include "heap/supply.h"
 #include "heap/trays.h"
+#include "heap/visit.h"
 #include "memory/guard.h"
 #include "memory/junk.h"
+#include "memory/slab_pages.h"
 #include "system/os.h"
 
 _Thread_local struct local local = {.number = OWNER_NOBODY, .own_number = OWNER_NOBODY};
@@ -87,12 +89,15 @@ ALWAYS_INLINE void activate(struct bin *bin, struct slab *slab) {
 }
 
 /* A slab in the list of partial ones has no block in use any more, or leaves the list. */
-static void add_empty(struct heap *heap, struct bin *bin, const struct slab *slab) {
+static void add_empty(struct heap *heap, struct bin *bin, struct slab *slab) {
+    slab->is_empty = true;
     bin->n_empty++;
     heap->n_empty_units += slab->n_units;
+    heap->kept.limit = 0;
 }
 
-static void leave_empty(struct heap *heap, struct bin *bin, const struct slab *slab) {
+static void leave_empty(struct heap *heap, struct bin *bin, struct slab *slab) {
+    slab->is_empty = false;
     bin->n_empty--;
     heap->n_empty_units -= slab->n_units;
 }
@@ -102,9 +107,22 @@ ALWAYS_INLINE struct slab *pop_partial(struct heap *heap, struct bin *bin) {
     if (slab == NULL)
         return NULL;
     list_remove(&bin->partial, slab);
-    if (slab_used(slab) == 0)
+    slab->is_old = false;
+    slab->n_thinned = 0;
+    if (slab->is_empty)
         leave_empty(heap, bin, slab);
+    if (unlikely(slab->has_absent))
+        slab_restore_pages(slab);
     return slab;
+}
+
+bool heap_drop_pages(struct heap *heap, struct slab *slab) {
+    struct slab_list *list = &heap->bins[slab->class].partial;
+    if (!slab_drop_pages(slab))
+        return false;
+    list_remove(list, slab);
+    list_push_last(list, slab);
+    return true;
 }
 
 /* Behind the units of a slab. */
@@ -119,6 +137,8 @@ static void release(struct heap *heap, struct slab *slab) {
     bool is_guarded = options.secure && slab->class != CLASS_UNIT_RUN && slab->is_guarded;
     if (unlikely(is_guarded) && !unguard_last_page(units_end(slab)))
         return; /* its units stay taken */
+    if (slab->has_absent)
+        slab_forget_pages(slab);
     if (slab->class != CLASS_UNIT_RUN) {
         struct bin *bin = &heap->bins[slab->class];
         bin->n_units -= slab->n_units;
@@ -141,10 +161,6 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
         }
         if (slab->state == SLAB_PARTIAL)
             list_remove(&bin->partial, slab);
-    } else if (slab->n_units <= N_KEPT_UNITS && kept_has_room(heap, slab->block_bytes)) {
-        kept_add_run(heap, slab);
-        supply_schedule_purge(heap);
-        return;
     }
     release(heap, slab);
 }
@@ -172,6 +188,8 @@ static void check_place(const struct slab *slab, const void *block) {
 }
 
 void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
+    if (kept_add_slowly(heap, slab, block))
+        return;
     if (slab->n_units == 0)
         fatal("double free", block);
     if (slab->class == CLASS_TRAY) {
@@ -191,7 +209,9 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
 
 void heap_free(struct heap *heap, struct slab *slab, void *block) {
     if (--slab->countdown < 0) {
+        heap_enter(heap);
         heap_free_event(heap, slab, block);
+        heap_leave(heap);
         return;
     }
     link_freed(block, slab->free);
@@ -354,15 +374,21 @@ void *heap_take_fresh(struct heap *heap, size_t class) {
     return carve(heap, bin->fresh, class);
 }
 
-size_t heap_largest_run(void) {
-    if (options.secure && guard_is_left()) /* blocks above the classes have guards, so mappings */
-        return 0;
+static size_t largest_run;
+
+void heap_largest_run_init(void) {
     size_t n_head = sizeof(struct superblock) / sizeof(struct slab) + layout.n_units;
     size_t first = n_head * sizeof(struct slab) >> UNIT_SHIFT;
     size_t half = layout.bytes / 2;
     size_t room = (layout.n_units - first - 1) << UNIT_SHIFT;
     size_t largest = half < room ? half : room;
-    return largest < options.large_min ? largest : options.large_min - 1;
+    largest_run = largest < options.large_min ? largest : options.large_min - 1;
+}
+
+size_t heap_largest_run(void) {
+    if (options.secure && guard_is_left()) /* blocks above the classes have guards, so mappings */
+        return 0;
+    return largest_run;
 }
 
 void *heap_make_run(struct slab *units, bool *is_zero) {
@@ -415,12 +441,19 @@ static void trim_partial(struct heap *heap, struct bin *bin) {
     for (struct slab *slab = bin->partial.first, *next; bin->n_empty > 0 && slab != NULL;
          slab = next) {
         next = slab->next;
-        if (slab_used(slab) == 0) {
+        if (slab->is_empty) {
             list_remove(&bin->partial, slab);
             leave_empty(heap, bin, slab);
             release(heap, slab);
         }
     }
+}
+
+static void trim_bin(struct heap *heap, struct bin *bin) {
+    trim_partial(heap, bin);
+    struct slab *fresh = bin->fresh;
+    if (fresh != NULL && fresh->carved == 0)
+        release(heap, fresh);
 }
 
 void heap_trim(struct heap *heap) {
@@ -432,11 +465,15 @@ void heap_trim(struct heap *heap) {
             bin->active = &no_slab;
             release(heap, active);
         }
-        trim_partial(heap, bin);
-        struct slab *fresh = bin->fresh;
-        if (fresh != NULL && fresh->carved == 0)
-            release(heap, fresh);
+        trim_bin(heap, bin);
     }
+    trays_trim(heap);
+}
+
+void heap_trim_idle(struct heap *heap) {
+    kept_give_back(heap);
+    for (size_t class = 0; class < classes.n_classes; class ++)
+        trim_bin(heap, &heap->bins[class]);
     trays_trim(heap);
 }
 
@@ -451,12 +488,13 @@ void heap_link_slabs(struct heap *heap, struct superblock *sb) {
         struct bin *bin = &heap->bins[slab->class];
         ASSERT(slab->state == SLAB_ASLEEP);
         bin->n_units += slab->n_units;
-        /* Two fresh slabs in a bin are one too many: the new one forgets its untouched rest. */
+        /* Two fresh slabs in a bin are one too many: the new one forgets its untouched rest,
+         * while other threads may check frees of its blocks. */
         if (slab->carved < slab->capacity && bin->fresh == NULL)
             bin->fresh = slab;
         else
-            slab->capacity = slab->carved;
-        if (slab->free != NULL) {
+            __atomic_store_n(&slab->capacity, slab->carved, __ATOMIC_RELAXED);
+        if (slab->free != NULL || slab->has_absent) {
             wake_up(bin, slab);
             if (slab_used(slab) == 0)
                 add_empty(heap, bin, slab);
@@ -479,7 +517,7 @@ void heap_unlink_slabs(struct heap *heap, struct superblock *sb) {
             bin->fresh = NULL;
         if (slab->state == SLAB_PARTIAL) {
             list_remove(&bin->partial, slab);
-            if (slab_used(slab) == 0)
+            if (slab->is_empty)
                 leave_empty(heap, bin, slab);
         }
         slab->state = SLAB_ASLEEP;

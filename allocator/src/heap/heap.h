@@ -55,8 +55,9 @@ struct kept {
     void *blocks[N_TRAY_BLOCK_MAX + 1];  /* by steps of a tray */
     struct slab *runs[N_KEPT_UNITS + 1]; /* by units */
     size_t bytes;                        /* of all of them */
-    size_t hit_bytes;                    /* taken out of the lists since all was given back */
+    size_t limit;                        /* of `bytes`, up to which nothing else is to be done */
     size_t n_units;                      /* in runs; heap->n_units has them, the peak has not */
+    size_t added_bytes;                  /* put into the lists since all was given back */
 };
 
 struct heap {
@@ -66,27 +67,40 @@ struct heap {
     size_t n_trays;
     size_t n_empty_trays; /* without a block in use */
     size_t n_superblocks;
-    size_t n_empty;                /* superblocks without a slab */
-    size_t n_units;                /* units in slabs */
-    size_t n_units_peak;           /* highest n_units so far */
-    size_t n_empty_units;          /* units of slabs without a block in use, in `partial` of bins */
-    size_t n_units_high;           /* highest n_units since the last fall, see heap_has_fallen */
-    uint64_t fall_ms;              /* when falls are given back without haste again */
-    size_t n_dirty;                /* free units that may hold touched pages */
-    uint64_t purge_ms;             /* when to look for memory to give back; 0: none is due */
-    bool looks;                    /* a look is under way */
-    uint8_t n_held;                /* looks in a row that left free units alone */
+    size_t n_empty;       /* superblocks without a slab */
+    size_t n_units;       /* units in slabs */
+    size_t n_units_peak;  /* highest n_units so far */
+    size_t n_empty_units; /* units of slabs without a block in use, in `partial` of bins */
+    size_t n_units_high;  /* highest n_units since the last fall, see heap_has_fallen */
+    size_t n_units_low;   /* a fall is when no more than this are in use; 0: none is */
+    uint64_t fall_ms;     /* when falls are given back without haste again */
+    size_t n_dirty;       /* free units that may hold touched pages */
+    uint64_t purge_ms; /* atomic outside of visit.h: when to look for memory to give back; 0: none
+                          is due */
+    bool looks;        /* a look is under way */
+    uint8_t n_held;    /* looks in a row that left free units alone */
     struct superblock *purge_next; /* where it goes on, or NULL: not at superblocks */
     struct slab *look_next;        /* ... at this tray first, or NULL: at that list */
     size_t look_list;
-    struct superblock *shed_next; /* where the next early purge starts, or NULL: at the first */
-    uint32_t n_ticks;             /* slow paths since the last look */
-    uint8_t number;               /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
-    struct heap *next;            /* heaps without a thread, see registry.h */
-    void *pending;                /* blocks taken from the inbox, not yet freed */
-    uint32_t n_unmixed;           /* slow refills since others' blocks were used, see remote.h */
-    void **quarantine;            /* freed blocks held back, options.quarantine places or NULL */
-    uint64_t random;              /* state of random.h */
+    struct superblock *sparse_next; /* where the next look at slabs starts, or NULL: at the first */
+    struct superblock *look_sparse; /* where one of the purger goes on, or NULL: it does not */
+    struct superblock *shed_next;   /* where the next early purge starts, or NULL: at the first */
+    uint32_t n_ticks;               /* slow paths since the last look */
+    uint32_t entries;               /* atomic: see visit.h */
+    bool is_at_kept;                /* atomic: the thread is at what is kept, see visit.h */
+    bool has_visitor;               /* atomic: or is about to have one */
+    bool is_occupied;               /* atomic: it has a thread, which another may visit */
+    uint32_t seen;                  /* visitors': entries at the last look */
+    uint32_t visited;               /* ... and after the last visit */
+    uint64_t seen_ms;               /* ... and since when it is what was seen, or 0 */
+    struct heap *next_made;         /* all heaps, see registry_next */
+    uint64_t visit_ms;              /* when its thread looks at others' heaps again */
+    uint8_t number;                 /* in the owner map: OWNER_FIRST to OWNER_IN_HEAD */
+    struct heap *next;              /* heaps without a thread, see registry.h */
+    void *pending;                  /* blocks taken from the inbox, not yet freed */
+    uint32_t n_unmixed;             /* slow refills since others' blocks were used, see remote.h */
+    void **quarantine;              /* freed blocks held back, options.quarantine places or NULL */
+    uint64_t random;                /* state of random.h */
     struct slab *trays[N_TRAY_LISTS]; /* through next and previous, see trays.h */
     struct kept kept;
     _Alignas(CACHE_LINE) void *inbox;       /* atomic: LIFO of blocks freed by other threads */
@@ -132,7 +146,7 @@ ALWAYS_INLINE void hand_out(void *block) {
 
 /* Where the blocks of `class` that are ready for malloc hang. */
 ALWAYS_INLINE void **ready_list(struct heap *heap, struct local *l, size_t class) {
-    if (class >= N_FINE_CLASSES_MAX || unlikely(options.check))
+    if (class >= N_FINE_CLASSES_MAX || unlikely(options.junk))
         return &heap->bins[class].ready;
     return &l->free[class];
 }
@@ -164,13 +178,13 @@ ALWAYS_INLINE void *foreign_take_for_use(struct heap *heap, size_t class) {
     return foreign_take(list);
 }
 
-/* The blocks freed in the active slab of `class`, a fine one, or if there are none, others' that
+/* The blocks freed in the active slab of `class`, one of local.free, or if there are none, others' that
  * the thread freed: the first, and the rest onto the ready list.  NULL if there are none, or if
  * it takes more than that. */
 ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t class) {
     struct slab *slab = heap->bins[class].active;
     void **list = plain_address(&l->free[class]);
-    if (*list != NULL || options.check || options.block_order != BLOCK_ORDER_LIFO)
+    if (*list != NULL || options.junk || options.block_order != BLOCK_ORDER_LIFO)
         return NULL;
     void *block = slab->free;
     if (block != NULL) {
@@ -181,6 +195,8 @@ ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t c
         block = foreign_take_for_use(heap, class);
         if (block == NULL)
             return NULL;
+        if (slab != &no_slab)
+            slab->zeroed = false; /* some may be its own, see free_mixed */
         if (owner_at((uintptr_t)block) != l->own_number) {
             heap->n_unmixed = 0;
             l->mixed = l->own_number != OWNER_NOBODY ? heap->bins : NULL;
@@ -208,16 +224,28 @@ void heap_add_slab(struct heap *heap, struct slab *units, size_t class);
 /* Make such units a single block. */
 void *heap_make_run(struct slab *units, bool *is_zero);
 
-/* Largest request that gets units of its own. */
+/* Largest request that gets units of its own; for once, after layout_init. */
 size_t heap_largest_run(void);
+void heap_largest_run_init(void);
+
+/* Fewer units than this are not worth a look. */
+ALWAYS_INLINE size_t heap_least_units(void) {
+    return options.dirty_min / 2 >> UNIT_SHIFT;
+}
+
+ALWAYS_INLINE void heap_set_high(struct heap *heap, size_t n_units) {
+    size_t least = heap_least_units();
+    heap->n_units_high = n_units;
+    bool has_low = n_units > least && options.fall_percent > 0;
+    heap->n_units_low = has_low ? n_units * options.fall_percent / 100 + least : 0;
+}
 
 /* Whether so little is left in use of what was that the thread may be about to wait for long; a
  * thread that waits gives nothing back. */
 ALWAYS_INLINE bool heap_has_fallen(const struct heap *heap) {
-    size_t least = options.dirty_min / 2 >> UNIT_SHIFT;
-    size_t n_idle = heap->n_empty_units + heap->kept.n_units;
-    return heap->n_units_high > least && heap->n_dirty + n_idle > least &&
-           heap->n_units - n_idle <= heap->n_units_high * options.fall_percent / 100 + least;
+    size_t n_idle = heap->n_empty_units + (heap->kept.bytes >> UNIT_SHIFT);
+    return unlikely(heap->n_units <= n_idle + heap->n_units_low) && heap->n_units_low > 0 &&
+           heap->n_dirty + n_idle > heap_least_units();
 }
 
 /* Give back a block of the calling thread's heap. */
@@ -230,7 +258,7 @@ bool heap_free_chain(struct slab *slab, void *first, void *last, size_t n);
 /* Whether a list of the heap, or of its thread, has the block, which lies in `slab`. */
 bool heap_lists(struct heap *heap, struct local *l, const struct slab *slab, const void *block);
 
-/* The rest of heap_free when the countdown went below 0. */
+/* The rest of heap_free when the countdown went below 0; the caller has entered (visit.h). */
 void heap_free_event(struct heap *heap, struct slab *slab, void *block);
 
 /* Put the thread's list of `class` back on the slabs it came from.  Returns those that are other
@@ -239,6 +267,13 @@ void *heap_return_list(struct heap *heap, struct local *from, size_t class);
 
 /* Give back the units of what is empty but was kept for the next malloc. */
 void heap_trim(struct heap *heap);
+
+/* The same by another thread while the heap's own is not in there (visit.h): active slabs stay. */
+void heap_trim_idle(struct heap *heap);
+
+/* Give back the pages of a partial slab on which no block is in use; the slab will be used after
+ * all that have theirs.  False if there are none. */
+bool heap_drop_pages(struct heap *heap, struct slab *slab);
 
 /* Add the slabs of a superblock that was another heap's, or remove them. */
 void heap_link_slabs(struct heap *heap, struct superblock *sb);

@@ -13,14 +13,7 @@
 #ifndef EXGEN_KEPT_H
 #define EXGEN_KEPT_H
 
-#include "heap/heap.h"
-
-/* Whether the heap may keep `bytes` more. */
-ALWAYS_INLINE bool kept_has_room(const struct heap *heap, size_t bytes) {
-    size_t most = (heap->n_units << UNIT_SHIFT) / 100 * options.kept_percent;
-    return heap->kept.bytes + bytes <= (most > options.kept_min ? most : options.kept_min) &&
-           options.purge_delay > 0;
-}
+#include "heap/supply.h"
 
 /* A block of a tray that was kept for `n` steps; NULL if there is none. */
 ALWAYS_INLINE void *kept_take_block(struct heap *heap, size_t n) {
@@ -30,7 +23,6 @@ ALWAYS_INLINE void *kept_take_block(struct heap *heap, size_t n) {
     heap->kept.blocks[n] = link_follow(block);
     __builtin_prefetch(heap->kept.blocks[n]);
     heap->kept.bytes -= n << tray_layout.step_shift;
-    heap->kept.hit_bytes += n << tray_layout.step_shift;
     uint8_t *length = tray_length_of(block);
     if (unlikely(*length != (n | TRAY_KEPT)))
         fatal("corrupted free list", block);
@@ -38,15 +30,24 @@ ALWAYS_INLINE void *kept_take_block(struct heap *heap, size_t n) {
     return block;
 }
 
-ALWAYS_INLINE void kept_add_block(struct heap *heap, uint8_t *length, void *block) {
+ALWAYS_INLINE bool kept_add_block(struct heap *heap, struct slab *slab, void *block) {
+    slab->countdown = -1;
+    uint8_t *length = tray_length_of(block);
     size_t n = *length;
-    *length = (uint8_t)(n | TRAY_KEPT);
+    bool is_one = n - 1 < N_TRAY_BLOCK_MAX && ((uintptr_t)block & tray_layout.step_mask) == 0;
+    size_t more_bytes = n << tray_layout.step_shift;
+    size_t bytes = heap->kept.bytes + more_bytes;
+    if (unlikely(!is_one || bytes > heap->kept.limit))
+        return false;
+    heap->kept.bytes = bytes;
+    heap->kept.added_bytes += more_bytes;
     link_set(block, heap->kept.blocks[n]);
     heap->kept.blocks[n] = block;
-    heap->kept.bytes += n << tray_layout.step_shift;
+    *length = (uint8_t)(n | TRAY_KEPT); /* last: may be any memory to the compiler */
+    return true;
 }
 
-/* The same for a slab with a single block. */
+/* The same for units with a single block. */
 ALWAYS_INLINE struct slab *kept_pop_run(struct heap *heap, size_t n_units) {
     struct slab *slab = heap->kept.runs[n_units];
     if (slab == NULL)
@@ -57,17 +58,64 @@ ALWAYS_INLINE struct slab *kept_pop_run(struct heap *heap, size_t n_units) {
     return slab;
 }
 
-ALWAYS_INLINE void kept_add_run(struct heap *heap, struct slab *slab) {
-    slab->next = heap->kept.runs[slab->n_units];
-    heap->kept.runs[slab->n_units] = slab;
-    heap->kept.bytes += (size_t)slab->n_units << UNIT_SHIFT;
-    heap->kept.n_units += slab->n_units;
+ALWAYS_INLINE void *kept_take_run(struct heap *heap, size_t n_units) {
+    struct slab *slab = n_units <= N_KEPT_UNITS ? kept_pop_run(heap, n_units) : NULL;
+    if (slab == NULL)
+        return NULL;
+    slab->free = NULL;
+    slab_set_used(slab, 1, 1);
+    hand_out(slab->start);
+    return slab->start;
 }
 
-/* A block of at least `n_units`, and few more, that was kept; NULL if there is none. */
-void *kept_take_run(struct heap *heap, size_t n_units);
+ALWAYS_INLINE bool kept_add_run(struct heap *heap, struct slab *slab, void *block) {
+    size_t n = slab->n_units;
+    bool is_one = slab->class == CLASS_UNIT_RUN && slab->countdown == -1 && block == slab->start;
+    size_t bytes = heap->kept.bytes + (n << UNIT_SHIFT);
+    if (unlikely(!is_one || n > N_KEPT_UNITS || bytes > heap->kept.limit))
+        return false;
+    link_freed(block, NULL);
+    slab->free = block;
+    slab->next = heap->kept.runs[n];
+    heap->kept.runs[n] = slab;
+    heap->kept.bytes = bytes;
+    heap->kept.added_bytes += n << UNIT_SHIFT;
+    heap->kept.n_units += n;
+    return true;
+}
+
+/* A block that was kept, for a request above the classes; NULL if there is none of that length. */
+ALWAYS_INLINE void *kept_take(struct heap *heap, size_t bytes) {
+    return bytes <= tray_layout.largest ? kept_take_block(heap, tray_steps_for(bytes))
+                                        : kept_take_run(heap, ((bytes - 1) >> UNIT_SHIFT) + 1);
+}
+
+/* The same, or one that is little larger. */
+void *kept_take_near(struct heap *heap, size_t bytes);
+
+/* Keep a block that is freed, of a slab without a size class, with this `class`; false (and nothing
+ * done) if that is not all there is to do, or if no block begins there. */
+ALWAYS_INLINE bool kept_add(struct heap *heap, struct slab *slab, uint8_t class, void *block) {
+    return class == CLASS_TRAY ? kept_add_block(heap, slab, block)
+                               : kept_add_run(heap, slab, block);
+}
+
+/* The same with all there is to do; false if it has a size class, if the heap may not keep more,
+ * or if no block begins there. */
+bool kept_add_slowly(struct heap *heap, struct slab *slab, void *block);
+
+/* Whether less than what is kept was taken out of the lists since all was given back. */
+ALWAYS_INLINE bool kept_is_stale(const struct heap *heap) {
+    return heap->kept.bytes > 0 && heap->kept.added_bytes - heap->kept.bytes < heap->kept.bytes;
+}
+
+/* Give a kept block of more than `n` steps back to its tray, where its steps are free then; false
+ * if there is none. */
+bool kept_give_back_larger(struct heap *heap, size_t n);
 
 /* Give all kept blocks back to their trays and superblocks. */
 void kept_give_back(struct heap *heap);
+
+bool kept_is_valid(const struct heap *heap);
 
 #endif

@@ -2,6 +2,7 @@
 #include "heap/purge.h"
 
 #include "base/options.h"
+#include "heap/sparse.h"
 #include "heap/supply.h"
 #include "heap/trays.h"
 
@@ -13,6 +14,7 @@ enum {
 static void schedule_next(struct heap *heap, uint64_t now_ms) {
     bool may_age = heap->n_dirty > 0 || heap->n_trays > 0;
     heap->purge_ms = may_age ? now_ms + options.purge_delay : 0;
+    heap->kept.limit = 0;
 }
 
 /* Near the highest point so far, free units are likely to be used again, and do no harm. */
@@ -25,13 +27,15 @@ void purge_begin(struct heap *heap, uint64_t now_ms, bool may_hold) {
     bool holds = may_hold && heap->n_held < N_HELD && is_near_peak(heap);
     heap->n_held = holds ? (uint8_t)(heap->n_held + 1) : 0;
     heap->purge_next = holds ? NULL : heap->superblocks;
+    heap->look_sparse = holds ? NULL : heap->superblocks;
     heap->looks = true;
+    heap_set_high(heap, heap->n_units_high);
     trays_look_begin(heap);
     schedule_next(heap, now_ms);
 }
 
 void purge_step(struct heap *heap) {
-    if (!trays_look_step(heap))
+    if (!trays_look_step(heap) && !sparse_look_step(heap))
         heap->looks = supply_purge_step(heap);
 }
 

@@ -84,12 +84,15 @@ void supply_unlink(struct heap *heap, struct superblock *sb) {
     heap->n_dirty -= sb->n_dirty;
     pass(&heap->purge_next, sb);
     pass(&heap->shed_next, sb);
+    pass(&heap->sparse_next, sb);
+    pass(&heap->look_sparse, sb);
     bucket_remove(heap, sb);
 }
 
 void supply_schedule_purge(struct heap *heap) {
-    if (heap->purge_ms == 0 && options.purge_how != PURGE_NEVER)
-        heap->purge_ms = os_clock_ms() + options.purge_delay;
+    bool is_due = __atomic_load_n(&heap->purge_ms, __ATOMIC_RELAXED) != 0;
+    if (!is_due && options.purge_how != PURGE_NEVER)
+        __atomic_store_n(&heap->purge_ms, os_clock_ms() + options.purge_delay, __ATOMIC_RELAXED);
 }
 
 static void purge(struct heap *heap, struct superblock *sb, bool all) {
@@ -125,7 +128,7 @@ static void hold_peak(struct heap *heap) {
     if (n_in_use > heap->n_units_peak)
         heap->n_units_peak = n_in_use;
     if (heap->n_units > heap->n_units_high)
-        heap->n_units_high = heap->n_units;
+        heap_set_high(heap, heap->n_units);
     size_t most = heap->n_units_peak + heap->n_units_peak * options.dirty_percent / 100;
     if (heap->n_units + heap->n_dirty <= most || heap->n_dirty * UNIT_BYTES <= options.dirty_min)
         return;
@@ -218,6 +221,7 @@ void supply_give(struct heap *heap, struct slab *slab) {
     struct superblock *sb = superblock_of((uintptr_t)slab);
     heap->n_dirty -= sb->n_dirty;
     heap->n_units -= slab->n_units;
+    heap->kept.limit = 0;
     superblock_give(sb, slab);
     heap->n_dirty += sb->n_dirty;
     consider_purge(heap, sb);

@@ -53,13 +53,13 @@ static void set_longest(struct heap *heap, struct slab *slab, size_t longest) {
 
 void trays_link(struct heap *heap, struct slab *slab) {
     heap->n_trays++;
-    heap->n_empty_trays += slab_used(slab) == 0;
+    heap->n_empty_trays += slab->asleep == 0;
     list_insert(heap, slab);
 }
 
 void trays_unlink(struct heap *heap, struct slab *slab) {
     heap->n_trays--;
-    heap->n_empty_trays -= slab_used(slab) == 0;
+    heap->n_empty_trays -= slab->asleep == 0;
     list_remove(heap, slab);
 }
 
@@ -85,7 +85,7 @@ void trays_add(struct heap *heap, struct slab *slab) {
 
 /* Give the units of an empty tray back to the supply. */
 static void release(struct heap *heap, struct slab *slab) {
-    ASSERT(slab_used(slab) == 0);
+    ASSERT(slab->asleep == 0);
     trays_unlink(heap, slab);
     superblock_of((uintptr_t)slab)->n_trays--;
     step_set dirty = slab[1].dirty_steps;
@@ -100,7 +100,7 @@ void trays_trim(struct heap *heap) {
     struct slab *slab = heap->trays[N_TRAY_LISTS - 1];
     for (struct slab *next; heap->n_empty_trays > 0 && slab != NULL; slab = next) {
         next = slab->next;
-        if (slab_used(slab) == 0)
+        if (slab->asleep == 0)
             release(heap, slab);
     }
 }
@@ -154,17 +154,9 @@ static void give_back(struct heap *heap, struct slab *slab, size_t at, uint8_t *
 }
 
 void trays_free(struct heap *heap, struct slab *slab, void *block) {
-    slab->countdown = -1;
+    tray_check(slab, block);
     size_t at = tray_step_at(slab, block);
-    uint8_t *length = tray_length_at(slab, at < N_STEPS ? at : 0);
-    if (unlikely(at >= N_STEPS || *length == 0 || (*length & TRAY_KEPT) != 0))
-        tray_check(slab, block);
-    if (!kept_has_room(heap, (size_t)*length << tray_layout.step_shift)) {
-        give_back(heap, slab, at, length);
-        return;
-    }
-    kept_add_block(heap, length, block);
-    supply_schedule_purge(heap);
+    give_back(heap, slab, at, tray_length_at(slab, at));
 }
 
 void trays_give_back(struct heap *heap, void *block) {
@@ -235,7 +227,7 @@ bool trays_are_valid(const struct heap *heap) {
             if (slab->class != CLASS_TRAY || slab->capacity != list)
                 return false;
             n++;
-            n_empty += slab_used(slab) == 0;
+            n_empty += slab->asleep == 0;
         }
     }
     return n == heap->n_trays && n_empty == heap->n_empty_trays;

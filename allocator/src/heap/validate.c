@@ -5,9 +5,11 @@
  */
 #include "heap/validate.h"
 
+#include "heap/kept.h"
 #include "heap/supply.h"
 #include "heap/trays.h"
 #include "memory/link.h"
+#include "memory/slab_pages.h"
 
 static bool unit_classes_are_valid(const struct slab *slab) {
     for (size_t i = 0; i < slab->n_units; i++)
@@ -26,13 +28,14 @@ static bool slab_is_valid(const struct slab *slab) {
         return false;
     size_t used = slab_used(slab);
     size_t n_listed = link_count(slab->free, slab->capacity);
-    if (used + n_listed != slab->carved || slab->carved > slab->capacity)
+    size_t n_absent = slab->has_absent ? slab_count_absent(slab) : 0;
+    if (used + n_listed + n_absent != slab->carved || slab->carved > slab->capacity)
         return false;
     for (size_t i = 1; i < slab->n_units; i++)
         if (slab[i].to_first != i << SLAB_SHIFT || slab[i].countdown != 0)
             return false;
     const char *end =
-        (const char *)superblock_of((uintptr_t)slab) +
+        superblock_start(superblock_of((uintptr_t)slab)) +
         ((size_t)(slab - superblock_of((uintptr_t)slab)->slab + slab->n_units) << UNIT_SHIFT);
     return slab->start + (size_t)slab->capacity * slab->block_bytes <= end;
 }
@@ -42,9 +45,11 @@ static bool partial_is_valid(const struct bin *bin, size_t class) {
     const struct slab *previous = NULL;
     for (const struct slab *slab = bin->partial.first; slab != NULL; slab = slab->next) {
         if (slab->state != SLAB_PARTIAL || slab->class != class || slab->previous != previous ||
-            slab->free == NULL || !slab_is_valid(slab))
+            (slab->free == NULL && !slab->has_absent) || !slab_is_valid(slab))
             return false;
-        n_empty += slab_used(slab) == 0;
+        if (slab->is_empty != (slab_used(slab) == 0))
+            return false;
+        n_empty += slab->is_empty;
         previous = slab;
     }
     return bin->partial.last == previous && n_empty == bin->n_empty;
@@ -104,8 +109,8 @@ bool heap_is_valid(const struct heap *heap) {
         if (!bin_is_valid(&heap->bins[class], class) ||
             !foreign_is_valid(&heap->bins[class].foreign, class))
             return false;
-    return no_slab.free == NULL && no_slab.countdown == 0 && trays_are_valid(heap) &&
-           supply_is_valid(heap) && slabs_are_valid(heap);
+    return kept_is_valid(heap) && no_slab.free == NULL && no_slab.countdown == 0 &&
+           trays_are_valid(heap) && supply_is_valid(heap) && slabs_are_valid(heap);
 }
 
 /* Blocks of a thread's list that are in use by the heap's own counters. */

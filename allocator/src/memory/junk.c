@@ -1,19 +1,28 @@
 /* junk.c - patterns in free blocks, and blocks in random order; see junk.h. */
 #include "memory/junk.h"
 
+#include "base/options.h"
 #include "memory/link.h"
 #include "system/random.h"
 
-static const uintptr_t junk = (uintptr_t)0xdededededededede;
+/* What a program freed is not to be read, with `secure`; otherwise it is to be noticed. */
+static uintptr_t junk_word(void) {
+    return options.secure ? 0 : (uintptr_t)0xdededededededede;
+}
 
+/* The last word, which may be the mark, is atomic for canary_check_before. */
 void junk_fill(void *block, size_t bytes) {
     uintptr_t *words = block;
-    for (size_t i = 0; i < bytes / sizeof *words; i++)
+    uintptr_t junk = junk_word();
+    size_t n = bytes / sizeof *words;
+    for (size_t i = 0; i + 1 < n; i++)
         words[i] = junk;
-    link_mark(block);
+    __atomic_store_n(&words[n - 1], junk, __ATOMIC_RELAXED);
+    __atomic_store_n(&words[1], layout.link_secret, __ATOMIC_RELAXED);
 }
 
 static void verify_from(const uintptr_t *words, size_t first, size_t bytes) {
+    uintptr_t junk = junk_word();
     if (!link_is_marked(words))
         fatal("write after free", &words[1]);
     for (size_t i = first; i < bytes / sizeof *words; i++)
@@ -28,7 +37,8 @@ void junk_verify(const void *block, size_t bytes) {
 void junk_hand_out(void *block, size_t bytes) {
     uintptr_t *words = block;
     verify_from(words, 2, bytes);
-    words[0] = words[1] = junk;
+    words[0] = junk_word();
+    __atomic_store_n(&words[1], junk_word(), __ATOMIC_RELAXED);
 }
 
 /* --- random order --- */

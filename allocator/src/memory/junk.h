@@ -1,8 +1,9 @@
 /* junk.h - what the setting junk writes into free blocks, and the random order of `secure`.
  *
- * A freed block is filled with a pattern, which is verified when the block leaves the quarantine
- * and when it is handed out again.  In its second word stands the mark of link.h: with junk a free
- * that finds it is a double free for certain.
+ * A freed block is filled with a pattern (with `secure` with zeros, so that nothing can be read
+ * from it later), which is verified when the block leaves the quarantine and when it is handed out
+ * again.  In its second word stands the mark of link.h: with junk a free that finds it is a double
+ * free for certain.
  *
  * All of this needs check, with which malloc and free never take the common path, so
  * it costs nothing where it is off.

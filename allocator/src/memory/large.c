@@ -10,7 +10,7 @@
  * the alignment it wants; what is left stays kept, if it is more than large_cache_slack percent.
  * If none fits, the largest grows by new pages behind the old ones.  A block that grows takes the
  * head of the largest, and grows on into what is kept behind it: no call to the system, no copy.
- * Kept blocks are unmapped after purge_delay.
+ * Kept blocks are unmapped one to two times purge_delay later.
  *
  * The lock is held for looks into the table only, never across a call to the system: what is
  * to be unmapped is collected first, and what is to enter the table is mapped before.
@@ -23,6 +23,7 @@
 
 #include "base/options.h"
 #include "memory/guard.h"
+#include "memory/retired.h"
 #include "system/lock.h"
 #include "system/os.h"
 
@@ -40,7 +41,7 @@ struct entry {
 struct kept {
     void *start;
     size_t bytes;
-    uint64_t freed_ms;
+    uint64_t seen_ms; /* by the first look of the purger; 0: not yet */
 };
 
 /* All state of this module, under its lock. */
@@ -52,6 +53,7 @@ static struct {
     size_t n_promised; /* free entries that blocks are about to need, see make_room */
     size_t bytes;      /* of all blocks in use */
     size_t peak;       /* highest `bytes` so far */
+    size_t most;       /* large_cache_percent above that */
     size_t n_kept;
     size_t kept_bytes;
     struct kept kept[N_KEPT_MAX + 2]; /* oldest first; no two of them neighbours */
@@ -123,14 +125,20 @@ static bool make_room(void) {
     return true;
 }
 
+static void add_bytes(size_t bytes) {
+    large.bytes += bytes;
+    if (likely(large.bytes <= large.peak))
+        return;
+    large.peak = large.bytes;
+    large.most = large.peak + large.peak / 100 * options.large_cache_percent;
+}
+
 /* Enter a block that has been promised an entry. */
 static void insert(struct entry block) {
     *find(block.start) = block;
     large.n_promised--;
     large.n_blocks++;
-    large.bytes += block.bytes;
-    if (large.bytes > large.peak)
-        large.peak = large.bytes;
+    add_bytes(block.bytes);
 }
 
 /* Close the gap: move back every entry whose way from home leads over it. */
@@ -163,7 +171,10 @@ static void add_unneeded(struct unneeded *unneeded, void *start, size_t bytes) {
 
 static void unmap(const struct unneeded *unneeded) {
     for (size_t i = 0; i < unneeded->n; i++)
-        os_unmap(unneeded->of[i].start, unneeded->of[i].bytes);
+        if (options.secure)
+            retired_add(unneeded->of[i].start, unneeded->of[i].bytes);
+        else
+            os_unmap(unneeded->of[i].start, unneeded->of[i].bytes);
 }
 
 static struct kept drop_kept(size_t i) {
@@ -191,13 +202,27 @@ static bool fits(const struct kept *k, size_t bytes, size_t alignment) {
 
 /* The smallest kept block that holds `bytes` at a multiple of `alignment`, or, for a block that is
  * to grow, the largest; n_kept if there is none. */
-static size_t best_kept(size_t bytes, size_t alignment, bool grows) {
+static size_t best_aligned(size_t bytes, size_t alignment, bool grows) {
     size_t best = large.n_kept;
     for (size_t i = 0; i < large.n_kept; i++) {
         const struct kept *k = &large.kept[i];
         bool is_better = best == large.n_kept || (k->bytes < large.kept[best].bytes) != grows;
         if (is_better && fits(k, bytes, alignment))
             best = i;
+    }
+    return best;
+}
+
+/* The same for any page, without a branch that depends on lengths, which cannot be predicted. */
+static size_t best_kept(size_t bytes, size_t alignment, bool grows) {
+    if (unlikely(alignment > os_page_bytes() || grows))
+        return best_aligned(bytes, alignment, grows);
+    size_t best = large.n_kept;
+    size_t least = SIZE_MAX / 2; /* bytes left over; what is too short has more */
+    for (size_t i = 0; i < large.n_kept; i++) {
+        size_t over = large.kept[i].bytes - bytes;
+        best = over < least ? i : best;
+        least = over < least ? over : least;
     }
     return best;
 }
@@ -213,7 +238,7 @@ static struct kept cut_kept(size_t i, size_t bytes, size_t alignment, bool grows
         bytes += behind;
         behind = 0;
     }
-    struct kept cut = {(char *)k->start + before, bytes, k->freed_ms};
+    struct kept cut = {(char *)k->start + before, bytes, k->seen_ms};
     large.kept_bytes -= bytes;
     if (before == 0 && behind == 0) {
         large.kept_bytes += bytes;
@@ -222,10 +247,10 @@ static struct kept cut_kept(size_t i, size_t bytes, size_t alignment, bool grows
     if (before > 0 && behind > 0) {
         memmove(k + 1, k, (large.n_kept - i) * sizeof *k);
         large.n_kept++;
-        k[1] = (struct kept){(char *)cut.start + bytes, behind, cut.freed_ms};
+        k[1] = (struct kept){(char *)cut.start + bytes, behind, cut.seen_ms};
         k->bytes = before;
     } else if (behind > 0) {
-        *k = (struct kept){(char *)cut.start + bytes, behind, cut.freed_ms};
+        *k = (struct kept){(char *)cut.start + bytes, behind, cut.seen_ms};
     } else {
         k->bytes = before;
     }
@@ -243,8 +268,7 @@ static size_t kept_at(const char *start) {
 /* Most bytes to keep: what, with the blocks in use, is large_cache_percent above the most that
  * ever was in use, and large_cache_bytes in any case. */
 static size_t most_kept(void) {
-    size_t most = large.peak + large.peak / 100 * options.large_cache_percent;
-    size_t room = most > large.bytes ? most - large.bytes : 0;
+    size_t room = large.most > large.bytes ? large.most - large.bytes : 0;
     return room > options.large_cache_bytes ? room : options.large_cache_bytes;
 }
 
@@ -257,23 +281,28 @@ static void hold_limits(struct unneeded *unneeded) {
 
 /* Keep a block for later, or not.  It becomes one with its kept neighbours: their addresses follow
  * each other, and the system does not care how they were mapped. */
-static void keep(void *start, size_t bytes, uint64_t now_ms, struct unneeded *unneeded) {
+static void keep(char *start, size_t bytes, struct unneeded *unneeded) {
     if (options.large_cache_count == 0 || options.large_cache_bytes == 0 ||
         options.purge_delay == 0) {
         add_unneeded(unneeded, start, bytes + guard_bytes());
         return;
     }
-    for (size_t i = 0; i < large.n_kept;) {
+    size_t before = large.n_kept;
+    size_t behind = large.n_kept;
+    for (size_t i = 0; i < large.n_kept; i++) {
         const struct kept *k = &large.kept[i];
-        bool is_before = (char *)k->start + k->bytes == start;
-        if (!is_before && (char *)start + bytes != k->start) {
-            i++;
-            continue;
-        }
-        start = is_before ? k->start : start;
-        bytes += drop_kept(i).bytes;
+        before = (char *)k->start + k->bytes == start ? i : before;
+        behind = start + bytes == k->start ? i : behind;
     }
-    large.kept[large.n_kept++] = (struct kept){start, bytes, now_ms};
+    if (behind < large.n_kept) {
+        before -= before > behind;
+        bytes += drop_kept(behind).bytes;
+    }
+    if (before < large.n_kept) {
+        start = large.kept[before].start;
+        bytes += drop_kept(before).bytes;
+    }
+    large.kept[large.n_kept++] = (struct kept){start, bytes, 0};
     large.kept_bytes += bytes;
     hold_limits(unneeded);
 }
@@ -288,6 +317,25 @@ static struct entry map_block(size_t bytes, size_t alignment) {
     if (start != NULL && is_advised && bytes >= HUGE_BYTES)
         os_advise_huge(start, bytes, options.huge_pages == HUGE_ALWAYS);
     return (struct entry){start, bytes, is_guarded};
+}
+
+/* A kept block, or a part of one, in the table; NULL if none fits, or there is no entry at hand. */
+static void *take_kept(size_t bytes, size_t alignment, bool grows) {
+    void *start = NULL;
+    struct unneeded unneeded;
+    unneeded.n = 0;
+    lock_take(&large.lock);
+    size_t best = has_room() ? best_kept(bytes, alignment, grows) : large.n_kept;
+    if (best < large.n_kept) {
+        struct kept k = cut_kept(best, bytes, alignment, grows);
+        large.n_promised++;
+        insert((struct entry){k.start, k.bytes, false});
+        start = k.start;
+        hold_limits(&unneeded); /* of one kept block, two may be left */
+    }
+    lock_release(&large.lock);
+    unmap(&unneeded);
+    return start;
 }
 
 /* Memory that was a block before; start is NULL if there is none.  The largest kept block grows if
@@ -314,7 +362,8 @@ static struct entry reuse(size_t bytes, size_t alignment, bool grows) {
 
 /* Enter a new block into the table; false if out of memory. */
 static bool enter(struct entry block) {
-    struct unneeded unneeded = {.n = 0};
+    struct unneeded unneeded;
+    unneeded.n = 0;
     lock_take(&large.lock);
     bool has_entry = make_room();
     if (has_entry) {
@@ -330,6 +379,10 @@ static void *allocate(size_t bytes, size_t alignment, bool grows, bool *is_zero)
     if (bytes > PTRDIFF_MAX - os_page_bytes() || alignment > PTRDIFF_MAX / 2)
         return NULL;
     bytes = round_up(bytes, os_page_bytes());
+    void *kept = take_kept(bytes, alignment, grows);
+    *is_zero = false;
+    if (likely(kept != NULL))
+        return kept;
     struct entry block = reuse(bytes, alignment, grows);
     *is_zero = block.start == NULL;
     if (block.start == NULL)
@@ -356,8 +409,8 @@ void *large_allocate_to_grow(size_t bytes) {
 }
 
 bool large_free(void *start) {
-    struct unneeded unneeded = {.n = 0};
-    uint64_t now_ms = os_clock_ms();
+    struct unneeded unneeded;
+    unneeded.n = 0;
     lock_take(&large.lock);
     struct entry *e = large.entries != NULL ? find(start) : NULL;
     bool found = e != NULL && e->start != NULL;
@@ -366,7 +419,7 @@ bool large_free(void *start) {
         if (e->is_guarded) /* it is not kept */
             guard_unmapped();
         erase(e);
-        keep(start, bytes, now_ms, &unneeded);
+        keep(start, bytes, &unneeded);
     }
     lock_release(&large.lock);
     unmap(&unneeded);
@@ -382,20 +435,18 @@ size_t large_bytes(const void *start) {
 
 /* Let a block end at another place without moving it: into the kept memory behind it, or leaving
  * some there.  False if it cannot be. */
-static bool resize_in_place(struct entry *e, size_t bytes, uint64_t now_ms,
-                            struct unneeded *unneeded) {
+static bool resize_in_place(struct entry *e, size_t bytes, struct unneeded *unneeded) {
     char *end = (char *)e->start + e->bytes;
     if (bytes < e->bytes) {
         large.bytes -= e->bytes - bytes;
-        keep((char *)e->start + bytes, e->bytes - bytes, now_ms, unneeded);
+        keep((char *)e->start + bytes, e->bytes - bytes, unneeded);
     } else {
         size_t more = bytes - e->bytes;
         size_t behind = kept_at(end);
         if (behind == large.n_kept || large.kept[behind].bytes < more)
             return false;
         cut_kept(behind, more, 1, true);
-        large.bytes += more;
-        large.peak = large.bytes > large.peak ? large.bytes : large.peak;
+        add_bytes(more);
     }
     e->bytes = bytes;
     return true;
@@ -404,7 +455,8 @@ static bool resize_in_place(struct entry *e, size_t bytes, uint64_t now_ms,
 /* The block leaves the table meanwhile, since its addresses may be another's before the system
  * call has returned; its entry is promised to what it becomes. */
 static void *remap(void *start, size_t old_bytes, size_t bytes) {
-    struct unneeded unneeded = {.n = 0};
+    struct unneeded unneeded;
+    unneeded.n = 0;
     void *moved = os_remap(start, old_bytes, bytes);
     lock_take(&large.lock);
     insert(moved != NULL ? (struct entry){moved, bytes, false}
@@ -416,15 +468,15 @@ static void *remap(void *start, size_t old_bytes, size_t bytes) {
 }
 
 void *large_resize(void *start, size_t bytes) {
-    struct unneeded unneeded = {.n = 0};
+    struct unneeded unneeded;
+    unneeded.n = 0;
     if (options.secure || bytes > PTRDIFF_MAX - os_page_bytes())
         return NULL; /* two mappings, block and guard, cannot be resized as one */
     bytes = round_up(bytes, os_page_bytes());
-    uint64_t now_ms = os_clock_ms();
     lock_take(&large.lock);
     struct entry *e = find(start);
     size_t old_bytes = e->bytes;
-    bool stays = old_bytes == bytes || resize_in_place(e, bytes, now_ms, &unneeded);
+    bool stays = old_bytes == bytes || resize_in_place(e, bytes, &unneeded);
     if (!stays) {
         erase(e);
         large.n_promised++;
@@ -435,7 +487,8 @@ void *large_resize(void *start, size_t bytes) {
 }
 
 void *large_move_in(void *start, size_t old_bytes, size_t bytes) {
-    struct unneeded unneeded = {.n = 0};
+    struct unneeded unneeded;
+    unneeded.n = 0;
     if (bytes > PTRDIFF_MAX - os_page_bytes())
         return NULL;
     bytes = round_up(bytes, os_page_bytes());
@@ -455,28 +508,36 @@ void *large_move_in(void *start, size_t old_bytes, size_t bytes) {
 }
 
 /* The lock is held already. */
-static bool drop_old(uint64_t now_ms, struct unneeded *unneeded) {
-    while (large.n_kept > 0 && now_ms >= large.kept[0].freed_ms + options.purge_delay)
+static void drop_old(uint64_t now_ms, struct unneeded *unneeded) {
+    const struct kept *oldest = large.kept;
+    while (large.n_kept > 0 && oldest->seen_ms > 0 &&
+           now_ms >= oldest->seen_ms + options.purge_delay)
         drop_oldest(unneeded);
-    return large.n_kept > 0;
+    for (size_t i = large.n_kept; i > 0 && large.kept[i - 1].seen_ms == 0; i--)
+        large.kept[i - 1].seen_ms = now_ms;
 }
 
-static bool purge(uint64_t now_ms, bool waits) {
-    struct unneeded unneeded = {.n = 0};
-    if (!lock_take_or_try(&large.lock, waits))
+bool large_purge(uint64_t now_ms) {
+    struct unneeded unneeded;
+    unneeded.n = 0;
+    if (!lock_try(&large.lock))
         return true;
-    bool is_left = drop_old(now_ms, &unneeded);
+    drop_old(now_ms, &unneeded);
+    bool is_left = large.n_kept > 0;
     lock_release(&large.lock);
     unmap(&unneeded);
     return is_left;
 }
 
-bool large_purge(uint64_t now_ms) {
-    return purge(now_ms, false);
-}
-
 void large_purge_all(void) {
-    purge(UINT64_MAX, true);
+    struct unneeded unneeded;
+    unneeded.n = 0;
+    lock_take(&large.lock);
+    while (large.n_kept > 0)
+        drop_oldest(&unneeded);
+    lock_release(&large.lock);
+    unmap(&unneeded);
+    retired_give_back();
 }
 
 void large_count(size_t *n_blocks, size_t *n_bytes) {

@@ -23,8 +23,8 @@ static struct {
 
 /* A map of the whole address space, or, where that would take more than 1/64 of the address space
  * that the process may have, of the pieces around it: the system maps what is asked for side by
- * side.  With the small one, and with `check`, free finds every owner on its slow path, which knows
- * where the map ends. */
+ * side.  With the small one free finds every owner on its slow path, which knows where the map
+ * ends. */
 static bool map_owners(unsigned shift) {
     enum {
         N_AROUND = 1 << 20 /* pieces: 1 TiB of superblocks of 1 MiB */
@@ -32,7 +32,7 @@ static bool map_owners(unsigned shift) {
     owners.shift = shift;
     owners.n = (uintptr_t)1 << (ADDRESS_BITS - shift);
     owners.bytes = owners.n <= os_address_space_bytes() / 64 ? os_reserve_zeros(owners.n) : NULL;
-    if (owners.bytes != NULL && !options.check) {
+    if (owners.bytes != NULL) {
         layout.owner_map = owners.bytes;
         layout.shift = shift;
     }
@@ -45,13 +45,27 @@ static bool map_owners(unsigned shift) {
     return owners.bytes != NULL;
 }
 
+/* Heads lie in one of four units, which two bits of the address choose that are above those inside
+ * a superblock.  Small superblocks have no room to give up, and the largest have tables that fill a
+ * cache evenly by themselves. */
+static uintptr_t colour_mask(void) {
+    enum {
+        N_COLOURS = 4,
+        N_UNITS_LEAST = 64,
+        N_UNITS_MOST = 256
+    };
+    bool has_colours = layout.n_units >= N_UNITS_LEAST && layout.n_units <= N_UNITS_MOST;
+    return has_colours ? (uintptr_t)(N_COLOURS - 1) << UNIT_SHIFT : 0;
+}
+
 bool layout_init(size_t superblock_bytes) {
     if (!map_owners(log2_floor(superblock_bytes)))
         return false;
     layout.bytes = superblock_bytes;
     layout.base_mask = ~(superblock_bytes - 1);
     layout.n_units = (uint32_t)(superblock_bytes >> UNIT_SHIFT);
-    layout.slab_mask = (uintptr_t)(layout.n_units - 1) << SLAB_SHIFT;
+    layout.colour_mask = colour_mask();
+    layout.slab_mask = (uintptr_t)(layout.n_units - 1) << SLAB_SHIFT | layout.colour_mask;
     return true;
 }
 
@@ -70,11 +84,19 @@ void owner_set(const void *superblock, uint8_t number) {
     __atomic_store_n(owner_byte((uintptr_t)superblock), number, __ATOMIC_RELEASE);
 }
 
-/* Make the bytes of pieces writable; with the lock held. */
+/* The page of the map with the byte of a piece. */
+static char *page_of(uintptr_t piece) {
+    return (char *)round_down((uintptr_t)&owners.bytes[piece - owners.first], os_page_bytes());
+}
+
+/* Make the bytes of pieces writable, if they are not; with the lock held. */
 static bool commit(uintptr_t low, uintptr_t high) {
-    char *from = (char *)round_down((uintptr_t)&owners.bytes[low - owners.first], os_page_bytes());
-    char *to = (char *)round_up((uintptr_t)&owners.bytes[high - owners.first] + 1, os_page_bytes());
-    return os_protect(from, (size_t)(to - from), false);
+    char *from = page_of(low);
+    char *to = page_of(high);
+    bool has_any = owners.low <= owners.high;
+    if (has_any && from == page_of(owners.low) && to == page_of(owners.high))
+        return true;
+    return os_protect(from, (size_t)(to - from) + os_page_bytes(), false);
 }
 
 bool owner_map_widen(const void *start, size_t bytes) {
@@ -88,8 +110,7 @@ bool owner_map_widen(const void *start, size_t bytes) {
     lock_take(&owners.lock);
     low = low < owners.low ? low : owners.low;
     high = high > owners.high ? high : owners.high;
-    if (low != owners.low || high != owners.high)
-        is_wide = commit(low, high);
+    is_wide = commit(low, high);
     if (is_wide) {
         owners.low = low;
         owners.high = high;

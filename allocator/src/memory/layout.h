@@ -29,10 +29,11 @@ enum {
 
 /* Read on every path; written once at start. */
 struct layout {
-    uint8_t *owner_map;  /* one byte per superblock-sized piece; a single 0 where there is no room
-                            for that */
-    uintptr_t base_mask; /* takes an address to its superblock */
-    uintptr_t slab_mask; /* (n_units - 1) * sizeof(struct slab) */
+    uint8_t *owner_map;    /* one byte per superblock-sized piece; a single 0 where there is no room
+                              for that */
+    uintptr_t base_mask;   /* takes an address to the start of its superblock */
+    uintptr_t slab_mask;   /* (n_units - 1) * sizeof(struct slab), and colour_mask */
+    uintptr_t colour_mask; /* where the head lies in its superblock, see superblock.h */
     uint32_t
         shift; /* log2(superblock_size); where there is no room, takes every address to that 0 */
     uint32_t n_units;      /* units of a superblock */

@@ -89,6 +89,7 @@ static struct size_class describe(size_t bytes, const struct options *o, size_t 
         .carve_blocks = (uint32_t)larger(1, o->commit_step / bytes),
         .n_units = (uint32_t)n_units,
         .alignment = (uint32_t)smaller(bytes & (~bytes + 1), SLAB_ALIGNMENT_MAX),
+        .inverse = size_class_inverse(bytes),
     };
     c.n_start_units = c.n_units;
     for (size_t n = n_units; n > 0; n = size_class_fewer_units(&c, n))

@@ -19,11 +19,12 @@
 #include "base/platform.h"
 
 enum {
-    FINE_SHIFT = 4,          /* sizes up to FINE_MAX differ by 16 bytes */
-    FINE_MAX = 2048,         /* bytes; the fast path of malloc ends here */
-    COARSE_SHIFT = 5,        /* and from there by 32 bytes */
-    STEPS_MAX = 1024,        /* bytes; class_steps up to here, then coarse_steps */
-    SMALL_LIMIT = 32768,     /* bytes; upper bound of small_max */
+    FINE_SHIFT = 4,      /* sizes up to FINE_MAX differ by 16 bytes */
+    FINE_MAX = 2048,     /* bytes; the fast path of malloc ends here */
+    COARSE_SHIFT = 5,    /* and from there by 32 bytes */
+    STEPS_MAX = 1024,    /* bytes; class_steps up to here, then coarse_steps */
+    SMALL_LIMIT = 32768, /* bytes; upper bound of small_max */
+    INVERSE_SHIFT = 31,
     N_FINE_CLASSES_MAX = 50, /* classes up to FINE_MAX, of the finest settings */
     N_CLASSES_MAX = 122      /* of the finest settings; see the assert in size_class.c */
 };
@@ -34,6 +35,7 @@ struct size_class {
     uint32_t n_units;       /* units of a slab of this class */
     uint32_t n_start_units; /* ... of its first slabs */
     uint32_t alignment;     /* power of two that divides every block address, 16 to 4096 */
+    uint32_t inverse;       /* see size_class_inverse */
 };
 
 /* Written once by size_class_init, read-only afterwards. */
@@ -73,6 +75,18 @@ ALWAYS_INLINE size_t class_of_coarse(size_t size) {
 /* size <= classes.largest */
 ALWAYS_INLINE size_t class_of(size_t size) {
     return size <= FINE_MAX ? class_of_fine(size) : class_of_coarse(size);
+}
+
+/* What size_class_number multiplies with: 2^INVERSE_SHIFT / (block_bytes / 16), rounded up. */
+ALWAYS_INLINE uint32_t size_class_inverse(size_t block_bytes) {
+    size_t n = block_bytes >> FINE_SHIFT;
+    return (uint32_t)((((size_t)1 << INVERSE_SHIFT) + n - 1) / n);
+}
+
+/* offset / block_bytes for an offset into a slab, without a division.  Exact: in steps of 16 bytes
+ * a slab has at most 2^15 and a block 2^11, and their product is less than 2^INVERSE_SHIFT. */
+ALWAYS_INLINE size_t size_class_number(uint32_t inverse, size_t offset) {
+    return (offset >> FINE_SHIFT) * inverse >> INVERSE_SHIFT;
 }
 
 /* The smallest class that holds `size` and whose blocks all lie at multiples of

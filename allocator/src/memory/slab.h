@@ -29,7 +29,7 @@ __extension__ typedef unsigned __int128 step_set;
  * units of its own (class CLASS_UNIT_RUN), or a tray (CLASS_TRAY, see tray.h).
  *
  *   used      == countdown + 1 + asleep         blocks handed out, or in the thread's list
- *   carved    == used + length of `free`        blocks that exist
+ *   carved    == used + length of `free`        blocks that exist; see slab_pages.h, too
  *   capacity  >= carved                         blocks that fit
  *
  * `countdown` goes below 0 with the free that is an event: the slab becomes
@@ -62,9 +62,14 @@ struct slab {
     uint8_t state;     /* enum slab_state */
     bool
         zeroed; /* blocks given out since the last carving read as zero, but for their first word */
-    bool clean; /* uncarved memory reads as zero */
-    uint8_t unit_class; /* of every unit of the slab: size class + 1, or 0 if it has none */
-    bool is_guarded;    /* its last page may not be touched, see guard.h */
+    bool clean : 1;        /* uncarved memory reads as zero */
+    uint8_t n_thinned : 4; /* how often its used blocks had become half as many, see sparse.c */
+    uint8_t unit_class;    /* of every unit of the slab: size class + 1, or 0 if it has none */
+    bool is_guarded : 1;   /* its last page may not be touched, see guard.h */
+    bool is_empty : 1;     /* in its bin's list, without a block in use */
+    bool has_absent : 1;   /* pages, see slab_pages.h */
+    bool is_old : 1;       /* in its bin's list since the last look of the purger */
+    uint8_t absent : 4;    /* pages of this unit */
 };
 
 _Static_assert(sizeof(struct slab) == CACHE_LINE && CACHE_LINE == 1 << SLAB_SHIFT,

@@ -43,8 +43,8 @@ static void add_guards(struct superblock *sb) {
     bool is_roomy = sb->n_units >= N_UNITS_WORTH_IT;
     sb->head_bytes =
         (uint32_t)round_up(sb->head_bytes + guard, is_roomy ? UNIT_BYTES : os_page_bytes());
-    os_protect((char *)sb + sb->head_bytes - guard, guard, true); /* or is left out */
-    if (is_roomy && os_protect((char *)sb + layout.bytes - UNIT_BYTES, UNIT_BYTES, true))
+    os_protect(superblock_start(sb) + sb->head_bytes - guard, guard, true); /* or is left out */
+    if (is_roomy && os_protect(superblock_start(sb) + layout.bytes - UNIT_BYTES, UNIT_BYTES, true))
         sb->n_units--;
 }
 
@@ -52,14 +52,22 @@ static size_t table_end(void) {
     return sizeof(struct superblock) + layout.n_units * sizeof(struct slab);
 }
 
+/* Where a head of so many bytes ends: behind it there must be room for a block of any class that
+ * may share a unit with the head, up to a quarter of it, and at a multiple of that. */
+static uint32_t head_end(size_t bytes) {
+    size_t quarter = UNIT_BYTES / 4;
+    bool has_room = round_up(bytes, quarter) + quarter <= round_up(bytes, UNIT_BYTES);
+    return (uint32_t)(has_room || layout.n_units == 1 ? bytes : round_up(bytes, UNIT_BYTES));
+}
+
 /* Make mapped memory an empty superblock, with room for a heap of so many bytes if any. */
 static struct superblock *set_up(char *start, size_t heap_bytes) {
-    struct superblock *sb = (struct superblock *)start;
+    struct superblock *sb = superblock_of((uintptr_t)start);
     ASSERT(owner_of_any((uintptr_t)sb) == OWNER_NONE);
     if (options.prefault)
-        os_populate(sb, layout.bytes);
+        os_populate(start, layout.bytes);
     sb->n_units = (uint16_t)layout.n_units;
-    sb->head_bytes = (uint32_t)(table_end() + heap_bytes);
+    sb->head_bytes = head_end((size_t)((char *)sb - start) + table_end() + heap_bytes);
     sb->holds_heap = heap_bytes > 0;
     if (options.secure)
         add_guards(sb);
@@ -95,8 +103,6 @@ struct superblock *superblock_create(void) {
     return create(0);
 }
 
-/* Behind the heap there must be room for a block of any class that may share a unit with the head:
- * up to a quarter of it, and at a multiple of that. */
 struct superblock *superblock_create_for_heap(size_t bytes) {
     size_t room = UNIT_BYTES - (table_end() & (UNIT_BYTES - 1));
     bool fits = layout.n_units > 1 && bytes + UNIT_BYTES / 4 <= room && !options.secure;
@@ -131,24 +137,25 @@ bool superblock_destroy(struct superblock *sb, bool waits) {
         return false;
     superblock_set_owner(sb, NULL, OWNER_NONE);
     owner_map_unlock();
-    os_unmap(sb, layout.bytes);
+    os_unmap(superblock_start(sb), layout.bytes);
     return true;
 }
 
 bool superblock_leave_head(struct superblock *sb) {
     ASSERT(superblock_is_empty(sb) && sb->holds_heap);
-    size_t page = UNIT_BYTES > os_page_bytes() ? UNIT_BYTES : os_page_bytes();
-    size_t kept = round_up(sb->head_bytes, page);
-    return kept < layout.bytes && os_unmap((char *)sb + kept, layout.bytes - kept);
+    char *start = superblock_start(sb);
+    size_t from = round_down((uintptr_t)sb - (uintptr_t)start, os_page_bytes());
+    size_t to = round_up(sb->head_bytes, os_page_bytes());
+    if (to >= layout.bytes || !os_unmap(start + to, layout.bytes - to))
+        return false;
+    if (from > 0)
+        os_unmap(start, from);
+    return true;
 }
 
 void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number) {
     __atomic_store_n(&sb->owner, owner, __ATOMIC_RELAXED);
     owner_set(sb, number);
-}
-
-struct heap *superblock_owner(const struct superblock *sb) {
-    return __atomic_load_n(&sb->owner, __ATOMIC_RELAXED);
 }
 
 /* --- a look at superblocks whose owners run --- */
@@ -179,7 +186,8 @@ __attribute__((no_sanitize("thread"))) static bool head_is_plausible(const struc
 struct superblock_counts superblock_count_others(const struct heap *except) {
     struct superblock_counts c = {.plausible = true};
     owner_map_lock(true);
-    for (const struct superblock *sb = NULL; (sb = owner_map_next(sb)) != NULL;) {
+    for (const void *start = NULL; (start = owner_map_next(start)) != NULL;) {
+        const struct superblock *sb = superblock_of((uintptr_t)start);
         if (superblock_owner(sb) == except)
             continue;
         c.n_superblocks++;
@@ -228,7 +236,7 @@ size_t superblock_find_touched(const struct superblock *sb, size_t n, size_t fro
 }
 
 char *superblock_unit_start(struct superblock *sb, size_t at) {
-    return (char *)sb + (at == sb->first_unit ? sb->head_bytes : at << UNIT_SHIFT);
+    return superblock_start(sb) + (at == sb->first_unit ? sb->head_bytes : at << UNIT_SHIFT);
 }
 
 /* Take `n` units out of the free set; true if all of them read as zero.  The
@@ -325,7 +333,7 @@ static void purge_run(struct superblock *sb, size_t at, size_t end) {
         end = round_down(end, page_units);
     }
     char *from = superblock_unit_start(sb, at);
-    char *to = (char *)sb + (end << UNIT_SHIFT);
+    char *to = superblock_start(sb) + (end << UNIT_SHIFT);
     if (at >= end || (size_t)(to - from) < options.purge_min)
         return;
     if (os_purge(from, (size_t)(to - from), options.purge_how))

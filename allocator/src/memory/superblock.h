@@ -6,6 +6,10 @@
  *   | maps, purge age  | one of 64 B per unit | first unit    |          |
  *   +------------------+----------------------+---------------+----------+
  *
+ * Heads lie in one of four units, the colour of the superblock, which bits of its address choose:
+ * all at the same place would share few sets of a cache, and frees all over a large heap would
+ * miss.  The memory before a head is never touched.
+ *
  * A thread's heap lies behind the table of a superblock that it begins with, and so on a page
  * that is touched anyway.  All that describes blocks lies in the head, none of it next to blocks.
  * The head of any block is found by masking its address, its slab by the number of its unit; only
@@ -45,15 +49,27 @@ struct superblock {
     struct slab slab[];    /* n_units */
 };
 
+/* A unit's entry is so many address bits lower than the unit. */
+enum {
+    ENTRY_SHIFT = UNIT_SHIFT - SLAB_SHIFT
+};
+
 ALWAYS_INLINE struct superblock *superblock_of(uintptr_t address) {
-    return (struct superblock *)(address & layout.base_mask);
+    uintptr_t colour = address >> ENTRY_SHIFT & layout.colour_mask;
+    return (struct superblock *)((address & layout.base_mask) + colour);
 }
 
-/* The table entry of the unit of `address`, which lies in a superblock.  The
- * number of the unit times the size of an entry, in one shift and one mask. */
+/* Where the superblock begins. */
+ALWAYS_INLINE char *superblock_start(const struct superblock *sb) {
+    return (char *)((uintptr_t)sb & layout.base_mask);
+}
+
+/* The table entry of the unit of `address`, which lies in a superblock.  The number of the unit
+ * times the size of an entry, and the colour, in one shift and one mask. */
 ALWAYS_INLINE struct slab *unit_slab_of(uintptr_t address) {
-    uintptr_t entry = address >> (UNIT_SHIFT - SLAB_SHIFT) & layout.slab_mask;
-    return (struct slab *)((char *)superblock_of(address)->slab + entry);
+    uintptr_t entry = address >> ENTRY_SHIFT & layout.slab_mask;
+    struct superblock *uncoloured = (struct superblock *)(address & layout.base_mask);
+    return (struct slab *)((char *)uncoloured->slab + entry);
 }
 
 /* The slab of `address`, which lies in a superblock. */
@@ -92,7 +108,10 @@ bool superblock_leave_head(struct superblock *sb);
 
 /* Write the owner into head and map; `number` is the heap's. */
 void superblock_set_owner(struct superblock *sb, struct heap *owner, uint8_t number);
-struct heap *superblock_owner(const struct superblock *sb);
+
+ALWAYS_INLINE struct heap *superblock_owner(const struct superblock *sb) {
+    return __atomic_load_n(&sb->owner, __ATOMIC_RELAXED);
+}
 
 /* Lowest run of `n` free units at or after `from`; n_units if there is none. */
 size_t superblock_find(const struct superblock *sb, size_t n, size_t from);

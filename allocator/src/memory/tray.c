@@ -17,6 +17,7 @@ void tray_init(void) {
     if (options.secure || n > layout.n_units / 4)
         return;
     tray_layout.step_shift = log2_floor(options.tray_step);
+    tray_layout.step_mask = (uint32_t)options.tray_step - 1;
     tray_layout.n_units = n;
     tray_layout.largest = options.tray_max < most ? options.tray_max : most;
 }

@@ -42,6 +42,7 @@ enum {
 /* Constants of this run, written once by tray_init. */
 struct tray_layout {
     unsigned step_shift; /* log2(tray_step) */
+    uint32_t step_mask;  /* tray_step - 1 */
     size_t n_units;      /* of a tray; 0: there are none */
     size_t largest;      /* bytes of the largest request that goes into one, or 0 */
 };
@@ -65,7 +66,7 @@ ALWAYS_INLINE size_t tray_step_bytes(void) {
 }
 
 ALWAYS_INLINE size_t tray_steps_for(size_t bytes) {
-    return (bytes + tray_step_bytes() - 1) >> tray_layout.step_shift;
+    return (bytes + tray_layout.step_mask) >> tray_layout.step_shift;
 }
 
 /* The step that begins at `block`; N_STEPS if none does. */
@@ -74,10 +75,13 @@ ALWAYS_INLINE size_t tray_step_at(const struct slab *slab, const void *block) {
     return (offset & (tray_step_bytes() - 1)) == 0 ? offset >> tray_layout.step_shift : N_STEPS;
 }
 
-/* The same for a block that begins there. */
+/* The same for a block that begins there; from the entry of its unit alone, if there is room. */
 ALWAYS_INLINE uint8_t *tray_length_of(const void *block) {
-    const struct slab *slab = slab_of((uintptr_t)block);
-    return tray_length_at(slab, tray_step_at(slab, block));
+    struct slab *entry = unit_slab_of((uintptr_t)block);
+    size_t in_unit = ((uintptr_t)block & (UNIT_BYTES - 1)) >> tray_layout.step_shift;
+    bool is_own = entry->to_first >= OWN_LENGTHS << SLAB_SHIFT;
+    return (uint8_t *)entry + offsetof(struct slab, lengths) + in_unit +
+           (is_own ? LENGTHS : OTHERS_LENGTHS << SLAB_SHIFT);
 }
 
 /* Take free steps into use; true if they read as zero. */

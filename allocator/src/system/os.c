@@ -12,11 +12,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -120,6 +122,14 @@ bool os_unmap(void *start, size_t bytes) {
         __atomic_sub_fetch(&os.counters.mapped_bytes, bytes, __ATOMIC_RELAXED);
         __atomic_add_fetch(&os.counters.n_unmaps, 1, __ATOMIC_RELAXED);
     }
+    return done;
+}
+
+bool os_retire(void *start, size_t bytes) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    int saved = errno;
+    bool done = mmap(start, bytes, PROT_NONE, flags, -1, 0) == start;
+    errno = saved;
     return done;
 }
 
@@ -321,6 +331,26 @@ uint64_t os_clock_ms(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     errno = saved;
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void os_sleep_ms(uint64_t ms) {
+    struct timespec time = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    while (nanosleep(&time, &time) != 0) {
+    }
+}
+
+static long membarrier(int command) {
+    int saved = errno;
+    long result = syscall(SYS_membarrier, command, 0, 0);
+    errno = saved;
+    return result;
+}
+
+bool os_fence_threads(void) {
+    if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
+        return true;
+    return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
+           membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
 uint64_t os_random(void) {

@@ -44,6 +44,10 @@ size_t os_most_mappings(void);
 /* Give address space back.  False if the system refused (then it stays). */
 bool os_unmap(void *start, size_t bytes);
 
+/* Drop whole pages and forbid all access to their addresses, which stay taken.  False if the system
+ * refused. */
+bool os_retire(void *start, size_t bytes);
+
 /* Drop the contents of the whole pages inside the range, as the setting purge_how says;
  * something stays mapped there.  PURGE_FREE: the system may wait until it needs memory
  * (contents undefined until then).  True if the system took them. */
@@ -76,6 +80,13 @@ void os_advise_huge(void *start, size_t bytes, bool want);
 
 /* Milliseconds of a clock that never goes back. */
 uint64_t os_clock_ms(void);
+
+/* Let the calling thread rest; for the library's own. */
+void os_sleep_ms(uint64_t ms);
+
+/* Make every thread of the process pass a full memory fence.  False where the system cannot do
+ * that, or not soon. */
+bool os_fence_threads(void);
 
 /* A number that an attacker cannot guess. */
 uint64_t os_random(void);

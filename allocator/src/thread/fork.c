@@ -22,12 +22,14 @@
 
 #include <pthread.h>
 
+#include "heap/visit.h"
 #include "memory/large.h"
 #include "memory/layout.h"
 #include "memory/pool.h"
 #include "system/lock.h"
 #include "thread/exchange.h"
 #include "thread/registry.h"
+#include "thread/timer.h"
 
 /* Forks of this thread, one inside the other, that did not take the locks. */
 static _Thread_local volatile unsigned n_without_locks;
@@ -37,7 +39,7 @@ extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 
-/* Whether the fork under way has locked the list of streams; under that lock. */
+/* Whether the fork under way has locked the list of streams; under our locks. */
 static bool has_streams;
 
 static bool can_lock_streams(void) {
@@ -45,16 +47,16 @@ static bool can_lock_streams(void) {
 }
 
 static void lock_all(void) {
-    if (!lock_is_needless() && can_lock_streams()) {
+    bool locks_streams = !lock_is_needless() && can_lock_streams();
+    if (locks_streams)
         _IO_list_lock();
-        has_streams = true;
-    }
-
+    heap_visits_lock(true);
     registry_lock();
     exchange_lock();
     pool_lock();
     large_lock();
     owner_map_lock(true);
+    has_streams = locks_streams;
 }
 
 static void unlock_all(void) {
@@ -63,6 +65,7 @@ static void unlock_all(void) {
     pool_unlock();
     exchange_unlock();
     registry_unlock();
+    heap_visits_unlock();
 }
 
 static void before(void) {
@@ -72,30 +75,28 @@ static void before(void) {
         lock_all();
 }
 
-/* False: this fork did not take the locks. */
+/* Whether this fork has locked the list of streams, too. */
 static bool release_all(void) {
     if (n_without_locks > 0) {
         n_without_locks--;
         return false;
     }
+    bool has_locked_streams = has_streams;
     unlock_all();
-    return true;
+    return has_locked_streams;
 }
 
 static void after_in_parent(void) {
-    if (release_all() && has_streams) {
-        has_streams = false;
+    if (release_all())
         _IO_list_unlock();
-    }
 }
 
 /* The C library has reset its lock in the child, or, if it took the process for one with a single
  * thread, not even taken it. */
 static void after_in_child(void) {
-    if (release_all() && has_streams) {
-        has_streams = false;
+    timer_forget();
+    if (release_all())
         _IO_list_resetlock();
-    }
 }
 
 void fork_watch(void) {

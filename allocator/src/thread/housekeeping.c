@@ -8,6 +8,8 @@
 #include "memory/pool.h"
 #include "system/os.h"
 #include "thread/exchange.h"
+#include "thread/idle.h"
+#include "thread/registry.h"
 #include "thread/remote.h"
 #include "thread/thread.h"
 
@@ -23,6 +25,17 @@ static bool look_is_due(const struct heap *heap, uint64_t now) {
             now >= heap->purge_ms + (N_DELAYS_IDLE - 1) * options.purge_delay);
 }
 
+static bool has_others(void) {
+    return registry_count_threads() > 1 && options.purge_how != PURGE_NEVER;
+}
+
+static void visit_others(struct heap *heap, uint64_t now) {
+    if (now < heap->visit_ms || !has_others())
+        return;
+    heap->visit_ms = now + options.purge_delay;
+    idle_give_back(heap, now);
+}
+
 /* Waits for no lock: this runs inside any malloc, and its caller may hold what the owner of the
  * lock waits for. */
 void housekeeping_step(struct heap *heap) {
@@ -33,8 +46,11 @@ void housekeeping_step(struct heap *heap) {
         purge_step(heap);
         return;
     }
+    if (heap->purge_ms == 0 && !has_others())
+        return;
     uint64_t now = os_clock_ms();
-    if (remote_send_idle_home(now) || !look_is_due(heap, now))
+    visit_others(heap, now);
+    if (heap->purge_ms == 0 || remote_send_idle_home(now) || !look_is_due(heap, now))
         return;
     heap->n_ticks = 0;
     heap_trim(heap);
@@ -54,16 +70,16 @@ void housekeeping_fall(struct heap *heap) {
         N_AT_ONCE = 4
     };
     uint64_t step = N_DELAYS * options.purge_delay;
-    heap->n_units_high = heap->n_units;
-    if (options.fall_percent == 0 || options.purge_how == PURGE_NEVER)
-        return;
+    heap_set_high(heap, heap->n_units);
     uint64_t now = os_clock_ms();
-    if (heap->fall_ms > now + (N_AT_ONCE - 1) * step)
+    if (options.purge_how == PURGE_NEVER || heap->fall_ms > now + (N_AT_ONCE - 1) * step) {
+        heap->n_units_low = 0; /* until the next look */
         return;
+    }
     heap->fall_ms = (heap->fall_ms > now ? heap->fall_ms : now) + step;
     heap_trim(heap);
     supply_purge_all(heap);
-    heap->n_units_high = heap->n_units;
+    heap_set_high(heap, heap->n_units);
 }
 
 void housekeeping_give_back(struct heap *heap) {

@@ -9,18 +9,29 @@
 #include "heap/heap.h"
 
 enum {
-    TICKS_PER_CLOCK = 16 /* slow paths for each time that the clock is read, a power of two */
+    TICKS_PER_CLOCK = 16, /* slow paths for each time that the clock is read, a power of two */
+    TICKS_PER_VISIT = 256 /* the same where the thread has nothing to look for in its own heap */
 };
 
 /* The rest of the next function, at every TICKS_PER_CLOCK-th call. */
 void housekeeping_step(struct heap *heap);
 
-/* Give back memory of the calling thread's heap whose time has come; cheap unless it has. */
+/* Whether this slow path should give back memory of the calling thread's heap whose time has come;
+ * if not, it counts. */
+ALWAYS_INLINE bool housekeeping_is_due(struct heap *heap) {
+    uint32_t n = heap->n_ticks + 1;
+    if (unlikely(n % TICKS_PER_CLOCK == 0) &&
+        (heap->purge_ms != 0 || heap->looks || (THREADS && n % TICKS_PER_VISIT == 0)))
+        return true;
+    heap->n_ticks = n;
+    return false;
+}
+
 ALWAYS_INLINE void housekeeping_tick(struct heap *heap) {
-    if (heap->purge_ms == 0 && !heap->looks)
-        return;
-    if (++heap->n_ticks % TICKS_PER_CLOCK == 0)
+    if (housekeeping_is_due(heap)) {
+        heap->n_ticks++;
         housekeeping_step(heap);
+    }
 }
 
 /* After a free: the heap has fallen (heap_has_fallen).  Gives its free memory back, but for one

@@ -11,9 +11,11 @@
 
 #include "base/options.h"
 #include "heap/kept.h"
+#include "heap/sparse.h"
 #include "heap/supply.h"
 #include "heap/trays.h"
 #include "heap/validate.h"
+#include "heap/visit.h"
 #include "thread/housekeeping.h"
 #include "thread/remote.h"
 #include "thread/thread.h"
@@ -61,9 +63,10 @@ static struct slab *take_units(struct heap *heap, size_t n, bool anywhere) {
         units = take_pooled(heap, n, anywhere);
     if (units == NULL && adopt(heap))
         units = supply_take_own(heap, n, anywhere);
-    if (units == NULL && may_grow(heap, n))
-        units = supply_take_mapped(heap, n, anywhere);
-    return units;
+    if (units != NULL || !may_grow(heap, n))
+        return units;
+    sparse_make_room(heap);
+    return supply_take_mapped(heap, n, anywhere);
 }
 
 /* `n` units in the heap's superblocks: fewer rather than none. */
@@ -125,20 +128,32 @@ void *refill(struct heap *heap, size_t class) {
     void *block = heap_take_active(heap, class);
     if (block != NULL)
         return block;
+    heap_enter(heap);
     housekeeping_tick(heap);
     block = remote_has_none(heap, class) ? heap_take_partial(heap, class) : NULL;
-    return block != NULL ? block : refill_slowly(heap, class);
+    if (block == NULL)
+        block = refill_slowly(heap, class);
+    heap_leave(heap);
+    return block;
 }
 
 /* --- larger blocks --- */
 
+/* Make room on trays before there is a new one: a larger block that is kept is cut, or else all go
+ * back that are kept, if few of them were used again or the new tray would raise the peak. */
+static bool make_room_on_trays(struct heap *heap, size_t bytes) {
+    if (kept_give_back_larger(heap, tray_steps_for(bytes)))
+        return true;
+    if (!kept_is_stale(heap) && !raises_peak(heap, tray_layout.n_units))
+        return false;
+    kept_give_back(heap);
+    return true;
+}
+
 static void *take_from_tray(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
     void *block = trays_allocate(heap, bytes, alignment, is_zero);
-    bool is_stale = heap->kept.bytes > 0 && heap->kept.hit_bytes < heap->kept.bytes;
-    if (block == NULL && (is_stale || raises_peak(heap, tray_layout.n_units))) {
-        kept_give_back(heap);
+    if (block == NULL && make_room_on_trays(heap, bytes))
         block = trays_allocate(heap, bytes, alignment, is_zero);
-    }
     if (block != NULL)
         return block;
     struct slab *units = take_units(heap, tray_layout.n_units, false);
@@ -148,15 +163,11 @@ static void *take_from_tray(struct heap *heap, size_t bytes, size_t alignment, b
     return trays_allocate(heap, bytes, alignment, is_zero);
 }
 
-void *refill_kept(struct heap *heap, size_t bytes) {
-    housekeeping_tick(heap);
-    return kept_take_block(heap, tray_steps_for(bytes));
-}
-
-void *refill_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
+static void *take_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
     housekeeping_tick(heap);
     bool is_on_tray = bytes <= tray_layout.largest;
-    void *block = is_on_tray ? NULL : kept_take_run(heap, (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT);
+    void *block =
+        !is_on_tray || alignment <= tray_step_bytes() ? kept_take_near(heap, bytes) : NULL;
     *is_zero = false;
     if (block != NULL)
         return block;
@@ -172,9 +183,18 @@ void *refill_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zer
     return block;
 }
 
+void *refill_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero) {
+    heap_enter(heap);
+    void *block = take_run(heap, bytes, alignment, is_zero);
+    heap_leave(heap);
+    return block;
+}
+
 bool refill_resize_run(struct heap *heap, struct slab *slab, size_t n_units) {
     size_t n_old = slab->n_units;
-    if (n_units > n_old && !may_grow(heap, n_units - n_old))
-        return false;
-    return supply_resize_run(heap, slab, n_units);
+    heap_enter(heap);
+    bool may_resize = n_units <= n_old || may_grow(heap, n_units - n_old);
+    bool is_resized = may_resize && supply_resize_run(heap, slab, n_units);
+    heap_leave(heap);
+    return is_resized;
 }

@@ -7,10 +7,6 @@
 /* A block of `class` when its ready list has none.  NULL if out of memory. */
 void *refill(struct heap *heap, size_t class);
 
-/* A block that was kept, for a request above the classes and up to tray_layout.largest; NULL if
- * there is none of that length. */
-void *refill_kept(struct heap *heap, size_t bytes);
-
 /* A block above the classes, at a multiple of `alignment`, up to UNIT_BYTES: from a tray, or
  * with units of its own.  NULL if out of memory. */
 void *refill_run(struct heap *heap, size_t bytes, size_t alignment, bool *is_zero);

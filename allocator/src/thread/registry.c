@@ -35,6 +35,7 @@ static struct {
     size_t n_heaps;    /* atomic: ever made */
     size_t n_threads;  /* atomic: heaps that have one */
     uint64_t taken[4]; /* atomic: a bit for each number that a heap has */
+    struct heap *made; /* atomic: all, through next_made */
     struct list orphans;
     struct list idle;
 } registry;
@@ -184,6 +185,17 @@ struct heap *registry_take_for_merge(void) {
     return heap;
 }
 
+struct heap *registry_next(const struct heap *heap) {
+    return heap != NULL ? heap->next_made : __atomic_load_n(&registry.made, __ATOMIC_ACQUIRE);
+}
+
+static void enlist(struct heap *heap) {
+    heap->next_made = __atomic_load_n(&registry.made, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&registry.made, &heap->next_made, heap, true,
+                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    }
+}
+
 struct heap *registry_add(void) {
     struct superblock *sb = superblock_create_for_heap(heap_bytes());
     struct heap *heap =
@@ -192,6 +204,7 @@ struct heap *registry_add(void) {
         return NULL;
     __atomic_add_fetch(&registry.n_heaps, 1, __ATOMIC_RELAXED);
     heap_init(heap, OWNER_IN_HEAD);
+    enlist(heap);
     begin(heap);
     if (sb != NULL)
         supply_link(heap, sb);

@@ -42,6 +42,9 @@ bool registry_visit(void (*visit)(struct heap *heap, uint64_t now_ms), uint64_t 
 bool registry_has_orphans(void);
 size_t registry_count_orphans(void);
 
+/* The heap that was made before `heap`, or the last if that is NULL; NULL after the first. */
+struct heap *registry_next(const struct heap *heap);
+
 /* Number of heaps ever made: as many as there were threads at once. */
 size_t registry_count(void);
 

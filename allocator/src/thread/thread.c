@@ -15,14 +15,20 @@
 #include "base/options.h"
 #include "heap/purge.h"
 #include "heap/supply.h"
+#include "heap/visit.h"
+#include "memory/canary.h"
 #include "memory/guard.h"
+#include "memory/large.h"
+#include "memory/nothing.h"
 #include "memory/pool.h"
 #include "system/lock.h"
 #include "system/os.h"
 #include "thread/fork.h"
+#include "thread/idle.h"
 #include "thread/quarantine.h"
 #include "thread/registry.h"
 #include "thread/remote.h"
+#include "thread/timer.h"
 
 /* All state of this module. */
 static struct {
@@ -52,10 +58,14 @@ static bool start_locked(void) {
     if (!layout_init(options.superblock_size))
         return false;
     link_init();
-    if (options.secure)
+    if (options.secure) {
         guard_init();
+        canary_init();
+        nothing_init();
+    }
     size_class_init(&classes, &options, layout.n_units);
     tray_init();
+    heap_largest_run_init();
     threads.has_key = THREADS && pthread_key_create(&threads.key, detach) == 0;
     __atomic_store_n(&threads.started, true, __ATOMIC_RELEASE);
     if (options.print_conf)
@@ -64,13 +74,16 @@ static bool start_locked(void) {
 }
 
 /* The lock is taken by the first thread only, so fork, which is watched from then on, need not
- * know it. */
+ * know it.  What it calls are cancellation points, which no allocation is. */
 bool allocator_start(void) {
     if (__atomic_load_n(&threads.started, __ATOMIC_ACQUIRE))
         return true;
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     lock_take(&threads.starting);
     bool started = start_locked();
     lock_release(&threads.starting);
+    pthread_setcancelstate(cancel_state, &cancel_state);
     return started;
 }
 
@@ -94,11 +107,13 @@ struct heap *thread_attach_to(struct heap *wanted) {
     local.number = options.check || heap->number == OWNER_IN_HEAD ? OWNER_NOBODY : heap->number;
     local.own_number = local.number;
     local.heap = heap;
+    heap_set_occupied(heap, true);
     /* These may allocate, hence come last. */
     if (threads.has_key)
         pthread_setspecific(threads.key, heap);
     if (!__atomic_exchange_n(&threads.watches_fork, true, __ATOMIC_RELAXED))
         fork_watch();
+    timer_start(thread_look_at_all);
     return heap;
 }
 
@@ -127,11 +142,13 @@ static void move(struct superblock *sb, struct heap *from, struct heap *to) {
     heap_link_slabs(to, sb);
 }
 
-/* Where there are many orphans already, what is left goes into the oldest. */
+/* Where there are many orphans already, what is left goes into the oldest; its free memory, which
+ * no new thread will want soon, back to the system. */
 static void merge(struct heap *heap) {
     struct heap *orphan = heap->superblocks != NULL ? registry_take_for_merge() : NULL;
     if (orphan == NULL)
         return;
+    supply_purge_all(heap);
     while (heap->superblocks != NULL)
         move(heap->superblocks, heap, orphan);
     if (orphan->n_dirty > 0 || orphan->n_trays > 0)
@@ -143,6 +160,7 @@ static void detach(void *value) {
     struct heap *heap = value;
     if (heap != local.heap)
         return;
+    heap_enter(heap);
     if (heap->quarantine != NULL)
         quarantine_flush(heap);
     remote_return_lists(heap, &local);
@@ -152,6 +170,8 @@ static void detach(void *value) {
     local.number = local.own_number = OWNER_NOBODY;
     local.mixed = NULL;
     local.has_ended = true;
+    heap_set_occupied(heap, false);
+    heap_leave(heap);
     registry_end(heap);
     merge(heap);
     registry_leave(heap);
@@ -181,4 +201,12 @@ static void collect(struct heap *heap, uint64_t now_ms) {
 
 bool thread_collect(uint64_t now_ms, size_t n) {
     return THREADS && registry_visit(collect, now_ms, n);
+}
+
+void thread_look_at_all(void) {
+    uint64_t now_ms = os_clock_ms();
+    idle_give_back_every(now_ms);
+    thread_collect(now_ms, SIZE_MAX);
+    pool_purge(now_ms);
+    large_purge(now_ms);
 }

@@ -23,4 +23,8 @@ bool thread_adopt(struct heap *heap);
  * there may be more.  Waits for no lock, unless `n` is SIZE_MAX. */
 bool thread_collect(uint64_t now_ms, size_t n);
 
+/* Give back what heaps hold that nobody is at: of threads that rest, of threads that ended, of the
+ * process.  For a thread without a heap. */
+void thread_look_at_all(void);
+
 #endif

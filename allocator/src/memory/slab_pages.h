@@ -1,0 +1,28 @@
+/* slab_pages.h - whole pages of a slab on which no block is in use, given back to the system.
+ *
+ * The free blocks that begin on such a page leave the slab's list with it: the page is absent, and
+ * they are linked anew before the slab is used again.  Only slabs in the list of partial ones have
+ * absent pages, so nothing that allocates or frees a block has to know of them.
+ *
+ *   carved == used + length of `free` + blocks that begin on absent pages
+ */
+#ifndef EXGEN_SLAB_PAGES_H
+#define EXGEN_SLAB_PAGES_H
+
+#include "memory/slab.h"
+
+/* Give back the pages of a slab, all of it carved, that have no block in use.  False if there are
+ * none that are not absent already.  Takes time by the length of its list. */
+bool slab_drop_pages(struct slab *slab);
+
+/* Link the blocks again that begin on absent pages.  A block that is in the list already was freed
+ * twice, which ends the program. */
+void slab_restore_pages(struct slab *slab);
+
+/* No page is absent any more: nothing of the slab is in use. */
+void slab_forget_pages(struct slab *slab);
+
+/* Blocks that begin on absent pages. */
+size_t slab_count_absent(const struct slab *slab);
+
+#endif

@@ -1,0 +1,60 @@
+/* timer.c - the thread of the library; see timer.h.
+ *
+ * It has no heap and allocates nothing.  It takes no signal, and a process ends without waiting for
+ * it.
+ */
+#include "thread/timer.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include "base/options.h"
+#include "system/os.h"
+#include "thread/registry.h"
+
+/* All state of this module. */
+static struct {
+    void (*look)(void);
+    bool runs; /* atomic */
+} timer;
+
+static void *run(void *argument) {
+    (void)argument;
+    for (;;) {
+        os_sleep_ms(options.timer);
+        timer.look();
+    }
+    return NULL;
+}
+
+static bool start_thread(void) {
+    enum {
+        STACK_BYTES = 65536 /* or the usual, where the system wants more */
+    };
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&thread, &attributes, run, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+void timer_start(void (*look)(void)) {
+    if (!THREADS || options.timer == 0 || registry_count_threads() < 2 ||
+        __atomic_exchange_n(&timer.runs, true, __ATOMIC_RELAXED))
+        return;
+    timer.look = look;
+    if (!start_thread())
+        __atomic_store_n(&timer.runs, false, __ATOMIC_RELAXED);
+}
+
+void timer_forget(void) {
+    __atomic_store_n(&timer.runs, false, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,186 @@
+/* test_idle.c - what threads hold that rest goes back, by the hand of another thread.
+ *
+ * The linker sends os_clock_ms to the function below (--wrap).  A machine without membarrier cannot
+ * do this: exit code 77.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "exgen.h"
+#include "heap/heap.h"
+#include "system/os.h"
+#include "test.h"
+#include "thread/housekeeping.h"
+#include "thread/thread.h"
+
+enum {
+    N_THREADS = 4,
+    N_BLOCKS = 400, /* of each thread */
+    KEPT = 20,      /* ... of which every so many-th stays in use */
+    LEAST = 5000,   /* bytes of a block */
+    MOST = 60000,
+    HELD_LEAST = N_THREADS * (N_BLOCKS / KEPT) * MOST /* more than what is left in use */
+};
+
+static uint64_t clock_ms = 1000000;
+static pthread_barrier_t barrier;
+
+uint64_t __wrap_os_clock_ms(void);
+uint64_t __wrap_os_clock_ms(void) {
+    return __atomic_load_n(&clock_ms, __ATOMIC_RELAXED);
+}
+
+struct work {
+    uint64_t random;
+    unsigned char *blocks[N_BLOCKS];
+    size_t bytes[N_BLOCKS];
+    struct heap *heap;
+};
+
+static void fill(struct work *w, size_t i) {
+    w->bytes[i] = LEAST + test_random(&w->random) % (MOST - LEAST);
+    w->blocks[i] = memset(exgen_malloc(w->bytes[i]), (int)i, w->bytes[i]);
+}
+
+static void give(struct work *w, size_t i) {
+    EXPECT(w->blocks[i][0] == (unsigned char)i);
+    EXPECT(w->blocks[i][w->bytes[i] - 1] == (unsigned char)i);
+    exgen_free(w->blocks[i]);
+    w->blocks[i] = NULL;
+}
+
+static void burst(struct work *w) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (w->blocks[i] == NULL)
+            fill(w, i);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (i % KEPT != 0)
+            give(w, i);
+}
+
+static void finish(struct work *w) {
+    burst(w); /* the heap is as good as ever */
+    for (size_t i = 0; i < N_BLOCKS; i += KEPT)
+        give(w, i);
+    EXPECT(exgen_validate_heap());
+}
+
+static void *burst_and_rest(void *argument) {
+    struct work *w = argument;
+    burst(w);
+    w->heap = local.heap;
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    finish(w);
+    return NULL;
+}
+
+static struct work works[N_THREADS];
+
+/* Free memory that the threads hold: units that may be touched, and what is kept. */
+static size_t held_bytes(void) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < N_THREADS; i++)
+        bytes += (works[i].heap->n_dirty << 14) + works[i].heap->kept.bytes;
+    return bytes;
+}
+
+/* Runs of units below purge_min stay: here hardly one a thread. */
+static bool little_is_held(void) {
+    return held_bytes() < N_THREADS * options.purge_min;
+}
+
+static void with_resting_threads(void (*look)(void)) {
+    pthread_t threads[N_THREADS];
+    exgen_free(exgen_malloc(1));
+    for (size_t i = 0; i < N_THREADS; i++) {
+        works[i] = (struct work){.random = i};
+        pthread_create(&threads[i], NULL, burst_and_rest, &works[i]);
+    }
+    pthread_barrier_wait(&barrier);
+    EXPECT(held_bytes() > HELD_LEAST / 4);
+    look();
+    pthread_barrier_wait(&barrier);
+    for (size_t i = 0; i < N_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    EXPECT(exgen_validate_heap() && exgen_check_leaks(1) == 0);
+}
+
+static void purge(void) {
+    exgen_purge();
+    EXPECT(little_is_held());
+}
+
+static void tick(void) {
+    for (size_t i = 0; i < 4096; i++)
+        housekeeping_tick(local.heap);
+}
+
+/* A thread that works looks every purge_delay; what rested between two looks at it goes.  Looks go
+ * on where the last one, of whichever thread, ended, so that two may be needed for all heaps. */
+static void work_on(void) {
+    enum {
+        N_LOOKS = 4
+    };
+    size_t held = held_bytes();
+    tick();
+    EXPECT(held_bytes() == held);
+    for (size_t i = 0; i < N_LOOKS; i++) {
+        clock_ms += options.purge_delay + 1;
+        tick();
+    }
+    EXPECT(little_is_held());
+}
+
+/* What the thread of the library does. */
+static void look_at_all(void) {
+    size_t held = held_bytes();
+    thread_look_at_all();
+    EXPECT(held_bytes() == held);
+    clock_ms += options.purge_delay;
+    thread_look_at_all();
+    EXPECT(little_is_held());
+}
+
+/* --- visitors while all work --- */
+
+enum {
+    N_ROUNDS = 40
+};
+
+static void *burst_often(void *argument) {
+    struct work *w = argument;
+    for (size_t i = 0; i < N_ROUNDS; i++)
+        burst(w);
+    finish(w);
+    return NULL;
+}
+
+static void visits_leave_working_threads_alone(void) {
+    pthread_t threads[N_THREADS];
+    for (size_t i = 0; i < N_THREADS; i++) {
+        works[i] = (struct work){.random = i};
+        pthread_create(&threads[i], NULL, burst_often, &works[i]);
+    }
+    for (size_t i = 0; i < 50 * N_ROUNDS; i++) {
+        __atomic_add_fetch(&clock_ms, 10, __ATOMIC_RELAXED);
+        exgen_purge();
+    }
+    for (size_t i = 0; i < N_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    EXPECT(exgen_validate_heap() && exgen_check_leaks(1) == 0);
+}
+
+int main(void) {
+    if (!os_fence_threads()) {
+        fprintf(stderr, "skipped: the system has no membarrier\n");
+        return 77;
+    }
+    pthread_barrier_init(&barrier, NULL, N_THREADS + 1);
+    with_resting_threads(purge);
+    with_resting_threads(work_on);
+    with_resting_threads(look_at_all);
+    visits_leave_working_threads_alone();
+    return test_passed();
+}

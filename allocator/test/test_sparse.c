@@ -1,0 +1,183 @@
+/* test_sparse.c - slabs with few blocks in use give back the pages between these, and are whole
+ * when they are used again.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "base/options.h"
+#include "child.h"
+#include "exgen.h"
+#include "heap/heap.h"
+#include "test.h"
+
+enum {
+    N_BLOCKS = 5000,
+    KEPT = 16, /* every so many-th block stays */
+    N_LARGER = 200,
+    LARGER = 60000,
+    PAGE_BYTES = 4096
+};
+
+static unsigned char *blocks[N_BLOCKS];
+static unsigned char *larger[N_LARGER];
+
+static void take(size_t i, size_t bytes) {
+    blocks[i] = memset(exgen_malloc(bytes), (int)(i % 251), bytes);
+}
+
+static void check(size_t i, size_t bytes) {
+    EXPECT(blocks[i][0] == i % 251 && blocks[i][bytes / 2] == i % 251 &&
+           blocks[i][bytes - 1] == i % 251);
+}
+
+static void give(size_t i, size_t bytes) {
+    check(i, bytes);
+    exgen_free(blocks[i]);
+    blocks[i] = NULL;
+}
+
+static void make_sparse(size_t bytes) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        take(i, bytes);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (i % KEPT != 0)
+            give(i, bytes);
+}
+
+/* The heap grows, so that it looks at its slabs. */
+static void grow(void) {
+    for (size_t i = 0; i < N_LARGER; i++)
+        larger[i] = exgen_malloc(LARGER);
+}
+
+static void shrink(void) {
+    for (size_t i = 0; i < N_LARGER; i++)
+        exgen_free(larger[i]);
+}
+
+static size_t resident_pages(const unsigned char *start, size_t n) {
+    unsigned char seen[256];
+    size_t n_resident = 0;
+    EXPECT(n <= sizeof seen && mincore((void *)(uintptr_t)start, n * PAGE_BYTES, seen) == 0);
+    for (size_t i = 0; i < n; i++)
+        n_resident += seen[i] & 1;
+    return n_resident;
+}
+
+static size_t n_slabs_with_absent(void) {
+    size_t n = 0;
+    for (const struct superblock *sb = local.heap->superblocks; sb != NULL; sb = sb->next)
+        for (size_t i = sb->first_unit; i < sb->n_units; i++)
+            n += sb->slab[i].has_absent;
+    return n;
+}
+
+static void use_again(size_t bytes) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (blocks[i] == NULL)
+            take(i, bytes);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        give(i, bytes);
+    shrink();
+    EXPECT(exgen_validate_heap() && exgen_check_leaks(1) == 0);
+}
+
+static size_t block_bytes = 1000;
+
+static uint64_t pages_between_blocks_go(void) {
+    make_sparse(block_bytes);
+    grow();
+    EXPECT(exgen_validate_heap());
+    EXPECT((n_slabs_with_absent() > 0) == (block_bytes >= 400));
+    use_again(block_bytes);
+    EXPECT(n_slabs_with_absent() == 0);
+    return 0;
+}
+
+/* Three of four pages lie between two blocks of 1000 bytes that stay. */
+static uint64_t most_of_a_sparse_slab_is_not_resident(void) {
+    make_sparse(1000);
+    grow();
+    const unsigned char *start =
+        (const unsigned char *)((uintptr_t)blocks[N_BLOCKS / 4 / KEPT * KEPT] & layout.base_mask);
+    start += 8 * UNIT_BYTES;
+    EXPECT(resident_pages(start, 128) < 64);
+    use_again(1000);
+    return 0;
+}
+
+static uint64_t blocks_freed_meanwhile_are_used_again(void) {
+    make_sparse(1000);
+    grow();
+    for (size_t i = 0; i < N_BLOCKS; i += 2 * KEPT)
+        give(i, 1000);
+    EXPECT(exgen_validate_heap());
+    use_again(1000);
+    return 0;
+}
+
+static void *work(void *argument) {
+    make_sparse(1000);
+    grow();
+    return argument;
+}
+
+static uint64_t sparse_slabs_of_a_thread_that_ended_are_used(void) {
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, work, NULL) == 0);
+    pthread_join(thread, NULL);
+    use_again(1000);
+    return 0;
+}
+
+static uint64_t nothing_is_given_back_where_it_must_not(void) {
+    make_sparse(1000);
+    grow();
+    EXPECT(n_slabs_with_absent() == 0);
+    use_again(1000);
+    return 0;
+}
+
+static uint64_t double_free_on_an_absent_page(void) {
+    make_sparse(1000);
+    unsigned char *freed = NULL;
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        larger[0] = blocks[i] != NULL && i / KEPT == N_BLOCKS / 4 / KEPT ? blocks[i] : larger[0];
+    freed = larger[0] + (PAGE_BYTES + 1000 - 1) / 1008 * 1008;
+    grow();
+    exgen_free(freed);
+    use_again(1000);
+    return 0;
+}
+
+static void run(scenario part, const char *conf) {
+    struct outcome o = run_in_child(part, conf);
+    fprintf(stderr, "%s", o.output);
+    EXPECT(o.status == 0);
+}
+
+int main(void) {
+    static const size_t sizes[] = {100, 400, 1032, 2048, 3000};
+    static const char *const confs[] = {"", "slab_order:fifo,block_order:address",
+                                        "purge_how:unmap,slab_units_max:16", "check:true"};
+    for (size_t i = 0; i < sizeof confs / sizeof *confs; i++) {
+        run(pages_between_blocks_go, confs[i]);
+        run(blocks_freed_meanwhile_are_used_again, confs[i]);
+        run(sparse_slabs_of_a_thread_that_ended_are_used, confs[i]);
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        block_bytes = sizes[i];
+        run(pages_between_blocks_go, "");
+    }
+    run(most_of_a_sparse_slab_is_not_resident, "");
+    run(nothing_is_given_back_where_it_must_not, "purge_how:never");
+    run(nothing_is_given_back_where_it_must_not, "junk:true");
+    struct outcome o = run_in_child(double_free_on_an_absent_page, "");
+    fprintf(stderr, "%s", o.output);
+    EXPECT(WIFSIGNALED(o.status) && WTERMSIG(o.status) == SIGABRT);
+    EXPECT(strstr(o.output, "double free") != NULL);
+    return test_passed();
+}

@@ -1,0 +1,79 @@
+/* test_timer.c - with the setting `timer` a thread of the library gives back what a thread holds
+ * that rests, while no other works; in the child of a fork, too.
+ *
+ * EXGEN_CONF has it look every millisecond; the test waits until it has, however long that takes.
+ */
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/platform.h"
+#include "exgen.h"
+#include "system/os.h"
+#include "test.h"
+
+enum {
+    N_BLOCKS = 200,
+    BYTES = 50000
+};
+
+static pthread_barrier_t barrier;
+static char *freed; /* memory that the thread holds and does not use */
+
+static void *burst_and_rest(void *argument) {
+    void *blocks[N_BLOCKS];
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = memset(exgen_malloc(BYTES), 1, BYTES);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (i % 10 != 0)
+            exgen_free(blocks[i]);
+    freed = (char *)blocks[5] + BYTES / 2;
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    for (size_t i = 0; i < N_BLOCKS; i += 10)
+        exgen_free(blocks[i]);
+    return argument;
+}
+
+static bool is_resident(const char *address) {
+    unsigned char seen = 0;
+    size_t page = os_page_bytes();
+    EXPECT(mincore((void *)round_down((uintptr_t)address, page), page, &seen) == 0);
+    return seen & 1;
+}
+
+static void what_a_resting_thread_holds_goes(void) {
+    pthread_t thread;
+    exgen_free(exgen_malloc(1));
+    pthread_barrier_init(&barrier, NULL, 2);
+    EXPECT(pthread_create(&thread, NULL, burst_and_rest, NULL) == 0);
+    pthread_barrier_wait(&barrier);
+    while (is_resident(freed))
+        os_sleep_ms(1);
+    pthread_barrier_wait(&barrier);
+    pthread_join(thread, NULL);
+    EXPECT(exgen_validate_heap());
+}
+
+static void the_child_of_a_fork_has_its_own(void) {
+    int status = 0;
+    pid_t child = fork();
+    EXPECT(child >= 0);
+    if (child == 0) {
+        what_a_resting_thread_holds_goes();
+        _exit(0);
+    }
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+}
+
+int main(void) {
+    if (!os_fence_threads()) {
+        fprintf(stderr, "skipped: the system has no membarrier\n");
+        return 77;
+    }
+    what_a_resting_thread_holds_goes();
+    the_child_of_a_fork_has_its_own();
+    return test_passed();
+}
