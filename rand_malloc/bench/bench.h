@@ -45,10 +45,18 @@ struct timing {
     struct histogram free;
 };
 
+/* Sizes of blocks that are replaced at random, and how many a worker holds. */
+struct range {
+    size_t least; /* bytes */
+    size_t most;
+    size_t n_slots;
+};
+
 struct workload {
     const char *name;
     const char *what;
-    uint32_t least_threads;
+    struct range range;                   /* of those that replace blocks of a range of sizes */
+    bool needs_others;                    /* two threads at least */
     bool wants_size;                      /* --size has a meaning */
     void (*prepare)(struct bench *bench); /* before the threads start; NULL: nothing to do */
     void (*fill)(struct worker *worker); /* in each thread before the clock starts; NULL: nothing */

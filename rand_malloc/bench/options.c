@@ -117,8 +117,8 @@ static const struct workload *find_workload(const char *name) {
 
 static int check_whole(const struct settings *settings) {
     const struct workload *workload = settings->workload;
-    if (settings->threads < workload->least_threads)
-        return refuse(workload->name, "needs at least %u threads", workload->least_threads);
+    if (workload->needs_others && settings->threads < 2)
+        return refuse(workload->name, "needs at least 2 threads");
     if (workload->run == NULL && settings->threads != 1)
         return refuse(workload->name, "runs in one thread");
     if (workload->wants_size != (settings->size != 0))

@@ -54,18 +54,11 @@ void run_batches(struct worker *worker) {
     }
 }
 
-/* --- a range of sizes: slots in random order, one replaced after the other --- */
+/* --- a range of sizes: slots in random order, one replaced after the other; about 20 MB --- */
 
-struct range {
-    size_t least; /* bytes */
-    size_t most;
-    size_t n_slots; /* about 20 MB of blocks */
-};
-
-static const struct range TO_4K = {16, 4000, 10000};
-static const struct range TO_32K = {4096, 32768, 1000};
-static const struct range TO_256K = {32768, 262144, 150};
-static const struct range TO_1M = {262144, 1048576, 32};
+static const struct range *range_of(const struct worker *worker) {
+    return &worker->bench->settings->workload->range;
+}
 
 static void *take_written(struct worker *worker, const struct range *range) {
     size_t size = draw_between(worker, range->least, range->most);
@@ -74,13 +67,15 @@ static void *take_written(struct worker *worker, const struct range *range) {
     return block;
 }
 
-static void fill_range(struct worker *worker, const struct range *range) {
+void fill_range(struct worker *worker) {
+    const struct range *range = range_of(worker);
     worker->slots = own_memory(range->n_slots * sizeof *worker->slots);
     for (size_t i = 0; i < range->n_slots; i++)
         worker->slots[i] = take_written(worker, range);
 }
 
-static void run_range(struct worker *worker, const struct range *range) {
+void run_range(struct worker *worker) {
+    const struct range *range = range_of(worker);
     while (goes_on(worker)) {
         for (int i = 0; i < RANGE_BATCH; i++) {
             size_t at = draw_between(worker, 0, range->n_slots - 1);
@@ -91,38 +86,6 @@ static void run_range(struct worker *worker, const struct range *range) {
     }
     for (size_t i = 0; i < range->n_slots; i++)
         give(worker, worker->slots[i]);
-}
-
-void fill_to_4k(struct worker *worker) {
-    fill_range(worker, &TO_4K);
-}
-
-void run_to_4k(struct worker *worker) {
-    run_range(worker, &TO_4K);
-}
-
-void fill_to_32k(struct worker *worker) {
-    fill_range(worker, &TO_32K);
-}
-
-void run_to_32k(struct worker *worker) {
-    run_range(worker, &TO_32K);
-}
-
-void fill_to_256k(struct worker *worker) {
-    fill_range(worker, &TO_256K);
-}
-
-void run_to_256k(struct worker *worker) {
-    run_range(worker, &TO_256K);
-}
-
-void fill_to_1m(struct worker *worker) {
-    fill_range(worker, &TO_1M);
-}
-
-void run_to_1m(struct worker *worker) {
-    run_range(worker, &TO_1M);
 }
 
 /* --- blocks that grow --- */

@@ -18,14 +18,8 @@ void run_ring(struct worker *worker);
 /* Ranges of sizes, growth, alignment, zeros: ranges.c */
 void run_pairs(struct worker *worker);
 void run_batches(struct worker *worker);
-void fill_to_4k(struct worker *worker);
-void run_to_4k(struct worker *worker);
-void fill_to_32k(struct worker *worker);
-void run_to_32k(struct worker *worker);
-void fill_to_256k(struct worker *worker);
-void run_to_256k(struct worker *worker);
-void fill_to_1m(struct worker *worker);
-void run_to_1m(struct worker *worker);
+void fill_range(struct worker *worker);
+void run_range(struct worker *worker);
 void run_grow_step(struct worker *worker);
 void run_grow_half(struct worker *worker);
 void run_aligned(struct worker *worker);

@@ -7,9 +7,8 @@
  * how many arenas an allocator makes) and getrandom (keys and address hints of an
  * allocator must not differ from run to run).
  *
- * Limits: calls inside libc.so itself cannot be interposed (glibc's malloc reads no
- * clock); a thread of the allocator that sleeps until a wall-clock time does not follow
- * the virtual clock.
+ * A thread of the allocator that sleeps follows the clock too, see guests.h.
+ * Limits: calls inside libc.so itself cannot be interposed (glibc's malloc reads no clock).
  */
 #ifndef RAND_MALLOC_CLOCK_H
 #define RAND_MALLOC_CLOCK_H

@@ -22,7 +22,7 @@ struct replay {
     const struct op *ops;
     const struct turn *turns;
     const struct lane *lanes;
-    const uint64_t *sample_points;
+    const struct sample_point *sample_points;
     const struct partial *partials;
     struct outcome *outcome;
     struct sample *samples;

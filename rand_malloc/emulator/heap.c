@@ -33,10 +33,11 @@ static void interpolate_lazy(const struct sample *samples, uint64_t n_samples, d
 
 static double weighted_mean(const struct workload *workload, const double *curve) {
     const struct plan *plan = workload->plan;
+    const struct sample_point *points = plan_at(plan, plan->samples_offset);
     double integral = 0, sum = 0;
     for (uint64_t i = 0; i < plan->n_samples; i++) {
-        uint64_t from = workload->sample_ns[i];
-        uint64_t until = i + 1 < plan->n_samples ? workload->sample_ns[i + 1] : plan->end_ns;
+        uint64_t from = points[i].time_ns;
+        uint64_t until = i + 1 < plan->n_samples ? points[i + 1].time_ns : plan->end_ns;
         if (from < plan->begin_ns) /* of a process that began with a fork */
             from = plan->begin_ns;
         if (until > from)
@@ -87,6 +88,8 @@ bool heap_figures(const struct run *run, struct heap_figures *figures) {
         figures->mean_bytes = weighted_mean(run->workload, figures->curve);
         if (figures->mean_bytes < 0) /* memory of the start-up was given back */
             figures->mean_bytes = 0;
+        if (n_samples > 0 && figures->curve[n_samples - 1] > 0)
+            figures->final_bytes = figures->curve[n_samples - 1];
         figures->lazy_bytes = n_samples > 0 ? (uint64_t)lazy[n_samples - 1] : 0;
         find_peak(run, samples, figures);
     }

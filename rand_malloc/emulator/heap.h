@@ -7,6 +7,7 @@
 struct heap_figures {
     uint64_t peak_bytes; /* above the baseline */
     double mean_bytes;   /* over the time of the plan, without lazily freed pages */
+    double final_bytes;  /* at the last reading, without them too */
     uint64_t live_at_peak_bytes;
     uint64_t lazy_bytes; /* at the last reading */
     double *curve;       /* [n_samples] heap above the baseline; owned */

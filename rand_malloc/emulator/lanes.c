@@ -13,7 +13,7 @@
  * stacks.  All waits are for something earlier in the schedule: no deadlock.
  */
 #include "lanes.h"
-#include "meter.h"
+#include "guests.h"
 #include "own_text.h"
 #include "rawsys.h"
 #include "replay.h"
@@ -79,8 +79,10 @@ static void create(uint32_t index) {
     pthread_attr_init(&attributes);
     pthread_attr_setstack(&attributes, replay->stacks + (uint64_t)lane->stack * STACK_BYTES,
                           STACK_BYTES);
+    starts_lane = true;
     int error =
         pthread_create(&field.states[index].handle, &attributes, lane_main, &field.states[index]);
+    starts_lane = false;
     if (error != 0)
         setup_fail(replay, "start a thread", error);
 }
@@ -134,11 +136,7 @@ WAITING static bool run_turn(uint32_t lane, uint64_t index) {
     struct lane_state *state = &field.states[lane];
     if (!replay->is_free_running)
         take_baton(index, state);
-    if (turn->sample != NO_SAMPLE && replay->takes_samples)
-        meter_sample(replay, turn->sample);
-    replay_ops(replay, lane, turn->begin, turn->end, &state->tally);
-    if ((turn->flags & TURN_EXITS) != 0)
-        replay_exit(replay, turn);
+    replay_turn(replay, turn, &state->tally);
     if (index + 1 < replay->plan->n_turns && (turn[1].flags & TURN_STARTS) != 0)
         have_created(lane, turn[1].lane);
     if (!replay->is_free_running)

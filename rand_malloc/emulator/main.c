@@ -8,6 +8,7 @@
 #include "huge_pages.h"
 #include "instruments/instrument.h"
 #include "json.h"
+#include "kept.h"
 #include "message.h"
 #include "replayer.h"
 #include "result.h"
@@ -97,6 +98,13 @@ static int check_classic(const struct options *options, const struct workload *w
                     workload->model.level);
 }
 
+static int load(const struct options *options, struct workload *workload) {
+    if (options->kept_file == NULL)
+        return workload_load(options->trace, options->seed, options->most_events, workload);
+    return kept_load(options->kept_file, options->trace, options->seed, options->most_events,
+                     workload);
+}
+
 static int replay(const struct options *options) {
     struct workload workload;
     struct run memory = {.outcome = NULL};
@@ -104,7 +112,7 @@ static int replay(const struct options *options) {
     int code = check_preload_path(options);
     if (code != EXIT_OK)
         return code;
-    code = workload_load(options->trace, options->seed, options->most_events, &workload);
+    code = load(options, &workload);
     if (code == EXIT_OK)
         code = check_classic(options, &workload);
     if (code == EXIT_OK && options->plan_file != NULL)

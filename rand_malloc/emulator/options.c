@@ -21,6 +21,8 @@ static const char HELP[] =
     "  --threads baton|free  one runnable thread, repeatable (default), or real concurrency\n"
     "  --runs memory|count|both  which measurements (default both; free: memory)\n"
     "  --instrument auto|qemu|cachegrind|perf|none  what counts instructions (default auto)\n"
+    "  --instructions all|allocator  whose are counted (default all; allocator takes less time\n"
+    "                        under qemu)\n"
     "  --cpu N               pin the replay to this processor (default: first allowed)\n"
     "  --cpus N              processors the allocator sees (default: those online)\n"
     "  --thp keep|never      transparent huge pages: as the machine is set (default), or off\n"
@@ -37,6 +39,7 @@ static const char HELP[] =
     "  --timeout SECONDS     limit of each child process's CPU time (default 600, 0 = none); ten\n"
     "                        times as much elapsed time stops a child that hangs\n"
     "  --first N             take only the first N events\n"
+    "  --keep FILE           take the decoded workload from FILE, or keep it there for next time\n"
     "  --save-plan FILE      replay nothing: write what would be replayed\n"
     "  --replay-plan FILE [empty]  replay such a file in this process and measure nothing, for\n"
     "                        simulated machines; takes no other option; empty: only the start\n"
@@ -58,6 +61,7 @@ enum option_key {
     KEY_THREADS,
     KEY_RUNS,
     KEY_INSTRUMENT,
+    KEY_COUNT,
     KEY_CPU,
     KEY_CPUS,
     KEY_THP,
@@ -67,6 +71,7 @@ enum option_key {
     KEY_CURVE,
     KEY_TIMEOUT,
     KEY_FIRST,
+    KEY_KEEP,
     KEY_SAVE_PLAN,
     KEY_INSTRUMENTS,
     KEY_BEST_INSTRUMENT,
@@ -82,6 +87,7 @@ static const struct option LONG_OPTIONS[] = {
     {"threads", required_argument, NULL, KEY_THREADS},
     {"runs", required_argument, NULL, KEY_RUNS},
     {"instrument", required_argument, NULL, KEY_INSTRUMENT},
+    {"instructions", required_argument, NULL, KEY_COUNT},
     {"cpu", required_argument, NULL, KEY_CPU},
     {"cpus", required_argument, NULL, KEY_CPUS},
     {"thp", required_argument, NULL, KEY_THP},
@@ -91,6 +97,7 @@ static const struct option LONG_OPTIONS[] = {
     {"curve-points", required_argument, NULL, KEY_CURVE},
     {"timeout", required_argument, NULL, KEY_TIMEOUT},
     {"first", required_argument, NULL, KEY_FIRST},
+    {"keep", required_argument, NULL, KEY_KEEP},
     {"save-plan", required_argument, NULL, KEY_SAVE_PLAN},
     {"instruments", no_argument, NULL, KEY_INSTRUMENTS},
     {"best-instrument", no_argument, NULL, KEY_BEST_INSTRUMENT},
@@ -104,6 +111,7 @@ static const struct option LONG_OPTIONS[] = {
 static const char *const THREADS[] = {"baton", "free", NULL};
 static const char *const RUNS[] = {"memory", "count", "both", NULL};
 static const char *const INSTRUMENTS[] = {"auto", "qemu", "cachegrind", "perf", "none", NULL};
+static const char *const COUNTED[] = {"allocator", "all", NULL};
 static const char *const THP[] = {"never", "keep", NULL};
 static const char *const TOUCH[] = {"all", "ends", "none", "zeros", "recorded", NULL};
 
@@ -174,6 +182,8 @@ static bool parse_choice(int key, const char *text, struct options *options) {
     }
     if (key == KEY_INSTRUMENT && (chosen = choose("--instrument", text, INSTRUMENTS)) >= 0)
         options->instrument = (enum instrument_choice)chosen;
+    if (key == KEY_COUNT && (chosen = choose("--instructions", text, COUNTED)) >= 0)
+        options->counts_process = chosen == 1;
     if (key == KEY_THP && (chosen = choose("--thp", text, THP)) >= 0)
         options->keeps_thp = chosen == 1;
     if (key == KEY_TOUCH && (chosen = choose("--touch", text, TOUCH)) >= 0)
@@ -212,6 +222,9 @@ static bool parse_option(int key, const char *text, struct options *options) {
         return parse_seconds(text, &options->timeout_s);
     case KEY_CLASSIC:
         options->wants_classic = true;
+        return true;
+    case KEY_KEEP:
+        options->kept_file = text;
         return true;
     case KEY_SAVE_PLAN:
         options->plan_file = text;
@@ -267,6 +280,7 @@ int options_parse(int argc, char **argv, struct options *options) {
     *options = (struct options){.wants_memory = true,
                                 .keeps_thp = true,
                                 .wants_count = true,
+                                .counts_process = true,
                                 .cpu = -1,
                                 .touch = TOUCH_RECORDED,
                                 .seed = 1,

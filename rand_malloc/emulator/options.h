@@ -48,6 +48,7 @@ struct options {
     bool is_free_running;
     bool wants_memory;
     bool wants_count;
+    bool counts_process; /* not only what the allocator executes */
     enum instrument_choice instrument;
     int cpu;            /* pin to this one; -1: the first allowed */
     uint32_t cpus;      /* number of processors shown to the allocator; 0: as many as online */
@@ -60,6 +61,7 @@ struct options {
     uint64_t most_events;  /* of the trace that are taken */
     uint64_t warm_bytes;   /* ACTION_WARM: how much memory */
     const char *plan_file; /* write the plan there and replay nothing; NULL: replay */
+    const char *kept_file; /* of the decoded workload, see kept.h; NULL: none */
 };
 
 /* Reads the command line; EXIT_OK or EXIT_USAGE with a message on stderr. */

@@ -19,7 +19,6 @@
 #include <stdint.h>
 
 #define NO_TURN       UINT64_MAX
-#define NO_SAMPLE     UINT64_MAX
 #define NO_THREAD     UINT32_MAX /* no thread, no lane */
 #define OP_SIZE_LIMIT (UINT64_C(1) << 48)
 #define PAGE_BYTES    UINT64_C(4096)
@@ -48,6 +47,12 @@ enum {
     OP_IS_PARTIAL = 64, /* the recorded program left pages of the block untouched */
 };
 
+/* The heap is read after so many operations, at this time of the trace. */
+struct sample_point {
+    uint64_t n_ops;
+    uint64_t time_ns;
+};
+
 /* How much of its block a partial operation touches, from its begin. */
 struct partial {
     uint64_t op; /* index into the plan's operations */
@@ -65,7 +70,8 @@ struct turn {
     uint64_t end;
     uint64_t next_same_lane; /* NO_TURN for the last one */
     uint64_t exit_ns;        /* TURN_EXITS: when the thread exits */
-    uint64_t sample;         /* to be taken before the turn, after the exit of the one before */
+    uint64_t first_sample;   /* of those that its lane takes: [first_sample, end_sample) */
+    uint64_t end_sample;
     uint32_t lane;
     uint32_t flags; /* enum turn_flags */
 };
@@ -80,7 +86,7 @@ struct lane {
 };
 
 /* Changes with every change of the layout: a saved plan is for the rand_malloc that saved it. */
-#define PLAN_MAGIC UINT64_C(0x346e616c70746d00)
+#define PLAN_MAGIC UINT64_C(0x356e616c70746d00)
 
 /* Header of the plan; the arrays follow at their offsets. */
 struct plan {
@@ -99,14 +105,13 @@ struct plan {
     uint64_t ops_offset;
     uint64_t turns_offset;
     uint64_t lanes_offset;
-    uint64_t samples_offset; /* uint64_t: sample after this many operations, ascending; see below */
+    uint64_t samples_offset;  /* struct sample_point, ascending; see below */
     uint64_t partials_offset; /* by operation, ascending */
     uint64_t n_partials;
 };
 
-/* Of a process whose start is known the first sample is taken before all operations, of one
- * whose end is known the last one at its end: it is the second after the last operation.  So is a
- * sample of turn.sample the second after an operation. */
+/* Samples before those of the first turn are taken at the start of the process, where that is
+ * known; those behind the last turn's up to its end. */
 
 static inline const void *plan_at(const struct plan *plan, uint64_t offset) {
     return (const char *)plan + offset;

@@ -8,8 +8,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Each of the three rules for samples gives at most WORKLOAD_SAMPLES + 1; start and end. */
-#define MOST_SAMPLES (3 * (WORKLOAD_SAMPLES + 2) + 2)
+/* Each of the three rules for samples gives at most WORKLOAD_SAMPLES + 1; pauses, start and end. */
+#define MOST_SAMPLES (3 * (WORKLOAD_SAMPLES + 2) + IDLE_SAMPLES + 2)
+
+/* Pauses are read at most so often; jemalloc's background thread sleeps as long at least. */
+#define IDLE_SAMPLES  UINT64_C(500)
+#define LEAST_IDLE_NS UINT64_C(100000000)
 
 /* Allocators shift blocks against pages by their headers, so that a part of whole pages would
  * reach into one page more. */
@@ -45,7 +49,8 @@ static struct plan layout(const struct plan_extent *extent, const struct schedul
     plan.turns_offset = align_up(plan.ops_offset + extent->n_ops * sizeof(struct op));
     plan.lanes_offset = align_up(plan.turns_offset + plan.n_turns * sizeof(struct turn));
     plan.samples_offset = align_up(plan.lanes_offset + plan.n_lanes * sizeof(struct lane));
-    plan.partials_offset = align_up(plan.samples_offset + MOST_SAMPLES * sizeof(uint64_t));
+    plan.partials_offset =
+        align_up(plan.samples_offset + MOST_SAMPLES * sizeof(struct sample_point));
     plan.file_bytes = plan.partials_offset + extent->n_ops * sizeof(struct partial);
     return plan;
 }
@@ -66,15 +71,20 @@ static bool map_plan(struct plan_writer *writer, const struct plan *header) {
 
 static void note_sample(struct plan_writer *writer) {
     uint64_t index = writer->plan->n_samples++;
-    writer->samples[index] = writer->n_ops;
-    writer->workload->sample_ns[index] = writer->now_ns;
+    writer->samples[index] = (struct sample_point){writer->n_ops, writer->now_ns};
     writer->workload->sample_live[index] = writer->live_bytes;
     writer->sampled_ops = writer->n_ops;
     writer->sampled_ns = writer->now_ns;
+    writer->is_sampled = true;
 }
 
 static uint64_t share(uint64_t whole) {
     return whole / WORKLOAD_SAMPLES + 1;
+}
+
+static uint64_t idle_share(uint64_t whole_ns) {
+    uint64_t share_ns = whole_ns / IDLE_SAMPLES + 1;
+    return share_ns > LEAST_IDLE_NS ? share_ns : LEAST_IDLE_NS;
 }
 
 bool plan_writer_open(struct plan_writer *writer, const struct plan_extent *extent,
@@ -83,18 +93,17 @@ bool plan_writer_open(struct plan_writer *writer, const struct plan_extent *exte
     uint64_t from_ns = header.begin_ns < extent->first_ns ? header.begin_ns : extent->first_ns;
     *writer = (struct plan_writer){.workload = workload,
                                    .life = extent->life,
-                                   .after_exit = NO_TURN,
                                    .now_ns = from_ns,
                                    .sampled_ns = from_ns,
                                    .sample_ns = share(header.end_ns - from_ns),
+                                   .idle_ns = idle_share(header.end_ns - from_ns),
                                    .sample_ops = share(extent->n_ops)};
-    workload->sample_ns = calloc(MOST_SAMPLES, sizeof(uint64_t));
     workload->sample_live = calloc(MOST_SAMPLES, sizeof(uint64_t));
-    if (workload->sample_ns == NULL || workload->sample_live == NULL || !map_plan(writer, &header))
+    if (workload->sample_live == NULL || !map_plan(writer, &header))
         return false;
     char *base = (char *)writer->plan;
     writer->ops = (struct op *)(void *)(base + header.ops_offset);
-    writer->samples = (uint64_t *)(void *)(base + header.samples_offset);
+    writer->samples = (struct sample_point *)(void *)(base + header.samples_offset);
     writer->partials = (struct partial *)(void *)(base + header.partials_offset);
     if (header.n_turns > 0)
         memcpy(base + header.turns_offset, schedule->turns, header.n_turns * sizeof(struct turn));
@@ -118,15 +127,30 @@ static struct turn *planned_turn(struct plan_writer *writer, uint64_t index) {
     return (struct turn *)(void *)turns + index;
 }
 
-/* Notes that the heap is to be read before what comes next, if it is a sample point: behind the
- * last operation, or where a thread has exited since, before the turn that follows. */
-static void sample_before(struct plan_writer *writer, uint64_t next_ns) {
-    if (writer->n_ops == 0 || writer->after_exit == writer->plan->n_turns ||
-        !is_sample_point(writer, next_ns))
+static void advance_time(struct plan_writer *writer, uint64_t time_ns) {
+    if (time_ns <= writer->now_ns)
         return;
-    if (writer->after_exit != NO_TURN)
-        planned_turn(writer, writer->after_exit)->sample = writer->plan->n_samples;
-    note_sample(writer);
+    uint64_t begin_ns = writer->plan->begin_ns;
+    if (time_ns > begin_ns) {
+        uint64_t from_ns = writer->now_ns > begin_ns ? writer->now_ns : begin_ns;
+        writer->live_integral += (double)writer->live_bytes * (double)(time_ns - from_ns);
+    }
+    writer->now_ns = time_ns;
+}
+
+/* Notes that the heap is to be read now, if it is a sample point, and again and again in a pause:
+ * threads of the allocator may give memory back meanwhile. */
+static void sample_before(struct plan_writer *writer, uint64_t next_ns) {
+    if (writer->n_ops == 0)
+        return;
+    if (!writer->is_sampled && is_sample_point(writer, next_ns))
+        note_sample(writer);
+    for (; next_ns > writer->now_ns && next_ns - writer->now_ns > writer->idle_ns &&
+           writer->n_idle < IDLE_SAMPLES;
+         writer->n_idle++) {
+        advance_time(writer, writer->now_ns + writer->idle_ns);
+        note_sample(writer);
+    }
 }
 
 /* ---- operations ---- */
@@ -143,17 +167,6 @@ static bool grow_slots(struct plan_writer *writer, uint32_t slot) {
     writer->slots = slots;
     writer->slot_capacity = capacity;
     return true;
-}
-
-static void advance_time(struct plan_writer *writer, uint64_t time_ns) {
-    if (time_ns <= writer->now_ns)
-        return;
-    uint64_t begin_ns = writer->plan->begin_ns;
-    if (time_ns > begin_ns) {
-        uint64_t from_ns = writer->now_ns > begin_ns ? writer->now_ns : begin_ns;
-        writer->live_integral += (double)writer->live_bytes * (double)(time_ns - from_ns);
-    }
-    writer->now_ns = time_ns;
 }
 
 static void count_live(struct plan_writer *writer, struct slot_state *slot,
@@ -186,7 +199,6 @@ static bool add_op(struct plan_writer *writer, const struct trace_event *event) 
     if (event->slot >= writer->slot_capacity && !grow_slots(writer, event->slot))
         return false;
     sample_before(writer, event->time_ns);
-    writer->after_exit = NO_TURN;
     struct slot_state *slot = &writer->slots[event->slot];
     struct op *op = &writer->ops[writer->n_ops];
     advance_time(writer, event->time_ns);
@@ -203,6 +215,7 @@ static bool add_op(struct plan_writer *writer, const struct trace_event *event) 
     if (event->touch > 1)
         note_partial(writer, op, event);
     writer->n_ops++;
+    writer->is_sampled = false;
     return true;
 }
 
@@ -219,17 +232,23 @@ bool plan_writer_add(struct plan_writer *writer, const struct trace_event *event
 
 void plan_writer_begin_turn(struct plan_writer *writer, uint64_t index) {
     planned_turn(writer, index)->begin = writer->n_ops;
+    planned_turn(writer, index)->first_sample = writer->plan->n_samples;
 }
 
 void plan_writer_end_turn(struct plan_writer *writer, uint64_t index, uint64_t last_ns) {
     struct turn *turn = planned_turn(writer, index);
     turn->end = writer->n_ops;
+    if ((turn->flags & TURN_EXITS) != 0) {
+        turn->exit_ns = last_ns;
+        sample_before(writer, last_ns);
+    }
+    if (index + 1 == writer->plan->n_turns && writer->n_ops > writer->sampled_ops)
+        note_sample(writer);
+    turn->end_sample = writer->plan->n_samples;
     if ((turn->flags & TURN_EXITS) == 0)
         return;
-    turn->exit_ns = last_ns;
-    sample_before(writer, last_ns);
     advance_time(writer, last_ns);
-    writer->after_exit = index + 1;
+    writer->is_sampled = false;
 }
 
 /* ---- the end ---- */
@@ -275,13 +294,12 @@ static uint64_t end_of(const struct plan_writer *writer, const struct trace_info
 bool plan_writer_finish(struct plan_writer *writer, const struct trace_info *info) {
     struct plan *plan = writer->plan;
     struct workload *workload = writer->workload;
-    if (writer->n_ops > writer->sampled_ops)
-        note_sample(writer);
     plan->n_ops = writer->n_ops;
     plan->n_events = info->n_events;
     plan->n_slots = info->n_slots;
     plan->end_ns = end_of(writer, info);
     workload->final_live_bytes = writer->live_bytes;
+    sample_before(writer, plan->end_ns);
     advance_time(writer, plan->end_ns);
     if (writer->life.has_end)
         note_sample(writer);

@@ -5,7 +5,8 @@
  *
  * Samples are taken after every 1/10 000 of the operations, after every 1/10 000 of
  * the time, and before every pause of that length, so that a mean weighted by time
- * is not wrong where the program slept; and at the start and the end of the process, where these
+ * is not wrong where the program slept; up to 500 times within pauses of more than 0.1 s, in which
+ * threads of the allocator may act; and at the start and the end of the process, where these
  * are known.  Means are over the time from its start to its end, or where one of them is not known
  * from the first event or to the last.
  */
@@ -29,7 +30,7 @@ struct plan_writer {
     struct trace_life life;
     struct plan *plan; /* mapped */
     struct op *ops;
-    uint64_t *samples;
+    struct sample_point *samples;
     struct partial *partials;
     struct slot_state *slots; /* [slot_capacity] */
     size_t slot_capacity;
@@ -38,10 +39,11 @@ struct plan_writer {
     uint64_t now_ns;
     uint64_t sampled_ns; /* time and operations at the last sample */
     uint64_t sampled_ops;
-    uint64_t after_exit; /* turn that comes after a thread's exit and before any operation, or
-                          * NO_TURN */
-    uint64_t sample_ns;  /* time and operations from one sample to the next, at most */
+    uint64_t sample_ns; /* time and operations from one sample to the next, at most */
     uint64_t sample_ops;
+    uint64_t idle_ns;     /* from one sample to the next in a pause */
+    uint64_t n_idle;      /* samples in pauses */
+    bool is_sampled;      /* nothing has happened since the last sample */
     double live_integral; /* bytes * ns */
 };
 

@@ -5,8 +5,8 @@
  * C standard lets it free the block, but the trace says that the slot lives on.
  */
 #include "replay.h"
-#include "clock.h"
 #include "content.h"
+#include "guests.h"
 #include "latency.h"
 #include "meter.h"
 #include "trace.h"
@@ -156,10 +156,10 @@ INLINE void perform(const struct call *call, bool is_free_running) {
     struct replay *replay = call->replay;
     struct block *block = &replay->blocks[call->op->slot];
     if (is_free_running) {
-        clock_advance(call->op->time_ns);
+        guests_advance(call->op->time_ns);
         wait_for_edge(call, block);
     } else {
-        clock_set(call->op->time_ns);
+        guests_let_pass(call->op->time_ns);
     }
     atomic_store_explicit(&replay->outcome->progress, call->index, memory_order_relaxed);
     if (call->op->kind == TRACE_FREE)
@@ -187,60 +187,57 @@ __attribute__((noinline)) static void perform_in_turn(struct replay *replay, uin
         perform(&call, false);
 }
 
-/* Index of the first sample point after `done` operations (binary search). */
-static uint64_t first_sample_after(const struct replay *replay, uint64_t done) {
-    uint64_t low = 0, high = replay->plan->n_samples;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (replay->sample_points[middle] > done)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+/* Brings the clock to a time between operations. */
+static void pass_time(struct replay *replay, uint64_t time_ns) {
+    if (replay->is_free_running)
+        guests_advance(time_ns);
+    else
+        guests_let_pass(time_ns);
 }
 
-void replay_ops(struct replay *replay, uint32_t lane, uint64_t begin, uint64_t end,
-                struct tally *tally) {
-    struct call call = {replay, NULL, begin, tally, NULL};
-    uint64_t row = lane == 0 ? 0 : 1 + (uint64_t)replay->lanes[lane].stack;
+static void take_sample(struct replay *replay, uint64_t sample) {
+    pass_time(replay, replay->sample_points[sample].time_ns);
+    meter_sample(replay, sample);
+}
+
+void replay_turn(struct replay *replay, const struct turn *turn, struct tally *tally) {
+    struct call call = {replay, NULL, turn->begin, tally, NULL};
+    uint64_t row = turn->lane == 0 ? 0 : 1 + (uint64_t)replay->lanes[turn->lane].stack;
     if (replay->histograms != NULL)
         call.histograms = replay->histograms + row * LATENCY_KINDS;
-    uint64_t sample = replay->takes_samples ? first_sample_after(replay, begin) : UINT64_MAX;
-    while (call.index < end) {
-        uint64_t stop = end;
-        if (sample < replay->plan->n_samples && replay->sample_points[sample] < stop)
-            stop = replay->sample_points[sample];
+    uint64_t sample = replay->takes_samples ? turn->first_sample : turn->end_sample;
+    for (;; sample++) {
+        bool is_rest = sample == turn->end_sample;
+        uint64_t stop = is_rest ? turn->end : replay->sample_points[sample].n_ops;
         if (replay->is_free_running)
             perform_free_running(&call, stop);
         else
             perform_in_turn(replay, call.index, stop, tally);
         call.index = stop;
-        if (sample < replay->plan->n_samples && replay->sample_points[sample] == stop)
-            meter_sample(replay, sample++);
+        if (is_rest)
+            break;
+        take_sample(replay, sample);
     }
+    if ((turn->flags & TURN_EXITS) != 0)
+        pass_time(replay, turn->exit_ns);
 }
 
 void replay_start(struct replay *replay) {
+    uint64_t n_before =
+        replay->plan->n_turns > 0 ? replay->turns[0].first_sample : replay->plan->n_samples;
     clock_set(replay->plan->begin_ns);
-    if (replay->takes_samples && replay->plan->n_samples > 0 && replay->sample_points[0] == 0)
-        meter_sample(replay, 0);
-}
-
-void replay_exit(struct replay *replay, const struct turn *turn) {
     if (replay->is_free_running)
-        clock_advance(turn->exit_ns);
-    else
-        clock_set(turn->exit_ns);
+        guests_run_freely();
+    for (uint64_t sample = 0; replay->takes_samples && sample < n_before; sample++)
+        take_sample(replay, sample);
 }
 
-/* The last sample is the second one after the last operation, unless that was the end. */
 void replay_end(struct replay *replay) {
-    uint64_t n_samples = replay->plan->n_samples;
-    const uint64_t *points = replay->sample_points;
-    clock_set(replay->plan->end_ns);
-    if (replay->takes_samples && n_samples > 1 && points[n_samples - 1] == points[n_samples - 2])
-        meter_sample(replay, n_samples - 1);
+    uint64_t n_turns = replay->plan->n_turns;
+    uint64_t sample = n_turns > 0 ? replay->turns[n_turns - 1].end_sample : replay->plan->n_samples;
+    for (; replay->takes_samples && sample < replay->plan->n_samples; sample++)
+        take_sample(replay, sample);
+    pass_time(replay, replay->plan->end_ns);
 }
 
 void replay_verify_rest(struct replay *replay) {

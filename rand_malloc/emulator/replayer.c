@@ -148,9 +148,10 @@ static void perform(struct replay *replay) {
     prepare(replay);
     begin_region(replay);
     replay_start(replay);
-    if (!replay->is_empty)
+    if (!replay->is_empty) {
         lanes_run(replay);
-    replay_end(replay);
+        replay_end(replay);
+    }
     end_region(replay);
     lanes_total(replay, &total);
     if (replay->outcome->orders.kind == RUN_MEMORY) /* some instruments count what comes after */

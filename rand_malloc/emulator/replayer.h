@@ -5,6 +5,7 @@
  * replayer.c        sets up, marks the region, reports
  * lanes.c           one lane per recorded thread: baton, start, exit
  * replay.c          performs operations: call, touch, verify
+ * guests.c          threads of the allocator, on the virtual clock
  * meter.c, perf.c   read the heap, faults, time and instructions
  * filter.c          makes the memory system calls stop for the tracer
  * wait.c            waiting for other threads

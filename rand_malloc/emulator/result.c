@@ -51,8 +51,8 @@ static void print_head(struct json *json, const struct result *result) {
 
 static void print_absent_heap(struct json *json) {
     static const char *const NAMES[] = {
-        "peak_heap_bytes", "mean_heap_bytes", "baseline_bytes", "fragmentation_at_peak",
-        "lazy_free_bytes", "faults",          "huge_pages"};
+        "peak_heap_bytes",       "mean_heap_bytes", "final_heap_bytes", "baseline_bytes",
+        "fragmentation_at_peak", "lazy_free_bytes", "faults",           "huge_pages"};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         json_null(json, NAMES[i]);
 }
@@ -76,6 +76,7 @@ static void print_heap(struct json *json, const struct result *result) {
     } else {
         json_integer(json, "peak_heap_bytes", heap->peak_bytes);
         json_number(json, "mean_heap_bytes", heap->mean_bytes);
+        json_number(json, "final_heap_bytes", heap->final_bytes);
         json_integer(json, "baseline_bytes", result->memory->outcome->baseline_anonymous_bytes);
         json_number(json, "fragmentation_at_peak",
                     heap->live_at_peak_bytes > 0
@@ -119,7 +120,10 @@ static void print_instructions(struct json *json, const struct result *result) {
         json_integer(json, "allocator", instructions->allocator);
     else
         json_null(json, "allocator");
-    json_integer(json, "process", instructions->process);
+    if (instructions->has_process)
+        json_integer(json, "process", instructions->process);
+    else
+        json_null(json, "process");
     json_close(json);
 }
 
@@ -225,16 +229,16 @@ static void print_curve(struct json *json, const struct result *result) {
         free(chosen);
         return;
     }
-    const uint64_t *after = plan_at(workload->plan, workload->plan->samples_offset);
+    const struct sample_point *points = plan_at(workload->plan, workload->plan->samples_offset);
     uint64_t n_points = choose_points(result, chosen);
     json_open(json, "curve");
     json_open_list(json, "event");
     for (uint64_t i = 0; i < n_points; i++)
-        json_integer(json, NULL, event_before(workload, after[chosen[i]]));
+        json_integer(json, NULL, event_before(workload, points[chosen[i]].n_ops));
     json_close_list(json);
     json_open_list(json, "time_ns");
     for (uint64_t i = 0; i < n_points; i++)
-        json_integer(json, NULL, workload->sample_ns[chosen[i]] - workload->sample_ns[0]);
+        json_integer(json, NULL, points[chosen[i]].time_ns - points[0].time_ns);
     json_close_list(json);
     json_open_list(json, "heap_bytes");
     for (uint64_t i = 0; i < n_points; i++) {

@@ -140,10 +140,8 @@ static bool note_turn(struct draft *draft, uint32_t lane, uint32_t taken) {
         turn = append_turn(schedule);
         if (turn == NULL)
             return false;
-        *turn = (struct turn){.begin = draft->n_ordered - taken,
-                              .next_same_lane = NO_TURN,
-                              .sample = NO_SAMPLE,
-                              .lane = lane};
+        *turn = (struct turn){
+            .begin = draft->n_ordered - taken, .next_same_lane = NO_TURN, .lane = lane};
     }
     turn->end = draft->n_ordered;
     if (draft->cursor[lane] == NO_EVENT && draft->exits[lane])
@@ -250,7 +248,7 @@ bool schedule_single(uint64_t n_events, struct schedule *schedule) {
     schedule->lanes = calloc(1, sizeof(struct lane));
     struct turn *turn = n_events > 0 ? append_turn(schedule) : NULL;
     if (turn != NULL)
-        *turn = (struct turn){.end = n_events, .next_same_lane = NO_TURN, .sample = NO_SAMPLE};
+        *turn = (struct turn){.end = n_events, .next_same_lane = NO_TURN};
     return schedule->lanes != NULL && (turn != NULL || n_events == 0) && finish_lanes(schedule);
 }
 

@@ -144,11 +144,15 @@ static int read_chunk(struct source *source, struct trace_event *chunk, uint64_t
 static int stream_events(struct source *source, struct plan_writer *writer,
                          struct trace_event *chunk, size_t n_read, uint64_t n_events) {
     int code = 0;
+    if (n_read == 0)
+        return 0;
+    plan_writer_begin_turn(writer, 0);
     while (code == 0 && n_read > 0) {
         if (!plan_writer_add(writer, chunk, n_read))
             return complain_of_plan(n_events);
         code = read_chunk(source, chunk, n_events - writer->n_ops, &n_read);
     }
+    plan_writer_end_turn(writer, 0, writer->now_ns);
     return code;
 }
 
@@ -234,7 +238,6 @@ void workload_release(struct workload *workload) {
     if (workload->plan_fd >= 0)
         close(workload->plan_fd);
     free(workload->event_of_op);
-    free(workload->sample_ns);
     free(workload->sample_live);
     *workload = (struct workload){.plan_fd = -1};
 }

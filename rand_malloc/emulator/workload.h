@@ -26,8 +26,7 @@ struct workload {
     int plan_fd;             /* sealed memfd */
     const struct plan *plan; /* the same, mapped */
     uint32_t *event_of_op;   /* [n_ops] index in the trace, for messages; NULL: all are the same */
-    uint64_t *sample_ns;     /* [n_samples] trace time of each sample */
-    uint64_t *sample_live;   /* [n_samples] live bytes there */
+    uint64_t *sample_live;   /* [n_samples] live bytes at each sample point */
     uint64_t peak_live_bytes;
     uint64_t final_live_bytes;
     double mean_live_bytes; /* over the time of the plan, from its begin to its end */

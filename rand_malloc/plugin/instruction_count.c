@@ -3,14 +3,15 @@
  * Every executed translation block adds its number of instructions to a counter of its
  * virtual processor: inline counters are shared and lose counts when threads take turns.
  * Counts are kept apart by where the block lies: the emulator's own text, its waiting
- * loops, or anywhere else (the allocator and libc).
+ * loops, or anywhere else (the allocator and libc).  Own text is counted on request only:
+ * half of all blocks lie there.
  *
  * A `rep` string instruction is one instruction, as in hardware: TCG runs each iteration
  * as a new block that begins with it, so such a block counts one less when the block
  * before it ended with the same instruction.
  *
  * Arguments, all hexadecimal: fd (result, struct plugin_counts), begin and end (numbers of the
- * marking system calls), own_begin, own_end, wait_begin, wait_end (addresses).
+ * marking system calls), own_begin, own_end, wait_begin, wait_end (addresses), count_own (0 or 1).
  * The interface is declared here by hand: Debian packages no header.  Documentation:
  * https://www.qemu.org/docs/master/devel/tcg-plugins.html
  * Limits: a block left early by a fault counts whole; at most MAX_PROCESSORS threads.
@@ -78,6 +79,7 @@ static struct {
     uint64_t fd;
     uint64_t begin, end; /* numbers of the marking system calls */
     uint64_t own_begin, own_end, wait_begin, wait_end;
+    uint64_t count_own;
     struct processor processors[MAX_PROCESSORS];
 } counter;
 
@@ -124,12 +126,17 @@ static uint64_t repeated_address(const struct qemu_plugin_insn *insn) {
 
 static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
     size_t n_instructions = qemu_plugin_tb_n_insns(tb);
-    struct block *block = malloc(sizeof *block);
+    enum place place = place_of(qemu_plugin_tb_vaddr(tb));
     (void)id;
+    /* After a rep instruction that is not ours comes a block that is not ours either, so
+     * last_rep does not miss what is left out here. */
+    if (place != PLACE_OUTSIDE && counter.count_own == 0)
+        return;
+    struct block *block = malloc(sizeof *block);
     if (block == NULL)
         abort();
     block->n_instructions = (uint32_t)n_instructions;
-    block->place = place_of(qemu_plugin_tb_vaddr(tb));
+    block->place = place;
     block->first_rep = repeated_address(qemu_plugin_tb_get_insn(tb, 0));
     block->last_rep = repeated_address(qemu_plugin_tb_get_insn(tb, n_instructions - 1));
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, CB_NO_REGS, block);
@@ -170,7 +177,8 @@ static bool set_argument(const char *argument) {
                     {"own_begin=", &counter.own_begin},
                     {"own_end=", &counter.own_end},
                     {"wait_begin=", &counter.wait_begin},
-                    {"wait_end=", &counter.wait_end}};
+                    {"wait_end=", &counter.wait_end},
+                    {"count_own=", &counter.count_own}};
     for (size_t i = 0; i < sizeof SETTINGS / sizeof SETTINGS[0]; i++) {
         size_t length = strlen(SETTINGS[i].name);
         if (strncmp(argument, SETTINGS[i].name, length) == 0) {

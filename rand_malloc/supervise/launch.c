@@ -116,6 +116,8 @@ bool launch(const struct plan *plan, struct launched *launched) {
     }
     (void)setpgid(pid, pid);
     long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL;
+    if (plan->counts_syscalls)
+        options |= PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE;
     launched->is_traced = !plan->is_service && ptrace(PTRACE_SEIZE, pid, NULL, options) == 0;
     launched->pid = pid;
     launched->counter_fd = plan->is_service ? -1 : counter_open_instructions(pid);

@@ -41,6 +41,7 @@ static const char usage_text[] =
     "  --env NAME=VALUE      set a variable for the command only; repeatable\n"
     "  --unset NAME          remove a variable for the command only; repeatable\n"
     "  --preload PATH        library for the command's LD_PRELOAD\n"
+    "  --count-syscalls      count the system calls of the command, which slows it down\n"
     "  --service             follow all processes of a service and report samples as they come; a "
     "number\n"
     "                        on standard input is a signal for it, and its end ends the service\n"
@@ -155,6 +156,7 @@ enum option_code {
     THP,
     TIMEOUT,
     SAMPLE_MS,
+    COUNT_SYSCALLS,
     ENV,
     UNSET,
     PRELOAD,
@@ -176,6 +178,7 @@ static const struct option options[] = {
     {"unset", required_argument, NULL, UNSET},
     {"preload", required_argument, NULL, PRELOAD},
     {"report", required_argument, NULL, REPORT},
+    {"count-syscalls", no_argument, NULL, COUNT_SYSCALLS},
     {"service", no_argument, NULL, SERVICE},
     {"user", required_argument, NULL, USER},
     {"with-parent", no_argument, NULL, WITH_PARENT},
@@ -200,6 +203,9 @@ static void apply(struct plan *plan, int code) {
         break;
     case SAMPLE_MS:
         plan->sample_ns = (uint64_t)(number_between("sample-ms", optarg, 1, 1e4) * 1e6);
+        break;
+    case COUNT_SYSCALLS:
+        plan->counts_syscalls = true;
         break;
     case ENV:
         set_variable(plan, optarg);

@@ -47,6 +47,7 @@ static void add(struct meter *meter, uint64_t now, const struct proc_memory *mem
     meter->peak_rss = max_u64(meter->peak_rss, memory->high_water);
     meter->peak_anon = max_u64(meter->peak_anon, memory->anon);
     meter->peak_file = max_u64(meter->peak_file, memory->file);
+    meter->n_threads = max_u64(meter->n_threads, memory->n_threads);
     curve_append(&meter->curve, now - meter->start_ns, kept);
 }
 

@@ -50,6 +50,7 @@ struct meter {
     uint64_t peak_lazy;    /* greatest LazyFree seen, bytes */
     uint64_t next_walk_ns; /* no LazyFree walk before this time */
     uint64_t n_samples;
+    uint64_t n_threads;       /* greatest number seen */
     struct proc_counts begin; /* counters at the last exec */
     struct proc_counts end;   /* counters at the last reading */
     bool preload_known;       /* preload_mapped was read */

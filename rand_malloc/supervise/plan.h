@@ -19,6 +19,7 @@ struct plan {
     bool aslr;                 /* false: the program runs without address randomisation */
     bool keep_thp;             /* false: transparent huge pages are off for the program */
     uint64_t timeout_ns;       /* elapsed time allowed; 0: no limit */
+    bool counts_syscalls;      /* stop the program at every system call and count it */
     uint64_t sample_ns;        /* time between two samples, > 0 */
     const char *preload;       /* library for the program's LD_PRELOAD; NULL: none */
     char **environment;        /* the program's whole environment, NULL-terminated, owned */

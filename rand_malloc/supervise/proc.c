@@ -33,12 +33,21 @@ static bool read_text(const char *path, char text[TEXT_ROOM]) {
     return got >= 0 && length > 0;
 }
 
-/* Find "\nKEY: N kB"; the key is given with its line feed and colon. */
-static bool find_kb(const char *text, const char *key, uint64_t *bytes) {
+/* Find "\nKEY: N"; the key is given with its line feed and colon. */
+static bool find_number(const char *text, const char *key, uint64_t *number) {
     const char *line = strstr(text, key);
     if (line == NULL)
         return false;
-    *bytes = strtoull(line + strlen(key), NULL, 10) * 1024;
+    *number = strtoull(line + strlen(key), NULL, 10);
+    return true;
+}
+
+/* Find "\nKEY: N kB". */
+static bool find_kb(const char *text, const char *key, uint64_t *bytes) {
+    uint64_t kb = 0;
+    if (!find_number(text, key, &kb))
+        return false;
+    *bytes = kb * 1024;
     return true;
 }
 
@@ -47,7 +56,8 @@ static bool memory_of_task(const char *path, struct proc_memory *memory) {
     struct proc_memory found;
     uint64_t shared = 0;
     if (!read_text(path, text) || !find_kb(text, "\nVmHWM:", &found.high_water) ||
-        !find_kb(text, "\nRssAnon:", &found.anon) || !find_kb(text, "\nRssFile:", &found.file))
+        !find_kb(text, "\nRssAnon:", &found.anon) || !find_kb(text, "\nRssFile:", &found.file) ||
+        !find_number(text, "\nThreads:", &found.n_threads))
         return false;
     if (find_kb(text, "\nRssShmem:", &shared))
         found.file += shared;

@@ -17,6 +17,7 @@ struct proc_memory {
     uint64_t high_water; /* VmHWM: greatest rss of this program image */
     uint64_t anon;       /* RssAnon, lazily freed pages included */
     uint64_t file;       /* RssFile + RssShmem */
+    uint64_t n_threads;  /* Threads; no bytes */
 };
 
 /* From stat, for all threads together. */

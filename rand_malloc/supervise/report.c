@@ -1,4 +1,4 @@
-/* The report: see report.h.  Fields are documented in docs/formats.md. */
+/* The report: see report.h.  Fields are documented in tuner/measure/program.py. */
 #include "report.h"
 
 #include "json.h"
@@ -31,10 +31,11 @@ static void write_memory(struct json *json, const struct meter *meter) {
     json_number(json, "mean_anon_cpu_bytes", meter_mean_anon_cpu(meter));
     json_integer(json, "lazy_free_bytes", meter->peak_lazy);
     json_integer(json, "n_samples", meter->n_samples);
+    json_integer(json, "n_threads", meter->n_threads);
 }
 
 static void write_effort(struct json *json, const struct meter *meter,
-                         const struct outcome *outcome) {
+                         const struct outcome *outcome, bool is_counting) {
     json_integer(json, "faults", meter->end.minor_faults - meter->begin.minor_faults);
     json_integer(json, "major_faults", meter->end.major_faults - meter->begin.major_faults);
     json_integer(json, "user_ns", to_ns(outcome->usage.ru_utime));
@@ -46,6 +47,10 @@ static void write_effort(struct json *json, const struct meter *meter,
         json_integer(json, "instructions", outcome->instructions);
     else
         json_null(json, "instructions");
+    if (is_counting)
+        json_integer(json, "syscalls", outcome->n_syscalls);
+    else
+        json_null(json, "syscalls");
 }
 
 static void write_preload(struct json *json, const struct plan *plan, const struct meter *meter) {
@@ -83,7 +88,7 @@ bool write_report(const struct plan *plan, const struct meter *meter,
     json_integer(&json, "version", 1);
     write_ending(&json, outcome);
     write_memory(&json, meter);
-    write_effort(&json, meter, outcome);
+    write_effort(&json, meter, outcome, plan->counts_syscalls && meter->is_final);
     write_preload(&json, plan, meter);
     write_libraries(&json, &meter->libraries);
     write_curve(&json, &meter->curve);

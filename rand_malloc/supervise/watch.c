@@ -17,6 +17,10 @@
 
 #include "counter.h"
 
+enum {
+    SYSCALL_STOP = SIGTRAP | 0x80 /* PTRACE_O_TRACESYSGOOD */
+};
+
 void watched_signals(sigset_t *signals) {
     (void)sigemptyset(signals);
     (void)sigaddset(signals, SIGCHLD);
@@ -37,37 +41,55 @@ static bool is_stopping_signal(int number) {
     return number == SIGSTOP || number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
 }
 
-/* Answer one ptrace stop and let the program go on. */
-static void handle_stop(pid_t pid, int status, const struct stat *preload, struct meter *meter) {
+/* Let a stopped thread go on, to the next system call if these are counted. */
+static void go_on(const struct plan *plan, pid_t tid, long delivered) {
+    (void)ptrace(plan->counts_syscalls ? PTRACE_SYSCALL : PTRACE_CONT, tid, NULL, delivered);
+}
+
+/* True at the entry to a system call, false at its exit. */
+static bool is_entry(pid_t tid) {
+    struct __ptrace_syscall_info info;
+    return ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) > 0 &&
+           info.op == PTRACE_SYSCALL_INFO_ENTRY;
+}
+
+/* Answer one ptrace stop of the program or a thread of it, and let it go on. */
+static void handle_stop(const struct plan *plan, pid_t tid, int status, const struct stat *preload,
+                        struct meter *meter, struct outcome *outcome) {
     int event = status >> 16;
     int number = WSTOPSIG(status);
     if (event == PTRACE_EVENT_STOP && is_stopping_signal(number)) {
-        (void)ptrace(PTRACE_LISTEN, pid, NULL, NULL);
+        (void)ptrace(PTRACE_LISTEN, tid, NULL, NULL);
+        return;
+    }
+    if (number == SYSCALL_STOP) {
+        outcome->n_syscalls += is_entry(tid);
+        go_on(plan, tid, 0);
         return;
     }
     if (event == PTRACE_EVENT_EXEC) {
-        meter_start(meter, pid);
+        meter_start(meter, tid);
         meter_sample(meter);
-    } else if (event == PTRACE_EVENT_EXIT) {
+        outcome->n_syscalls = 0;
+    } else if (event == PTRACE_EVENT_EXIT && tid == meter->pid) {
         meter_exit(meter, preload);
     }
-    long delivered = event == 0 ? number : 0;
-    (void)ptrace(PTRACE_CONT, pid, NULL, delivered);
+    go_on(plan, tid, event == 0 ? number : 0);
 }
 
 /* Reap everything that has changed; true when the program itself has ended. */
-static bool reap(const struct launched *launched, const struct stat *preload, struct meter *meter,
-                 struct outcome *outcome) {
+static bool reap(const struct plan *plan, const struct launched *launched,
+                 const struct stat *preload, struct meter *meter, struct outcome *outcome) {
     int status = 0;
     struct rusage usage;
     pid_t pid;
     while ((pid = wait4(-1, &status, __WALL | WNOHANG, &usage)) > 0) {
-        if (pid != launched->pid)
-            continue;
         if (WIFSTOPPED(status)) {
-            handle_stop(pid, status, preload, meter);
+            handle_stop(plan, pid, status, preload, meter, outcome);
             continue;
         }
+        if (pid != launched->pid)
+            continue;
         outcome->wait_status = status;
         outcome->usage = usage;
         outcome->wall_ns = monotonic_ns() - meter->start_ns;
@@ -124,7 +146,7 @@ void watch(const struct plan *plan, const struct launched *launched, const struc
     meter_start(meter, launched->pid);
     uint64_t limit_ns = plan->timeout_ns == 0 ? UINT64_MAX : meter->start_ns + plan->timeout_ns;
     uint64_t next_ns = meter->start_ns + plan->sample_ns;
-    while (!reap(launched, preload, meter, outcome)) {
+    while (!reap(plan, launched, preload, meter, outcome)) {
         uint64_t now = monotonic_ns();
         if (now >= limit_ns && !outcome->timed_out) {
             outcome->timed_out = true;

@@ -19,6 +19,7 @@ struct outcome {
     uint64_t wall_ns;      /* from the last exec to the end */
     bool is_counted;       /* instructions is known */
     uint64_t instructions; /* of user mode, of the program and its children */
+    uint64_t n_syscalls;   /* of all threads of the program; 0 unless the plan counts them */
 };
 
 /* The signals that watch and tend wait for. */

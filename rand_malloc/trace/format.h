@@ -4,8 +4,10 @@
  *   block  = block header (40 bytes) zstd frame
  *   frame  = n_columns lengths (4 bytes each), then the columns one after another
  *
- * docs/formats.md describes each field.  All numbers are little-endian; the
- * structs below are the file's layout on the little-endian machines we build for.
+ * All numbers are little-endian; the structs below are the file's layout on the
+ * little-endian machines we build for.  A varint has seven bits a byte, low bits first; a
+ * zigzag varint stores 0, -1, 1, -2, ... as 0, 1, 2, 3, ...  docs/formats.md says what a
+ * trace is for.
  */
 #ifndef MALLOC_TUNER_TRACE_FORMAT_H
 #define MALLOC_TUNER_TRACE_FORMAT_H
@@ -35,19 +37,19 @@ struct format_header {
     char magic[TRACE_MAGIC_BYTES];
     uint32_t version;
     uint32_t header_bytes; /* sizeof(struct format_header) */
-    uint32_t page_bytes;
-    uint32_t flags; /* FORMAT_IS_COMPLETE */
+    uint32_t page_bytes;   /* of the recorded machine */
+    uint32_t flags;        /* FORMAT_IS_COMPLETE, ... */
     uint64_t metadata_bytes;
     uint64_t blocks_bytes; /* of all blocks together; 0 until complete, like the rest */
     uint64_t n_events;
-    uint64_t duration_ns;
+    uint64_t duration_ns; /* time of the last event */
     uint64_t peak_live_bytes;
     uint64_t peak_live_blocks;
-    uint32_t n_threads;
-    uint32_t n_slots;
+    uint32_t n_threads;       /* greatest number of a thread plus 1 */
+    uint32_t n_slots;         /* the same of a slot */
     uint32_t time_quantum_ns; /* unit of times inside blocks */
     uint32_t reserved;        /* 0 */
-    uint64_t start_ns;        /* life of the process; 0 where it is not known */
+    uint64_t start_ns;        /* life of the process; 0 where the flags do not say it is known */
     uint64_t end_ns;
     uint32_t reserved2[4]; /* 0 */
     uint64_t checksum;     /* of all bytes before it */

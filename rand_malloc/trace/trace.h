@@ -3,7 +3,7 @@
  * A trace is what one process did to its heap: allocations, reallocations and
  * frees of every thread in one global order, with slots instead of addresses
  * and a coarse clock.  The file is a header followed by independent,
- * checksummed, zstd-compressed blocks (docs/formats.md describes every field),
+ * checksummed, zstd-compressed blocks (see format.h),
  * so a file that was cut off is readable up to its last whole block.
  *
  * Guarantees of the reader: it never allocates from the C heap, never crashes

@@ -84,7 +84,7 @@ static bool add_file(FILE *file, struct instructions *counted) {
 
 static bool read_counts(const struct run *run, struct instructions *counted, char *reason,
                         unsigned reason_bytes) {
-    *counted = (struct instructions){.has_allocator = true};
+    *counted = (struct instructions){.has_allocator = true, .has_process = true};
     bool is_good = false;
     int descriptor = dup(run->counter_fd);
     FILE *file = descriptor >= 0 ? fdopen(descriptor, "r") : NULL;

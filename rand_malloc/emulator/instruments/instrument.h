@@ -10,6 +10,7 @@
 
 struct instructions {
     uint64_t allocator; /* outside of the emulator's own text, in the region */
+    bool has_process;   /* false: not wanted */
     bool has_allocator; /* false: the instrument cannot separate them */
     uint64_t process;   /* whole process in the region, without waiting loops if possible */
 };

@@ -29,7 +29,7 @@ static bool read_counts(const struct run *run, struct instructions *counted, cha
         snprintf(reason, reason_bytes, "the counter did not run all the time");
         return false;
     }
-    *counted = (struct instructions){.process = run->outcome->instructions};
+    *counted = (struct instructions){.process = run->outcome->instructions, .has_process = true};
     return true;
 }
 

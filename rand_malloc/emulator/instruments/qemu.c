@@ -43,10 +43,11 @@ static bool wrap(const struct options *options, int variant, struct command *pre
     command_add(prefix, "-plugin");
     /* Not position independent: the replayer's addresses are ours. */
     command_add(prefix,
-                "%s,fd=%x,begin=%x,end=%x,own_begin=%lx,own_end=%lx,wait_begin=%lx,wait_end=%lx",
+                "%s,fd=%x,begin=%x,end=%x,own_begin=%lx,own_end=%lx,wait_begin=%lx,wait_end=%lx,"
+                "count_own=%x",
                 plugin, COUNTER_FD, MARK_BEGIN, MARK_END, (unsigned long)__executable_start,
                 (unsigned long)etext, (unsigned long)__start_rand_malloc_wait,
-                (unsigned long)__stop_rand_malloc_wait);
+                (unsigned long)__stop_rand_malloc_wait, (unsigned)options->counts_process);
     if (options->preload != NULL) {
         command_add(prefix, "-E");
         command_add(prefix, "LD_PRELOAD=%s", options->preload);
@@ -63,8 +64,10 @@ static bool read_counts(const struct run *run, struct instructions *counted, cha
         snprintf(reason, reason_bytes, "the plugin wrote no result");
         return false;
     }
-    *counted = (struct instructions){
-        .allocator = counts.outside, .has_allocator = true, .process = counts.outside + counts.own};
+    *counted = (struct instructions){.allocator = counts.outside,
+                                     .has_allocator = true,
+                                     .process = counts.outside + counts.own,
+                                     .has_process = run->options->counts_process};
     return true;
 }
 

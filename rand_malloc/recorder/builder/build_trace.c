@@ -1,23 +1,35 @@
 /* build_trace.c - turn the spool of a recorded process into a trace.
  *
- *   build_trace SPOOL TRACE [METADATA [END]]
+ *   build_trace SPOOL TRACE [METADATA [END [FROM [UNTIL]]]]
  *                                   METADATA is a JSON object whose members go into the
- *                                   metadata of the trace; END is when the process ended,
- *                                   CLOCK_MONOTONIC in ns, for one that was killed
+ *                                   metadata of the trace; END is when the process ended, for
+ *                                   one that was killed; FROM and UNTIL are the window that the
+ *                                   trace is of.  All are CLOCK_MONOTONIC in ns, 0: not known
+ *                                   or no limit
  *   build_trace --describe SPOOL    print which process it is of
+ *   build_trace --control FOLDER BYTES
+ *                                   prepare the folder of a recording that may be ended, and
+ *                                   takes no more bytes than that (0: no limit)
+ *   build_trace --window FOLDER     count that recording's bytes anew; prints whether it is over
+ *   build_trace --over FOLDER       end that recording
  *
  * Either prints one JSON object: the facts of the process, and with a trace its metadata and,
- * under "totals", those of its header.  A forked child's trace begins with the history
- * of its parent, whose spool must be in the same folder.
+ * under "totals", those of its header.  A trace of a window, and one of a forked child, begins
+ * with the blocks that live then; for those of a child the spool of its parent must be in the
+ * same folder.  Where nothing happened in the window the trace has no events.
  * Exit status: 0 good, 1 failed, 2 usage; messages on stderr as "program: what".
  */
 #include "builder/builder.h"
 #include "json.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -48,6 +60,19 @@ static void put_command(struct json *json, const struct spool_header *header) {
     json_close_list(json);
 }
 
+/* What the process called itself last, words separated by blanks; null: not known. */
+static void put_title(struct json *json, const struct spool_header *header) {
+    char title[SPOOL_TITLE_BYTES];
+    size_t n_bytes = header->n_title_bytes <= sizeof title ? header->n_title_bytes : 0;
+    memcpy(title, header->title, n_bytes);
+    for (size_t i = 0; i < n_bytes; i++)
+        if (title[i] == '\0')
+            title[i] = ' ';
+    while (n_bytes > 0 && title[n_bytes - 1] == ' ')
+        n_bytes--;
+    json_bytes(json, "title", title, n_bytes);
+}
+
 static void put_process(struct json *json, const struct spool_header *header) {
     json_signed(json, "pid", header->pid);
     json_signed(json, "ppid", header->parent_pid);
@@ -55,7 +80,10 @@ static void put_process(struct json *json, const struct spool_header *header) {
     json_bytes(json, "allocator", header->allocator, strnlen(header->allocator, SPOOL_TEXT_BYTES));
     json_bool(json, "is_fork", header->fork_stamp != 0);
     json_integer(json, "start_clock_ns", header->start_clock_ns);
-    json_text(json, "stopped", header->stop_stamp != 0 ? strerror(header->stop_errno) : NULL);
+    bool is_broken = header->stop_stamp != 0 && header->stop_errno != 0;
+    json_text(json, "stopped", is_broken ? strerror(header->stop_errno) : NULL);
+    json_bool(json, "is_cut", header->stop_stamp != 0 && !is_broken);
+    put_title(json, header);
 }
 
 /* A fixed width, so that the text can be replaced by the final one. */
@@ -70,6 +98,7 @@ static void put_facts(struct json *json, const struct spool_header *header,
     put_process(json, header);
     put_count(json, "foreign_frees", counts->foreign_frees);
     put_count(json, "repaired_events", counts->repaired_events);
+    put_count(json, "inherited_blocks", counts->inherited_blocks);
 }
 
 /* Members of the object `extra` follow our own. */
@@ -120,13 +149,44 @@ static bool open_history(struct history *history, const char *path) {
     return false;
 }
 
-static int add_history(struct builder *builder, struct history *history) {
+/* The part of a recording that a trace is of, CLOCK_MONOTONIC in ns; 0: no limit. */
+struct window {
+    uint64_t from_ns;
+    uint64_t until_ns;
+};
+
+static uint64_t stamp_at(const struct builder *builder, const struct spool_header *header,
+                         uint64_t clock_ns) {
+    double since_ns = (double)clock_ns - (double)header->start_clock_ns;
+    double stamp = (double)header->start_stamp + since_ns / builder->ns_per_stamp;
+    return stamp > 0.0 ? (uint64_t)stamp : 0;
+}
+
+static void limit_to(struct builder *builder, struct history *history,
+                     const struct window *window) {
+    struct spool *spool = &history->spools[0];
+    const struct spool_header *header = spool->header;
+    uint64_t from_stamp = header->fork_stamp;
+    if (window->until_ns != 0)
+        spool_limit(spool, stamp_at(builder, header, window->until_ns));
+    if (window->from_ns != 0 && stamp_at(builder, header, window->from_ns) > from_stamp)
+        from_stamp = stamp_at(builder, header, window->from_ns);
+    if (from_stamp != 0)
+        builder_begin_at(builder, from_stamp);
+}
+
+static int add_history(struct builder *builder, struct history *history,
+                       const struct window *window) {
     uint32_t thread = 0;
+    if (history->n_spools > 1 || window->from_ns != 0)
+        builder_be_quiet(builder);
     for (size_t i = history->n_spools; i-- > 0;) {
         struct spool *spool = &history->spools[i];
         const struct spool_header *child = i > 0 ? history->spools[i - 1].header : NULL;
         if (child != NULL)
             spool_limit(spool, child->fork_stamp);
+        else
+            limit_to(builder, history, window);
         int status = builder_add(builder, spool, thread);
         if (status != TRACE_OK)
             return status;
@@ -171,18 +231,19 @@ static uint64_t end_of(const struct builder *builder, const struct spool_header 
     return builder_time_ns(builder, header->start_stamp) + end_clock_ns - header->start_clock_ns;
 }
 
-/* The life of the process itself; that of a fork begins with it, not with its parent. */
+/* The life of the process, as far as it is in the window; that of a fork begins with it. */
 static struct trace_life life_of(const struct builder *builder, const struct history *history,
-                                 uint64_t end_clock_ns) {
+                                 uint64_t end_clock_ns, const struct window *window) {
     const struct spool_header *header = history->spools[0].header;
     uint64_t last_ns = builder_time_ns(builder, builder->now_stamp);
     struct trace_life life = {
-        .has_start =
-            history->spools[history->n_spools - 1].header->life_ns != 0 || header->fork_stamp != 0,
+        .has_start = header->life_ns != 0 || header->fork_stamp != 0 || window->from_ns != 0,
         .end_ns = end_of(builder, header, end_clock_ns),
     };
-    if (header->fork_stamp != 0)
-        life.start_ns = builder_time_ns(builder, header->fork_stamp);
+    if (window->until_ns != 0 && life.end_ns != 0) {
+        uint64_t until_ns = builder_time_ns(builder, stamp_at(builder, header, window->until_ns));
+        life.end_ns = life.end_ns < until_ns ? life.end_ns : until_ns;
+    }
     life.has_end = life.end_ns != 0;
     if (life.has_end && life.end_ns < last_ns) /* something still freed in its last moments */
         life.end_ns = last_ns;
@@ -190,7 +251,7 @@ static struct trace_life life_of(const struct builder *builder, const struct his
 }
 
 static int write_trace(struct history *history, const char *path, const char *extra,
-                       uint64_t end_clock_ns) {
+                       uint64_t end_clock_ns, const struct window *window) {
     static struct builder builder;
     struct trace_writer *writer;
     const struct spool_header *header = history->spools[0].header;
@@ -202,9 +263,11 @@ static int write_trace(struct history *history, const char *path, const char *ex
         return fail(message);
     if (!builder_open(&builder, writer, &history->spools[history->n_spools - 1]))
         return fail("no memory");
-    int status = add_history(&builder, history);
-    struct trace_life life = life_of(&builder, history, end_clock_ns);
-    trace_set_life(writer, &life);
+    int status = add_history(&builder, history, window);
+    if (!builder.is_quiet) { /* else nothing happened */
+        struct trace_life life = life_of(&builder, history, end_clock_ns, window);
+        trace_set_life(writer, &life);
+    }
     if (status == TRACE_OK)
         status = trace_replace_metadata(writer, write_metadata(header, &builder.counts, extra));
     snprintf(message, sizeof message, "%s", trace_writer_message(writer));
@@ -229,16 +292,89 @@ static int describe(const char *path) {
     return json_finish(&json) ? 0 : fail("standard output: cannot be written");
 }
 
+/* ---- recordings that may be ended ---- */
+
+static int open_control(const char *folder, int flags) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%.4000s/" SPOOL_CONTROL, folder);
+    int fd = open(path, flags | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        snprintf(message, sizeof message, "%.300s: %s", path, strerror(errno));
+    return fd;
+}
+
+static int make_control(const char *folder, uint64_t most_bytes) {
+    struct spool_control control = {
+        .most_strides = most_bytes != 0 ? most_bytes / SPOOL_STRIDE_BYTES : UINT64_MAX};
+    int fd = open_control(folder, O_CREAT | O_EXCL);
+    if (fd < 0)
+        return fail(message);
+    fchmod(fd, 0666); /* a process that has become another user counts, too */
+    bool is_good = write(fd, &control, sizeof control) == sizeof control;
+    close(fd);
+    return is_good ? 0 : fail("cannot write the spool");
+}
+
+static int end_recording(const char *folder) {
+    const uint32_t is_over = 1;
+    int fd = open_control(folder, 0);
+    if (fd < 0)
+        return fail(message);
+    bool is_good = pwrite(fd, &is_over, sizeof is_over, offsetof(struct spool_control, is_over)) ==
+                   sizeof is_over;
+    close(fd);
+    return is_good ? 0 : fail("cannot write the spool");
+}
+
+/* What is recorded from now on may take as much as what was before. */
+static int begin_window(const char *folder) {
+    struct spool_control control;
+    const uint64_t none = 0;
+    int fd = open_control(folder, 0);
+    if (fd < 0)
+        return fail(message);
+    bool is_good =
+        pread(fd, &control, sizeof control, 0) == sizeof control &&
+        pwrite(fd, &none, sizeof none, offsetof(struct spool_control, n_strides)) == sizeof none;
+    close(fd);
+    struct json json = json_to(STDOUT_FILENO);
+    json_open(&json, NULL);
+    json_bool(&json, "is_over", control.is_over != 0);
+    json_close(&json);
+    return is_good && json_finish(&json) ? 0 : fail("cannot write the spool");
+}
+
+static uint64_t number_of(int argc, char **argv, int at) {
+    return argc > at ? strtoull(argv[at], NULL, 10) : 0;
+}
+
 int main(int argc, char **argv) {
+    enum {
+        SPOOL = 1,
+        TRACE,
+        METADATA,
+        END,
+        FROM,
+        UNTIL
+    };
     static struct history history;
     if (argc == 3 && strcmp(argv[1], "--describe") == 0)
         return describe(argv[2]);
-    if (argc < 3 || argc > 5) {
-        fputs("usage: build_trace SPOOL TRACE [METADATA [END]] | --describe SPOOL\n", stderr);
+    if (argc == 4 && strcmp(argv[1], "--control") == 0)
+        return make_control(argv[2], number_of(argc, argv, 3));
+    if (argc == 3 && strcmp(argv[1], "--window") == 0)
+        return begin_window(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "--over") == 0)
+        return end_recording(argv[2]);
+    if (argc <= TRACE || argc > UNTIL + 1) {
+        fputs("usage: build_trace SPOOL TRACE [METADATA [END [FROM [UNTIL]]]] | --describe SPOOL | "
+              "--control FOLDER BYTES | --window FOLDER | --over FOLDER\n",
+              stderr);
         return 2;
     }
-    if (!open_history(&history, argv[1]))
+    struct window window = {number_of(argc, argv, FROM), number_of(argc, argv, UNTIL)};
+    if (!open_history(&history, argv[SPOOL]))
         return fail(message);
-    return write_trace(&history, argv[2], argc > 3 ? argv[3] : "{}",
-                       argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
+    return write_trace(&history, argv[TRACE], argc > METADATA ? argv[METADATA] : "{}",
+                       number_of(argc, argv, END), &window);
 }

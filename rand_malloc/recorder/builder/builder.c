@@ -1,6 +1,7 @@
 /* builder.c - see builder.h. */
 #include "builder/builder.h"
 
+#include "base/symbols.h"
 #include "memory.h"
 
 #include <string.h>
@@ -29,6 +30,11 @@ static void flush(struct builder *builder) {
 }
 
 static inline void emit(struct builder *builder, struct trace_event event) {
+    if (builder->is_quiet) {
+        if (!living_note(&builder->living, &event))
+            builder->status = TRACE_ERROR_MEMORY;
+        return;
+    }
     if (builder->n_batch == BUILDER_BATCH)
         flush(builder);
     event.time_ns = builder_time_ns(builder, builder->now_stamp);
@@ -235,7 +241,103 @@ static void end_thread(struct builder *builder, uint32_t thread) {
         emit_thread(builder, TRACE_THREAD_EXIT, thread);
 }
 
+/* ---- a trace that begins later than its recording ---- */
+
+void builder_be_quiet(struct builder *builder) {
+    builder->is_quiet = true;
+    builder->begin_stamp = UINT64_MAX;
+}
+
+void builder_begin_at(struct builder *builder, uint64_t stamp) {
+    builder->begin_stamp = stamp;
+}
+
+/* Numbers the threads that run anew, the first of the spool as 0: that one runs from the start.
+ * Fills old number -> new one, 0 of those that have ended; false: no memory. */
+static bool number_threads(struct builder *builder, uint32_t *numbers) {
+    size_t n_bytes = TRACE_MAX_THREADS * sizeof *builder->threads;
+    struct builder_thread *before = memory_map(n_bytes);
+    if (before == NULL)
+        return false;
+    memcpy(before, builder->threads, builder->n_threads * sizeof *before);
+    memset(builder->threads, 0, builder->n_threads * sizeof *before);
+    uint32_t n_threads = 1;
+    builder->threads[0] = before[builder->first_thread];
+    builder->threads[0].is_running = true;
+    for (uint32_t old = 0; old < builder->n_threads; old++) {
+        if (old == builder->first_thread || !before[old].is_running)
+            continue;
+        numbers[old] = n_threads;
+        builder->threads[n_threads++] = before[old];
+    }
+    for (size_t i = 0; i < builder->n_lanes; i++) {
+        uint32_t *thread = &builder->lane_threads[i];
+        if (*thread != NO_THREAD && *thread != builder->first_thread)
+            *thread = before[*thread].is_running ? numbers[*thread] : NO_THREAD;
+        else if (*thread != NO_THREAD)
+            *thread = 0;
+    }
+    builder->n_threads = n_threads;
+    memory_unmap(before, n_bytes);
+    return true;
+}
+
+/* Lists where slots in use are kept, which is in the map and in reallocs that are under way. */
+static size_t list_living(struct builder *builder, struct living_place *places) {
+    size_t n = 0;
+    for (size_t i = 0; i < builder->map.capacity; i++)
+        if (builder->map.entries[i].address != 0)
+            places[n++].slot = &builder->map.entries[i].slot;
+    for (uint32_t thread = 0; thread < builder->n_threads; thread++) {
+        builder->threads[thread].free_slot = NO_SLOT;
+        if (builder->threads[thread].pending_slot != NO_SLOT)
+            places[n++].slot = &builder->threads[thread].pending_slot;
+    }
+    living_sort(&builder->living, places, n);
+    return n;
+}
+
+/* Writes the threads and the blocks that live, and numbers their slots anew. */
+static void emit_living(struct builder *builder, const uint32_t *numbers,
+                        const struct living_place *places, size_t n_places) {
+    for (uint32_t thread = 1; thread < builder->n_threads; thread++)
+        emit_thread(builder, TRACE_THREAD_START, thread);
+    for (size_t i = 0; i < n_places; i++) {
+        struct trace_event event = builder->living.blocks[*places[i].slot].event;
+        event.thread = numbers[event.thread];
+        event.slot = (uint32_t)i;
+        *places[i].slot = event.slot;
+        emit(builder, event);
+    }
+    builder->n_slots = (uint32_t)n_places;
+    builder->counts.inherited_blocks = n_places;
+}
+
+static RECORDER_COLD void begin_trace(struct builder *builder) {
+    size_t numbers_bytes = TRACE_MAX_THREADS * sizeof(uint32_t);
+    size_t places_bytes = (builder->map.n_used + TRACE_MAX_THREADS) * sizeof(struct living_place);
+    uint32_t *numbers = memory_map(numbers_bytes);
+    struct living_place *places = memory_map(places_bytes);
+    builder->is_quiet = false;
+    builder->start_stamp = builder->begin_stamp;
+    builder->now_stamp = builder->begin_stamp;
+    builder->lead_ns = 0.0;
+    builder->counts = (struct builder_counts){0};
+    memset(builder->early_frees, 0, sizeof builder->early_frees); /* of threads of before */
+    if (numbers == NULL || places == NULL || !number_threads(builder, numbers))
+        builder->status = TRACE_ERROR_MEMORY;
+    else
+        emit_living(builder, numbers, places, list_living(builder, places));
+    memory_unmap(numbers, numbers_bytes);
+    memory_unmap(places, places_bytes);
+    living_close(&builder->living);
+}
+
+/* ---- events of spools ---- */
+
 static void add_event(struct builder *builder, const struct spool_event *event) {
+    if (builder->is_quiet && event->stamp >= builder->begin_stamp)
+        begin_trace(builder);
     builder->now_stamp = event->stamp > builder->now_stamp ? event->stamp : builder->now_stamp;
     uint32_t thread = thread_of(builder, event);
     unsigned op = event->code & 7;
@@ -282,6 +384,7 @@ bool builder_open(struct builder *builder, struct trace_writer *writer, const st
 
 int builder_add(struct builder *builder, struct spool *spool, uint32_t first_thread) {
     memory_unmap(builder->lane_threads, builder->n_lanes * sizeof *builder->lane_threads);
+    builder->first_thread = first_thread;
     builder->n_lanes = spool->n_lanes + 1;
     builder->lane_threads = memory_map(builder->n_lanes * sizeof *builder->lane_threads);
     if (builder->lane_threads == NULL)
@@ -303,6 +406,8 @@ uint32_t builder_fork(struct builder *builder, const struct spool *parent, uint3
     for (uint32_t thread = 0; thread < builder->n_threads; thread++)
         if (thread != survivor)
             end_thread(builder, thread);
+    if (survivor != 0) /* ended too: the child's trace does not begin with it */
+        builder->threads[0].is_running = false;
     return survivor != NO_THREAD ? survivor : new_thread(builder);
 }
 
@@ -313,6 +418,7 @@ int builder_finish(struct builder *builder) {
 
 void builder_close(struct builder *builder) {
     address_map_close(&builder->map);
+    living_close(&builder->living);
     memory_unmap(builder->next_free, builder->slot_capacity * sizeof *builder->next_free);
     memory_unmap(builder->threads, TRACE_MAX_THREADS * sizeof *builder->threads);
     memory_unmap(builder->lane_threads, builder->n_lanes * sizeof *builder->lane_threads);

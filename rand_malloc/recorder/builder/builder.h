@@ -15,6 +15,7 @@
 #define MALLOC_TUNER_RECORDER_BUILDER_H
 
 #include "builder/address_map.h"
+#include "builder/living.h"
 #include "builder/spool_reader.h"
 #include "trace.h"
 
@@ -41,8 +42,9 @@ struct builder_odd {
 };
 
 struct builder_counts {
-    uint64_t foreign_frees;   /* frees and reallocs of blocks not in the recording */
-    uint64_t repaired_events; /* inversions put right */
+    uint64_t foreign_frees;    /* frees and reallocs of blocks not in the recording */
+    uint64_t repaired_events;  /* inversions put right */
+    uint64_t inherited_blocks; /* that lived when the trace began */
 };
 
 struct builder {
@@ -60,6 +62,10 @@ struct builder {
     double ns_per_stamp;
     uint64_t window_stamps; /* how far clocks may disagree */
     uint64_t now_stamp;     /* of the event in work */
+    bool is_quiet;          /* nothing is written yet: events only say what lives */
+    uint64_t begin_stamp;   /* while quiet: the first event from here on ends that */
+    uint32_t first_thread;  /* of the current spool's first lane */
+    struct living living;
     struct builder_odd early_frees[BUILDER_RING];
     struct builder_odd owed_frees[BUILDER_RING];
     unsigned n_early; /* ever put into the ring */
@@ -75,6 +81,14 @@ struct builder {
 /* Begins a trace whose time 0 is the start of the process of `first`, or of its recording if
  * that is not known; false: no memory. */
 bool builder_open(struct builder *builder, struct trace_writer *writer, const struct spool *first);
+
+/* From now on events are not written: they only say what lives when the trace begins. */
+void builder_be_quiet(struct builder *builder);
+
+/* Lets the trace begin at the stamp, which is its time 0, with the blocks that live then, as soon
+ * as an event at the stamp or later is added; of a trace without such an event nothing is written.
+ */
+void builder_begin_at(struct builder *builder, uint64_t stamp);
 
 /* Time in the trace of a stamp that is not before the recording. */
 uint64_t builder_time_ns(const struct builder *builder, uint64_t stamp);

@@ -112,7 +112,7 @@ static char *const *with_recorder(char *const envp[], char **list, char *text) {
 
 /* An exec that returns has failed: the process goes on. */
 static int failed(int status) {
-    process_ends(false);
+    process_exec_failed();
     return status;
 }
 

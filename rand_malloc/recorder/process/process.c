@@ -1,8 +1,9 @@
 /* process.c - what there is once per process: settings, start, end and stop of the recording.
  *
- * Settings come from MALLOC_TUNER_RECORD="FOLLOW:TIME:FOLDER" (FOLLOW is 0 or 1, TIME is
- * CLOCK_MONOTONIC in ns just before the exec), read from /proc/self/environ because the first
- * allocation may come before libc has set up `environ`.  With FOLLOW each process has its own
+ * Settings come from MALLOC_TUNER_RECORD="FOLLOW:TIME,FD,INODE:FOLDER" (FOLLOW is 0 or 1, TIME is
+ * CLOCK_MONOTONIC in ns just before the exec, FD a descriptor of FOLDER, whose inode it must have;
+ * both may be missing), read from /proc/self/environ because the first allocation may come before
+ * libc has set up `environ`.  With FOLLOW each process has its own
  * spool, and the spool of a forked child names its parent's as its history; without it the
  * child stops recording at once.
  */
@@ -27,6 +28,7 @@ enum {
     ENVIRONMENT_MAX_BYTES = 16 << 20,
     FOLDER_BYTES = 4096,
     MESSAGE_BYTES = FOLDER_BYTES + 256,
+    MOST_DIGITS = 20, /* of 2^64 */
 };
 
 enum state {
@@ -41,6 +43,8 @@ static struct {
     uint64_t exec_ns;           /* TIME of the settings; 0: not known */
     char library[FOLDER_BYTES]; /* path of this library */
     char folder[FOLDER_BYTES];  /* of the spool */
+    int folder_fd;              /* given by whoever executed us; as folder_inode is */
+    uint64_t folder_inode;      /* 0: nothing was given */
 } process;
 
 void process_stop(int error_number, const char *what) {
@@ -55,6 +59,8 @@ void process_stop(int error_number, const char *what) {
         header->stop_errno = error_number;
         header->stop_stamp = clock_stamp();
     }
+    if (error_number == 0) /* the recording was over */
+        return;
     int n =
         snprintf(text, sizeof text,
                  "malloc-tuner: recording of process %d stopped, the program goes on: %s in %s: "
@@ -87,6 +93,10 @@ static void use_setting(const char *value) {
         return;
     char *end;
     process.exec_ns = strtoull(value + 2, &end, 10);
+    if (*end == ',')
+        process.folder_fd = (int)strtol(end + 1, &end, 10);
+    if (*end == ',')
+        process.folder_inode = strtoull(end + 1, &end, 10);
     if (*end == ':')
         snprintf(process.folder, sizeof process.folder, "%s", end + 1);
 }
@@ -157,7 +167,7 @@ static void describe_process(struct spool_header *header) {
 
 static bool open_spool(void) {
     const char *what;
-    struct spool_header *header = file_create(process.folder, &what);
+    struct spool_header *header = file_create(&what);
     if (header == NULL) {
         process_stop(errno, what);
         return false;
@@ -172,10 +182,10 @@ bool process_is_recording(void) {
         process.state = OFF; /* what we call below may allocate */
         bool is_open = read_settings();
         process.state = RECORDING;
-        if (!is_open)
+        if (is_open)
+            file_use_folder(process.folder, process.folder_fd, process.folder_inode);
+        if (!is_open || !open_spool())
             process.state = OFF;
-        else
-            open_spool();
     }
     return __atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == RECORDING;
 }
@@ -190,29 +200,63 @@ const char *process_library(void) {
 }
 
 size_t process_setting_bytes(void) {
-    enum {
-        MOST_DIGITS = 20
-    };
-    return sizeof RECORD_VARIABLE + sizeof "0::" + MOST_DIGITS + strlen(process.folder);
+    return sizeof RECORD_VARIABLE + sizeof "0:,,:" + 3 * (size_t)MOST_DIGITS +
+           strlen(process.folder);
+}
+
+/* Writes the number and returns the end of it. */
+static char *write_number(char *to, uint64_t number) {
+    char digits[MOST_DIGITS + 1];
+    char *digit = digits + MOST_DIGITS;
+    *digit = '\0';
+    do
+        *--digit = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    return stpcpy(to, digit);
 }
 
 /* Runs between vfork and exec: no printf. */
 void process_write_setting(char *setting) {
-    char digits[24];
-    char *digit = digits + sizeof digits - 1;
-    *digit = '\0';
-    for (uint64_t left = clock_monotonic_ns(); left > 0; left /= 10)
-        *--digit = (char)('0' + left % 10);
+    int fd;
+    uint64_t inode;
+    file_pass_folder(true, &fd, &inode);
     char *end = stpcpy(setting, RECORD_VARIABLE);
-    end = stpcpy(stpcpy(end, process.is_following ? "1:" : "0:"), digit);
+    end = write_number(stpcpy(end, process.is_following ? "1:" : "0:"), clock_monotonic_ns());
+    if (inode != 0) {
+        end = write_number(stpcpy(end, ","), (uint64_t)fd);
+        end = write_number(stpcpy(end, ","), inode);
+    }
     stpcpy(stpcpy(end, ":"), process.folder);
+}
+
+void process_exec_failed(void) {
+    int fd;
+    uint64_t inode;
+    file_pass_folder(false, &fd, &inode);
+    process_ends(false);
+}
+
+void process_note_title(void) {
+    struct spool_header *header = file_header();
+    if (header != NULL)
+        header->n_title_bytes =
+            (uint32_t)read_file("/proc/self/cmdline", header->title, sizeof header->title);
+}
+
+bool process_may_take_stride(void) {
+    bool may_take = file_may_take_stride();
+    if (!may_take)
+        process_stop(0, "");
+    return may_take;
 }
 
 void process_ends(bool is_at_end) {
     struct spool_header *header = file_header();
     if (__atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == RECORDING && header != NULL &&
-        file_owns_memory() && getpid() == file_process())
+        file_owns_memory() && getpid() == file_process()) {
         header->end_stamp = is_at_end ? clock_stamp() : 0;
+        process_note_title();
+    }
 }
 
 __attribute__((destructor)) static void end(void) {

@@ -37,7 +37,16 @@ RECORDER_HIDDEN size_t process_setting_bytes(void);
 /* Notes that the process is about to exit or to become another program, or that it failed to. */
 RECORDER_HIDDEN void process_ends(bool is_at_end);
 
-/* Stops recording for good with one line on stderr. */
+/* An exec failed: the process goes on as it was. */
+RECORDER_HIDDEN void process_exec_failed(void);
+
+/* Notes what the process calls itself now. */
+RECORDER_HIDDEN void process_note_title(void);
+
+/* Counts one more stride; where the recording is over, it stops. */
+RECORDER_HIDDEN bool process_may_take_stride(void);
+
+/* Stops recording for good; with one line on stderr, unless error_number is 0. */
 RECORDER_HIDDEN void process_stop(int error_number, const char *what);
 
 #endif

@@ -24,8 +24,11 @@ static struct {
     volatile char *mark;         /* 1 in our memory, 0 in the copy that a child gets; or NULL */
     struct spool_header *header; /* mapped shared */
     const char *folder;          /* of the caller */
+    int folder_fd;               /* -1: the path has to do */
+    ino_t folder_inode;
+    struct spool_control *control; /* mapped shared; NULL: there is none */
     char name[SPOOL_NAME_BYTES];
-} file = {.fd = -1};
+} file = {.fd = -1, .folder_fd = -1};
 
 /* The page is cleared in every child that has memory of its own, however it was made.  A
  * child of vfork is in our memory and heap: what it allocates is part of the recording. */
@@ -49,8 +52,70 @@ bool file_owns_memory(void) {
     return file.mark != NULL ? *file.mark == 1 : getpid() == file.pid;
 }
 
-static void spool_path(char *path) {
-    snprintf(path, PATH_BYTES, "%s/%s", file.folder, file.name);
+/* ---- the folder ---- */
+
+static bool is_folder(int fd, ino_t inode) {
+    struct stat status;
+    return fd >= 0 && fstat(fd, &status) == 0 && S_ISDIR(status.st_mode) &&
+           (inode == 0 || status.st_ino == inode);
+}
+
+void file_use_folder(const char *folder, int fd, uint64_t inode) {
+    struct stat status;
+    file.folder = folder;
+    if (inode == 0 || !is_folder(fd, (ino_t)inode))
+        fd = (int)syscall(SYS_openat, AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0 || fstat(fd, &status) != 0)
+        return;
+    file.folder_fd = file_move_high(fd);
+    file.folder_inode = status.st_ino;
+}
+
+void file_pass_folder(bool is_passed, int *fd, uint64_t *inode) {
+    bool is_there = is_folder(file.folder_fd, file.folder_inode);
+    if (is_there)
+        syscall(SYS_fcntl, file.folder_fd, F_SETFD, is_passed ? 0 : FD_CLOEXEC);
+    *fd = is_there ? file.folder_fd : 0;
+    *inode = is_there ? (uint64_t)file.folder_inode : 0;
+}
+
+/* Opens a file of the folder.  By its descriptor this works for a user who may not come there,
+ * which is what a service has become that gave up the rights of root. */
+static int open_inside(const char *name, int flags, int mode) {
+    char path[PATH_BYTES];
+    if (is_folder(file.folder_fd, file.folder_inode))
+        return (int)syscall(SYS_openat, file.folder_fd, name, flags | O_CLOEXEC, mode);
+    snprintf(path, sizeof path, "%s/%s", file.folder, name);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, mode);
+}
+
+/* ---- what all processes of the recording share ---- */
+
+static void map_control(void) {
+    if (file.control != NULL)
+        return;
+    int fd = open_inside(SPOOL_CONTROL, O_RDWR, 0);
+    if (fd < 0)
+        return;
+    void *mapped = mmap(NULL, sizeof *file.control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    file.control = mapped == MAP_FAILED ? NULL : mapped;
+    syscall(SYS_close, fd);
+}
+
+bool file_is_over(void) {
+    return file.control != NULL && __atomic_load_n(&file.control->is_over, __ATOMIC_ACQUIRE) != 0;
+}
+
+bool file_may_take_stride(void) {
+    struct spool_control *control = file.control;
+    if (control == NULL)
+        return true;
+    if (file_is_over())
+        return false;
+    if (__atomic_add_fetch(&control->n_strides, 1, __ATOMIC_RELAXED) <= control->most_strides)
+        return true;
+    __atomic_store_n(&control->is_over, 1, __ATOMIC_RELEASE);
+    return false;
 }
 
 static bool remember_file(int fd) {
@@ -69,20 +134,20 @@ static bool is_our_file(int fd) {
 
 int file_move_high(int fd) {
     int high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
-    if (high < 0)
+    if (high < 0) {
+        syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
         return fd;
+    }
     syscall(SYS_close, fd);
     return high;
 }
 
 /* Our descriptor, opened again if the program took it away; -1 and errno. */
 static int spool_descriptor(void) {
-    char path[PATH_BYTES];
     int fd = file.fd;
     if (is_our_file(fd))
         return fd;
-    spool_path(path);
-    fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    fd = open_inside(file.name, O_RDWR, 0);
     if (fd < 0)
         return -1;
     if (!is_our_file(fd)) {
@@ -164,15 +229,12 @@ void *file_map_stride(uint64_t stride) {
 
 /* Creates PID.spool, or PID-2.spool, ... after an exec. */
 static bool create_file(void) {
-    char path[PATH_BYTES];
     for (int i = 1; i < 10000; i++) {
         if (i == 1)
             snprintf(file.name, sizeof file.name, "%d.spool", (int)file.pid);
         else
             snprintf(file.name, sizeof file.name, "%d-%d.spool", (int)file.pid, i);
-        spool_path(path);
-        int fd =
-            (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        int fd = open_inside(file.name, O_RDWR | O_CREAT | O_EXCL, 0600);
         if (fd < 0 && errno == EEXIST)
             continue;
         file.fd = fd < 0 ? fd : file_move_high(fd);
@@ -181,11 +243,14 @@ static bool create_file(void) {
     return false;
 }
 
-struct spool_header *file_create(const char *folder, const char **what) {
+struct spool_header *file_create(const char **what) {
     file.pid = getpid();
     file.header = NULL;
-    file.folder = folder;
+    map_control();
     set_mark();
+    errno = 0; /* no failure, if there is no room for one more */
+    if (!file_may_take_stride())
+        return NULL;
     *what = "cannot create the spool";
     if (!create_file())
         return NULL;

@@ -14,9 +14,23 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* Says where spools are, once: the path, which stays the caller's, and a descriptor of that folder
+ * that the process may have been given; inode 0: it was not. */
+RECORDER_HIDDEN void file_use_folder(const char *folder, int fd, uint64_t inode);
+
+/* Lets the next image of the process have the descriptor of the folder, or no longer; what it is
+ * told of it, zeros where there is none. */
+RECORDER_HIDDEN void file_pass_folder(bool is_passed, int *fd, uint64_t *inode);
+
 /* Creates PID.spool in the folder, or PID-2.spool, ... after an exec, with a header of zeros;
- * NULL with errno and what failed. */
-RECORDER_HIDDEN struct spool_header *file_create(const char *folder, const char **what);
+ * NULL with errno and what failed, or with errno 0 where the recording is over. */
+RECORDER_HIDDEN struct spool_header *file_create(const char **what);
+
+/* Is the whole recording over, by its limit or because its window has ended? */
+RECORDER_HIDDEN bool file_is_over(void);
+
+/* Counts one more stride of the whole recording; false: there is no room, or it is over. */
+RECORDER_HIDDEN bool file_may_take_stride(void);
 
 /* In a child of fork: closes the parent's file. */
 RECORDER_HIDDEN void file_leave(void);

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC       "MTSPOOL\n"
-#define SPOOL_VERSION     3u
+#define SPOOL_VERSION     4u
 #define SPOOL_LANE_MAGIC  0x454e414cu /* "LANE" */
 #define SPOOL_TOUCH_MAGIC 0x48435554u /* "TUCH" */
 
@@ -35,6 +35,18 @@ enum {
     SPOOL_STRIDE_BYTES = 65536, /* stays inside the second-level cache */
     SPOOL_NAME_BYTES = 64,
     SPOOL_TEXT_BYTES = 4096,
+    SPOOL_TITLE_BYTES = 256,
+};
+
+/* What all processes of a recording share; the file SPOOL_CONTROL in their folder, which only
+ * recordings with a limit or an end of their own have. */
+#define SPOOL_CONTROL "control"
+
+struct spool_control {
+    uint64_t most_strides; /* of all spools together, in the window; and as many before it */
+    uint64_t n_strides;    /* atomic */
+    uint32_t is_over;      /* atomic; 1: nothing more is recorded */
+    uint32_t reserved;
 };
 
 struct spool_header {
@@ -51,16 +63,17 @@ struct spool_header {
                               * was killed */
     uint64_t n_strides;      /* handed out so far, this one included; atomic */
     uint64_t stop_stamp;     /* recording stopped here because of stop_errno; 0: it did not */
-    int32_t stop_errno;
-    uint32_t fork_lane;  /* home of the lane that forked, in parent_spool */
-    uint64_t fork_stamp; /* when; 0: the process did not begin with a fork */
+    int32_t stop_errno;      /* 0: the recording was over, see struct spool_control */
+    uint32_t fork_lane;      /* home of the lane that forked, in parent_spool */
+    uint64_t fork_stamp;     /* when; 0: the process did not begin with a fork */
     char
         parent_spool[SPOOL_NAME_BYTES]; /* file name in the same folder; history up to fork_stamp */
     char boot_id[40];                   /* clocks compare only within one boot */
     uint32_t n_command_bytes;
-    uint32_t reserved;
+    uint32_t n_title_bytes;
     char allocator[SPOOL_TEXT_BYTES]; /* library whose malloc did the work */
     char command[SPOOL_TEXT_BYTES];   /* arguments, each ended by NUL, perhaps cut */
+    char title[SPOOL_TITLE_BYTES];    /* the same as last seen: services write their role there */
 };
 _Static_assert(sizeof(struct spool_header) <= SPOOL_STRIDE_BYTES, "one stride holds it");
 

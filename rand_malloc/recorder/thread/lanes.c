@@ -55,6 +55,11 @@ static void restart_lane(struct lane *lane, uint64_t stamp) {
 /* Copies the buffer into its own stride and empties it. */
 static bool archive_lane(struct lane *lane, uint64_t stamp) {
     size_t n_bytes = LANE_HEADER_BYTES + (uint32_t)lane->state * sizeof lane->words[0];
+    if (!process_may_take_stride()) {
+        own_lane = NULL;
+        return false;
+    }
+    process_note_title();
     int error = file_write(lane, n_bytes, file_take_stride() * SPOOL_STRIDE_BYTES);
     if (error != 0) {
         own_lane = NULL;
@@ -150,6 +155,8 @@ static struct lane *take_ended_lane(void) {
 }
 
 static struct lane *make_lane(uint64_t stamp) {
+    if (!process_may_take_stride())
+        return NULL;
     uint64_t stride = file_take_stride();
     struct lane *lane = file_map_stride(stride);
     if (lane == NULL) {

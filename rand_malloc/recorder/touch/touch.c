@@ -258,7 +258,8 @@ static uint32_t take_number(void) {
     if (stride >= MOST_STRIDES || !file_has_lane())
         return 0;
     if (stride >= touch.n_strides) {
-        struct touch_stride *mapped = file_map_stride(file_take_stride());
+        struct touch_stride *mapped =
+            file_may_take_stride() ? file_map_stride(file_take_stride()) : NULL;
         if (mapped == NULL)
             return 0;
         mapped->index = stride;
