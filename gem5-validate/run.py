@@ -6,9 +6,8 @@ gem5's own Python executes this file.  It builds the machine with gem5's standar
 library, runs the guest in system-call emulation until it exits, and leaves in OUT
 beside gem5's own files:
 
-    result.json   how the simulation ended, the memory gem5 holds, by kind, its resident
-                  anonymous memory at fixed ticks, and the files that the guest had mapped
-                  when it ended
+    result.json   how the simulation ended, the memory gem5 holds, by kind, and the files
+                  that the guest had mapped when it ended
     guest.out     what the guest printed
 
 Simulated memory lies in a shared memory object of its own, whose name is removed
@@ -35,16 +34,17 @@ from gem5.simulate.simulator import Simulator
 from machine import Machine, MachineError, read_machine
 from mappings import mapped_files
 from memory import kinds_of_memory, zero_pages
-from samples import OwnMemory, Samples
+from stores import SHARED_MEMORY, own_name, remove_left
 
 SCHEMA = "gem5-validate.result"
 VERSION = 1
 """Schema and version of result.json."""
 
 GUEST_OUTPUT = "guest.out"
-INTERVAL_PASSED = "simulate() limit reached"
+FIRST_TICKS = 1_000_000
+"""Simulated before the set-up counts as over."""
+LIMIT_REACHED = "simulate() limit reached"
 """What gem5 says when it stopped at a tick because it was asked to."""
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where the kernel keeps shared memory objects
 
 
 def main() -> int:
@@ -73,15 +73,10 @@ def main() -> int:
     if options.max_instructions:
         simulator.schedule_max_insts(options.max_instructions)
     before = mapped_files()
-    samples = Samples(OwnMemory().anonymous_bytes)
-    set_up_s = simulate(simulator, samples)
+    set_up_s = simulate(simulator)
     course = {
         "elapsed_s": {"set_up": set_up_s, "simulation": round(age_s() - set_up_s, 2)},
         "guest_files": sorted(mapped_files() - before),
-        "samples": {
-            "interval_ticks": samples.interval_ticks,
-            "anonymous_bytes": samples.values,
-        },
     }
     return report(options, simulator, store, course)
 
@@ -125,9 +120,12 @@ def check_guest(options: argparse.Namespace, machine: Machine) -> None:
 def shared_store(memory_bytes: int) -> Path:
     """Return the name of a new shared memory object, if there is room for the simulated memory.
 
+    What killed simulations left there is removed first.
+
     Raises:
         MachineError: there is not; touching it would kill gem5 with SIGBUS.
     """
+    remove_left()
     room = os.statvfs(SHARED_MEMORY)
     free_bytes = room.f_bavail * room.f_frsize
     if free_bytes < memory_bytes:
@@ -136,13 +134,13 @@ def shared_store(memory_bytes: int) -> Path:
             f"{memory_bytes >> 20} MiB; enlarge it (docker run --shm-size), or use --private-memory"
         )
         raise MachineError(message)
-    return SHARED_MEMORY / f"gem5-validate-{os.getpid()}"
+    return own_name()
 
 
 def unlink_when_mapped(board: object, store: Path) -> None:
     """Have the name of the shared memory removed right after gem5 has mapped it.
 
-    gem5 removes it when it exits; a gem5 that is killed would leave it behind.
+    gem5 removes it when it exits; a gem5 that is killed later leaves nothing behind.
     """
     proceed = board._post_instantiate  # noqa: SLF001 - the board's hook for what follows
 
@@ -153,20 +151,19 @@ def unlink_when_mapped(board: object, store: Path) -> None:
     board._post_instantiate = unlink_and_proceed  # noqa: SLF001 - as above
 
 
-def simulate(simulator: Simulator, samples: Samples) -> float:
-    """Simulate to the end, and stop at fixed ticks to sample memory.
+def simulate(simulator: Simulator) -> float:
+    """Simulate to the end.
 
     Returns:
-        Seconds from the start of gem5 to the first of these ticks, or to the end.
+        Seconds from the start of gem5 until `FIRST_TICKS` were simulated, or to the end.
     """
-    set_up_s = 0.0
-    while True:
-        simulator.set_max_ticks(samples.next_tick - m5.curTick())  # counted from now
+    simulator.set_max_ticks(FIRST_TICKS)
+    simulator.run()
+    set_up_s = age_s()
+    if simulator.get_last_exit_event_cause() == LIMIT_REACHED:
+        simulator.set_max_ticks(m5.MaxTick - m5.curTick())  # counted from now
         simulator.run()
-        set_up_s = set_up_s or age_s()
-        if simulator.get_last_exit_event_cause() != INTERVAL_PASSED:
-            return set_up_s
-        samples.add()
+    return set_up_s
 
 
 def age_s() -> float:
