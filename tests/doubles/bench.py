@@ -76,4 +76,9 @@ class FakeDriver:
         who = "bob" if "B" in environment else "alice"
         self.calls.append((words[0], who))
         self.environments.append(environment)
+        return self.ending(environment)
+
+    def ending(self, environment: Mapping[str, str]) -> Outcome[DriverResult]:
+        """Return how a run under an environment ends."""
+        who = "bob" if "B" in environment else "alice"
         return self.endings.get(who) or Outcome.succeeded(result())

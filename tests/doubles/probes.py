@@ -29,7 +29,7 @@ VERSIONS = {
 }
 HOST = HostFacts("madvise", 4, 4096)
 ONE_THREAD = WorkloadFacts(1, 10**9)
-SERVER = WorkloadFacts(6, 60 * 10**9, freed_bytes=8 << 30, is_emulated=False)
+SERVER = WorkloadFacts(6, 60 * 10**9, freed_bytes=8 << 30)
 
 
 def recorded(name: str, **changes: Any) -> ProbeReport:

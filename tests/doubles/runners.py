@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tests.doubles.bench import RING, result
+from tests.doubles.bench import RING, FakeDriver, result
+from tests.doubles.machine import MACHINE
 from tests.doubles.program_runs import CRASHED, GOOD
 from tests.doubles.runs import synthetic_run, write_run
 from tuner.allocators import get_allocator, locate_all
@@ -35,12 +36,12 @@ from tuner.records import Configuration, Outcome, Status
 from tuner.service.lifecycle import ServiceRun
 from tuner.service.plan import ServicePlan
 from tuner.store import Store
+from tuner.store.subject import Subject
 from tuner.validate.gem5 import validate_on_gem5
 from tuner.validate.inside import Guest, InsideJournal, run_inside
 from tuner.validate.program import validate
 from tuner.validate.session import ValidationOptions
 from tuner.validate.setup import Prepared
-from tuner.validate.subjects import Subject
 
 BASE: Final = "base"
 OTHER: Final = "other"
@@ -103,7 +104,7 @@ def _program(folder: Path, script: Script, observer: Observer[Any, Any]) -> None
     with _store(folder) as store:
         options = ValidationOptions(rounds=2)
         validate(
-            store, ["app"], _prepared(), options=options, machine={}, runner=_Runner(script),
+            store, ["app"], _prepared(), options=options, machine=MACHINE, runner=_Runner(script),
             counter=None, observer=observer,
         )  # fmt: skip
 
@@ -142,7 +143,7 @@ def _simulations(folder: Path, script: Script, observer: Observer[Any, Any]) -> 
     with _store(folder) as store:
         validate_on_gem5(
             store, [simulation], _prepared(), gem5=_Gem5(script), folder=folder / "gem5",
-            options=ValidationOptions(rounds=2), machine={}, counter=None, observer=observer,
+            options=ValidationOptions(rounds=2), machine=MACHINE, counter=None, observer=observer,
         )  # fmt: skip
 
 
@@ -169,23 +170,18 @@ def _inside(folder: Path, script: Script, observer: Observer[Any, Any]) -> None:
         InsideJournal(folder / "inside.jsonl"),
         [InsideTask("lists", Path("/m/server.json"), 1, ("/guests/lists",), start)],
         [Guest(label, {_NAME: label}, None, {"label": label}) for label in (BASE, OTHER)],
-        gem5=_Inside(script), facts={"objectives": ["ipc"]}, timeout_s=None, n_workers=1,
+        gem5=_Inside(script), objectives=("ipc",), facts={}, timeout_s=None, n_workers=1,
         stop=lambda: None, observer=observer,
     )  # fmt: skip
 
 
-@dataclass
-class _Driver:
-    script: Script
+class _Driver(FakeDriver):
+    def __init__(self, script: Script) -> None:
+        super().__init__()
+        self._script = script
 
-    def run(
-        self,
-        words: Sequence[str],
-        environment: Mapping[str, str],
-        library: Path | None,
-        timeout_s: float,
-    ) -> Outcome[DriverResult]:
-        if self.script.is_good(environment[_NAME]):
+    def ending(self, environment: Mapping[str, str]) -> Outcome[DriverResult]:
+        if self._script.is_good(environment[_NAME]):
             return Outcome.succeeded(result())
         return Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
 
@@ -211,11 +207,11 @@ class _Candidates(Program):
 def _loads(script: Script) -> Callable[[Step[None]], Outcome[Any]]:
     def run(
         plan: ServicePlan, environment: Mapping[str, str], surroundings: Surroundings
-    ) -> ServiceRun:
+    ) -> Outcome[ServiceRun]:
         is_other = any("arena_max" in value for value in environment.values())
         if script.is_good(OTHER if is_other else BASE):
-            return ServiceRun(Status.OK, None, {"mean": 1e8, "growth": -5.0, "cpu": 2e4})
-        return ServiceRun(Status.FAILED, "killed by SIGSEGV under load")
+            return Outcome.succeeded(ServiceRun({"mean": 1e8, "growth": -5.0, "cpu": 2e4}))
+        return Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV under load")
 
     service = Service(
         ServicePlan(("server",), "tcp:{port}", "load"), {}, locate_all([get_allocator("glibc")]),

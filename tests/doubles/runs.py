@@ -17,9 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.doubles.machine import MACHINE
+from tests.doubles.probes import VERSIONS
 from tuner import objectives
 from tuner.allocators import get_allocator
+from tuner.emulation import Calibration, EmulationOptions
 from tuner.front.dominance import front, reference_point
+from tuner.metrics import METRICS
 from tuner.records import (
     Configuration,
     CurvePoint,
@@ -84,13 +88,6 @@ _BASE = {  # MiB of overhead at the mean, million instructions
 _LIVE_MIB = 40.0
 _N_CURVE = 160
 
-VERSIONS = {
-    "glibc": "2.36",
-    "tcmalloc": "2.10",
-    "jemalloc": "5.3.0",
-    "mimalloc": "2.0.9",
-    "exgen": "0.1.0",
-}
 LIBRARIES = {
     "glibc": None,
     "tcmalloc": "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4",
@@ -156,13 +153,7 @@ def campaign_record(allocators: Sequence[str], names: Sequence[str], budget: int
         budget=budget,
         recheck_share=0.15,
         space=(),
-        emulation={
-            "instrument": "qemu",
-            "threads": "baton",
-            "touch": "all",
-            "thp": "never",
-            "timeout_s": 60,
-        },
+        emulation=EmulationOptions(instrument="qemu", touch="all", thp="never"),
         allocators={name: AllocatorRecord(LIBRARIES[name], VERSIONS[name]) for name in allocators},
         versions={
             "malloc_tuner": "0.1.0",
@@ -170,21 +161,8 @@ def campaign_record(allocators: Sequence[str], names: Sequence[str], budget: int
             "pymoo": "0.6.2",
             "rand_malloc": "0.1.0",
         },
-        machine={
-            "system": "Debian GNU/Linux 12 (bookworm)",
-            "kernel": "6.1.0-38-amd64",
-            "architecture": "x86_64",
-            "cpu_model": "AMD EPYC 7B13",
-            "n_cpus": 2,
-            "cpus_allowed": [0, 1],
-            "memory_bytes": 8 << 30,
-            "page_bytes": 4096,
-            "libc": "glibc 2.36",
-            "thp": "madvise",
-            "aslr": 2,
-            "max_map_count": 65530,
-        },
-        calibration={"c_fault": 1650.0, "c_syscall": 720.0, "ns_per_instruction": 0.31},
+        machine=MACHINE,
+        calibration=Calibration(1650.0, 720.0, ns_per_instruction=0.31),
         created_at="2026-11-20T12:00:00.000+00:00",
         status=FINISHED,
     )
@@ -232,6 +210,7 @@ def measurement(
 ) -> Measurement:
     """Build a measurement whose other fields follow from mean heap and cost."""
     values: dict[str, float | None] = {
+        **dict.fromkeys(METRICS, 1),
         "peak_heap": int(mean_heap * 1.3),
         "mean_heap": float(mean_heap),
         "faults": int(mean_heap / 4096),
@@ -390,7 +369,7 @@ def _validation(run: Run, rng: np.random.Generator) -> ValidationRecord:
         command=("gs", "-dBATCH", "-dNOPAUSE", "-sDEVICE=nullpage", "report.ps"),
         rounds=7,
         baseline=subjects[0].label,
-        settings={"subjects": [one.as_record() for one in subjects], "notices": []},
+        subjects=subjects,
         machine=run.campaign.machine,
         identifier=1,
         created_at="2026-11-20T13:00:00.000+00:00",

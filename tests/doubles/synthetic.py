@@ -15,6 +15,8 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tests.doubles.machine import MACHINE
+from tuner.emulation import EmulationOptions
 from tuner.errors import ProgramError
 from tuner.measure.evaluation import Evaluation
 from tuner.records import Configuration, CurvePoint, Measurement, Outcome, Status, Value
@@ -172,12 +174,12 @@ def record(**changes: object) -> CampaignRecord:
         "budget": 60,
         "recheck_share": 0.15,
         "space": genes,
-        "emulation": {"threads": "baton"},
+        "emulation": EmulationOptions(),
         "allocators": {
             "glibc": AllocatorRecord(None, "2.36"),
             "jemalloc": AllocatorRecord("/lib/libjemalloc.so.2", "5.3.0"),
         },
         "versions": {"python": "3.11", "rand_malloc": "0.1.0"},
-        "machine": {"cpu_model": "none", "kernel": "none"},
+        "machine": MACHINE,
     }
     return CampaignRecord(**{**fields, **changes})  # type: ignore[arg-type]

@@ -108,3 +108,17 @@ def test_a_run_of_another_campaign_is_refused_with_what_to_do(tmp_path: Path) ->
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == StoreError.exit_code
     assert f"delete {tmp_path / 'run'}" in done.stderr
+
+
+@pytest.mark.parametrize("status", [0, 12])
+def test_a_note_on_an_export_is_shown_once_and_its_failure_is_the_demos(
+    tmp_path: Path, status: int
+) -> None:
+    tool = tmp_path / "malloc-tuner"
+    script = f"export) echo a note >&2; exit {status};; optimize) exit 19;;"
+    tool.write_text(f'#!/bin/sh\ncase "$1" in {script} esac\n')
+    tool.chmod(0o755)
+    command = [ROOT / "scripts" / "demo", tool, ROOT / "configs", tmp_path / "run"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == status
+    assert done.stderr == "a note\n"

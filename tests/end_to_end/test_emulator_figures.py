@@ -251,7 +251,10 @@ def test_a_machine_of_huge_pages_everywhere_shows_in_the_figures(
     """Without any setting; changes nothing of the machine: set it to `always` to run this."""
     found = read_machine().thp
     if found != "always":
-        pytest.skip(f"transparent huge pages of this machine: {found or 'none'}, not always")
+        pytest.skip(
+            f"transparent huge pages of this machine: {found or 'none'}, not always; as root, "
+            "`echo always > /sys/kernel/mm/transparent_hugepage/enabled` makes it so"
+        )
     maker = TraceMaker()
     for _ in range(2):
         maker.allocate(24 * MIB, untouched=5000)
@@ -348,7 +351,7 @@ def test_plugin_counts_every_instruction_once(plugin_subject: Path, cpu: str) ->
     """A `rep` instruction of a million iterations is one instruction, as in hardware."""
     need_instrument("qemu")
     result = os.memfd_create("counts")
-    settings = f"fd={result:x},begin=6d6101,end=6d6102"
+    settings = f"fd={result:x},begin=6d6101,end=6d6102,count_own=1"
     plugin = native_file("instruction_count_1.so")
     subprocess.run(
         ["qemu-x86_64", "-cpu", cpu, "-plugin", f"{plugin},{settings}", plugin_subject],
@@ -363,8 +366,9 @@ def test_plugin_counts_every_instruction_once(plugin_subject: Path, cpu: str) ->
 @pytest.mark.parametrize("name", ["glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen"])
 @pytest.mark.parametrize("n_threads", [1, 4])
 def test_instruments_agree(tmp_path: Path, name: str, n_threads: int) -> None:
-    """Qemu and cachegrind count the same instructions of the allocator to 1 %.
+    """Qemu and cachegrind count the same instructions of the allocator to 1 %, of exgen to 2 %.
 
+    exgen's superblocks begin where their addresses say, which are others under each of the two.
     tcmalloc's hot section, like the emulator's waiting loops, is one that valgrind knows
     no library for.
     """
@@ -380,8 +384,24 @@ def test_instruments_agree(tmp_path: Path, name: str, n_threads: int) -> None:
     )
     for part in ("allocator", "process"):
         assert cachegrind["instructions"][part] == pytest.approx(
-            qemu["instructions"][part], rel=0.01
+            qemu["instructions"][part], rel=0.02 if name == "exgen" else 0.01
         )
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_kept_workload_and_fewer_counts_change_no_figure(tmp_path: Path, n_threads: int) -> None:
+    """What is left out of decoding and counting is not what is measured."""
+    need_instrument("qemu")
+    trace = write_mixed_trace(tmp_path / "mixed.trace", n_threads, 15_000)
+    whole = replay(trace, "--instrument", "qemu")
+    kept = ["--keep", str(tmp_path / "kept"), "--instructions", "allocator"]
+    replay(trace, *kept, "--runs", "memory")
+    again = replay(trace, *kept, "--instrument", "qemu")
+    assert again["instructions"].pop("process") is None
+    assert whole["instructions"].pop("process") > whole["instructions"]["allocator"]
+    for result in (whole, again):
+        del result["wall_ns"], result["cpu_ns"]
+    assert again == whole
 
 
 def test_auto_takes_an_instrument_that_separates_the_allocators_share(tmp_path: Path) -> None:

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.doubles.programs import compile_, needs_cc
 from tuner.cli.main import run
+from tuner.measure.program import ProgramRunner
 from tuner.optimize.answer import recommended
+from tuner.optimize.program import Program
+from tuner.optimize.tuned import AS_IS
 
 pytestmark = pytest.mark.end_to_end
+
+STATIC = """
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+    static char *blocks[4000];
+    for (int i = 0; i < 200000; i++) {
+        free(blocks[i % 4000]);
+        blocks[i % 4000] = memset(malloc(16 + i % 900), i, 16 + i % 900);
+    }
+    return 0;
+}
+"""
 
 PROGRAM = "import sys; x = [bytes(700 * (i % 9)) for i in range(9000)]; print(len(x))"
 
@@ -49,10 +68,13 @@ def test_it_ends_with_a_sentence_and_continues(
         assert exported == 12
         assert "name its --pick" in err
 
-    assert run(["optimize", str(folder), "--time", "6s", "--json"]) == 0
+    limit = ["--constraint", "peak_memory <= default * 1.1"]
+    assert run(["optimize", str(folder), "--time", "6s", "--json", *limit]) == 0
     out, err = capfd.readouterr()
     assert json.loads(out)["schema"] == "malloc-tuner.answer"
     assert "recorded" not in err
+    assert (folder / "before-1" / "answer.json").exists(), "of other constraints"
+    assert json.loads((folder / "optimize.json").read_text())["rules"]["limits"]
 
 
 def test_too_little_time_gives_a_proposal_that_says_so(
@@ -76,6 +98,37 @@ def test_a_driver_of_others_is_followed(tmp_path: Path, capfd: pytest.CaptureFix
     assert "--fail-if 'undecided' holds: Not decided in 1 s" in err
     reference = json.loads((tmp_path / "run" / "reference.json").read_text())
     assert reference["command"][-1] == child
+
+
+@needs_cc
+def test_a_static_program_is_tuned_without_a_recording(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The error names the option; no allocator can be loaded, so only glibc is searched."""
+    program = compile_(tmp_path, STATIC, "-static")
+    folder = tmp_path / "run"
+    words = ["optimize", "-o", str(folder), "--allocators", "glibc,jemalloc", "--time", "8s"]
+
+    assert run([*words, "--", str(program)]) == 7
+    assert "statically linked" in (err := capfd.readouterr().err)
+    assert "`malloc-tuner optimize --direct` does without a recording" in err
+
+    assert run([*words, "--direct", "--", str(program)]) == 0
+    out = capfd.readouterr().out
+    assert re.search("\njemalloc +the allocator was not loaded into the program\n", out)
+    assert "malloc-tuner report" in out
+    runs = (folder / "selection.jsonl").read_text()
+    assert '"subject":"glibc ' in runs
+    assert '"subject":"jemalloc ' not in runs
+    assert not (folder / "program.trace").exists()
+    assert run(["front", str(folder), "--all"]) == 0
+    shown = capfd.readouterr().out
+    assert "Measured on the program itself" in shown
+    assert "glibc " in shown
+    assert run(["report", str(folder), "--no-figures"]) == 0
+    assert "Measured on the program" in (folder / "report.html").read_text()
+    assert run(["explain", str(folder)]) == 9
+    assert "malloc-tuner front" in capfd.readouterr().err
 
 
 def test_a_program_that_fails_is_one_error_before_anything_is_tuned(
@@ -133,7 +186,7 @@ def test_a_failed_first_call_does_not_take_the_folder(
     ("words", "expected"),
     [
         ([], "give a command"),
-        (["--time", "0s", "--", "true"], "--time 0s"),
+        (["--time", "0s", "--", "true"], "--time: '0s' is not"),
         (["--cpu", "999", "--", "true"], "--cpu 999"),
     ],
 )
@@ -153,3 +206,15 @@ def test_input_that_the_program_would_not_see_is_refused(
         monkeypatch.setattr(sys, "stdin", file)
         assert run(["optimize", "--", "true"]) == 3
     assert "standard input is not passed on" in capfd.readouterr().err
+
+
+def test_what_the_kernel_does_for_a_program_is_counted() -> None:
+    program = Program([sys.executable, "-S", "-c", "print(1)"], ProgramRunner(), os.environ, {})
+    more = "import os\nfor _ in range(1000): os.getppid()\nprint(1)"
+    busier = Program([sys.executable, "-S", "-c", more], ProgramRunner(), os.environ, {})
+
+    few = program.count_kernel({}, program.examine(), AS_IS)
+    many = busier.count_kernel({}, busier.examine(), AS_IS)
+
+    assert few["page faults"] > 100
+    assert 950 <= many["system calls"] - few["system calls"] <= 1100

@@ -24,7 +24,7 @@ from tuner.records import Configuration, Value
 from tuner.registry import ALLOCATORS
 from tuner.space import joint_space
 
-SERVER = WorkloadFacts(8, 60 * 10**9, freed_bytes=8 << 30, is_emulated=False)
+SERVER = WorkloadFacts(8, 60 * 10**9, freed_bytes=8 << 30)
 """A workload under which every parameter can act."""
 
 pytestmark = pytest.mark.end_to_end

@@ -147,17 +147,29 @@ def test_a_child_is_not_recorded_unless_followed(tmp_path: Path, subject: str) -
     assert 3333 not in events["size"]
 
 
-def test_a_followed_child_begins_with_its_parents_history(tmp_path: Path, subject: str) -> None:
+def test_a_followed_child_begins_with_the_blocks_of_its_parent(
+    tmp_path: Path, subject: str
+) -> None:
     recording, _ = recorded(tmp_path, subject, "fork", follow=True)
     parent, child = recording.processes
     assert child.path == tmp_path / "out.2-subject.trace"
-    events = after_marker(load(child.path))
-    sizes = events["size"][events["op"] == Op.MALLOC].tolist()
-    assert sizes == [2222, 3333]
-    inherited = events["slot"][events["size"] == 2222][0]
-    assert events[1]["op"] == Op.FREE
-    assert events[1]["slot"] == inherited
+    events = load(child.path)
+    inherited = events[events["size"] == 2222]
+    assert inherited["time_ns"].tolist() == [0]
+    assert MARKER not in events["size"], "what its parent freed before the fork is not repeated"
+    own = events[events["time_ns"] > 0]
+    assert [Op(op) for op in own["op"]] == [Op.FREE, Op.MALLOC, Op.FREE]
+    assert own["slot"][0] == inherited["slot"][0]
+    assert own["size"].tolist() == [0, 3333, 0]
     assert 3333 not in load(parent.path)["size"]
+
+
+def test_a_worker_is_named_by_the_title_it_gave_itself(tmp_path: Path, subject: str) -> None:
+    recording, _ = recorded(tmp_path, subject, "title", follow=True)
+    parent, child = recording.processes
+    assert parent.title == ""
+    assert child.title == "subject: worker 7"
+    assert child.path == tmp_path / "out.2-subject_worker_7.trace"
 
 
 def test_a_child_of_vfork_allocates_from_the_recorded_heap(tmp_path: Path, subject: str) -> None:
@@ -256,7 +268,7 @@ def test_the_life_of_a_program_begins_with_its_exec(tmp_path: Path, subject: str
 
 
 def test_the_life_of_a_forked_child_begins_with_its_fork(tmp_path: Path, subject: str) -> None:
-    """Its trace begins with its parent's history."""
+    """That is time 0 of its trace."""
     recording, _ = recorded(tmp_path, subject, "fork", follow=True)
     totals = []
     for process in recording.processes:
@@ -266,7 +278,9 @@ def test_the_life_of_a_forked_child_begins_with_its_fork(tmp_path: Path, subject
     assert parent.start_ns == 0
     assert child.start_ns is not None
     assert child.end_ns is not None
-    assert 0 < child.start_ns <= child.duration_ns <= child.end_ns
+    assert 0 == child.start_ns < child.duration_ns <= child.end_ns
+    assert parent.end_ns is not None
+    assert child.end_ns < parent.end_ns
 
 
 def record_busy_program(output: Path, subject: str) -> tuple[subprocess.Popen[str], int]:

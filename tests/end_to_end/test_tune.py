@@ -80,9 +80,9 @@ def test_the_store_has_defaults_first_and_real_numbers(finished: Path) -> None:
             assert len(trial.measurement.curve) > 1
     assert record.status == FINISHED
     assert rechecks
-    assert record.emulation["instrument"] in ("perf", "qemu", "cachegrind")
+    assert record.emulation.instrument in ("perf", "qemu", "cachegrind")
     assert {"malloc-tuner", "rand_malloc", "python", "numpy", "pymoo"} <= set(record.versions)
-    assert record.calibration["c_fault"] > 0
+    assert record.prices.c_fault > 0
 
 
 def test_the_campaign_file_of_the_run_says_what_was_done(finished: Path, trace: Path) -> None:
@@ -218,8 +218,8 @@ def test_huge_pages_are_as_the_machine_is_set_and_searched_where_they_are(finish
         record = store.campaign()
 
     names = {gene["name"] for gene in record.space}
-    assert record.emulation["thp"] == "keep"
-    assert record.machine["thp"] == read_machine().thp
+    assert record.emulation.thp == "keep"
+    assert record.machine == read_machine()
     assert "jemalloc.dirty_decay_ms" in names
     assert ("jemalloc.metadata_thp" in names) == (HostFacts.detect().thp_mode != "never")
 
@@ -232,7 +232,7 @@ def test_campaign_goes_on_with_the_huge_pages_it_began_with(trace: Path, tmp_pat
         record = store.campaign()
 
     names = {gene["name"] for gene in record.space}
-    assert record.emulation["thp"] == "never"
+    assert record.emulation.thp == "never"
     assert not {"jemalloc.thp", "jemalloc.metadata_thp", "glibc.hugetlb"} & names
 
 
@@ -249,8 +249,9 @@ def test_campaign_keeps_the_prices_it_began_with(
     assert "malloc-tuner: a page fault costs" in capsys.readouterr().err
     with Store.open(copy) as store:
         record = store.campaign()
-    low, high = record.calibration["c_fault_interval"]
-    assert low <= record.calibration["c_fault"] <= high
+    assert record.prices.c_fault_interval is not None
+    low, high = record.prices.c_fault_interval
+    assert low <= record.prices.c_fault <= high
 
 
 def test_several_traces_are_tuned_for_at_once(

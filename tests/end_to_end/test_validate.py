@@ -67,6 +67,37 @@ def validate(folder: Path, *words: str, command: list[str] | None = None) -> int
     return run(["validate", str(folder), *words, "--", *(command or python())])
 
 
+def test_huge_pages_that_differ_from_the_campaigns_are_told(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever this machine is set to: the campaign had them everywhere, the program has none."""
+    with Store.open(folder) as store:
+        record, trials = store.campaign(), store.trials()
+    assert record.machine is not None
+    record = replace(
+        record,
+        emulation=replace(record.emulation, thp="keep"),
+        machine=replace(record.machine, thp="always"),
+    )
+    with Store.create(tmp_path / "everywhere", record) as store:
+        for each in trials:
+            store.add_trial(each)
+    words = ["--points", "2", "--dominated", "0", "--rounds", "1", "--thp", "never", "--", "true"]
+    assert run(["validate", str(tmp_path / "everywhere"), *words]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "huge pages differ: mode always in emulation, mode never in this validation" in said
+
+
+def test_too_few_rounds_are_told_before_the_first_run(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--points", "2", "--dominated", "0", "--timeout", "100 ms")
+    assert run(["validate", str(folder), *options, "--rounds", "3", "--", "sleep", "60"]) == 8
+    assert "note: this will be undecided: " in " ".join(capfd.readouterr().err.split())
+    assert run(["validate", str(folder), *options, "--rounds", "12", "--", "sleep", "60"]) == 8
+    assert "undecided" not in capfd.readouterr().err
+
+
 def test_every_subject_is_measured_with_its_own_allocator(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,7 +244,7 @@ def test_file_that_the_program_writes_is_compared(folder: Path, tmp_path: Path) 
         (("--points", "kneee"), ["true"], 12, "has no pick 'kneee'"),
         (("--points", "99"), ["true"], 9, "has no trial 99"),
         (("--output-file", "/x", "--ignore-output"), ["true"], 2, "--ignore-output does not apply"),
-        (("--cpu", "1000"), ["true"], 7, "cannot pin to the core"),
+        (("--cpu", "1000"), ["true"], 3, "--cpu 1000: give one of"),
     ],
 )
 def test_mistake_is_named_with_its_exit_code(

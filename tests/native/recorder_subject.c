@@ -1,6 +1,7 @@
 /* recorder_subject.c - a program whose allocations are known, for test_record.py.
  *
- * usage: recorder_subject calls|threads|churn|fork|forever|crash|many|exec|fail|touch|tight|plain
+ * usage: recorder_subject
+ *     calls|threads|churn|fork|title|forever|crash|many|exec|fail|touch|tight|plain
  * To be built with -fno-builtin: the compiler must not drop a pair of calls.
  * Whatever happens before main allocates MARKER bytes is start-up, not of the test.
  */
@@ -185,6 +186,20 @@ static void fork_child(void) {
     free(inherited);
 }
 
+/* A worker that writes its role over its arguments, as services do: "subject: worker 7". */
+static void title_worker(int argc, char **argv) {
+    static const char title[] = "subject: worker 7";
+    char *end = argv[argc - 1] + strlen(argv[argc - 1]);
+    pid_t child = fork();
+    if (child == 0) {
+        memset(argv[0], 0, (size_t)(end - argv[0]));
+        memcpy(argv[0], title, sizeof title);
+        free(malloc(3333));
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+
 /* More than a buffer of the recorder holds, in a child that is in our memory. */
 static void vfork_child(void) {
     pid_t child = vfork();
@@ -231,6 +246,8 @@ int main(int argc, char **argv) {
         churn_threads();
     else if (strcmp(mode, "fork") == 0)
         fork_child();
+    else if (strcmp(mode, "title") == 0)
+        title_worker(argc, argv);
     else if (strcmp(mode, "vfork") == 0)
         vfork_child();
     else if (strcmp(mode, "exec") == 0)

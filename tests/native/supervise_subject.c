@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -108,6 +109,21 @@ static void burn_in_a_child(void) {
     wait(NULL);
 }
 
+static void *call_the_system(void *n) {
+    for (long i = 0; i < *(const long *)n; i++)
+        (void)syscall(SYS_getppid);
+    return NULL;
+}
+
+/* From two threads. */
+static void call_the_system_twice(const char *text) {
+    long n = atol(text);
+    pthread_t thread;
+    (void)pthread_create(&thread, NULL, call_the_system, &n);
+    (void)call_the_system(&n);
+    (void)pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "exit") == 0)
@@ -139,6 +155,8 @@ int main(int argc, char **argv) {
         pthread_t thread;
         (void)pthread_create(&thread, NULL, spike_later, NULL);
         pthread_exit(NULL);
+    } else if (strcmp(what, "syscalls") == 0) {
+        call_the_system_twice(argv[2]);
     } else if (strcmp(what, "echo") == 0) {
         const char *value = getenv(argv[2]);
         printf("%s\n", value != NULL ? value : "unset");

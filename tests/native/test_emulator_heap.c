@@ -11,14 +11,14 @@ static bool is_near(double value, double expected) {
     return fabs(value - expected) < 1e-6 * (1 + fabs(expected));
 }
 
-/* Readings after operations at 0, 2, 4 and 6 s of a trace that ends at 10 s. */
+/* Readings after operations at 0, 2, 4 and 6 ms of a trace that ends at 10 ms. */
 #define N_SAMPLES 4
 
 static struct trace_event events[N_SAMPLES] = {
     {.time_ns = 0, .size = 100, .slot = 0, .op = TRACE_MALLOC},
-    {.time_ns = 2000000000, .size = 200, .slot = 1, .op = TRACE_MALLOC},
-    {.time_ns = 4000000000, .size = 300, .slot = 2, .op = TRACE_MALLOC},
-    {.time_ns = 6000000000, .slot = 0, .op = TRACE_FREE},
+    {.time_ns = 2000000, .size = 200, .slot = 1, .op = TRACE_MALLOC},
+    {.time_ns = 4000000, .size = 300, .slot = 2, .op = TRACE_MALLOC},
+    {.time_ns = 6000000, .slot = 0, .op = TRACE_FREE},
 };
 
 struct outcome_with_samples {
@@ -30,7 +30,7 @@ static void prepare(struct workload *workload, struct outcome_with_samples *read
     struct trace_info info = {.n_threads = 1,
                               .n_slots = 3,
                               .n_events = N_SAMPLES,
-                              .duration_ns = 10000000000,
+                              .duration_ns = 10000000,
                               .is_complete = 1};
     require(workload_from_events(events, &info, workload) == 0, "the plan can be made");
     require(workload->plan->n_samples == N_SAMPLES, "a sample after each operation");
@@ -70,8 +70,8 @@ static void check_peak(struct run *run) {
     free(figures.curve);
 }
 
-/* The same operations of a process that lives from 0 to 20 s: 3 s before its first operation, with
- * what the allocator holds at its start, and 11 s behind its last one. */
+/* The same operations of a process that lives from 0 to 20 ms: 3 ms before its first operation,
+ * with what the allocator holds at its start, and 11 ms behind its last one. */
 static void check_life(void) {
     struct life_outcome {
         struct outcome outcome;
@@ -82,18 +82,18 @@ static void check_life(void) {
     struct trace_info info = {.n_threads = 1,
                               .n_slots = 3,
                               .n_events = N_SAMPLES,
-                              .duration_ns = 9000000000,
+                              .duration_ns = 9000000,
                               .is_complete = 1,
-                              .life = {0, 20000000000, 1, 1, {0}}};
+                              .life = {0, 20000000, 1, 1, {0}}};
     struct workload workload;
     struct heap_figures figures;
     for (int i = 0; i < N_SAMPLES; i++) {
         later[i] = events[i];
-        later[i].time_ns += 3000000000;
+        later[i].time_ns += 3000000;
     }
     require(workload_from_events(later, &info, &workload) == 0, "the plan can be made");
     require(workload.plan->n_samples == N_SAMPLES + 2, "samples at both ends too");
-    require(workload.plan->begin_ns == 0 && workload.plan->end_ns == 20000000000, "the life");
+    require(workload.plan->begin_ns == 0 && workload.plan->end_ns == 20000000, "the life");
     require(is_near(workload.mean_live_bytes, (100 * 2 + 300 * 2 + 600 * 2 + 500 * 11) / 20.0),
             "the mean of live bytes is over the life");
     readings = (struct life_outcome){
@@ -106,11 +106,12 @@ static void check_life(void) {
     require(
         is_near(figures.mean_bytes, (500 * 3 + 1000 * 2 + 2000 * 2 + 3000 * 2 + 2500 * 11) / 20.0),
         "the mean of the heap is over the life");
+    require(is_near(figures.final_bytes, 2400), "the heap at the end");
     free(figures.curve);
     workload_release(&workload);
 }
 
-/* A process that begins with a fork at 5 s: its parent's history does not count. */
+/* A process that begins with a fork at 5 ms: its parent's history does not count. */
 static void check_fork(void) {
     struct outcome_with_samples readings;
     struct workload workload;
@@ -120,9 +121,9 @@ static void check_fork(void) {
     struct trace_info info = {.n_threads = 1,
                               .n_slots = 3,
                               .n_events = N_SAMPLES,
-                              .duration_ns = 6000000000,
+                              .duration_ns = 6000000,
                               .is_complete = 1,
-                              .life = {.start_ns = 5000000000, .has_start = 1}};
+                              .life = {.start_ns = 5000000, .has_start = 1}};
     require(workload_from_events(events, &info, &workload) == 0, "the plan can be made");
     require(is_near(workload.mean_live_bytes, 600), "live bytes from the fork on");
     struct run run = {.workload = &workload, .outcome = &readings.outcome};

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static int parse(struct options *options, const char *const *words) {
-    char *argv[16] = {(char *)(uintptr_t) "rand_malloc"};
+    char *argv[24] = {(char *)(uintptr_t) "rand_malloc"};
     int argc = 1;
     while (words[argc - 1] != NULL) {
         argv[argc] = (char *)(uintptr_t)words[argc - 1];
@@ -21,6 +21,7 @@ static void check_defaults(void) {
     require(parse(&options, (const char *const[]){"app.trace", NULL}) == EXIT_OK, "plain trace");
     require(strcmp(options.trace, "app.trace") == 0 && options.preload == NULL, "trace");
     require(options.wants_memory && options.wants_count && !options.is_free_running, "both runs");
+    require(options.counts_process && options.kept_file == NULL, "all instructions, nothing kept");
     require(options.touch == TOUCH_RECORDED && options.seed == 1 && options.curve_points == 200,
             "rest");
     require(options.cpu == -1 && options.keeps_thp && options.instrument == INSTRUMENT_AUTO,
@@ -29,14 +30,26 @@ static void check_defaults(void) {
 
 static void check_all(void) {
     struct options options;
-    const char *const words[] = {"--preload=/l.so", "--env=A=1=2",  "--env",   "B=",
-                                 "--runs=count",    "--touch=ends", "--cpu=3", "--seed=9",
-                                 "--thp=never",     "--timeout=.5", "t",       NULL};
+    const char *const words[] = {"--preload=/l.so",
+                                 "--env=A=1=2",
+                                 "--env",
+                                 "B=",
+                                 "--runs=count",
+                                 "--touch=ends",
+                                 "--cpu=3",
+                                 "--seed=9",
+                                 "--thp=never",
+                                 "--timeout=.5",
+                                 "--keep=k",
+                                 "--instructions=allocator",
+                                 "t",
+                                 NULL};
     require(parse(&options, words) == EXIT_OK, "all options");
     require(strcmp(options.preload, "/l.so") == 0, "preload");
     require(options.n_variables == 2 && strcmp(options.variables[0], "A=1=2") == 0, "variables");
     require(!options.wants_memory && options.wants_count, "runs");
     require(options.touch == TOUCH_ENDS && options.cpu == 3 && options.seed == 9, "numbers");
+    require(strcmp(options.kept_file, "k") == 0 && !options.counts_process, "keep, instructions");
     require(!options.keeps_thp && options.timeout_s > 0.49 && options.timeout_s < 0.51, "timeout");
 }
 

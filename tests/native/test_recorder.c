@@ -74,6 +74,8 @@ static void add_start(struct lane *lane, uint64_t stamp) {
     add(lane, RECORD_CODE(TRACE_THREAD_START, TRACE_API_THREAD), 0, 0, stamp);
 }
 
+static uint64_t begin_stamp; /* of the traces that are built; 0: that of the recording */
+
 /* Builds the trace of the first n_strides; its events in words, "m0" for a
  * malloc by thread 0 and "f1" for a free by thread 1. */
 static struct builder_counts build(uint32_t n_strides, char *words, size_t words_bytes) {
@@ -90,6 +92,10 @@ static struct builder_counts build(uint32_t n_strides, char *words, size_t words
     CHECK(spool_open(&spool, spool_path, message, sizeof message));
     CHECK(trace_create(trace_path, "{}", 4096, &writer, message, sizeof message) == TRACE_OK);
     CHECK(builder_open(&builder, writer, &spool));
+    if (begin_stamp != 0) {
+        builder_be_quiet(&builder);
+        builder_begin_at(&builder, begin_stamp);
+    }
     CHECK(builder_add(&builder, &spool, 0) == TRACE_OK);
     CHECK(builder_finish(&builder) == TRACE_OK);
     CHECK(trace_finish(writer) == TRACE_OK);
@@ -319,6 +325,81 @@ static void test_what_is_no_spool_is_refused(void) {
     CHECK(strstr(message, "not a spool of this version of the recorder") != NULL);
 }
 
+/* ---- traces that begin later ---- */
+
+static void expect_from(uint64_t stamp, const char *expected, uint32_t n_strides) {
+    begin_stamp = stamp;
+    expect(expected, n_strides, 0, 0);
+    begin_stamp = 0;
+}
+
+static void test_a_later_trace_begins_with_the_blocks_that_live(void) {
+    new_spool();
+    struct lane *first = add_stride(1, 1, 1);
+    add_malloc(first, 0x1000, 2000);
+    add_malloc(first, 0x2000, 3000);
+    add_malloc(first, 0x3000, 4000);
+    add_free(first, 0x1000, 5000);
+    add_malloc(first, 0x4000, 6000); /* into the slot of the first */
+    add_free(first, 0x2000, 55000);
+    add_malloc(first, 0x5000, 65000);
+    expect_from(45000, "m0 m0 m0 f0 m0", 1);
+    CHECK(events[0].time_ns == 0 && events[2].time_ns == 0);
+    CHECK(events[3].time_ns == 10000 && events[3].slot == 0); /* 0x2000 is the oldest */
+    CHECK(events[4].time_ns == 20000 && events[4].slot == 0);
+}
+
+static void test_a_later_trace_keeps_size_touch_and_alignment(void) {
+    new_spool();
+    struct lane *lane = add_stride(1, 1, 1);
+    add_answers(2, 0)->touches[3] = 5;
+    add_large(lane, 3, 0x10000, 2000);
+    add(lane, RECORD_CODE(TRACE_ALIGNED, TRACE_API_MEMALIGN), 0x40000, 96 | UINT64_C(12) << 32,
+        2100);
+    add_malloc(lane, 0x50000, 2200);
+    add(lane, RECORD_REALLOC_BEGIN, 0x50000, 0, 2300);
+    add(lane, RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOC), 0x60000, 70000, 2400);
+    add_malloc(lane, 0x70000, 9000);
+    expect_from(5000, "m0 a0 m0 m0", 2);
+    CHECK(events[0].size == 65536 && events[0].touch == 5);
+    CHECK(events[1].size == 96 && events[1].align_log2 == 12);
+    CHECK(events[2].size == 70000 && events[2].api == TRACE_API_REALLOC);
+}
+
+static void test_a_later_trace_knows_the_threads_that_run(void) {
+    new_spool();
+    struct lane *first = add_stride(1, 1, 1);
+    struct lane *ended = add_stride(2, 2, 1);
+    struct lane *running = add_stride(3, 3, 1);
+    add_start(ended, 2000);
+    add_malloc(ended, 0x1000, 2100);
+    add(ended, RECORD_CODE(TRACE_THREAD_EXIT, TRACE_API_THREAD), 0, 0, 2200);
+    add_start(running, 2300);
+    add_malloc(running, 0x2000, 2400);
+    add_malloc(first, 0x3000, 2500);
+    add_start(ended, 7000); /* a new thread in the lane of the one that ended */
+    add_free(ended, 0x2000, 7100);
+    add_free(running, 0x1000, 8000);
+    add_free(first, 0x3000, 9000);
+    expect_from(5000, "+1 m0 m1 m0 +2 f2 f1 f0", 3);
+}
+
+static void test_a_realloc_across_the_beginning_keeps_its_block(void) {
+    new_spool();
+    struct lane *lane = add_stride(1, 1, 1);
+    add_malloc(lane, 0x1000, 2000);
+    add(lane, RECORD_REALLOC_BEGIN, 0x1000, 0, 4990);
+    add(lane, RECORD_CODE(TRACE_REALLOC, TRACE_API_REALLOC), 0x9000, 64, 5010);
+    add_free(lane, 0x9000, 6000);
+    expect_from(5000, "m0 r0 f0", 1);
+}
+
+static void test_without_an_event_after_its_beginning_a_trace_is_empty(void) {
+    new_spool();
+    add_malloc(add_stride(1, 1, 1), 0x1000, 2000);
+    expect_from(5000, "", 1);
+}
+
 /* ---- the map ---- */
 
 static void test_the_map_agrees_with_an_array(void) {
@@ -368,6 +449,11 @@ int main(void) {
     test_nothing_after_the_stop_is_taken();
     test_giant_sizes_and_long_pauses_survive();
     test_what_is_no_spool_is_refused();
+    test_a_later_trace_begins_with_the_blocks_that_live();
+    test_a_later_trace_keeps_size_touch_and_alignment();
+    test_a_later_trace_knows_the_threads_that_run();
+    test_a_realloc_across_the_beginning_keeps_its_block();
+    test_without_an_event_after_its_beginning_a_trace_is_empty();
     test_the_map_agrees_with_an_array();
     unlink(spool_path);
     unlink(trace_path);

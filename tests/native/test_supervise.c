@@ -141,6 +141,18 @@ static bool memory_after_the_first_thread_ended_is_seen(void) {
            between(number("peak_rss_bytes"), 39.0 * MIB, 48.0 * MIB);
 }
 
+static bool threads_are_counted(void) {
+    return run("--sample-ms 1 -- $S first-thread-ends") == 0 && number("n_threads") == 2.0 &&
+           run("-- $S spike") == 0 && number("n_threads") == 1.0;
+}
+
+static bool system_calls_of_all_threads_are_counted(void) {
+    double few = run("--count-syscalls -- $S syscalls 10") == 0 ? number("syscalls") : -1.0;
+    double many = run("--count-syscalls -- $S syscalls 1010") == 0 ? number("syscalls") : -1.0;
+    return between(few, 20.0, 200.0) && between(many - few, 1999.0, 2001.0) &&
+           run("-- $S exit 0") == 0 && says("\"syscalls\":null");
+}
+
 static bool program_that_hangs_is_stopped(void) {
     return run("--timeout 0.2 -- $S hang") == 0 && says("\"signal\":9,\"timed_out\":true");
 }
@@ -257,6 +269,8 @@ static const struct {
     {"lazily freed pages are not in the mean", lazily_freed_pages_are_not_in_the_mean},
     {"memory before an exec is forgotten", memory_before_an_exec_is_forgotten},
     {"memory after the first thread ended is seen", memory_after_the_first_thread_ended_is_seen},
+    {"threads are counted", threads_are_counted},
+    {"system calls of all threads are counted", system_calls_of_all_threads_are_counted},
     {"program that hangs is stopped", program_that_hangs_is_stopped},
     {"program that hangs in another group is stopped",
      program_that_hangs_in_another_group_is_stopped},

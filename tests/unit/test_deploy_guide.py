@@ -27,7 +27,7 @@ PAGE = (ROOT / "docs" / "how-to" / "deploy-services.md").read_text()
 FILES = dict(re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 UNITS = "/etc/systemd/system/"
 RECORDING = f"{UNITS}app.service.d/record.conf"
-EXPORTED = Configuration.of("jemalloc", {"background_thread": True, "narenas": 2})
+EXPORTED = Configuration.of("jemalloc", {"dirty_decay_ms": 1000, "narenas": 2})
 VARIABLES = {
     "LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
     **get_allocator("jemalloc").render(EXPORTED, for_export=True),

@@ -16,10 +16,10 @@ from tuner.cli import doctor as command
 from tuner.cli import main
 from tuner.config import shipped_allocator_file
 from tuner.doctor import Examination, Finding, package_choices
+from tuner.emulation import Calibration
 from tuner.errors import SpecError
 from tuner.machine import read_machine
 from tuner.measure import instruments
-from tuner.measure.calibration import Calibration
 from tuner.measure.instruments import Instrument
 from tuner.measure.offers import Offer, ask
 from tuner.resources import packages_file
@@ -114,7 +114,7 @@ def test_allocator_files_and_the_list_name_the_same_packages(name: str) -> None:
 
 def test_every_line_of_the_shipped_list_has_three_columns() -> None:
     lines = Path(__file__).resolve().parents[2] / "packages.txt"
-    groups = "build|run|demo|test|lint|bench"
+    groups = "build|run|demo|test|lint|bench|serve"
 
     for line in lines.read_text().splitlines():
         assert re.fullmatch(rf"#.*|(?:{groups})(?:,(?:{groups}))*\s+\S+\s+[a-z0-9.+|-]+", line), (

@@ -16,8 +16,9 @@ from tests.doubles.places import ROOT
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "registry"),
     ("units",),
-    ("metrics",),
+    ("metrics", "limits"),
     ("records", "resources", "machine", "output", "zstd"),
+    ("emulation",),
     ("provenance", "config", "store"),
     ("space", "objectives", "stats", "drawing"),
     ("trace",),
@@ -32,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("campaign", "validate", "fidelity", "bench", "doctor", "link", "service"),
     ("optimize",),
     ("report", "export"),
+    ("explain",),
     ("library",),
     ("cli",),
 )
@@ -146,8 +148,40 @@ def test_every_layer_holds_modules_that_exist() -> None:
     assert listed - present == set()
 
 
+def drawn_rows() -> list[list[str]]:
+    """Return the boxes of the picture in docs/architecture.md, the top row first."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    picture = next(block for block in page.split("```")[1::2] if "cli, library" in block)
+    return [line.strip(" │").split("│") for line in picture.splitlines() if "│" in line]
+
+
+def test_the_picture_of_the_architecture_is_true() -> None:
+    """It has ten boxes at most, and no part imports one that is drawn above it."""
+    rows = drawn_rows()
+    known = {part for layer in LAYERS for part in layer}
+    row_of = {
+        part: place
+        for place, boxes in enumerate(rows)
+        for part in known & {word.strip("(),") for box in boxes for word in box.split()}
+    }
+    wrong = [
+        found.where
+        for path, found in imports_below(ROOT / "tuner")
+        if found.module.split(".")[0] == "tuner"
+        and (target := part_of(found.module, found.name)) in row_of
+        and (own := path.relative_to(ROOT / "tuner").with_suffix("").parts[0]) in row_of
+        and row_of[own] > row_of[target]
+    ]
+
+    assert sum(map(len, rows)) <= 10
+    assert len(row_of) > 20
+    assert wrong == []
+
+
 PART_OF = {
+    "dask_jobqueue": "dask-jobqueue",
     "elftools": "pyelftools",
+    "sklearn": "scikit-learn",
     "tomli_w": "tomli-w",
     "vl_convert": "vl-convert-python",
     "pydantic_core": "pydantic",
@@ -159,7 +193,9 @@ PART_OF = {
 
 def test_every_import_of_the_package_is_declared() -> None:
     """What tuner/ imports is in the standard library or a dependency of pyproject.toml."""
-    declared = (ROOT / "pyproject.toml").read_text().split("dependencies = [")[1].split("]")[0]
+    project = (ROOT / "pyproject.toml").read_text()
+    extras = (project.split(f"{extra} = [")[1].split("]")[0] for extra in ("cluster", "optuna"))
+    declared = project.split("dependencies = [")[1].split("]")[0] + "".join(extras)
     wrong = [
         found.where
         for _, found in imports_below(ROOT / "tuner")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles import synthetic
+from tests.doubles.places import DATA
 from tests.doubles.runs import measurement
 from tuner.config import campaign_from_options
 from tuner.errors import MissingToolError, SpecError
@@ -18,6 +19,8 @@ from tuner.records import Configuration, Measurement, Origin, Outcome, Trial
 from tuner.report.table import front_table, table_json
 from tuner.runs import load_run
 from tuner.store import Store
+
+RESULT = DATA / "emulator_result.json"
 
 TOY = Metric(
     "chunks", "chunks", Kind.COUNT, "chunks mapped", "heap.chunks",
@@ -33,14 +36,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Metric:
 
 def printed(**members: object) -> str:
     """Return what rand_malloc prints, with other members."""
-    known = {
-        "schema": "rand_malloc.result", "version": 1, "trace": {"events": 9}, "checksum": "0",
-        "peak_heap_bytes": 1000, "mean_heap_bytes": 800.5, "faults": 7, "syscalls": {"total": 3},
-        "instructions": None, "latency_ns": None, "wall_ns": 5, "peak_live_bytes": 500,
-        "fragmentation_at_peak": None,
-        "curve": {"event": [], "time_ns": [], "heap_bytes": [], "live_bytes": []},
-    }  # fmt: skip
-    return json.dumps({**known, **members})
+    return json.dumps({**json.loads(RESULT.read_text()), **members})
 
 
 def tried(number: int, measured: Measurement, value: float) -> Trial:
@@ -51,7 +47,7 @@ def tried(number: int, measured: Measurement, value: float) -> Trial:
 
 @pytest.mark.usefixtures("toy")
 def test_a_new_metric_is_one_entry(tmp_path: Path) -> None:
-    read = parse_result(printed(heap={"chunks": 12})).measurement()
+    read = parse_result(printed(heap={"chunks": 12})).measurement
     assert read["chunks"] == 12
     assert campaign_from_options(
         trace="app.trace", allocators=["glibc"], objectives=["chunks"]
@@ -72,17 +68,18 @@ def test_a_new_metric_is_one_entry(tmp_path: Path) -> None:
 def test_an_old_store_gets_the_columns_of_new_metrics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    old = measurement()
     with Store.create(tmp_path, synthetic.record()) as store:
-        store.add_trial(tried(0, measurement(), 1.0))
+        store.add_trial(tried(0, old, 1.0))
     monkeypatch.setitem(METRICS, TOY.name, TOY)
 
     with Store.open(tmp_path) as store:
-        assert store.trials()[0].measurement == measurement(), "reading changes nothing"
+        assert store.trials()[0].measurement == old, "reading changes nothing"
     with Store.open(tmp_path, writable=True) as store:
         store.add_trial(tried(1, measurement(chunks=9), 1.0))
         found = [trial.measurement for trial in store.trials()]
 
-    assert found == [measurement(), measurement(chunks=9)]
+    assert found == [old, measurement(chunks=9)]
     with sqlite3.connect(tmp_path / "store.sqlite") as raw:
         assert raw.execute("SELECT chunks FROM trial ORDER BY number").fetchall() == [(None,), (9,)]
 
@@ -90,7 +87,7 @@ def test_an_old_store_gets_the_columns_of_new_metrics(
 @pytest.mark.usefixtures("toy")
 def test_a_metric_that_lacks_says_what_to_do() -> None:
     with pytest.raises(MissingToolError, match="chunks: rebuild the emulator"):
-        measurement().value("chunks")
+        measurement(chunks=None).value("chunks")
 
 
 def test_a_measurement_knows_no_other_names() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tuner.allocators import all_allocators, get_allocator
 from tuner.config import campaign_from_options
 from tuner.export.formats import render
 from tuner.records import Configuration
-from tuner.registry import ALLOCATORS, EXPORTERS, RUNNERS, STRATEGIES, Entry
+from tuner.registry import ALLOCATORS, EXECUTORS, EXPORTERS, RUNNERS, STRATEGIES, Entry
 from tuner.resources import configs_dir
 from tuner.search import make_strategy
 
@@ -27,9 +28,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("table", [ALLOCATORS, STRATEGIES, EXPORTERS, RUNNERS])
+@pytest.mark.parametrize("table", [ALLOCATORS, EXECUTORS, STRATEGIES, EXPORTERS, RUNNERS])
 def test_every_entry_leads_somewhere(table: dict[str, Entry]) -> None:
-    assert all(callable(entry.load()) for entry in table.values())
+    there = [one for one in table.values() if find_spec(one.distribution or "numpy")]
+    assert all(callable(entry.load()) for entry in there)
 
 
 def test_an_allocator_is_its_file_its_settings_and_a_line(

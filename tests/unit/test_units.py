@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tuner.errors import SpecError
 from tuner.units import (
+    Range,
     UnitError,
     format_duration,
     parse_duration,
@@ -105,3 +106,21 @@ def test_a_negative_duration_is_a_defect_of_the_caller() -> None:
 )
 def test_people_see_rounded_sizes(n_bytes: int, expected: str) -> None:
     assert expected == show_size(n_bytes)
+
+
+@pytest.mark.parametrize("text", ["1 s", "1000 ms", "0.5 min", "60 s", "1min"])
+def test_a_range_takes_what_lies_in_it_and_its_ends(text: str) -> None:
+    assert Range(parse_duration, "1 s", "1 min").check(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("999 ms", "'999 ms' is not from 1 s to 1 min"),
+        ("60.000000001 s", "'60.000000001 s' is not from 1 s to 1 min"),
+        ("60", "is not a duration"),
+    ],
+)
+def test_what_lies_beyond_a_range_is_refused_with_its_ends(text: str, said: str) -> None:
+    with pytest.raises(UnitError, match=said):
+        Range(parse_duration, "1 s", "1 min").check(text)

@@ -22,12 +22,12 @@ from tuner.allocators.jemalloc import expected_slab
 from tuner.records import Configuration, Value
 
 
-def test_an_emulation_never_offers_a_background_thread() -> None:
-    emulated = replace(SERVER, is_emulated=True)
-    assert "background_thread" not in genes("jemalloc", workload=emulated)
+def test_a_forked_process_is_never_offered_a_background_thread() -> None:
+    forked = replace(SERVER, is_fork=True)
+    assert "background_thread" not in genes("jemalloc", workload=forked)
     assert "background_thread" in genes("jemalloc", workload=SERVER)
-    left_out = get_allocator("jemalloc").left_out(installation("jemalloc"), HOST, emulated)
-    assert left_out["background_thread"] == "an emulation runs on the clock of its trace"
+    left_out = get_allocator("jemalloc").left_out(installation("jemalloc"), HOST, forked)
+    assert left_out["background_thread"] == "threads of an allocator do not survive a fork"
 
 
 def test_an_exported_jemalloc_does_not_stop_a_service() -> None:

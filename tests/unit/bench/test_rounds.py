@@ -19,7 +19,7 @@ from tuner.bench.journal import (
 from tuner.bench.plan import BenchPlan, Task
 from tuner.bench.rounds import run_missing, spread
 from tuner.bench.summary import failures
-from tuner.compare.loop import Budget, Observer
+from tuner.compare.loop import Observer, TimeBudget
 from tuner.errors import StoreError
 from tuner.measure.driver import DriverResult
 from tuner.records import Outcome, Status
@@ -79,7 +79,7 @@ class SlowDriver(FakeDriver):
 def within(folder: Path, budget_s: float, plan: BenchPlan = PLAN) -> tuple[SlowDriver, int]:
     """Return the driver after runs within a budget, and how many were left out."""
     driver, left_out = SlowDriver(), [0]
-    budget = Budget(budget_s, lambda: driver.now_s)
+    budget = TimeBudget(budget_s, lambda: driver.now_s)
     observer: Observer[Task, DriverResult] = Observer(on_left_out=left_out.append)
     run_missing(plan, [ALICE, BOB], folder, driver, observer, budget)
     return driver, sum(left_out)

@@ -50,7 +50,7 @@ def test_a_wrong_variable_is_refused(text: str) -> None:
 
 
 def test_two_subjects_of_one_name_are_refused() -> None:
-    with pytest.raises(SpecError, match="two subjects are called 'alice'"):
+    with pytest.raises(SpecError, match="two subjects have the label 'alice'"):
         check_labels([ALICE, BOB, ALICE])
     with pytest.raises(SpecError, match="nothing to compare"):
         check_labels([])

@@ -16,6 +16,7 @@ from benchmarks.allocator_tables import (
     geometric,
     judge_cache,
     judge_gem5,
+    judge_memory,
     judge_programs,
     judge_threads,
     long_ones,
@@ -55,6 +56,23 @@ def cells(line: str) -> list[str]:
 
 def by_name(targets: list[Target]) -> dict[str, Target]:
     return {target.what: target for target in targets}
+
+
+def test_memory_is_held_against_the_peers_that_were_measured() -> None:
+    found = samples(
+        "bytes",
+        {
+            "drift": {"glibc": [100.0], "jemalloc": [150.0], "exgen": [120.0]},
+            "resting": {"exgen": [120.0]},
+        },
+    )
+
+    told = {target.what: (target.value, target.is_met) for target in judge_memory(found)}
+
+    assert told == {
+        "exgen: memory, drift / jemalloc's": (0.8, True),
+        "exgen: memory, drift / glibc's": (1.2, False),
+    }
 
 
 def test_medians_ignore_an_outlier_and_failed_runs() -> None:

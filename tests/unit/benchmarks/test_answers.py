@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.answers import OURS, lines, summary, targets
+import pytest
+
+from benchmarks import rivals
+from benchmarks.answers import DEFAULTS, EMULATED, OURS, lines, summary, targets, volumes_of
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.tuned import AS_IS
+from tuner.records import Configuration
 
 USUAL = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
 
@@ -56,3 +60,62 @@ def test_without_a_deployed_setting_nothing_is_shown() -> None:
     assert summary({"lua-objects": kept}) == "reached: 1 settings to deploy for 1 programs"
     nothing = {**kept, "subjects": {}}
     assert summary({"lua-objects": nothing}).startswith("not shown yet: 0 settings")
+
+
+def with_fronts(seconds: float, **points: tuple[float, float]) -> dict[str, Any]:
+    """Return a part in which each method has one setting, with ratios of memory and time."""
+    rows = [
+        {
+            "task": "x",
+            "subject": subject,
+            "round": number,
+            "status": "ok",
+            "reason": None,
+            MEAN: 1e6 * ratios[0],
+            PEAK: 2e6,
+            CPU: 1e9 * ratios[1],
+        }
+        for number in range(10)
+        for subject, ratios in {AS_IS: (1.0, 1.0), **points}.items()
+    ]
+    methods = {OURS: ["ours"], EMULATED: ["emulated"], rivals.TPE: ["tpe"]}
+    head = {"program": "x", "decision": "keep", "sentence": "Keep x.", "used_s": 1.0}
+    return {**head, "seconds": seconds, "subjects": {}, "sets": methods, "rows": rows}
+
+
+def test_a_hypervolume_is_a_share_of_that_of_all_settings_of_a_program() -> None:
+    best = (1 / 1.1, 1 / 1.1)
+    parts = {
+        "short": with_fronts(120.0, ours=(1.0, 1.0), emulated=(1.2, 1.2), tpe=best),
+        "long": with_fronts(600.0, ours=best, emulated=(1.0, 1.0), tpe=(1.0, 1.0)),
+    }
+
+    found = {(one.part, one.method): one.share for one in volumes_of(parts)}
+
+    assert found["long", OURS] == pytest.approx(1.0)
+    assert found["short", rivals.TPE] == pytest.approx(1.0)
+    # Logarithms: a square of one side for the program as it is, of two sides for the best.
+    assert found["short", OURS] == pytest.approx(0.25)
+    assert found["short", EMULATED] == pytest.approx(0.25), "who has nothing keeps what is there"
+    assert found["short", DEFAULTS] == pytest.approx(0.25), "none of them ran"
+    assert "100.0 %" in "\n".join(lines(parts))
+
+
+def test_being_behind_a_rival_misses_a_target() -> None:
+    parts = {"x": with_fronts(300.0, ours=(0.95, 1.0), emulated=(1.0, 1.0), tpe=(0.9, 1.0))}
+
+    missed = [target for target in targets(parts) if not target.is_met]
+
+    assert [target.what for target in missed] == [
+        "least share over the better rival's at 5 minutes",
+        "times behind a rival",
+    ]
+
+
+def test_a_rival_reports_what_it_saw_undominated() -> None:
+    one, two, three = (Configuration.of("glibc", {"mxfast": n}) for n in range(3))
+
+    front = rivals.undominated({one: (0.9, 1.1), two: (0.8, 1.2), three: (0.9, 1.2)})
+
+    assert front == [two, one]
+    assert rivals.undominated({}) == []

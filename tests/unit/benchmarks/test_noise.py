@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.noise import LITTLE, SAME, Experiment, Experiments, Times, targets, verdict
+from benchmarks.noise import (
+    LITTLE,
+    SAME,
+    Experiment,
+    Experiments,
+    Times,
+    half_width,
+    lines,
+    targets,
+    verdict,
+)
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Step
 from tuner.records import Outcome
@@ -63,3 +73,15 @@ def test_an_experiment_ends_when_it_is_decided_or_its_time_is_over() -> None:
     assert n_runs[SAME] == 100
     assert n_runs[LITTLE] < 40
     assert Experiment.parse(str(both[1])) == both[1]
+
+
+def test_the_interval_of_a_mode_is_shown_where_nothing_differs() -> None:
+    """It narrows with the rounds that the time gives, and takes some to begin with."""
+    rng = np.random.default_rng(3)
+    differences = [float(x) for x in rng.normal(0.0, 0.03, 80)]
+
+    assert half_width(differences[:3]) == float("inf")
+    assert half_width(differences[:20]) > half_width(differences) > 0.0
+    first, *shown = [line for line in lines({"quiet": rows(SAME, 0.0, 2)}) if "|" in line]
+    assert "interval" in first
+    assert shown[-1].split("|")[-2].strip().endswith("%")

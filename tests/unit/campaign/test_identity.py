@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from tests.doubles import synthetic
+from tests.doubles.machine import MACHINE
 from tuner.campaign.identity import check_same, differences
+from tuner.emulation import Calibration, EmulationOptions
 from tuner.errors import StoreError
 from tuner.records import Configuration
 from tuner.store import AllocatorRecord, CampaignRecord, TraceRecord, WorkloadRecord
@@ -23,7 +26,7 @@ def test_the_same_campaign_has_no_differences() -> None:
         trace_path="/elsewhere",
         status="finished",
         created_at="later",
-        calibration={"c_fault": 1.0},
+        calibration=Calibration(1.0, 1.0),
         reference=(1.0, 2.0),
     )
 
@@ -48,20 +51,20 @@ def test_the_same_campaign_has_no_differences() -> None:
             {"seed_configurations": (Configuration.of("glibc", {"pad": 0}),)},
             "seed_configurations: was [], is [glibc pad=0]",
         ),
-        ({"emulation": {"threads": "free"}}, "emulation.threads: was baton, is free"),
+        ({"emulation": EmulationOptions(threads="free")}, "emulation.threads: was baton, is free"),
         (
-            {"emulation": {"threads": "baton", "touch": "ends"}},
-            "emulation.touch: was absent, is ends",
+            {"emulation": EmulationOptions(touch="ends")},
+            "emulation.touch: was recorded, is ends",
         ),
         (
             {"workload": WorkloadRecord(further=(TraceRecord("/b.trace", "cd"),))},
             "workload.further: was absent, is [cd]",
         ),
         (
-            {"emulation": {"threads": "baton", "thp": "keep"}},
-            "emulation.thp: was never, is keep",
+            {"emulation": EmulationOptions(thp="never")},
+            "emulation.thp: was keep, is never",
         ),
-        ({"machine": {"cpu_model": "none", "kernel": "7"}}, "machine.kernel: was none, is 7"),
+        ({"machine": replace(MACHINE, kernel="7")}, "machine.kernel: was 6.1.0-38-amd64, is 7"),
         (
             {"versions": {"python": "3.14", "rand_malloc": "0.2.0"}},
             "versions.rand_malloc: was 0.1.0, is 0.2.0",
@@ -141,17 +144,10 @@ def test_versions_of_libraries_may_change() -> None:
     assert differences(RECORD, other) == []
 
 
-def test_no_word_about_huge_pages_is_none_of_them() -> None:
-    silent = replace(RECORD, emulation={"threads": "baton"})
-    never = replace(RECORD, emulation={"threads": "baton", "thp": "never"})
-
-    assert differences(silent, never) == []
-
-
 def test_setting_of_the_machine_counts_where_it_acts() -> None:
-    def on(thp: str, mode: str) -> CampaignRecord:
-        machine = {**RECORD.machine, "thp": mode}
-        return replace(RECORD, emulation={"thp": thp}, machine=machine)
+    def on(thp: Literal["keep", "never"], mode: str) -> CampaignRecord:
+        emulation = replace(RECORD.emulation, thp=thp)
+        return replace(RECORD, emulation=emulation, machine=replace(MACHINE, thp=mode))
 
     assert differences(on("never", "always"), on("never", "madvise")) == []
     assert differences(on("keep", "always"), on("keep", "madvise")) == [

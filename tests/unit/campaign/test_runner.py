@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.doubles import synthetic
+from tests.doubles.strategies import INSTALLED
 from tests.doubles.synthetic import SyntheticEvaluator
 from tuner.campaign.identity import differences
 from tuner.campaign.progress import Listener
@@ -22,6 +23,7 @@ from tuner.campaign.recheck import n_missing
 from tuner.campaign.runner import FAILED_VIOLATION, Runner
 from tuner.campaign.screening import Expected, carried_over, most_promising
 from tuner.campaign.setup import make_spaces
+from tuner.emulation import EmulationOptions
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -34,7 +36,6 @@ from tuner.front.dominance import front, hypervolume, points_of
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
 from tuner.measure.executor import LocalExecutor
 from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
-from tuner.registry import STRATEGIES
 from tuner.store import (
     FINISHED,
     INTERRUPTED,
@@ -117,7 +118,7 @@ def test_defaults_come_first_the_baseline_before_all_then_seeds(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("search", ["joint", "separate"])
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
+@pytest.mark.parametrize("strategy", INSTALLED)
 def test_the_budget_counts_distinct_configurations(
     tmp_path: Path, strategy: str, search: str
 ) -> None:
@@ -307,8 +308,10 @@ def test_an_objective_that_cannot_be_measured_stops_at_the_first_trial(tmp_path:
 # Resume and extension
 
 
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
-@pytest.mark.parametrize("n_before", [1, 2, 3, 17, 18, 55])
+@pytest.mark.parametrize(
+    ("strategy", "n_before"),
+    [("auto", n) for n in (1, 2, 3, 17, 55)] + [(strategy, 18) for strategy in INSTALLED],
+)
 def test_an_interrupted_campaign_goes_on_as_if_nothing_had_happened(
     tmp_path: Path, strategy: str, n_before: int
 ) -> None:
@@ -337,7 +340,7 @@ def test_a_finished_campaign_measures_nothing_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("search", ["joint", "separate"])
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
+@pytest.mark.parametrize("strategy", INSTALLED)
 def test_extending_equals_a_larger_budget_from_the_start(
     tmp_path: Path, strategy: str, search: str
 ) -> None:
@@ -475,7 +478,7 @@ def test_other_numbers_after_an_incident_of_the_kernel_are_no_defect(tmp_path: P
 
 
 def test_free_running_numbers_may_scatter_and_are_repeated(tmp_path: Path) -> None:
-    record = synthetic.record(emulation={"threads": "free"}, recheck_share=0.5)
+    record = synthetic.record(emulation=EmulationOptions(threads="free"), recheck_share=0.5)
 
     run(tmp_path, record, Drifting())
 

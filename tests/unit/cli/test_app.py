@@ -211,7 +211,7 @@ def test_a_command_does_not_wait_for_the_others() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
-    own = {"main", "app", "tune", "options", "epilog", "console", "record_run", "outcome"}
+    own = {"main", "app", "tune", "options", "bounds", "epilog", "console", "record_run", "outcome"}
     assert {name.removeprefix("tuner.cli.") for name in ast.literal_eval(shown.stdout)} <= own
 
 
@@ -256,6 +256,7 @@ def test_a_plain_call_of_record_is_parsed_as_by_typer(
         ["record", "-o", "x", "--"],
         ["record", "-o", "--follow", "true"],
         ["record", "--output=", "true"],
+        ["record", "-o", "folder/", "true"],
         ["record", "-o", "x", "--unknown", "true"],
         ["record", "-o", "x", "-h", "true"],
         ["record", "--follow=1", "-o", "x", "true"],

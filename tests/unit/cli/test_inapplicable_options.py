@@ -8,7 +8,7 @@ import pytest
 
 from tuner.cli import main
 from tuner.cli.tune import campaign_or_trace
-from tuner.errors import SpecError
+from tuner.errors import SpecError, TraceError
 
 WORKLOADS = Path(__file__).resolve().parents[3] / "configs" / "workloads"
 TRACE = str(WORKLOADS / "gem5-suite" / "traces" / "text-minor.trace")
@@ -69,6 +69,33 @@ def test_allocators_have_one_spelling_and_an_old_one(
     assert "--allocator " not in shown
     assert main.run([command, "--allocator"]) == 2
     assert "requires an argument" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("emulate", "--trace", "no.trace"),
+        ("emulate", "--trace=no.trace", "--json"),
+        ("fit", "--trace", "no.trace", "-o", "x.toml"),
+        ("trace", "info", "--trace", "no.trace"),
+        ("trace", "thin", "-o", "x.trace", "--trace", "no.trace"),
+        ("tune", "--trace", "no.trace", "-o", "run"),
+        ("tune", "no.trace", "-o", "run"),
+    ],
+    ids=" ".join,
+)
+def test_a_trace_has_one_spelling_and_an_old_one(
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main.run(words) == TraceError.exit_code
+    assert "no.trace: cannot open the trace" in capsys.readouterr().err
+    command = words[: 2 if words[0] == "trace" else 1]
+    assert main.run([*command, "--help"]) == 0
+    assert "--trace " not in capsys.readouterr().out
 
 
 def test_a_trace_is_given_by_its_name_alone(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tuner.cli import main
 from tuner.cli.optimize_request import Options, read_request
 from tuner.errors import SpecError
-from tuner.optimize.request import REQUEST_FILE
+from tuner.optimize.request import REQUEST_FILE, Request
 
 FILE = """
 allocators = ["glibc", "exgen"]
@@ -65,6 +66,37 @@ def test_a_folder_goes_on_as_it_was_begun(tmp_path: Path) -> None:
         read_request([str(tmp_path)], Options(allocators="glibc"))
 
 
+def test_a_folder_with_a_command_is_told_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / REQUEST_FILE).write_text("{}")
+
+    assert main.run(["optimize", str(tmp_path), "--", "/bin/true"]) == 4
+
+    assert "goes on with its own command" in capsys.readouterr().err
+
+
+def test_constraints_may_change_later(tmp_path: Path) -> None:
+    _, request = read_request(["./app"], Options(least="2%"))
+    (tmp_path / REQUEST_FILE).write_text(json.dumps(request.as_record()))
+
+    _, found = read_request(
+        [str(tmp_path)], Options(constraints=("peak_memory <= default + 10 %",))
+    )
+
+    assert dict(found.rules.limits) == {"peak memory": pytest.approx(0.1)}
+    assert found.rules.least == 0.02
+
+
+def test_a_file_has_constraints(tmp_path: Path) -> None:
+    path = tmp_path / "app.toml"
+    path.write_text(FILE + 'constraints = ["cpu_time <= default * 1.05"]\n')
+
+    _, request = read_request([str(path)], Options())
+
+    assert dict(request.rules.limits) == {"CPU time": pytest.approx(0.05)}
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -81,3 +113,19 @@ def test_a_wrong_file_is_one_error(tmp_path: Path, text: str, expected: str) -> 
 
     with pytest.raises(SpecError, match=expected):
         read_request([str(path)], Options())
+
+
+def test_a_file_may_do_without_a_recording(tmp_path: Path) -> None:
+    path = tmp_path / "app.toml"
+    path.write_text(FILE + "direct = true\n")
+
+    _, request = read_request([str(path)], Options())
+
+    assert request.is_direct
+    (tmp_path / REQUEST_FILE).write_text(json.dumps(request.as_record()))
+    assert Request.load(tmp_path) == request
+
+
+def test_evaluations_without_emulation_are_refused() -> None:
+    with pytest.raises(SpecError, match="--evaluations: there are none with --direct"):
+        read_request(["./app"], Options(direct=True, evaluations=50))

@@ -10,7 +10,7 @@ from rich.console import Console
 from tests.doubles.runs import trial
 from tuner.cli.optimize_view import ProgressView
 from tuner.optimize.judgement import Gain, Standing, State
-from tuner.optimize.quantities import CPU, MEAN
+from tuner.optimize.quantities import CPU, MEAN, SERVICE_NAMES
 from tuner.records import Configuration
 
 GAINS = {
@@ -44,7 +44,19 @@ def test_emulation_shows_how_far_how_long_and_how_good() -> None:
 
     assert lines[0] == "runs/app  0:08 of 5:00"
     assert "10 of 40  about 0:24 left" in lines[1]
-    assert "best expected: mean memory -9 %, CPU time +0 %" in lines[1]
+    assert lines[1].endswith("best expected: mean memory -9 %")
+
+
+def test_emulation_promises_nothing_of_what_it_does_not_know() -> None:
+    shown = view(Clock(), io.StringIO())
+    shown.begin("emulation", 40)
+    shown.emulated(
+        trial(9, Configuration("glibc")), {MEAN: math.log(0.91), SERVICE_NAMES["rate"]: 0.0}
+    )
+
+    (_, line) = shown.lines()
+
+    assert line.endswith("best expected: mean memory -9 %")
 
 
 def test_a_confirmation_shows_what_is_proven_and_what_failed() -> None:
@@ -56,7 +68,7 @@ def test_a_confirmation_shows_what_is_proven_and_what_failed() -> None:
 
     text = "\n".join(shown.lines())
 
-    assert "1 runs, 1 candidate left" in text
+    assert "1 run, 1 candidate left" in text
     assert "mean memory -9.5 %, CPU time -2.0 % (-4.9 .. +1.0)" in text
     assert "failed: exgen: killed by SIGSEGV" in text
 
@@ -76,3 +88,28 @@ def test_a_log_gets_a_line_every_ten_seconds() -> None:
     assert len(lines) == 5
     assert lines[0].startswith("0:10 of 5:00: emulation ")
     assert lines[-1] == "searched   40 settings"
+
+
+def test_taking_settings_back_shows_its_own_steps_and_no_candidates() -> None:
+    clock = Clock()
+    shown = view(clock, io.StringIO())
+    shown.begin("confirmation", None)
+    standings = {name: Standing(name, 3, State.OPEN, GAINS, (), (), ()) for name in ("a", "b")}
+    shown.standing(standings, ["a", "b"])
+    shown.begin("ablation", 6)
+    clock.now_s = 4.0
+    shown.ran("a without narenas", None, None)
+
+    assert "candidates" not in shown.line()
+    assert "1 of 6  about 0:20 left" in shown.line()
+
+
+def test_without_a_limit_of_time_only_the_time_used_is_shown() -> None:
+    clock = Clock()
+    shown = ProgressView("runs/server-service", 0.0, Console(file=io.StringIO()), clock)
+    shown.begin("comparison", None)
+    clock.now_s = 16.0
+    shown.ran("glibc", None, None)
+
+    assert shown.line() == "0:16: comparison 1 run"
+    assert next(shown.lines()) == "runs/server-service  0:16"

@@ -30,3 +30,18 @@ def test_a_log_gets_a_line_an_interval() -> None:
 
 def test_a_terminal_has_the_bar_and_gets_no_lines() -> None:
     assert "2 of 3:" not in told(is_terminal=True)
+
+
+def test_no_more_time_is_left_than_a_budget_allows() -> None:
+    out, moments = io.StringIO(), [0.0]
+    progress = ProgressBar(Console(file=out, width=80), lambda: moments[0])
+    bar = progress.add_task("round 1", total=1000)
+    progress.end_within(100.0)
+    moments[0] = LINE_INTERVAL_S
+    progress.advance(bar)
+    moments[0] = 2 * LINE_INTERVAL_S
+    progress.advance(bar)
+    assert out.getvalue().splitlines() == [
+        "1 of 1000: round 1; about 1:10 left",
+        "2 of 1000: round 1; about 0:40 left",
+    ]

@@ -186,24 +186,40 @@ def test_rows_that_are_equal_name_each_other(kept: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("command", "code", "words"),
     [
-        (("--objectives", "heap"), 3, "choose among mean_heap"),
-        (("--relative-to", "exgen"), 12, "default of exgen was not measured"),
-        (("-o", "/proc/front.csv"), 10, "/proc/front.csv: cannot be written"),
+        (("front", "RUN", "--objectives", "heap"), 3, "choose among mean_heap"),
+        (("front", "RUN", "--relative-to", "exgen"), 12, "default of exgen was not measured"),
+        (("front", "RUN", "-o", "/proc/front.csv"), 10, "/proc/front.csv: cannot be written"),
+        (("pick", "RUN"), 2, "one of --balanced"),
+        (("pick", "RUN", "--knee", "--trial", "1"), 2, "one of --balanced"),
+        (("pick", "RUN", "--trial", "1", "--max", "cost=+1%"), 2, "only narrow a choice"),
+        (("pick", "RUN", "--trial", "999"), 9, "has no trial 999"),
+        (("pick", "RUN", "--best", "heap"), 3, "choose among"),
+        (("pick", "RUN", "--knee", "--max", "cost"), 3, "METRIC=LIMIT"),
+        (("pick", "RUN", "--knee", "--max", "cost=-99%"), 12, "relax that bound"),
+        (("pick", "RUN", "--knee", "--allocator", "exgen"), 12, "its allocators: glibc"),
+        (("pick", "RUN", "--knee", "--name", "../x"), 3, "letters, digits"),
+        (("export", "RUN", "--pick", "knee", "--trial", "1"), 2, "one of --pick, --trial and"),
+        (("export", "RUN", "--pick", "service"), 12, "has no pick 'service'"),
+        (("export", "RUN", "--format", "yaml"), 2, "kubernetes"),
     ],
 )
-def test_front_failures(
-    kept: Run,
+def test_what_cannot_be_done_says_why_and_writes_nothing(
+    fresh: Run,
     capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
+    command: tuple[str, ...],
     code: int,
     words: str,
 ) -> None:
-    found, message = failure(capsys, "front", kept.folder, *arguments)
+    before = set(fresh.folder.iterdir())
+
+    words_given = [fresh.folder if word == "RUN" else word for word in command]
+    found, message = failure(capsys, *words_given)
 
     assert found == code
-    assert words in message
+    assert words in " ".join(message.replace("\u2502", " ").split())
+    assert set(fresh.folder.iterdir()) == before
 
 
 def test_a_folder_without_a_store_is_an_error(
@@ -258,34 +274,6 @@ def test_pick_by_number_under_a_name(fresh: Run, capsys: pytest.CaptureFixture[s
 
     assert find_pick(fresh, "service").trial.number == 5
     assert "service" in call(capsys, "front", fresh.folder, "--all", "--format", "csv")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        ((), 2, "one of --balanced"),
-        (("--knee", "--trial", "1"), 2, "one of --balanced"),
-        (("--trial", "1", "--max", "cost=+1%"), 2, "only narrow a choice"),
-        (("--trial", "999"), 9, "has no trial 999"),
-        (("--best", "heap"), 3, "choose among"),
-        (("--knee", "--max", "cost"), 3, "METRIC=LIMIT"),
-        (("--knee", "--max", "cost=-99%"), 12, "relax that bound"),
-        (("--knee", "--allocator", "exgen"), 12, "its allocators: glibc"),
-        (("--knee", "--name", "../x"), 3, "letters, digits"),
-    ],
-)
-def test_pick_failures(
-    fresh: Run,
-    capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    code: int,
-    words: str,
-) -> None:
-    found, message = failure(capsys, "pick", fresh.folder, *arguments)
-
-    assert found == code
-    assert words in " ".join(message.replace("\u2502", " ").split())
-    assert not (fresh.folder / "picks").exists()
 
 
 def test_pick_of_a_knee_that_is_there(fresh: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -408,8 +396,8 @@ def test_export_takes_what_the_validation_recommends(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = validated(tmp_path / "app", "Deploy no-regret: mean heap -8 %.", monkeypatch)
-    subjects = run.validations[0].settings["subjects"]
-    proven = next(one["trial"] for one in subjects if one["label"] == "no-regret")
+    subjects = run.validations[0].subjects
+    proven = next(one.trial for one in subjects if one.label == "no-regret")
 
     document, said = exported(capsys, run)
 
@@ -431,6 +419,19 @@ def test_export_exports_nothing_that_the_program_disproved_unless_it_is_named(
     assert "validation 1: Keep glibc's default: nothing gains. To export a point" in message
     assert document["pick"]["trial"] == balanced
     assert "is not proven on the program; validation 1: Keep glibc's default" in said
+
+
+def test_export_of_another_point_names_what_is_recommended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be proven too: what it is not is the one to deploy."""
+    run = validated(tmp_path / "app", "Deploy no-regret: mean heap -8 %.", monkeypatch)
+
+    _, said = exported(capsys, run, "--pick", "balanced")
+
+    assert "is not proven" not in said
+    assert "is not what validation 1 recommends, and what export takes without --pick: " in said
+    assert said.endswith("Deploy no-regret: mean heap -8 %.\n")
 
 
 @pytest.mark.parametrize("command", [("export",), ("report", "--no-figures")])
@@ -471,27 +472,6 @@ def test_exported_script_may_be_run(
     assert main.run([str(word) for word in words]) == 0
 
     assert path.stat().st_mode & 0o100
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("--pick", "knee", "--trial", "1"), 2, "give one of --pick, --trial and --preset"),
-        (("--pick", "service"), 12, "has no pick 'service'"),
-        (("--format", "yaml"), 2, "kubernetes"),
-    ],
-)
-def test_export_failures(
-    kept: Run,
-    capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    code: int,
-    words: str,
-) -> None:
-    found, message = failure(capsys, "export", kept.folder, *arguments)
-
-    assert found == code
-    assert words in " ".join(message.replace("\u2502", " ").split())
 
 
 def test_report_writes_one_page_into_the_run(

@@ -11,12 +11,16 @@ from tests.doubles.runs import synthetic_run
 from tuner.cli.validate import check_outcome
 from tuner.errors import ComparisonError, UnconfirmedVerdict, WorseVerdict
 from tuner.records import Configuration
-from tuner.validate.subjects import Subject
+from tuner.store.subject import Subject
 from tuner.validate.summary import MetricSummary, SubjectSummary, ValidationSummary, summarize
-from tuner.validate.verdicts import Verdict
+from tuner.validate.verdicts import Claim, Verdict
 
 _RUN = synthetic_run(n_trials=20, validation=True)
 _SUMMARY = summarize(_RUN, _RUN.validations[-1])
+
+
+def claim(verdict: Verdict, metric: str = "mean_heap") -> Claim:
+    return Claim(metric, metric, 0.9, 0.9, None, verdict)
 
 
 def subject(label: str, verdict: Verdict | None, role: str = "knee") -> SubjectSummary:
@@ -24,7 +28,8 @@ def subject(label: str, verdict: Verdict | None, role: str = "knee") -> SubjectS
     is_rejected = verdict is Verdict.REJECTED
     reason = "crashed" if is_rejected else None
     metrics: tuple[MetricSummary, ...] = () if is_rejected else _SUMMARY.subjects[0].metrics
-    return SubjectSummary(chosen, verdict is None, 8, reason, metrics, (), verdict, ())
+    claims = (claim(verdict),) if verdict else ()
+    return SubjectSummary(chosen, verdict is None, 8, reason, metrics, claims, verdict, ())
 
 
 def outcome(*subjects: SubjectSummary) -> ValidationSummary:
@@ -70,6 +75,19 @@ def test_other_verdicts_are_not_worse() -> None:
 def test_one_confirmed_pick_is_enough_when_asked() -> None:
     found = outcome(subject("a", Verdict.NOT_CONFIRMED), subject("b", Verdict.CONFIRMED))
     check_outcome(found, worse=False, unconfirmed=True)
+
+
+def test_one_of_two_gains_confirmed_is_enough_and_named() -> None:
+    """The sentence says to deploy what gains one thing and loses nothing."""
+    half = subject("knee", Verdict.NOT_CONFIRMED)
+    half = replace(half, claims=(claim(Verdict.CONFIRMED), claim(Verdict.NOT_CONFIRMED, "cpu")))
+
+    check_outcome(outcome(half), worse=False, unconfirmed=True)
+
+    assert half.verdict_words == "mean heap confirmed"
+    worse = outcome(replace(half, verdict=Verdict.WORSE))
+    with pytest.raises(UnconfirmedVerdict):
+        check_outcome(worse, worse=False, unconfirmed=True)
 
 
 @pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.COSTS, Verdict.BETTER])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tuner.compare.loop import Budget, Observer, compare
+from tuner.compare.loop import Observer, TimeBudget, compare
 from tuner.compare.plan import Course, Once, Rounds, Step
 from tuner.errors import InterruptedCampaign, OutputError, ProgramError
 from tuner.records import Outcome, Status
@@ -116,7 +116,7 @@ def test_a_budget_leaves_out_blocks_as_a_whole() -> None:
     clock = Clock()
     memory = Memory()
     left_out: list[int] = []
-    budget = Budget(10.0, clock)
+    budget = TimeBudget(10.0, clock)
 
     def run(step: Step[str]) -> Sample:
         clock.now_s += 2.0
@@ -131,7 +131,7 @@ def test_a_budget_leaves_out_blocks_as_a_whole() -> None:
 
 def test_a_budget_knows_the_kinds_of_tasks_apart() -> None:
     clock = Clock()
-    budget = Budget(10.0, clock, kind=str)
+    budget = TimeBudget(10.0, clock, kind=str)
 
     def takes(seconds: float) -> Callable[[], Sample]:
         def run() -> Sample:

@@ -54,15 +54,15 @@ def test_a_change_over_tasks_is_a_geometric_mean_in_each_round() -> None:
     found = values(
         {
             ("x", "base"): [1.0, 1.0, 1.0],
-            ("x", "a"): [2.0, 4.0, 1.0],
+            ("x", "a"): [1.5, 3.0, 1.0],
             ("y", "base"): [100.0, 100.0, 100.0],
-            ("y", "a"): [200.0, 100.0, 100.0],
+            ("y", "a"): [150.0, 75.0, 100.0],
         }
     )
 
     change = found.change(("x", "y"), "a", "base")
     assert change is not None
-    assert change.median == pytest.approx(2.0)  # 2, 2, 1
+    assert change.median == pytest.approx(1.5)  # 1.5, 1.5, 1
     assert change.n == 3
 
 

@@ -146,7 +146,7 @@ def test_a_space_file_replaces_the_shipped_one(tmp_path: Path) -> None:
         ("evaluations = 0\n", "evaluations = 0: must be at least 1"),
         ('evaluations = "300"\n', 'evaluations = "300": must be a whole number'),
         ("evaluations = 2.5\n", "evaluations = 2.5: must be a whole number"),
-        ('strategy = "nsga3"\n', "unknown; did you mean 'nsga2'? allowed: auto, nsga2, deap-nsga2"),
+        ('strategy = "nsga4"\n', "unknown; did you mean 'nsga3'? allowed: auto, nsga2, nsga3"),
         ('objectives = ["peak"]\n', 'objectives[0] = "peak": unknown'),
         ("objectives = []\n", "objectives = []: "),
         ('objectives = ["cost", "cost"]\n', "cost given twice"),
@@ -351,3 +351,17 @@ def test_a_wrong_range_is_refused(text: str) -> None:
 def test_a_text_without_a_number_is_no_version() -> None:
     with pytest.raises(ValueError, match="not a version"):
         parse_version("unknown")
+
+
+@pytest.mark.parametrize(
+    ("trace", "name"),
+    [
+        ("a b.trace", "a-b"),
+        ("(copy) of x.trace", "copy-of-x"),
+        ("größe.trace", "gr-e"),
+        ("-.trace", "campaign"),
+        ("a.b.trace", "a"),
+    ],
+)
+def test_a_campaign_takes_its_name_from_whatever_name_the_trace_has(trace: str, name: str) -> None:
+    assert campaign_from_options(trace=trace, allocators=["glibc"]).name == name

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 
 import pytest
 
+from tuner.config.gem5_inside import load_inside
 from tuner.config.gem5_suite import SimulationRole, load_suite
 from tuner.errors import SpecError
 from tuner.resources import gem5_dir
@@ -64,11 +64,12 @@ def test_every_shipped_machine_and_guest_is_used_or_explained() -> None:
     suite = load_suite(gem5_dir() / "suite.toml")
     machines = {path.name for path in (gem5_dir() / "machines").glob("*.json")}
     guests = {path.stem for path in (gem5_dir() / "guests").glob("*.c")}
-    inside = tomllib.loads((gem5_dir() / "inside.toml").read_text(encoding="utf-8"))
-    used = [*(s.machine for s in suite.simulations), *inside["machines"]]
-    assert machines == {Path(machine).name for machine in used}
-    run = {s.guest for s in suite.simulations if s.guest}
-    assert guests == run | {p["guest"] for p in inside["programs"] if "guest" in p} | {"empty"}
+    inside = [load_inside(gem5_dir() / name) for name in ("inside.toml", "scaling.toml")]
+    used = [Path(simulation.machine).name for simulation in suite.simulations]
+    assert machines == {*used, *(path.name for one in inside for path in one.machines)}
+    run = {simulation.guest for simulation in suite.simulations if simulation.guest}
+    preloaded = {program.guest for one in inside for program in one.programs if program.guest}
+    assert guests == run | preloaded | {"empty"}
 
 
 def test_machines_after_a_model_name_their_source() -> None:

@@ -12,8 +12,9 @@ from tests.doubles.export_readers import kubernetes_environment, shell_environme
 from tuner.cli import main
 from tuner.config.preset import load_preset
 from tuner.errors import OutputError, SettingError, SpecError
-from tuner.export.deployment import Deployment, preset_deployment
+from tuner.export.deployment import Deployment
 from tuner.export.formats import render
+from tuner.export.sources import preset_deployment
 from tuner.registry import EXPORTERS
 from tuner.resources import native_file
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.places import ROOT
 from tuner.cli.optimize_request import Options, read_request
 from tuner.cli.services import service_of_file
 from tuner.config.program_file import load_program_file
@@ -48,6 +49,10 @@ def test_a_service_of_a_file_is_a_request_of_a_service(tmp_path: Path) -> None:
         ('ready = "tcp:{port}"', 'ready = "udp:1"', "udp:1"),
         ('idle = "2s"', 'idel = "2s"', "idel"),
         ("p99 <=", "p98 <=", "p98"),
+        ('idle = "2s"', 'idle = "9999h"', "idle.*'9999h' is not from 0 s to 1000 h"),
+        ('timeout = "30s"', 'timeout = "0s"', "timeout.*'0s' is not from 1 ms"),
+        ('timeout = "30s"', 'time = "0s"', "time.*'0s' is not from 1 s"),
+        ('timeout = "30s"', 'least = "0%"', "least.*'0%' is not from 0.01 %"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -70,3 +75,11 @@ def test_a_file_without_a_service_is_no_service(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
 def test_what_ships_can_be_read(path: Path) -> None:
     assert service_of_file(load_program_file(path)).checked().load
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs" / "programs").glob("*.toml")), ids=str)
+def test_every_shipped_file_names_programs_that_are_there(path: Path) -> None:
+    table = load_program_file(path).program
+
+    for command in filter(None, (*table.all_commands, table.held_out)):
+        assert (ROOT / command[0]).is_file()

@@ -21,9 +21,10 @@ from tests.doubles.export_readers import (
 )
 from tests.doubles.runs import MIB, failed_trial, synthetic_run, trial
 from tuner.errors import OutputError, SelectionError
-from tuner.export.deployment import Deployment, deployment
+from tuner.export.deployment import Deployment
 from tuner.export.formats import render
 from tuner.export.reduction import reduce_configuration
+from tuner.export.sources import deployment
 from tuner.front.kept import all_picks
 from tuner.front.picks import Pick
 from tuner.metrics import METRICS
@@ -123,8 +124,8 @@ def test_default_of_glibc_needs_no_variable() -> None:
 def test_glibc_comes_before_an_allocator_that_the_program_brings() -> None:
     run = synthetic_run(validation=True, n_trials=40)
     record = run.validations[0]
-    settings = {**record.settings, "brought_allocators": ["libjemalloc.so.2"]}
-    run = replace(run, validations=(replace(record, settings=settings),))
+    record = replace(record, brought_allocators=("libjemalloc.so.2",))
+    run = replace(run, validations=(record,))
 
     by_allocator = {t.configuration.allocator: t for t in run.trials if t.configuration.is_default}
     glibc = deployment(run, Pick("a", by_allocator["glibc"], ""))

@@ -59,7 +59,7 @@ def on_program(peaks: Sequence[int], failing: int | None = None) -> tuple[Panel,
                         names[failing] if failing is not None else "")  # fmt: skip
     program = measure_program(
         ["app"], configurations, LOCATED,
-        rounds=2, runner=runner, surroundings=Surroundings(), tell=lambda _: None,
+        rounds=2, runner=runner, surroundings=Surroundings(), show=lambda _: None,
     )  # fmt: skip
     model = with_peaks(1000, 2000, 4000, 5000)
     return Panel(configurations, model, {1: model}), program, runner

@@ -62,13 +62,13 @@ def test_what_failed_is_left_out_and_what_was_not_measured_is_null(info: TraceIn
 def test_fragmentation_is_compared_where_enough_is_alive(info: TraceInfo) -> None:
     """Where the last bytes are freed, heap over live bytes is large and says nothing."""
     curve = [CurvePoint(0, 0, 1000, 500), CurvePoint(10, 9, 1000, 500), CurvePoint(20, 19, 900, 0)]
-    higher = [replace(p, heap_bytes=p.heap_bytes * 5 // 4) for p in curve]
+    higher = [p._replace(heap_bytes=p.heap_bytes * 5 // 4) for p in curve]
     rows: list[Measurement | None] = [replace(ONE, curve=tuple(curve))] * 4
     model: list[Measurement | None] = [replace(ONE, curve=tuple(higher))] * 4
     found = judge(panel(rows, model), info, info)
     assert found["fragmentation_curve_distance"] == pytest.approx(0.25)
     assert found["heap_curve_distance"] == pytest.approx(0.25)
-    nothing = [replace(p, live_bytes=0) for p in curve]
+    nothing = [p._replace(live_bytes=0) for p in curve]
     rows = [replace(ONE, curve=tuple(nothing))] * 4
     assert judge(panel(rows, model), info, info)["fragmentation_curve_distance"] is None
 

@@ -69,6 +69,15 @@ def test_nothing_fits_names_the_nearest_and_the_bound_that_excludes_it() -> None
     assert "mean_heap=96MiB" not in str(caught.value)
 
 
+def test_nothing_fits_compares_with_no_baseline_that_is_not_there() -> None:
+    tuned = trial(7, Configuration.of("jemalloc", {"tcache": False}), 60.0 * MIB, 700.0)
+
+    with pytest.raises(SelectionError) as caught:
+        within((tuned,), [parse_bound("cost=600")], baselines(TRIALS, OWN))
+
+    assert "--max cost=600 excludes it: its cost is 700; relax that bound" in str(caught.value)
+
+
 @pytest.mark.parametrize("text", ["cost", "=5", "cost=", "heap=+1%", "cost=cheap", "cost>=5"])
 def test_bad_bound_is_refused(text: str) -> None:
     with pytest.raises(SpecError):

@@ -9,8 +9,8 @@ import pytest
 
 from tests.doubles import synthetic
 from tests.doubles.runs import trial
+from tuner.emulation import Calibration
 from tuner.front.repricing import price_note, reprice
-from tuner.measure.calibration import Calibration
 from tuner.records import Configuration, Outcome, Trial
 from tuner.store import CampaignRecord
 
@@ -27,7 +27,7 @@ LOW, HIGH = PRICES.ends()
 
 def record(prices: Calibration = PRICES, **changes: Any) -> CampaignRecord:
     fields = {"allocators": {"glibc": synthetic.record().allocators.get("glibc")}, **changes}
-    return synthetic.record(calibration=prices.as_record(), **fields)
+    return synthetic.record(calibration=prices, **fields)
 
 
 def tried(number: int, heap: int, counts: tuple[int, int, int, int]) -> Trial:

@@ -11,14 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.messages import assert_is_one_line
+from tuner.emulation import Calibration
 from tuner.errors import MissingToolError, ProgramError
-from tuner.measure.calibration import (
-    FEWEST_DRAWS,
-    Calibration,
-    calibrate,
-    kept_calibration,
-    load_calibration,
-)
+from tuner.measure.calibration import FEWEST_DRAWS, calibrate, kept_calibration, load_calibration
 from tuner.measure.instruments import Instrument, best_instrument, find_instruments
 
 _DOUBLE = Path(__file__).parents[2] / "doubles" / "rand_malloc"
@@ -119,21 +114,6 @@ def test_one_measurement_is_one_draw() -> None:
     assert calibrate(_DOUBLE) == _ONE
 
 
-def test_prices_have_two_ends() -> None:
-    low, high = _EXPECTED.ends()
-    assert (low.c_fault, low.c_page, low.c_syscall) == (1900.0, 290.0, 380.0)
-    assert (high.c_fault, high.c_page, high.c_syscall) == (2100.0, 310.0, 420.0)
-    assert Calibration(c_fault=1.0, c_syscall=1.0).ends() == ()
-
-
-def test_prices_are_shown_with_their_intervals() -> None:
-    expected = (
-        "a page fault costs 2,000 (1,900 to 2,100) instructions, a page that comes with a huge "
-        "one 300 (290 to 310), a memory system call 400 (380 to 420) (median of 3 calibrations)"
-    )
-    assert _EXPECTED.describe() == expected
-
-
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("damage", ["", "{}", '{"c_fault": -1.0}', "\xff"])
 def test_damaged_cache_is_measured_again(cache: Path, damage: str) -> None:
@@ -195,21 +175,6 @@ def test_instruments_come_with_their_verdict() -> None:
 def test_the_best_instrument_is_the_first_that_works() -> None:
     assert best_instrument(_DOUBLE) == "qemu"
     assert best_instrument() == next(one.name for one in find_instruments() if one.works)
-
-
-def test_record_of_a_calibration_gives_it_back() -> None:
-    assert Calibration.from_record(_EXPECTED.as_record()) == _EXPECTED
-
-
-def test_pages_that_came_with_huge_ones_have_a_price_of_their_own() -> None:
-    prices = Calibration(c_fault=1000.0, c_syscall=0.0, c_page=100.0)
-    assert prices.cost(0, 1024, 0) == 1024 * 1000.0
-    assert prices.cost(0, 2, 0, 1022) == 2 * 1000.0 + 1022 * 100.0
-
-
-def test_prices_of_an_older_record_have_no_huge_pages() -> None:
-    older = {"c_fault": 1000.0, "c_syscall": 1.0, "ns_per_instruction": 0.5}
-    assert Calibration.from_record(older).cost(0, 2, 0, 1022) == 2000.0
 
 
 @pytest.mark.usefixtures("in_process")

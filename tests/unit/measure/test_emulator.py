@@ -12,6 +12,7 @@ import pytest
 from tests.doubles.messages import assert_is_one_line
 from tests.doubles.waiting import wait_until
 from tuner.allocators import Allocator, Installation, get_allocator
+from tuner.emulation import Calibration, EmulationOptions
 from tuner.errors import (
     MissingToolError,
     ProgramError,
@@ -19,10 +20,11 @@ from tuner.errors import (
     SettingError,
     TraceError,
 )
-from tuner.measure.calibration import Calibration
-from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
+from tuner.measure.emulator import Emulation, EmulatorEvaluator
+from tuner.measure.evaluation import Refusal
 from tuner.measure.executor import LocalExecutor
-from tuner.records import Configuration, CurvePoint, Status
+from tuner.measure.several import SeveralWorkloads
+from tuner.records import Configuration, CurvePoint, Measurement, Status
 
 _DOUBLE = Path(__file__).parents[2] / "doubles" / "rand_malloc"
 _LIBRARY = Path("/lib/libjemalloc.so.2")
@@ -114,6 +116,7 @@ def test_library_settings_and_core_reach_the_emulator(trace: Trace) -> None:
     assert trace.option("--cpu") == "1"
     assert trace.option("--thp") == "keep"
     assert trace.option("--runs") == "both"
+    assert trace.option("--instructions") == "allocator"
     assert trace.arguments()[-1] == str(trace.path)
 
 
@@ -285,3 +288,66 @@ def test_stop_ends_a_running_replay(trace: Trace) -> None:
     tested.stop()
     thread.join()
     assert len(errors) == 1
+
+
+def test_replays_share_one_decoded_workload(trace: Trace) -> None:
+    measuring = evaluator(trace, counts_process=True)
+    measuring.evaluate(Configuration("glibc"))
+    measuring.evaluate(Configuration("glibc", ()))
+    words = [call["arguments"] for call in trace.calls()]
+    first, second = (arguments[arguments.index("--keep") + 1] for arguments in words)
+    assert first == second
+    assert words[0][words[0].index("--instructions") + 1] == "all"
+
+
+class _Always:
+    """A gate that refuses everything, or nothing."""
+
+    def __init__(self, *, refuses: bool) -> None:
+        self.refuses = refuses
+        self.kernel_cost = 0.0
+
+    def refusal(
+        self, configuration: Configuration, known: Measurement, kernel_cost: float
+    ) -> Refusal | None:
+        assert configuration == Configuration("glibc")
+        assert (known["instructions"], known["cost"]) == (None, None)
+        self.kernel_cost = kernel_cost
+        return Refusal("dominated", {"cost": 9.0}) if self.refuses else None
+
+
+def test_two_purchases_measure_what_one_evaluation_does(trace: Trace) -> None:
+    gate = _Always(refuses=False)
+    found = evaluator(trace).evaluate_gated(Configuration("glibc"), 1, gate)
+    whole = evaluator(trace).evaluate(Configuration("glibc"), 1)
+    assert found.good == whole.good
+    assert gate.kernel_cost == 7 * 100.0 + 3 * 10.0
+    runs = [c["arguments"][c["arguments"].index("--runs") + 1] for c in trace.calls()]
+    assert runs == ["memory", "count", "both"]
+
+
+def test_refused_evaluation_keeps_what_is_known(trace: Trace) -> None:
+    found = evaluator(trace).evaluate_gated(Configuration("glibc"), 1, _Always(refuses=True))
+    assert (found.status, found.reason, found.good) == (Status.UNCOUNTED, "dominated", None)
+    assert found.values is not None
+    assert (found.values["mean_heap"], found.values["instructions"]) == (800.5, None)
+    assert found.bound == {"cost": 9.0}
+    assert trace.option("--runs") == "memory"
+
+
+def test_two_purchases_of_several_workloads_are_means(trace: Trace) -> None:
+    both = SeveralWorkloads([evaluator(trace), evaluator(trace)])
+    found = both.evaluate_gated(Configuration("glibc"), 1, _Always(refuses=False))
+    assert found.good is not None
+    assert found.good["cost"] == pytest.approx(5000 + 730)
+    refused = both.evaluate_gated(Configuration("glibc"), 1, _Always(refuses=True))
+    assert refused.status is Status.UNCOUNTED
+    runs = [c["arguments"][c["arguments"].index("--runs") + 1] for c in trace.calls()]
+    assert runs == ["memory", "memory", "count", "count", "memory", "memory"]
+
+
+@pytest.mark.parametrize("orders", [{"exit": 4, "stderr": "too long"}])
+def test_memory_run_that_fails_is_the_outcome(trace: Trace, orders: dict[str, Any]) -> None:
+    trace.orders(**orders)
+    found = evaluator(trace).evaluate_gated(Configuration("glibc"), 1, _Always(refuses=False))
+    assert found.status is Status.TIMED_OUT

@@ -11,11 +11,12 @@ import pytest
 
 from tests.doubles.runs import measurement
 from tuner.allocators import Installation, get_allocator
+from tuner.campaign.setup import open_campaign
 from tuner.config import campaign_from_options, dump_campaign, load_campaign
+from tuner.emulation import Calibration
 from tuner.errors import SpecError
-from tuner.measure.calibration import Calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
-from tuner.measure.several import SeveralWorkloads, mean_measurement
+from tuner.measure.several import SeveralWorkloads, mean_measurement, worst_measurement
 from tuner.profile.trust import Workload, join_workloads
 from tuner.records import Configuration, Status
 
@@ -86,3 +87,43 @@ def test_notes_of_all_workloads_are_kept_and_the_coarsest_resolution_counts() ->
     assert joined.notes == ("one", "two")
     assert joined.resolution == {"cost": 0.03, "faults": 0.1}
     assert joined.caveat == "careful"
+
+
+def test_the_worst_figure_is_that_of_the_greatest_ratio_to_the_default(tmp_path: Path) -> None:
+    bases = [measurement(mean_heap=1e6, cost=1e8), measurement(mean_heap=4e6, cost=1e8)]
+    found = [measurement(mean_heap=5e5, cost=1e8), measurement(mean_heap=6e6, cost=9e7)]
+
+    worst = worst_measurement(found, bases)
+
+    assert math.isclose(worst.value("mean_heap"), 2e6 * 1.5, rel_tol=1e-5)
+    assert math.isclose(worst.value("cost"), 1e8, rel_tol=1e-5)
+    same = worst_measurement(bases, bases)
+    assert math.isclose(same.value("mean_heap"), 2e6, rel_tol=1e-6)
+
+
+def test_a_worst_case_measures_the_default_once_for_all(tmp_path: Path) -> None:
+    small, large = {"mean_heap_bytes": 1e6}, {"mean_heap_bytes": 4e6}
+    evaluators = [workload(tmp_path, "a", result=small), workload(tmp_path, "b", result=large)]
+    several = SeveralWorkloads(evaluators, GLIBC)
+    other = Configuration.of("glibc", {"tcache_count": 0})
+
+    found = [several.evaluate(one).values for one in (GLIBC, other, other)]
+
+    assert all(one and math.isclose(one.value("mean_heap"), 2e6, rel_tol=1e-6) for one in found)
+    assert len((tmp_path / "a.calls").read_text().splitlines()) == 4
+
+
+def test_seeds_make_further_workloads_of_a_profile(tmp_path: Path) -> None:
+    profile = Path(__file__).parents[3] / "configs/workloads/pigz-threads"
+    spec = campaign_from_options(
+        trace=profile / "pigz-threads.profile.json.zst", allocators=["glibc"],
+        objectives=["mean_heap", "peak_heap"], evaluations=1,
+        emulation={"seeds": 3, "combine": "worst"},
+    )  # fmt: skip
+
+    campaign = open_campaign(spec, tmp_path / "run")
+    campaign.store.close()
+
+    traces = [one.trace.read_bytes() for one in campaign.emulations]
+    assert len(set(traces)) == 3
+    assert [one.reads_back for one in campaign.emulations] == [True, False, False]

@@ -12,12 +12,12 @@ from tuner.errors import StoreError
 from tuner.optimize.answer import (
     ANSWER_FILE,
     Answer,
-    AnswerRow,
     Decision,
     recommended,
     rows_of,
     write_answer,
 )
+from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.records import Configuration
@@ -71,6 +71,29 @@ def test_keeping_says_what_came_nearest() -> None:
     assert lines[3] == "  43 runs in 2 min."
 
 
+def test_what_never_ran_has_no_figures() -> None:
+    """Not +0.0 % of everything."""
+    unknown = Gain(0.0, -math.inf, math.inf)
+    never = replace(
+        STANDING, n_rounds=0, state=State.OPEN, gains=dict.fromkeys(GAINS, unknown), better=()
+    )
+    rows = rows_of(never.label, [never], {}, {})
+
+    text = "\n".join(replace(OPEN, standing=never, rows=rows).lines())
+
+    assert "Most promising: jemalloc narenas=2; no time was left to run it." in text
+    assert "+0.0 %" not in text
+
+
+def test_what_gains_nothing_is_not_near_and_time_left_is_said() -> None:
+    worse = replace(STANDING, gains={name: Gain(-0.01, -0.02, 0.0) for name in GAINS})
+
+    lines = list(replace(KEEP, standing=worse, given_s=600.0).lines())
+
+    assert not any("Nearest" in line for line in lines)
+    assert "  43 runs in 2 min; the time left was not needed." in lines
+
+
 def test_an_open_question_says_what_would_settle_it() -> None:
     lines = list(OPEN.lines())
 
@@ -78,7 +101,9 @@ def test_an_open_question_says_what_would_settle_it() -> None:
     assert lines[1] == "  Nearest: jemalloc narenas=2:"
     wide = Gain(0.1, -0.234, 0.166)
     unsure = replace(STANDING, gains=dict.fromkeys(GAINS, wide))
-    assert max(map(len, replace(OPEN, standing=unsure, counted=0.1).lines())) <= 100
+    assert (
+        max(map(len, replace(OPEN, standing=unsure, counted={"instructions": 0.1}).lines())) <= 100
+    )
     assert "peak memory +0.0 %" in lines[2]
     assert "CPU time -4.0 % (-7.0 .. -1.0)" in lines[2]
     assert (
@@ -94,7 +119,7 @@ def test_the_table_fits_a_page_and_says_why_one_left() -> None:
     assert "program as it is (glibc)" in "\n".join(lines)
     assert lines[-1].endswith("killed by SIGSEGV")
     many = replace(DEPLOY, rows=DEPLOY.rows * 6)
-    assert list(many.lines())[-1] == "4 more ran once"
+    assert list(many.lines())[-1] == "4 more lost early"
 
 
 def test_the_winner_comes_first_and_what_failed_last_of_the_confirmation() -> None:
@@ -154,3 +179,22 @@ def test_a_damaged_answer_is_an_error_that_names_it(tmp_path: Path) -> None:
 
     with pytest.raises(StoreError, match=r"answer\.json: damaged"):
         recommended(tmp_path)
+
+
+def test_what_was_left_out_is_said() -> None:
+    answer = replace(DEPLOY, left_out=("tcache=false", "dirty_decay_ms=0"))
+
+    text = "\n".join(answer.lines())
+
+    assert (
+        "\nLeft out, since the program does as well without: tcache=false dirty_decay_ms=0.\n"
+        in text
+    )
+    assert answer.as_record()["left_out"] == ["tcache=false", "dirty_decay_ms=0"]
+
+
+def test_noise_that_is_not_known_is_not_said() -> None:
+    lines = list(replace(OPEN, noise={MEAN: 0.0, CPU: 0.0}).lines())
+
+    assert not any("varies" in line for line in lines)
+    assert any(line.startswith("  About 5 min more may settle it") for line in lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.optimize.correction import corrected
+from tuner.optimize.correction import corrected, estimated
 
 GROUPS = ["a", "a", "a", "b", "b"]
 EXPECTED = [-0.10, -0.05, 0.0, -0.08, 0.02]
@@ -47,3 +47,12 @@ def test_more_runs_are_believed_more() -> None:
     often = corrected(["a", "b"], [0.0, 0.0], {0: [0.10] * 20, 1: [0.0] * 20}, 0.05)
 
     assert once[0] < often[0] <= 0.10
+
+
+def test_more_runs_leave_less_doubt_and_what_never_ran_most() -> None:
+    groups, expected = ["glibc", "glibc", "exgen"], [0.0, -0.1, -0.1]
+
+    _, doubts = estimated(groups, expected, {0: [0.0] * 9, 1: [-0.1]}, 0.05)
+
+    assert 0.0 < doubts[0] < doubts[1] < doubts[2]
+    assert estimated(groups, expected, {}, 0.05)[1].tolist() == [0.1] * 3

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from tests.doubles.runs import trial
 from tuner.optimize.judgement import Rules
 from tuner.optimize.proposals import Baseline, Proposal, finalists, propose, spread_of
-from tuner.optimize.quantities import CPU, MEAN, PEAK
-from tuner.records import Configuration
+from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
+from tuner.records import Configuration, Outcome, Trial
 
 RULES = Rules()
 MIB = 1 << 20
+FLOOR = SERVICE_NAMES["floor"]
 
 
 def proposal(
@@ -35,6 +37,35 @@ def test_what_a_setting_changes_is_added_to_the_whole_program() -> None:
     assert found.expected[CPU] == pytest.approx(math.log(0.975))
 
 
+def test_no_more_work_can_be_saved_than_the_allocator_does() -> None:
+    """Its work, at the prices of a busy machine, may seem more than all of the program's."""
+    base = trial(0, Configuration("glibc"), 10.0 * MIB, 100e6)
+    other = trial(1, Configuration("exgen"), 10.0 * MIB, 80e6)
+
+    (found,) = propose([base, other], Baseline({CPU: 1e7}, base, 0.5))
+
+    assert found.expected[CPU] == pytest.approx(math.log(0.8))
+
+
+def with_end(one: Trial, heap: float | None) -> Trial:
+    return replace(one, outcome=Outcome.succeeded(one.measured.with_values(final_heap=heap)))
+
+
+def test_idle_memory_follows_the_heap_at_the_end() -> None:
+    """Of a run whose trials do not have it nothing is expected of idle memory."""
+    base = trial(0, Configuration("glibc"), 10.0 * MIB, 100e6)
+    other = trial(1, Configuration("exgen"), 8.0 * MIB, 50e6)
+    known = [with_end(base, 20.0 * MIB), with_end(other, 12.0 * MIB)]
+    unknown = [with_end(base, None), with_end(other, None)]
+    values = {FLOOR: 40.0 * MIB}
+
+    (found,) = propose(known, Baseline(values, known[0], 0.5))
+    (older,) = propose(unknown, Baseline(values, unknown[0], 0.5))
+
+    assert found.expected[FLOOR] == pytest.approx(math.log(32.0 / 40.0))
+    assert older.expected[FLOOR] == 0.0
+
+
 def test_defaults_come_first_and_hopeless_settings_stay_out() -> None:
     default = proposal(0.30, 0.30, "tcmalloc")
     hopeless = proposal(-0.30, 0.50, a=1)
@@ -47,6 +78,15 @@ def test_defaults_come_first_and_hopeless_settings_stay_out() -> None:
     assert len(found) == 6
     assert good[0] in found
     assert good[7] in found, "the other end of the front"
+
+
+def test_where_few_can_run_the_most_promising_do() -> None:
+    """Not the defaults by their names, of which the first may be hopeless."""
+    defaults = [proposal(0.1 * i, 0.05, name) for i, name in enumerate(("exgen", "tcmalloc"), 1)]
+    good, better = proposal(-0.02, 0.0, a=1), proposal(-0.10, 0.0, a=2)
+
+    assert spread_of([*defaults, good, better], RULES, 1) == [better]
+    assert len(spread_of([*defaults, good, better], RULES, 4)) == 4
 
 
 def test_a_setting_may_break_a_guard_by_the_slack_of_emulation_and_no_more() -> None:
@@ -78,6 +118,14 @@ def test_only_what_gains_and_breaks_no_guard_is_confirmed() -> None:
     assert found == [gains]
 
 
+def test_a_constraint_allows_what_a_guard_would_turn_down() -> None:
+    allowed = Rules(limits=((PEAK, 0.12),))
+    at, beyond = proposal(-0.05, 0.0, peak=0.11, a=1), proposal(-0.2, 0.0, peak=0.12, a=2)
+    rows = {q: [p.expected[q] for p in (at, beyond)] for q in (MEAN, PEAK, CPU)}
+
+    assert finalists([at, beyond], rows, allowed, 3) == [at]
+
+
 def test_settings_must_beat_their_default_to_be_worth_their_words() -> None:
     default = proposal(-0.050, 0.0)
     barely = proposal(-0.053, 0.0, a=1)
@@ -91,3 +139,14 @@ def test_no_more_than_asked_for_are_confirmed() -> None:
     many = [proposal(-0.05 - 0.01 * i, 0.0, a=i) for i in range(6)]
 
     assert len(finals(*many, n=2)) == 2
+
+
+def test_a_guard_that_may_well_hold_turns_nothing_down() -> None:
+    """A noisy run says +3 % of CPU time, give or take 4 %: the confirmation decides."""
+    noisy = proposal(-0.10, 0.03, a=1)
+    rows = {q: [noisy.expected[q]] for q in (MEAN, PEAK, CPU)}
+    doubts = {MEAN: [0.0], PEAK: [0.0], CPU: [0.04]}
+
+    assert finalists([noisy], rows, RULES, 3) == []
+    assert finalists([noisy], rows, RULES, 3, doubts) == [noisy]
+    assert finalists([noisy], rows, RULES, 3, {**doubts, CPU: [0.01]}) == []

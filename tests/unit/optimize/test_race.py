@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Step
-from tuner.optimize.judgement import Gain, Rules, Standing, State
+from tuner.optimize.judgement import Gain, Rules, Standing, State, judge
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.race import Race, choose, is_decided, standings
 from tuner.optimize.tuned import AS_IS, Sample
@@ -141,6 +142,15 @@ def test_of_equal_gains_the_one_with_fewer_settings_is_chosen() -> None:
     assert best.label == "none"
 
 
+def test_fewer_settings_are_not_bought_with_a_gain() -> None:
+    found = {"many": standing("many", 0.2), "none": standing("none", 0.1)}
+
+    best = choose(found, {"many": 4, "none": 0}, RULES)
+
+    assert best is not None
+    assert best.label == "many"
+
+
 def test_nothing_is_chosen_where_nothing_is_confirmed() -> None:
     assert choose({"x": standing("x", 0.5, State.OPEN)}, {"x": 0}, RULES) is None
 
@@ -150,3 +160,56 @@ def test_one_that_may_still_win_by_much_holds_the_answer_up(gain: float, is_over
     found = [standing("sure", 0.1), standing("open", gain, State.OPEN)]
 
     assert is_decided(found, RULES) is is_over
+
+
+def test_what_the_time_cannot_show_is_given_up_early() -> None:
+    """At a noise of 5 % sixty rounds show 3 % or so: what seems to gain nothing will not show."""
+
+    def n_used(more: float) -> int:
+        plan = Race(("same",), RULES, lambda _: True, most_rounds=60, rounds_left=lambda _: more)
+        course = compare(plan, program({"same": (1.0, 1.0, 1.0)}, 0.05), Nowhere(), baseline=AS_IS)
+        return n_rounds(course, AS_IS)
+
+    assert n_used(50.0) <= 20
+    assert n_used(50.0) < n_used(1e6)
+
+
+def test_a_gain_that_the_time_may_show_is_not_given_up() -> None:
+    plan = Race(("good",), RULES, lambda _: True, most_rounds=60, rounds_left=lambda _: 50.0)
+    course = compare(plan, program({"good": (1.0, 1.0, 0.94)}, 0.03), Nowhere(), baseline=AS_IS)
+
+    assert standings(course, ["good"], RULES)["good"].state is State.CONFIRMED
+
+
+def test_time_is_asked_for_every_run_of_the_next_round() -> None:
+    """Of each candidate that is left, and of the program as it is."""
+    asked: list[int] = []
+    rounds: list[int] = []
+
+    def has_time(n_runs: int) -> bool:
+        asked.append(n_runs)
+        return len(asked) < 3
+
+    def rounds_left(n_runs: int) -> float:
+        rounds.append(n_runs)
+        return 1e6
+
+    plan = Race(("a", "b", "c"), RULES, has_time, rounds_left=rounds_left)
+    compare(plan, program({"a": (0.99, 1.0, 1.0), "b": (1.0, 1.0, 1.0)}), Nowhere(), baseline=AS_IS)
+
+    assert asked == [4, 3, 3], "the third crashes in the first round"
+    assert rounds == [4, 3, 3]
+
+
+def test_what_is_to_come_counts_beside_what_was_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, course = race({"good": (0.99, 1.0, 1.0)}, most=5)
+    in_all: list[float] = []
+
+    def judged(*what: Any, n_in_all: float) -> Standing:
+        in_all.append(n_in_all)
+        return judge(*what, n_in_all=n_in_all)
+
+    monkeypatch.setattr("tuner.optimize.race.judge", judged)
+    standings(course, ["good"], RULES, more_rounds=7.0)
+
+    assert in_all == [12.0]

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
-from tuner.compare.plan import Course
-from tuner.optimize.selection import Selection, noise_of
+from tests.unit.optimize.test_race import Nowhere
+from tuner.compare.loop import compare
+from tuner.compare.plan import Course, Step
+from tuner.optimize.quantities import CPU
+from tuner.optimize.selection import Budget, Selection, noise_of
 from tuner.optimize.tuned import AS_IS, Sample
+from tuner.records import Outcome, Status
 
 
 def test_each_candidate_runs_once_and_the_program_as_it_is_in_every_round() -> None:
@@ -38,3 +44,61 @@ def test_noise_of_few_equal_runs_is_assumed_and_of_enough_has_a_floor() -> None:
     assert noise_of([5.0] * 6, has_floor=True) == 0.01
     assert noise_of([5.0] * 6, has_floor=False) == 0.0
     assert noise_of([], has_floor=False) == 0.0
+
+
+def samples(names: dict[str, float]) -> Callable[[Step[None]], Outcome[Sample]]:
+    return lambda step: Outcome.succeeded({CPU: names.get(step.subject, 1.0)})
+
+
+def test_what_looks_best_runs_twice_more() -> None:
+    labels = [f"setting {number}" for number in range(6)]
+    asked: list[int] = []
+
+    def promising(first: Course[None, Sample]) -> list[str]:
+        asked.append(len(first.samples))
+        return labels[:2]
+
+    plan = Selection(labels, 1, promising, times=2)
+    course = compare(plan, samples({}), Nowhere(), baseline=AS_IS)
+
+    runs = Counter(label for _, _, label in course.samples)
+    assert [runs[label] for label in labels] == [3, 3, 1, 1, 1, 1]
+    assert runs[AS_IS] == 4
+    assert asked == [8], "by the first runs alone"
+
+
+def test_what_failed_does_not_run_again() -> None:
+    def run(step: Step[None]) -> Outcome[Sample]:
+        if step.subject == "bad":
+            return Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
+        return Outcome.succeeded({CPU: 1.0})
+
+    plan = Selection(["good", "bad"], 1, lambda _: ["bad", "good"], times=2)
+    course = compare(plan, run, Nowhere(), baseline=AS_IS)
+
+    runs = Counter(label for _, _, label in course.samples)
+    assert (runs["good"], runs["bad"]) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("n_possible", "expected"),
+    [
+        (8, Budget(2, 0, 0)),
+        (59, Budget(14, 0, 0)),
+        (60, Budget(15, 5, 1)),
+        (149, Budget(21, 7, 1)),
+        (150, Budget(24, 8, 2)),
+    ],
+)
+def test_choosing_takes_less_than_half_of_the_runs(n_possible: int, expected: Budget) -> None:
+    found = Budget.of(n_possible)
+
+    assert found == expected
+    assert found.n_runs <= n_possible / 2
+
+
+def test_a_selection_that_goes_on_in_another_time_has_the_same_looks() -> None:
+    for n_possible in range(5, 400):
+        found = Budget.of(n_possible)
+
+        assert Budget.begun_with(found.n_first) == found

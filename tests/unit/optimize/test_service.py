@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.runs import synthetic_run, trial
 from tuner.allocators import get_allocator, locate_all
 from tuner.compare.plan import Step
 from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
+from tuner.front.whole import ns_per_instruction
 from tuner.measure.program import Surroundings
 from tuner.optimize.answer import Decision
 from tuner.optimize.comparison import COMPARISON_FILE, compare_settings, service_candidates
@@ -19,8 +21,10 @@ from tuner.optimize.proposals import Proposal, with_known
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.service import KNOWN, Service, service_rules
+from tuner.optimize.session import Expecting
 from tuner.optimize.tuned import AS_IS
-from tuner.records import Configuration, Status
+from tuner.optimize.view import View
+from tuner.records import Configuration, Outcome, Status, Trial
 from tuner.service.lifecycle import ServiceRun
 from tuner.service.plan import ServicePlan
 
@@ -42,7 +46,7 @@ class Server:
 
     def __call__(
         self, plan: ServicePlan, environment: Mapping[str, str], surroundings: Surroundings
-    ) -> ServiceRun:
+    ) -> Outcome[ServiceRun]:
         del plan, surroundings
         self.n_runs += 1
         is_tuned = any("arena_max" in value for value in environment.values())
@@ -53,7 +57,7 @@ class Server:
             name: value * noise * (memory if name in ("mean", "peak", "floor") else 1.0)
             for name, value in self.values.items()
         }
-        return ServiceRun(Status.OK, None, values, wall_s=1.0, requests=500.0)
+        return Outcome.succeeded(ServiceRun(values, wall_s=1.0, requests=500.0))
 
 
 def service(run: Any, limited: tuple[str, ...] = ()) -> Service:
@@ -83,7 +87,7 @@ def test_a_constraint_on_what_is_not_printed_is_an_error() -> None:
 )
 def test_a_service_that_fails_as_it_is_is_an_error(status: Status, error: type[Exception]) -> None:
     with pytest.raises(error, match="server: no reason, before anything was changed"):
-        service(lambda *_: ServiceRun(status, "no reason")).examine()
+        service(lambda *_: Outcome.did_not_succeed(status, "no reason")).examine()
 
 
 def test_values_of_a_request_are_those_of_the_whole_load_for_emulation() -> None:
@@ -94,6 +98,29 @@ def test_values_of_a_request_are_those_of_the_whole_load_for_emulation() -> None
     assert reference.whole_values[SERVICE_NAMES["mean"]] == reference.values[SERVICE_NAMES["mean"]]
 
 
+class Seen(View):
+    """Keeps what is expected of the last setting."""
+
+    expected: Mapping[str, float] | None = None
+
+    def emulated(self, trial: Trial, expected: Mapping[str, float] | None) -> None:
+        del trial
+        self.expected = expected
+
+
+def test_what_is_shown_while_it_emulates_is_a_share_of_the_whole_load() -> None:
+    """Of 500 requests of 20 us the allocator's work saves 1 ms of 10."""
+    seen = Seen()
+    showing = Expecting(seen, service(Server()).examine())
+    record = synthetic_run().campaign
+    saved = 1e6 / ns_per_instruction(record)
+
+    showing.trial_ended(record, trial(0, Configuration("glibc"), 1e6, 2.0 * saved))
+    showing.trial_ended(record, trial(1, Configuration("exgen"), 1e6, saved))
+
+    assert (seen.expected or {})[SERVICE_NAMES["cpu"]] == pytest.approx(-0.105, rel=0.1)
+
+
 def test_a_failed_run_is_a_failed_sample_and_so_is_one_that_lacks_a_number() -> None:
     server = Server()
     tuned = service(server)
@@ -102,7 +129,8 @@ def test_a_failed_run_is_a_failed_sample_and_so_is_one_that_lacks_a_number() -> 
     del server.values["p99"]
 
     lacking = tuned.runner({}, reference)(step)
-    failing = service(lambda *_: ServiceRun(Status.TIMED_OUT, "slow")).runner({}, reference)(step)
+    slow = service(lambda *_: Outcome.did_not_succeed(Status.TIMED_OUT, "slow"))
+    failing = slow.runner({}, reference)(step)
 
     assert (lacking.status, lacking.reason) == (Status.FAILED, "nothing measured p99 latency")
     assert (failing.status, failing.reason) == (Status.TIMED_OUT, "slow")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -13,8 +14,9 @@ from tuner.campaign.setup import with_workload
 from tuner.config import campaign_from_options
 from tuner.errors import SpecError
 from tuner.profile.file import read_profile, workload_sha256, write_profile
-from tuner.profile.trust import summary, weak_families
+from tuner.profile.trust import recorded_facts, summary, weak_families
 from tuner.profile.variation import shrink
+from tuner.trace.file import Trace
 
 
 @pytest.fixture
@@ -156,3 +158,21 @@ def test_a_trace_and_its_profile_shrink_alike(profile: Path) -> None:
     total = sum(window["allocations"] for window in members["windows"])
     whole = sum(window["allocations"] for window in read_profile(profile)["windows"])
     assert whole / 4 <= total < whole / 2, "all but the large ones, which shrink in size"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"cpu_s": 0.5, "peak_rss_bytes": 4096}, {"peak_heap": 4096.0, "cost": 5e8}),
+        ({"cpu_s": 0.5}, {}),
+        ({"cpu_s": None, "peak_rss_bytes": None}, {}),
+        ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "thinned_from": 9}, {}),
+        ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "is_cut": True}, {}),
+    ],
+)
+def test_what_the_program_used_is_known_of_whole_recordings(
+    metadata: dict[str, Any], expected: dict[str, float]
+) -> None:
+    opened = SimpleNamespace(totals=SimpleNamespace(n_events=1), metadata=metadata)
+
+    assert dict(recorded_facts(cast("Trace", opened))["program"]) == expected

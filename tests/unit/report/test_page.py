@@ -16,6 +16,7 @@ import pytest
 from tests.doubles.runs import failed_trial, synthetic_run, write_run
 from tuner.drawing.figure import described, embedding_script
 from tuner.optimize.answer import ANSWER_FILE
+from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.records import Configuration, Status
 from tuner.report.page import Report, compute_report, figures_of, render_page
 from tuner.runs import Run, load_run
@@ -268,7 +269,11 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path) -> None:
         "date": "2026-01-31",
         "runs": 43,
         "least_effect": 0.01,
+        "as_is": {"allocator": "glibc", "mean_memory": 1e6, "cpu_time": 1e9},
+        "subjects": [],
     }
+    request = Request(("./app",), 60.0, ("glibc",))
+    (folder / REQUEST_FILE).write_text(json.dumps(request.as_record()))
     (folder / ANSWER_FILE).write_text(json.dumps(record))
 
     text = " ".join(page_of(load_run(folder)).visible)

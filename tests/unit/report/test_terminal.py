@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.doubles.runs import MIB, synthetic_run, trial
@@ -31,6 +33,16 @@ def test_points_with_equal_figures_are_one_row() -> None:
 
     assert [row.trial.number for row in table.rows] == [1, 4, 0]
     assert alike == {1: 2}
+
+
+def test_figures_are_as_good_as_equal_by_what_they_are_of_the_whole_program() -> None:
+    """A heap of 50 MB in a program of 2 GB: half of a percent of the program is 10 MB."""
+    run = run_of([(100.0, 1000.0), (50.0, 900.0), (56.0, 890.0), (75.0, 500.0)])
+    alone = front_table(run, ("mean_heap", "cost"))
+    inside = replace(alone, whole={"mean_heap": 2000.0 * MIB, "cost": 10_000.0})
+
+    assert condensed(alone)[1] == {}
+    assert condensed(inside)[1] == {1: 1}
 
 
 def test_a_dozen_points_are_shown_unless_all_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

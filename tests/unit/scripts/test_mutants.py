@@ -1,4 +1,4 @@
-"""The page of mutants says what was sampled, and every target's files are there."""
+"""The files of every target of the mutants are there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from tests.doubles.places import ROOT
 
 
-def test_page_and_targets_are_up_to_date() -> None:
+def test_targets_are_up_to_date() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "mutants.py"), "--check"]
     ended = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from threadpoolctl import threadpool_info
 
 from tests.doubles import synthetic
 from tuner.front.dominance import hypervolume
 from tuner.search import Told, make_strategy
 from tuner.search.auto import Models, beyond
+from tuner.search.surrogate import Surrogate
 from tuner.space import Genome
 
 REFERENCE = (60.0 * (1 << 20), 1.5e8)
@@ -94,3 +97,23 @@ def test_how_far_a_point_is_beyond_a_front() -> None:
     points = np.array([[0.0, 2.0], [-1.0, 2.5], [0.5, 0.5], [1.0, 3.0], [3.0, 3.0]])
 
     assert beyond(front, points).tolist() == [0.0, 1.0, 1.5, -1.0, -1.0]
+
+
+def test_the_models_use_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums over several threads depend on how many there are; proposals shall not."""
+    space = synthetic.space()
+    rng = np.random.default_rng(1)
+    models = Models(space, 2)
+    models.learn([told(space.random(rng)) for _ in range(20)])
+    seen: list[int] = []
+    fit = Surrogate.fit
+
+    def watched(self: Surrogate, *data: npt.NDArray[np.float64]) -> None:
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        fit(self, *data)
+
+    monkeypatch.setattr(Surrogate, "fit", watched)
+    models.choose([space.random(rng) for _ in range(10)], 4, rng)
+
+    assert seen
+    assert set(seen) == {1}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.doubles import synthetic
 from tuner.search.novelty import Novelty, every_genome
-from tuner.search.operators import JUMP_PROBABILITY, crossover, mutate
+from tuner.search.operators import JUMP_PROBABILITY, change_one, crossover, mutate
 from tuner.space import ALLOCATOR, Genome, Parameter, Space, joint_space
 
 SPACE = synthetic.space()
@@ -152,3 +152,17 @@ def test_only_new_drops_repeats_within_the_list_and_siblings() -> None:
     novelty.add(one)
 
     assert novelty.only_new([one, two, two, three], besides=[three]) == [two]
+
+
+def test_one_change_is_one_setting_and_what_hangs_on_it() -> None:
+    space = synthetic.space()
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        genome = space.random(rng)
+
+        other = change_one(space, genome, rng)
+
+        differing = [i for i, (a, b) in enumerate(zip(genome, other, strict=True)) if a != b]
+        gates = {gene.condition.parameter for gene in space.parameters if gene.condition}
+        assert space.canonical(other) == other
+        assert len(differing) <= 1 or space.parameters[differing[0]].name in gates

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,17 +18,20 @@ from tuner.cli.main import run
 from tuner.errors import MissingToolError, SpecError
 from tuner.records import Configuration
 from tuner.service.check import ExportedSetting, check_process, load_expected
+from tuner.service.processes import process_of
 
 TUNABLES = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2"}
 GLIBC = ExportedSetting(Configuration.of("glibc", {"arena_max": 2}), None, TUNABLES)
 
 
 @contextmanager
-def process(environment: dict[str, str], program: str = "") -> Iterator[int]:
-    """Run a program that says when it has begun, and waits."""
+def process(
+    environment: dict[str, str], program: str = "", starter: Sequence[str] = ()
+) -> Iterator[int]:
+    """Run a program that says when it has begun, and waits; a starter becomes it."""
     text = f"{program}\nprint('ready', flush=True)\nimport time; time.sleep(600)"
     with subprocess.Popen(
-        [sys.executable, "-S", "-c", text], env=environment, stdout=subprocess.PIPE
+        [*starter, sys.executable, "-S", "-c", text], env=environment, stdout=subprocess.PIPE
     ) as found:
         assert found.stdout is not None
         assert found.stdout.readline() == b"ready\n"
@@ -99,6 +104,50 @@ def test_a_background_thread_that_ended_at_a_fork_is_missed() -> None:
     with process({**variables, "LD_PRELOAD": library}, fork) as pid:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         assert verdicts(int(children[0]), asked)["background_thread"] is False
+
+
+def in_container(*mounts: tuple[Path, Path]) -> list[str]:
+    """Return a starter in a mount namespace of its own, where files stand over others."""
+    unshare = ["unshare", "--map-root-user", "--mount"]
+    if subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("namespaces are not allowed here")
+    binds = "".join(f"mount --bind {source} {over} && " for source, over in mounts)
+    return [*unshare, "sh", "-c", f'{binds}exec env "$@"', "sh"]
+
+
+def test_the_library_of_a_process_in_a_container_is_its_own(tmp_path: Path) -> None:
+    """Under the same name this machine has another file."""
+    real = Path(jemalloc()).resolve()
+    inside, here = tmp_path / "inside", tmp_path / "libjemalloc.so.2"
+    shutil.copy(real, inside)
+    here.write_text("another file")
+    variables = {"MALLOC_CONF": "dirty_decay_ms:0"}
+    settings = {"dirty_decay_ms": 0}
+    asked = ExportedSetting(Configuration.of("jemalloc", settings), str(here), variables)
+    refused = ExportedSetting(
+        Configuration.of("jemalloc", {"dirty_decay_ms": 7}), str(here), variables
+    )
+    starter = [*in_container((inside, here)), f"LD_PRELOAD={here}"]
+
+    with process(dict(PATH=os.environ["PATH"], **variables), starter=starter) as pid:
+        assert set(verdicts(pid, asked).values()) == {True}
+        assert verdicts(pid, refused)["dirty_decay_ms"] is False
+
+
+def test_the_libc_of_a_container_is_not_taken_for_this_machines(tmp_path: Path) -> None:
+    own = process_of(os.getpid())
+    assert own is not None
+    libc = next(Path(file) for file in own.files if Path(file).name == "libc.so.6")
+    other = tmp_path / "libc.so.6"
+    other.write_bytes(libc.read_bytes() + b"another version")
+    starter = in_container((other, libc))
+
+    with process({"PATH": os.environ["PATH"], **TUNABLES}, starter=starter) as pid:
+        findings = {one.what: one for one in check_process(pid, GLIBC)}
+
+    assert findings["GLIBC_TUNABLES"].is_in_effect is True
+    assert findings["arena_max"].is_in_effect is None
+    assert "check it inside its container" in findings["arena_max"].why
 
 
 def test_the_command_says_it_and_ends_with_the_code_of_settings(

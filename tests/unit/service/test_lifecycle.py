@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
+import multiprocessing
 import os
-import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
 from tests.doubles import service as service_double
+from tests.doubles.processes import is_soon_gone
 from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.records import Status
-from tuner.service.lifecycle import run_service
+from tuner.service.lifecycle import ServiceRun, run_service
 from tuner.service.plan import ServicePlan, free_ports
 from tuner.service.readiness import is_open
 
@@ -40,37 +43,25 @@ PLAN = ServicePlan(
 )
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
+_FORK_SERVER = multiprocessing.get_context("forkserver")
+
 
 def plan_with(*words: str) -> ServicePlan:
     return replace(PLAN, command=(*PLAN.command, *words))
 
 
-def processes_with(mark: str) -> list[int]:
-    """Return the processes whose environment holds a text."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if mark.encode() in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-    return found
-
-
-def is_soon_gone(mark: str) -> bool:
-    end_s = time.monotonic() + 60.0
-    while processes_with(mark):
-        if time.monotonic() > end_s:
-            return False
-        time.sleep(0.02)
-    return True
+def good_run(plan: ServicePlan) -> ServiceRun:
+    run = run_service(plan, ENVIRONMENT)
+    assert run.good is not None, run.reason
+    return run.good
 
 
 def test_a_run_yields_memory_cpu_and_requests() -> None:
     # Ready once it has forked; the port is open before that.
     plan = replace(plan_with("tree", "grow=32"), ready="line:ready")
 
-    run = run_service(plan, ENVIRONMENT)
+    run = good_run(plan)
 
-    assert run.status is Status.OK, run.reason
     assert run.values["peak"] > 32 * MIB
     assert run.values["floor"] > 32 * MIB
     assert run.values["cpu"] > 0
@@ -80,14 +71,14 @@ def test_a_run_yields_memory_cpu_and_requests() -> None:
 
 
 def test_memory_that_a_fork_shares_counts_once() -> None:
-    alone = run_service(plan_with(), ENVIRONMENT).values["floor"]
-    tree = run_service(plan_with("tree"), ENVIRONMENT).values["floor"]
+    alone = good_run(plan_with()).values["floor"]
+    tree = good_run(plan_with("tree")).values["floor"]
 
     assert tree < 2 * alone
 
 
 def test_warm_ups_are_not_counted() -> None:
-    once = run_service(replace(plan_with("grow=16"), warm_ups=2), ENVIRONMENT)
+    once = good_run(replace(plan_with("grow=16"), warm_ups=2))
 
     assert once.requests == 10
     assert once.values["floor"] > 48 * MIB
@@ -95,7 +86,7 @@ def test_warm_ups_are_not_counted() -> None:
 
 @pytest.mark.parametrize("ready", ["tcp:{port}", "line:ready", "command:test -d {state}"])
 def test_every_readiness_is_waited_for(ready: str) -> None:
-    assert run_service(replace(PLAN, ready=ready, load="echo 10 requests"), ENVIRONMENT).values
+    assert good_run(replace(PLAN, ready=ready, load="echo 10 requests")).values
 
 
 @pytest.mark.parametrize(
@@ -119,7 +110,7 @@ def test_a_service_that_fails_says_why(plan: ServicePlan, status: Status, words:
 
     assert run.status is status
     assert pytest.importorskip("re").search(words, run.reason or "")
-    assert run.values == {}
+    assert run.good is None
 
 
 def test_a_service_may_become_a_daemon() -> None:
@@ -173,48 +164,56 @@ def test_a_service_can_run_as_another_user() -> None:
     plan = replace(plan, load="echo $(stat -c %U {state}/made) requests 10", user="nobody")
     plan = replace(plan, setup="touch {state}/made", read=r"nobody requests (?P<requests>\d+)")
 
-    assert run_service(plan, ENVIRONMENT).requests == 10
+    assert good_run(plan).requests == 10
 
 
-_TOOL = """
-import os, sys
-from tuner.service.lifecycle import run_service
-from tuner.service.plan import ServicePlan
-plan = ServicePlan((sys.executable, sys.argv[1], sys.argv[2], "tree"), "tcp:" + sys.argv[2],
-    "sleep 0.3; echo 1 requests", warm_ups=1, idle_s=0.3, read=r"(?P<requests>\\d+) requests",
-    setup="sleep 0.1", teardown="sleep 0.1")
-print("begun", flush=True)
-run_service(plan, dict(os.environ))
-"""
+def be_killed(port: int, mark: str, folder: str, begun: Connection) -> None:
+    """Make a run with every phase, in a process of its own that a test kills."""
+    os.environ["MARK"] = mark
+    tempfile.tempdir = folder
+    plan = replace(
+        plan_with("tree"),
+        command=(sys.executable, SCRIPT, str(port), "tree"),
+        ready=f"tcp:{port}",
+        load="sleep 0.15; echo 1 requests",
+        warm_ups=1,
+        setup="sleep 0.05",
+        teardown="sleep 0.05",
+    )
+    begun.send(True)
+    run_service(plan, dict(os.environ))
+
+
+def killed_after(delay_s: float, port: int, folder: Path) -> tuple[bool, bool]:
+    """Return whether all its processes are gone, and whether nobody listens."""
+    mark = str(uuid.uuid4())
+    begun, begins = _FORK_SERVER.Pipe(duplex=False)
+    tool = _FORK_SERVER.Process(target=be_killed, args=(port, mark, str(folder), begins))
+    with begun, begins:
+        tool.start()
+        begun.recv()
+        time.sleep(delay_s)
+        tool.kill()
+        tool.join()
+    return is_soon_gone(f"MARK={mark}"), not is_open("127.0.0.1", port)
 
 
 def test_nothing_is_left_after_a_kill_at_twenty_moments(tmp_path: Path) -> None:
     """Killed with SIGKILL from the start of a run to its end: no process, nobody listens."""
-    for number in range(20):
-        mark = f"MARK={uuid.uuid4()}"
-        (port,) = free_ports(1)
-        environment = {**os.environ, "MARK": mark.partition("=")[2], "TMPDIR": str(tmp_path)}
-        tool = subprocess.Popen(
-            [sys.executable, "-c", _TOOL, SCRIPT, str(port)],
-            env=environment,
-            stdout=subprocess.PIPE,
-        )
-        assert tool.stdout is not None
-        assert tool.stdout.readline() == b"begun\n"
-        time.sleep(number * 0.08)
-        tool.send_signal(signal.SIGKILL)
-        tool.wait()
-        tool.stdout.close()
+    ports = free_ports(20)
 
-        assert is_soon_gone(mark), f"moment {number}"
-        assert not is_open("127.0.0.1", port), f"moment {number}"
+    def outcome(number: int) -> tuple[bool, bool]:
+        return killed_after(number * 0.05, ports[number], tmp_path)
+
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = list(pool.map(outcome, range(20)))
+
+    assert outcomes == [(True, True)] * 20
 
 
 def test_folders_of_killed_tools_are_removed_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import tempfile
-
     ended = subprocess.Popen(["true"])
     ended.wait()
     stale = tmp_path / f"malloc-tuner-service-{ended.pid}-abc"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import signal
@@ -9,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.doubles import synthetic
+from tests.doubles.machine import MACHINE
 from tests.doubles.runs import seen
+from tuner.emulation import Calibration, EmulationOptions
 from tuner.errors import OutputError, StoreError
 from tuner.metrics import METRICS
 from tuner.records import Configuration, CurvePoint, Measurement, Origin, Outcome, Status, Trial
@@ -31,6 +35,7 @@ from tuner.store import (
     RealMeasurement,
     Recheck,
     ScreeningRecord,
+    SimulationRecord,
     Store,
     TraceRecord,
     ValidationRecord,
@@ -39,6 +44,7 @@ from tuner.store import (
 )
 from tuner.store.rows import pack_curve, unpack_curve
 from tuner.store.schema import SCHEMA_VERSION
+from tuner.store.subject import Subject
 
 
 def trial(number: int = 0, settings: dict[str, int] | None = None) -> Trial:
@@ -77,7 +83,8 @@ def test_a_campaign_comes_back_as_it_was(run: Path) -> None:
     record = synthetic.record(
         constraints=("cost <= default * 1.02",),
         seed_configurations=(Configuration.of("glibc", {"pad": 0}),),
-        calibration={"c_fault": 1600.0, "ns_per_instruction": None},
+        calibration=Calibration(1600.0, 0.5, c_fault_interval=(1500.0, 1700.0)),
+        machine=MACHINE,
     )
 
     Store.create(run, record).close()
@@ -87,6 +94,24 @@ def test_a_campaign_comes_back_as_it_was(run: Path) -> None:
     assert found.created_at.endswith("+00:00")
     assert replace(record, created_at=found.created_at) == found
     assert list(record.allocators) == list(found.allocators)
+
+
+def test_a_campaign_of_an_earlier_version_lacks_options_prices_and_facts(run: Path) -> None:
+    Store.create(run, synthetic.record(machine=MACHINE, calibration=Calibration(1.0, 1.0))).close()
+    machine = {**asdict(MACHINE), "of a later version": 1}
+    del machine["thp_defrag"]
+    with contextlib.closing(sqlite3.connect(run / "store.sqlite")) as file, file:
+        file.execute(
+            "UPDATE campaign SET emulation = ?, calibration = '{}', machine = ?",
+            ('{"threads": "free"}', json.dumps(machine)),
+        )
+
+    with Store.open(run) as store:
+        found = store.campaign()
+
+    assert found.emulation == EmulationOptions(threads="free", thp="never")
+    assert (found.calibration, found.prices) == (None, Calibration(0.0, 0.0))
+    assert found.machine == MACHINE
 
 
 def test_trials_come_back_by_number_with_their_curves(store: Store) -> None:
@@ -167,18 +192,36 @@ def test_rechecks_incidents_and_validations_come_back(store: Store) -> None:
             )
         ),
     )
-    record = ValidationRecord(("gs", "a.ps"), 7, "glibc default", {"cpu": 1}, {"kernel": "6"})
+    crashed = replace(
+        sample, round=1, outcome=Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
+    )
+    record = ValidationRecord(
+        ("gs", "a.ps"),
+        7,
+        "glibc default",
+        (Subject("glibc default", Configuration("glibc"), 0, ("default",)),),
+        {"seed": 1},
+        SimulationRecord("tree", "tune", {"guest": "ab"}),
+        ("busy",),
+        ("libjemalloc.so.2",),
+        is_recorded_program=True,
+        is_shuffled=True,
+        machine=MACHINE,
+    )
 
     store.add_recheck(recheck)
     store.add_recheck(lost)
     store.add_incident(incident)
     identifier = store.begin_validation(record)
     store.add_validation_sample(identifier, sample)
+    store.add_validation_sample(identifier, crashed)
 
     assert [recheck, lost] == store.rechecks()
     assert [incident] == [replace(i, happened_at="") for i in store.incidents()]
     (found,) = store.validations()
-    assert replace(record, samples=(sample,), identifier=1) == replace(found, created_at="")
+    expected = replace(record, samples=(sample, crashed), identifier=1)
+    assert expected == replace(found, created_at="")
+    assert found.samples[1].outcome.values is None
     assert seen(found.samples[0]).curve == seen(sample).curve
 
 
@@ -321,6 +364,7 @@ def test_what_is_known_of_the_workload_comes_back(tmp_path: Path) -> None:
         recorded_with="/opt/libjemalloc.so.2",
         screening=ScreeningRecord(0.25, 0.5),
         further=(TraceRecord("/b.trace", "5f"),),
+        program=(("cost", 2e9), ("peak_heap", 1e6)),
     )
     with Store.create(tmp_path / "known", synthetic.record(workload=known)) as store:
         assert store.campaign().workload == known

@@ -40,11 +40,6 @@ def test_the_baseline_is_glibc_where_it_takes_part() -> None:
     assert (record.baseline, turned.baseline, alone.baseline) == ("glibc", "glibc", "jemalloc")
 
 
-def test_a_campaign_from_before_the_option_had_no_huge_pages() -> None:
-    assert replace(synthetic.record(), emulation={}).huge_pages == "never"
-    assert replace(synthetic.record(), emulation={"thp": "keep"}).huge_pages == "keep"
-
-
 def test_the_reason_of_a_failure_is_the_first_of_its_own_subject() -> None:
     def sample(label: str, reason: str | None) -> ValidationSample:
         outcome = (

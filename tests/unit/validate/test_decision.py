@@ -8,8 +8,8 @@ import pytest
 
 from tuner.records import Configuration
 from tuner.stats import Estimate, Interval
+from tuner.store.subject import AS_IT_IS, Subject
 from tuner.validate.decision import recommend
-from tuner.validate.subjects import AS_IT_IS, Subject
 from tuner.validate.summary import MetricSummary, SubjectSummary
 from tuner.validate.verdicts import Claim, Verdict
 
@@ -36,7 +36,7 @@ def subject(
         MetricSummary(name, Estimate(1.0, None, 12), ratio(value))
         for name, value in (("mean_heap", heap), ("peak_heap", peak), ("cpu", cpu))
     )
-    claim = Claim("mean_heap", "mean_heap", 1.0, 0.9, 0.9, ratio(heap), verdict)
+    claim = Claim("mean_heap", "mean_heap", 0.9, 0.9, ratio(heap), verdict)
     chosen = Subject(label, Configuration.of(allocator, settings), 1, ("balanced",))
     return SubjectSummary(chosen, False, 12, reason, metrics, (claim,), verdict, ())
 

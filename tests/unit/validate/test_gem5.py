@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.machine import MACHINE
 from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import seen, synthetic_run, write_run
 from tuner.config.gem5_suite import Simulation, SimulationRole
@@ -18,11 +19,11 @@ from tuner.measure.program import PRELOAD, ProgramRun, Surroundings
 from tuner.records import Configuration, CurvePoint, Status
 from tuner.runs import load_run
 from tuner.store import Store, ValidationRecord, ValidationSample
+from tuner.store.subject import Subject
 from tuner.validate.gem5 import validate_on_gem5
 from tuner.validate.gem5_summary import gem5_records
 from tuner.validate.session import ValidationOptions
 from tuner.validate.setup import Prepared
-from tuner.validate.subjects import Subject
 
 _RUN = replace(
     GOOD,
@@ -112,7 +113,7 @@ def run_all(store: Store, gem5: Simulator, **changes: Any) -> list[str]:
     notices: list[str] = []
     fields: dict[str, Any] = {
         "options": ValidationOptions(rounds=3),
-        "machine": {"kernel": "6"},
+        "machine": MACHINE,
         "counter": None,
         "on_notice": notices.append,
         **changes,
@@ -130,7 +131,7 @@ def always(found: Gem5Run) -> Behaviour:
 
 
 def records(store: Store) -> dict[str, ValidationRecord]:
-    return {r.settings["options"]["gem5"]["simulation"]: r for r in store.validations()}
+    return {r.simulation.simulation: r for r in store.validations() if r.simulation}
 
 
 def samples(store: Store, name: str, label: str) -> list[ValidationSample]:

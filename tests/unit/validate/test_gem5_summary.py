@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.machine import MACHINE
 from tests.doubles.runs import MIB, broken, campaign_record, synthetic_run, trial
 from tuner.cli.gem5_tables import print_gem5
 from tuner.records import Configuration, Outcome
 from tuner.report.gem5 import gem5_figure, gem5_plot
 from tuner.report.page import compute_report, render_page
 from tuner.runs import Run
-from tuner.store import RealMeasurement, ValidationRecord, ValidationSample
+from tuner.store import RealMeasurement, SimulationRecord, ValidationRecord, ValidationSample
+from tuner.store.subject import Subject
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
-from tuner.validate.subjects import Subject
 
 _DEFAULT = Configuration("glibc")
 _PICK = Configuration.of("glibc", {"tcache_count": 0})
@@ -52,16 +53,14 @@ def record(
     name: str, role: str, heaps: Sequence[Mapping[str, float]], identifier: int = 1
 ) -> ValidationRecord:
     """A validation of one simulation from the mean heaps of its rounds."""
-    told = {"simulation": name, "role": role, "identity": {"program": "1", "guest": name}}
     return ValidationRecord(
         command=("gem5.opt", name),
         rounds=len(heaps),
         baseline="glibc-default",
-        settings={
-            "subjects": [subject.as_record() for subject in _SUBJECTS],
-            "options": {"seed": 1, "gem5": told},
-        },
-        machine={"kernel": "6"},
+        subjects=_SUBJECTS,
+        options={"seed": 1},
+        simulation=SimulationRecord(name, role, {"program": "1", "guest": name}),
+        machine=MACHINE,
         identifier=identifier,
         samples=tuple(
             sample(label, number, heap)
@@ -190,10 +189,7 @@ def test_metrics_that_were_not_measured_are_absent() -> None:
 
 def test_only_comparable_validations_are_summed_up() -> None:
     old = record("a", "held-out", [_HEAPS], 1)
-    other = replace(
-        record("b", "held-out", [_HEAPS], 2),
-        settings={**old.settings, "subjects": old.settings["subjects"][:2]},
-    )
+    other = replace(record("b", "held-out", [_HEAPS], 2), subjects=_SUBJECTS[:2])
     newest = record("a", "held-out", [_HEAPS], 3)
     run = run_with(old, other, newest)
     assert [r.identifier for r in gem5_records(run)] == [3]
@@ -208,7 +204,7 @@ def test_an_interrupted_validation_does_not_hide_a_complete_one() -> None:
 
 
 def test_validations_of_other_programs_are_none_of_gem5() -> None:
-    plain = replace(record("a", "tune", [_HEAPS]), settings={"subjects": [], "options": {}})
+    plain = replace(record("a", "tune", [_HEAPS]), simulation=None)
     assert gem5_records(run_with(plain)) == []
 
 
@@ -252,9 +248,7 @@ def test_figure_has_a_panel_per_metric_and_a_row_per_subject() -> None:
 
 def test_page_shows_simulations_apart_from_programs() -> None:
     run = synthetic_run(n_trials=30, validation=True)
-    subjects = {"subjects": [s.as_record() for s in _SUBJECTS]}
     gem5 = record("a", "held-out", [_HEAPS, _HEAPS], 2)
-    gem5 = replace(gem5, settings={**gem5.settings, **subjects})
     report = compute_report(replace(run, validations=(*run.validations, gem5)))
     assert report.claims is not None
     assert report.claims.record == run.validations[0]

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import pytest
 
 from tests.doubles import synthetic
+from tests.doubles.machine import MACHINE
+from tuner.emulation import EmulationOptions
+from tuner.machine import Machine
 from tuner.store import CampaignRecord, ValidationRecord
 from tuner.validate.huge_pages import huge_page_notices
 
 
-def campaign(option: str | None, **machine: str | None) -> CampaignRecord:
-    emulation = {} if option is None else {"thp": option}
-    return synthetic.record(emulation=emulation, machine=machine)
+def on(thp: str | None = None, thp_defrag: str | None = None) -> Machine:
+    return replace(MACHINE, thp=thp, thp_defrag=thp_defrag)
+
+
+def campaign(option: Literal["keep", "never"], **machine: str | None) -> CampaignRecord:
+    return synthetic.record(emulation=EmulationOptions(thp=option), machine=on(**machine))
 
 
 def validation(option: str | None, **machine: str | None) -> ValidationRecord:
-    settings: dict[str, Any] = {"options": {"surroundings": {"thp": option}}} if option else {}
-    return ValidationRecord(("app",), 5, "glibc-default", settings, machine)
+    options: dict[str, Any] = {"surroundings": {"thp": option}} if option else {}
+    return ValidationRecord(("app",), 5, "glibc-default", options=options, machine=on(**machine))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +33,7 @@ def validation(option: str | None, **machine: str | None) -> ValidationRecord:
     [
         (campaign("keep", thp="madvise"), validation("keep", thp="madvise")),
         (campaign("never", thp="always"), validation("never", thp="madvise")),
-        (campaign(None, thp="always"), validation("keep", thp="never")),
+        (campaign("never", thp="always"), validation("keep", thp="never")),
         (campaign("keep", thp="madvise"), validation("keep", thp="madvise", thp_defrag="never")),
         (campaign("keep", thp="always"), validation(None)),
         (campaign("keep", thp=None), validation("keep", thp="always")),
@@ -45,11 +52,6 @@ def test_equal_or_unknown_huge_pages_are_not_worth_a_word(
             campaign("never", thp="madvise"),
             validation("keep", thp="madvise"),
             "mode never in emulation, mode madvise in this validation",
-        ),
-        (
-            campaign(None, thp="always"),
-            validation("keep", thp="always"),
-            "mode never in emulation, mode always in this validation",
         ),
         (
             campaign("keep", thp="madvise"),

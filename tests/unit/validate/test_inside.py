@@ -117,7 +117,8 @@ def execute(
         [LISTS],
         guests,
         gem5=gem5,
-        facts={"objectives": ["l1d_mpki", "ipc"]},
+        objectives=("l1d_mpki", "ipc"),
+        facts={"machine": {"cpus_allowed": (0, 1)}},
         timeout_s=None,
         n_workers=1,
         stop=stop,
@@ -142,6 +143,13 @@ def test_every_run_is_made_once_and_kept(path: Path) -> None:
     assert len(execute(path, gem5)) == 6
     assert execute(path, gem5) == []
     assert len(gem5.ran) == 6
+
+
+def test_a_session_that_asks_for_the_same_adds_nothing(path: Path) -> None:
+    execute(path, FakeInside())
+    before = path.read_bytes()
+    execute(path, FakeInside())
+    assert path.read_bytes() == before
 
 
 def test_run_is_repeated_when_what_decides_it_changes(path: Path) -> None:

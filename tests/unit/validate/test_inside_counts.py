@@ -20,6 +20,11 @@ RECORDED = DATA / "gem5" / "inside-two-cores.txt"
 """Two threads on two out-of-order cores, each with L1 and L2, the L3 shared; gem5 24.0."""
 
 WHOLE = Counts(3000, 5000, 60, 6, 12, None, 9, 3, 640)
+TRAFFIC = {
+    "board.cache_hierarchy.l3bus.snoopTraffic": "640",
+    "board.cache_hierarchy.l2buses0.snoopTraffic": "64000",
+}
+"""The bus of all cores, and one within a core."""
 START = Counts(1000, 3000, 20, 4, 13, None, 3, 1, 128)
 
 
@@ -38,6 +43,17 @@ def test_counts_are_summed_over_cores_and_requestors(recorded: Statistics) -> No
     assert counts.l3_misses == 1457 + 1017 + 119 + 481
     assert counts.dram_bytes is not None
     assert counts.dram_bytes % 64 == 0
+
+
+def test_lines_that_went_from_core_to_core_are_counted_on_the_shared_bus(
+    recorded: Statistics,
+) -> None:
+    assert counts_of(Statistics({**recorded.values, **TRAFFIC})).lines_moved == 10
+
+
+def test_one_core_moves_no_lines(recorded: Statistics) -> None:
+    alone = {n: v for n, v in recorded.values.items() if "cores1" not in n}
+    assert counts_of(Statistics({**alone, **TRAFFIC})).lines_moved is None
 
 
 def test_prefetches_are_no_misses(recorded: Statistics) -> None:
@@ -78,7 +94,14 @@ def test_start_longer_than_the_whole_is_an_error() -> None:
 
 
 def test_counts_survive_a_journal() -> None:
-    assert Counts.from_record(WHOLE.as_record()) == WHOLE
+    whole = replace(WHOLE, lines_moved=7)
+    assert Counts.from_record(whole.as_record()) == whole
+
+
+def test_journals_from_before_lines_moved_are_read() -> None:
+    record = WHOLE.as_record()
+    del record["lines_moved"]
+    assert Counts.from_record(record) == WHOLE
 
 
 def test_objective_is_written_in_its_unit() -> None:

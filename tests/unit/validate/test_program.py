@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.machine import MACHINE
 from tests.doubles.program_runs import GOOD
 from tests.doubles.runs import seen, synthetic_run, write_run
 from tuner.compare.loop import Observer
@@ -17,11 +18,11 @@ from tuner.errors import InterruptedCampaign, ProgramError, ProgramTimeoutError
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.records import Configuration, Outcome, Status
 from tuner.store import Store, ValidationRecord, ValidationSample
+from tuner.store.subject import AS_IT_IS, Subject
 from tuner.validate import program
 from tuner.validate.program import judge_run, validate
-from tuner.validate.session import IGNORED, SHUFFLED, ValidationOptions, find_unfinished
+from tuner.validate.session import IGNORED, ValidationOptions, find_unfinished
 from tuner.validate.setup import Prepared
-from tuner.validate.subjects import AS_IT_IS, Subject
 from tuner.validate.trust import Recorded
 
 _NAMES = ("base", "good", "other")
@@ -76,7 +77,7 @@ PREPARED = [subject(name) for name in _NAMES]
 def run_all(store: Store, runner: Program, **changes: Any) -> int:
     fields: dict[str, Any] = {
         "options": ValidationOptions(rounds=3),
-        "machine": {"kernel": "6", "cpus": (0, 1)},
+        "machine": MACHINE,
         "counter": None,
         **changes,
     }
@@ -133,7 +134,7 @@ def test_every_round_is_shuffled_the_first_one_too(store: Store) -> None:
     assert all(70 <= first.count(index) <= 130 for index in range(4))
     assert len({tuple(order(4, number, 1)) for number in range(30)}) > 10
     run_all(store, Program(always(GOOD)))
-    assert store.validations()[0].settings[SHUFFLED]
+    assert store.validations()[0].is_shuffled
 
 
 def test_runs_that_are_left_are_counted_at_the_start_and_when_one_is_out(store: Store) -> None:
@@ -240,7 +241,7 @@ def test_finished_validation_is_not_continued(store: Store) -> None:
         {"options": ValidationOptions(rounds=3, seed=2)},
         {"options": ValidationOptions(rounds=3, output=IGNORED)},
         {"options": ValidationOptions(rounds=3, surroundings=Surroundings(cpu=1))},
-        {"machine": {"kernel": "7"}},
+        {"machine": replace(MACHINE, kernel="7")},
         {"prepared": PREPARED[:2]},
     ],
 )
@@ -334,9 +335,9 @@ def test_allocator_that_the_program_brings_gives_way_to_libcs(
 
     linked = replace(GOOD, malloc_libraries=("/usr/lib/libjemalloc.so.2",))
     run_all(store, Linked(always(linked)))
-    assert store.validations()[0].settings["brought_allocators"] == ["libjemalloc.so.2"]
+    assert store.validations()[0].brought_allocators == ("libjemalloc.so.2",)
     assert seen == [False] + [True] * 11
-    (notice,) = store.validations()[0].settings["notices"]
+    (notice,) = store.validations()[0].notices
     assert notice.startswith("the program brings libjemalloc.so.2 of its own")
 
 
@@ -344,14 +345,14 @@ def test_baseline_that_is_preloaded_is_not_the_programs_own(store: Store) -> Non
     library = "/usr/lib/libjemalloc.so.2"
     prepared = [replace(p, environment={**p.environment, "LD_PRELOAD": library}) for p in PREPARED]
     run_all(store, Program(always(replace(GOOD, malloc_libraries=(library,)))), prepared=prepared)
-    assert store.validations()[0].settings["notices"] == []
+    assert store.validations()[0].notices == ()
 
 
 def test_notices_are_kept_and_not_said_beside(store: Store) -> None:
     said: list[str] = []
     run = replace(GOOD, exit_status=1, children_cpu_ns=900, peak_is_exact=False)
     run_all(store, Program(always(run)), on_notice=said.append)
-    assert len(store.validations()[0].settings["notices"]) == 3
+    assert len(store.validations()[0].notices) == 3
     assert said == []
 
 
@@ -379,10 +380,10 @@ def test_a_validation_knows_whether_it_ran_the_recorded_program(
     store: Store, command: tuple[str, ...], is_same: bool
 ) -> None:
     run_all(store, Program(always(GOOD)), recorded=Recorded(command, 0))
-    settings = store.validations()[0].settings
-    assert settings["is_recorded_program"] is is_same
+    record = store.validations()[0]
+    assert record.is_recorded_program is is_same
     words = "other arguments" if is_same else "another program"
-    assert any(notice.startswith(words) for notice in settings["notices"])
+    assert any(notice.startswith(words) for notice in record.notices)
 
 
 def test_a_program_with_an_allocator_of_its_own_is_compared_as_it_is(
@@ -403,12 +404,11 @@ def test_a_program_with_an_allocator_of_its_own_is_compared_as_it_is(
     assert brought == [Path("/usr/lib/libjemalloc.so.2")]
     assert record.baseline == "as-it-is"
     assert {sample.label for sample in record.samples} == {"as-it-is", "base", "good"}
-    assert "is a subject and the baseline" in record.settings["notices"][0]
+    assert "is a subject and the baseline" in record.notices[0]
 
 
 def test_validation_whose_baseline_failed_is_not_continued() -> None:
-    settings = {"subjects": [subject("base").subject.as_record()], "options": {}}
-    wanted = ValidationRecord(("app",), 2, "base", settings)
+    wanted = ValidationRecord(("app",), 2, "base", (subject("base").subject,))
     failure = Outcome.did_not_succeed(Status.FAILED, "x")
     sample = ValidationSample(0, 0, "base", Configuration("glibc"), None, failure)
     assert find_unfinished([replace(wanted, identifier=7)], wanted) == 7

@@ -13,8 +13,8 @@ from tuner.allocators import Installation
 from tuner.errors import MissingToolError, SettingError
 from tuner.records import Configuration
 from tuner.resources import configs_dir
+from tuner.store.subject import Subject
 from tuner.validate import setup
-from tuner.validate.subjects import Subject
 
 _LIBRARY = Path("/opt/libjemalloc.so.2")
 

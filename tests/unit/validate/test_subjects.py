@@ -13,15 +13,8 @@ from tuner.front.dominance import front_points
 from tuner.front.picks import select_balanced
 from tuner.records import Configuration
 from tuner.runs import Run
-from tuner.validate.subjects import (
-    DEFAULT,
-    DOMINATED,
-    FRONT,
-    Subject,
-    check_subjects,
-    choose_subjects,
-    spread,
-)
+from tuner.store.subject import DEFAULT, DOMINATED, FRONT, Subject
+from tuner.validate.subjects import check_subjects, choose_subjects, spread
 
 
 @pytest.fixture(scope="module")

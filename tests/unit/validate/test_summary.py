@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from tests.doubles.runs import broken, campaign_record, changed, seen, synthetic_run, trial
+from tuner.emulation import Calibration
 from tuner.records import Configuration, Outcome
 from tuner.runs import Run
 from tuner.stats import Concordance
 from tuner.store import RealMeasurement, ValidationRecord, ValidationSample
-from tuner.validate.session import SHUFFLED
-from tuner.validate.subjects import Subject
+from tuner.store.subject import DOMINATED, Subject
 from tuner.validate.summary import SubjectSummary, ValidationSummary, count_claims, summarize
 from tuner.validate.verdicts import Claim, Verdict
 
@@ -36,7 +35,12 @@ SUBJECTS = (
 )
 
 
-def make_run(names: Sequence[str] = ("mean_heap", "cost"), calibration: Any = None) -> Run:
+PRICES = Calibration(0.0, 0.0, ns_per_instruction=0.5)
+
+
+def make_run(
+    names: Sequence[str] = ("mean_heap", "cost"), calibration: Calibration | None = PRICES
+) -> Run:
     """Emulated: the setting saves 400 bytes and 1000 instructions, jemalloc costs as much."""
     trials = (
         trial(0, _BASE, 1000.0, 5000.0),
@@ -44,8 +48,7 @@ def make_run(names: Sequence[str] = ("mean_heap", "cost"), calibration: Any = No
         trial(2, _MORE, 1400.0, 6000.0),
     )
     record = campaign_record(("glibc", "jemalloc"), names, 3)
-    prices = {"ns_per_instruction": 0.5} if calibration is None else calibration
-    return Run(synthetic_run(n_trials=4).folder, replace(record, calibration=prices), trials)
+    return Run(synthetic_run(n_trials=4).folder, replace(record, calibration=calibration), trials)
 
 
 def make_record(
@@ -77,9 +80,15 @@ def make_record(
                     ),
                 )
             )
-    subjects = [entry.as_record() for entry in SUBJECTS]
-    settings = {"subjects": subjects, "notices": ["kept"], SHUFFLED: True}
-    return ValidationRecord(("app",), rounds, "glibc-default", settings, samples=tuple(samples))
+    return ValidationRecord(
+        ("app",),
+        rounds,
+        "glibc-default",
+        tuple(SUBJECTS),
+        notices=("kept",),
+        is_shuffled=True,
+        samples=tuple(samples),
+    )
 
 
 def found(summary: ValidationSummary, label: str) -> SubjectSummary:
@@ -131,7 +140,7 @@ def test_cost_is_priced_in_time_and_checked_by_cpu_time() -> None:
 
 
 def test_without_a_price_nothing_is_expected_but_the_claim_is_judged() -> None:
-    cost = claim(summarize(make_run(calibration={}), make_record()), "less", "cost")
+    cost = claim(summarize(make_run(calibration=None), make_record()), "less", "cost")
     assert cost.expected_ratio is None
     assert cost.verdict is Verdict.CONFIRMED
 
@@ -171,8 +180,7 @@ def test_as_many_rounds_as_needed_decide() -> None:
 def test_first_round_of_earlier_versions_decides_nothing() -> None:
     """They ran the baseline first in it, so who came first was no chance."""
     record = make_record(rounds=8)
-    settings = {key: value for key, value in record.settings.items() if key != SHUFFLED}
-    summary = summarize(make_run(), replace(record, settings=settings))
+    summary = summarize(make_run(), replace(record, is_shuffled=False))
     assert found(summary, "less").verdict is Verdict.UNDECIDED
     assert any("8 rounds needed for 4 claims, 7 cannot" in notice for notice in summary.notices)
     assert any("the baseline first" in notice for notice in summary.notices)
@@ -223,10 +231,9 @@ def test_a_program_smaller_than_its_trace_is_noticed() -> None:
 
 def test_dominated_points_make_no_claims() -> None:
     record = make_record()
-    entries = [dict(entry) for entry in record.settings["subjects"]]
-    entries[2]["roles"] = ["dominated"]
-    settings = {**record.settings, "subjects": entries}
-    summary = summarize(make_run(), replace(record, settings=settings))
+    *others, last = record.subjects
+    subjects = (*others, replace(last, roles=(DOMINATED,)))
+    summary = summarize(make_run(), replace(record, subjects=subjects))
     assert summary.n_claims == 2
     assert found(summary, "jemalloc-default").claims == ()
     assert found(summary, "jemalloc-default").metrics
@@ -328,5 +335,5 @@ def test_ranking_that_is_turned_around_shows() -> None:
 
 def test_gain_is_what_is_expected_of_the_real_program() -> None:
     # A tenth less of a thousandth of the program is nothing.
-    assert not Claim("cost", "cpu", 1.0, 0.9, 0.9999, None, Verdict.UNDECIDED).is_gain
-    assert Claim("cost", "cpu", 1.0, 0.9, None, None, Verdict.UNDECIDED).is_gain
+    assert not Claim("cost", "cpu", 0.9, 0.9999, None, Verdict.UNDECIDED).is_gain
+    assert Claim("cost", "cpu", 0.9, None, None, Verdict.UNDECIDED).is_gain

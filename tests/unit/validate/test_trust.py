@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.doubles.runs import synthetic_run
 from tuner.errors import StoreError
-from tuner.export.deployment import deployment
 from tuner.export.formats import render
+from tuner.export.sources import deployment
 from tuner.front.kept import find_pick
 from tuner.runs import Run
-from tuner.store import ValidationRecord
+from tuner.store import SimulationRecord, ValidationRecord
 from tuner.trace.file import EVENT, write_trace
 from tuner.validate.trust import Recorded, believed_validation, recorded_program
 
@@ -44,9 +45,8 @@ def run(tmp_path: Path) -> Run:
     found = synthetic_run(tmp_path / "run", n_trials=40, validation=True)
     record = found.validations[-1]
 
-    def made(number: int, command: tuple[str, ...], **settings: object) -> ValidationRecord:
-        told = {**record.settings, **settings}
-        return replace(record, identifier=number, command=command, settings=told)
+    def made(number: int, command: tuple[str, ...], **known: Any) -> ValidationRecord:
+        return replace(record, identifier=number, command=command, **known)
 
     return replace(
         found,
@@ -55,7 +55,7 @@ def run(tmp_path: Path) -> Run:
             made(1, ("./app", "x")),
             made(2, ("sh", "-c", "exit 3"), is_recorded_program=False),
             made(3, ("sh", "-c", "exit 3")),
-            made(4, ("gem5",), options={"gem5": {"simulation": "tree"}}),
+            made(4, ("gem5",), simulation=SimulationRecord("tree", "tune", {})),
         ),
     )
 

@@ -77,7 +77,7 @@ def test_claim_without_a_ratio_is_undecided() -> None:
 def test_overall_verdict_is_the_most_sobering_one_of_the_gains(
     claims: list[tuple[float, Verdict]], overall: Verdict | None
 ) -> None:
-    made = [Claim("cost", "cpu", 1.0, ratio, None, None, verdict) for ratio, verdict in claims]
+    made = [Claim("cost", "cpu", ratio, None, None, verdict) for ratio, verdict in claims]
     assert overall_verdict(made) is overall
 
 
@@ -100,7 +100,7 @@ def claimed(values: list[float], baselines: list[float]) -> Claim:
     ratios = [value / base for value, base in zip(values, baselines, strict=True)]
     real = Estimate(statistics.median(ratios), None, len(ratios))
     p_value = paired_p_value(values, baselines)
-    return Claim("cost", "cpu", 1.0, LESS, None, real, Verdict.UNDECIDED, p_value)
+    return Claim("cost", "cpu", LESS, None, real, Verdict.UNDECIDED, p_value)
 
 
 Draw = Callable[[random.Random], float]

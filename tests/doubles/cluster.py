@@ -1,0 +1,125 @@
+"""A Dask cluster of real processes on this machine, and kits that need no emulator."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.doubles import synthetic
+from tests.doubles.places import ROOT
+from tests.doubles.waiting import wait_until
+from tuner.measure.evaluation import Evaluation
+from tuner.records import Configuration, Outcome
+
+
+@dataclass(frozen=True)
+class SyntheticKit:
+    """Computes the synthetic allocators, slowly if wanted, and keeps a log."""
+
+    name: str
+    log: Path = field(compare=False)
+    """A line for each evaluation that began, and one for each that ended."""
+    delay_s: float = field(default=0.0, compare=False)
+    most_per_machine: int | None = field(default=2, compare=False)
+    marker: str = field(default="", compare=False)
+    """Environment variable whose value is part of the identity."""
+    file: Path | None = field(default=None, compare=False)
+    """File that must arrive; its text is written into the log."""
+    slow: tuple[str, Path] | None = field(default=None, compare=False)
+    """Key of a configuration that takes until a file exists."""
+
+    def identity(self) -> Mapping[str, str]:
+        return {"marker": os.environ.get(self.marker, "")} if self.marker else {}
+
+    def missing(self) -> list[str]:
+        return []
+
+    def content(self, sha256: str) -> bytes:
+        raise AssertionError(sha256)
+
+    def evaluator(self) -> SyntheticKit:
+        return self
+
+    def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+        self._write("begin", configuration)
+        if self.slow is not None and configuration.key == self.slow[0]:
+            wait_until(self.slow[1].exists)
+        time.sleep(self.delay_s)
+        self._write("end", configuration)
+        return Outcome.succeeded(synthetic.measure(configuration).with_values(wall=1000))
+
+    def _write(self, what: str, configuration: Configuration) -> None:
+        with self.log.open("a") as log:
+            log.write(f"{what} {os.getpid()} {configuration.key}\n")
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class Cluster:
+    """A scheduler and workers, each a process of its own; use it in a ``with``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self._folder = folder
+        self.scheduler: subprocess.Popen[bytes] | None = None
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.start_scheduler()
+
+    def start_scheduler(self) -> None:
+        words = ["scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard",
+                 "--dashboard-address", "127.0.0.1:0"]  # fmt: skip
+        self.scheduler = self._start(words, {})
+        wait_until(self._answers)
+
+    def _answers(self) -> bool:
+        with socket.socket() as one:
+            return one.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def start_worker(
+        self, n_threads: int = 1, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        words = ["worker", self.address, "--no-nanny", "--nthreads", str(n_threads),
+                 "--no-dashboard", "--dashboard-address", "127.0.0.1:0",
+                 "--local-directory", str(self._folder)]  # fmt: skip
+        worker = self._start(words, environment or {})
+        self.workers.append(worker)
+        return worker
+
+    def _start(self, words: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        with (self._folder / f"{words[0]}.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dask", *words],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=ROOT, start_new_session=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+            )  # fmt: skip
+
+    def kill(self, process: subprocess.Popen[bytes] | None) -> None:
+        assert process is not None
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        for process in (*self.workers, self.scheduler):
+            self.kill(process)

@@ -1,0 +1,29 @@
+"""Find processes by what is in their environment, to see that none is left."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+_LIMIT_S = 60.0
+
+
+def processes_with(mark: str) -> list[int]:
+    """Return the processes whose environment holds a text."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+def is_soon_gone(mark: str) -> bool:
+    """Wait until no process has a text in its environment; False if one keeps running."""
+    end_s = time.monotonic() + _LIMIT_S
+    while processes_with(mark):
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.02)
+    return True

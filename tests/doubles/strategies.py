@@ -1,0 +1,11 @@
+"""The strategies whose libraries are installed."""
+
+from importlib.util import find_spec
+
+from tuner.registry import STRATEGIES
+
+INSTALLED = [n for n, entry in STRATEGIES.items() if find_spec(entry.distribution or "numpy")]
+"""Names; all of them where the extra ``test`` is installed."""
+
+LEARNERS = [name for name in INSTALLED if name not in ("random", "exhaustive")]
+"""Those that learn from results."""

@@ -1,0 +1,34 @@
+"""The gain of counting only where it matters, from kept rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.purchases import lines, targets
+
+
+def row(task: str, subject: str, each_s: float, volume: float = 2.0) -> dict[str, Any]:
+    return {
+        "task": task, "subject": subject, "round": 0, "status": "ok", "reason": None,
+        "evaluations": 100, "uncounted": 60 if subject == "needed" else 0, "events": 5000,
+        "each_s": each_s, "cpu_s": 100 * each_s, "wall_s": 50 * each_s, "volume": volume,
+    }  # fmt: skip
+
+
+def test_the_gain_is_the_geometric_mean_and_the_front_the_worst() -> None:
+    rows = [row("demo", "all", 0.4), row("demo", "needed", 0.1, 1.9),
+            row("server", "all", 0.1), row("server", "needed", 0.1)]  # fmt: skip
+
+    found = {target.what: target.value for target in targets({"campaigns": rows})}
+
+    assert found["times the evaluations in a second"] == pytest.approx(2.0)
+    assert found["hypervolume of the final front, the worst"] == pytest.approx(0.95)
+    assert any("60%" in line and "4.00" in line for line in lines({"campaigns": rows}))
+
+
+def test_the_largest_workload_has_four_minutes() -> None:
+    (target,) = targets({"large": [row("gem5", "needed", 1.0)]})
+
+    assert (target.value, target.limit) == (50.0, 240.0)

@@ -1,0 +1,41 @@
+"""The share of time that workers are busy, and its simulation."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.scale import TWO, busy_share, lines, simulate, targets
+
+
+def test_workers_that_always_have_a_task_are_busy() -> None:
+    spans = [(float(n), n + 1.0) for n in range(10)] * 2
+
+    assert busy_share(spans, 2) == pytest.approx(1.0)
+
+
+def test_gaps_between_tasks_are_idle() -> None:
+    """One of two workers pauses half of the time."""
+    steady = [(float(n), n + 1.0) for n in range(10)]
+    pausing = [(float(n), n + 0.5) for n in range(10)]
+
+    assert busy_share(steady + pausing, 2) == pytest.approx(0.75)
+
+
+def test_a_coordinator_that_is_too_slow_leaves_workers_idle() -> None:
+    """100 workers with tasks of a second need 100 a second; it hands out 50."""
+    assert simulate(100, 1.0, 0.02) == pytest.approx(0.5, abs=0.1)
+    assert simulate(100, 1.0, 0.0001) > 0.95
+
+
+def test_batches_wait_for_the_slowest() -> None:
+    assert simulate(100, 1.0, 0.0001, batch=100) < 0.5
+
+
+def test_the_target_is_the_median_of_the_rounds() -> None:
+    parts = {TWO: [{"1": 2.0, "2": 1.0}, {"1": 1.8, "2": 1.0}, {"1": 1.95, "2": 1.0}]}
+
+    (target,) = targets(parts)
+
+    assert target.value == pytest.approx(1.95)
+    assert target.is_met
+    assert list(lines(parts)) == ["two workers against one: 1.95 times (1.80 at least)"]

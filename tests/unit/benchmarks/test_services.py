@@ -1,0 +1,86 @@
+"""What is said of settings on services under a load that was not tuned on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.services import OURS, SERVICES, lines, targets
+from tuner.config.program_file import load_program_file
+from tuner.optimize.quantities import SERVICE_NAMES
+from tuner.optimize.tuned import AS_IS
+from tuner.resources import configs_dir
+
+USUAL = {"mean": 4e7, "peak": 5e7, "floor": 3e7, "cpu": 2e5, "rate": 4e3, "p99": 5e6}
+
+
+def part(**changed: float) -> dict[str, Any]:
+    rows = [
+        {
+            "task": "redis",
+            "subject": subject,
+            "round": number,
+            "status": "ok",
+            "reason": None,
+            **{
+                SERVICE_NAMES[name]: value
+                * (1.0 + 0.001 * number)
+                * (changed.get(name, 1.0) if subject == OURS else 1.0)
+                for name, value in USUAL.items()
+            },
+        }
+        for number in range(6)
+        for subject in (AS_IS, "tcmalloc", OURS)
+    ]
+    kept = {"decision": "deploy", "sentence": "Deploy x.", "seconds": 60.0, "brings": "jemalloc"}
+    return {**kept, "subjects": {"tcmalloc": "key", OURS: "key"}, "rows": rows}
+
+
+def test_each_service_has_its_table_with_the_answer_first() -> None:
+    text = "\n".join(lines({"redis": part(floor=0.8)}))
+
+    assert text.startswith("redis: Deploy x.\n")
+    assert "**redis** as it is (jemalloc): mean memory 38.2 MiB" in text
+    assert text.index("| answer") < text.index("| tcmalloc")
+    assert "-20.0 % (-20.0 .. -20.0)" in text
+
+
+@pytest.mark.parametrize(
+    ("changed", "n_worse", "n_gains"),
+    [
+        ({"floor": 0.8}, 0, 1),
+        ({"mean": 0.8}, 0, 1),
+        ({"mean": 0.9}, 0, 0),
+        ({"floor": 0.8, "p99": 1.03}, 0, 0),
+        ({"floor": 0.8, "p99": 1.06}, 1, 0),
+        ({"floor": 0.8, "rate": 0.97}, 1, 0),
+        ({"floor": 0.8, "rate": 1.05}, 0, 1),
+        ({"floor": 0.8, "peak": 1.02}, 1, 0),
+        ({"cpu": 1.03}, 1, 0),
+    ],
+)
+def test_answers_are_judged_in_the_terms_of_a_service(
+    changed: dict[str, float], n_worse: int, n_gains: int
+) -> None:
+    worse, gaining = targets({"redis": part(**changed)})
+
+    assert (worse.value, gaining.value) == (n_worse, n_gains)
+
+
+def test_a_service_without_an_answer_is_neither() -> None:
+    kept = part(mean=2.0)
+
+    worse, gaining = targets({"redis": {**kept, "subjects": {"tcmalloc": "key"}}})
+
+    assert (worse.value, gaining.value) == (0, 0)
+
+
+def test_every_shipped_service_has_a_load_that_is_not_tuned_on() -> None:
+    shipped = {path.stem: path for path in (configs_dir() / "services").glob("*.toml")}
+
+    assert set(SERVICES) == set(shipped)
+    for path in shipped.values():
+        table = load_program_file(path).service
+        assert table is not None
+        assert table.held_out_load not in (None, table.load)

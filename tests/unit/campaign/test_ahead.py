@@ -1,0 +1,163 @@
+"""A search that waits for nobody: slow evaluations, kills, other budgets."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.doubles import synthetic
+from tests.doubles.strategies import INSTALLED
+from tests.doubles.synthetic import SyntheticEvaluator
+from tuner.campaign.progress import Listener
+from tuner.campaign.runner import Runner
+from tuner.campaign.setup import make_spaces
+from tuner.errors import InterruptedCampaign
+from tuner.front.dominance import hypervolume, points_of
+from tuner.measure.executor import LocalExecutor
+from tuner.records import Configuration, Trial
+from tuner.store import FINISHED, CampaignRecord, Store
+
+
+class AheadExecutor(LocalExecutor):
+    """Cores of this machine, as if they were many machines."""
+
+    runs_ahead = True
+
+
+class StopAfter(Listener):
+    """Ends a campaign cleanly after some new trials."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+        self.executor: LocalExecutor | None = None
+
+    def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
+        self.left -= is_new
+        if self.left == 0 and self.executor is not None:
+            self.executor.stop()
+
+
+def run(
+    folder: Path,
+    record: CampaignRecord,
+    evaluator: SyntheticEvaluator,
+    kind: type[LocalExecutor] = AheadExecutor,
+    listener: Listener | None = None,
+) -> list[Trial]:
+    """Run a campaign, or go on with the one that is there."""
+    if Store.exists(folder):
+        store = Store.open(folder, writable=True)
+        store.set_budget(record.budget)
+    else:
+        store = Store.create(folder, record)
+    with store, kind(evaluator, [0, 1, 2]) as executor:
+        if isinstance(listener, StopAfter):
+            listener.executor = executor
+        spaces = make_spaces(synthetic.PARTS, record.search)
+        return Runner(store, spaces, executor, listener or Listener()).run()
+
+
+def asks(folder: Path) -> list[tuple[int, ...]]:
+    with Store.open(folder) as store:
+        return store.asks()
+
+
+@pytest.mark.parametrize("search", ["joint", "separate"])
+@pytest.mark.parametrize("strategy", INSTALLED)
+def test_every_number_is_a_trial_and_no_configuration_comes_twice(
+    tmp_path: Path, strategy: str, search: str
+) -> None:
+    trials = run(tmp_path, synthetic.record(strategy=strategy, search=search), SyntheticEvaluator())
+
+    assert list(range(60)) == [trial.number for trial in trials]
+    assert len({trial.configuration for trial in trials}) == 60
+    assert asks(tmp_path)
+
+
+def test_a_slow_evaluation_holds_nobody(tmp_path: Path) -> None:
+    """One of the first proposals ends only when nearly all others have ended."""
+    enough = threading.Event()
+    first: list[Configuration] = []
+
+    def wait(configuration: Configuration) -> None:
+        if not configuration.is_default and not first:
+            first.append(configuration)
+            assert enough.wait()
+
+    class Counting(Listener):
+        n = 0
+
+        def trial_ended(self, trial: Trial, *, is_new: bool) -> None:
+            self.n += 1
+            if self.n == 55:
+                enough.set()
+
+    trials = run(tmp_path, synthetic.record(), SyntheticEvaluator(before=wait), AheadExecutor,
+                 Counting())  # fmt: skip
+
+    assert len(trials) == 60
+    (slow,) = (trial for trial in trials if trial.configuration == first[0])
+    assert slow.number < 16
+    assert all(slow.number not in told for told in asks(tmp_path)[:-1])
+
+
+@pytest.mark.parametrize("strategy", INSTALLED)
+@pytest.mark.parametrize("kind", [AheadExecutor, LocalExecutor])
+def test_a_stopped_campaign_goes_on_with_the_same_search(
+    tmp_path: Path, strategy: str, kind: type[LocalExecutor]
+) -> None:
+    """On many machines or on this one: what was proposed is evaluated, once."""
+    record = synthetic.record(strategy=strategy)
+    before: list[Trial] = []
+    for n in (10, 25):
+        with pytest.raises(InterruptedCampaign):
+            run(tmp_path, record, SyntheticEvaluator(), listener=StopAfter(n))
+        with Store.open(tmp_path) as store:
+            found = store.trials()
+        assert all(trial in found for trial in before)
+        before = found
+    evaluator = SyntheticEvaluator()
+
+    trials = run(tmp_path, record, evaluator, kind)
+
+    assert list(range(60)) == [trial.number for trial in trials]
+    assert not {trial.configuration for trial in before} & {
+        *evaluator.evaluated[: 60 - len(before)]
+    }
+    with Store.open(tmp_path) as store:
+        assert store.campaign().status == FINISHED
+
+
+def test_a_larger_budget_goes_on(tmp_path: Path) -> None:
+    run(tmp_path, synthetic.record(budget=40), SyntheticEvaluator())
+    first = asks(tmp_path)
+
+    trials = run(tmp_path, synthetic.record(budget=80), SyntheticEvaluator())
+
+    assert list(range(80)) == [trial.number for trial in trials]
+    assert asks(tmp_path)[: len(first)] == first
+
+
+def test_a_campaign_that_was_begun_in_batches_goes_on_in_batches(tmp_path: Path) -> None:
+    run(tmp_path, synthetic.record(budget=40), SyntheticEvaluator(), LocalExecutor)
+
+    trials = run(tmp_path, synthetic.record(budget=80), SyntheticEvaluator())
+
+    assert len(trials) == 80
+    assert asks(tmp_path) == []
+
+
+def test_it_learns_as_well(tmp_path: Path) -> None:
+    """Beyond random search by as much as in batches, or nearly."""
+
+    def volume(strategy: str, kind: type[LocalExecutor]) -> float:
+        folder = tmp_path / f"{strategy}-{kind.__name__}"
+        record = synthetic.record(strategy=strategy, budget=200)
+        trials = run(folder, record, SyntheticEvaluator(), kind)
+        return hypervolume(points_of([t for t in trials if t.is_feasible]), (60.0 * 2**20, 1.5e8))
+
+    chance = volume("random", LocalExecutor)
+
+    assert volume("nsga2", AheadExecutor) - chance > 0.5 * (volume("nsga2", LocalExecutor) - chance)

@@ -1,0 +1,116 @@
+"""What evaluates a campaign, by name: options that go together, jobs of Slurm."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+
+from tests.doubles import synthetic
+from tests.doubles.synthetic import SyntheticEvaluator
+from tuner.campaign.executors import Demand, check_executor, on_slurm, on_this_machine
+from tuner.cli import main
+from tuner.errors import MissingToolError, SpecError
+from tuner.store import Store
+
+
+@pytest.mark.parametrize(
+    ("name", "workers", "scheduler", "expected"),
+    [
+        ("cloud", None, None, "--executor cloud: choose among local, dask, slurm"),
+        ("local", None, "tcp://x:1", "--scheduler does not apply with --executor local"),
+        ("slurm", None, "tcp://x:1", "--scheduler does not apply with --executor slurm"),
+        ("dask", None, None, "needs --scheduler tcp://HOST:8786"),
+        ("dask", 2, "tcp://x:1", "--workers does not apply with --executor dask"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    name: str, workers: int | None, scheduler: str | None, expected: str
+) -> None:
+    with pytest.raises(SpecError, match=expected):
+        check_executor(name, workers, scheduler)
+
+
+def test_they_are_refused_before_anything_is_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = Path(__file__).parents[3] / "configs/workloads/gem5-suite/traces/text-minor.trace"
+
+    code = main.run(["tune", str(trace), "-o", str(tmp_path / "run"), "--executor", "dask"])
+
+    assert code == SpecError.exit_code
+    assert "needs --scheduler" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def demand(store: Store, **changes: Any) -> Demand:
+    fields: dict[str, Any] = {
+        "store": store, "evaluator": SyntheticEvaluator(), "emulations": (), "is_alone": False,
+        "workers": None, "scheduler": None, "on_note": lambda _: None,
+    }  # fmt: skip
+    return Demand(**{**fields, **changes})
+
+
+def test_one_evaluation_at_a_time_where_time_is_measured(tmp_path: Path) -> None:
+    with (
+        Store.create(tmp_path, synthetic.record()) as store,
+        on_this_machine(demand(store, is_alone=True)) as executor,
+    ):
+        assert executor.n_workers == 1
+        assert not executor.runs_ahead
+
+
+class Jobs:
+    """Stands for dask_jobqueue.SLURMCluster."""
+
+    made: Jobs
+
+    def __init__(self) -> None:
+        Jobs.made = self
+        self.scheduler_address = "tcp://127.0.0.1:1"
+        self.n_jobs = 0
+        self.is_open = True
+
+    def scale(self, jobs: int) -> None:
+        self.n_jobs = jobs
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_open = False
+
+
+def test_slurm_starts_jobs_and_ends_them_whatever_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=Jobs))
+    monkeypatch.setattr("tuner.measure.remote.EmulationKit.identity", lambda _: {})
+    with (
+        Store.create(tmp_path, synthetic.record()) as store,
+        pytest.raises(MissingToolError, match="no scheduler of Dask answers"),
+        on_slurm(demand(store, workers=20)),
+    ):
+        pass
+
+    assert Jobs.made.n_jobs == 20
+    assert not Jobs.made.is_open
+
+
+def test_a_cluster_without_a_set_up_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cluster() -> None:
+        message = "You must specify how many cores to use per job"
+        raise ValueError(message)
+
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=cluster))
+    with (
+        Store.create(tmp_path, synthetic.record()) as store,
+        pytest.raises(SpecError, match=r"how many cores .*docs/how-to/cluster\.md"),
+        on_slurm(demand(store)),
+    ):
+        pass

@@ -1,0 +1,96 @@
+"""Rules that end a campaign early: each alone, together, and in a campaign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.synthetic import SyntheticEvaluator, measure, record, space
+from tuner.campaign.progress import Listener
+from tuner.campaign.runner import Runner
+from tuner.campaign.stopping import Stopping, StopRules
+from tuner.config import campaign_from_options
+from tuner.measure.executor import LocalExecutor
+from tuner.objectives import parse_constraint
+from tuner.records import Configuration, Origin, Outcome, Trial
+from tuner.store import FINISHED, Store
+
+REFERENCE = (100.0, 100.0)
+
+
+def trial(number: int, heap: float, cost: float) -> Trial:
+    configuration = Configuration.of("glibc", {"pad": number} if number else {})
+    measured = measure(Configuration("glibc")).with_values(mean_heap=heap, cost=cost)
+    outcome = Outcome.succeeded(measured)
+    return Trial(number, configuration, Origin.SEARCH, outcome, (heap, cost), 0.0)
+
+
+def reason(rules: StopRules, trials: list[Trial], now_s: float = 0.0) -> str | None:
+    times = iter([0.0, now_s])
+    stopping = Stopping(rules, lambda: next(times))
+    return stopping.reason(trials, REFERENCE, {"glibc": trials[0].measured}, "glibc")
+
+
+def test_without_rules_nothing_stops() -> None:
+    assert reason(StopRules(), [trial(0, 50.0, 50.0)], 1e9) is None
+
+
+def test_time_is_that_of_the_call() -> None:
+    rules = StopRules(time_ns=60 * 10**9)
+    assert reason(rules, [trial(0, 50.0, 50.0)], 59.9) is None
+    assert reason(rules, [trial(0, 50.0, 50.0)], 60.0) == "the time is over (1 min)"
+
+
+def test_plateau_is_evaluations_without_gain() -> None:
+    found = [trial(0, 50.0, 50.0), trial(1, 40.0, 50.0)]
+    found += [trial(n, 60.0, 60.0) for n in range(2, 6)]
+    rules = StopRules(plateau=4)
+    assert reason(rules, found[:5]) is None
+    stopped = reason(rules, found)
+    assert stopped == "the last 4 evaluations gained less than 0.1% of hypervolume"
+    assert reason(rules, [*found, trial(6, 39.0, 49.0)]) is None
+
+
+def test_target_is_one_trial_with_all_limits() -> None:
+    limits = tuple(map(parse_constraint, ("mean_heap <= 40", "cost <= default - 20 %")))
+    rules = StopRules(target=limits)
+    found = [trial(0, 50.0, 50.0), trial(1, 39.0, 50.0), trial(2, 50.0, 30.0)]
+    assert reason(rules, found) is None
+    stopped = reason(rules, [*found, trial(3, 40.0, 40.0)])
+    assert stopped is not None
+    assert stopped.startswith("the target is reached: trial 3 has mean_heap <= 40 and cost <=")
+
+
+def run(folder: Path, rules: StopRules) -> tuple[list[Trial], str | None]:
+    store = (
+        Store.open(folder, writable=True)
+        if Store.exists(folder)
+        else Store.create(folder, record(budget=200))
+    )
+    with store, LocalExecutor(SyntheticEvaluator(), [0]) as executor:
+        runner = Runner(store, [space()], executor, Listener(), stop=rules)
+        trials = runner.run()
+        assert store.campaign().status == FINISHED
+        return trials, runner.stopped_because
+
+
+def test_a_stopped_campaign_is_whole_and_goes_on_under_other_rules(tmp_path: Path) -> None:
+    stopped, why = run(tmp_path / "run", StopRules(target=(parse_constraint("faults <= 1e9"),)))
+    again, same = run(tmp_path / "run", StopRules(target=(parse_constraint("faults <= 1e9"),)))
+    assert why == same
+    assert why is not None
+    assert [t.configuration for t in again] == [t.configuration for t in stopped]
+    assert len(stopped) < 40
+    whole, none = run(tmp_path / "run", StopRules())
+    assert (len(whole), none) == (200, None)
+    at_once, _ = run(tmp_path / "other", StopRules())
+    assert [t.configuration for t in whole] == [t.configuration for t in at_once]
+
+
+def test_campaign_files_name_the_rules() -> None:
+    stop = {"time": "10 min", "plateau": 60, "target": ["cost <= default * 0.8"]}
+    spec = campaign_from_options(trace="a.trace", allocators=["glibc"], stop=stop)
+    assert (spec.stop.time_ns, spec.stop.plateau) == (600 * 10**9, 60)
+    with pytest.raises(Exception, match="target"):
+        campaign_from_options(trace="a.trace", allocators=["glibc"], stop={"target": ["fast"]})

@@ -1,0 +1,83 @@
+"""A point with one setting put back at a time, recorded or measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.doubles.runs import MIB, measurement, trial
+from tests.doubles.small_runs import run_of
+from tuner.errors import SelectionError
+from tuner.explain.ablation import ablate, point_of
+from tuner.front.kept import pick_of_trial
+from tuner.measure.evaluation import Evaluation
+from tuner.records import Configuration, Outcome, Status
+from tuner.runs import Run
+
+POINT = Configuration.of("jemalloc", {"dirty_decay_ms": 0, "narenas": 1, "tcache": False})
+
+
+def run() -> Run:
+    return run_of(
+        trial(0, Configuration("glibc")),
+        trial(1, Configuration("jemalloc"), 60.0 * MIB, 2e8),
+        trial(2, POINT, 40.0 * MIB, 1e8),
+        trial(3, Configuration.of("jemalloc", {"dirty_decay_ms": 0, "narenas": 1}), 40.0 * MIB,
+              1.001e8),
+    )  # fmt: skip
+
+
+class Measured:
+    """Measures everything as 44 MiB and no more work; one setting fails."""
+
+    def __init__(self) -> None:
+        self.asked: list[Configuration] = []
+
+    def __call__(self, configurations: Sequence[Configuration]) -> dict[Configuration, Evaluation]:
+        self.asked += configurations
+        return {one: self._outcome(one) for one in configurations}
+
+    def _outcome(self, one: Configuration) -> Evaluation:
+        if "dirty_decay_ms" not in one.as_dict:
+            return Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
+        return Outcome.succeeded(measurement(44.0 * MIB, 1e8))
+
+
+def test_what_is_recorded_is_not_measured() -> None:
+    found = ablate(run(), pick_of_trial(run(), 2))
+
+    known = {name: one for name, _, one in found.settings}
+    assert known["tcache"].trial == 3
+    assert known["tcache"].changes == pytest.approx({"mean_heap": 1.0, "cost": 1.001})
+    assert known["tcache"].is_needless
+    assert known["narenas"].changes is None
+    assert found.n_unknown == 2
+
+
+def test_what_is_not_recorded_is_measured_once() -> None:
+    measure = Measured()
+
+    found = ablate(run(), pick_of_trial(run(), 2), measure)
+
+    known = {name: one for name, _, one in found.settings}
+    assert len(measure.asked) == len(set(measure.asked)) == 2
+    assert known["narenas"].changes == pytest.approx({"mean_heap": 1.1, "cost": 1.0})
+    assert known["narenas"].trial is None
+    assert known["dirty_decay_ms"].reason == "killed by SIGSEGV"
+    assert found.n_unknown == 0
+
+
+def test_needless_settings_are_left_out_together() -> None:
+    found = ablate(run(), pick_of_trial(run(), 2), Measured())
+
+    assert found.reduced is not None
+    assert found.reduced.configuration.as_dict == {"dirty_decay_ms": 0, "narenas": 1}
+    assert found.reduced.trial == 3
+
+
+def test_a_point_is_a_pick_or_a_trial() -> None:
+    assert point_of(run(), "2").trial.number == 2
+    assert point_of(run(), "best-cost").trial.number == 3
+    with pytest.raises(SelectionError, match="has no pick 'fastest'"):
+        point_of(run(), "fastest")

@@ -1,0 +1,123 @@
+"""A whole run explained: roles, words, JSON and the picture."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.runs import synthetic_run, write_run
+from tests.doubles.small_runs import run_of
+from tuner import library
+from tuner.cli import main
+from tuner.drawing.figure import described
+from tuner.errors import SelectionError
+from tuner.explain.explanation import Explanation, Role, explain_run, settings_of
+from tuner.explain.figure import importance_figure
+from tuner.explain.importance import FRONT
+from tuner.explain.wording import explanation_json, sentences
+from tuner.runs import Run
+
+POINT = 5
+"""Any trial with settings."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return synthetic_run(
+        tmp_path_factory.mktemp("explained") / "run",
+        allocators=("glibc", "jemalloc"),
+        n_trials=260,
+        spread=0.0,
+    )
+
+
+@pytest.fixture(scope="module")
+def explanation(run: Run) -> Explanation:
+    return library.explain(run, POINT)
+
+
+def test_what_does_nothing_is_found_and_what_acts_is_not_among_it(explanation: Explanation) -> None:
+    """arena_max and lg_extent_max_active_fit have no effect in the model."""
+    idle = {
+        one.name for allocator in explanation.allocators for one in allocator.of_role(Role.NOTHING)
+    }
+
+    assert {"arena_max", "lg_extent_max_active_fit"} <= idle
+    assert not {"trim_threshold", "dirty_decay_ms", "tcache_count"} & idle
+
+
+def test_the_most_important_stand_first_and_have_an_effect(explanation: Explanation) -> None:
+    for allocator in explanation.allocators:
+        first = allocator.settings[0]
+        assert first.role in {Role.CARRIES, Role.COSTS}
+        assert max(s.value for s in allocator.importance.shares[first.name].values()) > 0.1
+
+
+def test_the_allocator_of_the_point_stands_first(run: Run) -> None:
+    point = next(t for t in run.trials if t.configuration.allocator == "jemalloc")
+
+    found = library.explain(run, point.number)
+
+    assert found.allocators[0].allocator == "jemalloc"
+
+
+def test_a_run_is_explained_alike_every_time(run: Run, explanation: Explanation) -> None:
+    assert explanation_json(library.explain(run, POINT)) == explanation_json(explanation)
+
+
+def test_the_words_name_what_matters(explanation: Explanation) -> None:
+    text = "\n".join(sentences(explanation))
+
+    assert "these carry the gain" in text
+    assert "these do nothing: " in text
+    assert "with one setting left alone, all others as they are:" in text
+
+
+def test_the_json_has_every_setting(explanation: Explanation) -> None:
+    found = json.loads(explanation_json(explanation))
+
+    assert (found["schema"], found["version"]) == ("malloc-tuner.explanation", 1)
+    glibc = next(one for one in found["allocators"] if one["allocator"] == "glibc")
+    assert {one["name"] for one in glibc["settings"]} == {
+        "mxfast", "tcache_count", "tcache_max", "trim_threshold", "top_pad", "arena_max",
+    }  # fmt: skip
+    assert set(glibc["fit"]) == {FRONT, "mean_heap", "cost"}
+
+
+def test_the_picture_has_a_panel_for_the_front_and_each_objective(
+    explanation: Explanation,
+) -> None:
+    panels = described(importance_figure(explanation))["hconcat"]
+
+    assert [panel["layer"][0]["encoding"]["x"]["title"] for panel in panels] == [
+        "distance to the front", "mean heap", "cost",
+    ]  # fmt: skip
+
+
+def test_too_few_trials_are_an_error() -> None:
+    with pytest.raises(SelectionError, match=r"too few trials .*25 of an allocator"):
+        explain_run(run_of(*synthetic_run(n_trials=6).trials[:1]), None)
+
+
+def test_values_stand_in_the_order_of_the_space(run: Run) -> None:
+    space = ({"name": "glibc.mxfast", "levels": [None, 160, 64, 32, 0, 8], "ordered": True},)
+    other = replace(run, campaign=replace(run.campaign, space=space))
+
+    settings = {one.name: one for one in settings_of(other, "glibc", other.trials)}
+
+    assert settings["mxfast"].values == (None, 160, 64, 32, 0, 8)
+    assert settings["top_pad"].values == (None, 0, 65536, 1048576, 16777216)
+
+
+def test_the_command_explains_and_draws(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(run)
+
+    assert main.run(["explain", str(run.folder)]) == 0
+
+    out, err = capsys.readouterr()
+    assert "these carry the gain" in out
+    assert "figures/importance.svg" in err
+    assert (Path(run.folder) / "figures" / "importance.png").stat().st_size > 0

@@ -1,0 +1,64 @@
+"""From which value on a setting harms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tuner.explain.levels import Level, Setting, danger_of, levels_of
+from tuner.records import Value
+
+SCALE = Setting("narenas", (None, 0, 1, 2, 4, 8), is_scale=True)
+
+
+def level(value: Value | None, cost: float = 1.0, heap: float = 1.0, failed: int = 0) -> Level:
+    return Level(value, 10, failed, {"cost": cost, "mean_heap": heap})
+
+
+def harmful(*bad: Value, loss: float = 1.2) -> list[Level]:
+    return [level(value, loss if value in bad else 1.0) for value in SCALE.values]
+
+
+def test_a_tail_of_the_scale_is_told_by_its_end() -> None:
+    upper, lower = danger_of(SCALE, harmful(4, 8)), danger_of(SCALE, harmful(1, 2))
+
+    assert upper is not None
+    assert (upper.above, upper.below) == (2, None)
+    assert lower is not None
+    assert (lower.above, lower.below) == (None, 4)
+
+
+def test_other_values_are_listed() -> None:
+    found = danger_of(SCALE, harmful(0, 4))
+
+    assert found is not None
+    assert (found.above, found.below) == (None, None)
+    assert [one.value for one in found.levels] == [0, 4]
+
+
+def test_a_loss_that_buys_something_is_no_danger() -> None:
+    assert danger_of(SCALE, [level(None), level(8, cost=2.0, heap=0.9)]) is None
+    assert danger_of(SCALE, harmful(8, loss=1.04)) is None
+
+
+def test_values_of_which_most_fail_are_dangerous() -> None:
+    found = danger_of(SCALE, [level(None), level(1, failed=6), level(8, failed=5)])
+
+    assert found is not None
+    assert [one.value for one in found.levels] == [1]
+
+
+def test_little_tried_values_are_not_judged() -> None:
+    assert danger_of(SCALE, [level(None), Level(8, 2, 2, {})]) is None
+
+
+def test_the_effect_of_a_value_is_told_against_leaving_the_setting_alone() -> None:
+    rng = np.random.default_rng(1)
+    settings = [Setting("a", (None, 1, 2), is_scale=True), Setting("b", (None, "x"), False)]
+    places = np.column_stack([rng.integers(0, 3, 300), rng.integers(0, 2, 300)]).astype(float)
+    logs = np.log(1.5) * (places[:, 0] == 2) + np.log(0.8) * places[:, 1]
+
+    a, b = levels_of(settings, places, {"cost": logs}, [[2, 0], [2, 1]], seed=1)
+
+    assert [round(one.changes["cost"], 2) for one in a] == [1.0, 1.0, 1.5]
+    assert [round(one.changes["cost"], 2) for one in b] == [1.0, 0.8]
+    assert [one.n_failed for one in a] == [0, 0, 2]

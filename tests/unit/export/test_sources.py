@@ -1,0 +1,160 @@
+"""What is exported: the answer of an optimisation, as it was proven."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.runs import MIB, synthetic_run, trial
+from tuner.errors import SelectionError
+from tuner.export.formats import render
+from tuner.export.sources import deployment, recommended_deployment
+from tuner.front.picks import Pick
+from tuner.library import export
+from tuner.optimize.answer import Decision, Recommendation
+from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.tuned import Reference
+from tuner.optimize.work import REFERENCE_FILE
+from tuner.records import Configuration
+from tuner.runs import Run
+
+TRIED = Configuration.of("jemalloc", {"narenas": 2, "tcache": False})
+PROVEN = Configuration.of("jemalloc", {"narenas": 2})
+ANSWER = Recommendation(
+    decision=Decision.DEPLOY,
+    sentence="Deploy jemalloc with narenas=2.",
+    configuration=PROVEN,
+    trial=1,
+    changes={"mean_memory": (-0.1, (-0.1, -0.1)), "cpu_time": (-0.04, None)},
+    command=("./app", "a b"),
+    date="2026-01-31",
+    n_runs=43,
+    least=0.01,
+)
+
+
+def run_of_two() -> Run:
+    trials = (trial(0, Configuration("glibc"), 60.0 * MIB), trial(1, TRIED))
+    return replace(synthetic_run(n_trials=4), trials=trials)
+
+
+def test_what_was_proven_is_exported_not_what_was_tried() -> None:
+    text = render(recommended_deployment(run_of_two(), ANSWER), "env")
+
+    assert "MALLOC_CONF=narenas:2\n" in text
+    assert "proven: 2026-01-31, 43 runs of ./app 'a b'" in text
+    assert "mean memory against as it was: -10.00 % [-10.00 %, -10.00 %] on the real" in text
+    assert (
+        "left out: tcache=false (in emulation or on the program, they change nothing)"
+        in " ".join(text.replace("#", "").split())
+    )
+
+
+def test_the_proof_stands_in_json() -> None:
+    document = json.loads(render(recommended_deployment(run_of_two(), ANSWER), "json"))
+
+    assert document["settings"] == {"narenas": 2}
+    assert document["proven_by"] == "2026-01-31, 43 runs of ./app 'a b'"
+    assert [gain["verdict"] for gain in document["gain"]] == ["proven", "not worse by 1 %"]
+
+
+@pytest.mark.parametrize("decision", [Decision.KEEP, Decision.UNDECIDED])
+def test_an_answer_that_deploys_nothing_is_not_exported(decision: Decision) -> None:
+    answer = replace(ANSWER, decision=decision, sentence="Keep glibc as it is.")
+
+    with pytest.raises(SelectionError, match=r"Keep glibc as it is\. .* name its --pick"):
+        recommended_deployment(run_of_two(), answer)
+
+
+def direct_folder(folder: Path, brings: str | None = None, decision: str = "deploy") -> Path:
+    """Write what `optimize --direct` leaves: an answer, and no campaign."""
+    request = Request(("./app", "a b"), 60.0, ("glibc",), is_direct=True)
+    (folder / REQUEST_FILE).write_text(json.dumps(request.as_record()))
+    reference = Reference(("./app",), {}, 0, None, brings, 1.0, 30.0)
+    (folder / REFERENCE_FILE).write_text(json.dumps(reference.as_record()))
+    answer = {
+        "decision": decision,
+        "sentence": "Deploy glibc with mxfast=0." if decision == "deploy" else "Keep it.",
+        "configuration": Configuration.of("glibc", {"mxfast": 0}).key,
+        "trial": None,
+        "changes": {"mean_memory": {"change": -0.1, "bounds": [-0.1, -0.1]}},
+        "command": ["./app", "a b"],
+        "date": "2026-01-31",
+        "runs": 43,
+        "least_effect": 0.01,
+        "text": [],
+        "as_is": {"allocator": brings or "glibc"},
+        "subjects": [],
+    }
+    (folder / "answer.json").write_text(json.dumps(answer))
+    return folder
+
+
+def test_a_pick_shows_what_the_program_measured_of_it(tmp_path: Path) -> None:
+    """Not what the heap alone gains in emulation."""
+    (tmp_path / "answer.json").write_text(
+        json.dumps(
+            {
+                "decision": "keep",
+                "sentence": "Keep it.",
+                "configuration": None,
+                "trial": None,
+                "changes": None,
+                "command": ["./app"],
+                "date": "2026-01-31",
+                "runs": 43,
+                "least_effect": 0.01,
+                "text": [],
+                "as_is": {"allocator": "glibc", "mean_memory": 2e8},
+                "subjects": [
+                    {
+                        "label": "jemalloc narenas=2 tcache=false",
+                        "changes": {
+                            "mean_memory": {"change": -0.02, "bounds": None, "exact": False}
+                        },
+                        "in_rounds": False,
+                        "note": "",
+                    }
+                ],
+            }
+        )
+    )
+    run = replace(run_of_two(), folder=tmp_path)
+    pick = Pick("mine", run.trials[1], "by hand")
+
+    text = render(deployment(run, pick), "env")
+
+    assert "mean heap against the default of glibc: -2.00 % on the real program" in text
+    assert "of few runs" in " ".join(text.replace("#", "").split())
+
+
+def test_a_pick_that_never_ran_shows_its_share_of_the_whole_program() -> None:
+    run = run_of_two()
+    workload = replace(run.campaign.workload, program=(("peak_heap", 200.0 * MIB),))
+    run = replace(run, campaign=replace(run.campaign, workload=workload))
+
+    text = render(deployment(run, Pick("mine", run.trials[1], "by hand")), "env")
+
+    assert "expected of the whole program (" in text
+
+
+def test_an_answer_without_a_campaign_is_exported(tmp_path: Path) -> None:
+    text = export(direct_folder(tmp_path))
+
+    assert "GLIBC_TUNABLES=glibc.malloc.mxfast=0\n" in text
+    assert "proven: 2026-01-31, 43 runs of ./app 'a b'" in text
+    assert "emulated" not in text
+    assert "LD_PRELOAD" not in text
+    assert json.loads(export(tmp_path, form="json"))["pick"] is None
+
+
+def test_the_c_librarys_malloc_is_put_before_one_that_the_program_brings(tmp_path: Path) -> None:
+    assert "LD_PRELOAD=libc.so.6\n" in export(direct_folder(tmp_path, brings="jemalloc"))
+
+
+def test_without_a_campaign_there_is_no_point_to_name(tmp_path: Path) -> None:
+    with pytest.raises(SelectionError, match=r"Keep it\. There is nothing to export"):
+        export(direct_folder(tmp_path, decision="keep"))

@@ -1,0 +1,109 @@
+"""Changes of the heap as shares of the whole program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.doubles.fronts import BASELINE, NAMES, TRIALS, tried
+from tests.doubles.runs import MIB, synthetic_run
+from tuner.front.picks import select_balanced, standard_picks
+from tuner.front.whole import campaign_whole, expected_ratio, ns_per_instruction, whole_program
+from tuner.report.table import front_table, row_document
+from tuner.report.terminal import table_text
+from tuner.report.wording import headline, pick_cards
+from tuner.runs import Run
+from tuner.store import CampaignRecord, WorkloadRecord
+
+RUN = synthetic_run(n_trials=4)
+
+
+def record(**program: float) -> CampaignRecord:
+    return recorded(None, **program)
+
+
+def recorded(recorded_with: str | None, **program: float) -> CampaignRecord:
+    workload = WorkloadRecord(program=tuple(program.items()), recorded_with=recorded_with)
+    return replace(RUN.campaign, workload=workload)
+
+
+def run_with(**program: float) -> Run:
+    return replace(RUN, campaign=record(**program), trials=TRIALS)
+
+
+def test_what_the_program_has_beyond_the_heap_stays() -> None:
+    """Its peak is 60 MiB above the heap's, and of its CPU time a tenth is the allocator's."""
+    peak = BASELINE.measured.value("peak_heap")
+    campaign = record(peak_heap=peak + 60 * MIB, cost=10_000.0)
+    in_ns = replace(campaign, calibration=replace(campaign.prices, ns_per_instruction=1.0))
+
+    whole = whole_program(in_ns, TRIALS, BASELINE)
+
+    assert whole["peak_heap"] == peak + 60 * MIB
+    assert whole["mean_heap"] == 160 * MIB
+    assert whole["cost"] == 10_000.0
+    assert expected_ratio(whole, "mean_heap", 80.0 * MIB, 100.0 * MIB) == pytest.approx(0.875)
+    assert expected_ratio(whole, "cost", 500.0, 1000.0) == pytest.approx(0.95)
+    assert expected_ratio(whole, "faults", 1.0, 2.0) is None
+    assert expected_ratio(whole, "cost", None, 1000.0) is None
+
+
+def test_a_mean_that_was_measured_counts_and_no_share_exceeds_the_heaps_own() -> None:
+    whole = whole_program(record(mean_heap=130.0 * MIB, cost=1.0), TRIALS, BASELINE)
+
+    assert whole["mean_heap"] == 130.0 * MIB
+    assert whole["cost"] == 1000.0, "prices may say more than the program's CPU time"
+    assert "peak_heap" not in whole
+
+
+def test_the_whole_is_that_under_the_baseline_not_under_what_was_recorded() -> None:
+    other = tried(1, 140.0, 1400.0, "jemalloc")
+    other = replace(other, configuration=replace(other.configuration, settings=()))
+    campaign = recorded("/usr/lib/libjemalloc.so.2", mean_heap=200.0 * MIB)
+
+    assert whole_program(campaign, (BASELINE, other), BASELINE)["mean_heap"] == 160.0 * MIB
+    assert whole_program(campaign, (BASELINE, other), other)["mean_heap"] == 200.0 * MIB
+
+
+def test_nothing_is_known_without_a_recording() -> None:
+    assert whole_program(record(), TRIALS, BASELINE) == {}
+    assert whole_program(record(cost=1.0), TRIALS, None) == {}
+    assert campaign_whole(record(), TRIALS) == {}
+
+
+def test_an_allocator_that_is_a_hundredth_of_the_work_weighs_a_hundredth() -> None:
+    """-50 % heap for +50 % cost is not worth it of the heap alone, and is of the program."""
+    names = NAMES
+    whole = {"mean_heap": 100.0 * MIB, "cost": 100_000.0}
+
+    assert select_balanced(TRIALS, names, BASELINE).number == 3
+    assert select_balanced(TRIALS, names, BASELINE, whole).number == 2
+    picks = {p.name: p.trial.number for p in standard_picks(TRIALS, names, "glibc", whole)}
+    assert picks["balanced"] == 2
+
+
+def test_people_see_shares_of_the_program_and_files_have_both() -> None:
+    ns = ns_per_instruction(RUN.campaign)
+    run = run_with(mean_heap=1000.0 * MIB, cost=10_000.0 * ns)
+
+    table = front_table(run, NAMES)
+    text = table_text(table)
+
+    row = row_document(next(row for row in table.rows if row.trial.number == 1))
+    assert row["ratio_to_baseline"]["mean_heap"] == pytest.approx(0.8)
+    assert row["expected_of_program"]["mean_heap"] == pytest.approx(0.98)
+    assert "-2.00 %" in text
+    assert "-20.0 %" not in text
+    assert "changes are those expected of the whole program" in text
+    assert "whole program" not in table_text(front_table(run_with(), NAMES))
+
+
+def test_the_report_speaks_of_the_program() -> None:
+    ns = ns_per_instruction(RUN.campaign)
+    run = run_with(mean_heap=1000.0 * MIB, cost=10_000.0 * ns)
+    picks = standard_picks(TRIALS, NAMES, "glibc", campaign_whole(run.campaign, TRIALS))
+
+    assert "about mean heap -0.50 %, cost -3.00 % of the whole program" in headline(run, picks)
+    card = next(card for card in pick_cards(run, picks) if card.trial == 3)
+    assert card.changes[0].change == "-0.50 % of the program"

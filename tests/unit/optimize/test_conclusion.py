@@ -1,0 +1,120 @@
+"""From what the runs prove to the answer."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tuner.compare.plan import Course
+from tuner.optimize.answer import Decision
+from tuner.optimize.candidates import selected_of
+from tuner.optimize.conclusion import Conclusion
+from tuner.optimize.confirmation import Confirmed
+from tuner.optimize.judgement import Gain, Standing, State
+from tuner.optimize.proposals import Proposal
+from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.request import Request
+from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
+from tuner.optimize.work import Watch, Work
+from tuner.records import Configuration, Outcome
+
+USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
+REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=1.0, timeout_s=30.0)
+CHOSEN = {"mimalloc": Configuration("mimalloc")}
+
+
+class App:
+    """Has a name."""
+
+    command = ("app",)
+
+
+@pytest.fixture
+def conclusion(tmp_path: Path) -> Conclusion:
+    request = Request(("app",), 100.0, ("glibc", "mimalloc"))
+    work = Work(tmp_path, request, cast("Tuned", App()), Watch(100.0, lambda: 0.0))
+    return Conclusion(work, REFERENCE, "glibc")
+
+
+def course(*cpu: float) -> Course[None, Sample]:
+    """Return rounds of the program as it is with these CPU times."""
+    found: Course[None, Sample] = Course(AS_IS)
+    for number, share in enumerate(cpu):
+        values = {**USES, CPU: USES[CPU] * share}
+        found.add((number, None, AS_IS), Outcome.succeeded(values))
+    return found
+
+
+def confirmed(state: State, cpu_gain: float) -> Confirmed:
+    gains = {
+        MEAN: Gain(0.0, 0.0, 0.0, is_exact=True),
+        PEAK: Gain(0.0, 0.0, 0.0, is_exact=True),
+        CPU: Gain(cpu_gain, cpu_gain - 0.05, cpu_gain + 0.05),
+    }
+    standing = Standing("mimalloc", 0, state, gains, (), (), (CPU,))
+    noisy = course(0.95, 1.0, 1.05, 0.9, 1.1, 1.0)
+    return Confirmed(CHOSEN, {"mimalloc": standing}, noisy, None, None)
+
+
+def test_what_seems_to_gain_but_cannot_show_it_in_time_is_open(conclusion: Conclusion) -> None:
+    answer = conclusion.conclude(None, confirmed(State.OUT_OF_REACH, 0.03))
+
+    assert answer.decision is Decision.UNDECIDED
+    assert answer.more_seconds > 0.0
+
+
+@pytest.mark.parametrize("state", [State.OUT_OF_REACH, State.HOPELESS])
+def test_what_seems_to_gain_nothing_keeps_what_is_there(
+    conclusion: Conclusion, state: State
+) -> None:
+    """And says how small a gain the time could not have shown."""
+    answer = conclusion.conclude(None, confirmed(state, 0.001))
+
+    assert answer.decision is Decision.KEEP
+    assert any("would need more --time" in one for one in answer.reasons)
+
+
+def test_a_quiet_program_hides_no_gain(conclusion: Conclusion) -> None:
+    quiet = confirmed(State.HOPELESS, 0.0)
+    quiet = Confirmed(CHOSEN, quiet.standings, course(*[1.0] * 6), None, None)
+
+    assert conclusion.conclude(None, quiet).reasons == ()
+
+
+@pytest.mark.parametrize(("width", "is_said"), [(0.03, True), (0.2, False)])
+def test_a_proven_gain_names_the_constraint_that_settles_the_rest(
+    conclusion: Conclusion, *, width: float, is_said: bool
+) -> None:
+    """Not one that would allow anything."""
+    cpu = Gain(0.0, -width, width)
+    found = confirmed(State.OPEN, 0.0)
+    open_one = found.standings["mimalloc"]
+    gains = {**open_one.gains, MEAN: Gain(0.1, 0.1, 0.1, is_exact=True), CPU: cpu}
+    proven = Standing("mimalloc", 20, State.OPEN, gains, (MEAN,), (), (CPU,))
+    found = Confirmed(CHOSEN, {"mimalloc": proven}, found.course, None, None)
+
+    answer = conclusion.conclude(None, found)
+
+    assert answer.decision is Decision.UNDECIDED
+    said = any("--constraint 'cpu_time <= default * 1.05'" in one for one in answer.reasons)
+    assert said is is_said
+
+
+def test_what_a_guard_turned_down_is_in_the_answer(conclusion: Conclusion) -> None:
+    runs = course(1.0, 1.01)
+    fast = {MEAN: 1e6, PEAK: 2.16e6, CPU: 0.57e9}
+    runs.add((0, None, "mimalloc"), Outcome.succeeded(fast))
+    expected = {MEAN: 0.0, PEAK: 0.07, CPU: -0.1}
+    label = {"mimalloc": Proposal(CHOSEN["mimalloc"], 1, expected)}
+
+    answer = conclusion.nothing_near(selected_of(runs, label))
+
+    (found,) = answer.turned_down
+    assert answer.decision is Decision.KEEP
+    assert found.constraints == ("peak_memory <= default * 1.1",)
+    assert any("Turned down: mimalloc saves 43" in line for line in answer.lines())
+    assert answer.as_record()["turned_down"][0]["broken"] == ["peak_memory"]
+    assert math.isclose(found.gains[PEAK].change, 0.08)

@@ -1,0 +1,182 @@
+"""The search with the program alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tests.doubles.synthetic import PARTS
+from tuner.allocators.facts import LARGE_FREED_BYTES, WorkloadFacts
+from tuner.compare.plan import Step
+from tuner.optimize.direct import DirectSearch, space_of
+from tuner.optimize.kinds import Files
+from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.request import Request
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
+from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Watch, Work
+from tuner.records import Configuration, Outcome, Status
+from tuner.space import Parameter, Space, joint_space
+
+USES = {MEAN: 100e6, PEAK: 120e6, CPU: 1e9}
+REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=1.0, timeout_s=30.0)
+
+
+class Clock:
+    """A second passes with every run."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class App:
+    """Its memory falls by a tenth without jemalloc's cache; nothing else that is set matters."""
+
+    command = ("app",)
+
+    def __init__(self, clock: Clock, *, missing: str = "", refused: str = "") -> None:
+        self._clock = clock
+        self._missing = missing
+        self._refused = refused
+        self.ran: list[str] = []
+
+    def refusal(self, configuration: Configuration) -> str | None:
+        return "refused" if self._refused in configuration.as_dict else None
+
+    def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
+        def run(step: Step[None]) -> Outcome[Sample]:
+            self.ran.append(step.subject)
+            self._clock.now_s += 1.0
+            configuration = candidates.get(step.subject, Configuration("glibc"))
+            if configuration.allocator == self._missing:
+                return Outcome.did_not_succeed(Status.FAILED, "not loaded")
+            noise = 1.0 + 0.001 * ((len(self.ran) * 7) % 5)
+            share = 0.9 if configuration.as_dict.get("cache") is False else 1.0
+            return Outcome.succeeded({n: v * noise * share for n, v in reference.values.items()})
+
+        return run
+
+
+def make_space(names: Sequence[str]) -> Space:
+    return joint_space({name: PARTS[name] for name in names})
+
+
+def searched(folder: Path, app: App, clock: Clock, seconds: float = 120.0) -> DirectSearch:
+    request = Request(("app",), seconds, ("glibc", "jemalloc:/lib/j.so"), is_direct=True)
+    work = Work(folder, request, cast("Tuned", app), Watch(seconds, clock))
+    return DirectSearch(work, REFERENCE, make_space)
+
+
+def test_what_gains_is_found_and_the_rest_goes_back_to_unset(tmp_path: Path) -> None:
+    clock = Clock()
+    search = searched(tmp_path, App(clock), clock)
+
+    selected = search.select(100)
+    chosen = search.finalists(selected)
+
+    assert clock.now_s <= 60.0, "half of the time is for the confirmation"
+    assert chosen.keys() == {"jemalloc cache=false"}
+    assert selected.changes["jemalloc"][MEAN].change == pytest.approx(0.0, abs=0.01)
+
+
+def test_defaults_come_first_and_nothing_runs_twice(tmp_path: Path) -> None:
+    clock = Clock()
+    app = App(clock)
+
+    searched(tmp_path, app, clock).select(100)
+
+    assert set(app.ran[:2]) == {AS_IS, "jemalloc"}
+    settings = [label for label in app.ran if label != AS_IS]
+    assert len(settings) == len(set(settings))
+    assert "glibc" not in settings, "the program as it is runs under it"
+    assert app.ran.count(AS_IS) >= len(settings) / 4
+
+
+def test_an_allocator_that_cannot_be_loaded_takes_no_part(tmp_path: Path) -> None:
+    clock = Clock()
+    app = App(clock, missing="jemalloc")
+
+    selected = searched(tmp_path, app, clock).select(100)
+
+    assert [label for label in app.ran if "jemalloc" in label] == ["jemalloc"]
+    assert selected.failures["jemalloc"] == "not loaded"
+    assert len(selected.labels) > 20
+
+
+def test_what_the_allocator_refuses_does_not_run(tmp_path: Path) -> None:
+    clock = Clock()
+    app = App(clock, refused="slack")
+
+    searched(tmp_path, app, clock).select(100)
+
+    assert not any("slack" in label for label in app.ran)
+    assert any("fit" in label for label in app.ran)
+
+
+def test_a_search_that_goes_on_proposes_what_it_proposed(tmp_path: Path) -> None:
+    """As if it had been killed; the rest is that of a search that was not."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    clock = Clock()
+    searched(whole, App(clock), clock).select(100)
+    cut.mkdir()
+    lines = (whole / SELECTION_FILE).read_text().splitlines(keepends=True)
+    (cut / SELECTION_FILE).write_text("".join(lines[:23]))
+    clock = Clock()
+    app = App(clock)
+    app.ran = [""] * 22
+
+    searched(cut, app, clock, seconds=76.0).select(100)
+
+    assert (cut / SELECTION_FILE).read_text().splitlines(keepends=True) == lines
+
+
+def test_it_is_over_when_the_confirmation_has_begun(tmp_path: Path) -> None:
+    clock = Clock()
+    first = searched(tmp_path, App(clock), clock)
+    before = first.select(100)
+    (tmp_path / CONFIRMATION_FILE).write_text("")
+    app = App(clock)
+
+    again = searched(tmp_path, app, clock, seconds=1000.0)
+
+    assert again.select(100).changes == before.changes
+    assert app.ran == []
+
+
+def test_it_tries_no_more_settings_than_models_can_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the generation in which the limit is reached."""
+    monkeypatch.setattr("tuner.optimize.direct._MOST_SETTINGS", 10)
+    clock = Clock()
+    app = App(clock)
+
+    searched(tmp_path, app, clock, seconds=400.0).select(100)
+
+    assert 10 <= len(set(app.ran) - {AS_IS}) < 10 + 8
+
+
+class Adapter:
+    """Keeps what it is told of the program."""
+
+    def parameters(
+        self, _installation: object, _host: object, workload: WorkloadFacts
+    ) -> Sequence[Parameter]:
+        self.workload = workload
+        return PARTS["glibc"]
+
+
+def test_a_program_that_was_not_recorded_counts_as_one_that_frees_much() -> None:
+    adapter = Adapter()
+    reference = replace(REFERENCE, wall_s=2.5, n_threads=3)
+
+    space = space_of(cast("Files", {"glibc": (adapter, None)}), reference, ["glibc"])
+
+    assert adapter.workload == WorkloadFacts(3, 2_500_000_000, LARGE_FREED_BYTES)
+    assert space == make_space(["glibc"])

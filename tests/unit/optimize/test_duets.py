@@ -1,0 +1,187 @@
+"""Two runs at once, where that decides sooner."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import cast
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from tests.unit.optimize.test_race import Nowhere
+from tuner.compare.loop import compare
+from tuner.compare.plan import Course, Step
+from tuner.optimize.duets import AT_ONCE, ELAPSED, Duets, duets_of, is_duet, n_duets, of_one_mode
+from tuner.optimize.judgement import Rules, State
+from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.race import Race, standings
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
+from tuner.records import Configuration, Outcome, Status
+
+RULES = Rules()
+
+
+class Seconds:
+    """A clock of every thread: each run takes a second."""
+
+    def __init__(self) -> None:
+        self._mine = threading.local()
+
+    def __call__(self) -> float:
+        now = getattr(self._mine, "now", 0.0)
+        self._mine.now = now + 1.0
+        return now
+
+
+def runs(noise: float, seed: str, shared: float = 0.0) -> Runs:
+    """Return runs of the same program; `shared` is noise that a round has in common."""
+
+    def run(step: Step[None]) -> Outcome[Sample]:
+        own = np.random.default_rng(crc32(f"{seed} {step.round} {step.subject}".encode()))
+        both = np.random.default_rng(step.round)
+        log = own.normal(0.0, noise) + both.normal(0.0, shared)
+        return Outcome.succeeded({MEAN: 1e6, PEAK: 2e6, CPU: 1e9 * float(np.exp(log))})
+
+    return run
+
+
+def race(duets: Duets, labels: tuple[str, ...] = ("a",), rounds: int = 60) -> Course[None, Sample]:
+    plan = Race(labels, RULES, lambda _: True, most_rounds=rounds, duets=duets)
+    return compare(plan, duets.runs, Nowhere(), baseline=AS_IS)
+
+
+@pytest.mark.parametrize(("beside", "is_mostly"), [(0.003, True), (0.03, False)])
+def test_the_narrower_mode_goes_on(*, beside: float, is_mostly: bool) -> None:
+    duets = Duets(runs(0.01, "alone"), [runs(beside, "x"), runs(beside, "y")], clock=Seconds())
+
+    course = race(duets, ("a", "b"))
+
+    n_rounds = len({number for number, _, _ in course.samples})
+    assert (n_duets(course) > n_rounds / 2) is is_mostly
+    assert 0 < n_duets(course) < n_rounds, "both were tried"
+
+
+def test_two_run_at_the_same_time_on_cores_that_a_coin_deals() -> None:
+    meet = threading.Barrier(2, timeout=20.0)
+    where: list[tuple[str, str]] = []
+
+    def on(core: str) -> Runs:
+        def run(step: Step[None]) -> Outcome[Sample]:
+            meet.wait()  # passes only where the other one runs too
+            where.append((step.subject, core))
+            return runs(0.01, core)(step)
+
+        return run
+
+    duets = Duets(runs(0.01, "alone"), [on("first"), on("second")], clock=Seconds())
+    for number in range(12):
+        steps = [Step(number, at, None, name) for at, name in enumerate((AS_IS, "a"))]
+        duets.join(steps)
+        both = [duets.runs(step) for step in steps]
+        assert all(one.good and one.good[AT_ONCE] == 2 for one in both)
+
+    assert {("a", "first"), ("a", "second")} <= set(where)
+    assert len(where) == 24
+
+
+def test_a_program_that_fails_beside_itself_runs_alone_from_then_on() -> None:
+    def fails(step: Step[None]) -> Outcome[Sample]:
+        return Outcome.did_not_succeed(Status.FAILED, "the file is locked")
+
+    duets = Duets(runs(0.01, "alone"), [runs(0.01, "x"), fails], clock=Seconds())
+
+    course = race(duets)
+
+    assert not duets.is_usable
+    assert not course.out
+    assert n_duets(course) == 0
+
+
+def test_a_candidate_that_crashes_is_out_and_the_others_go_on_at_once() -> None:
+    def crashing(other: Runs) -> Runs:
+        def run(step: Step[None]) -> Outcome[Sample]:
+            if step.subject == "bad":
+                return Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
+            return other(step)
+
+        return run
+
+    beside = [crashing(runs(0.003, name)) for name in "xy"]
+    duets = Duets(crashing(runs(0.01, "alone")), beside, clock=Seconds())
+
+    course = race(duets, ("a", "bad"))
+
+    assert duets.is_usable
+    assert standings(course, ["bad"], RULES)["bad"].state is State.FAILED
+    assert n_duets(course) > 1
+
+
+def test_half_a_duet_that_was_kept_is_no_round() -> None:
+    """Killed between the two: its partner would run alone."""
+    duets = Duets(runs(0.01, "alone"), [runs(0.003, "x"), runs(0.003, "y")], clock=Seconds())
+    first = race(duets, rounds=30)
+    number = next(n for n in range(30) if is_duet(first, n))
+    kept = {key: s for key, s in first.samples.items() if key[0] < number or key[2] == AS_IS}
+    kept = {key: s for key, s in kept.items() if key[0] <= number}
+
+    class Kept(Nowhere):
+        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
+            return tuple(kept.items())
+
+    plan = Race(("a",), RULES, lambda _: True, most_rounds=30, duets=duets)
+    again = compare(plan, duets.runs, Kept(), baseline=AS_IS)
+
+    assert (number, None, "a") not in again.samples
+    assert max(n for n, _, _ in again.samples) > number
+
+
+def test_noise_is_that_of_one_mode() -> None:
+    course: Course[None, Sample] = Course()
+    for number in range(5):
+        at_once = 2.0 if number < 3 else 1.0
+        values = {MEAN: 1.0, PEAK: 1.0, CPU: at_once, AT_ONCE: at_once, ELAPSED: 1.0}
+        course.add((number, None, AS_IS), Outcome.succeeded(values))
+
+    found = of_one_mode(course)
+
+    assert {number for number, _, _ in found.samples} == {0, 1, 2}
+
+
+class Bound:
+    """Something whose runs can be bound to a core."""
+
+    def on_core(self, core: int) -> Bound:
+        return self
+
+    def runner(self, candidates: object, reference: object) -> Callable[..., object]:
+        return lambda step: step
+
+
+REFERENCE = Reference(
+    ("app",), {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}, 0, None, None, 1.0, 30.0, is_busy=True, n_threads=1
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "cpu", "is_made"),
+    [
+        ({}, None, True),
+        ({}, 0, False),
+        ({"n_threads": 2}, None, False),
+        ({"is_busy": False}, None, False),
+        ({"values": {MEAN: 1e6, PEAK: 1e18, CPU: 1e9}}, None, False),
+    ],
+)
+def test_only_a_small_program_with_one_busy_thread_has_duets(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], cpu: int | None, *, is_made: bool
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    reference = Reference(**{**REFERENCE.__dict__, **fields})
+    chosen = {"a": Configuration("glibc")}
+
+    found = duets_of(cast("Tuned", Bound()), chosen, reference, cpu, 1)
+
+    assert (found is not None) is is_made
+    assert duets_of(cast("Tuned", object()), chosen, reference, cpu, 1) is None

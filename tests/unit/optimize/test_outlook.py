@@ -1,0 +1,30 @@
+"""What the time can show is said by the same rule as the confirmation decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.optimize.evidence import showable_gain
+from tuner.optimize.judgement import Rules
+from tuner.optimize.outlook import USUAL_NOISE, outlook_words
+from tuner.optimize.quantities import CPU, MEAN
+from tuner.optimize.selection import Budget
+
+
+@pytest.mark.parametrize(("goals", "n_claims"), [((CPU,), 2), ((MEAN, CPU), 4)])
+def test_the_error_is_shared_by_two_candidates_and_their_goals(
+    goals: tuple[str, ...], n_claims: int
+) -> None:
+    rules = Rules(goals=goals)
+    n_rounds = (200 - Budget.of(200).n_runs) // 3
+    gain = showable_gain(USUAL_NOISE, n_rounds, rules.error / n_claims)
+
+    words = outlook_words(600.0, 3.0, rules, 0.0)
+
+    assert words.startswith(
+        f"about 200 runs of 3.0 s: CPU gains of about {gain:.1%} at".replace("%", " %")
+    )
+
+
+def test_a_short_run_is_told_in_milliseconds() -> None:
+    assert outlook_words(60.0, 0.25, Rules(), 0.0).startswith("about 240 runs of 250 ms: ")

@@ -1,0 +1,174 @@
+"""The winner goes without the settings that do nothing, where new runs confirm it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from tuner.compare.plan import Step
+from tuner.optimize.answer import label_of
+from tuner.optimize.confirmation import Confirmed, Confirming
+from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.reduced import reduced
+from tuner.optimize.request import Request
+from tuner.optimize.tuned import Reference, Runs, Sample, Tuned
+from tuner.optimize.work import REDUCED_FILE, Watch, Work
+from tuner.records import Configuration, Outcome
+
+WINNER = Configuration.of("jemalloc", {"narenas": 2, "tcache": False, "dirty_decay_ms": 0})
+REFERENCE = Reference(("app",), {}, 0, None, None, wall_s=0.1, timeout_s=30.0)
+
+Share = Callable[[Mapping[str, Any]], float]
+"""From settings to the memory that the program uses with them, as a share of that as it is."""
+
+
+def only_narenas(settings: Mapping[str, Any]) -> float:
+    return 0.8 if "narenas" in settings else 1.0
+
+
+def narenas_and_another(settings: Mapping[str, Any]) -> float:
+    """One of the two others has to be there."""
+    return 0.8 if "narenas" in settings and len(settings) > 1 else 1.0
+
+
+def less_alone(settings: Mapping[str, Any]) -> float:
+    """Half of the gain is gone without either of the two others."""
+    return 0.9 if len(settings) == 1 else narenas_and_another(settings)
+
+
+def anything_set(settings: Mapping[str, Any]) -> float:
+    return 0.8 if settings else 1.0
+
+
+class App:
+    """Its memory follows from the settings."""
+
+    def __init__(self, share: Share, command: str = "app") -> None:
+        self.command = (command,)
+        self._share = share
+        self.n_runs = 0
+
+    def examine(self) -> Reference:
+        return REFERENCE
+
+    def runner(self, candidates: Mapping[str, Configuration], reference: Reference) -> Runs:
+        del reference
+
+        def run(step: Step[None]) -> Outcome[Sample]:
+            self.n_runs += 1
+            known = candidates.get(step.subject)
+            share = self._share(known.as_dict) if known else 1.0
+            # Equal CPU times but for noise that comes from the round and the place in it.
+            noise = 1.0 + 0.001 * ((7 * step.round + 3 * step.position) % 5)
+            return Outcome.succeeded({MEAN: share * 1e6, PEAK: share * 2e6, CPU: noise * 1e9})
+
+        return run
+
+
+class Clock:
+    """Each look at it takes 50 ms, so that a race ends."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 0.05
+        return self.now_s
+
+
+def confirmed(
+    folder: Path,
+    share: Share,
+    held_out: Share | None = None,
+    seconds: float = 100.0,
+    winner: Configuration = WINNER,
+) -> tuple[Confirmed, App]:
+    """Confirm the winner, then reduce it."""
+    app = App(share)
+    request = Request(("app",), seconds, ("jemalloc",))
+    work = Work(folder, request, cast("Tuned", app), Watch(seconds, Clock()))
+    work.trials[label_of(winner)] = 7
+    other = cast("Tuned", App(held_out, "other")) if held_out else None
+    confirming = Confirming(work, REFERENCE, other)
+    first = confirming.confirm({label_of(winner): winner})
+    found = reduced(work, REFERENCE, confirming, first)
+    assert found.best is not None
+    assert work.trials[found.best.label] == 7
+    return found, app
+
+
+def test_settings_that_do_nothing_are_not_deployed(tmp_path: Path) -> None:
+    found, _ = confirmed(tmp_path, only_narenas)
+
+    assert found.best is not None
+    assert found.best.label == "jemalloc narenas=2"
+    assert found.chosen["jemalloc narenas=2"] == Configuration.of("jemalloc", {"narenas": 2})
+    assert found.best.n_rounds > 0
+    assert set(found.left_out) == {"dirty_decay_ms=0", "tcache=false"}
+    assert [one.setting for one in found.effects] == ["narenas=2"]
+    assert label_of(WINNER) in found.standings
+
+
+def test_what_is_needless_alone_but_not_together_stays(tmp_path: Path) -> None:
+    found, _ = confirmed(tmp_path, narenas_and_another)
+
+    assert found.best is not None
+    assert found.best.label == label_of(WINNER)
+    assert (tmp_path / REDUCED_FILE).exists(), "it was tried"
+    assert found.left_out == ()
+    assert len(found.effects) == 3
+
+
+def test_what_gains_less_together_stays(tmp_path: Path) -> None:
+    """Confirmed against the program as it is, but more than a least effect is lost."""
+    found, _ = confirmed(tmp_path, less_alone)
+
+    assert found.best is not None
+    assert found.best.label == label_of(WINNER)
+    assert (tmp_path / REDUCED_FILE).exists(), "it was tried"
+
+
+def test_the_program_as_it_is_is_not_run_as_a_setting(tmp_path: Path) -> None:
+    winner = Configuration.of("glibc", {"tcache_max": 888, "arena_max": 1})
+
+    found, _ = confirmed(tmp_path, anything_set, winner=winner)
+
+    assert found.best is not None
+    assert found.best.label == label_of(winner)
+    assert not (tmp_path / REDUCED_FILE).exists()
+
+
+def test_the_held_out_input_has_a_say(tmp_path: Path) -> None:
+    def needs_all(settings: Mapping[str, Any]) -> float:
+        return 1.5 if len(settings) == 1 else 0.8
+
+    good, _ = confirmed(tmp_path / "good", only_narenas, only_narenas)
+    bad, _ = confirmed(tmp_path / "bad", only_narenas, needs_all)
+
+    assert good.best is not None
+    assert good.best.label == "jemalloc narenas=2"
+    assert good.held_out is not None
+    assert good.held_out.label == "jemalloc narenas=2"
+    assert bad.best is not None
+    assert bad.best.label == label_of(WINNER)
+
+
+def test_without_time_the_winner_stays(tmp_path: Path) -> None:
+    found, app = confirmed(tmp_path, only_narenas, seconds=4.0)
+
+    assert found.best is not None
+    assert found.best.label == label_of(WINNER)
+    assert found.left_out == ()
+    assert not (tmp_path / REDUCED_FILE).exists()
+    assert app.n_runs > 0
+
+
+def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
+    before, _ = confirmed(tmp_path, only_narenas)
+
+    after, app = confirmed(tmp_path, only_narenas, seconds=0.1)
+
+    assert (after.best, after.standings) == (before.best, before.standings)
+    assert (after.effects, after.left_out) == (list(before.effects), list(before.left_out))
+    assert app.n_runs == 0

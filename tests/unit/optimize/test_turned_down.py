@@ -1,0 +1,119 @@
+"""What a guard turned down is said, with what would allow it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pytest
+
+from tuner.errors import SpecError
+from tuner.optimize.judgement import Gain, Rules
+from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
+from tuner.optimize.turned_down import TurnedDown, parse_program_constraint, turned_down
+
+RULES = Rules()
+NOISE = {CPU: 0.02}
+
+
+def changes(mean: float, peak: float, cpu: float) -> dict[str, Gain]:
+    """Return gains of one run, from changes such as -0.43."""
+    shares = {MEAN: mean, PEAK: peak, CPU: cpu}
+    logs = {name: -math.log1p(share) for name, share in shares.items()}
+    return {name: Gain(x, -math.inf, math.inf) for name, x in logs.items()}
+
+
+def found(
+    seen: Mapping[str, tuple[Mapping[str, Gain], tuple[str, ...] | None]],
+    deployed: Mapping[str, Gain] | None = None,
+    rules: Rules = RULES,
+) -> tuple[TurnedDown, ...]:
+    rows = [(label, gains, worse) for label, (gains, worse) in seen.items()]
+    return turned_down(rows, rules, deployed, NOISE)
+
+
+def test_a_great_gain_that_breaks_a_guard_is_said_with_what_allows_it() -> None:
+    (one,) = found({"mimalloc": (changes(-0.02, 0.076, -0.43), None)})
+
+    assert one.words == (
+        "Turned down: mimalloc saves 43.0 % of CPU time but holds 7.6 % more peak memory "
+        "(in few runs); --constraint 'peak_memory <= default * 1.1' allows it."
+    )
+    name, share = parse_program_constraint(one.constraints[0])
+    assert found({"mimalloc": (one.gains, None)}, rules=Rules(limits=((name, share),))) == ()
+
+
+def test_what_is_proven_is_not_called_one_run() -> None:
+    (one,) = found({"mimalloc": (changes(0.0, 0.05, -0.2), (PEAK,))})
+
+    assert one.is_proven
+    assert "few runs" not in one.words
+
+
+@pytest.mark.parametrize(
+    ("gains", "why"),
+    [
+        (changes(-0.02, 0.0, -0.43), "no guard is broken"),
+        (changes(0.0, 0.30, -0.20), "it loses more than it gains"),
+        (changes(0.0, 0.02, -0.05), "the gain of one run is within its noise"),
+        (changes(-0.20, 0.0, 0.06), "the loss of one run is within its noise"),
+    ],
+)
+def test_what_is_no_trade_is_not_said(gains: dict[str, Gain], why: str) -> None:
+    assert found({"x": (gains, None)}) == (), why
+
+
+def test_less_than_what_is_deployed_is_not_said() -> None:
+    deployed = changes(0.0, 0.0, -0.42)
+
+    assert found({"mimalloc": (changes(0.0, 0.076, -0.43), None)}, deployed) == ()
+    assert found({"mimalloc": (changes(0.0, 0.076, -0.60), None)}, deployed)
+
+
+def test_of_each_guard_the_greatest_gain_is_said() -> None:
+    shown = found(
+        {
+            "a": (changes(0.0, 0.05, -0.2), (PEAK,)),
+            "b": (changes(0.0, 0.06, -0.4), (PEAK,)),
+            "c": (changes(0.04, 0.0, -0.3), (MEAN,)),
+            "failed": ({}, None),
+        }
+    )
+
+    assert [one.label for one in shown] == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "n"),
+    [
+        ({PEAK: 0.05, CPU: -0.01}, 1),
+        ({PEAK: -0.05, CPU: -0.01}, 0),
+        ({PEAK: 0.01, CPU: -0.01}, 0),
+        ({PEAK: 0.05, CPU: 0.01}, 0),
+        ({}, 0),
+    ],
+)
+def test_few_runs_count_where_emulation_expects_the_same(
+    expected: dict[str, float], n: int
+) -> None:
+    rows = [("mimalloc", changes(0.0, 0.076, -0.43), None)]
+
+    assert len(turned_down(rows, RULES, None, NOISE, expected={"mimalloc": expected})) == n
+    proven = [("mimalloc", changes(0.0, 0.076, -0.43), (PEAK,))]
+    assert len(turned_down(proven, RULES, None, NOISE, expected={})) == 1
+
+
+def test_a_service_names_its_own_metrics() -> None:
+    quantity = SERVICE_NAMES["rate"]
+    gains = {MEAN: Gain(0.5, 0.4, 0.6), quantity: Gain(-0.1, -0.1, -0.1, is_more_better=True)}
+    rules = Rules(goals=(MEAN,), guards=(MEAN, quantity))
+
+    (one,) = turned_down([("x", gains, (quantity,))], rules, None, {}, is_service=True)
+
+    assert one.constraints == ("rate >= default - 12 %",)
+
+
+@pytest.mark.parametrize("text", ["peak <= default * 1.1", "cpu_time >= default", "nonsense"])
+def test_a_constraint_that_is_not_understood_says_what_is(text: str) -> None:
+    with pytest.raises(SpecError, match=r"constraint .*cpu_time"):
+        parse_program_constraint(text)

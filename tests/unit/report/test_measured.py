@@ -1,0 +1,119 @@
+"""What the program itself measured: front, forms, page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from tests.unit.optimize.test_answer import DEPLOY
+from tuner.cli import main
+from tuner.errors import StoreError
+from tuner.optimize.answer import write_answer
+from tuner.optimize.answer_table import AnswerRow
+from tuner.optimize.judgement import Gain
+from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.tuned import AS_IS
+from tuner.report.measured import (
+    MeasuredFront,
+    measured_csv,
+    measured_figure,
+    measured_front,
+    measured_json,
+    measured_text,
+)
+
+
+def row(label: str, mean: float, cpu: float, *, is_candidate: bool = False) -> AnswerRow:
+    ends = (0.01, 0.01) if is_candidate else (math.inf, math.inf)
+    gains = {name: Gain(-x, -x - ends[0], -x + ends[1]) for name, x in ((MEAN, mean), (CPU, cpu))}
+    return AnswerRow(label, {**gains, PEAK: gains[MEAN]}, is_candidate=is_candidate)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    run = tmp_path / "app"
+    run.mkdir()
+    rows = (
+        row("jemalloc narenas=2", -0.1, 0.02, is_candidate=True),
+        row("mimalloc", -0.05, -0.2),
+        row("glibc mxfast=0", 0.01, 0.03),
+        AnswerRow("exgen", {}, note="killed by SIGSEGV"),
+    )
+    fields = DEPLOY.__dict__ | {"rows": rows, "command": ("./app",), "date": "2026-01-02"}
+    write_answer(run, type(DEPLOY)(**fields))
+    request = Request(("./app",), 60.0, ("glibc",), is_direct=True)
+    (run / REQUEST_FILE).write_text(json.dumps(request.as_record()))
+    return run
+
+
+@pytest.fixture
+def found(folder: Path) -> MeasuredFront:
+    return measured_front(folder)
+
+
+def test_the_front_is_that_of_the_goals_and_has_the_program_as_it_is(found: MeasuredFront) -> None:
+    assert [one.label for one in found.front] == ["jemalloc narenas=2", "mimalloc"]
+    assert [one.label for one in found.others] == [AS_IS, "glibc mxfast=0", "exgen"]
+
+
+def test_the_table_fits_and_says_what_ran_once(found: MeasuredFront) -> None:
+    text = measured_text(found)
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert "program as it is (glibc)" in text
+    assert "mimalloc" in text
+    assert "few runs" in text
+    assert "SIGSEGV" not in text
+    whole = measured_text(found, everything=True)
+    assert "killed by SIGSEGV" in whole
+    assert "dominated, few runs" in whole
+
+
+def test_json_and_csv_hold_all_rows(found: MeasuredFront) -> None:
+    document = json.loads(measured_json(found))
+    rows = list(csv.DictReader(io.StringIO(measured_csv(found))))
+
+    assert document["goals"] == ["mean_memory", "cpu_time"]
+    assert document["rows"][0]["changes"]["cpu_time"]["bounds"] is not None
+    assert document["rows"][1]["changes"]["cpu_time"]["bounds"] is None
+    assert [one["label"] for one in rows] == [one["label"] for one in document["rows"]]
+    assert rows[1]["cpu_time_low"] == ""
+    assert [one["state"] for one in rows][-1] == "failed"
+
+
+def test_the_figure_draws_what_ran_well(found: MeasuredFront) -> None:
+    figure = measured_figure(found)
+
+    assert figure is not None
+    drawn = json.dumps(figure.spec)
+    assert "mimalloc" in drawn
+    assert "exgen" not in drawn
+
+
+def test_front_and_report_work_where_nothing_was_emulated(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["front", str(folder)]) == 0
+    assert "Measured on the program itself" in capsys.readouterr().out
+    assert main.run(["report", str(folder), "--no-figures"]) == 0
+    page = (folder / "report.html").read_text()
+    assert "Deploy jemalloc with narenas=2." in page
+    assert "glibc mxfast=0" in page
+    capsys.readouterr()
+    for command in (("explain",), ("pick", "--balanced")):
+        assert main.run([*command, str(folder)]) == 9
+        assert "malloc-tuner front" in capsys.readouterr().err
+
+
+def test_a_folder_without_an_answer_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="holds no optimisation"):
+        measured_front(tmp_path)
+    (tmp_path / REQUEST_FILE).write_text("{}")
+    with pytest.raises(StoreError, match="goes on to one"):
+        measured_front(tmp_path)

@@ -1,0 +1,112 @@
+"""Runs on one front: what each found, what was missed, what half of the searches reach."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.runs import write_run
+from tests.doubles.small_runs import BASELINE, run_of, tried
+from tuner.cli import main
+from tuner.errors import SelectionError
+from tuner.records import Trial
+from tuner.report.several_runs import join_runs, several_figure, several_json, several_text
+from tuner.runs import Run
+
+
+def run(name: str, *trials: Trial, seed: int = 1) -> Run:
+    made = run_of(BASELINE, *trials)
+    folder = Path("runs") / name
+    return replace(made, folder=folder, campaign=replace(made.campaign, seed=seed))
+
+
+LEAN = run("lean", tried(1, 60.0, 1.1e8, mxfast=0), tried(2, 90.0, 0.95e8, top_pad=0))
+FAST = run("fast", tried(1, 90.1, 0.95e8, mxfast=0), tried(2, 98.0, 0.5e8, top_pad=1), seed=2)
+POOR = run("poor", tried(1, 99.0, 0.99e8, mxfast=0), tried(2, 120.0, 1.2e8, top_pad=2), seed=3)
+
+
+def test_what_others_missed_is_found_with_its_distance() -> None:
+    lean, fast = join_runs([LEAN, FAST]).runs
+
+    assert [one.trial.number for one in lean.finds] == [1]
+    assert lean.finds[0].ratios == pytest.approx((0.6, 1.1))
+    # The nearest of the other run is 90.1 MiB against 60; it loses nothing in cost.
+    assert lean.finds[0].beyond == pytest.approx(90.1 / 60.0 - 1.0, rel=1e-3)
+    assert [one.trial.number for one in fast.finds] == [2]
+
+
+def test_what_lies_within_half_a_percent_was_not_missed() -> None:
+    """90 MiB against 90.1 MiB at equal cost."""
+    (lean, _) = join_runs([LEAN, FAST]).runs
+
+    assert 2 not in [one.trial.number for one in lean.finds]
+    assert lean.n_joint == 2
+
+
+def test_shares_are_of_all_runs_together() -> None:
+    alone = join_runs([LEAN, LEAN]).runs[0]
+    lean, poor = join_runs([LEAN, POOR]).runs
+
+    assert alone.share == pytest.approx(1.0)
+    assert lean.share > poor.share > 0.0
+    assert poor.n_joint == 0
+    assert poor.finds == ()
+
+
+def test_runs_that_differ_in_seeds_alone_are_a_group() -> None:
+    found = join_runs([LEAN, FAST, POOR])
+
+    (group,) = found.groups
+    assert group.names == ("lean", "fast", "poor")
+    assert group.shares[50] > group.shares[100] > 0.0
+    # All three reach what the poorest of them reaches.
+    heap, cost = group.attained[100][0]
+    assert (heap / 2**20, cost / 1e8) == pytest.approx((99.0, 0.99), rel=0.02)
+
+
+def test_two_runs_or_equal_seeds_are_no_group() -> None:
+    assert join_runs([LEAN, FAST]).groups == ()
+    assert join_runs([LEAN, FAST, replace(POOR, campaign=LEAN.campaign)]).groups == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [({"trace_sha256": "00" * 32}, "workload"), ({"objectives": ("mean_heap", "faults")}, "objec")],
+)
+def test_what_cannot_be_compared_is_refused(change: dict[str, object], what: str) -> None:
+    other = replace(FAST, campaign=replace(FAST.campaign, **change))  # type: ignore[arg-type]
+
+    with pytest.raises(SelectionError, match=f"lean and runs/fast have different {what}"):
+        join_runs([LEAN, other])
+
+
+def test_one_run_is_refused() -> None:
+    with pytest.raises(SelectionError, match="give two or more runs"):
+        join_runs([LEAN])
+
+
+def test_words_json_and_picture_agree() -> None:
+    found = join_runs([LEAN, FAST, POOR])
+
+    text = "\n".join(several_text(found))
+    document = json.loads(several_json(found))
+    figure = several_figure(found)
+
+    assert "lean: 1 point that the others missed" in text
+    assert "poor: found nothing that the others missed" in text
+    assert "against glibc's default" in text
+    assert "half of these searches reach" in text
+    assert [len(one["finds"]) for one in document["runs"]] == [1, 1, 0]
+    assert len(figure.spec["layer"]) == 2 + 2
+
+
+def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [write_run(replace(one, folder=tmp_path / one.folder.name)) for one in (LEAN, FAST)]
+
+    assert main.run(["compare", *map(str, folders), "-o", str(tmp_path / "drawn")]) == 0
+
+    assert "of the joint hypervolume" in capsys.readouterr().out
+    assert (tmp_path / "drawn" / "runs.svg").exists()
