@@ -248,6 +248,15 @@ def _entry(entry: dict[str, object]) -> Command:
     return Command(str(entry["name"]), tuple(map(str, words)), {}, place, rounds)
 
 
+def memory_cases(folder: Path) -> list[Command]:
+    """Compile programs that are hard on an allocator's memory; each prints a number of bytes."""
+    program = folder / "memory_cases"
+    source = Path(__file__).with_name("memory_cases.c")
+    subprocess.run(["cc", "-O1", "-pthread", source, "-o", program], check=True)
+    listed = subprocess.run([program, "list"], check=True, capture_output=True, text=True)
+    return [Command(mode, (str(program), mode)) for mode in listed.stdout.split()]
+
+
 def gem5_command(folder: Path, *, smoke: bool) -> Command | None:
     """Return a simulation of an out-of-order processor; None when GEM5 is not set."""
     gem5 = os.environ.get(GEM5)

@@ -113,6 +113,18 @@ def _emulated(command: Command, subject: BenchSubject) -> tuple[dict[str, Any] |
     return json.loads(ended.stdout), None
 
 
+def run_memory_case(
+    command: Command, subject: BenchSubject, environment: dict[str, str]
+) -> Figures:
+    """Run a program that prints a number of bytes."""
+    del subject
+    variables = {**tool_environment(os.environ), **environment}
+    ended = Processes().run(command.words, environment=variables, timeout_s=_LIMIT_S)
+    if ended.exit_status != 0:
+        return failed(f"exit status {ended.exit_status}")
+    return Figures.succeeded({"bytes": int(ended.stdout)})
+
+
 def run_cachegrind(command: Command, subject: BenchSubject, environment: dict[str, str]) -> Figures:
     """Run a program once under cachegrind; instructions and misses, or why there are none."""
     del subject

@@ -27,7 +27,7 @@ from tuner.bench.summary import (
 from tuner.bench.summary import failures as bench_failures
 from tuner.stats import Estimate
 
-VARIANTS: Final = frozenset({"floor", "share", "candidates", "safety"})
+VARIANTS: Final = frozenset({"floor", "share", "memory", "candidates", "safety", "prices"})
 """Parts of allocators.py with subjects of their own."""
 OURS: Final = ("exgen", "exgen-st")
 SHORT_S: Final = 0.015
@@ -40,6 +40,22 @@ RSS_TARGETS: Final = {"mimalloc": 0.65, "glibc": 1.0}
 """Geometric mean of peak resident memory, relative to these."""
 GEM5_TARGETS: Final = {"cpu_s": 0.87, "mean_anon_bytes": 0.96}
 """Medians on gem5, relative to glibc."""
+TIMED: Final = "exgen-timer"
+"""Subject: exgen with a thread that looks where all others rest."""
+MEMORY_TARGETS: Final = {
+    ("refill", "jemalloc"): 1.0,
+    ("drift", "jemalloc"): 1.0,
+    ("drift", "glibc"): 1.05,
+    ("resting", "rpmalloc"): 1.2,
+    ("resting-with-blocks", "rpmalloc"): 1.2,
+    ("ended", "jemalloc"): 1.0,
+    ("ended-mapped", "glibc"): 1.2,
+    ("limited", "jemalloc"): 1.05,
+    ("limited-data", "jemalloc"): 1.05,
+    ("locked", "jemalloc"): 1.05,
+    ("locked-counted", "jemalloc"): 1.05,
+}
+"""Bytes of a program of the part memory, relative to an allocator's, at most."""
 FLAT_TARGET: Final = 1.05
 """RSS over live bytes in the last quarter of churn, relative to the second quarter."""
 
@@ -216,6 +232,16 @@ def flatness(live_bytes: Sequence[int], rss_bytes: Sequence[int]) -> float | Non
     return statistics.median(ratios[-quarter:]) / statistics.median(ratios[quarter : 2 * quarter])
 
 
+def judge_memory(samples: Sequence[Row]) -> Iterator[Target]:
+    """Yield the bytes of the programs that are hard on memory, against those of some peers."""
+    rows = medians(samples, "bytes")
+    for (task, peer), target in MEMORY_TARGETS.items():
+        row = rows.get(task, {})
+        if OURS[0] in row and peer in row:
+            ratio = row[OURS[0]].median / row[peer].median
+            yield Target(f"{OURS[0]}: memory, {task} / {peer}'s", ratio, target)
+
+
 def judge_gem5(samples: Sequence[Row]) -> Iterator[Target]:
     """Yield CPU time and mean heap of gem5 against glibc's and every peer's."""
     for field, target in GEM5_TARGETS.items():
@@ -256,8 +282,40 @@ def targets(parts: Parts) -> Iterator[Target]:
         yield from judge_threads(comparison_of(parts["threads"]))
     if "churn" in parts:
         yield from judge_churn(comparison_of(parts["churn"]))
+    if "memory" in parts:
+        yield from judge_memory(parts["memory"]["rows"])
     if "gem5" in parts:
         yield from judge_gem5(parts["gem5"]["rows"])
+
+
+def _times_beyond(target: Target) -> float:
+    """Return how many times farther than allowed a value is."""
+    ratio = target.value / target.limit
+    return 1 / ratio if target.at_least else ratio
+
+
+def missed_lines(parts: Parts) -> Iterator[str]:
+    """Yield a table of the targets that are missed, the worst first."""
+    found = list(targets(parts))
+    missed = sorted((t for t in found if not t.is_met), key=_times_beyond, reverse=True)
+    yield f"{len(found) - len(missed)} of {len(found)} targets are reached; missed, worst first:"
+    yield ""
+    yield from table(
+        ["what, relative to what", "found", "limit", "times beyond"],
+        [
+            [t.what, f"{t.value:{t.form}}", f"{t.limit:{t.form}}", f"{_times_beyond(t):.2f}"]
+            for t in missed
+        ],
+    )
+
+
+def memory_lines(parts: Parts) -> Iterator[str]:
+    """Yield what the programs need that are hard on memory."""
+    if "memory" in parts:
+        rows = medians(parts["memory"]["rows"], "bytes")
+        cells = [[task, *(_cell(row.get(subject), 2.0**20, 1) for subject in
+                          parts["memory"]["subjects"])] for task, row in rows.items()]  # fmt: skip
+        yield from table(["MiB", *parts["memory"]["subjects"]], cells)
 
 
 def floor_lines(parts: Parts) -> Iterator[str]:

@@ -14,10 +14,14 @@ medians with 95 % intervals.  Parts:
     threads      the workloads of `malloc-tuner bench` at 2, 4, 16, 64, 128 threads: throughput,
                  percentiles of malloc, peak resident memory
     churn        resident memory over live bytes, while threads come and go and sizes drift
+    memory       small programs that are hard on an allocator's memory: what stays when most blocks
+                 are freed and longer ones come (refill), when sizes drift (drift), when threads
+                 rest or end, what a limit leaves, what counts where all memory is locked
     candidates   what the settings of --with do to real programs: whether exgen's default should
                  change
     instructions of the candidates, counted by cachegrind
     safety       what the safety settings of exgen cost the same programs
+    prices       the same in instructions, of two that allocate much, by cachegrind
     gem5         a simulator as the program, when the variable GEM5 names gem5.opt
 """
 
@@ -35,6 +39,7 @@ from benchmarks.allocator_programs import (
     Command,
     gem5_command,
     make_programs,
+    memory_cases,
     perl_command,
     python_command,
     read_programs,
@@ -46,16 +51,20 @@ from benchmarks.allocator_runs import (
     run_floor,
     run_gem5,
     run_instructions,
+    run_memory_case,
     run_program,
 )
 from benchmarks.allocator_tables import (
     OURS,
+    TIMED,
     common,
     comparison_of,
     failure_lines,
     figure_table,
     floor_lines,
     long_ones,
+    memory_lines,
+    missed_lines,
     standing_lines,
     targets,
 )
@@ -126,6 +135,10 @@ def _heavy(call: Call) -> list[Command]:
     return [python] if call.is_smoke else [python, perl_command()]
 
 
+def _memory(call: Call) -> list[Command]:
+    return memory_cases(call.scratch)[: 1 if call.is_smoke else None]
+
+
 def _gem5(call: Call) -> list[Command]:
     command = gem5_command(call.scratch, smoke=call.is_smoke)
     return [command] if command else []
@@ -154,6 +167,13 @@ def _safe(call: Call) -> list[BenchSubject]:
     safe = [replace(plain[-1], label=f"exgen-{name}") for name in SAFETY]
     conf = [f"exgen-{name}:EXGEN_CONF={name}:true" for name in SAFETY]
     return [*plain, *with_variables(safe, conf)]
+
+
+def _with_timer(call: Call) -> list[BenchSubject]:
+    """Return all that serve threads, and exgen with the setting for threads that rest."""
+    found = [s for s in _subjects(call) if s.label not in SINGLE_THREADED]
+    timed = [replace(s, label=TIMED) for s in found if s.label == "exgen"]
+    return [*found, *with_variables(timed, [f"{TIMED}:EXGEN_CONF=timer:500"])]
 
 
 @dataclass(frozen=True)
@@ -194,12 +214,19 @@ PARTS: Final[Mapping[str, Part]] = {
          ("instructions of the allocator, millions", "own_instructions", 1e6, 1)),
         run_callgrind, subjects=_only(*SHARES), needs="valgrind", is_counted=True,
     ),
+    "memory": Part(
+        (("bytes, MiB", "bytes", _MIB, 1),), run_memory_case, _memory, _with_timer,
+    ),
     "candidates": Part((_TIME, _PEAK), subjects=_candidates),
     "instructions": Part(
         (("instructions, millions", "instructions", 1e6, 1),),
         run_instructions, subjects=_candidates, needs="valgrind", is_counted=True,
     ),
     "safety": Part((_TIME, _PEAK), subjects=_safe),
+    "prices": Part(
+        (("instructions, millions", "instructions", 1e6, 1),),
+        run_instructions, _heavy, _safe, needs="valgrind", is_counted=True,
+    ),
     "gem5": Part(
         (("CPU time, s", "cpu_s", 1.0, 2), ("mean heap, MiB", "mean_anon_bytes", _MIB, 1),
          ("peak RSS, MiB", "peak_rss_bytes", _MIB, 1)),
@@ -344,12 +371,14 @@ BENCHMARK: Final = Benchmark(
         "rand_malloc/emulator",
         "rand_malloc/supervise",
         "benchmarks/allocator_programs.py",
+        "benchmarks/memory_cases.c",
     ),
     measure=measure,
     lines=lines,
     targets=targets,
     options=_options,
     draw=_draw,
+    blocks={"missed": missed_lines, "memory": memory_lines},
     rounds=5,
 )
 

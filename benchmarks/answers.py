@@ -2,44 +2,71 @@
 
 `optimize` answers for each program within --seconds; the answer is then compared on another input,
 in interleaved rounds, with the program as it is, with every allocator's default, and with what
-emulation alone would have exported: the balanced pick of the same campaign.  Every run is kept.
+emulation alone would have exported: the balanced pick of the same campaign.  With --direct also
+with what `optimize --direct` answers in the same time, with --rivals also with what TPE and SMAC3
+find on the program itself in the same time.  Every run is kept.
+
+Several settings make a front: of a rival what it saw undominated, of emulation its front, of
+`optimize` its answer and what it measured undominated (what emulation proposes, where no run was
+to be had), at most six of each, spread.  A hypervolume is that of a front's medians on the judged
+input, in logarithms of the ratios of mean memory and CPU time to the program as it is, up to 10 %
+more of each; the share is of that of all settings that were judged, in runs of any length.
 
 Targets: no answer is worse than the program as it is by more than 1 % in mean memory, peak memory
 or CPU time beyond doubt, that is with its whole 95 % interval; and none is in the median of memory.
+The hypervolume at 10 minutes is at least 95 % of the best known, at 5 minutes at least 1.2 times
+that of the better rival, and never less than a rival's.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from benchmarks.harness import Benchmark, Call, Target, table
+import moocore
+import numpy as np
+
+from benchmarks import rivals
+from benchmarks.harness import Benchmark, Call, Target, percent, table
 from benchmarks.results import ROOT, Parts
-from benchmarks.rounds import Figures, Row, column, failed, run_rounds
+from benchmarks.rounds import Change, Figures, changes_of, failed, run_rounds
 from tuner.campaign.setup import locate
+from tuner.compare.journal import read_journal
 from tuner.compare.plan import Step
+from tuner.front.dominance import front_points
 from tuner.front.picks import select_balanced
+from tuner.front.whole import campaign_whole
 from tuner.optimize import emulation
-from tuner.optimize.answer import Answer, Decision
-from tuner.optimize.kinds import tuned_of
-from tuner.optimize.quantities import MEAN, PEAK, QUANTITIES
+from tuner.optimize.answer import Answer, Decision, label_of
+from tuner.optimize.direct import space_of
+from tuner.optimize.kinds import Files, tuned_of
+from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.request import Request
 from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS
-from tuner.optimize.work import TRACE_FILE
+from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, TRACE_FILE
+from tuner.output import write_text
 from tuner.records import Configuration, Outcome
-from tuner.stats import ratio_estimate
+from tuner.report.measured import measured_front
 
 WORKLOADS: Final = ROOT / "configs" / "workloads"
 ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
 OTHER_SOURCE: Final = ROOT / "tests" / "native" / "recorder_subject_new.cc"
-OURS, EMULATED = "answer", "emulation alone"
+OURS, EMULATED, DIRECT = "answer", "emulation alone", "direct search"
+DEFAULTS: Final = "allocators' defaults"
 _LEAST: Final = 0.01
+_FIVE_MINUTES, _TEN_MINUTES = 300.0, 600.0
+_MOST_OF_A_FRONT: Final = 6
+_REFERENCE: Final = math.log(1.1)
+"""Of the hypervolume, in logarithms of the ratios."""
 
 
 @dataclass(frozen=True)
@@ -76,29 +103,101 @@ TASKS: Final = {
 
 def measure(call: Call) -> None:
     """Ask for an answer for every program, then judge it on the other input."""
+    seeds = [1] if call.is_smoke else call.options.seeds
     for part in call.choose(list(TASKS), ["lua-objects"]):
-        call.keep(part, _measure(call, TASKS[part]), rounds=call.rounds)
+        for seed in seeds:
+            seconds = 3.0 if call.is_smoke else float(call.options.seconds)
+            name = f"{part} {seconds:g} s, seed {seed}"
+            call.keep(name, _measure(call, TASKS[part], seconds, seed), rounds=call.rounds)
 
 
-def _measure(call: Call, task: Task) -> Mapping[str, object]:
-    seconds = 3.0 if call.is_smoke else float(call.options.seconds)
+def _measure(call: Call, task: Task, seconds: float, seed: int) -> Mapping[str, object]:
     evaluations = 8 if call.is_smoke else None
-    request = Request(task.tuned, seconds, ALLOCATORS, evaluations=evaluations)
-    run = call.folder / f"{task.name}-{seconds:g}"
+    request = Request(task.tuned, seconds, ALLOCATORS, evaluations=evaluations, seed=seed)
+    run = call.folder / f"{task.name}-{seconds:g}-{seed}"
     answer = Session(run, request).answer()
     subjects = _subjects(run, answer)
-    known = {label: one.key for label, one in subjects.items()}
+    sets: dict[str, list[Configuration]] = {
+        OURS: _spread([*(_measured(run) or _emulated(run)), *_deployed(subjects)]),
+        EMULATED: _spread(_emulated(run)),
+    }
+    if call.options.direct:
+        direct = replace(request, evaluations=None, is_direct=True)
+        alone = Session(run.with_name(f"{run.name}-direct"), direct).answer()
+        if alone.decision is Decision.DEPLOY and alone.configuration is not None:
+            subjects[DIRECT] = alone.configuration
+    for rival in filter(rivals.is_there, call.options.rivals):
+        sets[rival] = _spread(_rival(rival, run, task, seconds, seed))
+    named = {label_of(one): one for found in sets.values() for one in found}
+    everything = {
+        **subjects,
+        **{label: one for label, one in named.items() if label not in subjects},
+    }
+    known = {label: one.key for label, one in everything.items()}
     rows = run_rounds(
         call,
-        task.name,
+        f"{task.name}-{seconds:g}-{seed}",
         [task.name],
-        [AS_IS, *subjects],
-        _runner(run, task, subjects),
+        [AS_IS, *everything],
+        _runner(run, task, everything),
         same=[seconds, known],
         baseline=AS_IS,
     )
-    head = {"decision": str(answer.decision), "sentence": answer.sentence, "seconds": seconds}
-    return {**head, "used_s": round(answer.seconds, 1), "subjects": known, "rows": rows}
+    return {
+        "program": task.name,
+        "seed": seed,
+        "decision": str(answer.decision),
+        "sentence": answer.sentence,
+        "seconds": seconds,
+        "used_s": round(answer.seconds, 1),
+        "subjects": {label: one.key for label, one in subjects.items()},
+        "sets": {name: [label_of(one) for one in found] for name, found in sets.items()},
+        "rows": rows,
+    }
+
+
+def _rival(rival: str, run: Path, task: Task, seconds: float, seed: int) -> list[Configuration]:
+    """Return what a rival finds in the same time; kept once it was found."""
+    path = run / f"rival-{rival}.json"
+    if not path.exists():
+        files = _files(run)
+        tuned = tuned_of(Request(task.tuned, seconds, ALLOCATORS), files, os.environ)
+        reference = tuned.examine()
+        space = space_of(files, reference, ALLOCATORS)
+        asks: rivals.Asks = rivals.OptunaTpe(space, seed)
+        if rival == rivals.SMAC:
+            asks = rivals.Smac(space, seed, run / "smac")
+        found = rivals.searched(asks, tuned, reference, space, seconds)
+        write_text(path, json.dumps([one.key for one in found]) + "\n")
+    return [Configuration.from_key(key) for key in json.loads(path.read_bytes())]
+
+
+def _measured(run: Path) -> list[Configuration]:
+    """Return the settings that the program itself left undominated in an optimisation."""
+    known = {label_of(t.configuration): t.configuration for t in emulation.load(run).trials}
+    for file in (SELECTION_FILE, CONFIRMATION_FILE):
+        content = read_journal(run / file)
+        if content is not None:
+            found = content.header["candidates"]
+            known |= {label: Configuration.from_key(key) for label, key in found.items()}
+    labels = [row.label for row in measured_front(run).front]
+    return [known[label] for label in labels if label in known]
+
+
+def _deployed(subjects: Mapping[str, Configuration]) -> list[Configuration]:
+    return [subjects[OURS]] if OURS in subjects else []
+
+
+def _emulated(run: Path) -> list[Configuration]:
+    emulated = emulation.load(run)
+    points = front_points(emulated.trials, emulation.OBJECTIVES)
+    return [point.trial.configuration for point in points]
+
+
+def _spread(found: Sequence[Configuration]) -> list[Configuration]:
+    """Return at most six of a front, its ends among them."""
+    places = np.linspace(0, len(found) - 1, min(len(found), _MOST_OF_A_FRONT))
+    return [found[round(float(place))] for place in places]
 
 
 def _subjects(run: Path, answer: Answer) -> dict[str, Configuration]:
@@ -106,7 +205,10 @@ def _subjects(run: Path, answer: Answer) -> dict[str, Configuration]:
     found = {name: Configuration(name) for name in ALLOCATORS}
     emulated = emulation.load(run)
     balanced = select_balanced(
-        emulated.trials, emulation.OBJECTIVES, emulated.default_of(ALLOCATORS[0])
+        emulated.trials,
+        emulation.OBJECTIVES,
+        emulated.default_of(ALLOCATORS[0]),
+        campaign_whole(emulated.record, emulated.trials),
     )
     found[EMULATED] = balanced.configuration
     if answer.decision is Decision.DEPLOY and answer.configuration is not None:
@@ -114,12 +216,15 @@ def _subjects(run: Path, answer: Answer) -> dict[str, Configuration]:
     return found
 
 
+def _files(run: Path) -> Files:
+    return locate(emulation.campaign_spec(run / TRACE_FILE, ALLOCATORS, 1, 100))
+
+
 def _runner(
     run: Path, task: Task, subjects: Mapping[str, Configuration]
 ) -> Callable[[str, str], Figures]:
     """Return what runs the judged input under a subject."""
-    files = locate(emulation.campaign_spec(run / TRACE_FILE, ALLOCATORS, 1, 100))
-    tuned = tuned_of(Request(task.judged, 0.0, ALLOCATORS), files, os.environ)
+    tuned = tuned_of(Request(task.judged, 0.0, ALLOCATORS), _files(run), os.environ)
     run_step = tuned.runner(subjects, tuned.examine())
 
     def run_once(_task: str, subject: str) -> Figures:
@@ -138,65 +243,130 @@ class Judged:
 
     program: str
     subject: str
-    changes: Mapping[str, tuple[float, float, float]]
-    """Quantity -> median change and the ends of its interval."""
+    changes: Mapping[str, Change]
+    """By quantity."""
 
 
 def judged_of(parts: Parts) -> list[Judged]:
     """Return every subject of every program with its changes."""
     found = []
-    for name in TASKS:
-        kept = parts.get(name)
-        if kept:
-            labels = kept["subjects"]
-            found += [_judged(name, label, kept["rows"]) for label in labels]
+    for name, kept in parts.items():
+        for label in kept["subjects"]:
+            changes = changes_of(kept["rows"], label, AS_IS, QUANTITIES)
+            found.append(Judged(name, label, changes))
     return found
 
 
-def _judged(program: str, subject: str, rows: Sequence[Row]) -> Judged:
-    changes = {}
-    for name in QUANTITIES:
-        mine, base = column(rows, name, subject=subject), column(rows, name, subject=AS_IS)
-        ratio = ratio_estimate(mine, base) if mine and len(mine) == len(base) else None
-        if ratio is not None:
-            ends = ratio.interval
-            low, high = (ends.low, ends.high) if ends else (ratio.median, ratio.median)
-            changes[name] = (ratio.median - 1.0, low - 1.0, high - 1.0)
-    return Judged(program, subject, changes)
+@dataclass(frozen=True)
+class Volume:
+    """How much of the best known hypervolume the settings of one method have."""
+
+    part: str
+    program: str
+    seconds: float
+    method: str
+    share: float
+
+
+def volumes_of(parts: Parts) -> list[Volume]:
+    """Return the shares of every method in every part that has fronts."""
+    fronts: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for name, kept in parts.items():
+        if "sets" in kept:
+            sets = {DEFAULTS: list(ALLOCATORS), **kept["sets"]}
+            at = partial(_point, kept["rows"])
+            fronts[name] = {
+                method: [point for point in map(at, labels) if point is not None]
+                for method, labels in sets.items()
+            }
+    best: dict[str, list[tuple[float, float]]] = {}
+    for name, methods in fronts.items():
+        for points in methods.values():
+            best.setdefault(parts[name]["program"], []).extend(points)
+    return [
+        Volume(
+            name,
+            (kept := parts[name])["program"],
+            kept["seconds"],
+            method,
+            _volume(points) / _volume(best[kept["program"]]),
+        )
+        for name, methods in fronts.items()
+        for method, points in methods.items()
+    ]
+
+
+def _point(rows: Sequence[Mapping[str, Any]], label: str) -> tuple[float, float] | None:
+    """Return the logarithms of the median ratios of memory and time; None where it failed."""
+    changes = changes_of(rows, label, AS_IS, (MEAN, CPU))
+    if len(changes) < len((MEAN, CPU)):
+        return None
+    return math.log1p(changes[MEAN].median), math.log1p(changes[CPU].median)
+
+
+def _volume(points: Sequence[tuple[float, float]]) -> float:
+    """Return the hypervolume of points and of the program as it is."""
+    found = np.array([(0.0, 0.0), *points], dtype=np.float64)
+    return float(moocore.hypervolume(found, ref=[_REFERENCE, _REFERENCE]))
 
 
 def lines(parts: Parts) -> Iterator[str]:
     """Yield the answers, then what every subject changes on the judged input."""
-    for name in TASKS:
-        if kept := parts.get(name):
-            yield f"{name}: {kept['sentence']} ({kept['used_s']:g} of {kept['seconds']:g} s)"
+    for name, kept in parts.items():
+        yield f"{name}: {kept['sentence']} ({kept['used_s']:g} of {kept['seconds']:g} s)"
     yield ""
+    volumes = volumes_of(parts)
+    if volumes:
+        methods = list(dict.fromkeys(one.method for one in volumes))
+        shares = {(one.part, one.method): one.share for one in volumes}
+        rows = [
+            [name, *(percent(shares.get((name, method))) for method in methods)]
+            for name in dict.fromkeys(one.part for one in volumes)
+        ]
+        yield from table(["hypervolume of the best known", *methods], rows)
+        yield ""
     rows = []
     for one in judged_of(parts):
-        cells = [_cell(one.changes.get(name)) for name in QUANTITIES]
+        cells = [str(one.changes.get(name) or "failed") for name in QUANTITIES]
         rows.append([one.program, one.subject, *cells])
     yield from table(["program", "on the judged input", *QUANTITIES], rows)
-
-
-def _cell(change: tuple[float, float, float] | None) -> str:
-    if change is None:
-        return "failed"
-    middle, low, high = (100.0 * share for share in change)
-    return f"{middle:+.1f} % ({low:+.1f} .. {high:+.1f})"
 
 
 def targets(parts: Parts) -> Iterator[Target]:
     """Yield how many answers are worse than the program as it is, on the judged input."""
     judged = judged_of(parts)
     own = [one for one in judged if one.subject == OURS]
-    beyond = sum(any(low > _LEAST for _, low, _ in one.changes.values()) for one in own)
+    beyond = sum(any(change.low > _LEAST for change in one.changes.values()) for one in own)
     memory = sum(
-        any(one.changes[name][0] > _LEAST for name in (MEAN, PEAK) if name in one.changes)
+        any(one.changes[name].median > _LEAST for name in (MEAN, PEAK) if name in one.changes)
         for one in own
     )
     note = f"{len(own)} of {len(parts)} programs with a setting to deploy"
     yield Target("answers worse by 1 % beyond doubt", beyond, 0, note=note, form=".0f")
     yield Target("answers with 1 % more memory", memory, 0, form=".0f")
+    yield from _volume_targets(volumes_of(parts))
+
+
+def _volume_targets(volumes: Sequence[Volume]) -> Iterator[Target]:
+    shares: dict[str, dict[str, Volume]] = {}
+    for one in volumes:
+        shares.setdefault(one.part, {})[one.method] = one
+    at_ten = [v[OURS].share for v in shares.values() if v[OURS].seconds >= _TEN_MINUTES]
+    if at_ten:
+        yield Target("least hypervolume at 10 minutes", min(at_ten), 0.95, at_least=True)
+    over: dict[str, float] = {}
+    for name, found in shares.items():
+        theirs = [found[r].share for r in (rivals.TPE, rivals.SMAC) if r in found]
+        if theirs and max(theirs) > 0.0:
+            over[name] = found[OURS].share / max(theirs)
+    at_five = [ratio for name, ratio in over.items() if shares[name][OURS].seconds == _FIVE_MINUTES]
+    if at_five:
+        yield Target("least share over the better rival's at 5 minutes", min(at_five), 1.2,
+                     at_least=True)  # fmt: skip
+    if over:
+        behind = sum(ratio < 1.0 for ratio in over.values())
+        note = f"of {len(over)}"
+        yield Target("times behind a rival", behind, 0, note=note, form=".0f")
 
 
 def summary(parts: Parts) -> str:
@@ -211,13 +381,19 @@ def summary(parts: Parts) -> str:
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=600.0, metavar="S",
                         help="for each answer; default: %(default)s")  # fmt: skip
+    parser.add_argument("--direct", action="store_true",
+                        help="also ask `optimize --direct`, in as much time again")  # fmt: skip
+    parser.add_argument("--rivals", nargs="*", choices=[rivals.TPE, rivals.SMAC], default=[],
+                        help="also search with these, each in as much time")  # fmt: skip
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="N",
+                        help="each is a part of its own; default: 1")  # fmt: skip
 
 
 BENCHMARK: Final = Benchmark(
     name="answers",
     about=__doc__,
     claim="An answer of `optimize` holds on input that it was not tuned on.",
-    depends_on=("rand_malloc", "tuner/optimize", "configs/workloads"),
+    depends_on=("benchmarks/rivals.py", "rand_malloc", "tuner/optimize", "configs/workloads"),
     measure=measure,
     lines=lines,
     targets=targets,

@@ -174,7 +174,7 @@ def outcome(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[b
         ratios = [value / base for value, base in zip(values, baselines, strict=True)]
         real = Estimate(statistics.median(ratios), None, len(ratios))
         p_value = paired_p_value(values, baselines)
-        claim = Claim("cost", "cpu", 1.0, 0.9, None, real, Verdict.UNDECIDED, p_value)
+        claim = Claim("cost", "cpu", 0.9, None, real, Verdict.UNDECIDED, p_value)
         n_alone += _is_false(claim.decided(p_value))
         is_testable = len(values) >= needed
         claims.append(claim if is_testable else claim.decided(None))

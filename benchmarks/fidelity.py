@@ -33,10 +33,10 @@ from benchmarks.results import Parts
 from benchmarks.sources import EMULATOR, EXGEN
 from benchmarks.workload_profiles import find_programs
 from tuner.allocators import Located
+from tuner.emulation import EmulationOptions
 from tuner.fidelity import Panel, draw_panel, judge, judge_shrunk, measure_panel
 from tuner.fidelity.verdict import judge_values
 from tuner.measure.calibration import load_calibration
-from tuner.measure.emulator import EmulationOptions
 from tuner.profile.file import read_profile, write_profile
 from tuner.profile.fit import fit
 from tuner.profile.trust import weaknesses
@@ -247,7 +247,7 @@ def targets(parts: Parts) -> Iterator[Target]:
 BENCHMARK: Final = Benchmark(
     name="fidelity",
     about=__doc__,
-    claim="[Profiles](docs/how-to/profiles.md#how-good-they-are) stand for the traces of the "
+    claim="[Profiles](docs/how-to/profiles.md#how-far-to-trust-one) stand for the traces of the "
     "programs of `configs/workloads`.",
     depends_on=(
         *EXGEN,

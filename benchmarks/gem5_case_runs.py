@@ -18,16 +18,18 @@ from benchmarks.harness import Call, located
 from benchmarks.results import ROOT
 from benchmarks.rounds import Figures, Row, column, failed, run_rounds
 from tuner.config.gem5_suite import Simulation
+from tuner.emulation import EmulationOptions
 from tuner.measure.calibration import load_calibration
 from tuner.measure.counting import InstructionCounter
-from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
+from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.gem5 import RESULT, Gem5, digest_of, judge_simulation
 from tuner.measure.program import Surroundings, padded
 from tuner.records import Configuration, Measurement, Origin, Status, Trial
 from tuner.resources import configs_dir
 from tuner.runs import Run, load_run
+from tuner.store.subject import Subject
 from tuner.validate.setup import Prepared, prepare, search_spaces
-from tuner.validate.subjects import Subject, spread
+from tuner.validate.subjects import spread
 
 RUNS: Final = ROOT / "runs"
 

@@ -29,16 +29,8 @@ from benchmarks.harness import table
 from tuner.stats import Interval
 
 
-def _cell(
-    results: Results,
-    part: str,
-    label: str,
-    metric: str,
-    only: Sequence[str] = (),
-    *,
-    with_rounds: bool = False,
-) -> str:
-    """Return a change with its interval over simulations, and that over rounds if asked."""
+def _cell(results: Results, part: str, label: str, metric: str, only: Sequence[str] = ()) -> str:
+    """Return a change with its interval over simulations."""
     estimate = change(results, part, label, metric, only)
     if estimate is None:
         return "out"
@@ -46,11 +38,7 @@ def _cell(
     if label == BASELINE:
         return text
     interval = over_simulations(results, part, label, metric, only)
-    if interval is not None:
-        text += f" {_ends(interval)}"
-    if with_rounds and estimate.interval is not None:
-        text += f", rounds {_ends(estimate.interval)}"
-    return text
+    return text if interval is None else f"{text} {_ends(interval)}"
 
 
 def _ends(interval: Interval) -> str:
@@ -65,7 +53,7 @@ def greenmalloc_table(results: Results, part: str, only: Sequence[str] = ()) -> 
     """Return mean and peak heap and instructions, default against tuned, per allocator."""
 
     def cell(label: str, metric: str) -> str:
-        return _cell(results, part, label, metric, only, with_rounds=True)
+        return _cell(results, part, label, metric, only)
 
     rows = []
     chosen = picks(results)
@@ -172,9 +160,9 @@ def origins(results: Results) -> str:
     """Say which of the picked settings the search found, which a hand wrote, and what they do."""
     chosen = list(picks(results).values())
 
-    def told(labels_told: Iterable[str]) -> str:
+    def shown(some: Iterable[str]) -> str:
         found = []
-        for label in labels_told:
+        for label in some:
             heap, cpu = (_cell(results, "held-out", label, m) for m in ("mean_heap", "cpu_ns"))
             found.append(f"{label} (mean heap {heap}, CPU time {cpu})")
         return ", ".join(found) or "none"
@@ -182,8 +170,8 @@ def origins(results: Results) -> str:
     by_hand = [label for label in chosen if is_by_hand(label)]
     n_rounds = 1 + max((r["round"] for r in rows_of(results, part="held-out")), default=-1)
     return (
-        f"**The search found** {told(x for x in chosen if x not in by_hand)}. "
-        f"**A hand wrote** {told(by_hand)}: seeds of the campaign files, which no search proposed. "
+        f"**The search found** {shown(x for x in chosen if x not in by_hand)}. "
+        f"**A hand wrote** {shown(by_hand)}: seeds of the campaign files. "
         "Changes from glibc's default over the simulations held out; in brackets 95 % intervals "
         f"over simulations like these. Rounds kept: {n_rounds}."
     )

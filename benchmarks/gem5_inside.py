@@ -14,7 +14,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +34,7 @@ from benchmarks.sources import EXGEN, GEM5
 from tuner.bench.subjects import BenchSubject
 from tuner.compare.loop import Observer
 from tuner.compare.plan import Step
-from tuner.config.gem5_inside import load_inside
+from tuner.config.gem5_inside import Inside, InsideProgram, load_inside
 from tuner.measure.gem5 import find_gem5
 from tuner.measure.gem5_inside import Gem5Inside, guest_environments, prepare_tasks
 from tuner.measure.program import ProgramRunner
@@ -57,16 +57,34 @@ _SMOKE_SCALE: Final = ("50",)
 
 def measure(call: Call) -> None:
     """Run what is missing; the lines of the journal are what is kept."""
-    if call.options.gem5 is None:
-        print("gem5_inside: left out: GEM5 does not name gem5.opt", file=sys.stderr)
-        return
-    program = find_gem5(Path(call.options.gem5))
     inside = load_inside(gem5_dir() / "inside.toml")
     chosen = inside.choose(call.options.programs.split(","))
     if call.is_smoke:
         brief = {"arguments": _SMOKE_SCALE}
         chosen = [(p.model_copy(update=brief), m) for p, m in chosen if p.name == HEAVY][-1:]
-    names = ("glibc", "exgen") if call.is_smoke else (*PEERS, *OURS)
+    simulate(call, inside, chosen, ("glibc", "exgen") if call.is_smoke else (*PEERS, *OURS), JUDGED)
+
+
+def simulate(
+    call: Call,
+    inside: Inside,
+    chosen: Sequence[tuple[InsideProgram, Path]],
+    names: Sequence[str],
+    objectives: Sequence[str],
+) -> None:
+    """Run programs on machines under allocators as shipped and keep the lines of the journal.
+
+    Args:
+        call: of a benchmark with `gem5_options`.
+        inside: where the programs come from.
+        chosen: programs with machines.
+        names: allocators, unless the call names others.
+        objectives: of `INSIDE_OBJECTIVES`, those that are judged.
+    """
+    if call.options.gem5 is None:
+        print(f"{call.benchmark.name}: left out: GEM5 does not name gem5.opt", file=sys.stderr)
+        return
+    program = find_gem5(Path(call.options.gem5))
     subjects = chosen_subjects(call, names)
     known = identities(subjects)
     journal = call.folder / "inside.jsonl"
@@ -82,7 +100,8 @@ def measure(call: Call) -> None:
         prepare_tasks(inside, chosen, call.folder),
         _guests(subjects),
         gem5=Gem5Inside(program, gem5_dir(), call.folder / "outputs", runner),
-        facts={"objectives": list(JUDGED), "programs": call.options.programs},
+        objectives=objectives,
+        facts={"programs": call.options.programs},
         timeout_s=3600.0,
         n_workers=call.options.workers,
         stop=runner.stop,
@@ -186,12 +205,17 @@ def judge(summary: InsideSummary) -> Iterator[Target]:
                     yield Target(what, mine / others[best], 1.0, note=f"best is {best}")
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
+def gem5_options(parser: argparse.ArgumentParser, programs: Sequence[str], file: str) -> None:
+    """Add the options of benchmarks that simulate; `programs` are the default."""
     allocator_options(parser)
     parser.add_argument("--gem5", type=Path, default=os.environ.get("GEM5"), metavar="PROGRAM")
-    parser.add_argument("--programs", default=",".join(PROGRAMS), metavar="NAME,...",
-                        help="of gem5-validate/inside.toml")  # fmt: skip
+    parser.add_argument("--programs", default=",".join(programs), metavar="NAME,...",
+                        help=f"of gem5-validate/{file}")  # fmt: skip
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="simulations at once")
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    gem5_options(parser, PROGRAMS, "inside.toml")
 
 
 BENCHMARK: Final = Benchmark(

@@ -38,9 +38,9 @@ from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
 from benchmarks.sources import EMULATOR, EXGEN
 from tuner.allocators import Located
 from tuner.bench.subjects import named_subject
+from tuner.emulation import EmulationOptions
 from tuner.fidelity import measure_panel
 from tuner.measure.calibration import load_calibration
-from tuner.measure.emulator import EmulationOptions
 from tuner.measure.program import ProgramRunner, Surroundings, clean_environment, padded
 from tuner.recording import record
 from tuner.records import Configuration

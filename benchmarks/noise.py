@@ -4,7 +4,9 @@ A program of about 0.3 s runs against itself with a preloaded library that adds 
 work to one side, or to none.  Rounds of both, in random order, go on until the evidence of
 `tuner.optimize.evidence` calls one slower at 5 %, or the time of an experiment is over; that is a
 verdict.  Part `quiet` adds no load, part `loaded` has two endless loops beside it.  Pairs run one
-after the other; duets run at the same time on two cores that are swapped every round.
+after the other; duets run at the same time on two cores that are swapped every round.  Where
+nothing differs every experiment takes its whole time, so the intervals at their ends show what
+pairs and duets are worth in the same time.
 
 Targets: at least 95 % of the verdicts under load equal the one that most quiet experiments of their
 kind have; at most 5 % false verdicts where nothing differs; 2 % of added work is found in
@@ -34,7 +36,7 @@ from tuner.compare.journal import Journal, JournalKeeper
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Course, Step, order
 from tuner.measure.program import ProgramRunner, Surroundings
-from tuner.optimize.evidence import greatest_evidence
+from tuner.optimize.evidence import greatest_evidence, lower_bound, upper_bound
 from tuner.records import Outcome, Status
 
 Row = Mapping[str, float | int | str]
@@ -52,6 +54,8 @@ LOADS: Final = {"quiet": 0, "loaded": 2}
 KINDS: Final = {"same": 0.0, "2 % more": 0.02, "5 % more": 0.05, "10 % less": -0.1}
 """Kind -> share of work that the second side has more than the first."""
 SAME, LITTLE = "same", "2 % more"
+_SHARE_OF_KIND: Final = {LITTLE: 0.5, "5 % more": 0.1, "10 % less": 0.1}
+"""Of its time that an experiment takes, about."""
 PAIRS, DUETS = "pairs", "duets"
 _ERROR: Final = 0.05
 _CALIBRATION_STEPS: Final = 50_000_000
@@ -158,7 +162,15 @@ def measure(call: Call) -> None:
 
 def _measure(call: Call, part: str, shim: Path) -> list[Row]:
     n, seconds = (1, 2.0) if call.is_smoke else (call.options.experiments, call.options.seconds)
-    modes = [PAIRS, DUETS] if len(os.sched_getaffinity(0)) > 1 else [PAIRS]
+    modes = call.options.modes
+    if len(os.sched_getaffinity(0)) == 1:
+        modes = [PAIRS]
+    about_s, most_s = durations_s(n, seconds, len(modes))
+    print(
+        f"{part}: {n} experiments of each of {len(KINDS)} kinds, {' and '.join(modes)}: about "
+        f"{about_s / 3600.0:.1f} h, {most_s / 3600.0:.1f} h at most; interrupted, it goes on",
+        file=sys.stderr,
+    )
     experiments = [
         Experiment(kind, mode, number) for number in range(n) for kind in KINDS for mode in modes
     ]
@@ -179,6 +191,26 @@ def _measure(call: Call, part: str, shim: Path) -> list[Row]:
                 workers=2 if mode == DUETS else 1,
             )  # fmt: skip
         return _rows([(key, run) for key, run in keeper.kept() if key[1] in experiments])
+
+
+def durations_s(n: int, seconds: float, n_modes: int) -> tuple[float, float]:
+    """Return how long a part takes, about and at most.
+
+    Where nothing differs an experiment takes its whole time; a small difference is found in about
+    half of it, a great one in a tenth.
+
+    Args:
+        n: experiments of each kind and mode.
+        seconds: that one may take.
+        n_modes: how many modes.
+
+    Example:
+        >>> durations_s(200, 60.0, 1)
+        (20400.0, 48000.0)
+    """
+    shares = (1.0 if share == 0.0 else _SHARE_OF_KIND[kind] for kind, share in KINDS.items())
+    one_s = n * n_modes * seconds
+    return round(one_s * sum(shares), 1), one_s * len(KINDS)
 
 
 def _runner(shim: Path) -> Callable[[Step[Experiment]], Outcome[Times]]:
@@ -277,6 +309,8 @@ class Verdicts:
     """Median of an experiment."""
     spread: float
     """Median over the experiments of the standard deviation of log(first / second)."""
+    half_width: float | None
+    """Median over the experiments of half the interval of log(first / second) at their end."""
 
     @property
     def n(self) -> int:
@@ -304,8 +338,15 @@ def verdicts_of(parts: Parts) -> list[Verdicts]:
             spreads = [statistics.stdev(seen) for seen in experiments.values() if len(seen) > 1]
             lengths = statistics.median(map(len, experiments.values()))
             spread = statistics.median(spreads) if spreads else math.nan
-            found.append(Verdicts(part, mode, kind, counts, lengths, spread))
+            width = statistics.median(map(half_width, experiments.values()))
+            shown = width if math.isfinite(width) else None
+            found.append(Verdicts(part, mode, kind, counts, lengths, spread, shown))
     return found
+
+
+def half_width(differences: Sequence[float]) -> float:
+    """Return half of the interval of the typical difference; inf where rounds are too few."""
+    return (upper_bound(differences, _ERROR) - lower_bound(differences, _ERROR)) / 2.0
 
 
 def lines(parts: Parts) -> Iterator[str]:
@@ -319,11 +360,12 @@ def lines(parts: Parts) -> Iterator[str]:
             *(str(one.counts[name]) for name in ("faster", "undecided", "slower")),
             f"{one.n_rounds:g}",
             percent(one.spread),
+            percent(one.half_width, 2) if one.kind == SAME else "",
         ]
         for one in verdicts_of(parts)
     ]
     titles = ["machine", "mode", "second side", "experiments", "faster", "undecided", "slower"]
-    yield from table([*titles, "rounds", "spread of a round"], rows)
+    yield from table([*titles, "rounds", "spread of a round", "interval, +-"], rows)
 
 
 def targets(parts: Parts) -> Iterator[Target]:
@@ -356,6 +398,13 @@ def targets(parts: Parts) -> Iterator[Target]:
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--experiments", type=int, default=200, metavar="N",
                         help="of each kind and mode; default: %(default)s")  # fmt: skip
+    parser.add_argument(
+        "--modes",
+        nargs="+",
+        choices=[PAIRS, DUETS],
+        default=[PAIRS, DUETS],
+        help="pairs alone are what the targets judge; default: both",
+    )
     parser.add_argument("--seconds", type=float, default=60.0, metavar="S",
                         help="that an experiment may take; default: %(default)s")  # fmt: skip
 

@@ -4,12 +4,13 @@ Runs ``malloc-tuner tune`` on the demo's campaign, once a round, and accounts th
 child by what it was: a replay of the trace is what a campaign is for, everything else is overhead:
 Python itself, search, store, progress, looking for libraries and instruments, reading settings
 back.  Calibration is shown and not counted: its draws are kept, and campaigns of the same day
-share them.
+share them.  The package is compiled first, as pip compiles what it installs.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+import tuner
 from benchmarks.accounting import CALIBRATION, REPLAYS
 from benchmarks.harness import Benchmark, Call, Target, percent, table
 from benchmarks.results import Parts
@@ -33,6 +35,7 @@ _SMOKE_EVALUATIONS: Final = 8
 
 def measure(call: Call) -> None:
     """Run the campaign once a round, each in a folder that is thrown away."""
+    compileall.compile_dir(Path(tuner.__file__).parent, quiet=1)
     evaluations = _SMOKE_EVALUATIONS if call.is_smoke else call.options.evaluations
 
     def run(_task: str, _subject: str) -> Figures:

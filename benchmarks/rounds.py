@@ -10,6 +10,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from benchmarks.harness import Call
@@ -17,7 +18,7 @@ from tuner.compare.journal import Journal, JournalKeeper
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Rounds, Step
 from tuner.records import Outcome, Status
-from tuner.stats import Estimate, median_estimate
+from tuner.stats import Estimate, median_estimate, ratio_estimate
 
 Row = Mapping[str, Any]
 """One run: task, subject, round, status, reason, and its figures."""
@@ -122,6 +123,43 @@ def medians(rows: Iterable[Row], name: str) -> Medians:
         }
         for task, columns in found.items()
     }
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the medians of ratios to a baseline of the same rounds, as shares."""
+
+    median: float
+    low: float
+    """Ends of its 95 % interval; the median itself where there is none."""
+    high: float
+
+    def __str__(self) -> str:
+        """Write it for a table."""
+        middle, low, high = (100.0 * share for share in (self.median, self.low, self.high))
+        return f"{middle:+.1f} % ({low:+.1f} .. {high:+.1f})"
+
+
+def changes_of(
+    rows: Sequence[Row], subject: str, baseline: str, names: Iterable[str]
+) -> dict[str, Change]:
+    """Return what a subject changes, by figure; one that a round lacks is left out.
+
+    Args:
+        rows: of one task.
+        subject: label.
+        baseline: label of what it is compared with.
+        names: of figures.
+    """
+    found = {}
+    for name in names:
+        mine, base = column(rows, name, subject=subject), column(rows, name, subject=baseline)
+        ratio = ratio_estimate(mine, base) if mine and len(mine) == len(base) else None
+        if ratio is not None:
+            ends = ratio.interval
+            low, high = (ends.low, ends.high) if ends else (ratio.median, ratio.median)
+            found[name] = Change(ratio.median - 1.0, low - 1.0, high - 1.0)
+    return found
 
 
 def failures(rows: Iterable[Row]) -> list[str]:

@@ -33,12 +33,18 @@ from benchmarks import (
     fidelity,
     gem5_case,
     gem5_inside,
+    gem5_scaling,
     heap_curves,
     mimalloc_bench,
     noise,
     overhead,
+    purchases,
     record,
+    scale,
     search,
+    service_emulation,
+    service_recording,
+    services,
 )
 from benchmarks.harness import Benchmark
 from benchmarks.results import (
@@ -54,9 +60,9 @@ from tuner.output import write_text
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
-        record, overhead, campaigns, calibration, search, fidelity, heap_curves, false_alarms,
-        noise, answers,
-        allocators, mimalloc_bench, gem5_case, gem5_inside,
+        record, overhead, purchases, campaigns, calibration, search, fidelity, heap_curves,
+        false_alarms, noise, answers, services, service_recording, service_emulation,
+        scale, allocators, mimalloc_bench, gem5_case, gem5_inside, gem5_scaling,
     )
 }  # fmt: skip
 """In the order of README's table."""

@@ -1,0 +1,138 @@
+"""How allocators scale to 16 cores: simulated machines with coherent caches.
+
+Crews of 1 to 16 threads, a core for each, do work that shares nothing (private), that hands blocks
+from thread to thread (larson, xmalloc) or that suffers where blocks of two threads are in one cache
+line (thrash, scratch), in gem5's system-call emulation under every allocator as shipped.  Each
+member's work is the same whatever their number, so that cycles stay the same where nothing is in
+the way; starts are subtracted.  Lines moved are those that one core's caches sent to another's.
+
+A snooping bus with a filter in a simulator shows how often lines are fought for, and orders
+allocators by it.  It does not show what a mesh of sockets adds to each line, nor the price of
+system calls, which take no time in system-call emulation.
+
+A simulation repeats itself to the last count, so each is run once, and the load of this computer
+does not matter.  Needs GEM5, or --gem5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import geometric_mean
+from typing import Final
+
+from benchmarks.allocator_tables import best_of
+from benchmarks.gem5_inside import gem5_options, simulate, summary_of
+from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, table
+from benchmarks.results import Parts
+from benchmarks.sources import EXGEN, GEM5
+from tuner.config.gem5_inside import load_inside
+from tuner.resources import gem5_dir
+from tuner.validate.inside_summary import InsideSummary, failures
+
+FILE: Final = "scaling.toml"
+OURS: Final = "exgen"
+SHARES_NOTHING: Final = "private"
+FALSE_SHARING: Final = ("thrash", "scratch")
+JUDGED_CORES: Final = (8, 16)
+MOST_SLOWER: Final = 1.1
+"""Cycles with 16 threads over those with one, where nothing is shared."""
+MOST_LINES: Final = 0.01
+"""Lines moved for each small block that is written to: none but by chance."""
+_SMOKE_PROGRAM: Final = "thrash-2"
+
+Cells = Mapping[tuple[str, int], Mapping[str, float]]
+"""By guest and number of threads: allocator -> a count."""
+
+
+def measure(call: Call) -> None:
+    """Run what is missing."""
+    inside = load_inside(gem5_dir() / FILE)
+    words = [_SMOKE_PROGRAM] if call.is_smoke else call.options.programs.split(",")
+    names = ("glibc", OURS) if call.is_smoke else ALLOCATORS
+    simulate(call, inside, inside.choose(words), names, ("cycles", "lines_moved"))
+
+
+def _cells(summary: InsideSummary, name: str) -> Cells:
+    """Return a count of every guest, number of threads and allocator that has one."""
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    for one in summary.tables:
+        guest, _, threads = one.program.rpartition("-")
+        values = {c.label: getattr(c.counts, name) for c in one.cells if c.counts is not None}
+        found[guest, int(threads)] = {n: v for n, v in values.items() if v is not None}
+    return found
+
+
+def lines(parts: Parts) -> Iterator[str]:
+    """Yield cycles and lines moved, a table for each guest."""
+    summary = summary_of(parts)
+    labels = [mean.label for mean in summary.means]
+    cycles, moved = _cells(summary, "cycles"), _cells(summary, "lines_moved")
+    for guest in dict.fromkeys(guest for guest, _ in cycles):
+        yield f"**{guest}**: thousand cycles (lines moved)"
+        yield ""
+        rows = [
+            [str(n), *(_shown(cycles[g, n].get(name), moved[g, n].get(name)) for name in labels)]
+            for g, n in cycles
+            if g == guest
+        ]
+        yield from table(["threads", *labels], rows)
+        yield ""
+    for line in failures(summary):
+        yield f"- no result: {line}"
+
+
+def _shown(cycles: float | None, moved: float | None) -> str:
+    if cycles is None:
+        return "-"
+    return f"{cycles / 1000:,.0f}" + ("" if moved is None else f" ({moved:,.0f})")
+
+
+def targets(parts: Parts) -> Iterator[Target]:
+    """Yield what exgen is held to."""
+    summary = summary_of(parts)
+    cycles, moved = _cells(summary, "cycles"), _cells(summary, "lines_moved")
+    one, most = (cycles.get((SHARES_NOTHING, n), {}).get(OURS) for n in (1, 16))
+    if one and most:
+        what = f"{SHARES_NOTHING}: cycles with 16 threads / with one"
+        yield Target(what, most / one, MOST_SLOWER)
+    steps = {p.name: int(p.arguments[0]) * p.cores for p in load_inside(gem5_dir() / FILE).programs}
+    for guest in FALSE_SHARING:
+        lines_moved = moved.get((guest, 16), {}).get(OURS)
+        if lines_moved is not None:
+            what = f"{guest}: lines moved a block with 16 threads"
+            yield Target(what, lines_moved / steps[f"{guest}-16"], MOST_LINES)
+    for threads in JUDGED_CORES:
+        yield from _against_peers(cycles, threads)
+
+
+def _against_peers(cycles: Cells, threads: int) -> Iterator[Target]:
+    """Yield exgen's cycles over the best peer's, as geometric means over guests."""
+    rows: Sequence[Mapping[str, float]] = [row for (_, n), row in cycles.items() if n == threads]
+    complete = set.intersection(*map(set, rows)) if rows else set()
+    means = {name: geometric_mean(row[name] for row in rows) for name in complete}
+    others = {name: value for name, value in means.items() if name != OURS}
+    if OURS in means and others:
+        best = min(others, key=lambda name: others[name])
+        what = f"cycles with {threads} threads, geometric mean / {best_of(others)}"
+        yield Target(what, means[OURS] / others[best], 1.0, note=f"best is {best}")
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    gem5_options(parser, ["all"], FILE)
+
+
+BENCHMARK: Final = Benchmark(
+    name="gem5_scaling",
+    about=__doc__,
+    claim="exgen scales to 16 simulated cores, without false sharing, ahead of its peers.",
+    depends_on=(*EXGEN, *GEM5, f"gem5-validate/{FILE}", "tuner/measure/gem5_inside.py"),
+    measure=measure,
+    lines=lines,
+    targets=targets,
+    options=_options,
+)
+
+if __name__ == "__main__":
+    sys.exit(BENCHMARK.run())
