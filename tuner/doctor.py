@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner import allocators
+from tuner.emulation import Calibration
 from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.machine import Machine, read_machine
 from tuner.measure import instruments
-from tuner.measure.calibration import Calibration, kept_calibration, load_calibration
+from tuner.measure.calibration import kept_calibration, load_calibration
 from tuner.measure.offers import Offer, ask, try_gem5, try_native_part, try_supervision
 from tuner.resources import packages_file
 

@@ -14,28 +14,32 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
 from tuner.allocators import get_allocator, locate_all
 from tuner.config import CampaignSpec, campaign_from_options, load_campaign
+from tuner.emulation import EmulationOptions
 from tuner.errors import SpecError
-from tuner.measure.calibration import Calibration, load_calibration
-from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
+from tuner.measure.calibration import load_calibration
+from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation
 from tuner.records import Configuration, unique_configurations
+from tuner.registry import DEFAULT_ALLOCATORS
 from tuner.runs import Run, load_run
 
 if TYPE_CHECKING:  # each function imports what does its work: a campaign needs no validation
     from tuner.campaign.progress import Listener
     from tuner.compare.loop import Observer
     from tuner.config.preset import Preset
+    from tuner.explain.explanation import Explanation
     from tuner.measure.program import Surroundings
     from tuner.optimize.comparison import Compared
     from tuner.optimize.view import View
     from tuner.recording import Recording, record
+    from tuner.report.several_runs import SeveralRuns
     from tuner.report.table import FrontTable
     from tuner.service.plan import ServicePlan
     from tuner.store import RealMeasurement
@@ -43,22 +47,23 @@ if TYPE_CHECKING:  # each function imports what does its work: a campaign needs 
 
 __all__ = [
     "Emulated",
+    "Explanation",
     "FrontTable",
     "Recording",
     "Run",
+    "SeveralRuns",
     "ValidationSummary",
     "compare",
+    "compare_runs",
     "compare_service",
     "emulate",
+    "explain",
     "export",
     "front",
     "load",
     "record",
     "tune",
 ]
-
-DEFAULT_ALLOCATORS: Final = ("glibc", "tcmalloc", "jemalloc", "mimalloc", "exgen")
-"""What `tune` searches by default."""
 
 LEAST_EFFECT: Final = 0.01
 """Share that counts as an effect on a service."""
@@ -70,8 +75,10 @@ RUNS: Final = Path("runs")
 """Where run folders are made."""
 
 _ELSEWHERE: Final = {
+    "Explanation": "tuner.explain.explanation",
     "FrontTable": "tuner.report.table",
     "Recording": "tuner.recording",
+    "SeveralRuns": "tuner.report.several_runs",
     "ValidationSummary": "tuner.validate.summary",
     "record": "tuner.recording",
 }
@@ -147,7 +154,8 @@ def emulate(
     located = locate_all(adapters)
     first, installation = located[adapters[0].name]
     asked = first.configuration(dict(settings or {}), installation.version)
-    emulation = Emulation(Path(trace), located, load_calibration(), options or EmulationOptions())
+    options = options or EmulationOptions()
+    emulation = Emulation(Path(trace), located, load_calibration(), options, counts_process=True)
     for note in notes_on(Path(trace)):
         on_note(note)
     evaluator = EmulatorEvaluator(emulation)
@@ -168,9 +176,12 @@ class CampaignOptions(TypedDict, total=False):
     strategy: str
     search: Literal["joint", "separate"]
     emulation: Mapping[str, str]
+    stop: Mapping[str, object]
     seed: int
     space_files: Sequence[str]
+    warm_start: Sequence[str]
     further_traces: Sequence[str]
+    held_out_traces: Sequence[str]
     exact_trace: str
 
 
@@ -180,6 +191,8 @@ def tune(
     campaign: AnyPath | None = None,
     output: AnyPath | None = None,
     workers: int | None = None,
+    executor: str = "local",
+    scheduler: str | None = None,
     force: bool = False,
     listener: Listener | None = None,
     on_note: OnNote = _unheard,
@@ -192,6 +205,8 @@ def tune(
         campaign: a campaign file or a run folder; None: the options say it all.
         output: the run folder; None: that of the campaign, else ``runs/<name>``.
         workers: evaluations at a time; None: one per core, one where time is measured.
+        executor: what evaluates: local, dask or slurm.
+        scheduler: address of Dask's scheduler.
         force: tune on a profile however bad its verdict is.
         listener: is called as the search goes on; Ctrl-C is its business too.
         on_note: called with what is to be known of workload and prices.
@@ -209,8 +224,9 @@ def tune(
         given["trace"] = str(trace)
     spec, folder = read_campaign(_path(campaign), _path(output), given)
     return run_campaign(
-        spec, folder, workers=workers, force=force, listener=listener, on_note=on_note
-    )
+        spec, folder, workers=workers, executor=executor, scheduler=scheduler, force=force,
+        listener=listener, on_note=on_note,
+    )  # fmt: skip
 
 
 def read_campaign(
@@ -246,34 +262,61 @@ def run_campaign(
     folder: Path,
     *,
     workers: int | None = None,
+    executor: str = "local",
+    scheduler: str | None = None,
     force: bool = False,
     listener: Listener | None = None,
     on_note: OnNote = _unheard,
 ) -> Run:
     """Run a campaign in its folder, or what is left of it; see `tune`."""
+    from tuner.campaign.executors import Demand, check_executor
     from tuner.campaign.progress import Listener
     from tuner.campaign.runner import Runner
     from tuner.campaign.setup import open_campaign, with_workload
+    from tuner.campaign.stopping import StopRules
     from tuner.measure.executor import LocalExecutor, measuring_cpus
+    from tuner.objectives import parse_constraint
+    from tuner.registry import EXECUTORS
 
+    check_executor(executor, workers, scheduler)
     spec, workload = with_workload(spec, is_forced=force)
     for note in workload.notes:
         on_note(note)
-    # Latency is that of a machine with nothing else to do: one evaluation at a time.
-    cpus = measuring_cpus(workers or (1 if spec.measures_time else None))
     ready = open_campaign(spec, folder, workload)
     with contextlib.ExitStack() as stack:
         stack.enter_context(ready.store)
-        for note in workload.gaps:
+        for note in (*workload.gaps, *filter(None, [ready.warmth])):
             on_note(note)
         if "cost" in spec.metrics:
-            on_note(Calibration.from_record(ready.store.campaign().calibration).describe())
-        executor = stack.enter_context(LocalExecutor(ready.evaluator, cpus))
+            on_note(ready.store.campaign().prices.describe())
+        demand = Demand(
+            ready.store, ready.evaluator, ready.emulations,
+            # Latency is that of a machine with nothing else to do: one evaluation at a time.
+            is_alone=spec.measures_time, workers=workers, scheduler=scheduler, on_note=on_note,
+        )  # fmt: skip
+        chosen = stack.enter_context(EXECUTORS[executor].load()(demand))
         screener = None
         if ready.screener is not None:
-            screener = stack.enter_context(LocalExecutor(ready.screener, cpus))
-        Runner(ready.store, ready.spaces, executor, listener or Listener(), screener).run()
-    return load_run(folder)
+            screener = stack.enter_context(LocalExecutor(ready.screener, measuring_cpus()))
+        rules = StopRules(
+            spec.stop.time_ns,
+            spec.stop.plateau,
+            tuple(map(parse_constraint, spec.stop.target)),
+            spec.stop.failures,
+        )
+        listener = listener or Listener()
+        runner = Runner(ready.store, ready.spaces, chosen, listener, screener, stop=rules)
+        runner.run()
+        if runner.stopped_because is not None:
+            on_note(f"stopped before its {spec.evaluations} evaluations: {runner.stopped_because}")
+    run = load_run(folder)
+    if spec.held_out_traces:
+        from tuner.campaign.held_out import measure_held_out
+        from tuner.campaign.setup import held_out_emulations
+
+        emulations = held_out_emulations(spec, ready.emulations[0], folder)
+        measure_held_out(run, spec.held_out_traces, emulations)
+    return run
 
 
 # A run
@@ -316,6 +359,61 @@ def front(
     chosen = all_picks(run)
     table = front_table(run, names, chosen, relative_to=relative_to, everything=everything)
     return replace(table, price_note=price_note(run.campaign, run.trials, names))
+
+
+def explain(
+    run: Run,
+    point: str | int | None = None,
+    *,
+    measure: bool = False,
+    workers: int | None = None,
+    seed: int = 1,
+) -> Explanation:
+    """Explain which settings carry the gain of a run, which do nothing, and which are dangerous.
+
+    Args:
+        run: see `load`.
+        point: name of a pick or number of a trial whose settings are put back one at a time;
+            None: the run's first pick.
+        measure: emulate what of that is not recorded.
+        workers: evaluations at a time; None: one per core.
+        seed: of the forests that predict trials from settings.
+
+    Raises:
+        SelectionError: there is no such pick, or too few trials.
+        StoreError: there is no such trial, or what measures would give other numbers now.
+        MissingToolError: a library or an instrument is not on this machine.
+        TraceError: the trace cannot be read.
+    """
+    from tuner.explain.ablation import ablate, point_of
+    from tuner.explain.explanation import explain_run
+    from tuner.front.kept import first_name
+
+    ablation = None
+    if point is not None or any(trial.is_feasible for trial in run.trials):
+        pick = point_of(run, first_name(run) if point is None else str(point))
+        ablation = ablate(run, pick, _measure(run, workers) if measure else None)
+    return explain_run(run, ablation, seed)
+
+
+def _measure(
+    run: Run, workers: int | None
+) -> Callable[[Sequence[Configuration]], Mapping[Configuration, Evaluation]]:
+    """Return what evaluates configurations as the campaign of a run did."""
+    from tuner.campaign.setup import evaluator_again
+    from tuner.measure.executor import LocalExecutor, measuring_cpus
+
+    evaluator = evaluator_again(run.folder)
+
+    def measured(configurations: Sequence[Configuration]) -> dict[Configuration, Evaluation]:
+        with LocalExecutor(evaluator, measuring_cpus(workers)) as executor:
+            attempts = list(executor.run(configurations))
+        for one in attempts:
+            if one.error is not None:
+                raise one.error
+        return {one.configuration: one.outcome for one in attempts if one.outcome is not None}
+
+    return measured
 
 
 def compare(
@@ -372,11 +470,13 @@ def compare(
     from tuner.validate.subjects import check_subjects, choose_subjects
     from tuner.validate.summary import count_claims, summarize
     from tuner.validate.trust import recorded_program
-    from tuner.validate.verdicts import default_rounds
+    from tuner.validate.verdicts import default_rounds, too_few
 
     subjects = choose_subjects(run, points, most_front, most_dominated)
     check_subjects(run, subjects)
     n_claims = count_claims(run, subjects)
+    if rounds is not None and n_claims and (lack := too_few(rounds, n_claims)) is not None:
+        on_note(f"this will be {lack}")
     options = ValidationOptions(
         rounds=rounds or default_rounds(n_claims),
         output=output or STDOUT,
@@ -392,7 +492,7 @@ def compare(
             command,
             prepared,
             options=options,
-            machine=asdict(read_machine()),
+            machine=read_machine(),
             runner=ProgramRunner(),
             counter=InstructionCounter() if instrument == CACHEGRIND else None,
             recorded=recorded_program(run.campaign, expect_status),
@@ -408,7 +508,21 @@ def compare(
 
 def huge_pages_of(run: Run) -> Literal["never", "keep"]:
     """Return the transparent huge pages that a campaign measured with."""
-    return "keep" if run.campaign.huge_pages == "keep" else "never"
+    return run.campaign.emulation.thp
+
+
+def compare_runs(runs: Sequence[Run]) -> SeveralRuns:
+    """Put several runs on one front: what each found, and what the others missed.
+
+    Args:
+        runs: two or more of one workload, see `load`.
+
+    Raises:
+        SelectionError: fewer than two, or of different workloads, objectives or emulation.
+    """
+    from tuner.report.several_runs import join_runs
+
+    return join_runs(runs)
 
 
 def compare_service(
@@ -471,7 +585,7 @@ def compare_service(
 
 
 def export(
-    source: Run | Preset,
+    source: Run | Preset | AnyPath,
     pick: str | int | None = None,
     form: str = "env",
     *,
@@ -483,7 +597,7 @@ def export(
     """Return the text that deploys a point of a run, or a preset.
 
     Args:
-        source: a run, see `load`, or a preset, see `tuner.config.preset`.
+        source: a run, see `load`, or its folder; or a preset, see `tuner.config.preset`.
         pick: name of a pick or number of a trial; None: what `malloc-tuner optimize`
             recommends, else what the validation does, else the run's first pick, with a note.
         form: env, sh, systemd, docker, kubernetes or json.
@@ -498,36 +612,10 @@ def export(
         SettingError: the settings cannot be deployed in this form.
         MissingToolError: the allocator's library is not here.
     """
-    from tuner.config.preset import Preset
-    from tuner.export.deployment import (
-        RECOMMENDED,
-        deployment,
-        doubts,
-        preset_deployment,
-        recommended_deployment,
-        validated_pick,
-    )
     from tuner.export.formats import render
-    from tuner.front.kept import find_pick, first_name, pick_of_trial
-    from tuner.optimize.answer import recommended
+    from tuner.export.sources import find_deployment
 
-    if isinstance(source, Preset):
-        found = preset_deployment(source, library)
-    elif (
-        pick in {None, RECOMMENDED}
-        and validation is None
-        and (answer := recommended(source.folder)) is not None
-    ):
-        found = recommended_deployment(source, answer, library)
-    else:
-        proven = validated_pick(source, validation) if pick in {None, RECOMMENDED} else None
-        if isinstance(pick, int):
-            chosen = pick_of_trial(source, pick)
-        else:
-            chosen = proven or find_pick(source, pick or first_name(source))
-        if proven is None and (doubt := doubts(source, chosen, validation)) is not None:
-            on_note(doubt)
-        found = deployment(source, chosen, library, validation=validation)
+    found = find_deployment(source, pick, library, validation, on_note)
     return render(replace(found, file_name=file_name), form)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Machine:
     """One computer with the kernel settings that move allocator figures."""
 
@@ -26,29 +26,29 @@ class Machine:
     """Release of the running kernel."""
     architecture: str
     """As uname prints it: x86_64."""
-    cpu_model: str | None
+    cpu_model: str | None = None
     n_cpus: int
     """Cores online."""
     cpus_allowed: tuple[int, ...]
     """Cores this process may run on; measurements are pinned to these."""
-    memory_bytes: int | None
+    memory_bytes: int | None = None
     """Main memory."""
     page_bytes: int
     libc: str
     """Name and version of the C library, which is also an allocator."""
-    thp: str | None
+    thp: str | None = None
     """Transparent huge pages: always, madvise or never."""
-    thp_defrag: str | None
+    thp_defrag: str | None = None
     """What a fault does when no huge page is free: always, defer, defer+madvise, madvise, never."""
-    aslr: int | None
+    aslr: int | None = None
     """Address space randomisation: 0 off, 1 partly, 2 fully."""
-    max_map_count: int | None
+    max_map_count: int | None = None
     """Most mappings a process may have."""
-    perf_event_paranoid: int | None
+    perf_event_paranoid: int | None = None
     """Right to count instructions: 2 or less lets users count their own; None: no perf events."""
-    ptrace_scope: int | None
+    ptrace_scope: int | None = None
     """Yama's limit of ptrace; children may be traced up to 2. None: no Yama, no limit."""
-    seccomp: int | None
+    seccomp: int | None = None
     """System call filter of this process: 0 none, 2 a filter, as containers have."""
 
 

@@ -145,10 +145,14 @@ METRICS: Final[dict[str, Metric]] = {
         Metric(
             "process_instructions", "process_instructions", Kind.INSTRUCTIONS,
             "instructions of the whole replay", "instructions.process",
-            is_counted=True, missing=NO_COUNTER,
+            is_counted=True, missing="only `malloc-tuner emulate` counts them",
         ),
         Metric(
             "wall", "wall_ns", Kind.NANOSECONDS, "replay time", "wall_ns", is_repeatable=False
+        ),
+        Metric(
+            "final_heap", "final_heap_bytes", Kind.BYTES, "heap at the end", "final_heap_bytes",
+            is_whole=False,
         ),
         Metric("peak_live", "peak_live_bytes", Kind.BYTES, "peak live bytes", "peak_live_bytes"),
         Metric(
@@ -181,7 +185,7 @@ SERVICE: Final[dict[str, Metric]] = {
             "mean", "mean_bytes", Kind.BYTES, "mean memory", is_whole=False, emulated="mean_heap"
         ),
         Metric("peak", "peak_bytes", Kind.BYTES, "peak memory", emulated="peak_heap"),
-        Metric("floor", "floor_bytes", Kind.BYTES, "idle memory", emulated="mean_heap"),
+        Metric("floor", "floor_bytes", Kind.BYTES, "idle memory", emulated="final_heap"),
         Metric("growth", "growth_bytes_per_min", Kind.BYTES_PER_MINUTE, "growth", is_whole=False),
         Metric(
             "cpu", "cpu_ns_per_request", Kind.NANOSECONDS, "CPU/request",

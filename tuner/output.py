@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,37 @@ def scratch_folder() -> Iterator[Path]:
         raise OutputError(message) from error
     with folder as name:
         yield Path(name)
+
+
+def fresh_folder(path: Path) -> Path:
+    """Make a folder empty, or make it, with those above it, and return it.
+
+    Raises:
+        OutputError: it cannot be made.
+    """
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+    except OSError as error:
+        message = f"{path}: cannot be created ({error.strerror})"
+        raise OutputError(message) from error
+    return path
+
+
+def file_to_write(text: str) -> Path:
+    """Return the path of a file that the command line names.
+
+    Raises:
+        OutputError: it names a folder, which a path no longer shows: ``dir/``.
+
+    Example:
+        >>> file_to_write("runs/app.trace").name
+        'app.trace'
+    """
+    if text.endswith(("/", "/.")):
+        message = f"{text}: names a folder; name the file to write"
+        raise OutputError(message)
+    return Path(text)
 
 
 def write_text(path: Path, text: str, *, executable: bool = False) -> None:

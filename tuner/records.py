@@ -17,7 +17,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Never, TypeVar
+from typing import Any, Generic, NamedTuple, Never, TypeVar
 
 from tuner.errors import MissingToolError, SelectionError
 from tuner.metrics import METRICS, find_metric
@@ -87,9 +87,8 @@ class Configuration:
         return f"{self.allocator} {' '.join(words) or 'default'}"
 
 
-@dataclass(frozen=True)
-class CurvePoint:
-    """One sample of the heap over the run."""
+class CurvePoint(NamedTuple):
+    """One sample of the heap over the run; a tuple, for there are hundreds in each measurement."""
 
     event: int
     """Number of trace events replayed so far."""
@@ -164,6 +163,8 @@ class Status(enum.StrEnum):
     """The setting killed the program or exhausted memory: infeasible."""
     TIMED_OUT = "timed_out"
     """Still running at the limit: censored."""
+    UNCOUNTED = "uncounted"
+    """Memory was measured and instructions were not: it is dominated however few they are."""
 
 
 _T = TypeVar("_T")
@@ -183,9 +184,13 @@ class Outcome(Generic[ValuesT_co]):
     """Why it did not succeed; None exactly when `status` is OK."""
     values: ValuesT_co | None
     """What was measured; always there when `status` is OK.  Of a run of a real program that did
-    not succeed it is what was measured nevertheless: for readers, and never compared."""
+    not succeed it is what was measured nevertheless: for readers, and never compared.  Of an
+    uncounted evaluation it is all but what takes a count of instructions."""
     incidents: tuple[str, ...] = field(default=(), compare=False)
     """What the machine did that may have moved the values; a sentence each."""
+    bound: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """Of an uncounted evaluation: the least that the metrics that were not measured are expected
+    to be, by name."""
 
     def __post_init__(self) -> None:
         """Refuse combinations that would need a guess later."""
@@ -226,6 +231,11 @@ class Evaluated:
         return self.outcome.reason
 
     @property
+    def has_failed(self) -> bool:
+        """True when it has no numbers, for whatever reason."""
+        return self.status not in (Status.OK, Status.UNCOUNTED)
+
+    @property
     def measurement(self) -> Measurement | None:
         """What was measured; None unless `status` is OK."""
         return self.outcome.good
@@ -255,6 +265,8 @@ class Trial(Evaluated):
     resolution: tuple[tuple[str, float], ...] = ()
     """Metric and the relative difference below which two of its values are equal; none
     when every difference counts.  `objectives` are rounded to it, the measurement is not."""
+    bound: tuple[float, ...] | None = None
+    """The least that the objectives of an uncounted trial are expected to be; None of others."""
 
     @property
     def measured(self) -> Measurement:

@@ -17,6 +17,9 @@ from tuner.errors import StoreError
 from tuner.records import Measurement, Trial
 from tuner.store import CampaignRecord, Incident, Recheck, Store, ValidationRecord, store_path
 
+_OF_OPTIMIZE = "optimize.json"
+"""What a run folder of `optimize` holds, also where it has no campaign."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -66,6 +69,12 @@ def load_run(folder: Path) -> Run:
         StoreError: there is no store, it is damaged, or it holds no trial yet.
     """
     path = store_path(folder)
+    if not path.exists() and (path.parent / _OF_OPTIMIZE).is_file():
+        message = (
+            f"{path.parent}: nothing was emulated here; `malloc-tuner front {path.parent}` and "
+            "`report` show what the program itself measured"
+        )
+        raise StoreError(message)
     with Store.open(path) as store:
         run = Run(
             path.parent,

@@ -16,9 +16,9 @@ set rests too (a mode without a setting of that mode is no mode).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -29,6 +29,9 @@ Genome = tuple[int, ...]
 
 ALLOCATOR = "allocator"
 """Name of the gene that chooses the allocator."""
+
+_N_REMEMBERED = 4096
+"""Genomes."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class Space:
             message = f"a space needs the gene {ALLOCATOR!r}"
             raise ValueError(message)
 
-    @property
+    @cached_property
     def n_levels(self) -> tuple[int, ...]:
         """Number of levels of every gene, in gene order."""
         return tuple(parameter.n_levels for parameter in self.parameters)
@@ -108,10 +111,25 @@ class Space:
 
     def active(self, genome: Genome) -> tuple[bool, ...]:
         """Return for every gene whether it has an effect in this genome."""
-        active: list[bool] = []
-        for gate in self._gates:
-            active.append(gate is None or (active[gate[0]] and genome[gate[0]] in gate[1]))
-        return tuple(active)
+        return self._remembered_active(genome)
+
+    @cached_property
+    def _remembered_configuration(self) -> Callable[[Genome], Configuration]:
+        """`decode` of the last genomes: whether they are new is asked of each several times."""
+        return lru_cache(_N_REMEMBERED)(self._decoded)
+
+    @cached_property
+    def _remembered_active(self) -> Callable[[Genome], tuple[bool, ...]]:
+        """`active` of the last genomes: variation asks several times about each."""
+        gates = self._gates
+
+        def find(genome: Genome) -> tuple[bool, ...]:
+            active: list[bool] = []
+            for gate in gates:
+                active.append(gate is None or (active[gate[0]] and genome[gate[0]] in gate[1]))
+            return tuple(active)
+
+        return lru_cache(_N_REMEMBERED)(find)
 
     @cached_property
     def _gates(self) -> tuple[tuple[int, frozenset[int]] | None, ...]:
@@ -147,8 +165,13 @@ class Space:
 
     def _rested(self, genome: Genome) -> Genome:
         """Put every inactive gene to rest."""
-        genes = zip(self.parameters, genome, self.active(genome), strict=True)
-        return tuple(level if on else gene.resting for gene, level, on in genes)
+        genes = zip(self._resting, genome, self.active(genome), strict=True)
+        return tuple([level if on else resting for resting, level, on in genes])
+
+    @cached_property
+    def _resting(self) -> tuple[int, ...]:
+        """The resting level of every gene."""
+        return tuple(parameter.resting for parameter in self.parameters)
 
     def _any_set(self, genes: Sequence[int], genome: Genome) -> bool:
         active = self.active(genome)
@@ -156,6 +179,9 @@ class Space:
 
     def decode(self, genome: Genome) -> Configuration:
         """Turn a genome into the canonical configuration it stands for."""
+        return self._remembered_configuration(genome)
+
+    def _decoded(self, genome: Genome) -> Configuration:
         settings: dict[str, Value | None] = {}
         allocator = ""
         for parameter, level, on in zip(self.parameters, genome, self.active(genome), strict=True):

@@ -9,13 +9,14 @@ silently reads "64K" as 64 is the mistake this package exists to prevent.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from tuner.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 BYTES_PER_UNIT: Final[Mapping[str, int]] = {
     "B": 1,
@@ -104,6 +105,31 @@ def parse_percent(text: str) -> float:
         message = f'{text!r} is not a percentage such as "+1%"'
         raise UnitError(message)
     return float(Decimal(match["number"]) / 100)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Quantities that make sense for something, both ends included, as people write them."""
+
+    parse: Callable[[str], float]
+    """Reads one: `parse_duration`, `parse_size` or `parse_percent`."""
+    least: str
+    most: str
+
+    def check(self, text: str) -> str:
+        """Return a text whose quantity lies in the range.
+
+        Raises:
+            UnitError: it does not, or the text is no such quantity.
+
+        Example:
+            >>> Range(parse_duration, "1 s", "1 h").check("5min")
+            '5min'
+        """
+        if not self.parse(self.least) <= self.parse(text) <= self.parse(self.most):
+            message = f"{text!r} is not from {self.least} to {self.most}"
+            raise UnitError(message)
+        return text
 
 
 def format_duration(ns: int) -> str:

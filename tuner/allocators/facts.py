@@ -58,8 +58,9 @@ class WorkloadFacts:
     """How long the process lived, as far as the trace knows it."""
     freed_bytes: int | None = None
     """All bytes freed over the run; None = not known, which counts as little."""
-    is_emulated: bool = True
-    """True when the run has the trace's clock and threads instead of real ones."""
+    is_fork: bool = False
+    """True when a process of it began with a fork, in which an allocator has no threads of its own.
+    Source: fork(2); jemalloc issue 2125."""
 
     @property
     def is_long_running(self) -> bool:
@@ -83,7 +84,7 @@ def missing_requirement(
         "thp": (host.thp_mode != "never", thp),
         "thp=madvise": (host.thp_mode == "madvise", thp),
         "long_running": (workload.is_long_running, "the workload lasts less than 10 s"),
-        "real_time": (not workload.is_emulated, "an emulation runs on the clock of its trace"),
+        "own_threads": (not workload.is_fork, "threads of an allocator do not survive a fork"),
         "frees_over_2_gib": (
             (workload.freed_bytes or 0) >= LARGE_FREED_BYTES,
             "the workload frees less than 2 GiB",

@@ -21,7 +21,7 @@ from tuner.bench.journal import (
 from tuner.bench.plan import BenchPlan, Task
 from tuner.bench.subjects import BenchSubject
 from tuner.compare.journal import JournalKeeper
-from tuner.compare.loop import Budget, Observer, compare
+from tuner.compare.loop import Observer, TimeBudget, compare
 from tuner.compare.plan import Rounds, Step
 from tuner.measure.driver import DriverResult
 from tuner.measure.program import padded
@@ -63,9 +63,9 @@ class BenchRounds:
         return self._driver.run(words, environment, library, self._plan.timeout_s)
 
 
-def budget_of(seconds: float) -> Budget:
+def budget_of(seconds: float) -> TimeBudget:
     """Return a budget of elapsed seconds; runs of one workload take about the same time."""
-    return Budget(seconds, kind=lambda task: task.workload if isinstance(task, Task) else None)
+    return TimeBudget(seconds, kind=lambda task: task.workload if isinstance(task, Task) else None)
 
 
 def run_missing(  # noqa: PLR0917 - tasks, subjects, journal, observer
@@ -74,7 +74,7 @@ def run_missing(  # noqa: PLR0917 - tasks, subjects, journal, observer
     folder: Path,
     driver: RunsDriver,
     observer: Observer[Task, DriverResult] | None = None,
-    budget: Budget | None = None,
+    budget: TimeBudget | None = None,
 ) -> Comparison:
     """Make every run that the journal of a folder lacks, as far as a budget goes.
 

@@ -197,7 +197,7 @@ def check_labels(subjects: Sequence[BenchSubject]) -> None:
         raise SpecError(message)
     for label in labels:
         if labels.count(label) > 1:
-            message = f"two subjects are called {label!r}; give each a name of its own"
+            message = f"two subjects have the label {label!r}; give each its own"
             raise SpecError(message)
 
 

@@ -73,6 +73,8 @@ class Scoreboard:
         """Distinct configurations to evaluate."""
         self.n_failed = 0
         """Trials that did not succeed."""
+        self.n_uncounted = 0
+        """Trials whose instructions were not worth counting."""
         self.gain: float | None = None
         """Hypervolume over that of the defaults; None until both are known."""
         self._trace = ""
@@ -107,7 +109,8 @@ class Scoreboard:
         """Count a trial."""
         self.n_trials += 1
         self._n_new += is_new
-        self.n_failed += trial.status is not Status.OK
+        self.n_failed += trial.has_failed
+        self.n_uncounted += trial.status is Status.UNCOUNTED
         if trial.number == 0:
             self._baseline = trial
         if not trial.is_feasible or trial.objectives is None:
@@ -165,7 +168,10 @@ class Scoreboard:
     def quality(self) -> str:
         """Return hypervolume, best values and failures in one line."""
         words = [] if self.gain is None else [f"hypervolume {self.gain:.2f} x defaults"]
-        words += [f"best {text}" for text in self.best_texts()]
+        if texts := self.best_texts():
+            words.append(f"best emulated {', '.join(texts)}")
+        if self.n_uncounted:
+            words.append(f"{self.n_uncounted} dominated before they were counted")
         return ", ".join([*words, f"{self.n_failed} failed"])
 
 

@@ -29,7 +29,7 @@ MAX_REPEATS = 5
 
 def is_repeatable(record: CampaignRecord) -> bool:
     """Return whether the same configuration must give the same numbers again."""
-    return bool(record.emulation.get("threads", "baton") == "baton")
+    return record.emulation.threads == "baton"
 
 
 def plan(record: CampaignRecord, trials: Sequence[Trial]) -> list[tuple[Trial, int]]:

@@ -4,7 +4,8 @@ Order of trials: the default of the baseline allocator, the other defaults, the
 user's seed configurations, then what the strategies propose.  A trial's number
 is its place in that order, which depends on the seed and on earlier results
 only; trials are committed the moment they end, in whatever order that is, and
-told to the strategy batch by batch in order of number.
+told to the strategy batch by batch in order of number.  On many machines a
+batch is not waited for, see `tuner.campaign.ahead`.
 
 Resume is replay: the strategies start again from the seed, and a configuration
 that the store holds is answered from it.  When the replay proposes something
@@ -18,14 +19,18 @@ campaign with a larger budget continues where the smaller one stopped.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from tuner.campaign.ahead import Ahead
 from tuner.campaign.interrupts import graceful
 from tuner.campaign.progress import Listener
+from tuner.campaign.purchases import FrontGate, gate_for, told_of
 from tuner.campaign.recheck import disagreements, is_repeatable, plan
 from tuner.campaign.screening import Estimator, Expected, most_promising
-from tuner.campaign.studies import batches, make_studies
+from tuner.campaign.stopping import NO_RULES, Stopping, StopRules
+from tuner.campaign.studies import Study, batches, make_studies
 from tuner.errors import (
     InterruptedCampaign,
     ProgramError,
@@ -35,11 +40,10 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.front.dominance import reference_point
-from tuner.measure.evaluation import MAY_NOT_REPEAT
-from tuner.measure.executor import Attempts, LocalExecutor
+from tuner.measure.evaluation import MAY_NOT_REPEAT, GateOf
+from tuner.measure.executor import Attempts, Executor
 from tuner.objectives import parse_constraint, trial_values, violation
 from tuner.records import Configuration, Measurement, Origin, Outcome, Status, Trial
-from tuner.search import Told
 from tuner.space import Space
 from tuner.store import (
     FINISHED,
@@ -56,8 +60,7 @@ FAILED_VIOLATION = 1.0
 """Violation of a trial that did not succeed."""
 
 _MIN_TRIALS_TO_JUDGE = 20
-_MAX_FAILURE_RATE = 0.8
-"""A campaign stops when more of its trials fail than this, once there are enough to judge."""
+"""Trials before a share of failures is one."""
 
 
 class Runner:
@@ -67,9 +70,11 @@ class Runner:
         self,
         store: Store,
         spaces: Sequence[Space],
-        executor: LocalExecutor,
+        executor: Executor,
         listener: Listener,
-        screener: LocalExecutor | None = None,
+        screener: Executor | None = None,
+        *,
+        stop: StopRules = NO_RULES,
     ) -> None:
         """Prepare; nothing is evaluated yet.
 
@@ -80,6 +85,7 @@ class Runner:
             listener: follows what happens.
             screener: evaluates on the shrunk workload of the campaign's screening; the
                 caller closes it.
+            stop: what ends the search before the budget is spent.
 
         Raises:
             SpecError: a constraint is wrong, or the budget is too small for the
@@ -92,8 +98,13 @@ class Runner:
         self._listener = listener
         self._screener = screener
         self._screened = store.screenings()
+        self._rules = stop
+        self._stopping = Stopping(stop)
+        self.stopped_because: str | None = None
+        """Which rule ended the search; None: the budget is spent, or the space exhausted."""
         self._constraints = [parse_constraint(text) for text in self._record.constraints]
         self._stored = {trial.number: trial for trial in store.trials()}
+        self._machines = {machine.name for machine in store.machines()}
         self._numbers: dict[Configuration, int] = {}
         self._trials: dict[int, Trial] = {}
         n_initial = len(self._record.allocators) + len(self._record.seed_configurations)
@@ -172,24 +183,87 @@ class Runner:
 
     def _search(self) -> None:
         studies = make_studies(self._record, self._spaces, list(self._numbers))
+        if self._goes_ahead():
+            self._search_ahead(studies)
+        else:
+            self._search_in_batches(studies)
+
+    def _goes_ahead(self) -> bool:
+        """Return whether proposals wait for nobody; a campaign goes on as it was begun."""
+        if self._store.asks():
+            return True
+        has_searched = any(t.origin is Origin.SEARCH for t in self._stored.values())
+        can = self._executor.runs_ahead and self._store.knows_machines
+        return can and not has_searched and self._screener is None
+
+    def _search_ahead(self, studies: Sequence[Study]) -> None:
+        gates: dict[Configuration, FrontGate | None] = {}
+
+        def on_asked(study: Study, proposed: Sequence[Configuration]) -> None:
+            gates.clear()
+            gates.update(dict.fromkeys(proposed, self._gate(study.space, self._ended(), proposed)))
+
+        ahead = Ahead(studies, self._store, self._ended(), on_asked)
+        for ended in self._attempts(self._proposed(ahead), gate_of=gates.get):
+            ahead.add(self._commit(ended, Origin.SEARCH))
+            self._check_failure_rate()
+        if len(self._trials) < len(self._numbers):
+            raise self._interrupted()
+
+    def _proposed(self, ahead: Ahead) -> Iterator[Configuration]:
+        """Yield proposals that are to be evaluated, until the budget is spent."""
+        for configuration in ahead.proposals():
+            if self._is_to_stop() or not self._assign_numbers([configuration]):
+                return
+            number = self._numbers[configuration]
+            if number not in self._trials and number in self._stored:
+                self._keep(self._stored[number], is_new=False)
+                ahead.add(self._stored[number])
+            elif number not in self._trials:
+                yield configuration
+
+    def _search_in_batches(self, studies: Sequence[Study]) -> None:
         estimator = self._estimator()
         for study, genomes in batches(studies):
             configurations = [study.space.decode(genome) for genome in genomes]
             left_out = self._left_out(configurations, estimator)
             wanted = [c for c in configurations if c not in left_out]
-            trials = dict(zip(wanted, self._evaluate(wanted, Origin.SEARCH), strict=False))
+            known = self._ended()
+            gate_of = functools.partial(self._gate, study.space, known)
+            found = self._evaluate(wanted, Origin.SEARCH, gate_of)
+            trials = dict(zip(wanted, found, strict=False))
             self._check_failure_rate()
             if len(trials) < len(set(wanted)):
                 return
             told = [
                 left_out[configuration].told(genome)
                 if configuration in left_out
-                else Told(genome, trials[configuration].objectives, trials[configuration].violation)
+                else told_of(self._record, genome, trials[configuration])
                 for genome, configuration in zip(genomes, configurations, strict=True)
             ]
             study.strategy.tell(told)
-            if len(self._numbers) == self._record.budget:
+            if len(self._numbers) == self._record.budget or self._is_to_stop():
                 return
+
+    def _is_to_stop(self) -> bool:
+        """Return whether a rule ends the search, and remember which."""
+        if self._rules == StopRules(failures=self._rules.failures):
+            return False
+        trials = self._ended()
+        defaults = {
+            trial.configuration.allocator: trial.measurement
+            for trial in trials
+            if trial.configuration.is_default and trial.measurement is not None
+        }
+        self.stopped_because = self._stopping.reason(
+            trials, self._store.campaign().reference, defaults, self._record.baseline
+        )
+        return self.stopped_because is not None
+
+    def _gate(
+        self, space: Space, known: Sequence[Trial], to_do: Sequence[Configuration]
+    ) -> FrontGate | None:
+        return gate_for(self._record, space, to_do, known) if self._executor.is_gated else None
 
     def _estimator(self) -> Estimator | None:
         """Return what estimates by the shrunk workload; None where nothing is screened."""
@@ -240,7 +314,8 @@ class Runner:
             InterruptedCampaign: stopped before all were measured.
         """
         to_do = [c for c in configurations if c not in self._screened]
-        for configuration, outcome in self._outcomes(to_do, self._screener):
+        for ended in self._attempts(to_do, self._screener):
+            configuration, outcome = ended.configuration, _outcome(ended)
             self._store.add_screening(configuration, self._screening.fidelity, outcome)
             self._screened[configuration] = outcome
         if any(configuration not in self._screened for configuration in to_do):
@@ -269,7 +344,8 @@ class Runner:
                 self._note_failure(trial.configuration, len(ended.failures), recheck)
                 failed[trial.number, repeat] = recheck
                 continue
-            self._store.add_recheck(recheck)
+            self._keep_machine(ended)
+            self._store.add_recheck(recheck, ended.machine)
             self._listener.recheck_ended(recheck)
             done[trial.number, repeat] = recheck
         if any((t.number, repeat) not in done | failed for t, repeat in missing):
@@ -282,7 +358,9 @@ class Runner:
             for incident in self._store.incidents()
             if incident.reason.endswith(MAY_NOT_REPEAT)
         }
-        steady = [trial for trial in trials if trial.configuration not in shaken]
+        places = self._store.places()
+        moved = {number for (number, _), at in places.items() if at != places.get((number, 0))}
+        steady = [t for t in trials if t.configuration not in shaken and t.number not in moved]
         return disagreements(steady, [*done.values(), *crashed])
 
     def _withdraw_failures(self, trials: Sequence[Trial]) -> None:
@@ -301,8 +379,18 @@ class Runner:
 
     # Evaluating
 
-    def _evaluate(self, configurations: Sequence[Configuration], origin: Origin) -> list[Trial]:
+    def _evaluate(
+        self,
+        configurations: Sequence[Configuration],
+        origin: Origin,
+        gate_of: Callable[[Sequence[Configuration]], FrontGate | None] | None = None,
+    ) -> list[Trial]:
         """Return the trials of the configurations, from the store or newly evaluated.
+
+        Args:
+            configurations: what is wanted.
+            origin: why.
+            gate_of: gives the gate of what is evaluated; None: everything is counted.
 
         Returns:
             In the order given; shorter when the budget ends within the batch.
@@ -320,13 +408,25 @@ class Runner:
                 self._keep(self._stored[number], is_new=False)
             else:
                 to_do.append(configuration)
-        for configuration, outcome in self._outcomes(to_do):
-            trial = self._trial(configuration, origin, outcome)
-            self._store.add_trial(trial)
-            self._keep(trial, is_new=True)
+        gate = gate_of(to_do) if gate_of is not None and to_do else None
+        for ended in self._attempts(to_do, gate_of=lambda _: gate):
+            self._commit(ended, origin)
         if any(self._numbers[configuration] not in self._trials for configuration in to_do):
             raise self._interrupted()
         return [self._trials[self._numbers[configuration]] for configuration in wanted]
+
+    def _commit(self, ended: Attempts, origin: Origin) -> Trial:
+        trial = self._trial(ended.configuration, origin, _outcome(ended))
+        self._keep_machine(ended)
+        self._store.add_trial(trial, ended.machine)
+        self._keep(trial, is_new=True)
+        return trial
+
+    def _keep_machine(self, ended: Attempts) -> None:
+        """Commit the machine of an evaluation, unless the store has it."""
+        if ended.machine is not None and ended.machine not in self._machines:
+            self._store.add_machine(self._executor.machines[ended.machine])
+            self._machines.add(ended.machine)
 
     def _assign_numbers(self, configurations: Sequence[Configuration]) -> list[Configuration]:
         """Give the new configurations numbers, and cut the list off where the budget ends."""
@@ -348,15 +448,11 @@ class Runner:
             self._numbers[configuration] = number
         return list(configurations)
 
-    def _outcomes(
-        self, configurations: Sequence[Configuration], executor: LocalExecutor | None = None
-    ) -> Iterator[tuple[Configuration, Outcome[Measurement]]]:
-        """Yield configurations with their outcomes; see `_attempts`."""
-        for ended in self._attempts(configurations, executor):
-            yield ended.configuration, _outcome(ended)
-
     def _attempts(
-        self, configurations: Sequence[Configuration], executor: LocalExecutor | None = None
+        self,
+        configurations: Iterable[Configuration],
+        executor: Executor | None = None,
+        gate_of: GateOf | None = None,
     ) -> Iterator[Attempts]:
         """Yield evaluations as they end; attempts that do not count are kept as incidents.
 
@@ -366,7 +462,7 @@ class Runner:
         """
         broken: Attempts | None = None
         executor = executor or self._executor
-        for ended in executor.run(configurations):
+        for ended in executor.run(configurations, gate_of):
             for attempt, reason in enumerate(ended.failures, start=1):
                 self._store.add_incident(Incident(ended.configuration, attempt, reason))
                 self._listener.failed_attempt(ended.configuration, reason)
@@ -382,7 +478,8 @@ class Runner:
     def _trial(
         self, configuration: Configuration, origin: Origin, outcome: Outcome[Measurement]
     ) -> Trial:
-        measurement = outcome.good
+        is_counted = outcome.status is not Status.UNCOUNTED
+        measurement = outcome.good if is_counted else _bounded(outcome)
         values: tuple[float, ...] | None = None
         excess = FAILED_VIOLATION
         if measurement is not None:
@@ -396,9 +493,10 @@ class Runner:
             configuration=configuration,
             origin=origin,
             outcome=outcome,
-            objectives=values,
+            objectives=values if is_counted else None,
             violation=excess,
             resolution=self._record.resolution,
+            bound=None if is_counted else values,
         )
 
     def _default_of(
@@ -424,9 +522,9 @@ class Runner:
 
     def _check_failure_rate(self) -> None:
         trials = self._ended()
-        reasons = Counter(trial.reason for trial in trials if trial.status is not Status.OK)
+        reasons = Counter(trial.reason for trial in trials if trial.has_failed)
         n_failed = reasons.total()
-        if len(trials) >= _MIN_TRIALS_TO_JUDGE and n_failed > _MAX_FAILURE_RATE * len(trials):
+        if len(trials) >= _MIN_TRIALS_TO_JUDGE and n_failed > self._rules.failures * len(trials):
             reason, count = reasons.most_common(1)[0]
             message = (
                 f"{n_failed} of {len(trials)} trials did not succeed, {count} of them with: "
@@ -457,6 +555,11 @@ def _outcome(ended: Attempts) -> Outcome[Measurement]:
     """Return the outcome of attempts that `Runner._attempts` let through."""
     assert ended.outcome is not None  # noqa: S101 - attempts without an error have one
     return ended.outcome
+
+
+def _bounded(outcome: Outcome[Measurement]) -> Measurement | None:
+    """Return what an uncounted evaluation measured, with bounds for the rest."""
+    return outcome.values and outcome.values.with_values(**outcome.bound)
 
 
 def _versions(record: CampaignRecord) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from importlib import metadata
+from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,15 @@ from tuner.allocators import (
 )
 from tuner.allocators.facts import LARGE_FREED_BYTES
 from tuner.campaign.identity import check_same
-from tuner.config import AllocatorFile, CampaignSpec, dump_campaign
-from tuner.config.campaign import ScreeningSpec, allocator_files
+from tuner.config import AllocatorFile, CampaignSpec, dump_campaign, load_campaign
+from tuner.config.campaign import ScreeningSpec, SeedConfiguration, allocator_files
+from tuner.emulation import Calibration, EmulationOptions
 from tuner.errors import TraceError
 from tuner.machine import read_machine
-from tuner.measure.calibration import Calibration, load_calibration
-from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator, options_record
+from tuner.measure.calibration import load_calibration
+from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.instruments import ask_emulator, best_instrument
-from tuner.measure.several import SeveralWorkloads
+from tuner.measure.several import SeveralWorkloads, several_workloads
 from tuner.objectives import parse_constraint
 from tuner.output import write_text
 from tuner.profile.file import is_profile, read_profile, workload_sha256, write_profile
@@ -44,6 +46,7 @@ from tuner.profile.trust import (
     recorded_facts,
     weak_shrunk,
 )
+from tuner.records import Configuration
 from tuner.resources import native_file
 from tuner.search import population_for
 from tuner.space import Parameter, Space, joint_space
@@ -67,7 +70,7 @@ SHRUNK_FILE = "shrunk.profile.json"
 GENERATED_FILE = "generated-{}.trace"
 """What is replayed of a profile, in a run folder: 0 for the first workload, and so on."""
 
-_LIBRARIES = ("numpy", "scipy", "pymoo", "deap", "moocore")
+_LIBRARIES = ("numpy", "scipy", "pymoo", "deap", "moocore", "optuna")
 """Libraries whose version may change what is searched or shown."""
 
 
@@ -79,8 +82,12 @@ class Campaign:
     spaces: tuple[Space, ...]
     """One space of all allocators for a joint search, else one for each."""
     evaluator: EmulatorEvaluator | SeveralWorkloads
+    emulations: tuple[Emulation, ...]
+    """What the evaluator measures with, one per workload."""
     screener: EmulatorEvaluator | None = None
     """Evaluates on the shrunk workload; None where nothing is screened."""
+    warmth: str | None = None
+    """What is to be said of a warm start; None where the campaign goes on, or has none."""
 
 
 def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = None) -> Campaign:
@@ -100,13 +107,18 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     """
     for text in spec.constraints:
         parse_constraint(text)
-    spec = _with_huge_pages(spec, run)
+    spec = _as_begun(spec, run)
     located = locate(spec)
     parts = _parts(spec, located)
     spaces = make_spaces(parts, spec.search)
     options = emulation_options(spec)
     # The prices of a campaign are those it began with: one that goes on measures none.
     is_begun = Store.exists(run)
+    warmth = None
+    if not is_begun and spec.warm_start:
+        spec, warmth = _warmed(spec, spaces)
+        workload = workload or Workload(spec.trace)
+        workload = replace(workload, notes=(*workload.notes, warmth))
     prices = Calibration(0.0, 0.0) if is_begun else load_calibration()
     wanted = make_record(spec, located, spaces, options, workload, prices=prices)
     if is_begun:
@@ -119,27 +131,75 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     else:
         store = Store.create(run, wanted)
         write_text(run / CAMPAIGN_FILE, dump_campaign(spec))
-    prices = Calibration.from_record(store.campaign().calibration)
+    prices = store.campaign().prices
     emulation = Emulation(spec.trace, located, prices, options)
     try:
-        evaluator = _evaluator(emulation, spec, run)
+        emulations = _emulations(emulation, spec, run)
+        evaluator = _evaluator(emulations)
         screener = None
         if store.campaign().workload.screening is not None:
             screener = EmulatorEvaluator(_on(emulation, _shrunk(spec, run), run, "shrunk"))
     except BaseException:
         store.close()
         raise
-    return Campaign(store, spaces, evaluator, screener)
+    return Campaign(store, spaces, evaluator, emulations, screener, warmth)
 
 
-def _with_huge_pages(spec: CampaignSpec, run: Path) -> CampaignSpec:
-    """Return the campaign with the huge pages it was begun with, unless it names its own."""
-    if "thp" in spec.emulation.model_fields_set or not Store.exists(run):
+def evaluator_again(run: Path) -> EmulatorEvaluator | SeveralWorkloads:
+    """Return what evaluates as the campaign of a run folder did, to the same numbers.
+
+    Raises:
+        SpecError: the folder has no campaign file, or a damaged one.
+        MissingToolError: a library, the emulator or an instrument is not here.
+        TraceError: the trace cannot be read.
+        StoreError: something would give other numbers than the store has; says what.
+    """
+    spec = _as_begun(load_campaign(run / CAMPAIGN_FILE), run)
+    with Store.open(run) as store:
+        stored = store.campaign()
+    located = locate(spec)
+    spaces = make_spaces(_parts(spec, located), spec.search)
+    options = emulation_options(spec)
+    prices = stored.prices
+    wanted = make_record(spec, located, spaces, options, prices=prices)
+    check_same(stored, replace(wanted, budget=stored.budget), str(run))
+    return _evaluator(_emulations(Emulation(spec.trace, located, prices, options), spec, run))
+
+
+def _as_begun(spec: CampaignSpec, run: Path) -> CampaignSpec:
+    """Return the campaign with what it was begun with, where it does not say otherwise."""
+    if not Store.exists(run):
         return spec
     with Store.open(run) as store:
-        thp = store.campaign().huge_pages
-    emulation = spec.emulation.model_copy(update={"thp": thp})
-    return spec.model_copy(update={"emulation": emulation})
+        stored = store.campaign()
+    begun = {"thp": stored.emulation.thp, "count": stored.emulation.count}
+    named = spec.emulation.model_fields_set
+    changes = {name: value for name, value in begun.items() if name not in named}
+    update: dict[str, Any] = {"emulation": spec.emulation.model_copy(update=changes)}
+    if spec.warm_start:
+        update |= _seeds(stored.seed_configurations)
+    return spec.model_copy(update=update)
+
+
+def _warmed(spec: CampaignSpec, spaces: Sequence[Space]) -> tuple[CampaignSpec, str]:
+    """Return the campaign with the seeds of an earlier one, and what is to be said of it."""
+    from tuner.campaign.warm import warm_start  # noqa: PLC0415 - slow to import, rarely needed
+
+    found = warm_start(spec.warm_start, spec.trace, spaces, spec.objectives)
+    if found is None:
+        note = "no warm start: no earlier campaign with these objectives has settings for this one"
+        return spec.model_copy(update={"warm_start": ()}), note
+    n_free = (spec.evaluations - len(spec.allocators) - len(spec.seeds)) // 2
+    seeds = dict.fromkeys((*spec.seeds, *found.seeds[: max(0, n_free)]))
+    return spec.model_copy(update=_seeds(tuple(seeds))), str(found)
+
+
+def _seeds(configurations: Sequence[Configuration]) -> dict[str, Any]:
+    """Return the keys of a campaign that has these seeds, whatever it was to start from."""
+    seeds = tuple(
+        SeedConfiguration(allocator=one.allocator, settings=one.as_dict) for one in configurations
+    )
+    return {"seed_configurations": seeds, "warm_start": ()}
 
 
 def _shrunk(spec: CampaignSpec, run: Path) -> Path:
@@ -152,20 +212,44 @@ def _shrunk(spec: CampaignSpec, run: Path) -> Path:
     return shrunk
 
 
-def _evaluator(
-    emulation: Emulation, spec: CampaignSpec, run: Path
-) -> EmulatorEvaluator | SeveralWorkloads:
-    first, *rest = (_on(emulation, trace, run, n) for n, trace in enumerate(spec.traces))
-    if not rest:
-        return EmulatorEvaluator(first)
-    others = (EmulatorEvaluator(replace(one, reads_back=False)) for one in rest)
-    return SeveralWorkloads([EmulatorEvaluator(first), *others])
+def _emulations(emulation: Emulation, spec: CampaignSpec, run: Path) -> tuple[Emulation, ...]:
+    """Return the emulation of each workload; settings are read back on the first."""
+    first, *rest = (
+        _on(emulation, trace, run, number if seed == 0 else f"{number}-{seed}", seed)
+        for number, trace in enumerate(spec.traces)
+        for seed in range(emulation.options.seeds if is_profile(trace) else 1)
+    )
+    return first, *(replace(one, reads_back=False) for one in rest)
 
 
-def _on(emulation: Emulation, workload: Path, run: Path, name: str | int) -> Emulation:
+def held_out_emulations(spec: CampaignSpec, emulation: Emulation, run: Path) -> list[Emulation]:
+    """Return the emulation of each workload that nothing is tuned for.
+
+    Args:
+        spec: the campaign.
+        emulation: one of the campaign's.
+        run: the run folder.
+
+    Raises:
+        TraceError: a workload cannot be read.
+        OutputError: the run folder cannot be written.
+    """
+    return [
+        _on(emulation, trace, run, f"held-out-{number}")
+        for number, trace in enumerate(spec.held_out_traces)
+    ]
+
+
+def _evaluator(emulations: Sequence[Emulation]) -> EmulatorEvaluator | SeveralWorkloads:
+    return several_workloads([EmulatorEvaluator(one) for one in emulations], emulations[0])
+
+
+def _on(
+    emulation: Emulation, workload: Path, run: Path, name: str | int, seed: int = 0
+) -> Emulation:
     """Return the emulation of a workload, generated in the run folder if it is a profile."""
     file = run / GENERATED_FILE.format(name)
-    return replace(emulation, trace=replayable(workload, emulation.options.seed, file))
+    return replace(emulation, trace=replayable(workload, emulation.options.seed + seed, file))
 
 
 def with_workload(spec: CampaignSpec, *, is_forced: bool = False) -> tuple[CampaignSpec, Workload]:
@@ -230,12 +314,13 @@ def _facts_of(path: Path) -> WorkloadFacts:
         # All requests together bound what can have been freed, and cost one addition each.
         most_freed_bytes = sum(int(events["size"].sum()) for events in trace.batches())
         totals = trace.read_totals()
+        is_fork = trace.metadata.get("is_fork") is True
     if most_freed_bytes < LARGE_FREED_BYTES:
-        return WorkloadFacts(totals.n_threads, totals.life_ns, most_freed_bytes)
+        return WorkloadFacts(totals.n_threads, totals.life_ns, most_freed_bytes, is_fork)
     with Trace(path) as trace:
         info = describe(trace)
     freed_bytes = info.allocated_bytes - info.never_freed_bytes
-    return WorkloadFacts(totals.n_threads, totals.life_ns, freed_bytes)
+    return WorkloadFacts(totals.n_threads, totals.life_ns, freed_bytes, is_fork)
 
 
 def make_spaces(parts: Mapping[str, Sequence[Parameter]], search: str) -> tuple[Space, ...]:
@@ -255,13 +340,17 @@ def emulation_options(spec: CampaignSpec) -> EmulationOptions:
     instrument: str = chosen.instrument if spec.is_counted else "none"
     if instrument == "auto":
         instrument = best_instrument() or "auto"  # the emulator reports what is missing
+    is_gated = instrument != "none" and chosen.threads == "baton" and not spec.has_latency
     return EmulationOptions(
         instrument=instrument,
+        count=chosen.count if is_gated else "all",
         threads=chosen.threads,
         thp=chosen.thp,
         touch=chosen.touch,
         timeout_s=chosen.timeout_ns / 1e9,
         with_latency=chosen.threads == "baton" and spec.has_latency,
+        combine=chosen.combine,
+        seeds=chosen.seeds,
     )
 
 
@@ -282,21 +371,21 @@ def make_record(
         objectives=spec.objectives,
         constraints=spec.constraints,
         strategy=spec.strategy,
-        population=population_for(spec.evaluations // len(spaces)),
+        population=population_for(spec.evaluations // len(spaces), spec.strategy),
         seed=spec.seed,
         search=spec.search,
         budget=spec.evaluations,
         recheck_share=spec.recheck.share,
         space=tuple(_gene(parameter) for space in spaces for parameter in space.parameters),
         seed_configurations=spec.seeds,
-        emulation=options_record(options),
+        emulation=options,
         allocators={
             name: AllocatorRecord(str(found.library) if found.library else None, found.version)
             for name, (_, found) in located.items()
         },
         versions=versions(),
-        machine=_plain(asdict(read_machine())),
-        calibration=prices.as_record(),
+        machine=read_machine(),
+        calibration=prices,
         workload=_workload_record(spec, workload),
     )
 
@@ -327,7 +416,8 @@ def versions() -> dict[str, str]:
     The emulator's is followed by the head of its digest: another build of it
     measures other numbers.
     """
-    libraries = {name: metadata.version(name) for name in _LIBRARIES}
+    there = (name for name in _LIBRARIES if find_spec(name))
+    libraries = {name: metadata.version(name) for name in there}
     emulator = ask_emulator("--version").strip().removeprefix("rand_malloc ")
     return {
         "malloc-tuner": tuner.__version__,
@@ -355,11 +445,6 @@ def _gene(parameter: Parameter) -> dict[str, Any]:
         "is_structural": parameter.is_structural,
         "resting": parameter.resting,
     }
-
-
-def _plain(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return facts as they come back from a store: lists for tuples."""
-    return {key: list(v) if isinstance(v, tuple) else v for key, v in facts.items()}
 
 
 def _digest(path: Path) -> str:

@@ -13,6 +13,7 @@ from tuner.front.bounds import default_trials
 from tuner.front.dominance import front, relative_hypervolume
 from tuner.front.picks import NO_REGRET, standard_picks
 from tuner.front.repricing import price_note
+from tuner.front.whole import campaign_whole
 from tuner.records import Trial
 from tuner.store import CampaignRecord, Recheck
 
@@ -25,7 +26,8 @@ class Picked:
     """Names of the picks: ``balanced``, ``best-cost``."""
     trial: Trial
     changes: tuple[float | None, ...]
-    """Relative change of each objective from the baseline's default; None where that is 0."""
+    """Relative change of each objective from the baseline's default, as a share of the whole
+    program where that is known; None where that is 0."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Summary:
     n_trials: int
     n_failed: int
     """Trials that did not succeed."""
+    n_uncounted: int
+    """Trials whose instructions were not worth counting."""
     n_infeasible: int
     """Trials that succeeded and break a constraint."""
     n_front: int
@@ -61,10 +65,12 @@ def summarise(
         rechecks: all its re-measurements.
     """
     succeeded = [trial for trial in trials if trial.objectives is not None]
+    n_failed = sum(trial.has_failed for trial in trials)
     return Summary(
         picked=_picked(record, trials),
         n_trials=len(trials),
-        n_failed=len(trials) - len(succeeded),
+        n_failed=n_failed,
+        n_uncounted=len(trials) - len(succeeded) - n_failed,
         n_infeasible=sum(not trial.is_feasible for trial in succeeded),
         n_front=len(front(trials)),
         n_unchecked=n_missing(record, trials, rechecks),
@@ -78,17 +84,23 @@ def _picked(record: CampaignRecord, trials: Sequence[Trial]) -> tuple[Picked, ..
         return ()
     names: dict[int, list[str]] = {}
     chosen: dict[int, Trial] = {}
-    for pick in standard_picks(trials, record.objectives, record.baseline):
+    whole = campaign_whole(record, trials)
+    for pick in standard_picks(trials, record.objectives, record.baseline, whole):
         names.setdefault(pick.trial.number, []).append(pick.name)
         chosen[pick.trial.number] = pick.trial
-    baseline = default_trials(trials)[record.baseline].objectives
+    baseline = default_trials(trials)[record.baseline].objectives or ()
+    units = [
+        whole.get(name) or value for name, value in zip(record.objectives, baseline, strict=False)
+    ]
     return tuple(
-        Picked(tuple(names[number]), trial, _changes(trial, baseline))
+        Picked(tuple(names[number]), trial, _changes(trial, baseline, units))
         for number, trial in chosen.items()
         if names[number] != [NO_REGRET]
     )
 
 
-def _changes(trial: Trial, baseline: Sequence[float] | None) -> tuple[float | None, ...]:
-    pairs = zip(trial.objectives or (), baseline or (), strict=False)
-    return tuple(value / base - 1.0 if base > 0.0 else None for value, base in pairs)
+def _changes(
+    trial: Trial, baseline: Sequence[float], units: Sequence[float]
+) -> tuple[float | None, ...]:
+    triples = zip(trial.objectives or (), baseline, units, strict=False)
+    return tuple((value - base) / unit if unit > 0.0 else None for value, base, unit in triples)

@@ -28,6 +28,9 @@ MODULES = (
     "tune",
     "front",
     "pick",
+    "explain",
+    "compare",
+    "replay",
     "validate",
     "gem5",
     "gem5_inside",
@@ -98,7 +101,16 @@ class _InOrderOfUse(TyperGroup):
 
 
 class _Command(TyperCommand):
-    """Shows arguments by their names alone; left alone, Typer adds types: ``<list[str]>``."""
+    """Shows arguments by their names alone, and takes ``--trace FILE`` for an argument TRACE.
+
+    Left alone, Typer adds types to the names: ``<list[str]>``.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the base class's
+        """Parse the words behind the name of the command."""
+        has_trace = any(param.metavar == "TRACE" for param in self.get_params(ctx))
+        is_option = any("--trace" in param.opts for param in self.get_params(ctx))
+        return super().parse_args(ctx, _plain_trace(args) if has_trace and not is_option else args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the base class's
         """Write the arguments as their metavars, and the options as they are."""
@@ -111,6 +123,18 @@ class _Command(TyperCommand):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def _plain_trace(words: list[str]) -> list[str]:
+    """Return the words of a command line without the name of the option ``--trace``.
+
+    Example:
+        >>> _plain_trace(["--trace", "a.trace", "--", "--trace"])
+        ['a.trace', '--', '--trace']
+    """
+    end = words.index("--") if "--" in words else len(words)
+    kept = [word.removeprefix("--trace=") for word in words[:end] if word != "--trace"]
+    return [*kept, *words[end:]]
 
 
 def _show_plainly(app: typer.Typer) -> None:

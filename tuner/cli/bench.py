@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tuner.bench.plan import WORKLOADS
+from tuner.cli.bounds import duration, each_within, number
+from tuner.cli.console import print_note
 from tuner.cli.epilog import epilog
-from tuner.cli.options import allow_options, refuse_options
+from tuner.cli.options import allow_options, refuse_options, split_names
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -22,6 +23,7 @@ from tuner.errors import (
     SpecError,
     StoreError,
 )
+from tuner.limits import BLOCK, BUDGET, MOST_ROUNDS, MOST_SEED, RUN_TIME
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from tuner.bench.journal import Comparison
@@ -99,17 +101,19 @@ def bench(
         str | None, typer.Option(metavar="N,...", help="Default: 1,2,4,16,64,128.")
     ] = None,
     sizes: Annotated[
-        str | None, typer.Option(metavar="SIZE,...", help="Default: 2 B to 32 MiB by fours.")
-    ] = None,
-    rounds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of everything.")] = 3,
-    budget: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="DURATION", help="Time for all runs; fewer are made where it does not suffice."
+            metavar="SIZE,...",
+            callback=each_within(BLOCK),
+            help="Default: 2 B to 32 MiB by fours.",
         ),
+    ] = None,
+    rounds: Annotated[int, number(1, MOST_ROUNDS, "Runs of everything.")] = 3,
+    budget: Annotated[
+        str, duration(BUDGET, "Time for all runs; fewer are made where it does not suffice.")
     ] = "10 min",
-    seed: Annotated[int, typer.Option(min=1, metavar="N", help="Seed of workloads and order.")] = 1,
-    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit of one run.")] = "2 min",
+    seed: Annotated[int, number(1, MOST_SEED, "Seed of workloads and order.")] = 1,
+    timeout: Annotated[str, duration(RUN_TIME, "Limit of one run.")] = "2 min",
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="Samples and figures.")
     ] = Path("runs/bench"),
@@ -142,7 +146,7 @@ def bench(
         return
     if smoke:
         refuse_options(context, {"--rounds", "--budget"}, "with --smoke")
-    names = _split(workloads) or list(WORKLOADS)
+    names = split_names(workloads or "") or WORKLOADS
     if "sizes" not in names:
         refuse_options(context, {"--sizes"}, "without the workload sizes")
     if not {*THREADED, *RANGES, "sizes", "churn"} & {*names}:
@@ -151,7 +155,8 @@ def bench(
     tasks = make_tasks(
         names,
         _numbers("--threads", threads) or (_SMOKE_THREADS if smoke else DEFAULT_THREADS),
-        tuple(map(parse_size, _split(sizes))) or (_SMOKE_SIZES if smoke else DEFAULT_SIZES),
+        tuple(parse_size(BLOCK.check(word)) for word in split_names(sizes or ""))
+        or (_SMOKE_SIZES if smoke else DEFAULT_SIZES),
         _SMOKE_OVERHEAD if smoke else OVERHEAD_SIZES,
     )
     subjects = _subjects(allocators, libraries or [], configured or [], picks or [])
@@ -169,12 +174,8 @@ def bench(
         raise ProgramError(message)
 
 
-def _split(text: str | None) -> list[str]:
-    return [word for word in (part.strip() for part in (text or "").split(",")) if word]
-
-
 def _numbers(option: str, text: str | None) -> tuple[int, ...]:
-    words = _split(text)
+    words = split_names(text or "")
     most = 1024
     for word in words:
         if not word.isdecimal() or not 1 <= int(word) <= most:
@@ -197,9 +198,9 @@ def _subjects(
     if allocators is None:
         subjects, missing = installed_subjects()
         for text in missing:
-            print(f"malloc-tuner: left out: {text}", file=sys.stderr)
+            print_note(f"left out: {text}")
     else:
-        subjects = [named_subject(name) for name in _split(allocators)]
+        subjects = [named_subject(name) for name in split_names(allocators)]
     subjects += [library_subject(text) for text in libraries]
     subjects += [configured_subject(text) for text in configured]
     return subjects + [pick_subject(text) for text in picks]
@@ -246,6 +247,7 @@ def _measure(
     warm_memory()
     try:
         with progress:
+            progress.end_within(budget_s)
             comparison = run_missing(
                 plan, subjects, folder, BenchDriver(), observer, budget_of(budget_s)
             )
@@ -253,10 +255,9 @@ def _measure(
         message = f"stopped; all samples are kept in {folder}, and the same command goes on"
         raise InterruptedCampaign(message) from None
     if counts["left out"]:
-        print(
-            f"malloc-tuner: {counts['left out']} of {counts['all']} runs left out to keep "
-            "--budget; the same command makes more of them",
-            file=sys.stderr,
+        print_note(
+            f"{counts['left out']} of {counts['all']} runs left out to keep --budget; the same "
+            "command makes more of them"
         )
     return comparison
 
@@ -267,9 +268,7 @@ def _show(comparison: Comparison, folder: Path, *, figures: bool) -> None:
     from tuner.report.bench_figures import write_bench_figures
 
     for table in bench_tables(comparison):
-        console = stdout_console(table)
-        console.print(table)
-        console.print()
+        stdout_console(table).print(table, end="\n\n")
     overhead = _clock_overhead(comparison)
     n_rounds = len({number for number, _, _ in comparison.samples})
     meaning = (

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from tuner.cli.epilog import epilog
+from tuner.cli.options import AsJson
 from tuner.errors import ProgramError, SettingError, SpecError
+from tuner.limits import MOST_PID
 
 _WORDS = {True: "in effect", False: "NOT in effect", None: "cannot be seen"}
 
@@ -28,12 +30,12 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    pid: Annotated[int, typer.Argument(min=1, metavar="PID", help="The process.")],
+    pid: Annotated[int, typer.Argument(min=1, max=MOST_PID, metavar="PID", help="The process.")],
     export: Annotated[
         Path, typer.Argument(metavar="EXPORT", help="What `export --format json` wrote.")
     ],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print what was looked at; exit code 6 when something is not in effect."""
     from tuner.service.check import check_process, load_expected

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.epilog import epilog
+from tuner.cli.options import AsJson
 from tuner.errors import MissingToolError
 
 if TYPE_CHECKING:  # reading the class imports what does the work; --help must not
@@ -103,7 +104,7 @@ def register(app: typer.Typer) -> None:
                 "or a day old.",
             ),
         ] = False,
-        as_json_object: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        as_json_object: AsJson = False,
     ) -> None:
         from tuner.doctor import examine
 

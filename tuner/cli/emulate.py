@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli.bounds import duration, usable_core
 from tuner.cli.epilog import epilog
-from tuner.cli.options import HugePages, Threads, refuse_options, split_names
+from tuner.cli.options import AsJson, HugePages, Thp, Threads, refuse_options, split_names
 from tuner.errors import (
     MissingToolError,
     ProgramError,
@@ -20,6 +21,7 @@ from tuner.errors import (
     SpecError,
     TraceError,
 )
+from tuner.limits import RUN_TIME
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from collections.abc import Iterator, Sequence
@@ -94,25 +96,23 @@ def emulate(
     instrument: Annotated[
         InstrumentName, typer.Option(help="What counts instructions; auto takes the best.")
     ] = InstrumentName.AUTO,
-    thp: Annotated[
-        HugePages,
-        typer.Option(help="Transparent huge pages: as the machine is set, or off."),
-    ] = HugePages.KEEP,
-    timeout: Annotated[
-        str, typer.Option(metavar="DURATION", help="CPU time of one replay.")
-    ] = "60 s",
+    thp: Thp = HugePages.KEEP,
+    timeout: Annotated[str, duration(RUN_TIME, "CPU time of one replay.")] = "60 s",
     cpu: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="CORE", help="Core to run on; the first allowed one if not given."
+            min=0,
+            metavar="CORE",
+            callback=usable_core,
+            help="Core to run on; the first allowed one if not given.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Evaluate a configuration, the allocator's default and glibc's default."""
     from tuner.cli.console import print_note
+    from tuner.emulation import EmulationOptions
     from tuner.library import emulate as emulate_all
-    from tuner.measure.emulator import EmulationOptions
     from tuner.records import Status
     from tuner.units import parse_duration
 

@@ -104,7 +104,7 @@ def register(app: typer.Typer) -> None:
             message = "--validation applies to a run folder, not to --preset"
             raise typer.BadParameter(message)
         text = api.export(
-            load_preset(preset) if preset is not None else api.load(run or Path()),
+            load_preset(preset) if preset is not None else run or Path(),
             pick if trial is None else trial,
             form,
             library=library,

@@ -5,17 +5,27 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli.bounds import duration, number
+from tuner.cli.console import print_note
 from tuner.cli.emulate import InstrumentName
 from tuner.cli.epilog import epilog
-from tuner.cli.options import HugePages, given_options, refuse_options
+from tuner.cli.options import (
+    ALLOCATORS,
+    AsJson,
+    HugePages,
+    Thp,
+    given_options,
+    refuse_options,
+    split_names,
+)
 from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError, TraceError
+from tuner.limits import MOST_ROUNDS, MOST_RUNS, RUN_TIME
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from collections.abc import Callable, Iterator, Sequence
@@ -23,10 +33,8 @@ if TYPE_CHECKING:  # what does the work is imported by the command; --help must 
     from rich.table import Table
 
     from tuner.allocators import Located
-    from tuner.measure.emulator import EmulationOptions
+    from tuner.emulation import EmulationOptions
     from tuner.records import Configuration, Measurement
-
-_DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
 
 
 def register(app: typer.Typer) -> None:
@@ -64,13 +72,11 @@ def fidelity(
     ] = None,
     allocators: Annotated[
         str, typer.Option(metavar="NAME[:PATH],...", help="Allocators of the panel.")
-    ] = _DEFAULT_ALLOCATORS,
+    ] = ALLOCATORS,
     configurations: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Configurations at least; equally many of each.")
+        int, number(2, MOST_RUNS, "Configurations at least; equally many of each.")
     ] = 30,
-    seeds: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Workloads generated from the profile.")
-    ] = 3,
+    seeds: Annotated[int, number(1, MOST_RUNS, "Workloads generated from the profile.")] = 3,
     instrument: Annotated[
         InstrumentName, typer.Option(help="What counts instructions; none: memory and faults only.")
     ] = InstrumentName.AUTO,
@@ -82,22 +88,15 @@ def fidelity(
         ),
     ] = "0.25",
     rounds: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="With COMMAND: runs of the program per configuration."
-        ),
+        int, number(1, MOST_ROUNDS, "With COMMAND: runs of the program per configuration.")
     ] = 3,
-    timeout: Annotated[
-        str, typer.Option(metavar="DURATION", help="With COMMAND: limit of one run.")
-    ] = "10 min",
-    thp: Annotated[
-        HugePages,
-        typer.Option(help="Transparent huge pages: as the machine is set, or off."),
-    ] = HugePages.KEEP,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    timeout: Annotated[str, duration(RUN_TIME, "With COMMAND: limit of one run.")] = "10 min",
+    thp: Thp = HugePages.KEEP,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the panel on both, judge, store the verdict in the profile."""
     from tuner.allocators import get_allocator, locate_all
+    from tuner.emulation import EmulationOptions
     from tuner.fidelity import (
         Panel,
         draw_panel,
@@ -107,7 +106,6 @@ def fidelity(
         measure_program,
     )
     from tuner.measure.calibration import load_calibration
-    from tuner.measure.emulator import EmulationOptions
     from tuner.measure.program import ProgramRunner, Surroundings
     from tuner.measure.warm import warm_memory
     from tuner.profile.file import write_profile
@@ -120,7 +118,7 @@ def fidelity(
     shares = _shares(shrunk) if members else []
     _check_given(context, trace, shares, shrunk, command, is_classic=not members)
     _warn_of_another_trace(trace, members)
-    adapters = [get_allocator(name.strip()) for name in allocators.split(",")]
+    adapters = [get_allocator(name) for name in split_names(allocators)]
     located = locate_all(adapters)
     panel = draw_panel(trace or profile, located, configurations, thp=thp.value)
     prices = load_calibration()
@@ -128,7 +126,7 @@ def fidelity(
     if trace is None:
         verdict = _without_trace(profile, members, shares, panel, located, first)
         print(json.dumps(verdict, indent=2) if as_json else "\n".join(_shrunk_lines(verdict)))
-        _tell("malloc-tuner: how well the profile stands for its trace: add --trace FILE")
+        print_note("how well the profile stands for its trace: add --trace FILE")
         return
     runs = []
     with _stages(len(panel), seeds + 1) as stage:
@@ -158,7 +156,7 @@ def fidelity(
             surroundings=Surroundings(  # as the panel is emulated
                 timeout_s=parse_duration(timeout) / 1e9, sample_ms=1, thp=thp.value
             ),
-            tell=_tell,
+            show=print_note,
         )
         verdict["program"] = judge_program(measured, program)
     verdict["allocators"] = {name: found.version for name, (_, found) in located.items()}
@@ -214,7 +212,7 @@ def _without_trace(  # noqa: PLR0917 - internal, as _judge_shrunk
     from tuner.measure.calibration import load_calibration
     from tuner.profile.file import write_profile
 
-    _tell(f"{len(panel)} configurations on seed 1")
+    print_note(f"{len(panel)} configurations on seed 1")
     whole = measure_panel(profile, panel, located, load_calibration(), options)
     verdict = {"schema": SCHEMA, "version": VERSION, "metrics": {}}
     verdict |= members.get("fidelity") or {}
@@ -285,7 +283,7 @@ def _warn_of_another_trace(trace: Path | None, members: dict[str, Any]) -> None:
         why = f"not the trace the profile was fitted to ({known.get('name')})"
     else:
         return
-    _tell(f"malloc-tuner: {trace}: {why}; the verdict is about this trace")
+    print_note(f"{trace}: {why}; the verdict is about this trace")
 
 
 def _shares(text: str) -> list[float]:
@@ -299,10 +297,6 @@ def _shares(text: str) -> list[float]:
         message = f"--shrunk {text!r}: shares between 0 and 1, such as 0.25,0.1, or none"
         raise SpecError(message)
     return shares
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -8,8 +8,11 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli.bounds import number
 from tuner.cli.epilog import epilog
 from tuner.errors import OutputError, TraceError
+from tuner.limits import MOST_EVENTS
+from tuner.output import file_to_write
 
 
 def register(app: typer.Typer) -> None:
@@ -33,14 +36,13 @@ def fit(
             "--output",
             "-o",
             metavar="FILE",
+            parser=file_to_write,
             help="The profile to write: TOML if its name ends in .toml, else JSON.",
         ),
     ],
-    windows: Annotated[
-        int, typer.Option(min=1, max=32768, metavar="N", help="About how many windows at most.")
-    ] = 256,
+    windows: Annotated[int, number(1, 32768, "About how many windows at most.")] = 256,
     fixed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Most large lives that keep their places.")
+        int, number(0, MOST_EVENTS, "Most large lives that keep their places.")
     ] = 50_000,
 ) -> None:
     """Fit, write, and print how the generated workload compares."""

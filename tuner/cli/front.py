@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,6 +33,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner front runs/app",
             "malloc-tuner front runs/app --objectives peak_heap,faults",
             "malloc-tuner front runs/app --all --format csv -o trials.csv",
+            "malloc-tuner front runs/app --measured",
             errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
         ),
     )
@@ -56,9 +58,26 @@ def register(app: typer.Typer) -> None:
                 help="Compare with this allocator's default, or with each one's 'own'.",
             ),
         ] = None,
+        measured: Annotated[
+            bool,
+            typer.Option(
+                "--measured",
+                help="What the program itself measured in `optimize`, not emulation; so without "
+                "being asked where nothing was emulated.",
+            ),
+        ] = False,
         output: OutputFile = None,
     ) -> None:
         from tuner import library
+        from tuner.optimize.request import REQUEST_FILE
+        from tuner.store import store_path
+
+        if measured or (not store_path(run).exists() and (run / REQUEST_FILE).is_file()):
+            if objectives or relative_to:
+                message = "--objectives and --relative-to apply to emulation, not to what ran"
+                raise typer.BadParameter(message)
+            print_or_write(_measured(run, form, everything=everything), output)
+            return
         from tuner.report.table import table_csv, table_json
         from tuner.report.terminal import table_text
 
@@ -76,3 +95,14 @@ def register(app: typer.Typer) -> None:
             color = output is None and sys.stdout.isatty()
             text = table_text(table, color=color, everything=everything)
         print_or_write(text, output)
+
+
+def _measured(run: Path, form: TableFormat, *, everything: bool) -> str:
+    from tuner.report.measured import measured_csv, measured_front, measured_json, measured_text
+
+    found = measured_front(run)
+    if form is TableFormat.JSON:
+        return measured_json(found)
+    if form is TableFormat.CSV:
+        return measured_csv(found)
+    return measured_text(found, everything=everything)

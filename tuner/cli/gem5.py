@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tuner.cli.bounds import number
 from tuner.cli.epilog import epilog
 from tuner.cli.options import RunFolder, split_names
 from tuner.cli.validating import (
@@ -38,6 +38,7 @@ from tuner.errors import (
     SpecError,
     StoreError,
 )
+from tuner.limits import MOST_ROUNDS
 
 WORK_FOLDER = "gem5"
 """Folder of a run with guests, outputs and references."""
@@ -82,10 +83,7 @@ def gem5(
         ),
     ] = "all",
     rounds: Annotated[
-        int,
-        typer.Option(
-            min=1, max=10_000, metavar="N", help="Runs of every subject on every simulation."
-        ),
+        int, number(1, MOST_ROUNDS, "Runs of every subject on every simulation.")
     ] = 6,
     points: Points = POINTS,
     front: Front = 4,
@@ -144,7 +142,7 @@ def gem5(
             options=ValidationOptions(
                 rounds, surroundings=surroundings, instrument=instrument.value, seed=seed
             ),
-            machine=asdict(read_machine()),
+            machine=read_machine(),
             counter=InstructionCounter() if instrument is CountedBy.CACHEGRIND else None,
             observer=observer,
             on_notice=on_note,

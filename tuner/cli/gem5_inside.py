@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli.bounds import duration, number
 from tuner.cli.epilog import epilog
 from tuner.cli.gem5 import ERRORS, WORK_FOLDER
 from tuner.cli.options import RunFolder, split_names
@@ -22,6 +23,7 @@ from tuner.cli.validating import (
     seconds,
 )
 from tuner.errors import NOTHING_COMPARED, ComparisonError
+from tuner.limits import MOST_WORKERS, RUN_TIME
 
 _FIRST_TIMEOUT_S = 3600.0
 """Limit of one run without one of the user's."""
@@ -55,13 +57,11 @@ def gem5_inside(
     objectives: Annotated[
         str, typer.Option(metavar="NAME,...", help="Objectives, such as l1d_mpki, cycles.")
     ] = "l1d_mpki,l2_mpki,ipc",
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Simulations at once.")] = 1,
+    workers: Annotated[int, number(1, MOST_WORKERS, "Simulations at once.")] = 1,
     points: Points = POINTS,
     front: Front = 4,
     dominated: Dominated = 3,
-    timeout: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Limit of one run; default 1 hour.")
-    ] = None,
+    timeout: Annotated[str | None, duration(RUN_TIME, "Limit of one run; default 1 hour.")] = None,
 ) -> None:
     """Run what is missing, then print what it shows."""
     import tuner
@@ -107,8 +107,8 @@ def gem5_inside(
                 for entry, environment in zip(prepared, environments, strict=True)
             ],
             gem5=Gem5Inside(program, gem5_dir(), folder.resolve() / "outputs", runner),
+            objectives=names,
             facts={
-                "objectives": list(names),
                 "malloc_tuner": tuner.__version__,
                 "machine": asdict(read_machine()),
             },

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.bounds import duration
+from tuner.cli.console import print_note
 from tuner.cli.epilog import epilog
-from tuner.cli.options import refuse_options
+from tuner.cli.options import AsJson, refuse_options
 from tuner.errors import MissingToolError, OutputError, SpecError, TraceError
+from tuner.limits import EVENT_STEP
+from tuner.output import file_to_write
 
 if TYPE_CHECKING:  # reading the class imports numpy; --help must not
     from tuner.importers import Imported
@@ -54,7 +58,7 @@ def _report(imported: Imported) -> None:
     for what in imported.assumed:
         print(f"  assumed: {what}", file=sys.stderr)
     if imported.caveat:
-        print(f"malloc-tuner: {imported.path}: {imported.caveat}", file=sys.stderr)
+        print_note(f"{imported.path}: {imported.caveat}")
 
 
 def register(app: typer.Typer) -> None:
@@ -77,7 +81,13 @@ def register(app: typer.Typer) -> None:
         file: Annotated[Path, typer.Argument(metavar="FILE", help="What the other tool wrote.")],
         output: Annotated[
             Path,
-            typer.Option("--output", "-o", metavar="FILE", help="The trace, or profile, to write."),
+            typer.Option(
+                "--output",
+                "-o",
+                metavar="FILE",
+                parser=file_to_write,
+                help="The trace, or profile, to write.",
+            ),
         ],
         format_name: Annotated[
             str | None,
@@ -92,8 +102,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         step: Annotated[
-            str,
-            typer.Option(metavar="DURATION", help="Time between events where the file has none."),
+            str, duration(EVENT_STEP, "Time between events where the file has none.")
         ] = "1 us",
         as_classic: Annotated[
             bool,
@@ -102,7 +111,7 @@ def register(app: typer.Typer) -> None:
                 help="Of DHAT: write records for rand_malloc --classic, not a profile.",
             ),
         ] = False,
-        as_json_object: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        as_json_object: AsJson = False,
     ) -> None:
         from tuner.importers import import_classic, import_file
         from tuner.units import parse_duration

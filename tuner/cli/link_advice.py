@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.epilog import epilog
-from tuner.cli.options import refuse_options
+from tuner.cli.options import AsJson, refuse_options
 from tuner.errors import BinaryError, MissingToolError, ThreadedVerdict, UnknownVerdict
 
 if TYPE_CHECKING:  # reading the class imports pyelftools; --help must not
@@ -64,7 +64,7 @@ def register(app: typer.Typer) -> None:
         program: Annotated[
             Path, typer.Argument(metavar="BINARY", help="A linked program, or a shared library.")
         ],
-        as_json_object: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        as_json_object: AsJson = False,
         choose: Annotated[
             bool,
             typer.Option(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
@@ -14,21 +13,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.bounds import duration, number, usable_core, within
 from tuner.cli.epilog import epilog
 from tuner.cli.optimize_request import (
-    DEFAULT_ALLOCATORS,
     DEFAULT_LEAST,
     DEFAULT_TIME,
     Options,
     read_request,
 )
-from tuner.cli.options import refuse_input
+from tuner.cli.options import ALLOCATORS, AsJson, Quiet, refuse_input
 from tuner.cli.services import (
     AUTO,
     IDLE,
     STOP,
     WARM_UPS,
-    Constraints,
     HeldOutLoad,
     Idle,
     Load,
@@ -53,6 +51,7 @@ from tuner.errors import (
     SpecError,
     StoreError,
 )
+from tuner.limits import BUDGET, EFFECT, MOST_EVALUATIONS, MOST_SEED, RUN_TIME
 
 if TYPE_CHECKING:
     from tuner.optimize.answer import Answer
@@ -74,6 +73,8 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner optimize -- ./app --input data",
             "malloc-tuner optimize -o runs/app --time 5min -- ./app data --held-out -- ./app other",
             "malloc-tuner optimize runs/app --time 20min",
+            "malloc-tuner optimize runs/app --constraint 'peak_memory <= default * 1.1'",
+            "malloc-tuner optimize --direct --time 20min -- ./static-app data",
             "malloc-tuner optimize app.toml --fail-if undecided --json",
             "malloc-tuner optimize --time 1h --ready tcp:8080 --load ./load.sh -- ./server",
             errors=(
@@ -108,31 +109,41 @@ def optimize(
         typer.Option("--output", "-o", metavar="RUN", help="Run folder; runs/PROGRAM by default."),
     ] = None,
     time: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"For this call; {DEFAULT_TIME} by default.")
+        str | None, duration(BUDGET, f"For this call; {DEFAULT_TIME} by default.")
     ] = None,
     allocators: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME[:PATH],...", help=f"Allocators to try; {DEFAULT_ALLOCATORS} by default."
+            metavar="NAME[:PATH],...", help=f"Allocators to try; {ALLOCATORS} by default."
         ),
     ] = None,
     least: Annotated[
         str | None,
         typer.Option(
-            metavar="SHARE", help=f"Least effect that counts; {DEFAULT_LEAST} by default."
+            metavar="SHARE",
+            callback=within(EFFECT),
+            help=f"Least effect that counts; {DEFAULT_LEAST} by default.",
         ),
     ] = None,
     evaluations: Annotated[
+        int | None, number(5, MOST_EVALUATIONS, "In emulation; by default what the time allows.")
+    ] = None,
+    timeout: Annotated[str | None, duration(RUN_TIME, "Limit of one run of the program.")] = None,
+    cpu: Annotated[
         int | None,
-        typer.Option(min=5, metavar="N", help="In emulation; by default what the time allows."),
+        typer.Option(min=0, metavar="N", callback=usable_core, help="Core to run on."),
     ] = None,
-    timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Limit of one run of the program.")
-    ] = None,
-    cpu: Annotated[int | None, typer.Option(min=0, metavar="N", help="Core to run on.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Random seed; 1 by default.")
-    ] = None,
+    seed: Annotated[int | None, number(0, MOST_SEED, "Random seed; 1 by default.")] = None,
+    direct: Annotated[
+        bool,
+        typer.Option(
+            "--direct",
+            help=(
+                "Record and emulate nothing; search with the program alone. For programs that "
+                "cannot be recorded."
+            ),
+        ),
+    ] = False,
     fail_if: Annotated[
         list[str] | None,
         typer.Option(
@@ -154,20 +165,34 @@ def optimize(
     teardown: Teardown = None,
     user: User = None,
     read: Read = AUTO,
-    constraint: Constraints = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    constraint: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help=(
+                "What may become worse, and by how much, such as 'peak_memory <= default * 1.1' "
+                "(mean_memory, peak_memory, cpu_time), of a service 'p99 <= default * 1.05'. "
+                "Repeatable."
+            ),
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Read what is asked for, do it, print the answer."""
     from tuner.optimize.conditions import parse_condition
     from tuner.optimize.session import Session
 
-    check_core(cpu)
     conditions = {text: parse_condition(text) for text in fail_if or []}
     refuse_input()
-    options = Options(output, time, allocators, least, evaluations, timeout, cpu, seed)
+    is_service = bool(ready or load)
+    limits = None if is_service else tuple(constraint or ()) or None
+    options = Options(
+        output, time, allocators, least, evaluations, timeout, cpu, seed, direct or None, limits
+    )
     run, request = read_request(words or [], options)
-    if ready or load:
+    usable_core(request.cpu)
+    if is_service:
         plan = service_plan(
             request.command,
             ready,
@@ -183,10 +208,10 @@ def optimize(
         )
         request = service_request(request, plan, constraint, held_out_load)
     else:
-        refuse_without_service(context, ("--allocators", "--output"))
+        refuse_without_service(context, ("--allocators", "--output", "--constraint"))
     for command in (request.command, *request.further):
         _check_program(command[0])
-    with shown_progress(run, request.seconds, quiet=quiet) as view:
+    with _shown_progress(run, request.seconds, quiet=quiet) as view:
         answer = Session(run, request, view).answer()
     if as_json:
         print(json.dumps(answer.as_record(), indent=1))
@@ -211,8 +236,15 @@ def _check(conditions: Mapping[str, Condition], answer: Answer) -> None:
 
 
 def _check_program(program: str) -> None:
+    from tuner.optimize.request import REQUEST_FILE
+
     if shutil.which(program) is None:
         message = f"{program}: no such program, nor a run folder of `optimize`"
+        if (Path(program) / REQUEST_FILE).is_file():
+            message = (
+                f"{program}: a run folder goes on with its own command, so give none; "
+                "another command needs a folder of its own, -o"
+            )
         if Path(program).is_file():
             message = (
                 f"{program}: not a program that can be started; "
@@ -222,7 +254,7 @@ def _check_program(program: str) -> None:
 
 
 @contextlib.contextmanager
-def shown_progress(run: Path, seconds: float, *, quiet: bool = False) -> Iterator[View]:
+def _shown_progress(run: Path, seconds: float, *, quiet: bool = False) -> Iterator[View]:
     """Show progress on standard error, unless quiet."""
     from tuner.optimize.view import View
 
@@ -235,23 +267,15 @@ def shown_progress(run: Path, seconds: float, *, quiet: bool = False) -> Iterato
         yield view
 
 
-def check_core(cpu: int | None) -> None:
-    """Refuse a core that this process may not use.
-
-    Raises:
-        SpecError: names those that it may.
-    """
-    cores = sorted(os.sched_getaffinity(0))
-    if cpu is not None and cpu not in cores:
-        message = f"--cpu {cpu}: give one of {', '.join(map(str, cores))}"
-        raise SpecError(message)
-
-
 def _print_next(run: Path, answer: Answer) -> None:
+    from tuner.store import store_path
+
     print()
+    word = shlex.quote(str(run))
     if answer.decision == "deploy":
-        print(f"malloc-tuner export {run}     for a shell, systemd, Docker, Kubernetes")
+        print(f"malloc-tuner export {word}     for a shell, systemd, Docker, Kubernetes")
     elif answer.decision == "undecided":
         minutes = max(1, math.ceil(answer.more_seconds / 60.0))
-        print(f"malloc-tuner optimize {run} --time {minutes}min     goes on from here")
-    print(f"malloc-tuner report {run}     what emulation tried")
+        print(f"malloc-tuner optimize {word} --time {minutes}min     goes on from here")
+    tried = "what was tried, and why this one" if store_path(run).exists() else "what ran"
+    print(f"malloc-tuner report {word}     {tried}")

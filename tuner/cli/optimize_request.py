@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.cli.options import split_names
+from tuner.cli.options import ALLOCATORS, split_names
 from tuner.errors import SpecError
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tuner.optimize.request import Request
 
 DEFAULT_TIME = "10min"
-DEFAULT_ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
 DEFAULT_LEAST = "1%"
 HELD_OUT = "--held-out"
 
@@ -31,6 +30,8 @@ class Options:
     timeout: str | None = None
     cpu: int | None = None
     seed: int | None = None
+    direct: bool | None = None
+    constraints: tuple[str, ...] | None = None
 
 
 def read_request(words: list[str], options: Options) -> tuple[Path, Request]:
@@ -38,7 +39,7 @@ def read_request(words: list[str], options: Options) -> tuple[Path, Request]:
 
     Args:
         words: a run folder, a file with ``[program]``, or a command.
-        options: they override a file; of a run folder only the time may change.
+        options: they override a file; of a run folder only the time and constraints may change.
 
     Raises:
         SpecError: nothing is asked for, or what is contradicts itself.
@@ -63,12 +64,19 @@ def read_request(words: list[str], options: Options) -> tuple[Path, Request]:
 def _continued(run: Path, options: Options) -> Request:
     from tuner.optimize.request import Request
 
-    names = ("allocators", "least", "evaluations", "timeout", "cpu", "seed")
+    names = ("allocators", "least", "evaluations", "timeout", "cpu", "seed", "direct")
     given = [name for name in names if getattr(options, name) is not None]
     if given:
-        message = f"--{given[0]}: {run} goes on as it was begun; only --time may change"
+        message = (
+            f"--{given[0]}: {run} goes on as it was begun; only --time and --constraint may change"
+        )
         raise SpecError(message)
     kept = Request.load(run)
+    if options.constraints and kept.service is not None:
+        message = f"--constraint: {run} holds a service, whose constraints stay as they were begun"
+        raise SpecError(message)
+    if options.constraints:
+        kept = replace(kept, rules=replace(kept.rules, limits=_limits(options)))
     return replace(kept, seconds=_seconds(options.time)) if options.time else kept
 
 
@@ -78,18 +86,21 @@ def _of_file(path: Path, options: Options) -> tuple[Path, Request]:
     file = load_program_file(path)
     commands = file.program.all_commands
     run = options.output or Path("runs") / (file.name or path.stem)
-    request = _new(commands, file.program.held_out, _with_file(options, file))
-    return run, _of_service(request, file)
+    both = _with_file(options, file)
+    if file.service is None:
+        return run, _new(commands, file.program.held_out, both)
+    request = _new(commands, file.program.held_out, replace(both, constraints=None))
+    return run, _of_service(request, file, both.constraints)
 
 
-def _of_service(request: Request, file: ProgramFile) -> Request:
-    """Return a request as one for the service of a file, if it has one."""
+def _of_service(
+    request: Request, file: ProgramFile, constraints: tuple[str, ...] | None
+) -> Request:
+    """Return a request as one for the service of a file."""
     from tuner.cli.services import service_of_file, service_request
 
-    if file.service is None:
-        return request
-    plan = service_of_file(file)
-    return service_request(request, plan, file.service.constraints, file.service.held_out_load)
+    held_out = file.service.held_out_load if file.service else None
+    return service_request(request, service_of_file(file), constraints, held_out)
 
 
 def _with_file(options: Options, file: ProgramFile) -> Options:
@@ -104,6 +115,8 @@ def _with_file(options: Options, file: ProgramFile) -> Options:
         timeout=table.timeout,
         cpu=table.cpu,
         seed=file.seed,
+        direct=table.direct or None,
+        constraints=(file.service.constraints if file.service else table.constraints) or None,
     )
     typed = {name: value for name, value in vars(options).items() if value is not None}
     return Options(**{**vars(of_file), **typed})
@@ -116,28 +129,34 @@ def _new(
     from tuner.optimize.request import Request
     from tuner.units import parse_duration, parse_percent
 
+    if options.direct and options.evaluations is not None:
+        message = "--evaluations: there are none with --direct, which emulates nothing"
+        raise SpecError(message)
     return Request(
         command=commands[0],
         further=commands[1:],
         seconds=_seconds(options.time),
-        allocators=split_names(options.allocators or DEFAULT_ALLOCATORS),
-        rules=Rules(least=parse_percent(options.least or DEFAULT_LEAST)),
+        allocators=split_names(options.allocators or ALLOCATORS),
+        rules=Rules(least=parse_percent(options.least or DEFAULT_LEAST), limits=_limits(options)),
         held_out=held_out,
         evaluations=options.evaluations,
         timeout_s=parse_duration(options.timeout) / 1e9 if options.timeout else None,
         cpu=options.cpu,
         seed=1 if options.seed is None else options.seed,
+        is_direct=bool(options.direct),
     )
+
+
+def _limits(options: Options) -> tuple[tuple[str, float], ...]:
+    from tuner.optimize.turned_down import parse_program_constraint
+
+    return tuple(dict(map(parse_program_constraint, options.constraints or ())).items())
 
 
 def _seconds(time: str | None) -> float:
     from tuner.units import parse_duration
 
-    seconds = parse_duration(time or DEFAULT_TIME) / 1e9
-    if seconds <= 0.0:
-        message = f"--time {time}: give more than no time"
-        raise SpecError(message)
-    return seconds
+    return parse_duration(time or DEFAULT_TIME) / 1e9
 
 
 def _usual_folder(command: tuple[str, ...]) -> Path:

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tuner.campaign.progress import clock_text
-from tuner.optimize.answer import gain_words
+from tuner.optimize.answer_table import gain_words
 from tuner.optimize.judgement import Gain, Standing
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.view import View
@@ -42,7 +42,7 @@ class ProgressView(View):
 
         Args:
             name: of the run folder.
-            seconds: that are given.
+            seconds: that are given; 0.0: it takes what it takes.
             console: where to show; None: standard error.
             clock: in seconds.
         """
@@ -91,7 +91,8 @@ class ProgressView(View):
         """Count a setting."""
         self._n_done = trial.number + 1
         for name, value in (expected or {}).items():
-            self._best[name] = min(value, self._best.get(name, 0.0))
+            if TABLE[name].emulated is not None:
+                self._best[name] = min(value, self._best.get(name, 0.0))
         self._now_and_then()
 
     def ran(self, subject: str, reason: str | None, n_left: int | None) -> None:
@@ -110,8 +111,7 @@ class ProgressView(View):
 
     def lines(self) -> Iterator[str]:
         """Yield the picture."""
-        used_s = self._clock() - self._begun_s
-        yield f"{self._name}  {clock_text(used_s)} of {clock_text(self._seconds)}"
+        yield f"{self._name}  {self._used()}"
         yield f"{self._stage:<12}{self._amount()}"
         for one in self._standings:
             if one.n_rounds:
@@ -121,19 +121,23 @@ class ProgressView(View):
 
     def line(self) -> str:
         """Return the picture in one line, for a log."""
-        used_s = self._clock() - self._begun_s
-        words = f"{clock_text(used_s)} of {clock_text(self._seconds)}: {self._stage} "
+        words = f"{self._used()}: {self._stage} "
         first = next((one for one in self._standings if one.n_rounds), None)
         known = f"; {' '.join(_standing_words(first).split())}" if first else ""
         return words + self._amount() + known
 
+    def _used(self) -> str:
+        used = clock_text(self._clock() - self._begun_s)
+        return f"{used} of {clock_text(self._seconds)}" if self._seconds else used
+
     def _amount(self) -> str:
         """Return how much of the stage is done, and about how long the rest takes."""
-        if self._stage in {"confirmation", "ablation"}:
+        runs = f"{self._n_done} run{'s'[: self._n_done != 1]}"
+        if self._stage == "confirmation":
             candidates = "candidate" if self._n_left == 1 else "candidates"
-            return f"{self._n_done} runs, {self._n_left} {candidates} left"
+            return f"{runs}, {self._n_left} {candidates} left"
         if self._n_steps is None:
-            return ""
+            return runs if self._n_done else ""
         share = min(1.0, self._n_done / max(self._n_steps, 1))
         bar = "#" * round(_BAR * share) + "-" * (_BAR - round(_BAR * share))
         text = f"{bar}  {self._n_done} of {self._n_steps}"
@@ -142,10 +146,9 @@ class ProgressView(View):
             left_s = took_s / self._n_done * (self._n_steps - self._n_done)
             text += f"  about {clock_text(left_s)} left"
         if self._stage == "emulation" and self._best:
-            best = (
-                f"{name} {100.0 * math.expm1(value):+.0f} %" for name, value in self._best.items()
-            )
-            text += f"  best expected: {', '.join(best)}"
+            percents = {name: round(100.0 * math.expm1(it)) for name, it in self._best.items()}
+            gains = [f"{name} {percent:+d} %" for name, percent in percents.items() if percent]
+            text += f"  best expected: {', '.join(gains) or 'no gain yet'}"
         return text
 
     def _picture(self) -> RenderableType:

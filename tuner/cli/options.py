@@ -15,24 +15,41 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli.bounds import number
 from tuner.errors import SpecError
+from tuner.limits import MOST_NUMBER
+from tuner.output import file_to_write
+from tuner.registry import DEFAULT_ALLOCATORS
+
+ALLOCATORS = ",".join(DEFAULT_ALLOCATORS)
+"""Default of options that name allocators."""
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of a campaign.")]
 
 OutputFile = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file.")
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", parser=file_to_write, help="Write to a file."),
 ]
 
-TrialNumber = Annotated[
-    int | None, typer.Option(min=0, metavar="N", help="The trial of this number.")
+NewTrace = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="FILE", parser=file_to_write, help="The trace to write."
+    ),
 ]
+
+Force = Annotated[bool, typer.Option("--force", help="Replace a trace that exists.")]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+TrialNumber = Annotated[int | None, number(0, MOST_NUMBER, "The trial of this number.")]
 
 
 ValidationNumber = Annotated[
     int | None,
-    typer.Option(
-        min=1, metavar="N", help="Validation to use; default: the last of the recorded program."
-    ),
+    number(1, MOST_NUMBER, "Validation to use; default: the last of the recorded program."),
 ]
 
 
@@ -69,6 +86,11 @@ class HugePages(StrEnum):
 
     NEVER = "never"
     KEEP = "keep"
+
+
+Thp = Annotated[
+    HugePages, typer.Option(help="Transparent huge pages: as the machine is set, or off.")
+]
 
 
 class InapplicableOption(typer.BadParameter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,14 +31,17 @@ def outcome_lines(record: CampaignRecord, summary: Summary, run: Path) -> Iterat
     if summary.price_note:
         yield summary.price_note
     if summary.picked:
+        word = shlex.quote(str(run))
         yield (
-            f"next: malloc-tuner front {run}; malloc-tuner validate {run} -- PROGRAM ARGUMENTS; "
-            f"malloc-tuner report {run}"
+            f"next: malloc-tuner front {word}; malloc-tuner validate {word} -- PROGRAM ARGUMENTS; "
+            f"malloc-tuner report {word}"
         )
 
 
 def _measured(record: CampaignRecord, summary: Summary) -> str:
     counts = [f"{summary.n_trials} configurations measured"]
+    if summary.n_uncounted:
+        counts.append(f"{summary.n_uncounted} of them dominated before they were counted")
     if summary.n_failed:
         counts.append(f"{summary.n_failed} failed")
     if summary.n_infeasible:
@@ -45,7 +49,10 @@ def _measured(record: CampaignRecord, summary: Summary) -> str:
     points = "point" if summary.n_front == 1 else "points"
     gain = f", hypervolume {summary.gain:.2f} x that of the defaults" if summary.gain else ""
     found = f"{summary.n_front} {points} on the front{gain}"
-    against = f"; changes are against the default of {record.baseline}" if summary.picked else ""
+    what = "those expected of the whole program, " if record.workload.program else ""
+    against = ""
+    if summary.picked:
+        against = f"; changes are {what}against the default of {record.baseline}"
     return f"{record.name}: {', '.join(counts)}; {found}{against}"
 
 

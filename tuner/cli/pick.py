@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.epilog import epilog
-from tuner.cli.options import RunFolder, TrialNumber, split_names
+from tuner.cli.options import AsJson, RunFolder, TrialNumber, split_names
 from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
 
 if TYPE_CHECKING:  # reading them imports what does the work; --help must not
@@ -82,7 +82,7 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(metavar="NAME", help="Name of the pick (default: from the rule)."),
         ] = None,
-        as_json_object: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+        as_json_object: AsJson = False,
     ) -> None:
         from dataclasses import replace
 
@@ -163,20 +163,22 @@ def _by_rule(run: Run, fitting: list[Trial], wanted: str) -> Pick:
         find_knee,
         select_balanced,
     )
+    from tuner.front.whole import campaign_whole
     from tuner.metrics import find_objective
 
     names, baseline = run.campaign.objectives, run.campaign.baseline
     default = baseline_trial(run.trials, baseline)
+    whole = campaign_whole(run.campaign, run.trials)
     if wanted == BALANCED:
-        chosen = select_balanced(fitting, names, default)
+        chosen = select_balanced(fitting, names, default, whole)
         return Pick(wanted, chosen, balanced_rule(names, baseline))
     if wanted == KNEE:
-        knee = find_knee(fitting, names, default)
+        knee = find_knee(fitting, names, default, whole)
         if knee is None:
             message = f"{NO_KNEE}; use --balanced or --best METRIC"
             raise SelectionError(message)
         return Pick(wanted, knee, KNEE_RULE)
-    return best_pick(fitting, find_objective(wanted).name, names, default)
+    return best_pick(fitting, find_objective(wanted).name, names, default, whole)
 
 
 def _as_text(run: Run, chosen: Pick, relative_to: str) -> str:

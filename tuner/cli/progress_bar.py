@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections import deque
@@ -41,6 +42,7 @@ class ProgressBar(Progress):
         )
         self._told_s = self._stepped_s = clock()
         self._steps_s: deque[float] = deque(maxlen=_N_STEPS)
+        self._end_s = math.inf
 
     def add_task(  # noqa: D102 - the base class's
         self,
@@ -52,6 +54,10 @@ class ProgressBar(Progress):
         **fields: Any,
     ) -> TaskID:
         return super().add_task(description, start, total, completed, visible, left="", **fields)
+
+    def end_within(self, seconds: float) -> None:
+        """Let no more time be left than to the end of so many seconds from now."""
+        self._end_s = self.get_time() + seconds
 
     def begin_steps(self) -> None:
         """Let the next step begin now: what came before says nothing of how long steps take."""
@@ -80,7 +86,9 @@ class ProgressBar(Progress):
         task = self._task(task_id)
         if not task.remaining or not self._steps_s:
             return ""
-        return f"about {clock_text(task.remaining * statistics.median(self._steps_s))} left"
+        left_s = task.remaining * statistics.median(self._steps_s)
+        left_s = min(left_s, max(0.0, self._end_s - self.get_time()))
+        return f"about {clock_text(left_s)} left"
 
     def _task(self, task_id: TaskID) -> Task:
         return next(task for task in self.tasks if task.id == task_id)

@@ -12,10 +12,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.errors import OutputError, ProgramError
+from tuner.errors import OutputError, ProgramError, SpecError
 
 if TYPE_CHECKING:  # imported when the command runs
+    from collections.abc import Callable
+
     from tuner.recording import RecordedProcess, Recording
+    from tuner.recording.window import WindowPlan
+
+
+START, END = "start", "end"
+
+
+@dataclass(frozen=True)
+class WindowWords:
+    """The options that say which part is recorded, as typed."""
+
+    begin: str = START
+    end: str = END
+    ready: str | None = None
+    at_most: str | None = None
 
 
 @dataclass(frozen=True)
@@ -30,6 +46,7 @@ class RecordCall:
     """Record the children too."""
     force: bool = False
     """Replace a trace that is there."""
+    window: WindowWords = WindowWords()
 
 
 def parse_plain(words: Sequence[str]) -> RecordCall | None:
@@ -60,7 +77,7 @@ def parse_plain(words: Sequence[str]) -> RecordCall | None:
             return None
         else:
             command = [word, *rest]
-    if not output or output.startswith("-") or not command:
+    if not output or output.startswith("-") or output.endswith(("/", "/.")) or not command:
         return None
     return RecordCall(tuple(command), Path(output), flags["--follow"], flags["--force"])
 
@@ -72,12 +89,65 @@ def run(call: RecordCall) -> None:
         MissingToolError: the program does not exist.
         OutputError: a trace is there already, cannot be written, or holds only what was
             recorded until the disk was full.
-        ProgramError: nothing was recorded, or the program crashed.
+        ProgramError: nothing was recorded, the program crashed, or what --from waits for did
+            not come.
+        SpecError: the window is not understood.
     """
     from tuner.recording import record
 
-    recording = record(call.command, call.output, follow=call.follow, force=call.force)
-    _report(recording, call.command[0], follow=call.follow)
+    window = window_plan(call.window)
+    recording = record(
+        call.command, call.output, follow=call.follow, force=call.force, window=window
+    )
+    _report(recording, call)
+
+
+def window_plan(words: WindowWords) -> WindowPlan:
+    """Return the part that is wanted.
+
+    Raises:
+        SpecError: an option is not understood, or lacks another one.
+    """
+    from tuner.recording.window import READY, WHOLE, WindowPlan, parse_begin, parse_end
+    from tuner.units import parse_size
+
+    if words == WindowWords():
+        return WHOLE
+    begin, end = parse_begin(words.begin), parse_end(words.end)
+    if (begin == READY) != (words.ready is not None):
+        message = "--from ready and --ready CONDITION go together"
+        raise SpecError(message)
+    at_most = parse_size(words.at_most) if words.at_most is not None else None
+    is_ready = _condition(words.ready) if words.ready is not None else None
+    return WindowPlan(begin, end, is_ready, at_most, _tell)
+
+
+def _tell(sentence: str) -> None:
+    print(f"malloc-tuner: {sentence}", file=sys.stderr, flush=True)
+
+
+def _condition(ready: str) -> Callable[[], bool]:
+    import subprocess
+
+    from tuner.service.readiness import check_ready, probe_of
+
+    check_ready(ready)
+    if ready.startswith("line:"):
+        message = f"--ready {ready}: record does not see what the program prints; give tcp:PORT, "
+        message += "http://HOST:PORT/PATH or command:COMMAND"
+        raise SpecError(message)
+
+    def succeeds(command: str) -> bool:
+        quiet, shell = subprocess.DEVNULL, ("sh", "-c", command)
+        try:
+            done = subprocess.run(
+                shell, check=False, timeout=_READY_S, stdin=quiet, stdout=quiet, stderr=quiet
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0
+
+    return probe_of(ready, Path(), succeeds)
 
 
 def _line(process: RecordedProcess, *, is_one_of_several: bool) -> str:
@@ -107,13 +177,21 @@ _FEW_EVENTS = 2_000
 1,324, `perl -e 'system ...'` 1,368, timeout 262, dash 47 (Debian 12)."""
 
 
-def _report(recording: Recording, program: str, *, follow: bool) -> None:
+_READY_S = 5.0
+"""Limit of one command that asks whether the program is ready."""
+
+
+def _report(recording: Recording, call: RecordCall) -> None:
     """Print a line for every trace; raise for a crash or an incomplete trace."""
+    program = call.command[0]
     for process in recording.processes:
         print(_line(process, is_one_of_several=len(recording.processes) > 1), file=sys.stderr)
         if process.replaced:
             print(f"  (before that it ran {', '.join(process.replaced)}: not in the trace)",
                   file=sys.stderr)  # fmt: skip
+    if call.window.at_most and any(process.is_cut for process in recording.processes):
+        print("malloc-tuner: recording ended before the program: by --to, or at --at-most "
+              f"{call.window.at_most}", file=sys.stderr)  # fmt: skip
     ending = recording.ending
     stopped = next((p for p in recording.processes if p.stopped), None)
     if stopped is not None:
@@ -125,7 +203,10 @@ def _report(recording: Recording, program: str, *, follow: bool) -> None:
     if ending.is_crash:
         message = f"{program} {ending}; its trace is good up to the crash"
         raise ProgramError(message)
-    if not follow and sum(p.totals.n_events for p in recording.processes) < _FEW_EVENTS:
+    if recording.missed is not None:
+        message = f"{call.output}: {recording.missed}"
+        raise ProgramError(message)
+    if not call.follow and sum(p.totals.n_events for p in recording.processes) < _FEW_EVENTS:
         print(f"malloc-tuner: these are few events; if {program} starts the program that does "
               "the work, record that one too, with --follow", file=sys.stderr)  # fmt: skip
     if ending.exit_status != 0:

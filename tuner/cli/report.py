@@ -53,17 +53,32 @@ def register(app: typer.Typer) -> None:
         validation: ValidationNumber = None,
     ) -> None:
         from tuner.drawing.figure import save_figure
+        from tuner.optimize.request import REQUEST_FILE
         from tuner.output import write_text
-        from tuner.report.page import compute_report, figures_of, render_page
+        from tuner.report.measured import measured_front
+        from tuner.report.page import (
+            compute_report,
+            figures_of,
+            measured_figures,
+            render_measured,
+            render_page,
+        )
         from tuner.runs import load_run
+        from tuner.store import store_path
 
-        found = load_run(run)
-        folder = output or found.folder
-        computed = compute_report(found, validation)
-        note_validation(found, computed.claims)
+        if not store_path(run).exists() and (run / REQUEST_FILE).is_file():
+            folder = output or run
+            ran = measured_front(run)
+            text, drawn = render_measured(run, ran), measured_figures(ran)
+        else:
+            found = load_run(run)
+            folder = output or found.folder
+            computed = compute_report(found, validation)
+            note_validation(found, computed.claims)
+            text, drawn = render_page(computed), figures_of(computed)
         page = folder / "report.html"
-        write_text(page, render_page(computed))
+        write_text(page, text)
         print(page)
-        for figure in figures_of(computed) if figures else ():
+        for figure in drawn if figures else ():
             for path in save_figure(figure, folder / "figures"):
                 print(path)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.bounds import usable_core, within
 from tuner.cli.options import refuse_options, split_names
 from tuner.errors import SpecError
+from tuner.limits import MOST_RUNS, REST
 
 if TYPE_CHECKING:  # what does the work is imported by the commands; --help must not
     from tuner.config.program_file import ProgramFile
@@ -22,7 +24,6 @@ AUTO = "auto"
 STOP = "SIGTERM"
 IDLE = "10s"
 WARM_UPS = 1
-ALLOCATORS = "glibc,tcmalloc,jemalloc,mimalloc,exgen"
 
 _PANEL = "Services: programs that do not end by themselves"
 _OWN = (
@@ -61,13 +62,18 @@ HeldOutLoad = Annotated[
 WarmUps = Annotated[
     int,
     typer.Option(
-        min=0, metavar="N", help="Runs of the load before the measured one.", rich_help_panel=_PANEL
+        min=0,
+        max=MOST_RUNS,
+        metavar="N",
+        help="Runs of the load before the measured one.",
+        rich_help_panel=_PANEL,
     ),
 ]
 Idle = Annotated[
     str,
     typer.Option(
         metavar="DURATION",
+        callback=within(REST),
         help="Time without load at the end; idle memory is that of its last fifth.",
         rich_help_panel=_PANEL,
     ),
@@ -305,13 +311,13 @@ def validate_service(
         cpu: core of the service.
         seed: of the order.
     """
-    from tuner.cli.optimize import check_core, shown_progress
+    from tuner.cli.optimize_view import ProgressView
     from tuner.library import compare_service
 
-    check_core(cpu)
+    usable_core(cpu)
     default = run / "service" if run else Path("runs") / f"{Path(plan.command[0]).name}-service"
     folder = output or default
-    with shown_progress(folder, 0.0) as view:
+    with ProgressView(str(folder), 0.0) as view:
         compared = compare_service(
             folder,
             plan,

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli.bounds import duration, factor_within, number
 from tuner.cli.epilog import epilog
+from tuner.cli.options import AsJson, Force, NewTrace
 from tuner.errors import OutputError, ProgramError, SpecError, TraceError
+from tuner.limits import MOST_EVENTS, REST
 
 if TYPE_CHECKING:  # reading the classes imports numpy; --help must not
     from rich.console import RenderableType
@@ -167,7 +170,7 @@ def as_tables(info: TraceInfo, trace: Trace) -> list[RenderableType]:
 
 def _info_command(
     path: Annotated[Path, typer.Argument(metavar="TRACE")],
-    as_json_object: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json_object: AsJson = False,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also draw it into a .png, .svg or .pdf file."),
@@ -209,10 +212,8 @@ def _nothing_readable(trace: Trace) -> str:
 
 def _recover_command(
     spool: Annotated[Path, typer.Argument(metavar="SPOOL", help="The folder OUTPUT.spool.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The trace to write.")
-    ],
-    force: Annotated[bool, typer.Option("--force", help="Replace a trace that exists.")] = False,
+    output: NewTrace,
+    force: Force = False,
 ) -> None:
     from tuner.recording import recover
 
@@ -223,23 +224,20 @@ def _recover_command(
 def _thin_command(
     path: Annotated[Path, typer.Argument(metavar="TRACE")],
     *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The trace to write.")
-    ],
+    output: NewTrace,
     middle: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Events to keep whole between begin and end.")
+        int, number(1, MOST_EVENTS, "Events to keep whole between begin and end.")
     ] = 500_000,
-    first: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Events to keep whole at the begin.")
-    ] = 500_000,
-    last: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Events to keep whole at the end.")
-    ] = 500_000,
-    set_up: Annotated[
-        str, typer.Option(metavar="DURATION", help="What was recorded before takes no time.")
-    ] = "0 s",
+    first: Annotated[int, number(0, MOST_EVENTS, "Events to keep whole at the begin.")] = 500_000,
+    last: Annotated[int, number(0, MOST_EVENTS, "Events to keep whole at the end.")] = 500_000,
+    set_up: Annotated[str, duration(REST, "What was recorded before takes no time.")] = "0 s",
     pace: Annotated[
-        float, typer.Option(min=0.01, metavar="F", help="Recorded over real time of what follows.")
+        float,
+        typer.Option(
+            metavar="FACTOR",
+            callback=factor_within(0.01, 1000.0),
+            help="Recorded over real time of what follows.",
+        ),
     ] = 1.0,
 ) -> None:
     from tuner.trace.thin import Thinning, thin
@@ -277,7 +275,10 @@ def register(app: typer.Typer) -> None:
     )(_recover_command)
     group.command(
         "thin",
-        help="Make a long trace short: keep what lives long, and samples of the rest.",
+        help=(
+            "Make a long trace short: keep what lives long, and samples of the rest. Not for "
+            "settings of large thread caches: most of the short lives that fill them are gone."
+        ),
         epilog=epilog(
             "malloc-tuner trace thin simulation.trace -o thin.trace",
             "malloc-tuner trace thin simulation.trace -o thin.trace --middle 2000000 --last 0",

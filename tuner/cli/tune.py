@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli.bounds import duration, number
 from tuner.cli.epilog import epilog
-from tuner.cli.options import HugePages, Threads, refuse_options
+from tuner.cli.options import ALLOCATORS, HugePages, Quiet, Threads, refuse_options
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -23,6 +24,8 @@ from tuner.errors import (
     StoreError,
     TraceError,
 )
+from tuner.limits import BUDGET, MOST_EVALUATIONS, MOST_SEED, MOST_WORKERS
+from tuner.registry import STRATEGIES
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from tuner.campaign.progress import Listener
@@ -40,6 +43,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner tune configs/campaigns/demo.toml",
             "malloc-tuner tune app.trace --allocators glibc,jemalloc --evaluations 300",
             'malloc-tuner tune app.trace --constraint "peak_heap <= 2 GiB" -o runs/app',
+            "malloc-tuner tune app.trace --executor dask --scheduler tcp://host:8786",
             "malloc-tuner tune app.trace --threads free --objectives peak_heap,p99_latency",
             errors=(
                 SpecError,
@@ -81,14 +85,32 @@ def tune(
             help="One more to suit: figures are geometric means over all; repeatable.",
         ),
     ] = None,
-    allocators: Annotated[
-        str | None,
+    held_out: Annotated[
+        list[Path] | None,
         typer.Option(
-            metavar="NAME[:PATH],...", help="Default: glibc,tcmalloc,jemalloc,mimalloc,exgen."
+            metavar="FILE",
+            help="Trace or profile to measure the picks on at the end, not tuned for; repeatable.",
         ),
     ] = None,
+    allocators: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[:PATH],...", help=f"Default: {ALLOCATORS}."),
+    ] = None,
     evaluations: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Distinct configurations to measure.")
+        int | None, number(1, MOST_EVALUATIONS, "Distinct configurations to measure.")
+    ] = None,
+    time: Annotated[
+        str | None, duration(BUDGET, 'Stop after this elapsed time, such as "10 min".')
+    ] = None,
+    plateau: Annotated[
+        int | None,
+        number(1, MOST_EVALUATIONS, "Stop after N evaluations that gain under 0.1 % hypervolume."),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help='Stop at a trial with "cost <= default - 20 %"; repeatable, all.'
+        ),
     ] = None,
     objectives: Annotated[
         str | None,
@@ -105,7 +127,9 @@ def tune(
     strategy: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="auto, nsga2, deap-nsga2 or random.", autocompletion=_strategies
+            metavar="NAME",
+            help=f"One of {', '.join(STRATEGIES)}.",
+            autocompletion=_strategies,
         ),
     ] = None,
     search: Annotated[
@@ -130,10 +154,30 @@ def tune(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Search-space file instead of the shipped; repeatable."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Random seed.")] = None,
+    warm_start: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="RUNS",
+            help="Start from the front of the earlier run with the most similar workload; a run "
+            "folder, or a folder of them; repeatable.",
+        ),
+    ] = None,
+    seed: Annotated[int | None, number(0, MOST_SEED, "Random seed.")] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Evaluations at a time; default: one per core."),
+        number(1, MOST_WORKERS, "Evaluations at a time (default: one per core); with slurm: jobs."),
+    ] = None,
+    executor: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="local (the default), or for many machines dask or slurm.",
+            autocompletion=_executors,
+        ),
+    ] = "local",
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Of Dask's scheduler, such as tcp://host:8786."),
     ] = None,
     exact_trace: Annotated[
         Path | None,
@@ -144,7 +188,7 @@ def tune(
     force: Annotated[
         bool, typer.Option("--force", help="Tune on a profile however bad its verdict is.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Read what is wanted, run it, print what was found."""
     campaign, trace = campaign_or_trace(what, trace)
@@ -156,12 +200,16 @@ def tune(
         "strategy": strategy,
         "search": search,
         "emulation": _emulation(threads, thp),
+        "stop": _stop(time, plateau, target),
         "seed": seed,
         "space_files": [str(file) for file in space] if space else None,
+        "warm_start": [str(folder) for folder in warm_start] if warm_start else None,
         "trace": str(trace) if trace else None,
         "further_traces": [str(file) for file in further_trace] if further_trace else None,
+        "held_out_traces": [str(file) for file in held_out] if held_out else None,
         "exact_trace": str(exact_trace) if exact_trace else None,
     }
+    from tuner.campaign.held_out import held_out_lines
     from tuner.campaign.summary import summarise
     from tuner.cli.console import print_note
     from tuner.cli.outcome import outcome_lines
@@ -176,10 +224,11 @@ def tune(
         refuse_options(context, {"--force", "--exact-trace"}, "to a trace: they are for profiles")
     with _listener(quiet=quiet) as listener:
         run = run_campaign(
-            spec, folder, workers=workers, force=force, listener=listener, on_note=print_note
-        )
+            spec, folder, workers=workers, executor=executor, scheduler=scheduler, force=force,
+            listener=listener, on_note=print_note,
+        )  # fmt: skip
     summary = summarise(run.campaign, run.trials, run.rechecks)
-    for line in outcome_lines(run.campaign, summary, folder):
+    for line in (*outcome_lines(run.campaign, summary, folder), *held_out_lines(run)):
         print(line)
     check_feasible(run.trials, [parse_constraint(t) for t in run.campaign.constraints], folder)
 
@@ -206,10 +255,20 @@ def _emulation(threads: Threads | None, thp: HugePages | None) -> dict[str, str]
     return {key: option.value for key, option in given.items() if option} or None
 
 
-def _strategies() -> list[str]:
-    from tuner.registry import STRATEGIES
+def _stop(time: str | None, plateau: int | None, target: list[str] | None) -> dict[str, Any] | None:
+    """Return the options as keys of table stop; None when none is given."""
+    given = {"time": time, "plateau": plateau, "target": target}
+    return {key: option for key, option in given.items() if option is not None} or None
 
+
+def _strategies() -> list[str]:
     return list(STRATEGIES)
+
+
+def _executors() -> list[str]:
+    from tuner.registry import EXECUTORS
+
+    return list(EXECUTORS)
 
 
 def _searches() -> list[str]:

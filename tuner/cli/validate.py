@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.bounds import number
 from tuner.cli.epilog import epilog
-from tuner.cli.options import RunFolder, allow_options, given_options, refuse_input, refuse_options
-from tuner.cli.services import (
+from tuner.cli.options import (
     ALLOCATORS,
+    RunFolder,
+    allow_options,
+    given_options,
+    refuse_input,
+    refuse_options,
+)
+from tuner.cli.services import (
     AUTO,
     IDLE,
     OF_FILES,
@@ -66,6 +73,7 @@ from tuner.errors import (
     UnconfirmedVerdict,
     WorseVerdict,
 )
+from tuner.limits import MOST_NUMBER, MOST_ROUNDS
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from tuner.runs import Run
@@ -117,12 +125,10 @@ def validate(
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            max=10_000,
-            metavar="N",
-            help="Runs of every subject; default: what the number of claims needs, such as 12 "
-            "for 22.",
+        number(
+            1,
+            MOST_ROUNDS,
+            "Runs of every subject; default: what the number of claims needs, such as 12 for 22.",
         ),
     ] = None,
     points: Points = POINTS,
@@ -137,10 +143,7 @@ def validate(
         typer.Option(metavar="FILE", help="Compare this file, which the program writes."),
     ] = None,
     expect_status: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=255, metavar="N", help="Exit status of the program, if not as recorded."
-        ),
+        int | None, number(0, 255, "Exit status of the program, if not as recorded.")
     ] = None,
     timeout: Timeout = None,
     cpu: Cpu = None,
@@ -164,8 +167,7 @@ def validate(
         bool, typer.Option("--details", help="Show every claim, interval and ranking.")
     ] = False,
     validation: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Without COMMAND: the validation of this number."),
+        int | None, number(1, MOST_NUMBER, "Without COMMAND: the validation of this number.")
     ] = None,
     fail_if_worse: Annotated[
         bool,
@@ -294,7 +296,7 @@ def check_outcome(summary: ValidationSummary, *, worse: bool, unconfirmed: bool)
         names = ", ".join(f"{found.subject.label} ({found.verdict})" for found in bad)
         message = f"worse than claimed on the real program: {names}"
         raise WorseVerdict(message)
-    if unconfirmed and not any(s.verdict is not None and s.verdict.is_confirmed for s in picks):
+    if unconfirmed and not any(s.confirmed for s in picks):
         names = ", ".join(f"{found.subject.label} ({found.verdict})" for found in picks) or "none"
         message = f"no gain is confirmed on the real program; picks: {names}"
         raise UnconfirmedVerdict(message)

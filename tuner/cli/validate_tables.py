@@ -13,7 +13,7 @@ from tuner.metrics import REAL, Metric, find_objective
 from tuner.report.columns import MISSING, Scale, scale_for, show_change, show_expected
 from tuner.report.grid import Grid, Row, ranking_grid
 from tuner.stats import Estimate
-from tuner.validate.subjects import DEFAULT, DOMINATED, FRONT
+from tuner.store.subject import DEFAULT, DOMINATED, FRONT
 from tuner.validate.summary import (
     MetricSummary,
     SubjectSummary,
@@ -75,7 +75,7 @@ def _screen(summary: ValidationSummary) -> Table:
     table.add_row(baseline.subject.label, *values, "baseline")
     for found in _first_rows(summary):
         ratios = ((m.ratio if (m := found.metric(name)) else None) for name in shown)
-        verdict = str(found.verdict or found.subject.roles[0])
+        verdict = found.verdict_words or found.subject.roles[0]
         table.add_row(_names(found), *map(_change, ratios), verdict)
     return table
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli.bounds import duration, number, usable_core
 from tuner.cli.options import HugePages, refuse_options, split_names
+from tuner.limits import MOST_RUNS, MOST_SEED, RUN_TIME
 
 if TYPE_CHECKING:  # what does the work is imported by the commands; --help must not
     from tuner.cli.progress_bar import ProgressBar
@@ -38,26 +40,23 @@ Points = Annotated[
         help="Names of picks, numbers of trials, or the words picks, best and front.",
     ),
 ]
-Front = Annotated[int, typer.Option(min=1, metavar="N", help="Most points for the word front.")]
-Dominated = Annotated[
-    int, typer.Option(min=0, metavar="N", help="Dominated points, which check the ranking.")
-]
+Front = Annotated[int, number(1, MOST_RUNS, "Most points for the word front.")]
+Dominated = Annotated[int, number(0, MOST_RUNS, "Dominated points, which check the ranking.")]
 Timeout = Annotated[
-    str | None,
-    typer.Option(metavar="DURATION", help="Limit of one run; default 10 times the baseline's."),
+    str | None, duration(RUN_TIME, "Limit of one run; default 10 times the baseline's.")
 ]
-Cpu = Annotated[int | None, typer.Option(min=0, metavar="CORE", help="Core to pin the runs to.")]
+Cpu = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="CORE", callback=usable_core, help="Core to pin the runs to."),
+]
 Thp = Annotated[
     HugePages | None,
     typer.Option(
         help="Transparent huge pages: as the machine is set, or off; default: the campaign's."
     ),
 ]
-SampleMs = Annotated[
-    int,
-    typer.Option(min=1, max=10000, metavar="N", help="Milliseconds between two samples of memory."),
-]
-Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the order within the rounds.")]
+SampleMs = Annotated[int, number(1, 10000, "Milliseconds between two samples of memory.")]
+Seed = Annotated[int, number(0, MOST_SEED, "Seed of the order within the rounds.")]
 Instrument = Annotated[
     CountedBy,
     typer.Option(

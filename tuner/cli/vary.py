@@ -8,9 +8,12 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli.bounds import within
 from tuner.cli.epilog import epilog
 from tuner.cli.options import refuse_options
 from tuner.errors import OutputError, SpecError, TraceError
+from tuner.limits import AGED
+from tuner.output import file_to_write
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +35,10 @@ def vary(
     *,
     profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Made by `fit`.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The profile to write.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", parser=file_to_write, help="The profile to write."
+        ),
     ],
     length: Annotated[
         float,
@@ -50,7 +56,12 @@ def vary(
         float, typer.Option(metavar="FACTOR", help="Times the size of every block.")
     ] = 1.0,
     aged: Annotated[
-        str, typer.Option(metavar="SIZE", help="First allocate this much, and leave holes in it.")
+        str,
+        typer.Option(
+            metavar="SIZE",
+            callback=within(AGED),
+            help="First allocate this much, and leave holes in it.",
+        ),
     ] = "0",
     aged_share: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of it that is never freed.")
@@ -63,11 +74,7 @@ def vary(
     from tuner.trace.file import Trace
     from tuner.units import parse_size, show_size
 
-    try:
-        aged_bytes = parse_size(aged)
-    except ValueError as error:
-        message = f"--aged {aged!r}: {error}"
-        raise SpecError(message) from error
+    aged_bytes = parse_size(aged)
     if aged_bytes == 0:
         refuse_options(context, {"--aged-share"}, "without --aged")
     variation = Variation(length, intensity, threads, size, aged_bytes, aged_share)

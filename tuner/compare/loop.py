@@ -54,7 +54,7 @@ class Observer(Generic[TaskT, ValuesT]):
     """So many runs were left out to keep the budget."""
 
 
-class Budget:
+class TimeBudget:
     """Elapsed time for all runs, and what runs took so far."""
 
     def __init__(
@@ -97,7 +97,7 @@ def compare(
     observer: Observer[TaskT, ValuesT] | None = None,
     *,
     baseline: str | None = None,
-    budget: Budget | None = None,
+    budget: TimeBudget | None = None,
     workers: int = 1,
     stop: Callable[[], None] = _ignore,
 ) -> Course[TaskT, ValuesT]:
@@ -156,7 +156,7 @@ def interruptible() -> Generator[None]:
 
 
 def _timed(
-    run: Callable[[Step[TaskT]], Outcome[ValuesT]], budget: Budget
+    run: Callable[[Step[TaskT]], Outcome[ValuesT]], budget: TimeBudget
 ) -> Callable[[Step[TaskT]], Outcome[ValuesT]]:
     return lambda step: budget.time(step.task, lambda: run(step))
 

@@ -43,7 +43,7 @@ ALL: Final = "all"
 """How a campaign takes in an optional parameter with every level."""
 
 Requirement = Literal[
-    "threads", "thp", "thp=madvise", "long_running", "real_time", "frees_over_2_gib"
+    "threads", "thp", "thp=madvise", "long_running", "own_threads", "frees_over_2_gib"
 ]
 """What a parameter needs before it can have an effect; `tuner.allocators.facts` decides."""
 

@@ -34,6 +34,7 @@ from tuner.config.reading import (
     validate,
 )
 from tuner.errors import SpecError
+from tuner.limits import MOST_EVALUATIONS, MOST_SEED, RUN_TIME
 from tuner.metrics import METRICS, objective_names
 from tuner.records import Configuration
 from tuner.registry import ALLOCATORS, STRATEGIES
@@ -82,6 +83,10 @@ def _duration(value: object) -> object:
         message = 'must be a duration with its unit, such as "60 s"'
         raise ValueError(message)  # noqa: TRY004 - pydantic collects ValueErrors
     return parse_duration(value)
+
+
+def _run_time(value: object) -> object:
+    return RUN_TIME.check(value) if isinstance(value, str) else value
 
 
 def _distinct(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -138,7 +143,9 @@ class EmulationSpec(StrictModel):
     """How each evaluation is run."""
 
     instrument: Literal["auto", "perf", "qemu", "cachegrind", "none"] = "auto"
-    timeout_ns: Annotated[Duration, Field(gt=0)] = Field(default=60 * 10**9, alias="timeout")
+    timeout_ns: Annotated[Duration, BeforeValidator(_run_time)] = Field(
+        default=60 * 10**9, alias="timeout"
+    )
     """Limit of one replay."""
     threads: Literal["baton", "free"] = "baton"
     """baton: deterministic; free: contention and latency, no instruction count."""
@@ -148,6 +155,12 @@ class EmulationSpec(StrictModel):
     touch: Literal["recorded", "all", "ends", "none", "zeros"] = "recorded"
     """Which pages of a block are written; recorded: those the program touched, all where that is
     not known; zeros: all of them, every other block with zeros."""
+    count: Literal["needed", "all"] = "needed"
+    """Evaluations whose instructions are counted: those that could be on the front, or all."""
+    combine: Literal["mean", "worst"] = "mean"
+    """Several workloads: the geometric mean of a figure, or the worst relative to the default."""
+    seeds: Annotated[int, Field(ge=1, le=16)] = 1
+    """Traces that are generated of each profile; each is a workload."""
 
 
 class RecheckSpec(StrictModel):
@@ -166,6 +179,19 @@ class ScreeningSpec(StrictModel):
     """Share of the proposals of a batch that are measured in full."""
 
 
+class StopSpec(StrictModel):
+    """What ends a campaign before its evaluations are spent, whichever comes first."""
+
+    time_ns: Annotated[Duration, Field(gt=0)] | None = Field(default=None, alias="time")
+    """Elapsed time of one call; the same command goes on."""
+    plateau: Annotated[int, Field(ge=1)] | None = None
+    """Evaluations in a row that gain less than 0.1 % of hypervolume."""
+    target: tuple[Annotated[str, AfterValidator(_constraint)], ...] = ()
+    """Limits, written as constraints; reached when one trial holds them all."""
+    failures: Annotated[float, Field(gt=0, le=1)] = 0.8
+    """Share of at least 20 trials that fail above which something is wrong with the set-up."""
+
+
 class SeedConfiguration(StrictModel):
     """A configuration to evaluate right after the defaults."""
 
@@ -181,23 +207,29 @@ class CampaignSpec(StrictModel):
     """A trace, or a profile."""
     further_traces: tuple[Path, ...] = ()
     """Traces or profiles beside it; a figure is then its geometric mean over all of them."""
+    held_out_traces: tuple[Path, ...] = ()
+    """Traces or profiles that nothing is tuned for; the picks are measured on them in the end."""
     exact_trace: Path | None = None
     """The trace that takes the place of a profile whose verdict is bad; None: one beside it."""
     allocators: Allocators
     objectives: Objectives = ("mean_heap", "cost")
     constraints: tuple[Annotated[str, AfterValidator(_constraint)], ...] = ()
-    evaluations: Annotated[int, Field(ge=1, le=1_000_000_000)] = 300
+    evaluations: Annotated[int, Field(ge=1, le=MOST_EVALUATIONS)] = 300
     """Number of distinct configurations to measure."""
     strategy: Annotated[str, AfterValidator(_strategy)] = "auto"
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    seed: Annotated[int, Field(ge=0, le=MOST_SEED)] = 1
     search: Literal["joint", "separate"] = "joint"
     emulation: EmulationSpec = EmulationSpec()
     recheck: RecheckSpec = RecheckSpec()
     screening: ScreeningSpec = ScreeningSpec()
+    stop: StopSpec = StopSpec()
     space: dict[str, dict[str, Narrowing]] = Field(default_factory=dict)
     """Allocator -> parameter -> what to keep of it."""
     space_files: tuple[Path, ...] = ()
     """Search-space files that replace the shipped ones."""
+    warm_start: tuple[Path, ...] = ()
+    """Earlier run folders, or folders of them: the front of the one whose workload is most like
+    this one becomes seed configurations."""
     seed_configurations: tuple[SeedConfiguration, ...] = ()
 
     @model_validator(mode="after")
@@ -211,8 +243,11 @@ class CampaignSpec(StrictModel):
 
     @model_validator(mode="after")
     def _screening_has_one_trace(self) -> CampaignSpec:
-        if self.further_traces and self.screening.fidelity > 0:
-            message = "further_traces: screening shrinks one workload; leave one of the two out"
+        if (self.further_traces or self.emulation.seeds > 1) and self.screening.fidelity > 0:
+            message = (
+                "further_traces, emulation.seeds: screening shrinks one workload; leave one of the "
+                "two out"
+            )
             raise ValueError(message)
         return self
 
@@ -310,9 +345,15 @@ def campaign_from_options(**options: Any) -> CampaignSpec:
         if value is not None
     }
     if "trace" in data:
-        data.setdefault("name", Path(str(data["trace"])).name.partition(".")[0] or "campaign")
+        data.setdefault("name", _name_after(Path(str(data["trace"]))))
     _anchor(data, Path.cwd())
     return _checked(data, "command line")
+
+
+def _name_after(trace: Path) -> str:
+    """Return the name of a file up to its first dot, with what names may not have as dashes."""
+    stem = trace.name.partition(".")[0]
+    return re.sub("[^A-Za-z0-9_-]+", "-", stem).strip("-_") or "campaign"
 
 
 def allocator_files(spec: CampaignSpec) -> dict[str, AllocatorFile]:
@@ -332,9 +373,11 @@ def _anchor(data: dict[str, Any], folder: Path) -> None:
     for key in ("trace", "exact_trace"):
         if isinstance(data.get(key), str | Path):
             data[key] = str(workload_file(base / data[key]))
-    for key in ("further_traces", "space_files"):
+    for key in ("further_traces", "held_out_traces", "space_files"):
         if isinstance(data.get(key), list | tuple):
             data[key] = [str(workload_file(base / str(file))) for file in data[key]]
+    if isinstance(data.get("warm_start"), list | tuple):
+        data["warm_start"] = [str(base / str(folder)) for folder in data["warm_start"]]
 
 
 def _checked(data: Mapping[str, Any], source: str) -> CampaignSpec:

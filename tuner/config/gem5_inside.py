@@ -31,6 +31,8 @@ class InsideProgram(StrictModel):
     """Program of ``guests/``."""
     arguments: tuple[str, ...] = ()
     """Of the guest."""
+    start: tuple[str, ...] | None = None
+    """Arguments of the guest for the run that is subtracted; None: that of `empty`."""
     trace: str | None = None
     """Trace or profile that the emulator replays."""
     first: Annotated[int, Field(ge=1)] | None = None
@@ -39,19 +41,38 @@ class InsideProgram(StrictModel):
     """Program of this computer with its arguments."""
     cores: Annotated[int, Field(ge=1, le=64)] = 1
     """One for each thread that the program has at once."""
+    threads: (
+        Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1)] | None
+    ) = None
+    """Numbers of threads: there is one program for each, which is also its last argument."""
 
     @model_validator(mode="after")
     def _is_one_of_three(self) -> Self:
         if sum(value is not None for value in (self.guest, self.trace, self.command)) != 1:
             message = "must have exactly one of guest, trace and command"
             raise ValueError(message)
-        if self.arguments and self.guest is None:
-            message = "arguments are a guest's; those of a command stand in it"
+        if self.guest is None and (self.arguments or self.start or self.threads):
+            message = "arguments, start and threads are a guest's; those of a command stand in it"
             raise ValueError(message)
         if self.first is not None and self.trace is None:
             message = "first is a trace's"
             raise ValueError(message)
         return self
+
+    def by_threads(self) -> tuple[InsideProgram, ...]:
+        """Return the program for each number of threads; itself where there are none."""
+        return tuple(map(self._with, self.threads)) if self.threads else (self,)
+
+    def _with(self, count: int) -> InsideProgram:
+        last = str(count)
+        changed = {
+            "name": f"{self.name}-{last}",
+            "arguments": (*self.arguments, last),
+            "start": None if self.start is None else (*self.start, last),
+            "cores": count,
+            "threads": None,
+        }
+        return self.model_copy(update=changed)
 
 
 class _InsideFile(StrictModel):
@@ -69,7 +90,7 @@ class Inside:
     machines: tuple[Path, ...]
     """Descriptions; their names without the ending are distinct."""
     programs: tuple[InsideProgram, ...]
-    """In the order of the file; names are distinct."""
+    """In the order of the file, by number of threads; names are distinct."""
 
     @property
     def folder(self) -> Path:
@@ -114,7 +135,8 @@ def load_inside(path: Path) -> Inside:
     content = validate(_InsideFile, read_toml(path), str(path))
     folder = path.resolve().parent
     machines = tuple(folder / machine for machine in content.machines)
-    inside = Inside(path, machines, content.programs)
+    programs = tuple(one for program in content.programs for one in program.by_threads())
+    inside = Inside(path, machines, programs)
     problems = _repeated([program.name for program in inside.programs], "programs")
     problems += _repeated([machine.stem for machine in machines], "machines")
     problems += [problem for machine in machines for problem in _machine_problems(machine)]

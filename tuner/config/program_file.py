@@ -15,10 +15,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tuner.config.reading import StrictModel, read_toml, validate
-from tuner.units import parse_duration, parse_percent
+from tuner.limits import (
+    BUDGET,
+    EFFECT,
+    MOST_EVALUATIONS,
+    MOST_RUNS,
+    MOST_SEED,
+    REST,
+    RUN_TIME,
+)
 
 Command = Annotated[tuple[str, ...], Field(min_length=1)]
 
@@ -31,24 +39,24 @@ class ProgramTable(StrictModel):
     """Instead of `command`: several that are tuned on together, at least two."""
     held_out: Command | None = None
     """Command with an input that is not tuned on."""
-    time: str | None = None
+    time: Annotated[str, AfterValidator(BUDGET.check)] | None = None
     """For the whole optimisation, such as ``10min``."""
-    timeout: str | None = None
+    timeout: Annotated[str, AfterValidator(RUN_TIME.check)] | None = None
     """Limit of one run."""
-    least: str | None = None
+    least: Annotated[str, AfterValidator(EFFECT.check)] | None = None
     """Least effect that counts, such as ``1%``."""
     cpu: Annotated[int, Field(ge=0)] | None = None
     """Core to run on."""
+    constraints: tuple[str, ...] = ()
+    """What may become worse, and by how much, such as ``peak_memory <= default * 1.1``."""
+    direct: bool = False
+    """Nothing is recorded or emulated: the program alone is searched with."""
 
     @model_validator(mode="after")
     def _check(self) -> ProgramTable:
         if (self.command is None) == (len(self.commands) == 0):
             message = "give command, or commands, an array of several"
             raise ValueError(message)
-        for text in filter(None, (self.time, self.timeout)):
-            parse_duration(text)
-        if self.least is not None:
-            parse_percent(self.least)
         return self
 
     @property
@@ -63,8 +71,8 @@ class ServiceTable(StrictModel):
     ready: str
     load: str
     held_out_load: str | None = None
-    warm_ups: Annotated[int, Field(ge=0)] = 1
-    idle: str = "10s"
+    warm_ups: Annotated[int, Field(ge=0, le=MOST_RUNS)] = 1
+    idle: Annotated[str, AfterValidator(REST.check)] = "10s"
     stop: str = "SIGTERM"
     setup: str | None = None
     teardown: str | None = None
@@ -78,9 +86,9 @@ class ProgramFile(StrictModel):
 
     name: str | None = None
     allocators: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    evaluations: Annotated[int, Field(ge=5)] | None = None
+    evaluations: Annotated[int, Field(ge=5, le=MOST_EVALUATIONS)] | None = None
     """In emulation."""
-    seed: Annotated[int, Field(ge=0)] | None = None
+    seed: Annotated[int, Field(ge=0, le=MOST_SEED)] | None = None
     program: ProgramTable
     service: ServiceTable | None = None
     """None: the program ends by itself."""

@@ -249,7 +249,7 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
         yield "whose malloc", _whose_malloc(deployment)
     if reduction.dropped:
         settings = ", ".join(f"{name}={value_text(value)}" for name, value in reduction.dropped)
-        without = "emulated, they change nothing"
+        without = "in emulation or on the program, they change nothing"
         if reduction.witness is not None:
             without = f"trial {reduction.witness} measured exactly the same without"
         yield "left out", f"{settings} ({without})"
@@ -277,7 +277,7 @@ def _whose_malloc(deployment: Deployment) -> str:
     if deployment.brought:
         names = ", ".join(deployment.brought)
         return f"the program brings {names}; LD_PRELOAD puts the C library's malloc before it"
-    if deployment.validation is None:
+    if deployment.validation is None and deployment.proof is None:
         return (
             "the C library's; a program that is linked with another allocator keeps that one, "
             "unless this is exported after malloc-tuner validate, which notices it"
@@ -287,7 +287,12 @@ def _whose_malloc(deployment: Deployment) -> str:
 
 def _gain_text(gain: ObjectiveGain) -> str:
     if gain.validated is None:
-        return "not measured" if gain.emulated is None else f"{_percent(gain.emulated)} emulated"
+        if gain.emulated is None:
+            return "not measured"
+        emulated = f"{_percent(gain.emulated)} emulated"
+        if gain.expected is None:
+            return emulated
+        return f"about {_expected(gain.expected)} expected of the whole program ({emulated})"
     real = f"{_percent(gain.validated.median)}"
     if gain.validated.interval:
         interval = gain.validated.interval

@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 
 from tuner.allocators import HostFacts, Located, WorkloadFacts
+from tuner.emulation import Calibration, EmulationOptions
 from tuner.errors import ProgramError
-from tuner.measure.calibration import Calibration
-from tuner.measure.emulator import Emulation, EmulationOptions, EmulatorEvaluator
+from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
 from tuner.output import scratch_folder
 from tuner.profile.generated import replayable
@@ -51,6 +51,7 @@ def draw_panel(
         info.totals.n_threads,
         info.totals.life_ns,
         info.allocated_bytes - info.never_freed_bytes,
+        opened.metadata.get("is_fork") is True,
     )
     host = HostFacts.detect()
     if thp == "never":

@@ -61,7 +61,7 @@ def measure_program(
     rounds: int,
     runner: RunsPrograms,
     surroundings: Surroundings,
-    tell: Callable[[str], None],
+    show: Callable[[str], None],
 ) -> ProgramPanel:
     """Run the program under every configuration, `rounds` times.
 
@@ -72,7 +72,7 @@ def measure_program(
         rounds: runs of each configuration, at least 1.
         runner: runs the program.
         surroundings: how every run is made.
-        tell: called with a line for every round.
+        show: is called with a line for every round.
 
     Raises:
         ProgramError: the program ends with a signal, or not in time, with the first one.
@@ -84,7 +84,7 @@ def measure_program(
 
     def run_once(step: Step[None]) -> Outcome[ProgramRun]:
         if step.position == 0:
-            tell(f"{len(panel)} configurations on the program, round {step.round + 1} of {rounds}")
+            show(f"{len(panel)} configurations on the program, round {step.round + 1} of {rounds}")
         run = runner.run(command, environments[step.subject], surroundings)
         if not expected:
             expected.append(_good_ending(command, run))

@@ -19,6 +19,7 @@ from typing import Any
 
 from tuner.errors import SelectionError, SpecError, StoreError
 from tuner.front.picks import BALANCED, WHY_ABSENT, Pick, best_name, standard_picks
+from tuner.front.whole import campaign_whole
 from tuner.output import write_text
 from tuner.records import Configuration
 from tuner.runs import Run
@@ -135,7 +136,9 @@ def pick_of_trial(run: Run, number: int) -> Pick:
 
 
 def _standard(run: Run) -> list[Pick]:
-    return standard_picks(run.trials, run.campaign.objectives, run.campaign.baseline)
+    campaign = run.campaign
+    whole = campaign_whole(campaign, run.trials)
+    return standard_picks(run.trials, campaign.objectives, campaign.baseline, whole)
 
 
 def _read(run: Run, path: Path) -> Pick:

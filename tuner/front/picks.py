@@ -2,7 +2,8 @@
 
 All functions are pure and work on records.  Trials that failed, or that break a
 constraint of the campaign, are never chosen.  Changes are relative to the baseline's
-default: -8 % mean_heap and +2 % cost add up to -6 %.
+default: -8 % mean_heap and +2 % cost add up to -6 %.  Where it is known what the whole program
+has of an objective, changes are shares of that (whole.py).
 
 * *balanced*: the least sum of the changes.
 * *knee*: the balanced pick, if its sum is more than 0.5 % of the baseline below
@@ -29,10 +30,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from tuner.errors import SelectionError
 from tuner.front.bounds import baseline_trial
 from tuner.front.dominance import project
+from tuner.front.whole import Whole
 from tuner.metrics import METRICS
 from tuner.objectives import trial_values
 from tuner.records import Trial
@@ -62,6 +66,9 @@ NO_GAIN = (
 WHY_ABSENT = {KNEE: NO_KNEE, NO_REGRET: NO_GAIN}
 """Picks that a campaign may lack, and what is said then."""
 
+_NOTHING: Final[Whole] = MappingProxyType({})
+"""Nothing is known of the whole program."""
+
 Projected = Sequence[Trial]
 """Feasible trials with the names asked for as their objectives."""
 
@@ -78,26 +85,35 @@ class Pick:
     """In words; see `balanced_rule` and `best_pick`."""
 
 
-def select_balanced(trials: Iterable[Trial], names: Sequence[str], baseline: Trial) -> Trial:
+def select_balanced(
+    trials: Iterable[Trial], names: Sequence[str], baseline: Trial, whole: Whole = _NOTHING
+) -> Trial:
     """Return the trial with the least sum of the changes against the baseline.
 
     Args:
         trials: of one campaign, any status.
         names: the objectives to minimise.
         baseline: a trial that succeeded, feasible or not.
+        whole: what the whole program has under the baseline; changes are shares of that.
 
     Raises:
         SelectionError: no trial is feasible.
         MissingToolError: an objective was not measured.
     """
     trials = list(trials)
-    units = _units(baseline, names)
+    units = _units(baseline, names, whole)
     return _original(
         trials, _simplest(project(trials, names), lambda t: _total(t, units), baseline)
     )
 
 
-def best_pick(trials: Iterable[Trial], metric: str, others: Sequence[str], baseline: Trial) -> Pick:
+def best_pick(
+    trials: Iterable[Trial],
+    metric: str,
+    others: Sequence[str],
+    baseline: Trial,
+    whole: Whole = _NOTHING,
+) -> Pick:
     """Return a trial with next to the least value of one metric that is best in the others.
 
     Args:
@@ -105,6 +121,7 @@ def best_pick(trials: Iterable[Trial], metric: str, others: Sequence[str], basel
         metric: what to minimise.
         others: further metrics; `metric` itself among them is left out.
         baseline: a trial that succeeded, feasible or not.
+        whole: as for `select_balanced`.
 
     Returns:
         The pick; its rule says how far it is above the least, and why.
@@ -115,7 +132,7 @@ def best_pick(trials: Iterable[Trial], metric: str, others: Sequence[str], basel
     """
     trials = list(trials)
     names = (metric, *(name for name in others if name != metric))
-    units = (0.0, *_units(baseline, names)[1:])
+    units = (0.0, *_units(baseline, names, whole)[1:])
     candidates = project(trials, names)
     least = min(candidates, key=lambda one: (_values(one), one.number), default=None)
     limit = _values(least)[0] * (1.0 + TIE) if least else 0.0
@@ -127,7 +144,9 @@ def best_pick(trials: Iterable[Trial], metric: str, others: Sequence[str], basel
     return Pick(best_name(metric), _original(trials, chosen), rule)
 
 
-def find_knee(trials: Iterable[Trial], names: Sequence[str], baseline: Trial) -> Trial | None:
+def find_knee(
+    trials: Iterable[Trial], names: Sequence[str], baseline: Trial, whole: Whole = _NOTHING
+) -> Trial | None:
     """Return the balanced trial if the front has a knee there.
 
     It has one if to go on to the least of any objective gives up more than it
@@ -138,6 +157,7 @@ def find_knee(trials: Iterable[Trial], names: Sequence[str], baseline: Trial) ->
         trials: of one campaign, any status.
         names: the objectives to minimise.
         baseline: a trial that succeeded, feasible or not.
+        whole: as for `select_balanced`.
 
     Returns:
         None when there is no knee.
@@ -147,14 +167,16 @@ def find_knee(trials: Iterable[Trial], names: Sequence[str], baseline: Trial) ->
         MissingToolError: an objective was not measured.
     """
     trials = list(trials)
-    balanced = select_balanced(trials, names, baseline)
-    units = _units(baseline, names)
+    balanced = select_balanced(trials, names, baseline, whole)
+    units = _units(baseline, names, whole)
     points = [(_values(one), _total(one, units)) for one in project(trials, names)]
     ends = (min((values[k], total) for values, total in points)[1] for k in range(len(names)))
     return balanced if min(total for _, total in points) < min(ends) - TIE else None
 
 
-def standard_picks(trials: Sequence[Trial], names: Sequence[str], baseline: str) -> list[Pick]:
+def standard_picks(
+    trials: Sequence[Trial], names: Sequence[str], baseline: str, whole: Whole = _NOTHING
+) -> list[Pick]:
     """Return the picks every campaign has, in the order of reports.
 
     With two or more objectives: balanced, the knee if there is one, no-regret if
@@ -165,6 +187,7 @@ def standard_picks(trials: Sequence[Trial], names: Sequence[str], baseline: str)
         trials: of one campaign, any status.
         names: the campaign's objectives.
         baseline: allocator whose default is the baseline; it was measured.
+        whole: as for `select_balanced`.
     """
     if not any(trial.is_feasible for trial in trials):
         return []
@@ -172,15 +195,15 @@ def standard_picks(trials: Sequence[Trial], names: Sequence[str], baseline: str)
     default = baseline_trial(trials, baseline)
     if len(names) > 1:
         rule = balanced_rule(names, baseline)
-        picks.append(Pick(BALANCED, select_balanced(trials, names, default), rule))
-        knee = find_knee(trials, names, default)
+        picks.append(Pick(BALANCED, select_balanced(trials, names, default, whole), rule))
+        knee = find_knee(trials, names, default, whole)
         if knee is not None:
             picks.append(Pick(KNEE, knee, KNEE_RULE))
-        better = _no_worse(trials, names, default)
+        better = _no_worse(trials, names, default, whole)
         if better:
             rule = f"worse than the default of {baseline} in nothing, better in something; {rule}"
-            picks.append(Pick(NO_REGRET, select_balanced(better, names, default), rule))
-    return picks + [best_pick(trials, name, names, default) for name in names]
+            picks.append(Pick(NO_REGRET, select_balanced(better, names, default, whole), rule))
+    return picks + [best_pick(trials, name, names, default, whole) for name in names]
 
 
 def balanced_rule(names: Sequence[str], baseline: str) -> str:
@@ -229,23 +252,30 @@ def _above(chosen: Trial, least: Trial, names: Sequence[str]) -> str:
     return f"or {share} {why}"
 
 
-def _no_worse(trials: Sequence[Trial], names: Sequence[str], default: Trial) -> list[Trial]:
+def _no_worse(
+    trials: Sequence[Trial], names: Sequence[str], default: Trial, whole: Whole
+) -> list[Trial]:
     """Return the feasible trials that gain over a default somewhere and lose nowhere."""
     limits = trial_values(default.measured, names, default.resolution)
+    units = _units(default, names, whole)
     return [
         trial
         for trial in project(trials, names)
         if all(value <= limit for value, limit in zip(_values(trial), limits, strict=True))
         and any(
-            value < limit * (1.0 - TIE) for value, limit in zip(_values(trial), limits, strict=True)
+            value < limit - TIE * unit
+            for value, limit, unit in zip(_values(trial), limits, units, strict=True)
         )
     ]
 
 
-def _units(baseline: Trial, names: Sequence[str]) -> tuple[float, ...]:
-    """Return what a change of 1 (100 %) is in each objective: the baseline's value, 1 for 0."""
+def _units(baseline: Trial, names: Sequence[str], whole: Whole) -> tuple[float, ...]:
+    """Return what a change of 1 (100 %) is in each objective.
+
+    That is what the whole program has of it, if that is known, else the baseline's value, 1 for 0.
+    """
     values = trial_values(baseline.measured, names, baseline.resolution)
-    return tuple(value or 1.0 for value in values)
+    return tuple(whole.get(name) or value or 1.0 for name, value in zip(names, values, strict=True))
 
 
 def _total(projected: Trial, units: Sequence[float]) -> float:

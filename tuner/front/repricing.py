@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tuner.emulation import Calibration
 from tuner.front.bounds import default_trials
 from tuner.front.dominance import front_points
 from tuner.front.picks import standard_picks
-from tuner.measure.calibration import Calibration
+from tuner.front.whole import campaign_whole
 from tuner.metrics import COST
 from tuner.objectives import parse_constraint, violation
 from tuner.records import Measurement, Outcome, Trial
@@ -32,7 +33,7 @@ def reprice(record: CampaignRecord, trials: Iterable[Trial], prices: Calibration
         trials: of it, any status.
         prices: to compute them with instead.
     """
-    known = Calibration.from_record(record.calibration)
+    known = record.prices
     changed = [
         replace(trial, outcome=Outcome.succeeded(_with_cost(trial.measurement, known, prices)))
         if trial.measurement
@@ -87,11 +88,11 @@ def price_note(
         does not have the spread.
     """
     names = names or record.objectives
-    if COST not in names or "c_fault_interval" not in record.calibration:
+    if COST not in names or record.prices.c_fault_interval is None:
         return None
     if record.baseline not in default_trials(trials):
         return None
-    prices = Calibration.from_record(record.calibration)
+    prices = record.prices
     here, picks = _members(trials, names), _picks(record, trials, names)
     lost: set[frozenset[int]] = set()
     won: set[frozenset[int]] = set()
@@ -119,7 +120,7 @@ def _apart(points: set[frozenset[int]], others: set[frozenset[int]]) -> set[froz
 
 
 def _picks(record: CampaignRecord, trials: Sequence[Trial], names: Sequence[str]) -> dict[str, int]:
-    picks = standard_picks(trials, names, record.baseline)
+    picks = standard_picks(trials, names, record.baseline, campaign_whole(record, trials))
     return {pick.name: pick.trial.number for pick in picks}
 
 

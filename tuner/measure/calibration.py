@@ -20,16 +20,14 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from tuner.emulation import Calibration, Interval
 from tuner.measure.answers import misunderstood
 from tuner.measure.instruments import ask_emulator
-from tuner.records import Measurement
 from tuner.resources import cache_folder
 
 FEWEST_DRAWS = 3
@@ -40,109 +38,6 @@ _MOST_DRAWS = 9
 
 _OLD_S = 24 * 3600.0
 """Age of the newest draw at which another one is taken."""
-
-Interval = tuple[float, float]
-"""Lowest and highest plausible value, in this order."""
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Prices on one machine."""
-
-    c_fault: float
-    """Instructions that take as long as one minor page fault, at least 0."""
-    c_syscall: float
-    """Instructions that take as long as one memory system call, at least 0."""
-    ns_per_instruction: float | None = None
-    """For the record: nanoseconds of one instruction."""
-    c_page: float = 0.0
-    """Instructions that take as long as zeroing a page that comes with a huge page, at least 0;
-    0 where there are no huge pages, and in campaigns that were begun without this price."""
-    c_fault_interval: Interval | None = None
-    """Where c_fault lay in the draws; None in campaigns that were begun without it, as below."""
-    c_page_interval: Interval | None = None
-    c_syscall_interval: Interval | None = None
-    n_draws: int | None = None
-    """Measurements that the prices are medians of."""
-
-    def cost(
-        self, instructions: float | None, faults: float, syscalls: float | None, pages: float = 0
-    ) -> float | None:
-        """Return ``instructions + c_fault * faults + c_page * pages + c_syscall * syscalls``.
-
-        Args:
-            instructions: of the allocator.
-            faults: minor page faults.
-            syscalls: memory system calls.
-            pages: that came with a huge page, without a fault of their own.
-
-        Returns:
-            None when instructions or system calls were not counted.
-
-        Source: docs/decisions/measuring.md.
-
-        Example:
-            >>> Calibration(c_fault=1000.0, c_syscall=500.0).cost(10, 2, 1)
-            2510.0
-            >>> Calibration(c_fault=1000.0, c_syscall=500.0, c_page=300.0).cost(10, 2, 1, 3)
-            3410.0
-        """
-        if instructions is None or syscalls is None:
-            return None
-        kernel = self.c_fault * faults + self.c_page * pages + self.c_syscall * syscalls
-        return instructions + kernel
-
-    def cost_of(self, counted: Measurement, pages: float = 0) -> float | None:
-        """Return the cost of what a measurement counted; `pages` as in `cost`."""
-        faults = counted.value("faults")
-        return self.cost(counted["instructions"], faults, counted["syscalls"], pages)
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the fields for the record of a campaign; those that are not known are left out."""
-        known = {name: value for name, value in asdict(self).items() if value is not None}
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in known.items()}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Calibration:
-        """Rebuild a calibration from `as_record`."""
-        known: dict[str, Any] = {
-            field.name: tuple(value) if isinstance(value, list) else value
-            for field in fields(cls)
-            if (value := record.get(field.name)) is not None
-        }
-        return cls(**known)
-
-    def ends(self) -> tuple[Calibration, ...]:
-        """Return the prices at the low and at the high ends of their intervals.
-
-        All prices share their divisor, the time of an instruction, so they are low or high
-        together.  Empty when an interval is not known.
-        """
-        intervals = (self.c_fault_interval, self.c_page_interval, self.c_syscall_interval)
-        if None in intervals:
-            return ()
-        sides = zip(*(interval for interval in intervals if interval), strict=True)
-        return tuple(
-            Calibration(fault, syscall, self.ns_per_instruction, page)
-            for fault, page, syscall in sides
-        )
-
-    def describe(self) -> str:
-        """Return the prices with their intervals in words, for people."""
-        pages = _priced(self.c_page, self.c_page_interval)
-        parts = [
-            f"a page fault costs {_priced(self.c_fault, self.c_fault_interval)} instructions",
-            f"a page that comes with a huge one {pages}" if self.c_page else "",
-            f"a memory system call {_priced(self.c_syscall, self.c_syscall_interval)}",
-        ]
-        drawn = f" (median of {self.n_draws} calibrations)" if self.n_draws else ""
-        return ", ".join(filter(None, parts)) + drawn
-
-
-def _priced(price: float, interval: Interval | None) -> str:
-    if interval is None:
-        return f"{price:,.0f}"
-    return f"{price:,.0f} ({interval[0]:,.0f} to {interval[1]:,.0f})"
 
 
 class _Answer(BaseModel):

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tuner.allocators import Allocator, Installation
+from tuner.emulation import Calibration, EmulationOptions
 from tuner.errors import (
     MissingToolError,
     ProgramError,
@@ -26,12 +30,14 @@ from tuner.errors import (
     TraceError,
 )
 from tuner.measure.answers import misunderstood
-from tuner.measure.calibration import Calibration
-from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation
+from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation, Gate, uncounted
 from tuner.measure.process import Finished, Processes, tool_environment
 from tuner.metrics import COST, METRICS, Metric
 from tuner.records import Configuration, CurvePoint, Measurement, Outcome, Status
 from tuner.resources import native_file
+
+_T = TypeVar("_T")
+_Model = TypeVar("_Model", bound=BaseModel)
 
 _LATENCY = "p99_latency"
 """The metric that a free-running replay gives."""
@@ -48,29 +54,6 @@ _TIMED_OUT = 4
 _NO_INSTRUMENT = 5
 _NO_PRELOAD = 6
 """Exit codes of rand_malloc."""
-
-
-@dataclass(frozen=True)
-class EmulationOptions:
-    """How every evaluation of a campaign is run; equal options give comparable numbers."""
-
-    instrument: str = "auto"
-    """auto, perf, qemu, cachegrind or none."""
-    threads: Literal["baton", "free"] = "baton"
-    """baton: deterministic; free: contention and latency, and no instruction count."""
-    thp: Literal["never", "keep"] = "keep"
-    """Transparent huge pages: as the machine is set, or off."""
-    touch: Literal["recorded", "all", "ends", "none", "zeros"] = "recorded"
-    """Which pages of a block are written; recorded: those the program touched, all where that is
-    not known; zeros: all, every other block with zeros."""
-    seed: int = 1
-    """Seed of the contents of blocks."""
-    timeout_s: float = 60.0
-    """CPU seconds of one replay; one that hangs is stopped after ten times as much elapsed time."""
-    curve_points: int = 200
-    """Points of the heap's curve."""
-    with_latency: bool = False
-    """Under baton: add a free-running replay for the latency percentiles."""
 
 
 class _Replayed(BaseModel):
@@ -115,7 +98,7 @@ class _Curve(BaseModel):
     def points(self) -> tuple[CurvePoint, ...]:
         """Return the curve point by point; unequal columns are a ValueError."""
         columns = (self.event, self.time_ns, self.heap_bytes, self.live_bytes)
-        return tuple(CurvePoint(*row) for row in zip(*columns, strict=True))
+        return tuple(map(CurvePoint._make, zip(*columns, strict=True)))
 
 
 class EmulatorResult(BaseModel):
@@ -132,11 +115,12 @@ class EmulatorResult(BaseModel):
 
     @model_validator(mode="after")
     def _holds_every_metric(self) -> EmulatorResult:
-        self.measurement()
+        _ = self.measurement
         return self
 
+    @cached_property
     def measurement(self) -> Measurement:
-        """Return all numbers that the emulator itself gives; what is wrong is a ValueError."""
+        """All numbers that the emulator itself gives; what is wrong is a ValueError."""
         found = {m.name: self._number(m) for m in METRICS.values() if m.source is not None}
         return Measurement(found, self.curve.points())
 
@@ -161,6 +145,35 @@ class EmulatorResult(BaseModel):
         return found
 
 
+class _Counted(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    allocator: int | None = Field(ge=0)
+
+
+class CountResult(BaseModel):
+    """What rand_malloc prints of a counted run alone, as far as it is used here."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    schema_name: Literal["rand_malloc.result"] = Field(alias="schema")
+    version: Literal[1]
+    checksum: str
+    instructions: _Counted
+
+
+@dataclass(frozen=True)
+class MemoryRun:
+    """What the first run of an evaluation gave."""
+
+    measurement: Measurement
+    """Without what takes a count of instructions."""
+    kernel_cost: float
+    """The part of its cost that is not instructions."""
+    checksum: str
+    """Of the contents that were verified."""
+
+
 @dataclass(frozen=True)
 class Emulation:
     """What an `EmulatorEvaluator` measures with."""
@@ -174,6 +187,8 @@ class Emulation:
     """Path of rand_malloc; None for the installed one."""
     reads_back: bool = True
     """False only where the settings were read back before."""
+    counts_process: bool = False
+    """True to count the instructions of the whole replay as well, which takes longer."""
 
 
 class EmulatorEvaluator:
@@ -191,6 +206,8 @@ class EmulatorEvaluator:
         self._emulation = emulation
         self._emulator = emulation.emulator or native_file("rand_malloc")
         self._processes = Processes()
+        self._decoded: _Decoded | None = None
+        self._lock = threading.Lock()
 
     def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
         """Read the settings back, then replay the trace under the configuration.
@@ -212,9 +229,7 @@ class EmulatorEvaluator:
         found = replayed.values
         if found is None:
             return Outcome(replayed.status, replayed.reason, None)
-        if found.trace.events == 0:
-            message = f"{self._emulation.trace}: holds no events; record it again"
-            raise TraceError(message)
+        self._check_events(found)
         measurement = self._measurement(found)
         incidents = found.huge_pages.incidents if found.huge_pages else ()
         if not self._emulation.options.with_latency or measurement[_LATENCY] is not None:
@@ -223,9 +238,68 @@ class EmulatorEvaluator:
         again = self._replay(configuration, cpu, free)
         if again.values is None:
             return Outcome(again.status, again.reason, None)
-        latency = again.values.measurement()[_LATENCY]
+        latency = again.values.measurement[_LATENCY]
         measurement = measurement.with_values(**{_LATENCY: latency})
         return Outcome.succeeded(measurement, incidents)
+
+    def evaluate_gated(
+        self, configuration: Configuration, cpu: int | None, gate: Gate
+    ) -> Evaluation:
+        """Read the settings back, measure memory, and count instructions unless the gate refuses.
+
+        Raises:
+            TunerError: as `evaluate`.
+        """
+        ran = self.measure_memory(configuration, cpu)
+        if ran.good is None:
+            return Outcome(ran.status, ran.reason, None)
+        known = ran.good.measurement
+        refusal = gate.refusal(configuration, known, ran.good.kernel_cost)
+        if refusal is not None:
+            return uncounted(known, refusal, ran.incidents)
+        counted = self.count(configuration, cpu, ran.good)
+        return replace(counted, incidents=ran.incidents)
+
+    def measure_memory(self, configuration: Configuration, cpu: int | None) -> Outcome[MemoryRun]:
+        """Make the first run of an evaluation; errors as of `evaluate`."""
+        allocator, installation = self._setup(configuration)
+        if self._emulation.reads_back:
+            try:
+                allocator.read_back(installation, configuration)
+            except SettingError as error:
+                return Outcome.did_not_succeed(Status.REFUSED, str(error))
+        replayed = self._replay(configuration, cpu, self._emulation.options, "memory")
+        found = replayed.values
+        if found is None:
+            return Outcome(replayed.status, replayed.reason, None)
+        self._check_events(found)
+        known = found.measurement.with_values(instructions=0)
+        pages = found.huge_pages.pages if found.huge_pages else 0
+        kernel_cost = self._emulation.calibration.cost_of(known, pages) or 0.0
+        incidents = found.huge_pages.incidents if found.huge_pages else ()
+        known = known.with_values(instructions=None)
+        return Outcome.succeeded(MemoryRun(known, kernel_cost, found.checksum), incidents)
+
+    def count(
+        self, configuration: Configuration, cpu: int | None, memory: MemoryRun
+    ) -> Outcome[Measurement]:
+        """Make the second run of an evaluation, and return what both measured."""
+        command = self._command(configuration, cpu, self._emulation.options, "count")
+        counted = self._understood(self._run(command), parse_count)
+        if counted.values is None:
+            return Outcome(counted.status, counted.reason, None)
+        if counted.values.checksum != memory.checksum:
+            reason = "the two runs verified different contents"
+            return Outcome.did_not_succeed(Status.FAILED, reason)
+        found = counted.values.instructions.allocator
+        cost = None if found is None else found + memory.kernel_cost
+        measured = memory.measurement.with_values(**{"instructions": found, COST: cost})
+        return Outcome.succeeded(measured)
+
+    def _check_events(self, found: EmulatorResult) -> None:
+        if found.trace.events == 0:
+            message = f"{self._emulation.trace}: holds no events; record it again"
+            raise TraceError(message)
 
     def stop(self) -> None:
         """End the replays that are running; for Ctrl-C."""
@@ -240,9 +314,17 @@ class EmulatorEvaluator:
             raise MissingToolError(message) from None
 
     def _replay(
-        self, configuration: Configuration, cpu: int | None, options: EmulationOptions
+        self,
+        configuration: Configuration,
+        cpu: int | None,
+        options: EmulationOptions,
+        runs: str | None = None,
     ) -> Outcome[EmulatorResult]:
-        command = self._command(configuration, cpu, options)
+        command = self._command(configuration, cpu, options, runs)
+        return self._understood(self._run(command), parse_result)
+
+    def _run(self, command: Sequence[str | Path]) -> Finished:
+        options = self._emulation.options
         # Two runs, each with its own limit.
         limit_s = 2.0 * _HANG_FACTOR * options.timeout_s + _GRACE_S
         environment = tool_environment(os.environ)
@@ -254,10 +336,14 @@ class EmulatorEvaluator:
         if ended.timed_out:
             message = f"rand_malloc hangs: stopped after {limit_s:g} s"
             raise ProgramTimeoutError(message)
-        return self._understand(ended)
+        return ended
 
     def _command(
-        self, configuration: Configuration, cpu: int | None, options: EmulationOptions
+        self,
+        configuration: Configuration,
+        cpu: int | None,
+        options: EmulationOptions,
+        runs: str | None,
     ) -> list[str | Path]:
         allocator, installation = self._setup(configuration)
         words = {
@@ -269,9 +355,12 @@ class EmulatorEvaluator:
             "--seed": str(options.seed),
             "--timeout": f"{options.timeout_s:g}",
             "--curve-points": str(options.curve_points),
+            "--instructions": "all" if self._emulation.counts_process else "allocator",
+            "--keep": self._kept(),
         }
         if options.threads == "baton" and options.instrument == "none":
             words["--runs"] = "memory"
+        words["--runs"] = runs or words["--runs"]
         if cpu is not None:
             words["--cpu"] = str(cpu)
         if installation.library is not None:
@@ -283,7 +372,13 @@ class EmulatorEvaluator:
             command += ["--env", f"{name}={value}"]
         return [*command, self._emulation.trace]
 
-    def _understand(self, ended: Finished) -> Outcome[EmulatorResult]:
+    def _kept(self) -> str:
+        """Return the file in which the decoded workload is kept from one replay to the next."""
+        with self._lock:
+            self._decoded = self._decoded or _Decoded()
+        return self._decoded.path
+
+    def _understood(self, ended: Finished, parse: Callable[[str], _T]) -> Outcome[_T]:
         reason = _last_words(ended)
         if ended.exit_status == _TIMED_OUT:
             return Outcome.did_not_succeed(Status.TIMED_OUT, reason)
@@ -297,12 +392,21 @@ class EmulatorEvaluator:
         if ended.exit_status != 0:
             message = f"rand_malloc failed: {reason}"
             raise ProgramError(message)
-        return Outcome.succeeded(parse_result(ended.stdout))
+        return Outcome.succeeded(parse(ended.stdout))
 
     def _measurement(self, result: EmulatorResult) -> Measurement:
-        found = result.measurement()
+        found = result.measurement
         pages = result.huge_pages.pages if result.huge_pages else 0
         return found.with_values(**{COST: self._emulation.calibration.cost_of(found, pages)})
+
+
+class _Decoded:
+    """A file in memory that goes with this process: what rand_malloc made of the workload."""
+
+    def __init__(self) -> None:
+        descriptor = os.memfd_create("workload")
+        weakref.finalize(self, os.close, descriptor)
+        self.path = f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def parse_result(text: str) -> EmulatorResult:
@@ -311,16 +415,20 @@ def parse_result(text: str) -> EmulatorResult:
     Raises:
         ProgramError: it is not a result of the known schema and version.
     """
+    return _parse(EmulatorResult, text)
+
+
+def parse_count(text: str) -> CountResult:
+    """Read what rand_malloc printed of a counted run alone; errors as of `parse_result`."""
+    return _parse(CountResult, text)
+
+
+def _parse(kind: type[_Model], text: str) -> _Model:
     try:
-        return EmulatorResult.model_validate_json(text)
+        return kind.model_validate_json(text)
     except ValidationError as error:
         answer = "the result of rand_malloc"
         raise misunderstood(answer, error) from error
-
-
-def options_record(options: EmulationOptions) -> dict[str, str | int | float | bool]:
-    """Return the options for the record of a campaign."""
-    return asdict(options)
 
 
 def _last_words(ended: Finished) -> str:

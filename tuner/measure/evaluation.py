@@ -9,9 +9,11 @@ could survive either.
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from tuner.records import Configuration, Measurement, Outcome
+from tuner.records import Configuration, Measurement, Outcome, Status
 
 MAY_NOT_REPEAT = "faults and memory may be those of a machine in this state"
 """How the text of an incident ends after which other numbers of the same input are no defect."""
@@ -33,5 +35,67 @@ class Evaluator(Protocol):
 
         Raises:
             TunerError: the set-up is broken, so that no configuration can be measured.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why an evaluation is not worth its second, longer run."""
+
+    reason: str
+    bound: Mapping[str, float]
+    """The least that the metrics it would measure are expected to be, by name."""
+
+
+def uncounted(known: Measurement, refusal: Refusal, incidents: tuple[str, ...]) -> Evaluation:
+    """Return the outcome of an evaluation whose instructions were not counted."""
+    return Outcome(Status.UNCOUNTED, refusal.reason, known, incidents, refusal.bound)
+
+
+class Gate(Protocol):
+    """Decides after the memory run whether instructions are counted."""
+
+    def refusal(
+        self, configuration: Configuration, known: Measurement, kernel_cost: float
+    ) -> Refusal | None:
+        """Return why they need not be counted; None when they are.
+
+        Args:
+            configuration: what is evaluated.
+            known: what the memory run measured.
+            kernel_cost: the part of its cost that is not instructions.
+        """
+        ...
+
+
+GateOf: TypeAlias = Callable[[Configuration], Gate | None]
+"""The gate of a configuration; None: everything is counted."""
+
+
+def evaluated(
+    evaluator: Evaluator, configuration: Configuration, cpu: int | None, gate: Gate | None
+) -> Evaluation:
+    """Evaluate a configuration, with a gate where there is one and the evaluator knows gates.
+
+    Raises:
+        TunerError: as `Evaluator.evaluate`.
+    """
+    if gate is not None and isinstance(evaluator, GatedEvaluator):
+        return evaluator.evaluate_gated(configuration, cpu, gate)
+    return evaluator.evaluate(configuration, cpu)
+
+
+@runtime_checkable
+class GatedEvaluator(Evaluator, Protocol):
+    """An evaluator whose evaluations are two runs, of which the second may be left out."""
+
+    def evaluate_gated(
+        self, configuration: Configuration, cpu: int | None, gate: Gate
+    ) -> Evaluation:
+        """Measure memory, and count instructions unless the gate refuses.
+
+        Raises:
+            TunerError: as `Evaluator.evaluate`.
         """
         ...

@@ -1,6 +1,10 @@
-"""Evaluate many configurations over the cores of this machine.
+"""Evaluate many configurations at a time: the interface, and the cores of this machine.
 
-One worker thread per core; an evaluation is a process of its own, so threads
+A campaign knows only `Executor`; those that it may name are in `tuner.registry.EXECUTORS`.
+An executor takes configurations one by one, when there is room for them, so that what is
+to be evaluated next may depend on what has ended.
+
+`LocalExecutor`: one worker thread per core; an evaluation is a process of its own, so threads
 only wait.  Every evaluation is pinned to the core of its worker and no two run
 on the same core.
 
@@ -18,25 +22,31 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import itertools
 import os
 import queue
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from types import MappingProxyType
+from typing import Protocol, Self
 
 from tuner.errors import MissingToolError, SpecError, TraceError, TunerError
-from tuner.measure.evaluation import Evaluation, Evaluator
+from tuner.measure.evaluation import Evaluation, Evaluator, Gate, GatedEvaluator, GateOf, evaluated
 from tuner.records import Configuration, Status
+from tuner.store import ClusterMachine
 
 MAX_ATTEMPTS = 3
 """Attempts at one configuration before its failure counts as permanent."""
 
 TIMEOUT_ATTEMPTS = 2
 """Attempts at one configuration before its time-out is a result."""
+
+_IN_HAND = 2
+"""Configurations taken for each worker, so that none waits for the caller."""
 
 _SIGNAL_INTERVAL_S = 0.5
 """Longest time a Ctrl-C may go unnoticed."""
@@ -62,26 +72,66 @@ class Attempts:
     one that does."""
     error: TunerError | None = None
     """The last failure when `outcome` is None."""
+    machine: str | None = None
+    """Where it was evaluated; None for this machine."""
 
 
-def _as_they_end(
-    futures: Iterable[concurrent.futures.Future[Attempts | None]],
-) -> Iterator[concurrent.futures.Future[Attempts | None]]:
-    """Yield futures as they end, and wake up often enough to notice a Ctrl-C.
+class Executor(Protocol):
+    """Evaluates configurations on some cores, here or elsewhere."""
 
-    A signal that arrives just before the main thread goes to sleep on a lock is
-    handled only when it wakes up; an endless wait could make that very late.
-    """
-    waiting = set(futures)
-    while waiting:
-        ended, waiting = concurrent.futures.wait(
-            waiting, _SIGNAL_INTERVAL_S, concurrent.futures.FIRST_COMPLETED
-        )
-        yield from ended
+    @property
+    def n_workers(self) -> int:
+        """Evaluations at a time, as far as known."""
+        ...
+
+    @property
+    def runs_ahead(self) -> bool:
+        """True when proposals should not wait for evaluations that are slow or lost.
+
+        They then depend on which evaluation ended first.
+        """
+        ...
+
+    @property
+    def is_gated(self) -> bool:
+        """True when `run` heeds gates."""
+        ...
+
+    @property
+    def machines(self) -> Mapping[str, ClusterMachine]:
+        """The machines of a cluster, by `Attempts.machine`; none for this machine alone."""
+        ...
+
+    def run(
+        self, configurations: Iterable[Configuration], gate_of: GateOf | None = None
+    ) -> Iterator[Attempts]:
+        """Evaluate the configurations and yield their outcomes as they end.
+
+        Args:
+            configurations: each is taken when there is room for it.  After `stop` no
+                further one is taken, and those that have not begun yield nothing.
+            gate_of: says what is not worth counting, asked when one is taken; None counts
+                everything.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Begin no further evaluation; those that run go on to their end."""
+        ...
+
+    @property
+    def is_stopping(self) -> bool:
+        """True after `stop`."""
+        ...
 
 
 class LocalExecutor:
     """Runs an evaluator on several cores of this machine; use it in a ``with``."""
+
+    runs_ahead = False
+    """Proposals do not depend on the number of workers."""
+    machines: Mapping[str, ClusterMachine] = MappingProxyType({})
+    """All is measured on this one."""
 
     def __init__(self, evaluator: Evaluator, cpus: Sequence[int]) -> None:
         """Start no thread yet.
@@ -104,23 +154,46 @@ class LocalExecutor:
         self._pool = concurrent.futures.ThreadPoolExecutor(len(cpus), "evaluate")
         self._stopping = threading.Event()
 
-    def run(self, configurations: Sequence[Configuration]) -> Iterator[Attempts]:
-        """Evaluate the configurations and yield their outcomes as they end.
+    @property
+    def is_gated(self) -> bool:
+        """See `Executor.is_gated`."""
+        return isinstance(self._evaluator, GatedEvaluator)
 
-        After `stop`, those that have not begun are skipped and yield nothing.
-        """
-        pending = {
-            self._pool.submit(self._evaluate, index, configuration)
-            for index, configuration in enumerate(configurations)
-        }
+    def run(
+        self, configurations: Iterable[Configuration], gate_of: GateOf | None = None
+    ) -> Iterator[Attempts]:
+        """See `Executor.run`."""
+        waiting = enumerate(configurations)
+        pending: set[concurrent.futures.Future[Attempts | None]] = set()
         try:
-            for future in _as_they_end(pending):
-                outcome = future.result()
-                if outcome is not None:
-                    yield outcome
+            while True:
+                n = _IN_HAND * self.n_workers - len(pending)
+                pending |= self._submitted(waiting, n, gate_of)
+                if not pending:
+                    return
+                # A signal that arrives just before the main thread goes to sleep on a lock is
+                # handled only when it wakes up; an endless wait could make that very late.
+                ended, pending = concurrent.futures.wait(
+                    pending, _SIGNAL_INTERVAL_S, concurrent.futures.FIRST_COMPLETED
+                )
+                for outcome in (future.result() for future in ended):
+                    if outcome is not None:
+                        yield outcome
         finally:
             for future in pending:
                 future.cancel()
+
+    def _submitted(
+        self, waiting: Iterator[tuple[int, Configuration]], n: int, gate_of: GateOf | None
+    ) -> set[concurrent.futures.Future[Attempts | None]]:
+        """Hand the next configurations to the workers, at most `n`, none after `stop`."""
+        if self._stopping.is_set():
+            return set()
+        some = itertools.islice(waiting, n)
+        return {
+            self._pool.submit(self._evaluate, index, one, gate_of(one) if gate_of else None)
+            for index, one in some
+        }
 
     def stop(self) -> None:
         """Begin no further evaluation; those that run go on to their end."""
@@ -151,7 +224,9 @@ class LocalExecutor:
                 kill_children()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _evaluate(self, index: int, configuration: Configuration) -> Attempts | None:
+    def _evaluate(
+        self, index: int, configuration: Configuration, gate: Gate | None
+    ) -> Attempts | None:
         """Evaluate one configuration in a worker thread; None when it is to stop."""
         cpu = self._free_cpus.get()
         failures: list[str] = []
@@ -160,7 +235,7 @@ class LocalExecutor:
                 return None
             while True:
                 try:
-                    evaluation = self._evaluator.evaluate(configuration, cpu)
+                    evaluation = evaluated(self._evaluator, configuration, cpu, gate)
                 except TunerError as error:
                     failures.append(str(error))
                     is_last = len(failures) == MAX_ATTEMPTS or isinstance(error, _PERMANENT)

@@ -6,8 +6,7 @@ less what no allocator has a say in: written pages of the executable and librari
 stack, and the arenas that Python maps for its objects.  That part is the same for every
 allocator and is there soon after the start, so it is taken from peak and mean alike.
 
-The mean is over the life of gem5 as a process, as of every program.  What ``run.py`` samples at
-fixed ticks of simulated time stays in its result, to compare runs on a busy computer.
+The mean is over the life of gem5 as a process, as of every program.
 
 A run of gem5 leaves its files in a folder that is used again by the next run of the same
 simulation: the same command line, so the same stack, for every subject.
@@ -28,11 +27,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.config.gem5_suite import Simulation, Suite
 from tuner.config.reading import first_problem
-from tuner.errors import MissingToolError, OutputError, ProgramError
+from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.gem5_stats import Statistics, parse_statistics
 from tuner.measure.offers import ANSWER_SECONDS, gem5_question, try_gem5
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import ProgramRun, RunsPrograms, Surroundings
+from tuner.output import fresh_folder
 from tuner.records import Status
 from tuner.resources import gem5_dir
 
@@ -61,14 +61,6 @@ class _MemoryKinds(BaseModel):
     files: int
 
 
-class _Samples(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    interval_ticks: int = Field(gt=0)
-    anonymous_bytes: tuple[int, ...]
-    """Resident at 1, 2, 3 ... intervals, without lazily freed pages."""
-
-
 class Gem5Result(BaseModel):
     """What ``run.py`` reports of a run that reached its end."""
 
@@ -89,8 +81,6 @@ class Gem5Result(BaseModel):
     """What the guest had mapped when it ended."""
     memory_bytes: _MemoryKinds
     """Resident at the end, by kind; see ``gem5-validate/memory.py``."""
-    samples: _Samples | None = None
-    """Memory at fixed ticks, see ``gem5-validate/samples.py``; None in older results."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +110,7 @@ class Gem5Run:
             peak_anon_bytes=max(0, self.run.peak_anon_bytes - own),
             mean_anon_bytes=max(0.0, self.run.mean_anon_bytes - own),
             curve=tuple(
-                replace(point, heap_bytes=max(0, point.heap_bytes - own))
+                point._replace(heap_bytes=max(0, point.heap_bytes - own))
                 for point in self.run.curve
             ),
         )
@@ -178,13 +168,7 @@ class Gem5:
             OutputError: the folder of its files cannot be written.
             ProgramError: supervise failed.
         """
-        folder = self.folder(simulation)
-        try:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-        except OSError as error:
-            message = f"{folder}: cannot be created ({error.strerror})"
-            raise OutputError(message) from error
+        folder = fresh_folder(self.folder(simulation))
         run = self.runner.run(self.command(simulation), environment, surroundings)
         return read_run(run, folder)
 

@@ -4,8 +4,9 @@ gem5 runs the program in system-call emulation, with the environment of a subjec
 else of this computer's.  A library that the guest's loader does not find is ignored by it in
 silence; so the files that the guest had mapped at its end must hold it.
 
-Every program has a start that is subtracted: the guest ``empty``, or for the emulator a replay
-of nothing.  Allocators spend up to millions of instructions before a program begins.
+Every program has a start that is subtracted: the guest ``empty``, for the emulator a replay of
+nothing, or the guest itself with other arguments.  Allocators spend up to millions of
+instructions before a program begins.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tuner.config.gem5_inside import Inside, InsideProgram
-from tuner.errors import MissingToolError, OutputError, ProgramError
+from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.gem5 import (
     GUEST_OUTPUT,
     RESULT,
@@ -34,6 +35,7 @@ from tuner.measure.gem5 import (
 )
 from tuner.measure.process import Processes, tool_environment
 from tuner.measure.program import PRELOAD, ProgramRunner, Surroundings, padded
+from tuner.output import fresh_folder
 from tuner.resources import native_file
 
 EMPTY = "empty"
@@ -162,13 +164,7 @@ class Gem5Inside:
             MissingToolError: gem5 cannot be executed.
             ProgramError: the result of gem5 is of another version.
         """
-        folder = self.outputs / task.machine.stem / task.program / label
-        try:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-        except OSError as error:
-            message = f"{folder}: cannot be created ({error.strerror})"
-            raise OutputError(message) from error
+        folder = fresh_folder(self.outputs / task.machine.stem / task.program / label)
         ended = self.runner.run(
             self.command(task, environment, folder),
             tool_environment(os.environ),
@@ -223,13 +219,23 @@ def prepare_tasks(
     tasks = []
     for program, machine in chosen:
         command = commands[program.name]
-        name = "start" if program.cores == 1 else f"start-{program.cores}"
-        start = InsideTask(name, machine, program.cores, (str(guests / EMPTY),), None)
-        if program.trace is not None:
-            words = (*command, EMPTY)
-            start = InsideTask(f"{program.name}-start", machine, program.cores, words, None)
+        name, words = _start(program, command, guests)
+        start = InsideTask(name, machine, program.cores, words, None)
         tasks.append(InsideTask(program.name, machine, program.cores, command, start))
     return tasks
+
+
+def _start(
+    program: InsideProgram, command: tuple[str, ...], guests: Path
+) -> tuple[str, tuple[str, ...]]:
+    """Return name and command of what is subtracted from a program."""
+    own = f"{program.name}-start"
+    if program.trace is not None:
+        return own, (*command, EMPTY)
+    if program.start is not None:
+        return own, (command[0], *program.start)
+    name = "start" if program.cores == 1 else f"start-{program.cores}"
+    return name, (str(guests / EMPTY),)
 
 
 def guest_environments(environments: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:

@@ -68,6 +68,8 @@ class ProgramRun:
     lazy_free_bytes: int
     """Greatest amount of lazily freed pages seen."""
     n_samples: int
+    n_threads: int
+    """Greatest number of threads seen alive at once; those between two samples are missed."""
     faults: int
     """Minor page faults of the main process."""
     user_ns: int
@@ -78,6 +80,8 @@ class ProgramRun:
     wall_ns: int
     instructions: int | None
     """User instructions of the program and its children; None without hardware counters."""
+    syscalls: int | None
+    """System calls of all its threads; None unless they were to be counted."""
     peak_is_exact: bool
     """False when the exit was missed, so that the peak is that of the last sample."""
     preload_mapped: bool | None
@@ -120,6 +124,8 @@ class Surroundings:
     """keep: transparent huge pages as the machine is set; never: off for the program."""
     aslr: Literal["off", "on"] = "off"
     """Address randomisation of the program."""
+    counts_syscalls: bool = False
+    """Count its system calls, which slows it down: its times are none of its own."""
 
 
 class _Curve(BaseModel):
@@ -146,12 +152,14 @@ class _Report(BaseModel):
     mean_anon_cpu_bytes: float
     lazy_free_bytes: int
     n_samples: int
+    n_threads: int
     faults: int
     user_ns: int
     system_ns: int
     children_cpu_ns: int
     wall_ns: int
     instructions: int | None
+    syscalls: int | None
     preload_mapped: bool | None
     malloc_libraries: tuple[str, ...]
     curve: _Curve
@@ -286,6 +294,8 @@ def supervise_options(environment: Mapping[str, str], surroundings: Surroundings
     words += ["--sample-ms", str(surroundings.sample_ms)]
     if surroundings.cpu is not None:
         words += ["--cpu", str(surroundings.cpu)]
+    if surroundings.counts_syscalls:
+        words += ["--count-syscalls"]
     for name in sorted(environment.keys() - clean_environment(environment).keys() - {PRELOAD}):
         words += ["--env", f"{name}={environment[name]}"]
     if environment.get(PRELOAD):

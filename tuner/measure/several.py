@@ -1,8 +1,11 @@
-"""One configuration on several workloads: every figure is its geometric mean over them.
+"""One configuration on several workloads: every figure is its mean over them, or its worst.
 
 A setting for a program that is used in many ways should suit them all.  The geometric mean of
 a figure ranks configurations exactly as the geometric mean of their ratios to any baseline
 does, so no baseline has to be chosen, and a large workload counts no more than a small one.
+
+The worst is the greatest ratio to the baseline's default on the same workload, times the geometric
+mean of those defaults, so that it has the unit of the figure.
 
 Guarantee: a configuration that fails on one workload fails, and is not measured on the rest.
 Limits: the curve is that of the first workload; a limit on a figure bounds the mean.
@@ -14,12 +17,13 @@ summarize benchmark results, Communications of the ACM 29(3), 1986.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from tuner.measure.emulator import EmulatorEvaluator
-from tuner.measure.evaluation import Evaluation
+from tuner.measure.emulator import Emulation, EmulatorEvaluator, MemoryRun
+from tuner.measure.evaluation import Evaluation, Gate, uncounted
 from tuner.metrics import METRICS, Metric
 from tuner.records import Configuration, Measurement, Outcome
 
@@ -30,14 +34,20 @@ _ELAPSED: Final = "wall"
 class SeveralWorkloads:
     """Evaluates configurations on several workloads; safe to call from several threads."""
 
-    def __init__(self, evaluators: Sequence[EmulatorEvaluator]) -> None:
+    def __init__(
+        self, evaluators: Sequence[EmulatorEvaluator], worst_against: Configuration | None = None
+    ) -> None:
         """Prepare.
 
         Args:
             evaluators: one per workload, at least one; only the first needs to read
                 settings back.
+            worst_against: the default that a worst case is relative to; None: figures are means.
         """
         self._evaluators = tuple(evaluators)
+        self._worst_against = worst_against
+        self._bases: Sequence[Measurement] = ()
+        self._lock = threading.Lock()
 
     def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
         """Measure the configuration on every workload, one after the other.
@@ -45,20 +55,111 @@ class SeveralWorkloads:
         Raises:
             TunerError: as `EmulatorEvaluator.evaluate`.
         """
+        found = self._measured(configuration, cpu)
+        if found.values is None:
+            return Outcome(found.status, found.reason, None)
+        if self._worst_against is None:
+            return Outcome.succeeded(mean_measurement(found.values), found.incidents)
+        with self._lock:
+            if not self._bases:
+                base = self._measured(self._worst_against, cpu)
+                if base.values is None:
+                    return Outcome(base.status, base.reason, None)
+                self._bases = base.values
+        return Outcome.succeeded(worst_measurement(found.values, self._bases), found.incidents)
+
+    def _measured(
+        self, configuration: Configuration, cpu: int | None
+    ) -> Outcome[Sequence[Measurement]]:
+        """Return what each workload gave, in their order."""
         found: list[Measurement] = []
         incidents: tuple[str, ...] = ()
         for evaluator in self._evaluators:
             evaluation = evaluator.evaluate(configuration, cpu)
             if evaluation.good is None:
-                return evaluation
+                return Outcome(evaluation.status, evaluation.reason, None)
             found.append(evaluation.good)
             incidents += evaluation.incidents
-        return Outcome.succeeded(mean_measurement(found), incidents)
+        return Outcome.succeeded(found, incidents)
+
+    def evaluate_gated(
+        self, configuration: Configuration, cpu: int | None, gate: Gate
+    ) -> Evaluation:
+        """Measure memory on every workload, then count on every one unless the gate refuses.
+
+        The mean of sums is at least the sum of the means, so a bound of the mean instructions and
+        the mean of the other costs bound the mean cost (Minkowski's inequality).  Of a worst case
+        there is no such bound; all is counted.
+
+        Raises:
+            TunerError: as `EmulatorEvaluator.evaluate`.
+        """
+        if self._worst_against is not None:
+            return self.evaluate(configuration, cpu)
+        runs: list[MemoryRun] = []
+        incidents: tuple[str, ...] = ()
+        for evaluator in self._evaluators:
+            ran = evaluator.measure_memory(configuration, cpu)
+            if ran.good is None:
+                return Outcome(ran.status, ran.reason, None)
+            runs.append(ran.good)
+            incidents += ran.incidents
+        known = mean_measurement([run.measurement for run in runs])
+        kernel_cost = geometric_mean_from_zero([run.kernel_cost for run in runs])
+        refusal = gate.refusal(configuration, known, kernel_cost)
+        if refusal is not None:
+            return uncounted(known, refusal, incidents)
+        counted: list[Measurement] = []
+        for evaluator, run in zip(self._evaluators, runs, strict=True):
+            evaluation = evaluator.count(configuration, cpu, run)
+            if evaluation.good is None:
+                return evaluation
+            counted.append(evaluation.good)
+        return Outcome.succeeded(mean_measurement(counted), incidents)
 
     def stop(self) -> None:
         """End the replays that are running; for Ctrl-C."""
         for evaluator in self._evaluators:
             evaluator.stop()
+
+
+def several_workloads(
+    evaluators: Sequence[EmulatorEvaluator], emulation: Emulation
+) -> EmulatorEvaluator | SeveralWorkloads:
+    """Return what evaluates on some workloads as the options of an emulation say.
+
+    Args:
+        evaluators: one per workload, at least one.
+        emulation: of any of them.
+    """
+    if len(evaluators) == 1:
+        return evaluators[0]
+    names = [*emulation.allocators]
+    baseline = Configuration("glibc" if "glibc" in names else names[0])
+    is_worst = emulation.options.combine == "worst"
+    return SeveralWorkloads(evaluators, baseline if is_worst else None)
+
+
+def worst_measurement(
+    measurements: Sequence[Measurement], bases: Sequence[Measurement]
+) -> Measurement:
+    """Return the worst of all figures; None where a workload lacks one.
+
+    Args:
+        measurements: of one configuration, one per workload, at least one.
+        bases: of the default they are relative to, likewise.
+    """
+    means, defaults = mean_measurement(measurements), mean_measurement(bases)
+    found = {**means.values}
+    for metric in METRICS.values():
+        pairs = [(m[metric.name], b[metric.name]) for m, b in zip(measurements, bases, strict=True)]
+        ratios = [(m + 1.0) / (b + 1.0) for m, b in pairs if m is not None and b is not None]
+        default = defaults[metric.name]
+        if metric.name == _ELAPSED or default is None or len(ratios) < len(pairs):
+            continue
+        worst = (default + 1.0) * max(ratios) - 1.0
+        found[metric.name] = round(worst) if metric.is_whole else worst
+    return replace(measurements[0], values=found)
 
 
 def mean_measurement(measurements: Sequence[Measurement]) -> Measurement:

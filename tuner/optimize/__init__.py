@@ -9,16 +9,20 @@
     driver.py         which child of a program that starts others does the work
     quantities.py     what is measured, the one table
     work.py           what the stages share: folder, time, runs and their journals
+    outlook.py        what the time that is given can show
     proposals.py      which emulated settings go to the program
     correction.py     what emulation gets wrong, learned from the runs made so far
+    direct.py         the search with the program alone, where nothing can be recorded
     candidates.py     runs that choose the candidates, which are no evidence for them
     selection.py      the plan of these runs
     confirmation.py   new runs of the candidates, and of the winner on another input
     race.py           the plan of the confirmation; losers leave, it ends when it is decided
     judgement.py      what the rounds prove of one candidate
     evidence.py       evidence that may be looked at after every round
+    reduced.py        the winner without the settings that do nothing
     ablation.py       what each setting of the winner does
     counted.py        instructions of the whole program, beside its CPU time
+    disturbance.py    what else the machine did meanwhile
     conclusion.py     from what is proven to the answer
     answer.py         the recommendation and its sentence
     conditions.py     what a build asks of an answer

@@ -1,26 +1,25 @@
 """What each setting of the winner does, on the program: rounds of the winner with one setting less.
 
-Every variant runs beside the winner in rounds of random order.  A setting without which every
-guarded quantity is proven to stay within the least effect may be left out; this is said, and the
-recommendation stays what the confirmation proved.
+Every variant runs beside the winner in rounds of random order.  A setting without which nothing
+seems to become worse by the least effect goes back to unset, once new runs of the program have
+confirmed what is left (reduced.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from tuner.compare.plan import Rounds
 from tuner.optimize.answer import label_of
 from tuner.optimize.judgement import Gain, Rules, Standing, exact_quantities, judge
 from tuner.optimize.tuned import Reference, logs_of, values_of
-from tuner.optimize.work import Work, run_seconds
+from tuner.optimize.work import ABLATION_FILE, Work, run_seconds
 from tuner.records import Configuration
 
-ABLATION_FILE: Final = "ablation.jsonl"
-
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 20
+_SHARE_OF_TIME = 0.4
+"""Of what is left; the rest confirms what the settings are reduced to."""
 _ERROR = 0.2
 """Of calling a setting needless where it is not: it stays in place anyway."""
 
@@ -34,7 +33,11 @@ class SettingEffect:
     gains: Mapping[str, Gain]
     """Quantity -> what the winner gains by it."""
     is_needless: bool
-    """Without it, no guarded quantity is worse by the least effect."""
+    """Without it, no guarded quantity is worse by the least effect: proven."""
+    name: str = ""
+    """``tcache_count``."""
+    seems_needless: bool = False
+    """The same, in the middle of the runs."""
 
 
 def effects_of(
@@ -53,7 +56,8 @@ def effects_of(
     label = label_of(winner)
     subjects = (label, *variants)
     candidates = {label: winner, **variants}
-    n_rounds = int(work.watch.left_s / (len(subjects) * run_seconds(reference)))
+    left_s = _SHARE_OF_TIME * work.watch.left_s
+    n_rounds = int(left_s / (len(subjects) * run_seconds(reference)))
     n_kept = 0 if n_rounds >= _FEWEST_ROUNDS else len(work.kept(ABLATION_FILE))
     if n_rounds < _FEWEST_ROUNDS and not n_kept:
         return ()
@@ -69,9 +73,10 @@ def effects_of(
     for (name, value), variant in zip(winner.settings, variants, strict=True):
         loss = judge(variant, logs_of(course, variant, label), exact, rules, 1)
         with_it = judge(label, logs_of(course, label, variant), exact, rules, 1)
-        is_needless = bool(loss.n_rounds) and not loss.unsure and not _seems_worse(loss, rules)
+        seems_needless = bool(loss.n_rounds) and not _seems_worse(loss, rules)
+        is_needless = seems_needless and not loss.unsure
         text = str(Configuration.of(winner.allocator, {name: value})).partition(" ")[2]
-        found.append(SettingEffect(text, with_it.gains, is_needless))
+        found.append(SettingEffect(text, with_it.gains, is_needless, name, seems_needless))
     return tuple(found)
 
 

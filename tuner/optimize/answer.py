@@ -13,31 +13,26 @@ from typing import Any
 
 from tuner.errors import StoreError
 from tuner.metrics import SERVICE
+from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, gain_words, percent, rows_table
 from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS
+from tuner.optimize.turned_down import TurnedDown
 from tuner.output import write_text
 from tuner.records import Configuration
-from tuner.units import show_size
 
 ANSWER_FILE = "answer.json"
 """The recommendation, in a run folder."""
 
 _SCHEMA = "malloc-tuner.answer"
 _MOST_ROWS = 8
+_EARLY = 0.8
+"""Of the time that was given: an answer before it needed no more."""
 _NEAREST = 2
 """Settings shown that ran only once, where there is no candidate."""
 
-_LABEL_WIDTH = 40
-"""Of the first column; a longer label has lines of its own."""
-
-_TABLE_WIDTH = 96
-
-_MOST_WITH_BOUNDS = 4
-"""Quantities of a table whose cells show bounds."""
-
-_LEAST_MS = 0.1
-"""Times below it are shown in us."""
+_LEAST_NOISE = 0.0005
+"""Less is no reason for an open question, or not known: of one run, it is 0."""
 
 
 class Decision(enum.StrEnum):
@@ -46,19 +41,6 @@ class Decision(enum.StrEnum):
     DEPLOY = "deploy"
     KEEP = "keep"
     UNDECIDED = "undecided"
-
-
-@dataclass(frozen=True)
-class AnswerRow:
-    """A subject in the table: what it changes, as far as runs have shown it."""
-
-    label: str
-    changes: Mapping[str, Gain]
-    """Empty when it did not run well."""
-    is_candidate: bool = False
-    """New runs compared it with the program as it is; else it ran once."""
-    note: str = ""
-    """Why it left: ``lost: CPU time``, or how it failed."""
 
 
 @dataclass(frozen=True)
@@ -91,16 +73,23 @@ class Answer:
     """Day, ISO 8601."""
     effects: Sequence[tuple[str, Mapping[str, Gain], bool]] = ()
     """Setting, what it gains, whether it may be left out; empty where there was no time."""
-    counted: float | None = None
-    """Change of the instructions of the program, counted once; None where they were not."""
+    left_out: tuple[str, ...] = ()
+    """Settings of the winner without which new runs of the program confirmed it as well."""
+    counted: Mapping[str, float] = field(default_factory=dict)
+    """Changes of instructions, page faults and system calls of the program, counted once; without
+    those that were not."""
     noise: Mapping[str, float] = field(default_factory=dict)
     """Quantity -> standard deviation of the logarithm of a run of the program as it is."""
+    n_duets: int = 0
+    """Rounds of the confirmation in which two ran at once."""
     given_s: float = 0.0
     """Time that was given."""
     held_out: Mapping[str, Gain] | None = None
     """Changes on an input that was not tuned on; None when there was none."""
     reasons: tuple[str, ...] = ()
     """What a reader should know of the answer."""
+    turned_down: tuple[TurnedDown, ...] = ()
+    """Settings with a greater gain that a guard turned down."""
     growth: Mapping[str, float] = field(default_factory=dict)
     """Of a service, `AS_IS` or label -> median growth under load, in bytes per minute."""
 
@@ -113,13 +102,17 @@ class Answer:
             return f"Keep {self.as_is} as it is."
         return f"Not decided in {minutes_words(self.given_s or self.seconds)}: {self.missing}."
 
+    @property
+    def _is_early(self) -> bool:
+        return self.seconds < _EARLY * self.given_s
+
     def lines(self) -> Iterator[str]:
         """Yield what is printed: the sentence, what it gains or what came near, the table."""
         yield self.sentence
         if self.decision is Decision.DEPLOY and self.standing is not None:
             yield from _gain_lines(self.standing.gains, self.rules)
-            if self.counted is not None:
-                yield f"  {'instructions':<12} {_percent(self.counted):>8}   counted"
+            for what, change in self.counted.items():
+                yield f"  {what:<12} {percent(change):>8}   counted"
             if self.held_out is not None:
                 yield "On the input that was not tuned on:"
                 yield from _gain_lines(self.held_out, self.rules)
@@ -129,12 +122,14 @@ class Answer:
                 f"  No setting that was tried is proven to save {100 * self.rules.least:g} % of "
                 "memory or CPU time at no loss in the other."
             )
-            if self.standing is not None:
-                best = _best_words(self.standing.gains, self.rules)
+            if self.standing is not None and (best := _best_words(self.standing, self.rules)):
                 yield from _wrapped(f"Nearest: {self.label}, {best}.")
-            yield f"  {self.n_runs} runs in {minutes_words(self.seconds)}."
+            unused = "; the time left was not needed" if self._is_early else ""
+            yield f"  {self.n_runs} runs in {minutes_words(self.seconds)}{unused}."
         else:
             yield from self._open_lines()
+        for one in self.turned_down:
+            yield from _wrapped(one.words)
         for reason in self.reasons:
             yield from _wrapped(reason)
         if self.rows:
@@ -153,7 +148,7 @@ class Answer:
                 text = f"{'+' if value > 0 else ''}{SERVICE['growth'].show(value)}"
                 yield from textwrap.wrap(
                     f"{text:>14}  {names.get(label, label)}",
-                    _TABLE_WIDTH,
+                    TABLE_WIDTH,
                     initial_indent="  ",
                     subsequent_indent=" " * 20,
                 )
@@ -168,19 +163,24 @@ class Answer:
             words = "; it may be left out" if is_needless else ""
             yield f"  {setting}"
             yield from _wrapped(f"{', '.join(changes)}{words}", indent=4)
+        if self.left_out:
+            text = f"Left out, since the program does as well without: {' '.join(self.left_out)}."
+            yield from _wrapped(text, indent=0)
 
     def _open_lines(self) -> Iterator[str]:
-        if self.standing is not None:
+        if self.standing is not None and not self.standing.n_rounds:
+            yield from _wrapped(f"Most promising: {self.label}; no time was left to run it.")
+        elif self.standing is not None:
             yield from _wrapped(f"Nearest: {self.label}:")
             changes = (
                 f"{name} {gain_words(gain, with_bounds=True)}"
                 for name, gain in self.standing.gains.items()
             )
-            counted = "" if self.counted is None else f", instructions {_percent(self.counted)}"
+            counted = "".join(f", {w} {percent(change)}" for w, change in self.counted.items())
             yield from _wrapped(f"{', '.join(changes)}{counted}", indent=4)
         words = f"About {minutes_words(self.more_seconds)} more may settle it."
-        if self.noise:
-            name, spread = max(self.noise.items(), key=lambda pair: pair[1])
+        name, spread = max(self.noise.items(), key=lambda pair: pair[1], default=("", 0.0))
+        if spread >= _LEAST_NOISE:
             words = f"{name} varies by {100.0 * spread:.1f} % from run to run here. {words}"
         yield f"  {words[0].upper()}{words[1:]}"
 
@@ -201,13 +201,30 @@ class Answer:
             "changes": _changes(self.standing.gains) if self.standing else None,
             "held_out": _changes(self.held_out) if self.held_out else None,
             "subjects": [
-                {"label": row.label, "changes": _changes(row.changes), "note": row.note}
+                {
+                    "label": row.label,
+                    "changes": _changes(row.changes),
+                    "in_rounds": row.is_candidate,
+                    "note": row.note,
+                }
                 for row in self.rows
             ],
-            "instructions": self.counted,
+            "instructions": self.counted.get("instructions"),
+            "counted": {key_of(what): change for what, change in self.counted.items()},
             "settings": [
                 {"setting": setting, "changes": _changes(gains), "may_be_left_out": is_needless}
                 for setting, gains, is_needless in self.effects
+            ],
+            "left_out": list(self.left_out),
+            "turned_down": [
+                {
+                    "label": one.label,
+                    "changes": _changes(one.gains),
+                    "broken": [key_of(name) for name in one.broken],
+                    "proven": one.is_proven,
+                    "constraints": list(one.constraints),
+                }
+                for one in self.turned_down
             ],
             "missing": self.missing or None,
             "more_seconds": round(self.more_seconds, 1) if self.missing else None,
@@ -217,6 +234,7 @@ class Answer:
             "least_effect": self.rules.least,
             "error": self.rules.error,
             "runs": self.n_runs,
+            "duets": self.n_duets,
             "seconds": round(self.seconds, 1),
         }
 
@@ -247,6 +265,12 @@ class Recommendation:
     """Least effect that counts, a share."""
     text: tuple[str, ...] = ()
     """The lines that were printed, the sentence first."""
+    as_is: str = "glibc"
+    """Allocator of the program as it is."""
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    """Quantity -> value of the program as it is."""
+    rows: tuple[AnswerRow, ...] = ()
+    """All that ran, in the order of the answer."""
 
 
 def recommended(run: Path) -> Recommendation | None:
@@ -276,10 +300,42 @@ def recommended(run: Path) -> Recommendation | None:
             record["runs"],
             record["least_effect"],
             tuple(record["text"]),
+            *_subjects(record),
         )
     except (KeyError, TypeError, ValueError) as error:
         message = f"{path}: damaged ({error!r}); repeat `malloc-tuner optimize {run}`"
         raise StoreError(message) from error
+
+
+def _subjects(
+    record: Mapping[str, Any],
+) -> tuple[str, dict[str, float], tuple[AnswerRow, ...]]:
+    """Return what a record says of the program as it is, and of all that ran."""
+    names = {key_of(name): name for name in TABLE}
+    as_is = record["as_is"]
+    baseline = {names[key]: value for key, value in as_is.items() if key in names}
+    rows = [
+        AnswerRow(
+            one["label"],
+            {names[key]: _gain(names[key], found) for key, found in one["changes"].items()},
+            is_candidate=one.get("in_rounds", True),
+            note=one["note"],
+        )
+        for one in record["subjects"]
+    ]
+    return as_is["allocator"], baseline, tuple(rows)
+
+
+def _gain(name: str, record: Mapping[str, Any]) -> Gain:
+    """Return what `_changes` wrote."""
+    is_more = TABLE[name].is_more_better
+    sign = 1.0 if is_more else -1.0
+    bounds = record["bounds"]
+    low, high = -math.inf, math.inf
+    if bounds:
+        low, high = sorted(sign * math.log1p(x) for x in bounds)
+    middle = sign * math.log1p(record["change"])
+    return Gain(middle, low, high, is_exact=record["exact"], is_more_better=is_more)
 
 
 def label_of(configuration: Configuration) -> str:
@@ -306,29 +362,10 @@ def with_words(label: str) -> str:
 def table_lines(answer: Answer) -> Iterator[str]:
     """Yield the table: at most eight subjects, each change with its bounds."""
     rows = _shown(answer)
-    as_is = f"program as it is ({answer.as_is})"
-    labels = [row.label for row in rows if len(row.label) <= _LABEL_WIDTH - 2]
-    width = max(len(as_is), *map(len, labels), 0) + 2
-    names = list(answer.baseline)
-    has_bounds = len(names) <= _MOST_WITH_BOUNDS
-    widths = {name: _column(name, has_bounds=has_bounds) for name in names}
-    yield " " * width + "".join(f"{name:>{widths[name]}}" for name in names)
-    values = (f"{_value(name, value):>{widths[name]}}" for name, value in answer.baseline.items())
-    yield f"{as_is:<{width}}" + "".join(values)
-    for row in rows:
-        cells = (
-            f" {_cell(row.changes.get(name), name, has_bounds=has_bounds):>{widths[name] - 1}}"
-            for name in names
-        )
-        text = f"{''.join(cells)}  {row.note}" if row.changes else row.note
-        if len(row.label) > width - 2:
-            yield from textwrap.wrap(row.label, _TABLE_WIDTH, subsequent_indent="  ")
-            yield f"{'':<{width}}{text}".rstrip()
-        else:
-            yield f"{row.label:<{width}}{text}".rstrip()
+    yield from rows_table(answer.as_is, answer.baseline, rows)
     n_more = len(answer.rows) - len(rows)
     if n_more:
-        yield f"{n_more} more ran once"
+        yield f"{n_more} more lost early"
 
 
 def _shown(answer: Answer) -> list[AnswerRow]:
@@ -346,57 +383,18 @@ def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:
     for name in rules.guards:
         gain = gains[name]
         bounds = gain.bounds
-        line = f"  {name:<12} {_percent(gain.change):>8}"
+        line = f"  {name:<12} {percent(gain.change):>8}"
         if bounds is not None and not gain.is_exact:
             word = "at least" if bounds[1] < 0.0 else "at most"
-            line += f"   {word} {_percent(bounds[1]):>7}"
+            line += f"   {word} {percent(bounds[1]):>7}"
         yield line
 
 
-def _best_words(gains: Mapping[str, Gain], rules: Rules) -> str:
-    """Return the goal that changes most for the better, with its change."""
+def _best_words(standing: Standing, rules: Rules) -> str:
+    """Return the goal that changes most for the better, with its change; empty if none does."""
+    gains = standing.gains
     name = max(rules.goals, key=lambda goal: gains[goal].middle)
-    return f"{name} {_percent(gains[name].change)}"
-
-
-def _cell(gain: Gain | None, name: str, *, has_bounds: bool) -> str:
-    if gain is None:
-        return "-"
-    return gain_words(gain, with_bounds=has_bounds and not TABLE[name].is_memory)
-
-
-def gain_words(gain: Gain, *, with_bounds: bool) -> str:
-    """Return a change: ``-4.0 % (-7.1 .. -1.0)``; without bounds where it repeats itself.
-
-    Example:
-        >>> gain_words(Gain(0.0, -0.01, 0.01), with_bounds=True)
-        '+0.0 % (-1.0 .. +1.0)'
-    """
-    text = _percent(gain.change)
-    if with_bounds and gain.bounds is not None and not gain.is_exact:
-        low, high = gain.bounds
-        text += f" ({100 * low:+.1f} .. {100 * high:+.1f})"
-    return text
-
-
-def _column(name: str, *, has_bounds: bool) -> int:
-    """Return the width of a column: those of times show bounds where there is room."""
-    if not has_bounds:
-        return max(11, len(name) + 2)
-    return max(15, len(name) + 2) if TABLE[name].is_memory else 25
-
-
-def _value(name: str, value: float) -> str:
-    unit = TABLE[name].unit
-    if unit == "bytes":
-        return show_size(round(value))
-    if unit == "1/s":
-        return f"{value:,.0f}"
-    return f"{value / 1e6:.4g} ms" if value >= _LEAST_MS * 1e6 else f"{value / 1e3:.4g} us"
-
-
-def _percent(share: float) -> str:
-    return f"{round(100.0 * share, 1) + 0.0:+.1f} %"  # never -0.0
+    return f"{name} {percent(gains[name].change)}" if gains[name].middle > 0.0 else ""
 
 
 def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:
@@ -420,14 +418,15 @@ def open_words(standing: Standing) -> str:
     """
     if not standing.unsure:
         return "whether the best candidate gains enough"
-    verb = "are" if len(standing.unsure) > 1 else "is"
-    return f"whether {' and '.join(standing.unsure)} {verb} no worse"
+    *first, last = standing.unsure
+    names = f"{', '.join(first)} and {last}" if first else last
+    return f"whether {names} {'are' if first else 'is'} no worse"
 
 
 def _wrapped(text: str, indent: int = 2) -> list[str]:
     return textwrap.wrap(
         text,
-        _TABLE_WIDTH,
+        TABLE_WIDTH,
         initial_indent=" " * indent,
         subsequent_indent=" " * (indent + 2),
         break_long_words=False,
@@ -441,7 +440,10 @@ def rows_of(
 ) -> tuple[AnswerRow, ...]:  # fmt: skip
     """Return the rows: the winner, those of the confirmation, then those that only ran once."""
     first = sorted(standings, key=lambda one: (one.label != winner, one.state is State.FAILED))
-    rows = [AnswerRow(s.label, s.gains, is_candidate=True, note=_left_words(s)) for s in first]
+    rows = [
+        AnswerRow(s.label, s.gains if s.n_rounds else {}, is_candidate=True, note=_left_words(s))
+        for s in first
+    ]
     known = {row.label for row in rows}
     defaults_first = sorted(
         (label for label in others if label not in known), key=lambda text: " " in text
@@ -455,6 +457,8 @@ def _left_words(standing: Standing) -> str:
         return standing.reason
     if standing.state is State.WORSE:
         return f"worse: {', '.join(standing.worse)}"
+    if not standing.n_rounds:
+        return "no time was left to run it"
     return ""
 
 

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from tuner.compare.plan import Course
-from tuner.optimize.ablation import effects_of
 from tuner.optimize.answer import Answer, Decision, label_of, open_words, rows_of
+from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.candidates import Selected
 from tuner.optimize.confirmation import Confirmed
-from tuner.optimize.counted import change_of_work, disagreement
-from tuner.optimize.evidence import rounds_for
+from tuner.optimize.counted import changes_of_work, disagreement
+from tuner.optimize.duets import n_duets, of_one_mode
+from tuner.optimize.evidence import fewest_rounds, rounds_for, showable_gain
 from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.proposals import Proposal, score, spread_of
-from tuner.optimize.quantities import TABLE
+from tuner.optimize.quantities import CPU, TABLE
 from tuner.optimize.selection import noise_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, growth_of, values_of
+from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
 from tuner.optimize.work import Work, run_seconds
 from tuner.records import Configuration
+
+_MUCH_UNSEEN = 1.5
+"""Times the least effect, from which it is said that smaller gains did not show."""
+
+_MOST_TO_ALLOW = 5.0
+"""Times the least effect: a constraint that allows more is not proposed."""
 
 
 class Conclusion:
@@ -55,11 +64,11 @@ class Conclusion:
             answer = self._answer(Decision.KEEP, best, selected, confirmed)
             return replace(answer, reasons=(reason, *answer.reasons))
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
-        found = effects_of(self._work, self._reference, confirmed.chosen[best.label])
         return replace(
             answer,
             held_out=held_out.gains if held_out else None,
-            effects=tuple((one.setting, one.gains, one.is_needless) for one in found),
+            effects=tuple((one.setting, one.gains, one.is_needless) for one in confirmed.effects),
+            left_out=tuple(confirmed.left_out),
         )
 
     def proposal_only(self, proposals: Sequence[Proposal], n_wanted: int) -> Answer:
@@ -79,21 +88,64 @@ class Conclusion:
 
     def _undecided_or_keep(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
         found = confirmed.standings
-        still_open = [one for one in found.values() if one.state is State.OPEN]
+        still_open = [one for one in found.values() if self._is_open(one)]
         if not still_open:
             nearest = max(found.values(), key=lambda one: one.score(self._rules))
-            return self._answer(Decision.KEEP, nearest, selected, confirmed)
+            answer = self._answer(Decision.KEEP, nearest, selected, confirmed)
+            unseen = self._unseen(confirmed)
+            return replace(answer, reasons=(*unseen, *answer.reasons))
         nearest = max(still_open, key=lambda one: one.score(self._rules))
         answer = self._answer(Decision.UNDECIDED, nearest, selected, confirmed)
         n_runs = self._rounds_left(nearest, confirmed) * (len(confirmed.chosen) + 1)
         more_s = n_runs * run_seconds(self._reference)
+        answer = replace(answer, reasons=(*self._sooner(nearest), *answer.reasons))
         return replace(answer, missing=open_words(nearest), more_seconds=more_s)
+
+    def _sooner(self, nearest: Standing) -> tuple[str, ...]:
+        """Say which constraint would settle a gain that is proven, but for guards that are open."""
+        lows = {name: nearest.gains[name].low for name in nearest.unsure}
+        if not nearest.better or not lows or any(map(math.isinf, lows.values())):
+            return ()
+        most = {name: math.expm1(max(0.0, -low)) for name, low in lows.items()}
+        if max(most.values()) > _MOST_TO_ALLOW * self._rules.least:
+            return ()
+        is_service = self._work.request.service is not None
+        limits = (constraint(name, most[name], is_service=is_service) for name in most)
+        options = " ".join(f"--constraint '{limit}'" for limit in limits)
+        gains = " and ".join(nearest.better)
+        return (f"The gain in {gains} is proven; {options} would settle the rest sooner.",)
+
+    def _is_open(self, standing: Standing) -> bool:
+        """Return whether more time may show a gain that seems to be there."""
+        if standing.state is State.OPEN:
+            return True
+        gains, rules = standing.gains, self._rules
+        return (
+            standing.state is State.OUT_OF_REACH
+            and any(gains[goal].middle > rules.threshold(goal) for goal in rules.goals)
+            and all(gains[name].middle >= -rules.margin(name) for name in rules.guards)
+        )
+
+    def _unseen(self, confirmed: Confirmed) -> tuple[str, ...]:
+        """Say which gains of CPU time would not have shown in the time that was given."""
+        if CPU not in self._rules.goals or not confirmed.course.samples:
+            return ()
+        noise = _noise(confirmed.course).get(CPU, 0.0)
+        n_candidates = len(confirmed.chosen)
+        n_runs = self._work.watch.seconds / run_seconds(self._reference)
+        error = self._rules.error / (n_candidates * len(self._rules.goals))
+        gain = self._rules.least + showable_gain(noise, int(n_runs / (n_candidates + 1)), error)
+        if gain < _MUCH_UNSEEN * self._rules.least:
+            return ()
+        if math.isinf(gain):
+            return ("The time was too short to show any gain of CPU time.",)
+        return (f"A gain of CPU time below {100.0 * gain:.1f} % would need more --time to show.",)
 
     def _rounds_left(self, nearest: Standing, confirmed: Confirmed) -> int:
         """Return how many rounds more may settle what is open of a candidate."""
         rules = self._rules
         error = rules.error / len(confirmed.chosen)
-        base = values_of(confirmed.course, AS_IS)
+        base = values_of(of_one_mode(confirmed.course), AS_IS)
         open_names = nearest.unsure or rules.goals
         wanted = 0
         for name in (name for name in open_names if name in base):
@@ -101,7 +153,7 @@ class Conclusion:
             limit = rules.margin(name) if nearest.unsure else -rules.threshold(name)
             distance = abs(nearest.gains[name].middle + limit)
             wanted = max(wanted, rounds_for(max(distance, rules.least), noise, error))
-        return max(1, wanted - nearest.n_rounds)
+        return max(1, max(wanted, fewest_rounds(error)) - nearest.n_rounds)
 
     def _answer(
         self,
@@ -114,9 +166,10 @@ class Conclusion:
         chosen: Mapping[str, Configuration] = confirmed.chosen if confirmed else {}
         found = list(confirmed.standings.values()) if confirmed else []
         singles: Mapping[str, Mapping[str, Gain]] = selected.changes if selected else {}
-        counted = None
+        counted: Mapping[str, float] = {}
         if best is not None and label in chosen and best.n_rounds:
-            counted = change_of_work(self._work, self._reference, label, chosen)
+            counted = changes_of_work(self._work, self._reference, label, chosen)
+        rows = rows_of(label, found, singles, selected.failures if selected else {})
         note = disagreement(best.gains, counted, self._rules) if best else None
         return Answer(
             decision=decision,
@@ -126,17 +179,49 @@ class Conclusion:
             baseline=self._reference.values,
             rules=self._rules,
             standing=best,
-            rows=rows_of(label, found, singles, selected.failures if selected else {}),
+            rows=rows,
             n_runs=self._work.n_runs,
             seconds=self._work.watch.used_s,
             trial=self._work.trials.get(label),
             command=self._work.tuned.command,
             date=datetime.now(UTC).date().isoformat(),
             reasons=(*([note] if note else []), *self._reference.notes),
+            turned_down=self._turned_down(rows, best, decision, selected, confirmed),
             counted=counted,
             noise=_noise(confirmed.course) if confirmed else {},
+            n_duets=n_duets(confirmed.course) if confirmed else 0,
             growth=_growth(confirmed) if confirmed else {},
             given_s=self._work.watch.seconds,
+        )
+
+    def _turned_down(
+        self,
+        rows: Sequence[AnswerRow],
+        best: Standing | None,
+        decision: Decision,
+        selected: Selected | None,
+        confirmed: Confirmed | None,
+    ) -> tuple[TurnedDown, ...]:
+        """Return what gains more but breaks a guard, of all that ran."""
+        standings = confirmed.standings if confirmed else {}
+        base = values_of(selected.course, AS_IS) if selected else {}
+        noise = {
+            name: noise_of(values, has_floor=not TABLE[name].is_memory)
+            for name, values in base.items()
+        }
+        expected = None
+        if selected is not None and not self._work.request.is_direct:
+            expected = {label: one.expected for label, one in selected.labels.items()}
+        return turned_down(
+            [
+                (row.label, row.changes, standings[row.label].worse if row.is_candidate else None)
+                for row in rows
+            ],
+            self._rules,
+            best.gains if best and decision is Decision.DEPLOY else None,
+            noise,
+            expected=expected,
+            is_service=self._work.request.service is not None,
         )
 
 
@@ -148,6 +233,5 @@ def _growth(confirmed: Confirmed) -> dict[str, float]:
 
 def _noise(course: Course[None, Sample]) -> dict[str, float]:
     """Return how much the program as it is varies from run to run."""
-    return {
-        name: noise_of(values, has_floor=False) for name, values in values_of(course, AS_IS).items()
-    }
+    base = values_of(of_one_mode(course), AS_IS)
+    return {name: noise_of(values, has_floor=False) for name, values in base.items()}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course, Rounds
+from tuner.optimize.ablation import SettingEffect
 from tuner.optimize.counted import count_seconds, is_affordable
 from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Standing
@@ -20,6 +21,7 @@ from tuner.optimize.work import (
     HELD_OUT_FILE,
     SELECTION_FILE,
     Work,
+    duets_for,
     run_seconds,
     sequence_of,
 )
@@ -45,6 +47,15 @@ class Confirmed:
     """The one to deploy; None when none is confirmed."""
     held_out: Standing | None
     """How the best one stands on the input that was not tuned on."""
+    effects: Sequence[SettingEffect] = ()
+    """What each setting of the best one does, as far as there was time to see."""
+    left_out: Sequence[str] = ()
+    """Settings that the best one had before it was reduced."""
+
+    @property
+    def is_good(self) -> bool:
+        """There is one to deploy, and the held-out input does not speak against it."""
+        return self.best is not None and not (self.held_out and self.held_out.worse)
 
 
 class Confirming:
@@ -68,12 +79,22 @@ class Confirming:
         work = self._work
         self._tell_what_time_buys(len(chosen))
         work.view.begin("confirmation", None)
-        race = Race(list(chosen), self._rules, self._has_time, work.request.seed, view=work.view)
-        course = work.compare(CONFIRMATION_FILE, race, chosen, self._reference)
+        duets = duets_for(work, chosen, self._reference)
+        race = Race(
+            list(chosen),
+            self._rules,
+            self.has_time,
+            work.request.seed,
+            view=work.view,
+            duets=duets,
+            rounds_left=self.rounds_left,
+        )
+        runs = duets.runs if duets else None
+        course = work.compare(CONFIRMATION_FILE, race, chosen, self._reference, runs=runs)
         found = standings(course, list(chosen), self._rules)
         sizes = {label: len(one.settings) for label, one in chosen.items()}
         best = choose(found, sizes, self._rules)
-        judged = self._hold_out(best.label, chosen[best.label]) if best else None
+        judged = self.hold_out(best.label, chosen[best.label]) if best else None
         return Confirmed(chosen, found, course, best, judged)
 
     def _tell_what_time_buys(self, n_candidates: int) -> None:
@@ -97,20 +118,37 @@ class Confirming:
         own = [r["values"] for r in records if r["subject"] == AS_IS and r.get("values")]
         return noise_of([values[CPU] for values in own if CPU in values], has_floor=True)
 
-    def _has_time(self, n_runs: int) -> bool:
-        watch = self._work.watch
-        reserved = _SHARE_HELD_OUT * watch.seconds if self._held_out else 0.0
+    def has_time(self, n_runs: int) -> bool:
+        """Return whether so many runs fit in what is left, the held-out input apart."""
+        needed_s = n_runs * run_seconds(self._reference)
+        return self._work.watch.left_s - self._reserved_s() > needed_s
+
+    def rounds_left(self, n_runs: int) -> float:
+        """Return how many rounds of so many runs fit in what is left."""
+        left_s = self._work.watch.left_s - self._reserved_s()
+        return max(0.0, left_s / (n_runs * run_seconds(self._reference)))
+
+    def _reserved_s(self) -> float:
+        reserved = _SHARE_HELD_OUT * self._work.watch.seconds if self._held_out else 0.0
         if is_affordable(self._work, self._reference):
             reserved += count_seconds(self._reference)
-        return watch.left_s - reserved > n_runs * run_seconds(self._reference)
+        return reserved
 
-    def _hold_out(self, label: str, configuration: Configuration) -> Standing | None:
-        """Compare the winner with the program as it is on the held-out input; kept once made."""
+    def hold_out(
+        self, label: str, configuration: Configuration, file: str = HELD_OUT_FILE
+    ) -> Standing | None:
+        """Compare the winner with the program as it is on the held-out input; kept once made.
+
+        Args:
+            label: of the winner.
+            configuration: it.
+            file: of the journal in the run folder.
+        """
         if self._held_out is None:
             return None
         self._work.view.begin("held-out input", 2 * _HELD_OUT_ROUNDS)
         course = self._work.compare(
-            HELD_OUT_FILE,
+            file,
             Rounds(sequence_of([label]), (None,), _HELD_OUT_ROUNDS),
             {label: configuration},
             self._held_out.examine(),

@@ -43,9 +43,23 @@ def corrected(
     Returns:
         Log ratios, shape (n,); `expected` itself without runs.
     """
+    return estimated(groups, expected, measured, noise)[0]
+
+
+def estimated(
+    groups: Sequence[str],
+    expected: Sequence[float],
+    measured: Mapping[int, Sequence[float]],
+    noise: float,
+) -> tuple[Floats, Floats]:
+    """Return the same, and how much is doubtful: the standard deviations of what is expected.
+
+    Returns:
+        Two of shape (n,); without runs what emulation gets wrong as a rule is the doubt.
+    """
     before = np.asarray(expected, dtype=np.float64)
     if not measured:
-        return before
+        return before, np.full(len(before), _BIAS)
     design = _design(groups, before)
     own = np.eye(len(before))
     # Prior standard deviations: shared part and allocators, slope, own part.
@@ -56,9 +70,11 @@ def corrected(
     weight = np.array([max(noise, 1e-4) / np.sqrt(len(measured[row])) for row in rows])
     weighted = features[rows] / weight[:, None]
     normal = weighted.T @ weighted + np.eye(features.shape[1])
-    parts = np.linalg.solve(normal, weighted.T @ (delta / weight))
-    corrected_values: Floats = before + features @ parts
-    return corrected_values
+    covariance = np.linalg.inv(normal)
+    parts = covariance @ weighted.T @ (delta / weight)
+    values: Floats = before + features @ parts
+    doubts: Floats = np.sqrt(np.einsum("ij,jk,ik->i", features, covariance, features))
+    return values, doubts
 
 
 def _design(groups: Sequence[str], expected: Floats) -> Floats:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,9 +12,10 @@ from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
 from tuner.campaign.setup import Campaign, emulation_options, locate, open_campaign, with_workload
 from tuner.config import CampaignSpec, campaign_from_options
+from tuner.emulation import Calibration
 from tuner.errors import InterruptedCampaign, ProgramError, TunerError
 from tuner.front.bounds import default_trials
-from tuner.measure.calibration import Calibration
+from tuner.front.whole import ns_per_instruction
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
 from tuner.measure.several import SeveralWorkloads
@@ -26,25 +27,11 @@ from tuner.store import CampaignRecord, Store
 OBJECTIVES = ("mean_heap", "cost")
 """What the search minimises; peak memory guards on the program."""
 
-_LEAST_EVALUATIONS = 20
 _MOST_EVALUATIONS = 600
-
-_HARMLESS = 0.001
-"""A setting goes back to unset when that changes nothing by more than this share."""
-
-_USUAL_NS_PER_INSTRUCTION = 0.3
-"""For prices that were measured before this one was."""
 
 
 def _ignore(*_: object) -> None:
     """Show nothing."""
-
-
-def ns_per_instruction(record: CampaignRecord) -> float:
-    """Return the CPU time of an instruction of the allocator."""
-    return Calibration.from_record(record.calibration).ns_per_instruction or (
-        _USUAL_NS_PER_INSTRUCTION
-    )
 
 
 @dataclass(frozen=True)
@@ -105,7 +92,7 @@ def _evaluator(
 
 
 def evaluations_within(spec: CampaignSpec, seconds: float) -> int:
-    """Return how many evaluations fit in a time, by the time that one takes.
+    """Return how many evaluations fit in a time, by the time that one takes; at least the defaults.
 
     Raises:
         TunerError: the default of the first allocator cannot be emulated.
@@ -116,7 +103,7 @@ def evaluations_within(spec: CampaignSpec, seconds: float) -> int:
     evaluator.evaluate(Configuration(spec.choices[0].name), cpus[0])
     one_s = max(time.monotonic() - begun_s, 1e-3)
     fitting = int(len(cpus) * seconds / one_s)
-    return max(_LEAST_EVALUATIONS, min(_MOST_EVALUATIONS, fitting))
+    return max(len(spec.choices), min(_MOST_EVALUATIONS, fitting))
 
 
 def search(
@@ -124,6 +111,7 @@ def search(
     run: Path,
     has_time: Callable[[], bool],
     on_trial: Callable[[CampaignRecord, Trial], None] = _ignore,
+    program: Mapping[str, float] | None = None,
 ) -> EmulatedTrials:
     """Run or continue the campaign until it ends or time is up; all that was measured counts.
 
@@ -132,15 +120,21 @@ def search(
         run: its folder.
         has_time: whether to go on.
         on_trial: is called with every trial that ended.
+        program: metric -> what the whole program uses as it is, bytes and ns; None: as recorded.
 
     Raises:
         InterruptedCampaign: Ctrl-C; everything measured is kept.
         TunerError: what a campaign raises.
     """
     spec, workload = with_workload(spec)
+    if program is not None:
+        workload = replace(
+            workload, recorded={**workload.recorded, "program": tuple(program.items())}
+        )
     ready = open_campaign(spec, run, workload)
     with ready.store, LocalExecutor(ready.evaluator, measuring_cpus(None)) as executor:
-        timed = _Timed(executor, has_time, partial(on_trial, ready.store.campaign()))
+        shown = partial(on_trial, ready.store.campaign())
+        timed = _Timed(executor, len(spec.choices), has_time, shown)
         try:
             Runner(ready.store, ready.spaces, executor, timed).run()
         except InterruptedCampaign:
@@ -169,15 +163,17 @@ def _read(ready: Campaign) -> EmulatedTrials:
 
 
 class _Timed(Listener):
-    """Stops the executor when the time is up."""
+    """Stops the executor when the time is up and every allocator's default has run."""
 
     def __init__(
         self,
         executor: LocalExecutor,
+        n_defaults: int,
         has_time: Callable[[], bool],
         on_trial: Callable[[Trial], None],
     ) -> None:
         self._executor = executor
+        self._n_defaults = n_defaults
         self._on_trial = on_trial
         self._has_time = has_time
         self.is_out = False
@@ -186,17 +182,28 @@ class _Timed(Listener):
         """Look at the clock."""
         del is_new
         self._on_trial(trial)
-        if trial.number >= _LEAST_EVALUATIONS and not self.is_out and not self._has_time():
+        if trial.number >= self._n_defaults and not self.is_out and not self._has_time():
             self.is_out = True
             self._executor.stop()
 
 
 def smallest(
-    spec: CampaignSpec, run: Path, emulated: EmulatedTrials, chosen: Configuration
+    spec: CampaignSpec,
+    run: Path,
+    emulated: EmulatedTrials,
+    chosen: Configuration,
+    is_as_good: Callable[[Measurement, Measurement], bool],
 ) -> Configuration:
     """Return a configuration without the settings that change nothing in emulation.
 
-    Settings go back to unset one by one, as long as memory and work stay as they are.
+    Settings go back to unset one by one, as long as what is left is as good.
+
+    Args:
+        spec: the campaign.
+        run: its folder.
+        emulated: what it measured.
+        chosen: the configuration.
+        is_as_good: whether the first one is as good for the program as the second one.
 
     Raises:
         TunerError: the machine failed.
@@ -206,7 +213,7 @@ def smallest(
         return chosen
     spec, _ = with_workload(spec)
     known = {t.configuration: t.measurement for t in emulated.trials}
-    prices = Calibration.from_record(emulated.record.calibration)
+    prices = emulated.record.prices
     evaluator = _evaluator(spec, run, prices)
 
     def measure(one: Configuration) -> Measurement | None:
@@ -224,13 +231,6 @@ def smallest(
             found = measure(fewer)
         except TunerError:
             continue
-        if found is not None and _is_as_good(found, trial.measurement):
+        if found is not None and is_as_good(found, trial.measurement):
             kept = fewer
     return kept
-
-
-def _is_as_good(found: Measurement, wanted: Measurement) -> bool:
-    return all(
-        found.value(name) <= wanted.value(name) * (1.0 + _HARMLESS)
-        for name in ("mean_heap", "peak_heap", "cost")
-    )

@@ -16,7 +16,12 @@ import statistics
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.optimize.evidence import greatest_evidence, lower_bound, upper_bound
+from tuner.optimize.evidence import (
+    greatest_evidence,
+    lower_bound,
+    showable_gain,
+    upper_bound,
+)
 from tuner.optimize.quantities import CPU, MEAN, QUANTITIES, TABLE
 from tuner.optimize.tuned import Logs
 
@@ -75,7 +80,9 @@ class State(enum.StrEnum):
     WORSE = "worse"
     """Proven worse in a guard."""
     HOPELESS = "hopeless"
-    """It gains too little for the rounds that are left; given up, not refuted."""
+    """It most likely gains less than counts; given up, not refuted."""
+    OUT_OF_REACH = "out of reach"
+    """It most likely gains less than the rounds that there is time for can show."""
     FAILED = "failed"
     """It did not run, or not as the baseline does."""
 
@@ -136,7 +143,13 @@ class Standing:
 
 
 def judge(
-    label: str, logs: Logs, exact: frozenset[str], rules: Rules, n_candidates: int
+    label: str,
+    logs: Logs,
+    exact: frozenset[str],
+    rules: Rules,
+    n_candidates: int,
+    *,
+    n_in_all: float = math.inf,
 ) -> Standing:
     """Return what the rounds so far prove of a candidate.
 
@@ -146,10 +159,14 @@ def judge(
         exact: quantities that repeat themselves, see `exact_quantities`.
         rules: what counts.
         n_candidates: that the confirmation began with; those that left since count too.
+        n_in_all: rounds that there is time for, those that ran too.
     """
     n_rounds = min((len(values) for values in logs.values()), default=0)
     names = dict.fromkeys((*logs, *rules.guards, *rules.goals))
-    judged = [_Judged(q, logs.get(q, ()), q in exact, rules, n_candidates) for q in names]
+    judged = [
+        _Judged(q, logs.get(q, ()), rules, n_candidates, is_exact=q in exact, n_in_all=n_in_all)
+        for q in names
+    ]
     better = tuple(one.quantity for one in judged if one.is_better)
     guards = [one for one in judged if one.quantity in rules.guards]
     worse = tuple(one.quantity for one in guards if one.is_worse)
@@ -161,6 +178,8 @@ def judge(
         state = State.CONFIRMED
     elif all(one.is_hopeless for one in judged if one.quantity in rules.goals):
         state = State.HOPELESS
+    elif all(one.is_out_of_reach for one in judged if one.quantity in rules.goals):
+        state = State.OUT_OF_REACH
     gains = {one.quantity: one.gain for one in judged}
     return Standing(label, n_rounds, state, gains, better, worse, unsure)
 
@@ -191,9 +210,11 @@ class _Judged:
         self,
         quantity: str,
         logs: Sequence[float],
-        is_exact: bool,  # noqa: FBT001 - private, positional from one place
         rules: Rules,
         n_candidates: int,
+        *,
+        is_exact: bool,
+        n_in_all: float,
     ) -> None:
         self.quantity = quantity
         self._logs = list(logs)
@@ -203,6 +224,7 @@ class _Judged:
         self._error = rules.error / n_candidates
         self._margin = rules.margin(quantity)
         self._threshold = rules.threshold(quantity)
+        self._n_in_all = n_in_all
 
     @property
     def is_better(self) -> bool:
@@ -222,12 +244,30 @@ class _Judged:
 
     @property
     def is_hopeless(self) -> bool:
+        return self._is_below(0.0)
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        if len(self._logs) < _FEW:
+            return self.is_hopeless
+        return self._is_below(self._showable(statistics.stdev(self._logs)))
+
+    def _is_below(self, reach: float) -> bool:
+        """Return whether the gain is most likely less than the threshold and some more."""
         if self._is_exact:
             return not self._exceeds(self._threshold, self._error)
         if self.is_better or len(self._logs) < _FEW:
             return False
-        spread = statistics.stdev(self._logs) / math.sqrt(len(self._logs))
-        return statistics.fmean(self._logs) + _HOPELESS * spread < self._threshold
+        spread = statistics.stdev(self._logs)
+        at_most = statistics.fmean(self._logs) + _HOPELESS * spread / math.sqrt(len(self._logs))
+        return at_most < self._threshold + reach
+
+    def _showable(self, spread: float) -> float:
+        """Return the gain beyond the threshold that all rounds would show in half of the cases."""
+        if math.isinf(self._n_in_all):
+            return 0.0
+        error = self._error / len(self._rules.goals)
+        return showable_gain(spread / math.sqrt(2.0), int(self._n_in_all), error)
 
     @property
     def gain(self) -> Gain:

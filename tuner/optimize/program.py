@@ -8,6 +8,7 @@ stack and with it a program's speed.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -27,11 +28,13 @@ from tuner.measure.program import (
     limit_after,
     padded,
 )
+from tuner.optimize.counted import FAULTS, SYSCALLS, Counts
 from tuner.optimize.driver import followed_words, heaviest_child, unfollowed_words
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
 from tuner.recording import record
 from tuner.records import Configuration, Outcome, Status
+from tuner.registry import ALLOCATORS
 from tuner.units import show_size
 
 _LAYOUTS = 4096
@@ -47,10 +50,7 @@ _CHILDREN_SHARE = 0.5
 """Of the CPU time, above which the program is a driver of others."""
 
 _BUSY_SHARE = 0.5
-"""Of elapsed time: a program with more CPU time computes rather than waits."""
-
-_OWN_ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc", "exgen")
-"""Names that stand in the file names of libraries a program may bring."""
+"""Of the time that a core is to be had: a program with more CPU time computes rather than waits."""
 
 
 class Program:
@@ -110,9 +110,12 @@ class Program:
 
     def _examined(self, command: Sequence[str]) -> tuple[Reference, float]:
         """Return what a command does as it is, and its children's share of the CPU time."""
-        runs = [self._run(command, self._environment, self._surroundings) for _ in range(2)]
-        for run in runs:
-            self._check_ended(run)
+        shares = [share_of_core()]
+        runs = []
+        for _ in range(2):
+            runs.append(self._run(command, self._environment, self._surroundings))
+            shares.append(share_of_core())
+            self._check_ended(runs[-1])
         first, second = runs
         if first.exit_status != second.exit_status:
             message = (
@@ -121,13 +124,14 @@ class Program:
             )
             raise ProgramError(message)
         wall_s = second.wall_ns / 1e9
-        is_busy = all(run.cpu_ns > _BUSY_SHARE * run.wall_ns for run in runs)
+        is_busy = all(run.cpu_ns > _BUSY_SHARE * min(shares) * run.wall_ns for run in runs)
         both = [_values(run, is_busy=is_busy) for run in runs]
         is_same = first.output_sha256 == second.output_sha256
         reference = Reference(
             command=tuple(command),
             values={name: (both[0][name] + both[1][name]) / 2.0 for name in QUANTITIES},
             is_busy=is_busy,
+            n_threads=max(run.n_threads for run in runs),
             exit_status=second.exit_status or 0,
             output_sha256=second.output_sha256 if is_same else None,
             brings=own_allocator(second.malloc_libraries),
@@ -135,6 +139,11 @@ class Program:
             timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
         )
         return reference, second.children_cpu_ns / max(second.cpu_ns, 1)
+
+    def on_core(self, core: int) -> Program:
+        """Return the same with every run bound to a core."""
+        bound = replace(self._surroundings, cpu=core)
+        return Program(self.command, self._runner, self._environment, self._files, bound)
 
     def refusal(self, configuration: Configuration) -> str | None:
         """Return why an allocator does not take a setting; None when it does."""
@@ -202,6 +211,22 @@ class Program:
         environment = self.environments(candidates, reference)[label]
         return InstructionCounter().count(reference.command, environment, timeout_s)
 
+    def count_kernel(
+        self, candidates: Mapping[str, Configuration], reference: Reference, label: str
+    ) -> Counts:
+        """Return page faults and system calls of one run; see `CountsWork`."""
+        environments = self.environments(candidates, reference)
+        labels = list(environments)
+        own = padded(list(environments.values()))[labels.index(label)]
+        surroundings = replace(
+            self._surroundings, timeout_s=reference.timeout_s, counts_syscalls=True
+        )
+        run = self._run(reference.command, own, surroundings)
+        if _judged(run, reference).good is None:
+            return {}
+        counts = {FAULTS: run.faults, SYSCALLS: run.syscalls}
+        return {what: n for what, n in counts.items() if n}
+
     def _run(
         self, command: Sequence[str], environment: Mapping[str, str], surroundings: Surroundings
     ) -> ProgramRun:
@@ -219,6 +244,27 @@ class Program:
             words = f"\n  its last line: {last[0]}" if last else ""
             message = f"{self.command[0]}: {run.ending} before anything was changed{words}"
             raise ProgramError(message)
+
+
+def share_of_core(load: str | None = None, n_cores: int | None = None) -> float:
+    """Return how much of a core a program gets beside what else runs now, above 0 and at most 1.
+
+    Args:
+        load: content of /proc/loadavg; None reads it.  This process is among what runs now, in
+            place of the program, for which it waits later.
+        n_cores: that may be used; None: those of this process.
+
+    Example:
+        >>> share_of_core("0.1 0.2 0.3 1/90 17", 2), share_of_core("0.1 0.2 0.3 8/90 17", 2)
+        (1.0, 0.25)
+    """
+    try:
+        text = load or Path("/proc/loadavg").read_text(encoding="ascii")
+        n_running = int(text.split()[3].partition("/")[0])
+    except (OSError, IndexError, ValueError):
+        return 1.0
+    cores = n_cores or len(os.sched_getaffinity(0))
+    return min(1.0, cores / max(1, n_running))
 
 
 def _values(run: ProgramRun, *, is_busy: bool) -> dict[str, float]:
@@ -247,4 +293,4 @@ def _judged(run: ProgramRun, reference: Reference) -> Outcome[Sample]:
 def own_allocator(libraries: Sequence[str]) -> str | None:
     """Return which allocator a program brings, by the files mapped into it; None: libc's."""
     names = " ".join(Path(library).name for library in libraries)
-    return next((name for name in _OWN_ALLOCATORS if name in names), None)
+    return next((name for name in ALLOCATORS if name in names), None)

@@ -19,7 +19,7 @@ from tuner.optimize.judgement import Rules
 from tuner.optimize.quantities import TABLE, Quantity
 from tuner.records import Configuration, Measurement, Trial
 
-_SLACK = 0.05
+SLACK = 0.05
 """A setting expected to break a guard by less may still go to the program: emulation errs."""
 
 _LEAST_RATIO = 0.05
@@ -55,7 +55,7 @@ def propose(trials: Sequence[Trial], baseline: Baseline) -> list[Proposal]:
     work that are not the allocator's stay.
     """
     return [
-        Proposal(trial.configuration, trial.number, _expected(trial, baseline))
+        Proposal(trial.configuration, trial.number, expected_of(trial.measurement, baseline))
         for trial in trials
         if trial.measurement is not None and trial.configuration != baseline.trial.configuration
     ]
@@ -73,14 +73,19 @@ def with_known(proposals: Sequence[Proposal], known: Sequence[Configuration]) ->
     return [*proposals, *added]
 
 
-def _expected(trial: Trial, baseline: Baseline) -> dict[str, float]:
-    mine, base = trial.measurement, baseline.trial.measurement
-    if mine is None or base is None:
-        message = "a proposal needs measured trials"
+def expected_of(measurement: Measurement, baseline: Baseline) -> dict[str, float]:
+    """Return what is expected of the whole program, as `Proposal.expected`.
+
+    Raises:
+        ValueError: the baseline was not measured.
+    """
+    base = baseline.trial.measurement
+    if base is None:
+        message = "what is expected follows from a baseline that was measured"
         raise ValueError(message)
     price = baseline.ns_per_instruction
     return {
-        name: _expected_log(TABLE[name], mine, base, value, price)
+        name: _expected_log(TABLE[name], measurement, base, value, price)
         for name, value in baseline.values.items()
     }
 
@@ -88,12 +93,14 @@ def _expected(trial: Trial, baseline: Baseline) -> dict[str, float]:
 def _expected_log(
     what: Quantity, mine: Measurement, base: Measurement, value: float, ns_per_instruction: float
 ) -> float:
-    if what.emulated is None:
+    found = (mine[what.emulated], base[what.emulated]) if what.emulated is not None else ()
+    if not found or None in found:  # an older run knows nothing of it
         return 0.0
-    change = mine.value(what.emulated) - base.value(what.emulated)
+    after, before = mine.value(str(what.emulated)), base.value(str(what.emulated))
     if what.unit == "ns":
-        change *= ns_per_instruction
-    return math.log(max(1.0 + change / value, _LEAST_RATIO))
+        after, before = after * ns_per_instruction, before * ns_per_instruction
+        value = max(value, before)  # prices may be those of a busier time
+    return math.log(max(1.0 + (after - before) / value, _LEAST_RATIO))
 
 
 def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Proposal]:
@@ -104,7 +111,7 @@ def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Propo
         rules: what counts; proposals expected to break a guard by far are left out.
         n: at least 1.
     """
-    slack = math.log1p(_SLACK)
+    slack = math.log1p(SLACK)
     good = [
         p
         for p in proposals
@@ -112,6 +119,9 @@ def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Propo
     ]
     defaults = [p for p in proposals if p.configuration.is_default or p.trial is None]
     best = [p for goal in rules.goals for p in _best_of_each(good, goal, rules)]
+    if n <= len(defaults):  # too few for all defaults: what promises most
+        promising = [*best, *(p for p in defaults if p in good)]
+        defaults = sorted(promising, key=lambda p: score(p.expected, rules))
     layers = [p for layer in _layers(good, rules.goals) for p in _by_distance(layer, rules.goals)]
     return list({p.configuration: p for p in (*defaults, *best, *layers)}.values())[:n]
 
@@ -162,6 +172,7 @@ def finalists(
     corrected: Mapping[str, Sequence[float]],
     rules: Rules,
     n: int,
+    doubts: Mapping[str, Sequence[float]] | None = None,
 ) -> list[Proposal]:
     """Return the settings to confirm, at most n, by what is expected after the runs made.
 
@@ -171,27 +182,30 @@ def finalists(
         rules: none that is expected to break a guard is taken, nor any that gains less than
             the least effect in every goal.
         n: at least 1.
+        doubts: of `corrected`, as standard deviations: a guard that may well hold turns nothing
+            down; None for none.
 
     An allocator's default stands for its settings that gain less than half of the least effect
     over it: settings must be worth their words.
     """
-    margin = math.log1p(rules.least)
     rows = [
         {name: float(values[index]) for name, values in corrected.items()}
         for index in range(len(proposals))
     ]
+    unsure = doubts or {name: [0.0] * len(proposals) for name in rules.guards}
     good = [
         (score(row, rules), proposal)
-        for row, proposal in zip(rows, proposals, strict=True)
-        if all(row[name] <= margin for name in rules.guards)
+        for index, (row, proposal) in enumerate(zip(rows, proposals, strict=True))
+        if all(row[name] <= rules.margin(name) + unsure[name][index] for name in rules.guards)
         and any(row[goal] < -rules.threshold(goal) for goal in rules.goals)
     ]
     good.sort(key=lambda pair: (pair[0], len(pair[1].configuration.settings)))
     default_scores = {p.configuration.allocator: s for s, p in good if p.configuration.is_default}
+    worth = math.log1p(rules.least) / 2.0
     chosen: list[Proposal] = []
     for value, proposal in good:
         default = default_scores.get(proposal.configuration.allocator, math.inf)
-        if not proposal.configuration.is_default and value > default - margin / 2.0:
+        if not proposal.configuration.is_default and value > default - worth:
             continue
         chosen.append(proposal)
     return chosen[:n]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
@@ -53,3 +54,18 @@ TABLE: Final = {
     )
 }
 """All quantities by name."""
+
+
+def emulated_values(values: Mapping[str, float]) -> dict[str, float]:
+    """Return values of the program by the metric of emulation that is a part of them.
+
+    Example:
+        >>> emulated_values({CPU: 4e8, MEAN: 1e6})
+        {'cost': 400000000.0, 'mean_heap': 1000000.0}
+    """
+    found: dict[str, float] = {}
+    for name, value in values.items():
+        metric = TABLE[name].emulated
+        if metric is not None:
+            found.setdefault(metric, value)
+    return found

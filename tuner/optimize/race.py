@@ -1,21 +1,28 @@
 """Rounds of the confirmation: losers leave, and it ends when the answer is known or time is up.
 
-In each round the program as it is and every candidate that is left run once, in random order.
+In each round the program as it is and every candidate that is left run once, in random order; or,
+in a duet, the program as it is and one of them at the same time (duets.py).
 `tuner.compare.loop.compare` runs what this plan hands out.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.compare.plan import Course, Step, order
+from tuner.optimize.duets import Duets, is_duet
 from tuner.optimize.judgement import Rules, Standing, State, exact_quantities, judge
 from tuner.optimize.tuned import AS_IS, Sample, logs_of, values_of
 from tuner.optimize.view import View
 
 _MARGIN = 0.5
 """Of the least effect: a candidate that cannot overtake by more no longer holds the answer up."""
+
+
+_GIVEN_UP = (State.HOPELESS, State.OUT_OF_REACH)
 
 
 class Race:
@@ -29,7 +36,10 @@ class Race:
         seed: int = 1,
         *,
         most_rounds: int = 1000,
+        n_claims: int | None = None,
         view: View | None = None,
+        duets: Duets | None = None,
+        rounds_left: Callable[[int], float] | None = None,
     ) -> None:
         """Prepare.
 
@@ -39,14 +49,20 @@ class Race:
             has_time: whether a round of so many runs fits in what is left.
             seed: of the order in the rounds.
             most_rounds: greatest number of rounds.
+            n_claims: candidates that share the error; None: those of the race.
             view: is shown what every round proves.
+            duets: makes the runs, two at once where that decides sooner; None: one by one.
+            rounds_left: how many rounds of so many runs there is time for; None: no end.
         """
         self._labels = tuple(labels)
         self._rules = rules
         self._has_time = has_time
         self._seed = seed
         self._most_rounds = most_rounds
+        self._n_claims = n_claims
         self._view = view or View()
+        self._duets = duets
+        self._rounds_left = rounds_left
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield a round after the other until the answer is known, or there is no time."""
@@ -55,18 +71,35 @@ class Race:
                 (number, None, label) in course.samples or (None, label) in course.out
                 for label in (AS_IS, *self._labels)
             )
+            if is_duet(course, number):
+                continue
             if not is_kept:
-                standings = self.standings(course)
+                standings = self._standings_so_far(course)
                 if is_decided(list(standings.values()), self._rules):
                     return
                 for label, standing in standings.items():
-                    if standing.state in (State.WORSE, State.HOPELESS):
+                    if standing.state in (State.WORSE, *_GIVEN_UP):
                         course.leave(None, label, str(standing.state))
                 left = [n for n in self._labels if (None, n) not in course.out]
                 self._view.standing(standings, left)
                 if not left or not self._has_time(len(left) + 1):
                     return
+                is_begun = any(one == number for one, _, _ in course.samples)
+                if self._duets and not is_begun and self._duets.wants(course, left):
+                    yield self._duet(self._duets, number, _least_run(course, left))
+                    continue
             yield self._round(number)
+
+    def _standings_so_far(self, course: Course[None, Sample]) -> dict[str, Standing]:
+        """Return the standings, without hope for what the time left cannot show."""
+        more = math.inf
+        if self._rounds_left:
+            n_runs = self.n_left(course)
+            left = [label for label in self._labels if (None, label) not in course.out]
+            if left and self._duets and self._duets.wants(course, left):
+                n_runs -= 1  # the program as it is takes no time of its own
+            more = self._rounds_left(n_runs)
+        return standings(course, self._labels, self._rules, self._n_claims, more)
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return how many runs one more round has: how many rounds there will be is open."""
@@ -74,7 +107,12 @@ class Race:
 
     def standings(self, course: Course[None, Sample]) -> dict[str, Standing]:
         """Return what the rounds so far prove of every candidate."""
-        return standings(course, self._labels, self._rules)
+        return standings(course, self._labels, self._rules, self._n_claims)
+
+    def _duet(self, duets: Duets, number: int, label: str) -> list[Step[None]]:
+        steps = [Step(number, at, None, name) for at, name in enumerate((AS_IS, label))]
+        duets.join(steps)
+        return steps
 
     def _round(self, number: int) -> list[Step[None]]:
         subjects = (AS_IS, *self._labels)
@@ -82,16 +120,39 @@ class Race:
         return [Step(number, at, None, subjects[index]) for at, index in enumerate(shuffled)]
 
 
+def _least_run(course: Course[None, Sample], labels: Sequence[str]) -> str:
+    runs = Counter(label for _, _, label in course.samples)
+    return min(labels, key=lambda label: runs[label])
+
+
 def standings(
-    course: Course[None, Sample], labels: Sequence[str], rules: Rules
+    course: Course[None, Sample],
+    labels: Sequence[str],
+    rules: Rules,
+    n_claims: int | None = None,
+    more_rounds: float = math.inf,
 ) -> dict[str, Standing]:
-    """Return what the rounds so far prove of every candidate, by label."""
+    """Return what the rounds so far prove of every candidate, by label; see `Race`.
+
+    Args:
+        course: the rounds.
+        labels: of the candidates.
+        rules: what counts.
+        n_claims: candidates that share the error; None: all of them.
+        more_rounds: that there is time for; what they cannot show has no hope.
+    """
     exact = exact_quantities(
         {name: values for name, values in values_of(course, AS_IS).items() if values}, rules
     )
     found = {}
     for label in labels:
-        standing = judge(label, logs_of(course, label), exact, rules, len(labels))
+        logs = logs_of(course, label)
+        n_in_all = more_rounds + max(map(len, logs.values()), default=0)
+        n_candidates = n_claims or len(labels)
+        standing = judge(label, logs, exact, rules, n_candidates, n_in_all=n_in_all)
+        left_because = course.out.get((None, label))
+        if standing.state is State.OPEN and left_because in _GIVEN_UP:
+            standing = replace(standing, state=State(left_because))
         reason = _failure(course, label)
         if reason is not None:
             standing = replace(standing, state=State.FAILED, reason=reason)

@@ -35,6 +35,8 @@ class Request:
     seed: int = 1
     service: ServicePlan | None = None
     """How the command is run as a service; None: it ends by itself."""
+    is_direct: bool = False
+    """Nothing is recorded or emulated: the program alone is searched with."""
     limited: tuple[str, ...] = ()
     """Metrics of a service that a constraint of the user's names."""
 
@@ -71,6 +73,7 @@ class Request:
                 timeout_s=found["timeout_s"],
                 cpu=found["cpu"],
                 seed=found["seed"],
+                is_direct=found.get("is_direct", False),
                 limited=tuple(found.get("limited", ())),
                 service=ServicePlan.from_record(service) if service else None,
             )

@@ -1,10 +1,15 @@
-"""Runs that choose the candidates: each once, and the program as it is once in a few."""
+"""Runs that choose the candidates: each once, the promising ones again.
+
+The program as it is runs once in a few.  The best of many single runs is mostly a lucky one, so
+those that look best run again, once or twice, before they are chosen.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tuner.compare.plan import Course, Step, order
 from tuner.optimize.tuned import AS_IS, Sample
@@ -16,11 +21,77 @@ _FLOOR_NOISE, _ASSUMED_NOISE, _RUNS_TO_KNOW = 0.01, 0.03, 6
 """Standard deviation of the log of CPU time: at least, and until so many runs are known."""
 
 
+_MOST_SELECTED = 24
+_PROMISING = 3
+"""Of so many one runs again."""
+
+_FEW_RUNS, _SOME_RUNS = 60, 150
+"""Runs that the time must allow for a second look, and for a third."""
+
+_FOR_SECOND, _FOR_THIRD = 15, 22
+"""Settings from which there are such looks: a search that goes on in another time has the same."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many runs choose the candidates."""
+
+    n_first: int
+    """Settings that run once."""
+    n_again: int
+    """Of these, run again."""
+    times: int
+    """How often."""
+
+    @classmethod
+    def of(cls, n_possible: int) -> Budget:
+        """Return what is spent of so many runs, those of the confirmation too."""
+        if n_possible < _FEW_RUNS:
+            return cls.begun_with(min(_FOR_SECOND - 1, max(2, n_possible // 3)))
+        most = _MOST_SELECTED if n_possible >= _SOME_RUNS else _FOR_THIRD - 1
+        return cls.begun_with(min(most, n_possible // 4))
+
+    @classmethod
+    def begun_with(cls, n_first: int) -> Budget:
+        """Return what is spent where so many settings run once."""
+        if n_first < _FOR_SECOND:
+            return cls(n_first, 0, 0)
+        return cls(n_first, n_first // _PROMISING, 1 if n_first < _FOR_THIRD else 2)
+
+    @property
+    def n_runs(self) -> int:
+        """All runs, those of the program as it is too."""
+        return _with_as_is(self.n_first) + self.times * _with_as_is(self.n_again)
+
+
+def _with_as_is(n_runs: int) -> int:
+    return n_runs + -(-n_runs // _ROUND_OF_SELECTION)
+
+
+Promising = Callable[[Course[None, Sample]], Sequence[str]]
+"""From the first runs to the labels that run again."""
+
+
 class Selection:
     """A plan: each candidate once, the program as it is once in every round of a few."""
 
-    def __init__(self, labels: Sequence[str], seed: int) -> None:
-        """Prepare; the order comes from the seed."""
+    def __init__(
+        self,
+        labels: Sequence[str],
+        seed: int,
+        promising: Promising | None = None,
+        times: int = 1,
+    ) -> None:
+        """Prepare; the order comes from the seed.
+
+        Args:
+            labels: of the candidates.
+            seed: of the order.
+            promising: which run again; None: none do.
+            times: how often they do.
+        """
+        self._times = times
+        self._promising = promising
         shuffled = [labels[index] for index in order(len(labels), 0, seed, "selection")]
         self._rounds = [
             shuffled[at : at + _ROUND_OF_SELECTION]
@@ -30,15 +101,31 @@ class Selection:
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield the rounds."""
-        del course
         for number, labels in enumerate(self._rounds):
-            subjects = (AS_IS, *labels)
-            shuffled = order(len(subjects), number, self._seed)
-            yield [Step(number, at, None, subjects[index]) for at, index in enumerate(shuffled)]
+            yield self._round(number, labels)
+        if self._promising is None:
+            return
+        first: Course[None, Sample] = Course(course.baseline)
+        for key, sample in course.samples.items():
+            if key[0] < len(self._rounds):
+                first.add(key, sample)
+        labels = [label for label in self._promising(first) if (None, label) not in first.out]
+        again = [
+            labels[at : at + _ROUND_OF_SELECTION]
+            for at in range(0, len(labels), _ROUND_OF_SELECTION)
+        ]
+        for number, some in enumerate(again * self._times, start=len(self._rounds)):
+            yield self._round(number, some)
 
     def n_left(self, course: Course[None, Sample]) -> int:
-        """Return how many runs are missing."""
-        return sum(course.wants(step) for block in self.blocks(course) for step in block)
+        """Return how many of the first runs are missing."""
+        blocks = (self._round(number, labels) for number, labels in enumerate(self._rounds))
+        return sum(course.wants(step) for block in blocks for step in block)
+
+    def _round(self, number: int, labels: Sequence[str]) -> list[Step[None]]:
+        subjects = (AS_IS, *labels)
+        shuffled = order(len(subjects), number, self._seed)
+        return [Step(number, at, None, subjects[index]) for at, index in enumerate(shuffled)]
 
 
 def noise_of(values: Sequence[float], *, has_floor: bool) -> float:

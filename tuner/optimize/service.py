@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from tuner.measure.program import ProgramRunner, Surroundings, padded
 from tuner.optimize.judgement import Rules
 from tuner.optimize.program import Program, own_allocator
 from tuner.optimize.quantities import GROWTH, SERVICE_NAMES
+from tuner.optimize.suite import further_trace, further_traces
 from tuner.optimize.tuned import Reference, Runs, Sample
 from tuner.records import Configuration, Outcome, Status
 from tuner.service.constraints import DEFAULTS
@@ -22,16 +24,22 @@ from tuner.service.lifecycle import ServiceRun, run_service
 from tuner.service.output import PERCENTILES
 from tuner.service.plan import ServicePlan
 from tuner.service.recording import record_service
+from tuner.service.roles import roles_that_matter
 
 KNOWN: Final = (
     Configuration.of("glibc", {"arena_max": 2}),
     Configuration.of("jemalloc", {"background_thread": True}),
+    Configuration.of("jemalloc", {"dirty_decay_ms": 1000, "narenas": 2}),
     Configuration.of("jemalloc", {"background_thread": True, "dirty_decay_ms": 1000, "narenas": 2}),
 )
-"""What people copy: MALLOC_ARENA_MAX=2, jemalloc's background thread, the line of Rails' template.
+"""What people copy: MALLOC_ARENA_MAX=2, jemalloc's background thread, the line of Rails' template
+with and without it.
 
 Emulation does not see idle processes, for which these were made.
 """
+
+PROCESSES: Final = "processes"
+"""Folder of the traces of all processes, in a run folder."""
 
 _GOALS = ("mean", "floor", "cpu")
 _GUARDS = ("mean", "peak", "floor", "cpu", "rate")
@@ -41,7 +49,7 @@ _LATENCIES = ("p99", "p95", "latency")
 _LEAST = 1e-9
 """In place of nothing at all, which has no logarithm."""
 
-RunsService = Callable[[ServicePlan, Mapping[str, str], Surroundings], ServiceRun]
+RunsService = Callable[[ServicePlan, Mapping[str, str], Surroundings], Outcome[ServiceRun]]
 
 
 def service_rules(least: float, limits: Mapping[str, float]) -> Rules:
@@ -106,12 +114,7 @@ class Service:
 
     def examine(self) -> Reference:
         """Run it as it is, twice."""
-        runs = [self._run(self._plan, self._environment, self._surroundings) for _ in range(2)]
-        for run in runs:
-            if run.status is not Status.OK:
-                message = f"{self.command[0]}: {run.reason}, before anything was changed"
-                wrong = ProgramTimeoutError if run.status is Status.TIMED_OUT else ProgramError
-                raise wrong(message)
+        runs = [self._run_as_it_is() for _ in range(2)]
         values = {
             SERVICE_NAMES[name]: max(median(run.values[name] for run in runs), _LEAST)
             for name in self._judged(set.intersection(*(set(run.values) for run in runs)))
@@ -126,6 +129,14 @@ class Service:
             timeout_s=self._plan.load_s,
             requests=runs[1].requests,
         )
+
+    def _run_as_it_is(self) -> ServiceRun:
+        run = self._run(self._plan, self._environment, self._surroundings)
+        if run.good is None:
+            message = f"{self.command[0]}: {run.reason}, before anything was changed"
+            wrong = ProgramTimeoutError if run.status is Status.TIMED_OUT else ProgramError
+            raise wrong(message)
+        return run.good
 
     def _judged(self, measured: set[str]) -> list[str]:
         """Return the metrics that are judged: of latencies the limited ones, or the first.
@@ -146,16 +157,28 @@ class Service:
         return [name for name in SERVICE_NAMES if name in wanted & measured]
 
     def record(self, trace: Path, reference: Reference) -> str:
-        """Record it from its start to its stop; the process with the most events is emulated."""
+        """Record it from its start to its stop; one process of each role that matters is emulated.
+
+        Further traces stand beside the first, see `further_traces`; those of all processes are in
+        the folder `PROCESSES`.
+        """
         del reference
         begun_s = time.monotonic()
-        found = record_service(self._plan, self._environment, trace)
-        n_others = len(found) - 1
-        others = f" in the busiest of {len(found)} processes" if n_others else ""
-        return (
-            f"{found[0].totals.n_events:,} events of malloc and free{others} in "
-            f"{time.monotonic() - begun_s:.1f} s"
-        )
+        found = record_service(self._plan, self._environment, trace.parent / PROCESSES)
+        roles = roles_that_matter(found)
+        for old in further_traces(trace):
+            old.unlink()
+        # The first trace says that all are there, so it comes last.
+        for number in reversed(range(len(roles))):
+            path = further_trace(trace, number + 1) if number else trace
+            shutil.copyfile(roles[number].busiest.path, path)
+        n_events = sum(role.busiest.totals.n_events for role in roles)
+        others = ""
+        if len(found) > 1:
+            names = ", ".join(f"{role.name} ({role.work_share:.0%} of the work)" for role in roles)
+            others = f" in {len(roles)} of {len(found)} processes, {names},"
+        seconds = time.monotonic() - begun_s
+        return f"{n_events:,} events of malloc and free{others} in {seconds:.1f} s"
 
     def refusal(self, configuration: Configuration) -> str | None:
         """Return why an allocator does not take a setting."""
@@ -174,17 +197,18 @@ class Service:
         return measure
 
 
-def _sample(run: ServiceRun, reference: Reference) -> Outcome[Sample]:
-    if run.status is not Status.OK:
-        return Outcome.did_not_succeed(run.status, run.reason or str(run.status))
+def _sample(run: Outcome[ServiceRun], reference: Reference) -> Outcome[Sample]:
+    if run.good is None:
+        return Outcome(run.status, run.reason, None)
+    found = run.good.values
     values = {
         SERVICE_NAMES[name]: max(value, _LEAST)
-        for name, value in run.values.items()
+        for name, value in found.items()
         if name in SERVICE_NAMES and SERVICE_NAMES[name] in reference.values
     }
     lacking = reference.values.keys() - values.keys()
     if lacking:
         reason = f"nothing measured {', '.join(sorted(lacking))}"
         return Outcome.did_not_succeed(Status.FAILED, reason)
-    growth = run.values.get("growth")
+    growth = found.get("growth")
     return Outcome.succeeded(values if growth is None else {**values, GROWTH: growth})

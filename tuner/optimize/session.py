@@ -4,39 +4,59 @@
     record     its allocations, once
     search     settings in emulation, a quarter of the time
     select     promising settings on the program, once each: they choose, they prove nothing
+
+    or, where nothing is recorded, for these three
+    search     settings on the program, once each, half of the time (direct.py)
+
     confirm    at most three candidates on new runs, round after round until it is decided
     hold out   the winner on an input that was not tuned on
+    reduce     the winner to the settings that do something, again on new runs
 
 Source of the shares of time and of the numbers of candidates: docs/decisions/optimize.md.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from tuner.campaign.progress import clock_text
 from tuner.campaign.setup import locate
 from tuner.config import CampaignSpec
-from tuner.errors import SpecError
+from tuner.errors import ProgramError, SpecError
+from tuner.front.whole import ns_per_instruction
 from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
-from tuner.optimize.answer import Answer, write_answer
-from tuner.optimize.candidates import Choosing
+from tuner.optimize.answer import ANSWER_FILE, Answer, write_answer
+from tuner.optimize.candidates import Choosing, Selected
 from tuner.optimize.conclusion import Conclusion
-from tuner.optimize.confirmation import Confirming
+from tuner.optimize.confirmation import Confirmed, Confirming
+from tuner.optimize.direct import SHARE_OF_TIME as SHARE_DIRECT
+from tuner.optimize.direct import DirectSearch, space_of
+from tuner.optimize.disturbance import disturbance_words, snapshot
+from tuner.optimize.duets import n_duets
 from tuner.optimize.kinds import Files, held_out_of, tuned_of
-from tuner.optimize.proposals import Baseline, propose, with_known
+from tuner.optimize.outlook import FEWEST_RUNS, outlook_words
+from tuner.optimize.proposals import Baseline, Proposal, propose, with_known
+from tuner.optimize.quantities import CPU, emulated_values
+from tuner.optimize.reduced import reduced
 from tuner.optimize.request import REQUEST_FILE, Request
-from tuner.optimize.tuned import Reference
+from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import (
+    ABLATION_FILE,
     CONFIRMATION_FILE,
+    HELD_OUT_FILE,
+    HELD_OUT_REDUCED_FILE,
+    REDUCED_FILE,
     REFERENCE_FILE,
     SELECTION_FILE,
     TRACE_FILE,
@@ -50,8 +70,19 @@ from tuner.store import CampaignRecord
 
 _SHARE_EMULATION = 0.25
 _SHARE_PROGRAM = 0.9
-_FEWEST_RUNS = 8
-"""Runs that the time must allow for anything but a proposal."""
+_FEWEST_DIRECT_RUNS = 24
+"""Runs that the time must allow where runs alone search; see `FEWEST_RUNS`."""
+
+_OF_RULES = (
+    SELECTION_FILE,
+    CONFIRMATION_FILE,
+    HELD_OUT_FILE,
+    ABLATION_FILE,
+    REDUCED_FILE,
+    HELD_OUT_REDUCED_FILE,
+    ANSWER_FILE,
+)
+"""What holds for one set of constraints only."""
 
 _OVERTIME = 1.3
 """Of the share of emulation, after which it is stopped."""
@@ -70,11 +101,27 @@ class Expecting:
         """Show a trial; the default of what the program runs under gives the baseline."""
         base = Configuration(self._reference.brings or "glibc")
         if trial.configuration == base and trial.measurement is not None:
-            self._baseline = Baseline(
-                self._reference.values, trial, emulation.ns_per_instruction(record)
-            )
+            price = ns_per_instruction(record)
+            self._baseline = Baseline(self._reference.whole_values, trial, price)
         found = propose([trial], self._baseline) if self._baseline else []
         self._view.emulated(trial, found[0].expected if found else None)
+
+
+class Chooses(Protocol):
+    """What runs settings to choose the candidates of the confirmation."""
+
+    @property
+    def proposals(self) -> Sequence[Proposal]:
+        """What is expected of settings before they run."""
+        ...
+
+    def select(self, n_possible: int) -> Selected:
+        """Run settings once each, of so many runs that there is time for."""
+        ...
+
+    def finalists(self, selected: Selected) -> dict[str, Configuration]:
+        """Return the candidates, by label."""
+        ...
 
 
 class Session:
@@ -106,11 +153,10 @@ class Session:
         self._view = view or View()
         self._environment = dict(os.environ if environment is None else environment)
         self._watch = Watch(request.seconds, clock)
-        if (run / REQUEST_FILE).exists():
-            kept = Request.load(run)
-            if _identity(kept) != _identity(request):
-                message = f"{run}: holds another optimisation; choose another -o"
-                raise SpecError(message)
+        self._begun_with = Request.load(run) if (run / REQUEST_FILE).exists() else None
+        if self._begun_with and _identity(self._begun_with) != _identity(request):
+            message = f"{run}: holds another optimisation; choose another -o"
+            raise SpecError(message)
 
     def answer(self) -> Answer:
         """Do what is left to do, and return the answer, which is in the folder too.
@@ -121,19 +167,49 @@ class Session:
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the folder cannot be written.
         """
+        if self._begun_with and not _is_limited_alike(self._begun_with, self.request):
+            _set_aside(self.run)
         files = locate(self._spec(self.request.evaluations or 100))
         tuned = tuned_of(self.request, files, self._environment)
         work = Work(self.run, self.request, tuned, self._watch, self._view)
         reference = self._examine(work)
         work.request = replace(self.request, rules=self.request.rules.of(reference.values))
         write_text(self.run / REQUEST_FILE, json.dumps(self.request.as_record(), indent=1) + "\n")
-        trace = self.run / TRACE_FILE
-        if not trace.exists():
-            self._view.begin("recording", None)
-            self._view.tell(f"recorded   {tuned.record(trace, reference)}")
-        found = self._decide(work, reference, self._search(reference), files)
+        self._tell_outlook(work, reference)
+        if self.request.is_direct:
+            choosing: Chooses = DirectSearch(work, reference, partial(space_of, files, reference))
+        else:
+            self._record(tuned, reference)
+            choosing = self._emulated(work, reference, files)
+        held_out = held_out_of(self.request, files, self._environment)
+        found = self._decide(work, reference, choosing, held_out)
         write_answer(self.run, found)
         return found
+
+    def _tell_outlook(self, work: Work, reference: Reference) -> None:
+        """Say what the time can show, unless runs of an earlier call have shown it."""
+        if CPU not in reference.values or (self.run / SELECTION_FILE).exists():
+            return
+        share = SHARE_DIRECT if self.request.is_direct else _SHARE_EMULATION
+        not_for_runs = 1.0 - _SHARE_PROGRAM * (1.0 - share)
+        words = outlook_words(
+            self.request.seconds, run_seconds(reference), work.request.rules, not_for_runs
+        )
+        self._view.tell(f"time for   {words}")
+
+    def _record(self, tuned: Tuned, reference: Reference) -> None:
+        """Record the program, unless that was done."""
+        trace = self.run / TRACE_FILE
+        if trace.exists():
+            return
+        self._view.begin("recording", None)
+        try:
+            words = tuned.record(trace, reference)
+        except ProgramError as error:
+            (self.run / REQUEST_FILE).unlink()  # the folder is free for another attempt
+            message = f"{error}; `malloc-tuner optimize --direct` does without a recording"
+            raise ProgramError(message) from error
+        self._view.tell(f"recorded   {words}")
 
     def _examine(self, work: Work) -> Reference:
         """Return what the program does as it is, from the folder if that is known."""
@@ -166,6 +242,7 @@ class Session:
             self.run,
             lambda: self._watch.used_s < limit_s,
             Expecting(self._view, reference).trial_ended,
+            emulated_values(reference.whole_values),
         )
         self._view.tell(
             f"searched   {len(found.trials)} settings of {len(self.request.allocators)} allocators "
@@ -173,34 +250,65 @@ class Session:
         )
         return found
 
-    def _decide(
-        self, work: Work, reference: Reference, emulated: emulation.EmulatedTrials, files: Files
-    ) -> Answer:
+    def _emulated(self, work: Work, reference: Reference, files: Files) -> Choosing:
+        """Search in emulation, and return what chooses among what it found."""
+        emulated = self._search(reference)
         as_is = reference.brings or "glibc"
         base = as_is if as_is in files else self.request.allocators[0]
         baseline = Baseline(
             reference.whole_values, emulated.default_of(base), emulated.ns_per_instruction
         )
         proposals = with_known(propose(emulated.trials, baseline), work.tuned.known)
-        conclusion = Conclusion(work, reference, as_is)
+        return Choosing(work, reference, proposals, emulated, baseline)
+
+    def _decide(
+        self, work: Work, reference: Reference, choosing: Chooses, held_out: Tuned | None
+    ) -> Answer:
+        conclusion = Conclusion(work, reference, reference.brings or "glibc")
         n_possible = int(_SHARE_PROGRAM * self._watch.left_s / run_seconds(reference))
-        if n_possible < _FEWEST_RUNS and not (self.run / SELECTION_FILE).exists():
-            return conclusion.proposal_only(proposals, _FEWEST_RUNS)
+        n_fewest = _FEWEST_DIRECT_RUNS if self.request.is_direct else FEWEST_RUNS
+        if n_possible < n_fewest and not (self.run / SELECTION_FILE).exists():
+            return conclusion.proposal_only(choosing.proposals, n_fewest)
         begun_s = self._watch.used_s
-        choosing = Choosing(work, reference, proposals, emulated)
+        before = snapshot()
         selected = choosing.select(n_possible)
         chosen = work.kept(CONFIRMATION_FILE) or choosing.finalists(selected)
         if not chosen:
             return conclusion.nothing_near(selected)
-        held_out = held_out_of(self.request, files, self._environment)
-        confirmed = Confirming(work, reference, held_out).confirm(chosen)
+        confirming = Confirming(work, reference, held_out)
+        confirmed = reduced(work, reference, confirming, confirming.confirm(chosen))
         self._view.tell(
             f"ran        {len(selected.changes) or len(chosen)} settings on the program, "
             f"{work.n_runs} runs, {clock_text(self._watch.used_s - begun_s)}"
+            f"{_duet_words(confirmed)}"
         )
-        return conclusion.conclude(selected, confirmed)
+        answer = conclusion.conclude(selected, confirmed)
+        said = disturbance_words(before, snapshot(), os.cpu_count() or 1)
+        return replace(answer, reasons=(*answer.reasons, said)) if said else answer
 
 
 def _identity(request: Request) -> tuple[object, ...]:
     """Return what an optimisation that goes on must have in common with how it was begun."""
-    return request.command, request.further, request.rules
+    rules = replace(request.rules, limits=()) if request.service is None else request.rules
+    return request.command, request.further, rules, request.is_direct
+
+
+def _duet_words(confirmed: Confirmed) -> str:
+    n = n_duets(confirmed.course)
+    return f"; {n} rounds ran two at once" if n else ""
+
+
+def _is_limited_alike(one: Request, other: Request) -> bool:
+    return dict(one.rules.limits) == dict(other.rules.limits)
+
+
+def _set_aside(run: Path) -> None:
+    """Move what was chosen and proven under other constraints to ``before-1``, or a later one."""
+    left = [run / name for name in _OF_RULES if (run / name).exists()]
+    if not left:
+        return
+    number = next(n for n in itertools.count(1) if not (run / f"before-{n}").exists())
+    folder = run / f"before-{number}"
+    folder.mkdir()
+    for path in left:
+        path.rename(folder / path.name)

@@ -63,6 +63,7 @@ class ProgramSuite:
             wall_s=sum(part.wall_s for part in parts),
             timeout_s=sum(part.timeout_s for part in parts),
             notes=tuple(note for part in parts for note in part.notes),
+            n_threads=_most_threads(parts),
             parts=parts,
         )
 
@@ -76,10 +77,14 @@ class ProgramSuite:
         words = []
         # The first trace says that all are there, so its program is recorded last.
         for number in reversed(range(len(self._programs))):
-            path = _further(trace, number + 1) if number else trace
+            path = further_trace(trace, number + 1) if number else trace
             path.unlink(missing_ok=True)
             words.append(self._programs[number].record(path, reference.parts[number]))
         return "\n           ".join(reversed(words))
+
+    def on_core(self, core: int) -> ProgramSuite:
+        """Return the same with every run bound to a core."""
+        return ProgramSuite([one.on_core(core) for one in self._programs])
 
     def refusal(self, configuration: Configuration) -> str | None:
         """Return why an allocator does not take a setting; None when it does."""
@@ -111,7 +116,13 @@ def further_traces(trace: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.stem.rpartition("-")[2]))
 
 
-def _further(trace: Path, number: int) -> Path:
+def _most_threads(parts: Sequence[Reference]) -> int | None:
+    known = [part.n_threads for part in parts if part.n_threads is not None]
+    return max(known) if len(known) == len(parts) else None
+
+
+def further_trace(trace: Path, number: int) -> Path:
+    """Return the name of a further trace, from 2 on; see `further_traces`."""
     return trace.with_name(f"{trace.stem}-{number}{trace.suffix}")
 
 

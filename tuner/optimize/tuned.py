@@ -56,6 +56,8 @@ class Reference:
     """What a reader of the answer should know."""
     parts: tuple[Reference, ...] = ()
     """Of each command, where several are tuned on together."""
+    n_threads: int | None = None
+    """Greatest number seen alive at once; None where it is not known."""
     requests: float = 1.0
     """That one run of a service's load serves; 1 for a program that ends."""
 

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tuner.compare.journal import Journal, JournalKeeper, Record, read_journal
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Course, Plan, Step
+from tuner.optimize.duets import Duets, duets_of
 from tuner.optimize.request import Request
-from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status
 
@@ -19,6 +21,9 @@ TRACE_FILE = "program.trace"
 SELECTION_FILE = "selection.jsonl"
 CONFIRMATION_FILE = "confirmation.jsonl"
 HELD_OUT_FILE = "held-out.jsonl"
+ABLATION_FILE = "ablation.jsonl"
+REDUCED_FILE = "reduced.jsonl"
+HELD_OUT_REDUCED_FILE = "held-out-reduced.jsonl"
 REFERENCE_FILE = "reference.json"
 """What a run folder holds beside its campaign."""
 
@@ -81,6 +86,8 @@ class Work:
         candidates: Mapping[str, Configuration],
         reference: Reference,
         tuned: Tuned | None = None,
+        *,
+        runs: Runs | None = None,
     ) -> Course[None, Sample]:
         """Make the runs of a comparison that are missing.
 
@@ -90,6 +97,7 @@ class Work:
             candidates: label -> setting.
             reference: what runs must equal.
             tuned: what runs; None: what is tuned.
+            runs: makes the runs; None: as `tuned` does.
 
         Raises:
             InterruptedCampaign: Ctrl-C; everything measured is kept.
@@ -103,14 +111,33 @@ class Work:
             "trials": {name: n for name, n in self.trials.items() if name in candidates},
             "command": list(what.command),
         }
+        return self._made(file, header, plan, runs or what.runner(candidates, reference))
+
+    def explore(self, file: str, plan: Plan[None, Sample], runs: Runs) -> Course[None, Sample]:
+        """Make the runs of a search that are missing; what runs is not known beforehand.
+
+        Args:
+            file: of the journal in the run folder.
+            plan: what runs when.
+            runs: makes one run.
+
+        Raises:
+            InterruptedCampaign: Ctrl-C; everything measured is kept.
+            OutputError: the journal cannot be written.
+        """
+        header = {
+            "schema": f"malloc-tuner.{Path(file).stem}",
+            "version": 1,
+            "candidates": {},
+            "command": list(self.tuned.command),
+        }
+        return self._made(file, header, plan, runs)
+
+    def _made(
+        self, file: str, header: Mapping[str, Any], plan: Plan[None, Sample], runs: Runs
+    ) -> Course[None, Sample]:
         with Journal(self.run / file, header, same=("candidates", "command")) as journal:
-            course = compare(
-                plan,
-                what.runner(candidates, reference),
-                keeper_of(journal),
-                self._observer(),
-                baseline=AS_IS,
-            )
+            course = compare(plan, runs, keeper_of(journal), self._observer(), baseline=AS_IS)
         self.n_runs += len(course.samples)
         return course
 
@@ -125,6 +152,13 @@ class Work:
             self.view.ran(step.subject, sample.reason, max(n_left[0], 0))
 
         return Observer(on_sample, on_left)
+
+
+def duets_for(
+    work: Work, candidates: Mapping[str, Configuration], reference: Reference
+) -> Duets | None:
+    """Return what runs candidates of an optimisation two at once; see `duets_of`."""
+    return duets_of(work.tuned, candidates, reference, work.request.cpu, work.request.seed)
 
 
 def run_seconds(reference: Reference) -> float:

@@ -107,7 +107,7 @@ def join_workloads(first: Workload, others: Sequence[Workload]) -> Workload:
         next((one.caveat for one in every if one.caveat), None),
         first.sha256,
         tuple(gap for one in every for gap in one.gaps),
-        first.recorded,
+        {**first.recorded, "program": ()},
     )
 
 
@@ -209,7 +209,17 @@ def recorded_facts(opened: Trace) -> dict[str, Any]:
     return {
         "n_events": opened.totals.n_events,
         "recorded_with": opened.metadata.get("allocator"),
+        "program": _program(opened.metadata),
     }
+
+
+def _program(metadata: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    """Return what the recorded program used; nothing where the trace is but a part of it."""
+    cpu_s, peak_bytes = metadata.get("cpu_s"), metadata.get("peak_rss_bytes")
+    is_part = metadata.get("is_cut") or metadata.get("thinned_from") is not None
+    if not cpu_s or not peak_bytes or is_part:
+        return ()
+    return ("cost", cpu_s * 1e9), ("peak_heap", float(peak_bytes))
 
 
 def notes_on(workload: Path) -> tuple[str, ...]:

@@ -6,15 +6,15 @@ folder is removed.  When anything fails in between, the folder stays and
 `recover` builds the traces later: nothing that was recorded is lost.
 
     program   run it, the recorder preloaded     spool    the folder, its lock, the output
-    titles    what processes call themselves     build    spools to traces
+    window    the part that traces are of        build    spools to traces
     explain   why a recording is empty
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import MissingToolError, ProgramError
@@ -22,7 +22,7 @@ from tuner.recording import explain
 from tuner.recording.build import RecordedProcess, RecordedTotals, build_traces
 from tuner.recording.program import Ending, run_program
 from tuner.recording.spool import check_output, locked, make_spool
-from tuner.recording.titles import watched_titles
+from tuner.recording.window import WHOLE, WindowPlan, WindowWatch
 
 __all__ = ["Ending", "RecordedProcess", "RecordedTotals", "Recording", "record", "recover"]
 
@@ -33,6 +33,8 @@ class Recording:
 
     processes: tuple[RecordedProcess, ...]
     ending: Ending
+    missed: str | None = None
+    """What the traces are of, where the window that was wanted never began; None: it did."""
 
 
 def record(
@@ -42,6 +44,7 @@ def record(
     follow: bool = False,
     force: bool = False,
     is_silent: bool = False,
+    window: WindowPlan = WHOLE,
 ) -> Recording:
     """Run a program and write the trace of its allocations.
 
@@ -55,6 +58,7 @@ def record(
         follow: record the children too.
         force: replace a trace that is there.
         is_silent: give the program no input, and drop what it prints.
+        window: which part the traces are of.
 
     Raises:
         MissingToolError: the program does not exist.
@@ -66,14 +70,21 @@ def record(
     spool = make_spool(output)
     with locked(spool, must_be_idle=False):
         try:
-            with watched_titles(spool, is_wanted=follow) as titles:
-                ending = run_program(command, spool, follow=follow, is_silent=is_silent)
+            with WindowWatch(window, spool) as watch:
+                ending = run_program(
+                    command,
+                    spool,
+                    follow=follow,
+                    is_silent=is_silent,
+                    on_signal=watch.take_signal,
+                    watches_window=window.has_signal,
+                )
             _check_started(spool, command, ending)
         except (OSError, ProgramError, MissingToolError):
             shutil.rmtree(spool, ignore_errors=True)
             raise
-        processes = build_traces(spool, output, ending, command)
-    return Recording(tuple(_titled(process, titles) for process in processes), ending)
+        processes = build_traces(spool, output, ending, command, watch.window)
+    return Recording(processes, ending, watch.missed)
 
 
 def recover(spool: Path, output: Path, *, force: bool = False) -> tuple[RecordedProcess, ...]:
@@ -99,12 +110,5 @@ def recover(spool: Path, output: Path, *, force: bool = False) -> tuple[Recorded
 
 def _check_started(spool: Path, command: Sequence[str], ending: Ending) -> None:
     """Raise ProgramError when the recorder did not start in the program."""
-    if not any(spool.iterdir()):
+    if not any(spool.glob("*.spool")):
         raise ProgramError(explain.why_nothing(command, ending))
-
-
-def _titled(process: RecordedProcess, titles: Mapping[int, str]) -> RecordedProcess:
-    """Add what a process called itself last, unless that is how it was started."""
-    title = titles.get(process.pid, "")
-    is_new = title != " ".join(" ".join(process.argv).split())
-    return replace(process, title=title if is_new else "")

@@ -8,7 +8,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,20 @@ from tuner.recording import explain
 from tuner.recording.program import Ending
 from tuner.resources import native_file
 from tuner.trace import SPOOL_SUFFIX
+
+_NAME_CHARACTERS = 40
+"""Of what a process calls itself, in the name of its trace."""
+
+
+@dataclass(frozen=True)
+class RecordedPart:
+    """The part of a recording that traces are of, in ns of CLOCK_MONOTONIC; None: no limit."""
+
+    from_ns: int | None = None
+    until_ns: int | None = None
+
+
+NO_WINDOW = RecordedPart()
 
 
 @dataclass(frozen=True)
@@ -52,11 +66,24 @@ class RecordedProcess:
     replaced: tuple[str, ...]
     """Programs the process ran before it became this one by exec; not in the trace."""
     title: str = ""
-    """Its last command line, as ``ps`` shows it, if it changed it and was seen; else empty."""
+    """Its last command line, as ``ps`` shows it, if it changed it; else empty."""
+    is_cut: bool = False
+    """Recording was ended before the process was: by the end of a window, or a limit."""
+    inherited_blocks: int = 0
+    """Of its events, those that make the blocks with which its trace begins."""
+
+    @property
+    def n_own_events(self) -> int:
+        """Events of what it did itself."""
+        return self.totals.n_events - self.inherited_blocks
 
 
 def build_traces(
-    spool: Path, output: Path, ending: Ending | None, command: Sequence[str]
+    spool: Path,
+    output: Path,
+    ending: Ending | None,
+    command: Sequence[str],
+    window: RecordedPart = NO_WINDOW,
 ) -> tuple[RecordedProcess, ...]:
     """Build the traces of a spool folder and remove it.
 
@@ -67,6 +94,7 @@ def build_traces(
         output: the trace of the first process; further ones stand beside it.
         ending: how the program ended, if known.
         command: the program, for messages.
+        window: what the traces are of.
 
     Returns:
         The processes that made events, in the order of their start.
@@ -80,7 +108,8 @@ def build_traces(
     processes: list[RecordedProcess] = []
     for images in all_images:
         trace = _trace_path(output, images[-1], len(processes))
-        process = _build(images, trace, ending if images is all_images[0] else None)
+        of_first = ending if images is all_images[0] else None
+        process = _build(images, trace, of_first, window)
         if process.totals.n_events or len(all_images) == 1:
             processes.append(process)
         else:  # a process that only started others
@@ -91,7 +120,7 @@ def build_traces(
         shutil.rmtree(spool, ignore_errors=True)
         if any(process.stopped for process in processes):
             raise OutputError(explain.no_room(spool))
-        raise ProgramError(explain.why_no_events(command))
+        raise ProgramError(explain.why_no_events(command, is_window=window != NO_WINDOW))
     shutil.rmtree(spool, ignore_errors=True)
     return tuple(processes)
 
@@ -103,6 +132,7 @@ class _Image:
     spool: Path
     pid: int
     program: str
+    """What it calls itself, if that is no command line; else its program."""
     start_ns: int
 
 
@@ -124,22 +154,33 @@ def _images_by_process(folder: Path) -> list[list[_Image]]:
 
 def _image(spool: Path) -> _Image:
     facts = run_build_trace("--describe", str(spool))
-    program = Path(facts["argv"][0]).name if facts["argv"] else "unknown"
+    program = _title(facts) or (Path(facts["argv"][0]).name if facts["argv"] else "unknown")
     return _Image(spool, int(facts["pid"]), program, int(facts["start_clock_ns"]))
+
+
+def _title(facts: Mapping[str, Any]) -> str:
+    """Return what a process called itself last, unless that is how it was started."""
+    title = " ".join((facts["title"] or "").split())
+    return title if title != " ".join(" ".join(facts["argv"]).split())[: len(title)] else ""
 
 
 def _trace_path(output: Path, image: _Image, n_before: int) -> Path:
     if n_before == 0:
         return output
-    program = re.sub(r"[^\w.+-]", "_", image.program)
+    program = re.sub(r"[^\w.+-]+", "_", image.program).strip("_")[:_NAME_CHARACTERS]
     return output.with_name(f"{output.stem}.{n_before + 1}-{program}{output.suffix}")
 
 
-def _build(images: Sequence[_Image], output: Path, ending: Ending | None) -> RecordedProcess:
+def _build(
+    images: Sequence[_Image], output: Path, ending: Ending | None, window: RecordedPart
+) -> RecordedProcess:
     spool = images[-1].spool
-    words = [str(spool), str(output), json.dumps(_metadata(ending))]
+    end_ns = ending.end_ns if ending else 0
+    moments = (end_ns, window.from_ns or 0, window.until_ns or 0)
     try:
-        facts = run_build_trace(*words, *([str(ending.end_ns)] if ending else []))
+        facts = run_build_trace(
+            str(spool), str(output), json.dumps(_metadata(ending)), *map(str, moments)
+        )
     except OutputError as error:
         message = (
             f"{error}; the recording is kept, build the trace later with "
@@ -155,6 +196,9 @@ def _build(images: Sequence[_Image], output: Path, ending: Ending | None) -> Rec
         foreign_frees=int(facts["foreign_frees"]),
         stopped=facts["stopped"],
         replaced=tuple(image.program for image in images[:-1]),
+        title=_title(facts),
+        is_cut=facts["is_cut"],
+        inherited_blocks=int(facts["inherited_blocks"]),
     )
 
 
@@ -165,6 +209,7 @@ def _metadata(ending: Ending | None) -> dict[str, Any]:
         "signal": ending.signal_name if ending else None,
         "wall_s": round(ending.wall_s, 3) if ending else None,
         "cpu_s": round(ending.cpu_s, 3) if ending else None,
+        "peak_rss_bytes": (ending.peak_rss_bytes or None) if ending else None,
         "kernel": platform.release(),
         "architecture": platform.machine(),
         "cpu_count": os.cpu_count(),
@@ -187,7 +232,7 @@ def run_build_trace(*arguments: str) -> dict[str, Any]:
         reason = done.stderr.decode(errors="replace").strip().removeprefix("build_trace: ")
         message = reason or f"build_trace ended with status {done.returncode}"
         raise OutputError(message)
-    result = json.loads(done.stdout)
+    result = json.loads(done.stdout or "{}")
     if not isinstance(result, dict):
         message = "build_trace printed no JSON object"
         raise OutputError(message)

@@ -30,8 +30,13 @@ def why_nothing(command: Sequence[str], ending: Ending) -> str:
     )
 
 
-def why_no_events(command: Sequence[str]) -> str:
+def why_no_events(command: Sequence[str], *, is_window: bool = False) -> str:
     """Explain a recording without a single event."""
+    if is_window:
+        return (
+            f"{command[0] if command else 'the program'}: nothing was allocated or freed between "
+            "--from and --to"
+        )
     return (
         f"{command[0] if command else 'the program'}: nothing was recorded: it called no "
         f"allocation function of a library; it brings its own malloc, or only starts other "

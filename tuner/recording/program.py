@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,10 +17,15 @@ from tuner.errors import MissingToolError
 from tuner.resources import native_file
 
 SETTING: Final = "MALLOC_TUNER_RECORD"
-"""Environment variable the recorder reads: ``FOLLOW:TIME:FOLDER``, FOLLOW being 0 or 1.
+"""Environment variable the recorder reads: ``FOLLOW:TIME,FD,INODE:FOLDER``, FOLLOW being 0 or 1.
 
-TIME is CLOCK_MONOTONIC in ns just before the program is executed.
+TIME is CLOCK_MONOTONIC in ns just before the program is executed.  FD and INODE are of a descriptor
+of FOLDER that the program is given, so that it can write there as another user; may be missing.
 """
+
+WINDOW_SIGNAL: Final = signal.SIGUSR1
+"""Begins or ends a window; sent to the process that records, never to the program: services have
+their own use for it."""
 
 USUAL_ENDS: Final = frozenset(
     {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGPIPE, signal.SIGALRM}
@@ -42,6 +47,8 @@ class Ending:
     """User and system time of the program and the children it waited for."""
     end_ns: int
     """When it ended, CLOCK_MONOTONIC."""
+    peak_rss_bytes: int = 0
+    """Of the program, or of the largest child it waited for, recorder included; 0: not known."""
 
     @property
     def is_crash(self) -> bool:
@@ -56,7 +63,13 @@ class Ending:
 
 
 def run_program(
-    command: Sequence[str], spool: Path, *, follow: bool, is_silent: bool = False
+    command: Sequence[str],
+    spool: Path,
+    *,
+    follow: bool,
+    is_silent: bool = False,
+    on_signal: Callable[[int], None] = lambda _: None,
+    watches_window: bool = False,
 ) -> Ending:
     """Run a program with the recorder preloaded, to its end.
 
@@ -68,22 +81,31 @@ def run_program(
         spool: folder in which the recorder creates a spool per process.
         follow: record the children too.
         is_silent: give it no input, and drop what it prints.
+        on_signal: is called with each signal to this process, in its handler.
+        watches_window: take `WINDOW_SIGNAL` too.
 
     Raises:
         MissingToolError: the program does not exist, or the recorder is in a folder that
             LD_PRELOAD cannot name.
     """
     start_ns = time.monotonic_ns()
+    stream = subprocess.DEVNULL if is_silent else None
+    folder = os.open(spool, os.O_PATH | os.O_DIRECTORY)
     try:
-        environment = recorder_environment(spool, follow=follow)
-        stream = subprocess.DEVNULL if is_silent else None
         process = subprocess.Popen(
-            list(command), env=environment, stdin=stream, stdout=stream, stderr=stream
+            list(command),
+            env=recorder_environment(spool, follow=follow, folder=folder),
+            stdin=stream,
+            stdout=stream,
+            stderr=stream,
+            pass_fds=(folder,),
         )
     except OSError as error:
         message = f"{command[0]}: cannot be started: {error.strerror}"
         raise MissingToolError(message) from error
-    with _signals_to(process):
+    finally:
+        os.close(folder)
+    with _signals_to(process, on_signal, watches_window=watches_window):
         _, status, usage = os.wait4(process.pid, 0)
     end_ns = time.monotonic_ns()
     code = process.returncode = os.waitstatus_to_exitcode(status)
@@ -93,11 +115,17 @@ def run_program(
         wall_s=(end_ns - start_ns) / 1e9,
         cpu_s=usage.ru_utime + usage.ru_stime,
         end_ns=end_ns,
+        peak_rss_bytes=usage.ru_maxrss * 1024,
     )
 
 
-def recorder_environment(spool: Path, *, follow: bool) -> dict[str, str]:
+def recorder_environment(spool: Path, *, follow: bool, folder: int | None = None) -> dict[str, str]:
     """Return this process's environment with the recorder before what is preloaded already.
+
+    Args:
+        spool: as `run_program`.
+        follow: as `run_program`.
+        folder: a descriptor of `spool` that the program is given; None: none.
 
     Raises:
         MissingToolError: as `run_program`.
@@ -109,8 +137,14 @@ def recorder_environment(spool: Path, *, follow: bool) -> dict[str, str]:
     others = os.environ.get("LD_PRELOAD", "")
     return os.environ | {
         "LD_PRELOAD": f"{recorder}:{others}" if others else recorder,
-        SETTING: f"{int(follow)}:{time.monotonic_ns()}:{spool}",
+        SETTING: recorder_setting(spool, follow=follow, folder=folder),
     }
+
+
+def recorder_setting(spool: Path, *, follow: bool, folder: int | None = None) -> str:
+    """Return the value of `SETTING`; see `recorder_environment`."""
+    given = f",{folder},{os.fstat(folder).st_ino}" if folder is not None else ""
+    return f"{int(follow)}:{time.monotonic_ns()}{given}:{spool}"
 
 
 def _signal_name(number: int) -> str:
@@ -121,14 +155,18 @@ def _signal_name(number: int) -> str:
 
 
 @contextlib.contextmanager
-def _signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _signals_to(
+    process: subprocess.Popen[bytes], on_signal: Callable[[int], None], *, watches_window: bool
+) -> Iterator[None]:
     """Outlive Ctrl-C, which the program gets from the terminal; pass SIGTERM on."""
 
     def pass_on(number: int, frame: object) -> None:  # noqa: ARG001 - the signature of handlers
+        on_signal(number)
         if number == signal.SIGTERM:
             process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    taken = (signal.SIGINT, signal.SIGTERM, *((WINDOW_SIGNAL,) if watches_window else ()))
+    before = {number: signal.signal(number, pass_on) for number in taken}
     try:
         yield
     finally:

@@ -10,13 +10,16 @@ import contextlib
 import fcntl
 import glob
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tuner.errors import OutputError, TraceError
-from tuner.recording.titles import recorded_pids
 from tuner.trace import SPOOL_SUFFIX
+
+_OPEN_FOLDER = 0o1733
+"""Anybody may add files, and nobody see or remove those of others."""
 
 
 def check_output(output: Path, *, follow: bool, force: bool) -> None:
@@ -56,6 +59,7 @@ def make_spool(output: Path) -> Path:
     spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
     try:
         spool.mkdir()
+        let_others_record(spool)
     except FileExistsError as error:
         with locked(spool, must_be_idle=True):  # else the message names the writer
             message = (
@@ -67,6 +71,12 @@ def make_spool(output: Path) -> Path:
         message = f"{output}: cannot write here: {error.strerror}"
         raise OutputError(message) from error
     return spool
+
+
+def let_others_record(spool: Path) -> None:
+    """Let processes add spools that have given up the rights of root, as services do."""
+    if os.geteuid() == 0:
+        spool.chmod(_OPEN_FOLDER)
 
 
 @contextlib.contextmanager
@@ -112,6 +122,12 @@ def _check_idle(spool: Path) -> None:
             f"it with `kill {' '.join(pids)}`"
         )
         raise OutputError(message)
+
+
+def recorded_pids(spool: Path) -> set[int]:
+    """Return the processes that have a spool: ``PID.spool``, after an exec ``PID-N.spool``."""
+    names = (re.match(r"(\d+)[-.]", path.name) for path in spool.glob("*.spool"))
+    return {int(name[1]) for name in names if name}
 
 
 def _maps_into(pid: int, spool: Path) -> bool:

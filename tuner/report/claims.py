@@ -126,7 +126,7 @@ def claims_context(summary: ValidationSummary) -> dict[str, Any]:
         "rows": [
             {
                 "subject": subject,
-                "verdict": subject.verdict.value if subject.verdict else "",
+                "verdict": subject.verdict_words,
                 "class": _VERDICT_CLASSES.get(subject.verdict, "") if subject.verdict else "",
                 "claims": [_claim_cell(subject, claim.metric) for claim in claims],
                 "reals": [_real_cell(subject, name) for name in measured],

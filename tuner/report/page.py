@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.drawing.figure import Figure, described, embedding_script
 from tuner.drawing.style import look
@@ -22,16 +22,18 @@ from tuner.metrics import find_metrics
 from tuner.optimize.answer import recommended
 from tuner.report import wording
 from tuner.report.claims import claims_context, claims_figures
-from tuner.report.columns import scale_of, show_change
+from tuner.report.columns import scale_of, show_change, show_expected
 from tuner.report.effects import Effect, effects_of
 from tuner.report.gem5 import gem5_figure, gem5_grid, gem5_plot, out_lines
 from tuner.report.heap import HeapPlot, heap_figure, heap_plot
 from tuner.report.history import HypervolumeHistory, history_figure, hypervolume_history
 from tuner.report.inside import NOTE, best_sentence, inside_grids
+from tuner.report.measured import MeasuredFront, cells_of, measured_figure, measured_front
 from tuner.report.parallel import ParallelPlot, parallel_figure, parallel_plots, show_value
 from tuner.report.pareto import ParetoPlot, pareto_plots
 from tuner.report.pareto_figure import pareto_figure
 from tuner.report.table import FrontTable, front_table
+from tuner.report.terminal import whole_words
 from tuner.runs import Run
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
 from tuner.validate.inside import InsideJournal
@@ -43,6 +45,9 @@ from tuner.validate.inside_summary import (
 )
 from tuner.validate.summary import ValidationSummary, summarize
 from tuner.validate.trust import believed_validation
+
+if TYPE_CHECKING:
+    import jinja2
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -67,6 +72,8 @@ class Report:
     """The last validation on gem5, per group of simulations; empty when there is none."""
     inside: InsideSummary | None = None
     """The last validation inside simulated machines; None when there is none."""
+    measured: MeasuredFront | None = None
+    """What the program itself measured in an optimisation; None when there was none."""
 
 
 def compute_report(run: Run, validation: int | None = None) -> Report:
@@ -102,11 +109,11 @@ def compute_report(run: Run, validation: int | None = None) -> Report:
         effects,
         tuple(summarize_gem5(run, gem5_records(run))),
         summarize_inside(InsideJournal(journal_path(run)), run),
+        measured_front(run.folder) if recommended(run.folder) else None,
     )
 
 
-def render_page(report: Report) -> str:
-    """Write the page as HTML text."""
+def _template(name: str) -> jinja2.Template:
     import jinja2  # noqa: PLC0415 - a tenth of a second that other commands need not wait for
 
     environment = jinja2.Environment(
@@ -116,9 +123,34 @@ def render_page(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return environment.get_template(name)
+
+
+def render_measured(folder: Path, found: MeasuredFront) -> str:
+    """Write the page of an optimisation that emulated nothing, as HTML text."""
+    figures = {figure.name: figure for figure in measured_figures(found)}
+    return _template("measured.html.j2").render(
+        name=folder.name,
+        answer=found.answer,
+        measured=found,
+        cells_of=cells_of,
+        figures=figures,
+        figure_json=_script_json({name: described(f) for name, f in figures.items()}),
+        vega_js=embedding_script(),
+    )
+
+
+def measured_figures(found: MeasuredFront) -> Iterator[Figure]:
+    """Yield the figure of what the program measured, if there is one."""
+    if (figure := measured_figure(found)) is not None:
+        yield figure
+
+
+def render_page(report: Report) -> str:
+    """Write the page as HTML text."""
     figures = {figure.name: figure for figure in figures_of(report)}
-    answer = recommended(report.run.folder)
-    return environment.get_template("report.html.j2").render(
+    answer = report.measured.answer if report.measured else None
+    return _template("report.html.j2").render(
         report=report,
         run=report.run,
         campaign=report.run.campaign,
@@ -126,11 +158,14 @@ def render_page(report: Report) -> str:
         validated=wording.validated_sentence(report.picks, report.claims),
         deploy=None if answer else wording.deploy_sentence(report.run, report.picks, report.claims),
         answer=answer,
+        measured=report.measured,
+        cells_of=cells_of,
         cards=wording.pick_cards(report.run, report.picks, report.claims),
         facts=wording.measured_facts(report.run),
         reasons=wording.failure_reasons(report.run),
         commands=wording.commands(report.run),
         table=_table_context(report.table) if report.table else None,
+        whole=whole_words(report.table.whole) if report.table else [],
         figures=figures,
         claims=claims_context(report.claims) if report.claims else None,
         effects=_effects_context(report),
@@ -149,6 +184,8 @@ def _script_json(value: object) -> str:
 
 def figures_of(report: Report) -> Iterator[Figure]:
     """Yield every figure that has something to show, in the order of the page."""
+    if report.measured:
+        yield from measured_figures(report.measured)
     for plot in report.pareto:
         pair = f"-{plot.x.column.name}-{plot.y.column.name}"
         yield pareto_figure(plot, "front" + (pair if len(report.pareto) > 1 else ""))
@@ -194,8 +231,8 @@ def _table_context(table: FrontTable) -> dict[str, Any]:
                     {
                         "text": scale.show(column.value(row.trial.measurement)),
                         "sort": column.value(row.trial.measurement),
-                        "change": show_change(row.ratios[column.name]),
-                        "direction": wording.direction(row.ratios[column.name]),
+                        "change": show_expected(row.change(column.name)),
+                        "direction": wording.direction(row.change(column.name)),
                     }
                     for column, scale in zip(shown, scales, strict=True)
                 ],

@@ -10,12 +10,13 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.front.bounds import Baselines, baselines
 from tuner.front.dominance import front_points
 from tuner.front.picks import Pick
+from tuner.front.whole import Whole, campaign_whole, expected_ratio, whole_program
 from tuner.metrics import METRICS, Metric, find_objective
 from tuner.records import Status, Trial
 from tuner.report.columns import ratio
@@ -44,6 +45,13 @@ class TrialRow:
     """Numbers of other feasible trials with exactly the same objectives."""
     ratios: Mapping[str, float | None]
     """Value / baseline's value for every metric by name; None when either is missing."""
+    expected: Mapping[str, float | None] = field(default_factory=dict)
+    """The same of the whole program, for the metrics of which it is known what that has."""
+
+    def change(self, name: str) -> float | None:
+        """Return the ratio that people see: of the whole program where it is known."""
+        expected = self.expected.get(name)
+        return self.ratios[name] if expected is None else expected
 
     @property
     def is_default(self) -> bool:
@@ -62,6 +70,8 @@ class FrontTable:
     """The front by its objectives, then the rest by number, which puts the defaults first."""
     notes: tuple[str, ...] = ()
     """What is to be known of the workload; none for a trace."""
+    whole: Whole = field(default_factory=dict)
+    """What the whole program has under the default of the campaign's baseline."""
     price_note: str | None = None
     """What `repricing.price_note` says; None: nothing changes, or it was not computed."""
 
@@ -109,6 +119,7 @@ def front_table(
             tuple(pick.name for pick in picks if pick.trial.number == trial.number),
             equals.get(trial.number, ()),
             _ratios(trial, compared),
+            _expected(run, trial, compared),
         )
         for trial in run.trials
         if everything or trial.number in shown
@@ -117,7 +128,8 @@ def front_table(
     order |= {n: order[first] for first in list(order) for n in equals[first] if n in picked}
     rows.sort(key=lambda row: _place(row.trial, order))
     notes = run.campaign.workload.notes
-    return FrontTable(run.campaign.name, tuple(names), compared, tuple(rows), notes)
+    whole = campaign_whole(run.campaign, run.trials)
+    return FrontTable(run.campaign.name, tuple(names), compared, tuple(rows), notes, whole)
 
 
 def row_of(run: Run, pick: Pick, relative_to: str) -> TrialRow:
@@ -151,6 +163,17 @@ def _ratios(trial: Trial, compared: Baselines) -> dict[str, float | None]:
     return {
         column.name: ratio(column.value(trial.measurement), column.value(baseline))
         for column in METRICS.values()
+    }
+
+
+def _expected(run: Run, trial: Trial, compared: Baselines) -> dict[str, float | None]:
+    whole = whole_program(run.campaign, run.trials, compared.of(trial))
+    baseline = compared.measurement(trial)
+    return {
+        name: expected_ratio(
+            whole, name, METRICS[name].value(trial.measurement), METRICS[name].value(baseline)
+        )
+        for name in whole
     }
 
 
@@ -196,6 +219,7 @@ def row_document(row: TrialRow) -> dict[str, Any]:
         "violation": row.trial.violation,
         "measured": {c.field: _raw(c, row.trial) for c in METRICS.values()},
         "ratio_to_baseline": dict(row.ratios),
+        "expected_of_program": dict(row.expected),
     }
 
 

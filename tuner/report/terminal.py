@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from tuner.front.bounds import OWN
 from tuner.front.picks import BALANCED, KNEE, NO_REGRET
-from tuner.metrics import Metric, find_metrics
+from tuner.front.whole import Whole
+from tuner.metrics import METRICS, Metric, find_metrics
 from tuner.records import Trial
-from tuner.report.columns import scale_of, show_change
+from tuner.report.columns import scale_of, show_change, show_expected
 from tuner.report.parallel import show_value
 from tuner.report.table import FRONT, FrontTable, TrialRow
 from tuner.stats import TIE
@@ -82,15 +83,16 @@ def table_text(table: FrontTable, *, color: bool = False, everything: bool = Fal
 def condensed(table: FrontTable) -> tuple[FrontTable, dict[int, int]]:
     """Return the table with near points merged, and how many more each trial stands for.
 
-    Points of the front within `TIE` of each other in every objective are one row: that of a
-    pick, of a default, or of the fewest settings.  Of more than `MOST_POINTS` those are kept
-    that are picks, and others evenly along the front.
+    Points of the front within `TIE` of each other in every objective, as a share of the whole
+    program where that is known, are one row: that of a pick, of a default, or of the fewest
+    settings.  Of more than `MOST_POINTS` those are kept that are picks, and others evenly along
+    the front.
     """
     front = [row for row in table.rows if row.state == FRONT]
     leaders: list[TrialRow] = []
     alike: dict[int, list[TrialRow]] = {}
     for row in sorted(front, key=_simplicity):
-        leader = next((one for one in leaders if _is_alike(one, row, table.objectives)), None)
+        leader = next((one for one in leaders if _is_alike(one, row, table)), None)
         if leader is None or row.picks:
             leaders.append(row)
         else:
@@ -110,9 +112,13 @@ def _simplicity(row: TrialRow) -> tuple[bool, bool, int, int]:
     return not row.picks, not row.is_default, settings, row.trial.number
 
 
-def _is_alike(one: TrialRow, other: TrialRow, names: Sequence[str]) -> bool:
-    pairs = [(one.trial.measured.value(n), other.trial.measured.value(n)) for n in names]
-    return all(abs(a - b) <= TIE * max(a, b) for a, b in pairs)
+def _is_alike(one: TrialRow, other: TrialRow, table: FrontTable) -> bool:
+    """Return whether two points are within a tie, a share of the whole program if it is known."""
+    for name in table.objectives:
+        a, b = (row.trial.measured.value(name) for row in (one, other))
+        if abs(a - b) > TIE * max(a, b, table.whole.get(name, 0.0)):
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -169,7 +175,8 @@ def _rich_table(
     for metric, scale in zip(block.metrics, scales, strict=True):
         drawn.add_column(f"{metric.label}\n{scale.unit}".rstrip(), justify="right", no_wrap=True)
         if not block.is_stacked:
-            drawn.add_column("change", justify="right", no_wrap=True)
+            about = "of program\nabout" if metric.name in table.whole else "change"
+            drawn.add_column(about, justify="right", no_wrap=True)
     drawn.add_column("allocator", no_wrap=True)
     if block.has_settings:
         drawn.add_column("settings", overflow="fold", ratio=1, max_width=settings_width)
@@ -177,10 +184,10 @@ def _rich_table(
     for row in table.rows:
         cells: list[str | Text] = [str(row.trial.number)]
         for metric, scale in zip(block.metrics, scales, strict=True):
-            ratio = row.ratios[metric.name]
+            ratio = row.change(metric.name)
             style = "" if ratio is None or ratio == 1.0 else "green" if ratio < 1.0 else "red"
             shown = scale.show(metric.value(row.trial.measurement))
-            change = Text(show_change(ratio), style=style)
+            change = Text(show_expected(ratio), style=style)
             cells += [Text(f"{shown}\n") + change] if block.is_stacked else [shown, change]
         cells.append(row.trial.configuration.allocator)
         if block.has_settings:
@@ -226,11 +233,26 @@ def _footer(table: FrontTable) -> str:
     return "\n".join(
         [
             f"{what}; changes are against {whose}.",
+            *whole_words(table.whole),
             *_picks_explained(table, "its own default" if relative_to == OWN else whose),
             *table.notes,
             *filter(None, [table.price_note]),
         ]
     )
+
+
+def whole_words(whole: Whole) -> list[str]:
+    """Return what changes are shares of, where that is the whole program."""
+    if not whole:
+        return []
+    labels = [METRICS[name].label for name in whole]
+    words = f"Of {', '.join(labels)}, changes are those expected of the whole program"
+    what = "its resident memory, mapped files included, and its CPU time when it was recorded"
+    return [f"{words}: shares of {what}. `validate` counts the memory without files."]
+
+
+def _program_words(expected: float | None) -> str:
+    return "" if expected is None else f"   of the program about {show_expected(expected)}"
 
 
 def _picks_explained(table: FrontTable, whose: str) -> list[str]:
@@ -260,6 +282,7 @@ def row_text(row: TrialRow, metrics: Sequence[Metric], relative_to: str) -> str:
             shown = scale_of(metric, [row.trial.measurement]).show_with_unit(value)
             lines.append(
                 f"  {metric.label:<20} {shown:>16}  {show_change(row.ratios[metric.name])}"
+                f"{_program_words(row.expected.get(metric.name))}"
             )
     if row.state != FRONT:
         lines.append(f"not on the front: {row.state}")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import Any
 
 from tuner.front.bounds import count_failures, default_trials
 from tuner.front.picks import NO_REGRET, Pick
+from tuner.front.whole import Whole, campaign_whole, expected_ratio
 from tuner.metrics import REAL, Metric, find_metrics
 from tuner.records import Trial
-from tuner.report.columns import MISSING, ratio, scale_of, show_change
+from tuner.report.columns import MISSING, ratio, scale_of, show_change, show_expected
 from tuner.report.parallel import show_value
 from tuner.runs import Run
 from tuner.stats import TIE
@@ -75,7 +76,9 @@ def _headline(run: Run, picks: Sequence[Pick]) -> str:
         choice = ", or choose a pick that trades one for another" if trades else ""
         found = f"No measured configuration gains {100 * TIE:g} % or more at no cost ({labels})."
         return f"{found} Keep {default}{choice}."
-    changes = ", ".join(f"{label} {show_change(found)}" for label, found in ratios)
+    changes = ", ".join(f"{label} {show_expected(found)}" for label, found in ratios)
+    if campaign_whole(run.campaign, run.trials):
+        changes = f"about {changes} of the whole program"
     who = f"{pick.name} ({_subject(pick.trial)}, trial {pick.trial.number})"
     return f"In emulation, {who}: {changes}, against {default}."
 
@@ -142,10 +145,15 @@ def _headline_ratios(run: Run, picks: Sequence[Pick]) -> list[tuple[str, float |
     metrics = find_metrics(run.campaign.objectives)
     if pick is None or baseline is None or (pick.name != NO_REGRET and len(metrics) > 1):
         return []
-    return [
-        (m.label, ratio(m.value(pick.trial.measurement), m.value(baseline.measurement)))
-        for m in metrics
-    ]
+    whole = campaign_whole(run.campaign, run.trials)
+    return [(m.label, _seen(m, pick.trial, baseline, whole)) for m in metrics]
+
+
+def _seen(metric: Metric, trial: Trial, baseline: Trial, whole: Whole) -> float | None:
+    """Return the ratio to the baseline: of the whole program where that is known."""
+    value, base = metric.value(trial.measurement), metric.value(baseline.measurement)
+    expected = expected_ratio(whole, metric.name, value, base)
+    return ratio(value, base) if expected is None else expected
 
 
 def _is_gain(found: float | None) -> bool:
@@ -180,7 +188,10 @@ def _card(
         trial.number,
         trial.configuration.allocator,
         tuple((name, show_value(value)) for name, value in trial.configuration.settings),
-        tuple(_change(metric, trial, baseline) for metric in find_metrics(names)),
+        tuple(
+            _change(metric, trial, baseline, campaign_whole(run.campaign, run.trials))
+            for metric in find_metrics(names)
+        ),
         tuple(_real_change(claim) for claim in subject.claims) if subject else (),
         subject.reason if subject else None,
     )
@@ -192,11 +203,14 @@ def _real_change(claim: Claim) -> ChangeText:
     return ChangeText(label, claim.verdict.value, show_change(found), direction(found))
 
 
-def _change(metric: Metric, trial: Trial, baseline: Trial | None) -> ChangeText:
+def _change(metric: Metric, trial: Trial, baseline: Trial | None, whole: Whole) -> ChangeText:
     value = metric.value(trial.measurement)
-    found = ratio(value, metric.value(baseline.measurement) if baseline else None)
+    found = _seen(metric, trial, baseline, whole) if baseline else None
     shown = scale_of(metric, [trial.measurement]).show_with_unit(value)
-    return ChangeText(metric.label, shown, show_change(found), direction(found))
+    change = show_expected(found)
+    if metric.name in whole:
+        change = f"{change} of the program"
+    return ChangeText(metric.label, shown, change, direction(found))
 
 
 def direction(found: float | None) -> str:
@@ -251,14 +265,14 @@ def _program_facts(run: Run) -> Facts:
 def _emulation_facts(run: Run) -> Facts:
     facts = [
         (_EMULATION_LABELS.get(name, _words(name)), _EMULATION_TEXTS.get(value, _text(value)))
-        for name, value in run.campaign.emulation.items()
+        for name, value in asdict(run.campaign.emulation).items()
     ]
-    constants = run.campaign.calibration
-    if "c_fault" in constants and "c_syscall" in constants:
+    prices = run.campaign.calibration
+    if prices is not None:
         times = "\N{MULTIPLICATION SIGN}"
-        faults = f"{constants['c_fault']:,.0f} {times} page faults"
-        syscalls = f"{constants['c_syscall']:,.0f} {times} memory system calls"
-        pages = f"{constants.get('c_page', 0.0):,.0f} {times} pages of huge ones"
+        faults = f"{prices.c_fault:,.0f} {times} page faults"
+        syscalls = f"{prices.c_syscall:,.0f} {times} memory system calls"
+        pages = f"{prices.c_page:,.0f} {times} pages of huge ones"
         facts.append(("cost", f"instructions + {faults} + {pages} + {syscalls}"))
     facts.append(("repeatability", _repeatability(run)))
     return facts
@@ -312,7 +326,7 @@ def _search_facts(run: Run) -> Facts:
 
 def failure_reasons(run: Run, limit: int = 5) -> list[tuple[str, int]]:
     """Return the most frequent reasons of failure with their counts."""
-    reasons = Counter(f"{_words(t.status)}: {t.reason}" for t in run.trials if t.reason is not None)
+    reasons = Counter(f"{_words(t.status)}: {t.reason}" for t in run.trials if t.has_failed)
     return reasons.most_common(limit)
 
 
@@ -333,7 +347,8 @@ _LEFT_OUT = ("perf_event_paranoid", "ptrace_scope", "seccomp", "cpus_allowed")
 
 def _machine_facts(run: Run) -> Facts:
     facts = []
-    for name, value in run.campaign.machine.items():
+    machine = run.campaign.machine
+    for name, value in asdict(machine).items() if machine else ():
         if name not in _LEFT_OUT and value is not None:
             shown = show_size(value) if name.endswith("_bytes") else _text(value)
             facts.append((_MACHINE_LABELS.get(name, _words(name)), shown))

@@ -6,7 +6,10 @@
     survival.py        survival and parents in NSGA-II of pymoo
     random_search.py   the baseline every other strategy has to beat
     pymoo_nsga2.py     NSGA-II of pymoo
+    pymoo_nsga3.py     NSGA-III of pymoo
     deap_nsga2.py      NSGA-II of DEAP
+    optuna_search.py   TPE of Optuna, if that is installed
+    exhaustive.py      all of a small space
     auto.py            NSGA-II of pymoo whose children a model sifts, the default
     surrogate.py       that model: a Gaussian process over genomes
     making.py          strategies by name, as `tuner.registry` lists them

@@ -1,13 +1,16 @@
 """NSGA-II of pymoo whose children a model sifts: the default.
 
-Ten times as many children are born as there is room for.  A model of each objective
-(`tuner.search.surrogate`), fitted to all results so far, predicts them, and two thirds of the
-generation are those that promise to go farthest beyond the front; the rest are taken as they
-come, so that a wrong model costs little.  The search starts around the initial genomes, which are
-defaults and known-good settings, since most random settings of an allocator are bad.
+Six times as many children are born as there is room for, and as many genomes one change from the
+front are looked at.  A model of each objective (`tuner.search.surrogate`), fitted to the results so
+far, predicts all of them, and two thirds of the generation are those that promise to go farthest
+beyond the front; the rest are children as they come, so that a wrong model costs little.  The
+search starts around the initial genomes, which are defaults and known-good settings, since most
+random settings of an allocator are bad.
 
 Predictions are rounded before they are compared, since libraries of linear algebra differ in the
-last digits from machine to machine and a campaign is resumed by proposing again.
+last digits from machine to machine and a campaign is resumed by proposing again.  They use one
+core: with more, sums are added in another order, and threads that wait take more CPU time than
+matrices of this size are worth.
 
 Source: Deb et al. 2002, as in `tuner.search.pymoo_nsga2`.  Sifting: Jin, "Surrogate-assisted
 evolutionary computation", Swarm Evol. Comput. 1(2), 2011, section 4 (pre-selection).  Promise: the
@@ -24,19 +27,23 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from pymoo.core.mating import Mating
+from pymoo.core.population import Population
 from pymoo.core.problem import Problem
 from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
+from threadpoolctl import ThreadpoolController
 
 from tuner.search.base import Told
 from tuner.search.novelty import Novelty
-from tuner.search.operators import mutate
+from tuner.search.operators import change_one, mutate
 from tuner.search.pymoo_nsga2 import NewOffspring, PymooNsga2, genomes_of
 from tuner.search.surrogate import Features, Floats, Surrogate
 from tuner.search.survival import PymooPopulation
 from tuner.space import Genome, Space
 
-_BIRTHS: Final = 10
+_BIRTHS: Final = 6
 """Children that are born for each one that is proposed."""
+_BESIDE: Final = 6
+"""Genomes one change from the front that are looked at for each one that is proposed."""
 _MATINGS: Final = 4
 """Attempts at that number; near the end of a small space there are not as many."""
 _SIFTED: Final = 2 / 3
@@ -45,7 +52,7 @@ _MOST_CHANGES: Final = 8
 """Mutations between an initial genome and those that start around it."""
 _PRICE_OF_VIOLATION: Final = 2.0
 """What a constraint that is broken by 100 % takes from a promise, in logarithms of objectives."""
-_MOST_OBSERVATIONS: Final = 400
+_MOST_OBSERVATIONS: Final = 256
 """That the models are fitted to; the time of a fit grows with the cube."""
 _DIGITS: Final = 6
 """Of predictions, which are logarithms."""
@@ -85,6 +92,7 @@ class _SiftedOffspring(NewOffspring):
 
     def __init__(self, space: Space, novelty: Novelty, models: Models) -> None:
         super().__init__(space, novelty)
+        self._space = space
         self.n_max_iterations = _MATINGS
         self._models = models
 
@@ -100,12 +108,26 @@ class _SiftedOffspring(NewOffspring):
         n_born = n_offsprings * _BIRTHS if self._models.can_predict else n_offsprings
         born = Mating.do(self, problem, parents, n_born, random_state=random_state, **options)
         born = self._filled_up(born, n_offsprings, random_state)
+        if random_state is not None and self._models.can_predict:
+            born = self._with_neighbours(born, n_offsprings * _BESIDE, random_state)
         n_sifted = round(n_offsprings * _SIFTED)
         if len(born) <= n_offsprings or random_state is None:
             return born
         chosen = self._models.choose(genomes_of(born), n_sifted, random_state)
         others = [index for index in range(len(born)) if index not in set(chosen)]
         return born[chosen + others[: n_offsprings - n_sifted]]
+
+    def _with_neighbours(
+        self, born: PymooPopulation, n: int, rng: np.random.Generator
+    ) -> PymooPopulation:
+        """Add up to `n` genomes that are new and one change from the front."""
+        front = self._models.front()
+        if not front:
+            return born
+        chosen = [front[i] for i in rng.integers(len(front), size=n).tolist()]
+        beside = [change_one(self._space, genome, rng) for genome in chosen]
+        new = self._novelty.only_new(beside, genomes_of(born))
+        return Population.merge(born, Population.new(X=np.array(new))) if new else born
 
 
 class Models:
@@ -118,15 +140,24 @@ class Models:
         self._objectives = [Surrogate(self._features.gene, n_genes) for _ in range(n_objectives)]
         self._violation = Surrogate(self._features.gene, n_genes)
         self._results: list[Told] = []
+        self._libraries = ThreadpoolController()
 
     @property
     def can_predict(self) -> bool:
         """True once there are two results with objectives."""
-        return sum(result.objectives is not None for result in self._results) > 1
+        return sum(map(_is_measured, self._results)) > 1
 
     def learn(self, results: Sequence[Told]) -> None:
         """Take in the results of a batch."""
         self._results += results
+
+    def front(self) -> list[Genome]:
+        """Return what no other feasible result dominates."""
+        good = [one for one in self._results if _is_measured(one) and one.violation == 0.0]
+        if not good:
+            return []
+        values = np.array([one.objectives for one in good], dtype=np.float64)
+        return [good[index].genome for index in _non_dominated(values)]
 
     def choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
         """Return the indices of the `n` genomes that promise most, best first.
@@ -134,16 +165,22 @@ class Models:
         How optimistic a choice is, is drawn anew each time: standard deviations below the mean,
         half-normal.
         """
+        with self._libraries.limit(limits=1):
+            return self._choose(genomes, n, rng)
+
+    def _choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
         known = self._worth_fitting()
         seen = self._features.of([result.genome for result in known])
         asked = self._features.of(genomes)
         values = _logarithms(np.array([result.objectives for result in known], dtype=np.float64))
         means, deviations, front = [], [], []
-        feasible = [index for index, result in enumerate(known) if result.violation == 0.0]
-        among = np.array(feasible or range(len(known)))
+        measured = [index for index, result in enumerate(known) if _is_measured(result)]
+        feasible = [index for index in measured if known[index].violation == 0.0]
+        among = np.array(feasible or measured or range(len(known)))
         best = among[_non_dominated(values[among])]
-        for model, column in zip(self._objectives, values.T, strict=True):
-            model.fit(*seen, column)
+        for number, (model, column) in enumerate(zip(self._objectives, values.T, strict=True)):
+            rows = [i for i, result in enumerate(known) if number not in result.bounded]
+            model.fit(seen[0][rows], seen[1][rows], column[rows])
             mean, deviation = model.predict(*asked)
             means.append(mean)
             deviations.append(deviation)
@@ -158,7 +195,7 @@ class Models:
         if len(known) <= _MOST_OBSERVATIONS:
             return known
         best = set(_non_dominated(np.array([result.objectives for result in known])).tolist())
-        order = sorted(range(len(known)), key=lambda index: (index in best, index))
+        order = sorted(range(len(known)), key=lambda i: (i in best, _is_measured(known[i]), i))
         return [known[i] for i in sorted(order[-_MOST_OBSERVATIONS:])]
 
     def _penalties(self, asked: tuple[Floats, Floats]) -> Floats:
@@ -170,6 +207,10 @@ class Models:
         self._violation.fit(*self._features.of([r.genome for r in recent]), np.log1p(violations))
         expected = np.round(self._violation.predict(*asked)[0], _DIGITS)
         return np.asarray(_PRICE_OF_VIOLATION * np.maximum(expected, 0.0))
+
+
+def _is_measured(result: Told) -> bool:
+    return result.objectives is not None and not result.bounded
 
 
 def _non_dominated(values: Floats) -> npt.NDArray[np.int64]:

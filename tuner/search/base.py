@@ -2,8 +2,11 @@
 
 A strategy proposes batches of genomes and learns how each of them fared.  It
 proposes the initial genomes first, never the same configuration twice, and
-nothing once the space is exhausted.  The caller may evaluate a batch in
-any order, but reports it whole and in the order of the proposals.
+nothing once the space is exhausted.  It may be asked for the next batch before all
+results are in, and takes results as they come: a slow evaluation holds nobody.
+
+Guarantee: proposals depend on the seed and on the order of calls only, so a search
+is repeated by repeating its calls.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ class Told:
     """Minimised; None when the trial failed."""
     violation: float
     """Sum of relative constraint violations: 0.0 when feasible, above when not."""
+    bounded: tuple[int, ...] = ()
+    """Which objectives are bounds from below, not measured; it is dominated all the same."""
 
     def __post_init__(self) -> None:
         """Keep NaN out: libraries take it for an optimum."""
@@ -51,29 +56,24 @@ class Strategy(Protocol):
     """As it is written in campaign files."""
 
     def ask(self) -> list[Genome]:
-        """Return the next batch: canonical, never asked before; empty when exhausted.
-
-        Raises:
-            RuntimeError: the results of the last batch are missing.
-        """
+        """Return the next batch: canonical, never asked before; empty when exhausted."""
         ...
 
     def tell(self, results: Sequence[Told]) -> None:
-        """Learn how the last batch fared.
+        """Learn how some genomes fared.
 
         Args:
-            results: one for each genome of the last batch, in the order asked.
+            results: of genomes that were asked, each told once; any number, in any order.
 
         Raises:
-            ValueError: these are not the genomes of the last batch, or a result
-                has another number of objectives.
-            RuntimeError: nothing was asked.
+            ValueError: a genome was not asked or was told before, or a result has
+                another number of objectives.
         """
         ...
 
 
 class BatchStrategy(ABC):
-    """A strategy with the order of calls checked and novelty kept.
+    """A strategy with the results checked and novelty kept.
 
     Subclasses propose and learn; everything the contract demands of every
     strategy is done here.
@@ -87,38 +87,37 @@ class BatchStrategy(ABC):
         self._n_objectives = n_objectives
         self._novelty = Novelty(space)
         self._initial = self._novelty.only_new(map(space.canonical, initial))
-        self._asked: list[Genome] | None = None
+        self._outstanding: set[Genome] = set()
 
     def ask(self) -> list[Genome]:
         """See `Strategy.ask`."""
-        if self._asked is not None:
-            message = "the results of the last batch are missing"
-            raise RuntimeError(message)
-        self._asked = self._propose()
-        for genome in self._asked:
+        asked = self._propose()
+        for genome in asked:
             self._novelty.add(genome)
-        return list(self._asked)
+        self._outstanding.update(asked)
+        return asked
 
     def tell(self, results: Sequence[Told]) -> None:
         """See `Strategy.tell`."""
-        if self._asked is None:
-            message = "nothing was asked"
-            raise RuntimeError(message)
-        if [result.genome for result in results] != self._asked:
-            message = "the results are not those of the last batch, in the order asked"
+        told = {result.genome for result in results}
+        if len(told) < len(results) or not told <= self._outstanding:
+            message = "a result is of a genome that was not asked, or that was told before"
             raise ValueError(message)
         for result in results:
             if result.objectives is not None and len(result.objectives) != self._n_objectives:
                 message = f"{len(result.objectives)} objectives, {self._n_objectives} expected"
                 raise ValueError(message)
-        self._asked = None
+        self._outstanding -= told
         if results:
             self._learn(results)
 
     @abstractmethod
     def _propose(self) -> list[Genome]:
-        """Return the next batch of canonical genomes that are new to `self._novelty`."""
+        """Return the next batch of canonical genomes that are new to `self._novelty`.
+
+        Results of earlier batches may be missing, at first all of them.
+        """
 
     @abstractmethod
     def _learn(self, results: Sequence[Told]) -> None:
-        """Take in the results of the last batch, which is not empty."""
+        """Take in results, at least one."""

@@ -52,7 +52,7 @@ class DeapNsga2(BatchStrategy):
         self._parents: list[_Individual] = []
 
     def _propose(self) -> list[Genome]:
-        born = self._breed() if self._parents else self._initial
+        born = self._breed() if self._parents else self._novelty.only_new(self._initial)
         n_missing = max(0, self._population - len(born))
         return born + self._novelty.draw(self._rng, n_missing, born)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.errors import SpecError
+from tuner.errors import MissingToolError, SpecError
 from tuner.registry import STRATEGIES, Entry
 from tuner.search.base import Strategy
 from tuner.space import Genome, Space
@@ -31,10 +31,16 @@ def make_strategy(
         initial: genomes asked first, in this order; defaults and seeds.
 
     Raises:
-        SpecError: there is no strategy of that name.
+        SpecError: there is no strategy of that name, or it cannot search this space.
+        MissingToolError: the library it rests on is not installed.
     """
     entry = find_strategy(name)
-    strategy: Strategy = entry.load()(space, n_objectives, population, seed, initial)
+    try:
+        make = entry.load()
+    except ModuleNotFoundError as error:
+        message = f"strategy {name}: {error}; pip install 'malloc-tuner[{entry.distribution}]'"
+        raise MissingToolError(message) from error
+    strategy: Strategy = make(space, n_objectives, population, seed, initial)
     return strategy
 
 
@@ -52,10 +58,12 @@ def find_strategy(name: str) -> Entry:
 
 _EVALUATIONS_PER_MEMBER = 20
 _SMALLEST, _LARGEST, _MULTIPLE = 16, 40, 4
+_OF_ANY_BUDGET = ("auto",)
+"""Strategies that learn more from many small generations than from a few large ones."""
 
 
-def population_for(budget: int) -> int:
-    """Return the population that suits a budget: a twentieth of it, within 16 .. 40.
+def population_for(budget: int, strategy: str = "") -> int:
+    """Return the population that suits a budget: a twentieth of it, within 16 .. 40; of `auto` 16.
 
     Textbook populations of 100 are no better than random search below 300
     evaluations.  The result is a multiple of 4, which DEAP's tournament needs.
@@ -65,6 +73,10 @@ def population_for(budget: int) -> int:
     Example:
         >>> population_for(100), population_for(500), population_for(5000)
         (16, 24, 40)
+        >>> population_for(5000, "auto")
+        16
     """
+    if strategy in _OF_ANY_BUDGET:
+        return _SMALLEST
     size = min(max(budget / _EVALUATIONS_PER_MEMBER, _SMALLEST), _LARGEST)
     return round(size / _MULTIPLE) * _MULTIPLE

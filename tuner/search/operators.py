@@ -73,6 +73,18 @@ def mutate(space: Space, genome: Genome, rng: np.random.Generator) -> Genome:
     return space.canonical(tuple(mutant))
 
 
+def change_one(space: Space, genome: Genome, rng: np.random.Generator) -> Genome:
+    """Change one active gene, as `mutate` changes each of those it takes."""
+    active = space.active(genome)
+    genes = [i for i, n in enumerate(space.n_levels) if n > 1 and active[i]]
+    if not genes:
+        return genome
+    index = genes[int(rng.integers(len(genes)))]
+    gene = space.parameters[index]
+    level = _other_level(genome[index], gene.n_levels, rng, is_ordered=gene.ordered)
+    return space.canonical((*genome[:index], level, *genome[index + 1 :]))
+
+
 def _other_level(level: int, n_levels: int, rng: np.random.Generator, *, is_ordered: bool) -> int:
     if not is_ordered or rng.random() < JUMP_PROBABILITY:
         other = int(rng.integers(n_levels - 1))

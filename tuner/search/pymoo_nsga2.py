@@ -29,6 +29,7 @@ from pymoo.core.mating import Mating
 from pymoo.core.mutation import Mutation
 from pymoo.core.population import Population
 from pymoo.core.problem import Problem
+from pymoo.core.survival import Survival
 from pymoo.core.termination import NoTermination
 from pymoo.operators.selection.tournament import TournamentSelection
 from pymoo.problems.static import StaticProblem
@@ -53,32 +54,41 @@ class PymooNsga2(BatchStrategy):
     ) -> None:
         """See `tuner.search.making.make_strategy`."""
         super().__init__(space, n_objectives, initial)
+        self._population = population
+        self._start_rng = np.random.default_rng([seed, 1])
         n_missing = max(0, population - len(self._initial))
-        start = self._initial + self._draw_start(np.random.default_rng([seed, 1]), n_missing)
+        start = self._initial + self._draw_start(self._start_rng, n_missing)
         self._problem = Problem(n_var=len(space.parameters), n_obj=n_objectives, n_ieq_constr=1)
         self._algorithm = GeneticAlgorithm(
             pop_size=population,
             sampling=np.array(start, dtype=np.int64),
             mating=self._make_mating(),
-            survival=RankAndCrowding(),
+            survival=self._make_survival(population),
             eliminate_duplicates=False,
             advance_after_initial_infill=True,
             output=None,
         )
         self._algorithm.setup(self._problem, termination=NoTermination(), seed=seed)
-        self._offspring: PymooPopulation = None
+        self._has_begun = False
 
     def _draw_start(self, rng: np.random.Generator, n: int) -> list[Genome]:
         """Return `n` new genomes that start the search beside the initial ones."""
         return self._novelty.draw(rng, n, self._initial)
+
+    def _make_survival(self, _population: int) -> Survival:
+        """Return what chooses the parents of the next generation."""
+        return RankAndCrowding()
 
     def _make_mating(self) -> NewOffspring:
         """Return what makes the children of a generation."""
         return NewOffspring(self._space, self._novelty)
 
     def _propose(self) -> list[Genome]:
-        self._offspring = self._algorithm.ask()
-        return [] if self._offspring is None else genomes_of(self._offspring)
+        if self._has_begun and not self._algorithm.is_initialized:
+            return self._draw_start(self._start_rng, self._population)
+        self._has_begun = True
+        offspring = self._algorithm.ask()
+        return [] if offspring is None else genomes_of(offspring)
 
     def _learn(self, results: Sequence[Told]) -> None:
         # A failure has no objectives.  Feasibility comes first everywhere, so its
@@ -86,8 +96,9 @@ class PymooNsga2(BatchStrategy):
         zeros = (0.0,) * self._n_objectives
         objectives = np.array([result.objectives or zeros for result in results])
         violations = np.array([[result.violation] for result in results])
-        Evaluator().eval(StaticProblem(self._problem, F=objectives, G=violations), self._offspring)
-        self._algorithm.tell(infills=self._offspring)
+        told = Population.new(X=np.array([result.genome for result in results], dtype=np.int64))
+        Evaluator().eval(StaticProblem(self._problem, F=objectives, G=violations), told)
+        self._algorithm.tell(infills=told)
 
 
 class _UniformCrossover(Crossover):  # type: ignore[misc]  # pymoo ships no types

@@ -31,7 +31,9 @@ Floats = npt.NDArray[np.float64]
 _CORRELATION_LENGTH: Final = 0.3
 """Of levels along a scale, as a share of the scale."""
 _STEPS: Final = 4
-"""Of the variances, each time the process is fitted."""
+"""Of the variances, each time the process is fitted to few observations."""
+_FEW: Final = 100
+"""With more than these one step suffices: each fit begins where the last one ended."""
 _DISTANCE: Final = 3.0
 """Of two genomes that differ in every active gene; the interactions fade as exp(-distance)."""
 _LEAST: Final = 1e-6
@@ -99,7 +101,7 @@ class Surrogate:
         self._middle = float(np.mean(values))
         self._scale = float(np.std(values)) or 1.0
         centred = (values - self._middle) / self._scale
-        for _ in range(_STEPS):
+        for _ in range(_STEPS if len(values) <= _FEW else 1):
             joint = self._joint(features, active)
             inverse: Floats = np.asarray(np.linalg.inv(self._covariance(joint)), dtype=np.float64)
             weights = inverse @ centred

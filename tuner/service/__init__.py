@@ -8,6 +8,7 @@
     figures.py     from samples and phases to the metrics of `tuner.metrics.SERVICE`
     constraints.py what may become worse, and by how much
     recording.py   a run under the recorder
+    roles.py       which of its processes are tuned
     check.py       settings of an export in a running process
     lifecycle.py   one run, from a fresh state folder to nothing left
 

@@ -8,21 +8,25 @@ threads, which end at a fork, are looked for among the threads of the process it
 
 from __future__ import annotations
 
+import filecmp
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner.allocators import get_allocator
-from tuner.errors import ProgramError, SettingError, SpecError
+from tuner.errors import MissingToolError, ProgramError, SettingError, SpecError
 from tuner.measure.program import PRELOAD
 from tuner.records import Configuration, value_text
-from tuner.service.processes import Process, process_of
+from tuner.service.processes import Process, place_of, process_of
 
 _BACKGROUND = "jemalloc_bg_thd"
-_TUNABLES = "GLIBC_TUNABLES"
 """Name that jemalloc gives its background threads."""
+
+_TUNABLES = "GLIBC_TUNABLES"
+_LIBC = "libc.so.6"
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,12 @@ def _settings(
         for name, value in expected.configuration.settings:
             yield InEffect(name, value_text(value), None, why or "see above")
         return
-    wrong = _mismatches(process, environment, expected)
+    try:
+        wrong = _mismatches(process, environment, expected)
+    except MissingToolError as error:
+        for name, value in expected.configuration.settings:
+            yield InEffect(name, value_text(value), None, str(error))
+        return
     for name, value in expected.configuration.settings:
         why = wrong.get(name, "")
         if not why and name == "background_thread" and value is True:
@@ -175,21 +184,42 @@ def _settings(
 def _mismatches(
     process: Process, environment: Mapping[str, str], expected: ExportedSetting
 ) -> dict[str, str]:
-    """Return setting -> what the library of the process makes of the variables it has."""
+    """Return setting -> what the allocator of the process makes of the variables it has.
+
+    Raises:
+        MissingToolError: that cannot be tried out here.
+    """
     allocator = get_allocator(expected.configuration.allocator)
     given = {name: environment[name] for name in expected.variables}
     if expected.library is not None:
-        name = Path(expected.library).name
-        file = next(file for file in process.files if Path(file).name == name)
-        # As the process sees it, which may be in a container.
-        inside = Path(f"/proc/{process.pid}/root{file}")
-        given[PRELOAD] = str(inside if inside.exists() and not Path(file).exists() else file)
+        given[PRELOAD] = str(_file_of(process, Path(expected.library).name))
+    else:
+        _check_libc(process)
     try:
         report = allocator.observe(given)
     except SettingError as error:
         return {name: str(error) for name, _ in expected.configuration.settings}
     found = allocator.mismatches(expected.configuration, report)
     return {mismatch.setting: str(mismatch) for mismatch in found}
+
+
+def _file_of(process: Process, name: str) -> Path:
+    file = next((file for file in process.files if Path(file).name == name), None)
+    place = place_of(process, file) if file is not None else None
+    if place is None:
+        message = f"{name} of the process cannot be read from here; check it inside its container"
+        raise MissingToolError(message)
+    return place
+
+
+def _check_libc(process: Process) -> None:
+    """Raise MissingToolError where a process has another libc, whose malloc may differ."""
+    own = process_of(os.getpid())
+    if own is not None and not filecmp.cmp(
+        _file_of(process, _LIBC), _file_of(own, _LIBC), shallow=False
+    ):
+        message = "its libc is another one than that of this machine; check it inside its container"
+        raise MissingToolError(message)
 
 
 def _without_background_thread(pid: int) -> str:

@@ -1,8 +1,9 @@
-"""Constraints in the terms of a service: ``p99 <= default * 1.05``, ``rate >= default - 2 %``."""
+"""Constraints against what runs as it is: ``p99 <= default * 1.05``, ``rate >= default - 2 %``."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from tuner.errors import SpecError
@@ -30,26 +31,41 @@ def parse_service_constraint(text: str) -> tuple[str, float]:
         >>> parse_service_constraint("rate >= default - 20 %")[1]
         0.25
     """
+    judged = {name: one.is_more_better for name, one in SERVICE.items() if name != "growth"}
+    return parse_limit(text, judged, "'p99 <= default * 1.05' or 'rate >= default - 2 %'")
+
+
+def parse_limit(text: str, judged: Mapping[str, bool], example: str) -> tuple[str, float]:
+    """Return what a constraint names, and the share by which it may become worse.
+
+    Args:
+        text: of the constraint.
+        judged: names that there are -> whether more is better.
+        example: of constraints, for the message.
+
+    Raises:
+        SpecError: it is not understood, or allows nothing.
+    """
     match = _CONSTRAINT.fullmatch(text)
-    metric = SERVICE.get(match["name"]) if match else None
-    judged = [name for name in SERVICE if name != "growth"]
-    if match is None or metric is None or metric.name == "growth":
+    if match is None or match["name"] not in judged:
         message = (
-            f"constraint {text!r}: not understood; write it like 'p99 <= default * 1.05' or "
-            f"'rate >= default - 2 %', with one of {', '.join(judged)}"
+            f"constraint {text!r}: not understood; write it like {example}, with one of "
+            f"{', '.join(judged)}"
         )
         raise SpecError(message)
-    wanted = ">=" if metric.is_more_better else "<="
+    name = match["name"]
+    is_more_better = judged[name]
+    wanted = ">=" if is_more_better else "<="
     if match["sign"] != wanted:
-        message = f"constraint {text!r}: {metric.label} is limited with {wanted}"
+        message = f"constraint {text!r}: {name} is limited with {wanted}"
         raise SpecError(message)
     change = (match["change"] or "0").replace(" ", "")
     ratio = float(match["factor"]) if match["factor"] else 1.0 + float(change) / 100.0
-    worse = 1.0 / ratio if metric.is_more_better and ratio > 0.0 else ratio
+    worse = 1.0 / ratio if is_more_better and ratio > 0.0 else ratio
     if worse <= 1.0:
         message = (
             f"constraint {text!r}: must allow more than nothing, such as 'default * "
-            f"{0.98 if metric.is_more_better else 1.02}': no two runs are equal"
+            f"{0.98 if is_more_better else 1.02}': no two runs are equal"
         )
         raise SpecError(message)
-    return metric.name, worse - 1.0
+    return name, worse - 1.0

@@ -21,12 +21,12 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.errors import ProgramError, SpecError
 from tuner.measure.program import PRELOAD, Surroundings, clean_environment
-from tuner.records import Status
+from tuner.records import Outcome, Status
 from tuner.service.figures import Phases, figures
 from tuner.service.guard import Guard, run_shell
 from tuner.service.output import LoadReport, pgbench_latencies, read_load
@@ -46,13 +46,10 @@ _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal
 
 @dataclass(frozen=True)
 class ServiceRun:
-    """What one run of a service used, and how it ended."""
+    """What one good run of a service used."""
 
-    status: Status
-    reason: str | None
-    """Why it does not count; None when it does."""
-    values: Mapping[str, float] = field(default_factory=dict)
-    """Name in `tuner.metrics.SERVICE` -> value; empty when it failed."""
+    values: Mapping[str, float]
+    """Name in `tuner.metrics.SERVICE` -> value."""
     libraries: tuple[str, ...] = ()
     """Allocators in its processes."""
     titles: tuple[str, ...] = ()
@@ -61,6 +58,8 @@ class ServiceRun:
     """Of all phases."""
     requests: float = 1.0
     """That the load made; 1 where nothing says."""
+    stopped_ns: int = 0
+    """When it was told to stop, CLOCK_MONOTONIC."""
 
 
 class _FailedError(Exception):
@@ -76,7 +75,7 @@ def run_service(
     plan: ServicePlan,
     environment: Mapping[str, str],
     surroundings: Surroundings | None = None,
-) -> ServiceRun:
+) -> Outcome[ServiceRun]:
     """Make one run.
 
     Args:
@@ -93,7 +92,9 @@ def run_service(
     begun_s = time.monotonic()
     with begun_run(plan, environment, surroundings or Surroundings()) as run:
         done = run.once()
-    return replace(done, wall_s=time.monotonic() - begun_s)
+    if done.good is None:
+        return done
+    return Outcome.succeeded(replace(done.good, wall_s=time.monotonic() - begun_s))
 
 
 @contextlib.contextmanager
@@ -155,11 +156,11 @@ class RunUnderWay:
         """Run the teardown."""
         self._shell("teardown", self._plan.teardown)
 
-    def once(self, *, is_recording: bool = False) -> ServiceRun:
+    def once(self, *, is_recording: bool = False) -> Outcome[ServiceRun]:
         """Start, load and stop the service.
 
         Args:
-            is_recording: leave warm-ups and the idle phase out.
+            is_recording: leave warm-ups out.
         """
         log = self.folder / "service.out"
         log.touch()
@@ -172,9 +173,9 @@ class RunUnderWay:
         )
         with guard as service:
             try:
-                return self._measure(service, log, is_recording=is_recording)
+                return Outcome.succeeded(self._measure(service, log, is_recording=is_recording))
             except _FailedError as failure:
-                return ServiceRun(failure.status, failure.reason)
+                return Outcome.did_not_succeed(failure.status, failure.reason)
 
     def _measure(self, service: Guard, log: Path, *, is_recording: bool) -> ServiceRun:
         self._wait_until_ready(service, log)
@@ -185,16 +186,16 @@ class RunUnderWay:
         begin = service.sample()
         load = self._load(service, log)
         end = service.sample()
-        self._rest(service, log, 0.0 if is_recording else self._plan.idle_s)
+        self._rest(service, log, self._plan.idle_s)
         phases = Phases(begin, end, service.sample())
+        stopped_ns = time.monotonic_ns()
         self._stop(service, log)
         return ServiceRun(
-            Status.OK,
-            None,
             figures(service.uses, phases, load),
             tuple(dict.fromkeys(one for process in found for one in process.libraries)),
             tuple(process.title for process in found),
             requests=phases.requests(load),
+            stopped_ns=stopped_ns,
         )
 
     def _wait_until_ready(self, service: Guard, log: Path) -> None:

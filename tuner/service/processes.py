@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
 _MARKS = ("malloc", "libexgen")
 _TITLE_CHARS = 60
+
+
+FileId = tuple[int, int]
+"""Device and inode."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +26,8 @@ class Process:
     """As ``ps`` shows it, which services set: ``nginx: worker process``."""
     libraries: tuple[str, ...]
     """Mapped files that are allocators."""
-    files: frozenset[str]
-    """Every mapped file."""
+    files: Mapping[str, FileId]
+    """Every mapped file, under the name that it has for this process."""
 
 
 def processes_below(pid: int) -> list[Process]:
@@ -48,8 +53,36 @@ def process_of(pid: int) -> Process | None:
         return None
     if not words:  # it has ended, and its parent does not know yet
         return None
-    files = frozenset(row[at:] for row in rows if (at := row.find("/")) >= 0)
+    files = dict(_mapped(row) for row in rows if "/" in row)
     libraries = tuple(
         sorted(one for one in files if any(mark in Path(one).name for mark in _MARKS))
     )
     return Process(pid, words.strip()[:_TITLE_CHARS], libraries, files)
+
+
+def _mapped(row: str) -> tuple[str, FileId]:
+    """Return the file of a row of maps, see proc(5), which may have been replaced since."""
+    _, _, _, device, inode, name = row.split(maxsplit=5)
+    major, minor = device.split(":")
+    file_id = (os.makedev(int(major, 16), int(minor, 16)), int(inode))
+    return name.removesuffix(" (deleted)"), file_id
+
+
+def place_of(process: Process, file: str) -> Path | None:
+    """Return where this process finds a file that another one maps; None: nowhere.
+
+    The other one may be in a container, where a name means another file.
+    """
+    inside = _PROC / str(process.pid) / "root" / file.removeprefix("/")
+    for place in (Path(file), inside):
+        if _id_of(place) == process.files[file]:
+            return place
+    return inside if _id_of(inside) else None  # overlays show other numbers
+
+
+def _id_of(place: Path) -> FileId | None:
+    try:
+        status = place.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -26,11 +27,11 @@ from typing import Self
 from tuner.errors import OutputError, StoreError
 from tuner.records import Configuration, Measurement, Outcome, Trial
 from tuner.store import rows
+from tuner.store.connection import check_layout, connect, is_unfinished, translated
 from tuner.store.locking import WriterLock
 from tuner.store.schema import (
     APPLICATION_ID,
     MEASURED_TABLES,
-    READABLE_VERSIONS,
     SCHEMA_VERSION,
     metric_columns,
     schema,
@@ -41,10 +42,12 @@ from tuner.store.values import (
     RUNNING,
     AllocatorRecord,
     CampaignRecord,
+    ClusterMachine,
     Incident,
     RealMeasurement,
     Recheck,
     ScreeningRecord,
+    SimulationRecord,
     TraceRecord,
     ValidationRecord,
     ValidationSample,
@@ -58,10 +61,12 @@ __all__ = [
     "STORE_NAME",
     "AllocatorRecord",
     "CampaignRecord",
+    "ClusterMachine",
     "Incident",
     "RealMeasurement",
     "Recheck",
     "ScreeningRecord",
+    "SimulationRecord",
     "Store",
     "TraceRecord",
     "ValidationRecord",
@@ -72,9 +77,6 @@ __all__ = [
 
 STORE_NAME = "store.sqlite"
 """File name of the store inside a run folder."""
-
-_BUSY_S = 10.0
-"""How long a reader waits for SQLite's own short locks."""
 
 
 def store_path(run: Path) -> Path:
@@ -108,7 +110,7 @@ class Store:
         lock = WriterLock(path)
         try:
             _refuse_existing(path)
-            store = cls(path, _connect(path, writable=True), lock)
+            store = cls(path, connect(path, writable=True), lock)
         except BaseException:
             lock.release()
             raise
@@ -134,13 +136,13 @@ class Store:
         """
         path = store_path(path)
         if not path.is_file():
-            message = f"{path}: no such store; give the run folder of `malloc-tuner tune`"
+            message = f"{path}: no such store; give the run folder of `tune` or `optimize`"
             raise StoreError(message)
         lock = WriterLock(path) if writable else None
         try:
-            connection = _connect(path, writable=writable)
+            connection = connect(path, writable=writable)
             try:
-                _check_layout(path, connection, thorough=writable)
+                check_layout(path, connection, thorough=writable)
             except BaseException:
                 connection.close()
                 raise
@@ -160,7 +162,7 @@ class Store:
         A process killed inside `create` leaves an empty file, which does not count.
         """
         path = store_path(path)
-        return path.is_file() and not _is_unfinished(path)
+        return path.is_file() and not is_unfinished(path)
 
     def close(self) -> None:
         """Close the file and give the writer's lock back; harmless when repeated."""
@@ -200,6 +202,40 @@ class Store:
             Configuration.from_key(row["configuration"]): rows.row_outcome(row) for row in found
         }
 
+    @property
+    def knows_machines(self) -> bool:
+        """True where asks and machines can be kept: not in stores of older layouts."""
+        return bool(
+            self._select("SELECT 1 FROM pragma_table_info('made_on') WHERE name = 'repeat'")
+        )
+
+    def machines(self) -> list[ClusterMachine]:
+        """Return the machines of a cluster that took part, the first one first."""
+        if not self.knows_machines:
+            return []
+        return [
+            ClusterMachine(
+                row["name"],
+                json.loads(row["facts"]),
+                Measurement.of_fields(json.loads(row["measured"])),
+            )
+            for row in self._select("SELECT * FROM machine ORDER BY rowid")
+        ]
+
+    def places(self) -> dict[tuple[int, int], str]:
+        """Return where trials (repeat 0) and re-measurements were made, if on a cluster."""
+        if not self.knows_machines:
+            return {}
+        found = self._select("SELECT * FROM made_on")
+        return {(row["trial"], row["repeat"]): row["machine"] for row in found}
+
+    def asks(self) -> list[tuple[int, ...]]:
+        """Return, for each time that a strategy was asked ahead, the trials told just before."""
+        if not self.knows_machines:
+            return []
+        found = self._select("SELECT told FROM ask ORDER BY position")
+        return [tuple(json.loads(row["told"])) for row in found]
+
     def rechecks(self) -> list[Recheck]:
         """Return every re-measurement, by trial and repeat."""
         found = self._select("SELECT * FROM recheck ORDER BY trial, repeat")
@@ -221,18 +257,47 @@ class Store:
     # Writing: each method is one transaction and raises OutputError when it
     # cannot be kept (full disk, no permission); what was there stays.
 
-    def add_trial(self, trial: Trial) -> None:
+    def add_trial(self, trial: Trial, machine: str | None = None) -> None:
         """Commit a trial that ended.
+
+        Args:
+            trial: what ended.
+            machine: of a cluster, kept before with `add_machine`; None: this one.
 
         Raises:
             StoreError: its number or configuration is in the store already.
         """
-        objectives = trial.objectives or ()
+        objectives = trial.objectives or trial.bound or ()
         with self._transaction():
             self._insert("trial", {**rows.trial_row(trial), "ended_at": _now()})
             for position, value in enumerate(objectives):
                 row = {"trial": int(trial.number), "position": position, "value": float(value)}
                 self._insert("trial_objective", row)
+            self._add_place(trial.number, 0, machine)
+
+    def _add_place(self, trial: int, repeat: int, machine: str | None) -> None:
+        if machine is not None:
+            row = {"trial": int(trial), "repeat": int(repeat), "machine": machine}
+            self._insert("made_on", row)
+
+    def add_machine(self, machine: ClusterMachine) -> None:
+        """Commit a machine of a cluster before anything that it measured."""
+        row = {
+            "name": machine.name,
+            "facts": rows.to_json(dict(machine.facts)),
+            "measured": rows.to_json(machine.default.fields),
+        }
+        with self._transaction():
+            self._insert("machine", row)
+
+    def add_ask(self, told: Sequence[int]) -> None:
+        """Commit that a strategy is asked ahead of results that are missing.
+
+        Args:
+            told: numbers of the trials that it was told since it was last asked, in order.
+        """
+        with self._transaction():
+            self._insert("ask", {"told": rows.to_json([int(number) for number in told])})
 
     def add_screening(
         self, configuration: Configuration, fidelity: float, outcome: Outcome[Measurement]
@@ -249,10 +314,11 @@ class Store:
         with self._transaction():
             self._insert("screening", {**place, **rows.outcome_row(outcome), "ended_at": _now()})
 
-    def add_recheck(self, recheck: Recheck) -> None:
-        """Commit a re-measurement."""
+    def add_recheck(self, recheck: Recheck, machine: str | None = None) -> None:
+        """Commit a re-measurement; see `add_trial` for the machine."""
         with self._transaction():
             self._insert("recheck", {**rows.recheck_row(recheck), "ended_at": _now()})
+            self._add_place(recheck.trial, recheck.repeat, machine)
 
     def withdraw_recheck(self, recheck: Recheck, incident: Incident) -> None:
         """Commit that a re-measurement without numbers was an incident."""
@@ -332,7 +398,7 @@ class Store:
         return self._connection.execute(query, row).lastrowid or 0
 
     def _select(self, query: str) -> list[sqlite3.Row]:
-        with _translated(self.path):
+        with translated(self.path):
             return self._connection.execute(query).fetchall()
 
     @contextlib.contextmanager
@@ -340,7 +406,7 @@ class Store:
         if self._lock is None:
             message = f"{self.path}: opened for reading only"
             raise StoreError(message)
-        with _translated(self.path):
+        with translated(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -378,96 +444,3 @@ def _refuse_existing(path: Path) -> None:
     if Store.exists(path):
         message = f"{path}: there is a store already; continue it or choose another folder"
         raise StoreError(message)
-
-
-def _connect(path: Path, *, writable: bool) -> sqlite3.Connection:
-    with _translated(path):
-        if writable:
-            return _connect_writing(path)
-        return _connect_reading(path)
-
-
-def _connect_writing(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
-    try:
-        # Full synchronisation: a trial that was committed survives a power cut.
-        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-            connection.execute(f"PRAGMA {setting}")
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
-
-
-def _connect_reading(path: Path) -> sqlite3.Connection:
-    uri = path.resolve().as_uri() + "?mode=ro"
-    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
-    try:
-        connection.execute("SELECT 1 FROM sqlite_schema")
-    except sqlite3.Error as error:
-        # A folder that may not be written cannot hold the index of the write-ahead
-        # log.  Without a log nothing is missing from the file itself.
-        connection.close()
-        log = path.with_name(path.name + "-wal")
-        has_log = log.exists() and log.stat().st_size > 0
-        if has_log or not isinstance(error, sqlite3.OperationalError):
-            raise
-        uri += "&immutable=1"
-        connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
-    return connection
-
-
-def _is_unfinished(path: Path) -> bool:
-    """Return whether the file is one that a process killed inside `create` left behind."""
-    try:
-        with contextlib.closing(_connect(path, writable=False)) as connection:
-            return not connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
-    except (StoreError, sqlite3.DatabaseError):
-        return False
-
-
-def _check_layout(path: Path, connection: sqlite3.Connection, *, thorough: bool) -> None:
-    with _translated(path):
-        identifier = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if identifier != APPLICATION_ID:
-            message = f"{path}: not a store of malloc-tuner; give the run folder of a campaign"
-            raise StoreError(message)
-        if version not in READABLE_VERSIONS:
-            message = (
-                f"{path}: has store version {version}, this malloc-tuner knows {SCHEMA_VERSION}; "
-                "use the malloc-tuner that wrote it, or start a new run folder"
-            )
-            raise StoreError(message)
-        if thorough:
-            verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if verdict != "ok":
-                raise sqlite3.DatabaseError(verdict)
-
-
-_WRITE_FAILURES = ("full", "readonly", "disk i/o", "unable to open")
-"""Words of SQLite's messages that mean: the file system refused."""
-
-
-@contextlib.contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite into ours."""
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        message = f"{path}: the record contradicts the store: {error}"
-        raise StoreError(message) from error
-    except sqlite3.DatabaseError as error:
-        text = str(error)
-        if isinstance(error, sqlite3.OperationalError):
-            if any(word in text.lower() for word in _WRITE_FAILURES):
-                message = (
-                    f"{path}: cannot be written ({text}); make room or permissions, then run the "
-                    "same command again: everything measured so far is kept"
-                )
-                raise OutputError(message) from error
-            if "locked" in text:
-                message = f"{path}: locked by another program; close it and try again"
-                raise StoreError(message) from error
-        message = f"{path}: damaged ({text}); restore it from a copy, or start a new run folder"
-        raise StoreError(message) from error

@@ -14,7 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter
 
+from tuner.emulation import Calibration, EmulationOptions
+from tuner.machine import Machine
 from tuner.metrics import METRICS
 from tuner.records import (
     Configuration,
@@ -25,12 +28,14 @@ from tuner.records import (
     Status,
     Trial,
 )
+from tuner.store.subject import Subject
 from tuner.store.values import (
     AllocatorRecord,
     CampaignRecord,
     Incident,
     RealMeasurement,
     Recheck,
+    SimulationRecord,
     ValidationRecord,
     ValidationSample,
     WorkloadRecord,
@@ -52,6 +57,17 @@ _REAL_INTEGERS = (
     "instructions",
 )
 
+_OPTIONS = TypeAdapter(EmulationOptions)
+_MACHINE = TypeAdapter(Machine)
+_PRICES = TypeAdapter(Calibration)
+"""What a later version adds is passed over; what an earlier one lacked has its default."""
+
+_SIMULATION = "gem5"
+"""Key of the simulation among the options of a validation."""
+
+_NOTHING = "{}"
+"""JSON of a machine or prices that are not known."""
+
 _T = TypeVar("_T")
 
 Row = dict[str, Any]
@@ -71,8 +87,7 @@ def pack_curve(curve: Sequence[CurvePoint]) -> bytes | None:
     """
     if not curve:
         return None
-    points = [(p.event, p.time_ns, p.heap_bytes, p.live_bytes) for p in curve]
-    return zlib.compress(np.array(points, dtype="<i8").tobytes())
+    return zlib.compress(np.array(curve, dtype="<i8").tobytes())
 
 
 def unpack_curve(blob: bytes | None) -> tuple[CurvePoint, ...]:
@@ -80,7 +95,7 @@ def unpack_curve(blob: bytes | None) -> tuple[CurvePoint, ...]:
     if blob is None:
         return ()
     points = np.frombuffer(zlib.decompress(blob), dtype="<i8").reshape(-1, 4)
-    return tuple(CurvePoint(*point) for point in points.tolist())
+    return tuple(map(CurvePoint._make, points.tolist()))
 
 
 def measurement_row(measurement: Measurement | None) -> Row:
@@ -95,12 +110,13 @@ def measurement_row(measurement: Measurement | None) -> Row:
 
 def outcome_row(outcome: Outcome[Measurement]) -> Row:
     """Return the columns of an evaluation's outcome."""
-    return _ending(outcome) | measurement_row(outcome.good)
+    is_measured = outcome.status in (Status.OK, Status.UNCOUNTED)
+    return _ending(outcome) | measurement_row(outcome.values if is_measured else None)
 
 
 def row_outcome(row: sqlite3.Row) -> Outcome[Measurement]:
     """Return the outcome of the evaluation in a row."""
-    if Status(row["status"]) is not Status.OK:
+    if Status(row["status"]) not in (Status.OK, Status.UNCOUNTED):
         return _outcome(row, None)
     return _outcome(row, Measurement.of_fields(dict(row), unpack_curve(row["curve"])))
 
@@ -122,14 +138,18 @@ def row_trial(
     resolution: tuple[tuple[str, float], ...] = (),
 ) -> Trial:
     """Return the trial of a row of table trial."""
+    outcome = row_outcome(row)
+    values = tuple(objectives) if objectives is not None else None
+    is_counted = outcome.status is not Status.UNCOUNTED
     return Trial(
         number=row["number"],
         configuration=Configuration.from_key(row["configuration"]),
         origin=Origin(row["origin"]),
-        outcome=row_outcome(row),
-        objectives=tuple(objectives) if objectives is not None else None,
+        outcome=outcome,
+        objectives=values if is_counted else None,
         violation=row["violation"],
         resolution=resolution,
+        bound=None if is_counted else values,
     )
 
 
@@ -173,12 +193,12 @@ def campaign_row(record: CampaignRecord) -> Row:
         "recheck_share": float(record.recheck_share),
         "space": to_json([dict(gene) for gene in record.space]),
         "seed_configurations": to_json([c.key for c in record.seed_configurations]),
-        "emulation": to_json(dict(record.emulation)),
+        "emulation": to_json(dataclasses.asdict(record.emulation)),
         # A list of pairs: the order of the allocators is the user's.
         "allocators": to_json(list(allocators.items())),
         "versions": to_json(dict(record.versions)),
-        "machine": to_json(dict(record.machine)),
-        "calibration": to_json(dict(record.calibration)),
+        "machine": _machine_json(record.machine),
+        "calibration": to_json(record.calibration.as_record()) if record.calibration else _NOTHING,
         "reference": to_json(record.reference) if record.reference is not None else None,
         "workload": to_json(record.workload.as_record()),
     }
@@ -196,11 +216,12 @@ def row_campaign(row: sqlite3.Row) -> CampaignRecord:
         seed_configurations=tuple(
             Configuration.from_key(key) for key in json.loads(row["seed_configurations"])
         ),
-        emulation=json.loads(row["emulation"]),
+        # Campaigns that were begun before the option existed had no huge pages.
+        emulation=_OPTIONS.validate_python({"thp": "never", **json.loads(row["emulation"])}),
         allocators={n: AllocatorRecord(**a) for n, a in json.loads(row["allocators"])},
         versions=json.loads(row["versions"]),
-        machine=json.loads(row["machine"]),
-        calibration=json.loads(row["calibration"]),
+        machine=_read(_MACHINE, row["machine"]),
+        calibration=_read(_PRICES, row["calibration"]),
         reference=tuple(reference) if reference is not None else None,
         workload=WorkloadRecord.from_record(
             json.loads(row["workload"]) if "workload" in row.keys() else {}  # noqa: SIM118
@@ -250,24 +271,55 @@ def validation_row(record: ValidationRecord) -> Row:
         "command": to_json(record.command),
         "rounds": int(record.rounds),
         "baseline": record.baseline,
-        "settings": to_json(dict(record.settings)),
-        "machine": to_json(dict(record.machine)),
+        "settings": to_json(_settings(record)),
+        "machine": _machine_json(record.machine),
+    }
+
+
+def _settings(record: ValidationRecord) -> Row:
+    simulation = record.simulation
+    return {
+        "subjects": [subject.as_record() for subject in record.subjects],
+        "options": {
+            **record.options,
+            **({} if simulation is None else {_SIMULATION: dataclasses.asdict(simulation)}),
+        },
+        "notices": record.notices,
+        "brought_allocators": record.brought_allocators,
+        "is_recorded_program": record.is_recorded_program,
+        "shuffled": record.is_shuffled,
     }
 
 
 def row_validation(row: sqlite3.Row, samples: Sequence[ValidationSample]) -> ValidationRecord:
     """Return the validation of a row with its samples."""
     settings: Mapping[str, Any] = json.loads(row["settings"])
+    options = dict(settings.get("options", {}))
+    simulation = options.pop(_SIMULATION, None)
     return ValidationRecord(
         command=tuple(json.loads(row["command"])),
         rounds=row["rounds"],
         baseline=row["baseline"],
-        settings=settings,
-        machine=json.loads(row["machine"]),
+        subjects=tuple(map(Subject.from_record, settings.get("subjects", ()))),
+        options=options,
+        simulation=None if simulation is None else SimulationRecord(**simulation),
+        notices=tuple(settings.get("notices", ())),
+        brought_allocators=tuple(settings.get("brought_allocators", ())),
+        is_recorded_program=settings.get("is_recorded_program"),
+        is_shuffled=settings.get("shuffled", False),
+        machine=_read(_MACHINE, row["machine"]),
         identifier=row["id"],
         created_at=row["created_at"],
         samples=tuple(samples),
     )
+
+
+def _read(adapter: TypeAdapter[_T], text: str) -> _T | None:
+    return None if text == _NOTHING else adapter.validate_json(text)
+
+
+def _machine_json(machine: Machine | None) -> str:
+    return _NOTHING if machine is None else to_json(dataclasses.asdict(machine))
 
 
 def _ending(outcome: Outcome[object]) -> Row:

@@ -19,11 +19,12 @@ from tuner.metrics import METRICS
 APPLICATION_ID = 0x6D547E01
 """Marks an SQLite file as a malloc-tuner store."""
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 4
 """Layout of the tables below."""
 
-READABLE_VERSIONS = (1, SCHEMA_VERSION)
-"""Layouts that can be read and continued; 1 has neither `campaign.workload` nor `screening`."""
+READABLE_VERSIONS = (1, 2, 3, SCHEMA_VERSION)
+"""Layouts that can be read and continued; 1 has neither `campaign.workload` nor `screening`,
+and none before 4 has `ask`, `machine`, `made_on` and uncounted trials."""
 
 MEASURED_TABLES = ("trial", "recheck", "screening")
 """Tables that have a column for every metric."""
@@ -71,11 +72,11 @@ CREATE TABLE trial (
     number INTEGER PRIMARY KEY CHECK (number >= 0),
     configuration TEXT NOT NULL UNIQUE CHECK (json_valid(configuration)),
     origin TEXT NOT NULL CHECK (origin IN ('default', 'seed', 'search')),
-    status TEXT NOT NULL CHECK (status IN ('ok', 'refused', 'failed', 'timed_out')),
+    status TEXT NOT NULL CHECK (status IN ('ok', 'refused', 'failed', 'timed_out', 'uncounted')),
     reason TEXT,
     violation REAL NOT NULL CHECK (violation >= 0.0),
     ended_at TEXT NOT NULL,{measurement},
-    CHECK ((status = 'ok') = (peak_heap_bytes IS NOT NULL)),
+    CHECK ((status IN ('ok', 'uncounted')) = (peak_heap_bytes IS NOT NULL)),
     CHECK ((status = 'ok') = (reason IS NULL))
 ) STRICT;
 
@@ -104,6 +105,24 @@ CREATE TABLE screening (
     ended_at TEXT NOT NULL,{measurement},
     CHECK ((status = 'ok') = (peak_heap_bytes IS NOT NULL))
 ) STRICT;
+
+CREATE TABLE ask (
+    position INTEGER PRIMARY KEY CHECK (position >= 0),
+    told TEXT NOT NULL CHECK (json_valid(told))
+) STRICT;
+
+CREATE TABLE machine (
+    name TEXT PRIMARY KEY,
+    facts TEXT NOT NULL CHECK (json_valid(facts)),
+    measured TEXT NOT NULL CHECK (json_valid(measured))
+) STRICT;
+
+CREATE TABLE made_on (
+    trial INTEGER NOT NULL REFERENCES trial (number),
+    repeat INTEGER NOT NULL CHECK (repeat >= 0),
+    machine TEXT NOT NULL REFERENCES machine (name),
+    PRIMARY KEY (trial, repeat)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE incident (
     id INTEGER PRIMARY KEY,

@@ -12,8 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any
 
+from tuner.emulation import Calibration, EmulationOptions
+from tuner.machine import Machine
 from tuner.metrics import REAL
 from tuner.records import Configuration, CurvePoint, Evaluated, Measurement, Outcome
+from tuner.store.subject import Subject
 
 _C_LIBRARY = re.compile(r"libc[.-]|ld-")
 """Start of the file name of a C library, or of the loader that is one (musl)."""
@@ -70,10 +73,17 @@ class WorkloadRecord:
     screening: ScreeningRecord | None = None
     """None where every proposal is measured in full."""
     further: tuple[TraceRecord, ...] = ()
+    program: tuple[tuple[str, float], ...] = ()
+    """By metric (``mean_heap``, ``peak_heap``, ``cost``), what the whole program used: resident
+    memory in bytes, CPU time in ns.  Empty where that is not known."""
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON has it; what is absent is left out."""
-        known = {**asdict(self), "resolution": dict(self.resolution)}
+        known = {
+            **asdict(self),
+            "resolution": dict(self.resolution),
+            "program": dict(self.program),
+        }
         return {name: value for name, value in known.items() if value not in (None, (), {})}
 
     @classmethod
@@ -88,6 +98,7 @@ class WorkloadRecord:
             recorded_with=record.get("recorded_with"),
             screening=None if screening is None else ScreeningRecord(**screening),
             further=tuple(TraceRecord(**trace) for trace in record.get("further", ())),
+            program=tuple(record.get("program", {}).items()),
         )
 
 
@@ -126,16 +137,15 @@ class CampaignRecord:
     """The genes: name, levels, ordered, condition, is_structural."""
     seed_configurations: tuple[Configuration, ...] = ()
     """The user's own configurations, evaluated right after the defaults."""
-    emulation: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the emulator: instrument, threads, timeout, ..."""
+    emulation: EmulationOptions = field(default_factory=EmulationOptions)
     allocators: Mapping[str, AllocatorRecord] = field(default_factory=dict)
     """Library and version of each allocator; the first one is the baseline."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of Python, the libraries, malloc-tuner and the emulator."""
-    machine: Mapping[str, Any] = field(default_factory=dict)
-    """Processor, cores, kernel, transparent huge pages, page size, ASLR."""
-    calibration: Mapping[str, Any] = field(default_factory=dict)
-    """Cost constants of this host: c_fault, c_syscall, ..."""
+    machine: Machine | None = None
+    """Where it was begun; None where that is not known."""
+    calibration: Calibration | None = None
+    """Prices when it was begun; None where they are not known."""
     workload: WorkloadRecord = WorkloadRecord()
     created_at: str = ""
     """UTC, ISO 8601; set by the store."""
@@ -151,12 +161,9 @@ class CampaignRecord:
         return "glibc" if "glibc" in self.allocators else next(iter(self.allocators))
 
     @property
-    def huge_pages(self) -> str:
-        """Transparent huge pages in emulation: ``keep`` or, also where nothing is said, ``never``.
-
-        Campaigns that were begun before the option existed had none.
-        """
-        return str(self.emulation.get("thp", "never"))
+    def prices(self) -> Calibration:
+        """Prices when it was begun; nothing costs anything where they are not known."""
+        return self.calibration or Calibration(0.0, 0.0)
 
     @property
     def resolution(self) -> tuple[tuple[str, float], ...]:
@@ -168,6 +175,18 @@ class CampaignRecord:
         """File name of the allocator that the recorded program brings; None for the C library's."""
         recorded = PurePath(self.workload.recorded_with or "").name
         return None if not recorded or _C_LIBRARY.match(recorded) else recorded
+
+
+@dataclass(frozen=True)
+class ClusterMachine:
+    """A machine of a cluster that takes part in a campaign."""
+
+    name: str
+    """Of its host."""
+    facts: Mapping[str, Any]
+    """See `tuner.machine.Machine`."""
+    default: Measurement
+    """The baseline's default, measured there."""
 
 
 @dataclass(frozen=True)
@@ -251,6 +270,18 @@ class ValidationSample:
 
 
 @dataclass(frozen=True)
+class SimulationRecord:
+    """The simulation that a validation on gem5 stands for."""
+
+    simulation: str
+    """Its name."""
+    role: str
+    """``tune`` or ``held-out``, see `tuner.config.gem5_suite.SimulationRole`."""
+    identity: Mapping[str, str]
+    """Digests of all that decides what is simulated: another gem5 or guest is another one."""
+
+
+@dataclass(frozen=True)
 class ValidationRecord:
     """One invocation of ``malloc-tuner validate`` and its raw samples."""
 
@@ -260,16 +291,34 @@ class ValidationRecord:
     """Number of rounds asked for."""
     baseline: str
     """Label of the subject that the others are compared with."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """How it was run: time limit, cpu, sampling interval, ..."""
-    machine: Mapping[str, Any] = field(default_factory=dict)
-    """The machine it ran on, as in `CampaignRecord.machine`."""
+    subjects: tuple[Subject, ...] = ()
+    """What is compared, the baseline first."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """How it was run, as JSON has it: those with equal options can be continued into one."""
+    simulation: SimulationRecord | None = None
+    """What gem5 simulated; None for any other program."""
+    notices: tuple[str, ...] = ()
+    """What a reader must know, a sentence each."""
+    brought_allocators: tuple[str, ...] = ()
+    """File names of the allocators that the program brings itself."""
+    is_recorded_program: bool | None = None
+    """Whether it is the program that was recorded; None where that is not known."""
+    is_shuffled: bool = False
+    """Every round was shuffled, the first one too; it was not in earlier versions."""
+    machine: Machine | None = None
+    """Where it ran."""
     identifier: int = 0
     """1-based, set by the store."""
     created_at: str = ""
     """UTC, ISO 8601; set by the store."""
     samples: tuple[ValidationSample, ...] = ()
     """In the order they were run; empty when handed to `Store.begin_validation`."""
+
+    @property
+    def huge_pages(self) -> str | None:
+        """Transparent huge pages of the runs, ``keep`` or ``never``; None where not recorded."""
+        found: str | None = self.options.get("surroundings", {}).get("thp")
+        return found
 
     def good(self, label: str | None = None) -> list[RealMeasurement]:
         """Return the successful runs of a subject, by round; None: of all."""

@@ -14,21 +14,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from tuner.compare.loop import Observer, compare, interruptible
 from tuner.compare.plan import Rounds, Step
 from tuner.config.gem5_suite import Simulation
 from tuner.errors import ProgramError
+from tuner.machine import Machine
 from tuner.measure.gem5 import Gem5Run, digest_of, judge_simulation, statistics_of
 from tuner.measure.gem5_stats import differences, parse_statistics
 from tuner.measure.program import ProgramRun, Surroundings
 from tuner.output import write_text
 from tuner.records import Outcome, Status
-from tuner.store import RealMeasurement, Store, ValidationRecord
+from tuner.store import RealMeasurement, SimulationRecord, Store, ValidationRecord
 from tuner.validate.session import (
     CACHEGRIND,
-    SIMULATION,
     Counting,
     CountsInstructions,
     StoreKeeper,
@@ -155,7 +155,7 @@ def validate_on_gem5(
     gem5: Simulates,
     folder: Path,
     options: ValidationOptions,
-    machine: Mapping[str, Any],
+    machine: Machine,
     counter: CountsInstructions | None,
     observer: Observer[str, RealMeasurement] | None = None,
     on_notice: Callable[[str], None] = lambda _: None,
@@ -188,7 +188,10 @@ def validate_on_gem5(
             prepared,
             options,
             machine,
-            {"options": _told(gem5, simulation, options), "notices": notices},
+            notices=notices,
+            simulation=SimulationRecord(
+                simulation.name, simulation.role.value, gem5.identity(simulation)
+            ),
         )
         for simulation in simulations
     }
@@ -252,22 +255,6 @@ def _begin(
         what = "is complete" if is_over(record) else "continuing"
         on_notice(f"{name}: {what}: validation {record.identifier}")
     return identifiers
-
-
-def _told(gem5: Simulates, simulation: Simulation, options: ValidationOptions) -> dict[str, Any]:
-    """Return what must be equal for the validation of a simulation to be continued.
-
-    What the simulated results depend on stands among the options: another gem5 or guest under the
-    same name is another validation.
-    """
-    record = options.as_record()
-    del record["output"]
-    record[SIMULATION] = {
-        "simulation": simulation.name,
-        "role": simulation.role.value,
-        "identity": gem5.identity(simulation),
-    }
-    return record
 
 
 def _difference(reference: Path, found: Gem5Run, *, is_baseline: bool) -> str:

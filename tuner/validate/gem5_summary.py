@@ -22,12 +22,12 @@ from tuner.metrics import REAL, Metric
 from tuner.records import Configuration, Trial
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
-from tuner.store import ValidationRecord
+from tuner.store import SimulationRecord, ValidationRecord
+from tuner.store.subject import DEFAULT, Subject
 from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart
 from tuner.validate.ranking import Ranking, rank
-from tuner.validate.session import SIMULATION, is_over, n_complete, simulation_of
-from tuner.validate.subjects import DEFAULT, Subject
+from tuner.validate.session import is_over, n_complete, simulation_of
 
 METRIC_NAMES = ("mean_heap", "peak_heap", "instructions", "cpu", "faults")
 """Metrics of the tables, in their order: those of GreenMalloc first."""
@@ -141,7 +141,7 @@ def summarize_gem5(run: Run, records: Sequence[ValidationRecord]) -> list[Gem5Su
     Returns:
         One per role that has simulations.
     """
-    found = [_simulation(record) for record in records]
+    found = [_simulation(record, record.simulation) for record in records if record.simulation]
     titles = {
         SimulationRole.HELD_OUT: "held-out simulations",
         SimulationRole.TUNE: "simulations tuned on",
@@ -152,25 +152,21 @@ def summarize_gem5(run: Run, records: Sequence[ValidationRecord]) -> list[Gem5Su
 
 def _comparable(record: ValidationRecord, last: ValidationRecord) -> bool:
     def essence(one: ValidationRecord) -> tuple[object, ...]:
-        options = {k: v for k, v in one.settings["options"].items() if k != SIMULATION}
-        program = one.settings["options"][SIMULATION]["identity"].get("program")
-        machine = dict(one.machine)
-        return one.baseline, one.rounds, one.settings["subjects"], options, program, machine
+        program = one.simulation and one.simulation.identity.get("program")
+        return one.baseline, one.rounds, one.subjects, one.options, program, one.machine
 
     return essence(record) == essence(last)
 
 
-def _simulation(record: ValidationRecord) -> SimulationSummary:
-    options = record.settings["options"][SIMULATION]
+def _simulation(record: ValidationRecord, of: SimulationRecord) -> SimulationSummary:
     reason = record.failure(record.baseline)
-    return SimulationSummary(options["simulation"], SimulationRole(options["role"]), record, reason)
+    return SimulationSummary(of.simulation, SimulationRole(of.role), record, reason)
 
 
 def _summarize(run: Run, title: str, simulations: Sequence[SimulationSummary]) -> Gem5Summary:
     good = [s for s in simulations if s.reason is None]
     record = simulations[0].record
-    subjects = [Subject.from_record(entry) for entry in record.settings["subjects"]]
-    rows = tuple(_subject(subject, record.baseline, good) for subject in subjects)
+    rows = tuple(_subject(subject, record.baseline, good) for subject in record.subjects)
     return Gem5Summary(
         title,
         tuple(simulations),

@@ -7,8 +7,8 @@ pages says little about a program that has them, and the other way round.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from tuner.machine import Machine
 from tuner.store import CampaignRecord, ValidationRecord
 
 
@@ -17,10 +17,10 @@ def huge_page_notices(campaign: CampaignRecord, record: ValidationRecord) -> lis
 
     What was not recorded is not compared.
     """
-    ran = record.settings.get("options", {}).get("surroundings", {}).get("thp")
+    ran = record.huge_pages
     if ran is None:
         return []
-    emulated = _state(campaign.huge_pages, campaign.machine)
+    emulated = _state(campaign.emulation.thp, campaign.machine)
     validated = _state(ran, record.machine)
     pairs = {name: (emulated[name], validated[name]) for name in emulated if name in validated}
     differ = [name for name, pair in pairs.items() if None not in pair and len({*pair}) > 1]
@@ -34,12 +34,12 @@ def huge_page_notices(campaign: CampaignRecord, record: ValidationRecord) -> lis
     return [notice]
 
 
-def _state(option: str, machine: Mapping[str, Any]) -> dict[str, str | None]:
+def _state(option: str, machine: Machine | None) -> dict[str, str | None]:
     """Return the settings of huge pages: the mode, and where there are any, defragmentation."""
-    mode = machine.get("thp")
+    mode, defrag = (machine.thp, machine.thp_defrag) if machine else (None, None)
     if option == "never" or mode == "never":
         return {"mode": "never"}
-    return {"mode": mode, "defrag": machine.get("thp_defrag")}
+    return {"mode": mode, "defrag": defrag}
 
 
 def _words(state: Mapping[str, str | None], names: list[str]) -> str:

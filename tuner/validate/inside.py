@@ -10,9 +10,10 @@ result has changed; one that was stopped at its time limit is.  Format: docs/for
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from tuner.errors import ProgramError, StoreError
 from tuner.measure.gem5_inside import InsideRun, InsideTask, RunsInside
 from tuner.measure.gem5_stats import parse_statistics
 from tuner.measure.program import PRELOAD
-from tuner.records import Outcome, Status
+from tuner.records import Configuration, Outcome, Status
 from tuner.validate.inside_counts import Counts, counts_of
 
 HEADER: Final = {"kind": "header", "schema": "malloc-tuner.gem5-inside", "version": 1}
@@ -100,20 +101,68 @@ class ShownRun:
 
 
 @dataclass(frozen=True)
+class InsideSubject:
+    """What programs run under."""
+
+    label: str
+    configuration: Configuration | None
+    """None for what is no trial of a campaign."""
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """What else identifies it: roles, trial, library, variables."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the JSON."""
+        key = None if self.configuration is None else self.configuration.key
+        return {**self.known, "label": self.label, "configuration": key}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> InsideSubject:
+        """Rebuild it from `as_record`."""
+        known = dict(record)
+        label, key = known.pop("label"), known.pop("configuration", None)
+        return cls(label, None if key is None else Configuration.from_key(key), known)
+
+
+@dataclass(frozen=True)
 class InsideSession:
     """What was compared on which programs."""
 
-    subjects: tuple[Mapping[str, Any], ...]
-    """The baseline first: ``label``, ``configuration`` (a key, or None), ``roles``, and what
-    else identifies it."""
+    subjects: tuple[InsideSubject, ...]
+    """The baseline first."""
     shown: tuple[ShownRun, ...]
+    objectives: tuple[str, ...]
+    """Names of those that decide."""
     facts: Mapping[str, Any]
-    """``objectives``, the names of those that decide; versions and commands, for readers."""
+    """Versions, machine and commands: for readers of the file, never read here."""
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The subjects, the baseline first."""
-        return tuple(subject["label"] for subject in self.subjects)
+        return tuple(subject.label for subject in self.subjects)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as a line of a journal holds it."""
+        return {
+            "kind": "session",
+            "subjects": [subject.as_record() for subject in self.subjects],
+            "shown": [[s.program, s.machine, s.label, s.run, s.start] for s in self.shown],
+            "facts": {**self.facts, "objectives": list(self.objectives)},
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> InsideSession:
+        """Rebuild it from `as_record`.
+
+        Raises:
+            KeyError, TypeError: it is none.
+        """
+        facts = dict(record["facts"])
+        return cls(
+            tuple(map(InsideSubject.from_record, record["subjects"])),
+            tuple(ShownRun(*row) for row in record["shown"]),
+            tuple(facts.pop("objectives")),
+            facts,
+        )
 
 
 class InsideJournal:
@@ -140,8 +189,7 @@ class InsideJournal:
 
     def _take(self, record: Mapping[str, Any]) -> None:
         if record["kind"] == "session":
-            shown = tuple(ShownRun(*row) for row in record["shown"])
-            self.session = InsideSession(tuple(record["subjects"]), shown, record["facts"])
+            self.session = InsideSession.from_record(record)
             return
         run = InsideRecord.from_record(record)
         self.runs[run.identity] = run
@@ -220,6 +268,7 @@ def run_inside(
     guests: Sequence[Guest],
     *,
     gem5: RunsInside,
+    objectives: Sequence[str],
     facts: Mapping[str, Any],
     timeout_s: float | None,
     n_workers: int,
@@ -233,8 +282,8 @@ def run_inside(
         tasks: programs on machines, with their starts.
         guests: the subjects, the baseline first.
         gem5: runs programs.
-        facts: ``objectives``, the names of those that decide; versions and commands, for
-            readers.
+        objectives: names of those that decide.
+        facts: versions and commands, for readers of the file.
         timeout_s: limit of one run; None for none.
         n_workers: simulations at once, at least 1.
         stop: ends all that run; called when one of them cannot be kept, and on Ctrl-C.
@@ -255,10 +304,11 @@ def run_inside(
             whole, start = (_identity(gem5, part, guest) for part in (task, task.start))
             jobs |= {InsideJob(start, task.start, guest): None, InsideJob(whole, task, guest): None}
             shown.append(ShownRun(task.program, task.machine.stem, guest.label, whole, start))
-    session = InsideSession(tuple(guest.record for guest in guests), tuple(shown), facts)
+    subjects = tuple(InsideSubject.from_record(guest.record) for guest in guests)
+    session = _as_read(InsideSession(subjects, tuple(shown), tuple(objectives), facts))
     with Journal(journal.path, HEADER) as file:
         if session != journal.session:
-            file.append({**asdict(session), "kind": "session", "shown": _rows(session)})
+            file.append(session.as_record())
             journal.session = session
         run = InsideRuns(journal, file, jobs, gem5, timeout_s)
         steps = tuple(Step(0, place, job, job.guest.label) for place, job in enumerate(jobs))
@@ -293,12 +343,13 @@ def judge_inside(found: InsideRun, guest: Guest) -> Outcome[Counted]:
     return Outcome.succeeded(Counted(hashlib.sha256(found.output).hexdigest(), counts))
 
 
+def _as_read(session: InsideSession) -> InsideSession:
+    """Return a session as a reader of the file gets it: JSON has no tuples."""
+    return InsideSession.from_record(json.loads(json.dumps(session.as_record())))
+
+
 def _identity(gem5: RunsInside, task: InsideTask, guest: Guest) -> str:
     identity = gem5.identity(task, guest.environment)
     if guest.refusal is not None:  # it depends on the settings, which are in the environment
         identity = hashlib.sha256(f"{identity}{guest.refusal}".encode()).hexdigest()[:32]
     return identity
-
-
-def _rows(session: InsideSession) -> list[list[str]]:
-    return [[s.program, s.machine, s.label, s.run, s.start] for s in session.shown]

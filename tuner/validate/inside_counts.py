@@ -6,7 +6,8 @@ So they compare with hardware counters of lines brought in.  Cycles are elapsed 
 the machine's clock, whatever each core did.
 
 Source: gem5, src/mem/cache/base.cc (demandMshrMisses), src/arch/x86/tlb.cc,
-src/mem/mem_interface.cc; names of requestors, src/cpu/base.cc.
+src/mem/mem_interface.cc, src/mem/coherent_xbar.cc (snoopTraffic); names of requestors,
+src/cpu/base.cc.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tuner.errors import ProgramError, SpecError
 from tuner.measure.gem5_stats import Statistics
 
 _THOUSAND = 1000.0
+_LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Counts:
     itlb_misses: int | None
     dram_bytes: int | None
     """Read from and written to memory."""
+    lines_moved: int | None = None
+    """Sent from the caches of one core to those of another; None in older journals."""
 
     def minus(self, start: Counts) -> Counts:
         """Return what a run counted beyond its start.
@@ -70,7 +74,8 @@ class Counts:
         Raises:
             KeyError, TypeError: it is none.
         """
-        return cls(**{field.name: record[field.name] for field in fields(cls)})  # type: ignore[arg-type]
+        known = {"lines_moved": None, **record}
+        return cls(**{field.name: known[field.name] for field in fields(cls)})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,7 @@ INSIDE_OBJECTIVES: Mapping[str, InsideObjective] = {
         InsideObjective(
             "dram_bytes", "DRAM, KiB", lambda c: c.dram_bytes, digits=0, divisor=1024.0
         ),
+        InsideObjective("lines_moved", "lines moved", lambda c: c.lines_moved, digits=0),
         InsideObjective(
             "ipc", "IPC", lambda c: c.instructions / c.cycles, more_is_better=True, digits=3
         ),
@@ -165,7 +171,16 @@ def counts_of(statistics: Statistics) -> Counts:
         dtlb_misses=_sum(statistics, r"board\.processor\..*\.mmu\.dtb\.(rd|wr)Misses"),
         itlb_misses=_sum(statistics, r"board\.processor\..*\.mmu\.itb\.(rd|wr)Misses"),
         dram_bytes=_sum(statistics, r"board\.memory\.(.*\.)?bytes(Read|Written)::total"),
+        lines_moved=_lines_moved(statistics),
     )
+
+
+def _lines_moved(statistics: Statistics) -> int | None:
+    """Return the lines that one core's caches answered with to another's; None on one core."""
+    if statistics.number("board.processor.cores1.core.numCycles") is None:
+        return None
+    moved_bytes = _sum(statistics, r"board\.cache_hierarchy\.(membus|l3bus)\.snoopTraffic")
+    return None if moved_bytes is None else moved_bytes // _LINE_BYTES
 
 
 def _cache_misses(statistics: Statistics, level: str) -> int | None:

@@ -17,7 +17,6 @@ import numpy as np
 
 from tuner.errors import ProgramError
 from tuner.front.dominance import non_dominated
-from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.validate.inside import InsideJournal, InsideSession, ShownRun
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES, Counts, find_inside_objective
@@ -114,7 +113,7 @@ def summarize_inside(journal: InsideJournal, run: Run | None = None) -> InsideSu
     session = journal.session
     if session is None:
         return None
-    chosen = tuple(session.facts["objectives"])
+    chosen = session.objectives
     for name in chosen:
         find_inside_objective(name)
     tables = tuple(_tables(journal, session))
@@ -200,14 +199,14 @@ def _rankings(
     ratios: Mapping[str, Mapping[str, float | None]],
     chosen: Sequence[str],
 ) -> Iterator[Ranking]:
-    trials = {trial.configuration.key: trial.measurement for trial in run.trials}
+    trials = {trial.configuration: trial.measurement for trial in run.trials}
     for emulated in run.campaign.objectives:
         for inside in dict.fromkeys((*chosen, "instructions", "cycles")):
             pairs = []
             for subject in session.subjects:
-                found = trials.get(subject["configuration"])
-                real = _minimised(inside, ratios[subject["label"]][inside])
-                if found and real is not None:
-                    allocator = Configuration.from_key(subject["configuration"]).allocator
-                    pairs.append((allocator, found.value(emulated), real))
+                configuration = subject.configuration
+                found = configuration and trials.get(configuration)
+                real = _minimised(inside, ratios[subject.label][inside])
+                if configuration and found and real is not None:
+                    pairs.append((configuration.allocator, found.value(emulated), real))
             yield from rank(emulated, inside, pairs)

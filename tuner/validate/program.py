@@ -11,18 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tuner.compare.loop import Observer, compare, interruptible
 from tuner.compare.plan import Rounds, Step
 from tuner.errors import ProgramError, ProgramTimeoutError
+from tuner.machine import Machine
 from tuner.measure.program import ProgramRun, RunsPrograms, digest
 from tuner.records import Outcome, Status
 from tuner.store import RealMeasurement, Store
 from tuner.validate.session import (
     CACHEGRIND,
     IGNORED,
-    SHUFFLED,
     STDOUT,
     Counting,
     CountsInstructions,
@@ -78,7 +77,7 @@ def validate(
     prepared: Sequence[Prepared],
     *,
     options: ValidationOptions,
-    machine: Mapping[str, Any],
+    machine: Machine,
     runner: RunsPrograms,
     counter: CountsInstructions | None,
     recorded: Recorded | None = None,
@@ -122,18 +121,12 @@ def validate(
         )
         _check_repeats(runner, command, prepared[0], options, reference)
     notices += _notices(reference, command, recorded)
-    wanted = new_record(
-        command,
-        prepared,
-        options,
-        machine,
-        {
-            "options": options.as_record(),
-            "brought_allocators": [path.name for path in brought],
-            "notices": notices,
-            "is_recorded_program": None if recorded is None else recorded.is_run_by(command),
-            SHUFFLED: True,
-        },
+    wanted = new_record(command, prepared, options, machine, notices=notices)
+    wanted = replace(
+        wanted,
+        brought_allocators=tuple(path.name for path in brought),
+        is_recorded_program=None if recorded is None else recorded.is_run_by(command),
+        is_shuffled=True,
     )
     identifier = find_unfinished(store.validations(), wanted)
     if identifier is not None:

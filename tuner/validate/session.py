@@ -7,16 +7,16 @@ machine are the same.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol
 
 from tuner.compare.plan import Step, TaskT
+from tuner.machine import Machine
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, limit_after
 from tuner.records import Outcome
-from tuner.store import RealMeasurement, Store, ValidationRecord, ValidationSample
+from tuner.store import RealMeasurement, SimulationRecord, Store, ValidationRecord, ValidationSample
 from tuner.validate.setup import Prepared
 
 IGNORED = "ignored"
@@ -27,12 +27,6 @@ HARDWARE = "auto"
 CACHEGRIND = "cachegrind"
 NONE = "none"
 """What counts the instructions of the real program."""
-
-SHUFFLED = "shuffled"
-"""Key of a validation's settings: every round was shuffled, the first one too."""
-
-SIMULATION = "gem5"
-"""Key of a validation's options that says which simulation it stands for."""
 
 _COUNT_FACTOR = 60.0
 """Limit of a run under cachegrind, as a multiple of the time of one without."""
@@ -196,8 +190,10 @@ def new_record(
     command: Sequence[str],
     prepared: Sequence[Prepared],
     options: ValidationOptions,
-    machine: Mapping[str, Any],
-    settings: Mapping[str, Any],
+    machine: Machine,
+    *,
+    notices: Sequence[str],
+    simulation: SimulationRecord | None = None,
 ) -> ValidationRecord:
     """Return a validation without any run.
 
@@ -206,22 +202,27 @@ def new_record(
         prepared: the subjects, the baseline first.
         options: how it is made.
         machine: facts of this machine.
-        settings: ``options`` and what else is known of it.
+        notices: what a reader must know.
+        simulation: what gem5 simulates; None for any other program.
     """
-    subjects = [entry.subject.as_record() for entry in prepared]
+    told = options.as_record()
+    if simulation is not None:
+        del told["output"]  # simulations are compared by all that was simulated
     return ValidationRecord(
         command=tuple(command),
         rounds=options.rounds,
         baseline=prepared[0].subject.label,
-        settings={"subjects": subjects, **settings},
-        machine=json.loads(json.dumps(machine)),  # as it comes back from the store
+        subjects=tuple(entry.subject for entry in prepared),
+        options=told,
+        simulation=simulation,
+        notices=tuple(notices),
+        machine=machine,
     )
 
 
 def simulation_of(record: ValidationRecord) -> str | None:
     """Return the simulation a validation stands for; None for one of another program."""
-    options = record.settings.get("options", {}).get(SIMULATION)
-    return str(options["simulation"]) if options else None
+    return None if record.simulation is None else record.simulation.simulation
 
 
 def find_same(
@@ -230,9 +231,8 @@ def find_same(
     """Return the latest validation of the same subjects, options and machine; None for none."""
 
     def essence(record: ValidationRecord) -> tuple[object, ...]:
-        settings = record.settings
-        facts = (record.command, record.rounds, record.baseline, dict(record.machine))
-        return (*facts, settings["subjects"], settings["options"])
+        how = (record.rounds, record.options, record.simulation, record.machine)
+        return (record.command, record.baseline, record.subjects, *how)
 
     same = (found for found in reversed(validations) if essence(found) == essence(wanted))
     return next(same, None)
@@ -249,7 +249,7 @@ def find_unfinished(
 def n_complete(record: ValidationRecord) -> int:
     """Return how many rounds have every subject that did not fail."""
     done = {(sample.round, sample.label) for sample in record.samples}
-    labels = (entry["label"] for entry in record.settings["subjects"])
+    labels = (subject.label for subject in record.subjects)
     running = [label for label in labels if record.failure(label) is None]
     return sum(all((number, label) in done for label in running) for number in range(record.rounds))
 

@@ -17,7 +17,7 @@ from tuner.errors import MissingToolError, SettingError
 from tuner.measure.program import PRELOAD, clean_environment, padded
 from tuner.records import Configuration
 from tuner.store import AllocatorRecord, CampaignRecord
-from tuner.validate.subjects import AS_IT_IS, Subject
+from tuner.store.subject import AS_IT_IS, Subject
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tuner.errors import ComparisonError
 from tuner.front.dominance import front_points
@@ -19,61 +18,13 @@ from tuner.front.kept import all_picks, find_pick, pick_of_trial
 from tuner.front.picks import Pick
 from tuner.records import Configuration, Trial
 from tuner.runs import Run
+from tuner.store.subject import DEFAULT, DOMINATED, FRONT, Subject
 
 _T = TypeVar("_T")
-
-DEFAULT = "default"
-FRONT = "front"
-DOMINATED = "dominated"
-AS_IT_IS = "as it is"
-"""Roles beside the names of picks."""
 
 PICKS = "picks"
 BEST = "best"
 """Words for several points at once, beside `FRONT`."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """One configuration to run, with why it was chosen."""
-
-    label: str
-    """Unique in a validation: ``glibc-default``, ``balanced``, ``trial-17``."""
-    configuration: Configuration
-    trial: int | None
-    """Number of its trial; None when the campaign has none."""
-    roles: tuple[str, ...]
-    """Names of picks, `DEFAULT`, `FRONT`, `DOMINATED`, `AS_IT_IS`; at least one."""
-
-    @property
-    def is_pick(self) -> bool:
-        """True when it may be deployed: a pick or a point of the front."""
-        return any(role not in (DEFAULT, DOMINATED, AS_IT_IS) for role in self.roles)
-
-    @property
-    def is_as_it_is(self) -> bool:
-        """True for the program as its user runs it, nothing preloaded."""
-        return AS_IT_IS in self.roles
-
-    @property
-    def claims(self) -> bool:
-        """True when its emulated values are claims; dominated points only check the ranking."""
-        return DOMINATED not in self.roles
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the fields for the settings of a validation."""
-        return {
-            "label": self.label,
-            "configuration": self.configuration.key,
-            "trial": self.trial,
-            "roles": list(self.roles),
-        }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Subject:
-        """Rebuild a subject from `as_record`."""
-        configuration = Configuration.from_key(record["configuration"])
-        return cls(record["label"], configuration, record["trial"], tuple(record["roles"]))
 
 
 def choose_subjects(

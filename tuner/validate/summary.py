@@ -22,12 +22,12 @@ from tuner.records import Configuration, CurvePoint, Trial
 from tuner.runs import Run
 from tuner.stats import Estimate
 from tuner.store import ValidationRecord
+from tuner.store.subject import Subject
 from tuner.validate.decision import ValidationDecision, recommend
 from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart, is_checked
 from tuner.validate.ranking import Ranking, rank
-from tuner.validate.session import SHUFFLED, n_complete
-from tuner.validate.subjects import Subject
+from tuner.validate.session import n_complete
 from tuner.validate.verdicts import Claim, Verdict, decide, overall_verdict, too_few
 
 _STEADY = ("peak_heap", "mean_heap", "cpu", "wall")
@@ -69,6 +69,20 @@ class SubjectSummary:
     def metric(self, name: str) -> MetricSummary | None:
         """Return the summary of a metric; None when it was not measured."""
         return next((found for found in self.metrics if found.metric == name), None)
+
+    @property
+    def confirmed(self) -> tuple[Claim, ...]:
+        """The gains that the program confirms; none of what failed or is worse than claimed."""
+        if self.verdict in (Verdict.REJECTED, Verdict.WORSE):
+            return ()
+        return tuple(claim for claim in self.claims if claim.verdict.is_confirmed)
+
+    @property
+    def verdict_words(self) -> str:
+        """The verdict; where only some gains are confirmed, which ones; empty without claims."""
+        if self.verdict is Verdict.NOT_CONFIRMED and self.confirmed:
+            return f"{', '.join(REAL[c.metric].label for c in self.confirmed)} confirmed"
+        return str(self.verdict or "")
 
 
 @dataclass(frozen=True)
@@ -112,14 +126,13 @@ def summarize(run: Run, record: ValidationRecord) -> ValidationSummary:
         run: the campaign with its trials, for the claims.
         record: the validation with its raw samples, complete or not.
     """
-    subjects = tuple(Subject.from_record(entry) for entry in record.settings["subjects"])
+    subjects = record.subjects
     baseline = next(s for s in subjects if s.label == record.baseline)
     checked = _checked_objectives(run, record)
     trials = {trial.configuration: trial for trial in run.trials if trial.measurement}
-    prices = run.campaign.calibration
     n_claims = count_claims(run, subjects)
     samples = _Samples(
-        record, stats.fewest_pairs(max(1, n_claims)), prices.get("ns_per_instruction")
+        record, stats.fewest_pairs(max(1, n_claims)), run.campaign.prices.ns_per_instruction
     )
     summaries = _decided(
         [_summarize_subject(subject, baseline, samples, checked, trials) for subject in subjects],
@@ -181,7 +194,7 @@ class _Samples:
 
         Validations of earlier versions ran the baseline first in round 0.
         """
-        return 0 if self.record.settings.get(SHUFFLED) else 1
+        return 0 if self.record.is_shuffled else 1
 
     @property
     def n_random(self) -> int:
@@ -291,7 +304,6 @@ def _claims(
                 Claim(
                     objective,
                     metric.name,
-                    value,
                     ratio,
                     expected,
                     samples.ratio(subject.label, metric),
@@ -332,7 +344,7 @@ def _notices(
     samples: _Samples,
     n_claims: int,
 ) -> tuple[str, ...]:
-    notices = list(record.settings.get("notices", ()))
+    notices = list(record.notices)
     n_rounds = n_complete(record)
     few = too_few(samples.n_random, n_claims)
     if few is not None:

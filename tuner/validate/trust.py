@@ -103,7 +103,7 @@ def is_recorded_program(record: ValidationRecord, recorded: Recorded | None) -> 
         record: of any version; what it says itself counts.
         recorded: what the trace says; None when it is not there.
     """
-    known = record.settings.get("is_recorded_program")
+    known = record.is_recorded_program
     if known is None and recorded is not None:
         known = recorded.is_run_by(record.command)
     return known is not False

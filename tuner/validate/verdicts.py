@@ -69,8 +69,6 @@ class Claim:
     objective: str
     metric: str
     """The metric it is checked with."""
-    claimed_value: float
-    """Emulated, in the unit of the objective."""
     claimed_ratio: float
     """Emulated, relative to the emulated baseline."""
     expected_ratio: float | None

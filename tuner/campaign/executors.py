@@ -1,0 +1,124 @@
+"""What evaluates the trials of a campaign: this machine, a Dask cluster, jobs of Slurm.
+
+Each function is an entry of `tuner.registry.EXECUTORS`: it takes a `Demand`, and yields an
+executor that is closed when its context ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import MissingToolError, SpecError
+from tuner.measure.emulator import Emulation
+from tuner.measure.evaluation import Evaluator
+from tuner.measure.executor import Executor, LocalExecutor, measuring_cpus
+from tuner.records import Configuration
+from tuner.registry import EXECUTORS
+from tuner.store import Store
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is to be evaluated, and where."""
+
+    store: Store
+    """Of the campaign."""
+    evaluator: Evaluator
+    """On this machine."""
+    emulations: Sequence[Emulation]
+    """What it measures with, one per workload."""
+    is_alone: bool
+    """True where time is measured: one evaluation at a time on a machine."""
+    workers: int | None
+    """Evaluations at a time on this machine, jobs of Slurm; None for the usual number."""
+    scheduler: str | None
+    """Address of Dask's scheduler."""
+    on_note: Callable[[str], None]
+
+
+def check_executor(name: str, workers: int | None, scheduler: str | None) -> None:
+    """Refuse what does not go together, before anything is begun.
+
+    Raises:
+        SpecError: an unknown name, or an option that is missing or would be ignored.
+    """
+    if name not in EXECUTORS:
+        message = f"--executor {name}: choose among {', '.join(EXECUTORS)}"
+        raise SpecError(message)
+    if scheduler is not None and name != "dask":
+        message = f"--scheduler does not apply with --executor {name}; use --executor dask"
+        raise SpecError(message)
+    if name == "dask" and scheduler is None:
+        message = "--executor dask needs --scheduler tcp://HOST:8786; `dask scheduler` starts one"
+        raise SpecError(message)
+    if name == "dask" and workers is not None:
+        message = "--workers does not apply with --executor dask: all of its workers are used"
+        raise SpecError(message)
+    if name == "local":
+        measuring_cpus(workers)
+
+
+@contextlib.contextmanager
+def on_this_machine(demand: Demand) -> Iterator[Executor]:
+    """Use cores of this machine; see `LocalExecutor`."""
+    cpus = measuring_cpus(demand.workers or (1 if demand.is_alone else None))
+    with LocalExecutor(demand.evaluator, cpus) as executor:
+        yield executor
+
+
+@contextlib.contextmanager
+def on_dask(demand: Demand) -> Iterator[Executor]:
+    """Use the workers of a running scheduler; see `ClusterExecutor`.
+
+    Raises:
+        MissingToolError: Dask is not installed, or no scheduler answers.
+    """
+    with _connected(demand, str(demand.scheduler)) as executor:
+        yield executor
+
+
+@contextlib.contextmanager
+def on_slurm(demand: Demand) -> Iterator[Executor]:
+    """Start jobs of Slurm with a worker each, and end them with the campaign.
+
+    Queue, cores and memory of a job stand in the configuration of dask-jobqueue.
+
+    Raises:
+        SpecError: the configuration of dask-jobqueue lacks something.
+        MissingToolError: dask-jobqueue is not installed.
+    """
+    try:
+        import dask_jobqueue  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        message = "dask-jobqueue is not installed: pip install 'malloc-tuner[cluster]'"
+        raise MissingToolError(message) from error
+    try:
+        cluster: Any = dask_jobqueue.SLURMCluster()
+    except (ValueError, TypeError) as error:
+        message = f"dask-jobqueue: {error}; see docs/how-to/cluster.md"
+        raise SpecError(message) from error
+    with cluster:
+        cluster.scale(jobs=demand.workers or 1)
+        with _connected(demand, cluster.scheduler_address) as executor:
+            yield executor
+
+
+@contextlib.contextmanager
+def _connected(demand: Demand, address: str) -> Iterator[Executor]:
+    from tuner.measure.cluster import ClusterExecutor  # noqa: PLC0415 - needs an extra
+    from tuner.measure.remote import EmulationKit  # noqa: PLC0415 - likewise
+
+    if not demand.store.knows_machines:
+        message = f"{demand.store.path}: of an older malloc-tuner, which kept no machines; choose "
+        raise SpecError(message + "a new run folder with -o")
+    with ClusterExecutor(
+        EmulationKit.of(demand.emulations, 1 if demand.is_alone else None),
+        address,
+        Configuration(demand.store.campaign().baseline),
+        machines=demand.store.machines(),
+        on_note=demand.on_note,
+    ) as executor:
+        yield executor

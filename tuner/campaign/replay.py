@@ -1,0 +1,256 @@
+"""Strategies compared on recorded campaigns, without measuring.
+
+The trials of a run are a table from genomes to results.  A strategy is asked and told as in a
+campaign; what it proposes is answered by the trial of the nearest genome of the same allocator.
+The other choice, to let strategies propose recorded genomes only, would take the place of their
+own variation and so of what is compared.  The denser the recorded trials, the more proposals are
+answered by their own trial; how many were is part of the result.
+
+Distance: a setting that both leave alone or set alike adds nothing; on a scale the share of it
+that lies between; everything else adds 1.
+
+Guarantee: the same points, strategy and seed give the same course.
+Limits: a point that was never recorded cannot be found, and plateaus are larger than they are.
+Points are densest where the search that recorded them went, which favours strategies like it;
+record with ``--strategy random``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner import zstd
+from tuner.errors import SelectionError, StoreError
+from tuner.front.dominance import hypervolume, reference_point
+from tuner.output import write_bytes
+from tuner.records import Trial
+from tuner.runs import Run, load_run
+from tuner.search import Told, make_strategy, population_for
+from tuner.space import ALLOCATOR, Condition, Genome, Parameter, Space
+
+SCHEMA: Final = "malloc-tuner.points"
+VERSION: Final = 1
+"""Of the file; docs/formats.md describes it."""
+
+MARKS: Final = (50, 100, 200, 300, 500, 1000)
+"""Evaluations after which scores are taken."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Points:
+    """The trials of a run as a table."""
+
+    name: str
+    """Of the campaign."""
+    objectives: tuple[str, ...]
+    space: Space
+    genomes: tuple[Genome, ...]
+    values: tuple[tuple[float, ...] | None, ...]
+    """Objectives of each genome; None where it failed."""
+    violations: tuple[float, ...]
+    reference: tuple[float, ...]
+    """Of the hypervolume."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One search on recorded points."""
+
+    strategy: str
+    seed: int
+    scores: dict[int, float]
+    """Evaluations -> hypervolume over that of all recorded points."""
+    exact: float
+    """Share of the proposals that were recorded themselves."""
+
+
+def recorded_points(run: Run) -> Points:
+    """Return the trials of a run as a table.
+
+    Raises:
+        SelectionError: it has too little to search: no reference, or no space.
+    """
+    record = run.campaign
+    defaults = [trial for trial in run.trials if trial.configuration.is_default]
+    reference = record.reference or reference_point(defaults)
+    if reference is None or not record.space:
+        message = (
+            f"{run.folder}: no default succeeded, or the space was not kept; nothing to replay"
+        )
+        raise SelectionError(message)
+    space = _space(record.space, tuple(record.allocators))
+    rows = [(space.encode(t.configuration), t) for t in run.trials if _is_known(t)]
+    return Points(
+        record.name,
+        record.objectives,
+        space,
+        tuple(genome for genome, _ in rows),
+        tuple(trial.objectives for _, trial in rows),
+        tuple(trial.violation for _, trial in rows),
+        reference,
+    )
+
+
+def _is_known(trial: Trial) -> bool:
+    return trial.objectives is not None or trial.has_failed
+
+
+def _space(genes: Sequence[Any], allocators: tuple[str, ...]) -> Space:
+    """Return the joint space of recorded genes, those of separate searches too."""
+    found = [Parameter(ALLOCATOR, allocators, ordered=False)]
+    for gene in genes:
+        if gene["name"] == ALLOCATOR:
+            continue
+        condition = gene.get("condition")
+        found.append(
+            Parameter(
+                gene["name"],
+                tuple(gene["levels"]),
+                gene["ordered"],
+                Condition(condition[0], tuple(condition[1])) if condition else None,
+                gene.get("is_structural", False),
+                gene.get("resting", 0),
+            )
+        )
+    return Space(tuple(found))
+
+
+def read_points(source: Path) -> Points:
+    """Read a run folder, or a file of `save_points`.
+
+    Raises:
+        StoreError: there is neither, or it is damaged.
+        SelectionError: see `recorded_points`.
+    """
+    if source.is_dir() or source.suffix != ".zst":
+        return recorded_points(load_run(source))
+    try:
+        found = json.loads(zstd.decompress(source.read_bytes()))
+        if (found["schema"], found["version"]) != (SCHEMA, VERSION):
+            message = f"{source}: is no file of points of version {VERSION}"
+            raise StoreError(message)
+        return Points(
+            found["name"],
+            tuple(found["objectives"]),
+            _space(found["space"], tuple(found["allocators"])),
+            tuple(map(tuple, found["genomes"])),
+            tuple(None if v is None else tuple(v) for v in found["values"]),
+            tuple(found["violations"]),
+            tuple(found["reference"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, zstd.ZstdError) as error:
+        message = f"{source}: cannot be read as points ({error}); `replay RUN --save` writes them"
+        raise StoreError(message) from error
+
+
+def save_points(points: Points, file: Path) -> None:
+    """Write points compactly: a few bytes a trial.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    document = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "name": points.name,
+        "objectives": points.objectives,
+        "allocators": points.space.allocators,
+        "space": [
+            {
+                "name": one.name,
+                "levels": one.levels,
+                "ordered": one.ordered,
+                "condition": one.condition and [one.condition.parameter, one.condition.values],
+                "is_structural": one.is_structural,
+                "resting": one.resting,
+            }
+            for one in points.space.parameters
+        ],
+        "genomes": points.genomes,
+        "values": points.values,
+        "violations": points.violations,
+        "reference": points.reference,
+    }
+    write_bytes(file, zstd.compress(json.dumps(document, separators=(",", ":")).encode()))
+
+
+class Nearest:
+    """Finds the recorded genome that is nearest to a proposal."""
+
+    def __init__(self, points: Points) -> None:
+        """Prepare the table."""
+        self._space = points.space
+        self._places = {genome: place for place, genome in enumerate(points.genomes)}
+        self._levels = np.array(points.genomes, dtype=np.float64)
+        self._active = np.array([points.space.active(genome) for genome in points.genomes])
+        spans = [max(1, one.n_levels - 1) if one.ordered else 0 for one in points.space.parameters]
+        self._spans = np.array(spans, dtype=np.float64)
+        self._allocator = [p.name for p in points.space.parameters].index(ALLOCATOR)
+
+    def find(self, genome: Genome) -> tuple[int, bool]:
+        """Return the place of the nearest recorded genome, and whether it is the same."""
+        if genome in self._places:
+            return self._places[genome], True
+        active = np.array(self._space.active(genome))
+        gaps = np.abs(self._levels - np.array(genome, dtype=np.float64))
+        along = np.where(self._spans > 0, gaps / np.maximum(self._spans, 1.0), gaps > 0)
+        both = self._active & active
+        distance = np.where(both, along, self._active ^ active).sum(axis=1)
+        # Another allocator answers only where its own has no trial at all.
+        distance += len(genome) * (gaps[:, self._allocator] > 0)
+        return int(np.argmin(distance)), False
+
+
+def replay(points: Points, strategy: str, seed: int, budget: int) -> Replayed:
+    """Search recorded points with one strategy.
+
+    Args:
+        points: the table.
+        strategy: of `tuner.registry.STRATEGIES`.
+        seed: of the strategy.
+        budget: proposals.
+
+    Raises:
+        SpecError: there is no such strategy.
+    """
+    space, nearest = points.space, Nearest(points)
+    search = make_strategy(
+        strategy,
+        space,
+        len(points.objectives),
+        population=population_for(budget, strategy),
+        seed=seed,
+        initial=list(space.defaults()),
+    )
+    places: list[int] = []
+    n_exact = 0
+    while len(places) < budget and (genomes := search.ask()):
+        told = []
+        for genome in genomes:
+            place, is_exact = nearest.find(genome)
+            places.append(place)
+            n_exact += is_exact
+            told.append(Told(genome, points.values[place], points.violations[place]))
+        search.tell(told)
+    whole = _volume(points, range(len(points.genomes))) or 1.0
+    marks = [*(mark for mark in MARKS if mark < budget), budget]
+    scores = {mark: _volume(points, places[:mark]) / whole for mark in marks}
+    return Replayed(strategy, seed, scores, n_exact / max(1, len(places)))
+
+
+def _volume(points: Points, places: Sequence[int]) -> float:
+    good = [
+        values
+        for place in {*places}
+        if (values := points.values[place]) is not None and points.violations[place] <= 0.0
+    ]
+    return hypervolume(np.array(good, dtype=np.float64), points.reference)

@@ -1,0 +1,93 @@
+"""When a campaign ends before its evaluations are spent: rules that combine, whichever comes first.
+
+The plateau is one of the hypervolume with the reference that was frozen when the defaults had been
+measured, so that gains early and late are the same number.
+
+Limits: rules are looked at after each batch of evaluations.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tuner.front.dominance import front, hypervolume, points_of
+from tuner.objectives import Constraint, violation
+from tuner.records import Measurement, Trial
+from tuner.units import format_duration
+
+LEAST_GAIN: Final = 0.001
+"""Relative gain in hypervolume below which there is none."""
+
+
+@dataclass(frozen=True)
+class StopRules:
+    """What ends a campaign; None and nothing: no such rule."""
+
+    time_ns: int | None = None
+    """Elapsed time of one call."""
+    plateau: int | None = None
+    """Evaluations in a row that gain nothing."""
+    target: tuple[Constraint, ...] = ()
+    """Limits that one trial holds."""
+    failures: float = 0.8
+    """Share of trials that fail above which the campaign is broken."""
+
+
+NO_RULES: Final = StopRules()
+"""Only what is wrong with the set-up ends a campaign early."""
+
+
+class Stopping:
+    """The rules of one call, and since when it runs."""
+
+    def __init__(self, rules: StopRules, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin to count the time."""
+        self._rules = rules
+        self._clock = clock
+        self._begun_s = clock()
+
+    def reason(
+        self,
+        trials: Sequence[Trial],
+        reference: Sequence[float] | None,
+        defaults: dict[str, Measurement],
+        baseline: str,
+    ) -> str | None:
+        """Return why to stop; None to go on.
+
+        Args:
+            trials: all so far, by number.
+            reference: of the hypervolume; None while it is not known.
+            defaults: allocator -> what its default measured, for relative limits.
+            baseline: the allocator whose default everything is compared with.
+        """
+        rules = self._rules
+        if rules.target:
+            for trial in trials:
+                if trial.is_feasible and self._reaches(trial, defaults, baseline):
+                    limits = " and ".join(constraint.text for constraint in rules.target)
+                    return f"the target is reached: trial {trial.number} has {limits}"
+        if rules.plateau is not None and reference is not None and self._is_flat(trials, reference):
+            return (
+                f"the last {rules.plateau} evaluations gained less than {LEAST_GAIN:.1%} of "
+                "hypervolume"
+            )
+        if rules.time_ns is not None and self._clock() - self._begun_s >= rules.time_ns / 1e9:
+            return f"the time is over ({format_duration(rules.time_ns)})"
+        return None
+
+    def _reaches(self, trial: Trial, defaults: dict[str, Measurement], baseline: str) -> bool:
+        own = defaults.get(trial.configuration.allocator)
+        return violation(self._rules.target, trial.measured, defaults.get(baseline), own) <= 0.0
+
+    def _is_flat(self, trials: Sequence[Trial], reference: Sequence[float]) -> bool:
+        n_before = len(trials) - (self._rules.plateau or 0)
+        if n_before <= len({trial.configuration.allocator for trial in trials}):
+            return False  # defaults and little more
+        before, now = (
+            hypervolume(points_of(front(some)), reference) for some in (trials[:n_before], trials)
+        )
+        return now <= before * (1.0 + LEAST_GAIN)

@@ -1,0 +1,89 @@
+"""Options with ends, and callbacks that refuse numbers out of their range.
+
+Click knows the ends of whole numbers; quantities with a unit, factors and cores have callbacks,
+whose messages say more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from tuner.errors import SpecError
+from tuner.units import Range
+
+
+def number(least: int, most: int, text: str) -> Any:  # noqa: ANN401 - as typer.Option
+    """Return the option of a whole number between two ends, which are included."""
+    return typer.Option(min=least, max=most, metavar="N", help=text)
+
+
+def duration(limits: Range, text: str) -> Any:  # noqa: ANN401 - as typer.Option
+    """Return the option of a time with its unit, within limits."""
+    return typer.Option(metavar="DURATION", callback=within(limits), help=text)
+
+
+def within(limits: Range) -> Callable[[typer.CallbackParam, str | None], str | None]:
+    """Return a callback that refuses a quantity out of a range, or that is none.
+
+    The callback raises SpecError, which names the option.
+    """
+
+    def check(param: typer.CallbackParam, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            return limits.check(value)
+        except SpecError as error:
+            message = f"{_name(param)}: {error}"
+            raise SpecError(message) from error
+
+    return check
+
+
+def each_within(limits: Range) -> Callable[[typer.CallbackParam, str | None], str | None]:
+    """Return the same as `within` for a list with commas."""
+    check_one = within(limits)
+
+    def check(param: typer.CallbackParam, value: str | None) -> str | None:
+        for word in (value or "").split(","):
+            if word.strip():
+                check_one(param, word)
+        return value
+
+    return check
+
+
+def factor_within(least: float, most: float) -> Callable[[typer.CallbackParam, float], float]:
+    """Return a callback that refuses a factor out of a range, ends included, or that is none.
+
+    The callback raises SpecError, which names the option.
+    """
+
+    def check(param: typer.CallbackParam, value: float) -> float:
+        if not least <= value <= most:  # also for NaN, which `min` and `max` let through
+            message = f"{_name(param)} {value:g}: a factor from {least:g} to {most:g}"
+            raise SpecError(message)
+        return value
+
+    return check
+
+
+def usable_core(cpu: int | None) -> int | None:
+    """Return a core that this process may use, or None for none.
+
+    Raises:
+        SpecError: it may not; names those that it may.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    if cpu is not None and cpu not in cores:
+        message = f"--cpu {cpu}: give one of {', '.join(map(str, cores))}"
+        raise SpecError(message)
+    return cpu
+
+
+def _name(param: typer.CallbackParam) -> str:
+    return max(param.opts, key=len)

@@ -1,0 +1,51 @@
+"""`malloc-tuner compare`: several runs on one front."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.epilog import epilog
+from tuner.cli.options import AsJson
+from tuner.errors import OutputError, SelectionError, StoreError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command(
+        "compare",
+        help="Put several runs on one front: what each found, and missed.",
+        epilog=epilog(
+            "malloc-tuner compare runs/app runs/app-random",
+            "malloc-tuner compare runs/seed-1 runs/seed-2 runs/seed-3 --json",
+            errors=(StoreError, OutputError, SelectionError),
+        ),
+    )
+    def compare(
+        runs: Annotated[
+            list[Path], typer.Argument(metavar="RUN RUN...", help="Run folders of one workload.")
+        ],
+        output: Annotated[
+            Path | None,
+            typer.Option(
+                "-o", "--output", metavar="DIR", help="Also draw runs.png, svg and pdf there."
+            ),
+        ] = None,
+        as_json_object: AsJson = False,
+    ) -> None:
+        from tuner import library
+        from tuner.cli.console import print_note
+        from tuner.drawing.figure import save_figure
+        from tuner.report.several_runs import several_figure, several_json, several_text
+
+        found = library.compare_runs([library.load(run) for run in runs])
+        if as_json_object:
+            print(several_json(found), end="")
+        else:
+            print(*several_text(found), sep="\n")
+        if output is not None:
+            files = list(save_figure(several_figure(found), output))
+            print_note(f"drawn: {', '.join(map(str, files))}")

@@ -1,0 +1,95 @@
+"""`malloc-tuner explain`: which settings of a run carry the gain, do nothing, or are dangerous."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tuner.cli.bounds import number
+from tuner.cli.epilog import epilog
+from tuner.cli.options import AsJson, RunFolder, refuse_options
+from tuner.errors import (
+    MissingToolError,
+    OutputError,
+    SelectionError,
+    SpecError,
+    StoreError,
+    TraceError,
+)
+from tuner.limits import MOST_SEED, MOST_WORKERS
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command(
+        "explain",
+        help="Show which settings of a run matter, and which harm.",
+        epilog=epilog(
+            "malloc-tuner explain runs/app",
+            "malloc-tuner explain runs/app --point balanced --measure",
+            "malloc-tuner explain runs/app --point 112 --json",
+            errors=(
+                SpecError,
+                MissingToolError,
+                TraceError,
+                StoreError,
+                OutputError,
+                SelectionError,
+            ),
+        ),
+    )
+    def explain(
+        run: RunFolder,
+        *,
+        context: typer.Context,
+        point: Annotated[
+            str | None,
+            typer.Option(
+                metavar="NAME|N",
+                help="Pick or trial whose settings are put back one at a time "
+                "(default: the first pick).",
+            ),
+        ] = None,
+        measure: Annotated[
+            bool,
+            typer.Option("--measure", help="Emulate what of that the campaign did not try."),
+        ] = False,
+        workers: Annotated[
+            int | None, number(1, MOST_WORKERS, "Evaluations at a time; default: one per core.")
+        ] = None,
+        seed: Annotated[int, number(0, MOST_SEED, "Random seed.")] = 1,
+        figures: Annotated[
+            bool,
+            typer.Option("--figures/--no-figures", help="Draw figures/importance.png, svg, pdf."),
+        ] = True,
+        output: Annotated[
+            Path | None,
+            typer.Option(
+                "-o", "--output", metavar="DIR", help="Folder of the figures; default: RUN."
+            ),
+        ] = None,
+        as_json_object: AsJson = False,
+    ) -> None:
+        from tuner import library
+        from tuner.cli.console import print_note
+        from tuner.drawing.figure import save_figure
+        from tuner.explain.figure import importance_figure
+        from tuner.explain.wording import explanation_json, sentences
+
+        if not measure:
+            refuse_options(context, {"--workers"}, "without --measure")
+        if not figures:
+            refuse_options(context, {"--output"}, "with --no-figures")
+        found = library.load(run)
+        explanation = library.explain(found, point, measure=measure, workers=workers, seed=seed)
+        if as_json_object:
+            print(explanation_json(explanation), end="")
+        else:
+            print(*sentences(explanation), sep="\n")
+        if figures:
+            folder = (output or found.folder) / "figures"
+            files = list(save_figure(importance_figure(explanation), folder))
+            print_note(f"drawn: {', '.join(map(str, files))}")

@@ -1,0 +1,134 @@
+"""`malloc-tuner replay`: compare strategies on the recorded trials of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli.bounds import number
+from tuner.cli.epilog import epilog
+from tuner.cli.options import AsJson, allow_options, split_names
+from tuner.errors import MissingToolError, OutputError, SelectionError, SpecError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tuner.campaign.replay import Points, Replayed
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command(
+        "replay",
+        help="Compare search strategies on recorded trials, unmeasured.",
+        epilog=epilog(
+            "malloc-tuner replay runs/app",
+            "malloc-tuner replay runs/app --strategy auto,random --seeds 20 --evaluations 200",
+            "malloc-tuner replay runs/app --save app.points.json.zst",
+            errors=(SpecError, MissingToolError, StoreError, OutputError, SelectionError),
+        ),
+    )
+    def replay(
+        run: Annotated[
+            Path, typer.Argument(metavar="RUN|POINTS", help="Run folder, or a file of --save.")
+        ],
+        *,
+        context: typer.Context,
+        strategy: Annotated[
+            str,
+            typer.Option(
+                metavar="NAME,...", help="Strategies to compare (default: all that can search it)."
+            ),
+        ] = "",
+        seeds: Annotated[int, number(1, 1000, "Searches with each strategy.")] = 10,
+        evaluations: Annotated[
+            int | None,
+            number(1, 100_000, "Proposals of a search (default: a third of the recorded trials)."),
+        ] = None,
+        save: Annotated[
+            Path | None,
+            typer.Option(metavar="FILE", help="Write the trials compactly, and compare nothing."),
+        ] = None,
+        as_json_object: AsJson = False,
+    ) -> None:
+        from tuner.campaign.replay import read_points, save_points
+        from tuner.campaign.replay import replay as search
+
+        if save is not None:
+            allow_options(context, {"--save"}, "with --save, which compares nothing")
+        points = read_points(run)
+        if save is not None:
+            save_points(points, save)
+            print(f"{save}: {len(points.genomes)} trials, {save.stat().st_size} bytes")
+            return
+        names = split_names(strategy) or _all_strategies(points)
+        budget = evaluations or max(1, len(points.genomes) // 3)
+        courses = [search(points, name, seed, budget) for name in names for seed in range(seeds)]
+        if as_json_object:
+            print(_as_json(points, courses))
+        else:
+            print(*_as_text(points, courses), sep="\n")
+
+
+def _all_strategies(points: Points) -> tuple[str, ...]:
+    """Return the strategies that can search a space here; a note says why others are left out."""
+    from tuner.campaign.replay import replay as search
+    from tuner.cli.console import print_note
+    from tuner.registry import STRATEGIES
+
+    found = []
+    for name in STRATEGIES:
+        try:
+            search(points, name, 0, 1)
+        except (SpecError, MissingToolError) as error:
+            print_note(f"left out: {error}")
+        else:
+            found.append(name)
+    return tuple(found)
+
+
+def _as_text(points: Points, courses: Sequence[Replayed]) -> Iterator[str]:
+    from statistics import median
+
+    marks = list(courses[0].scores)
+    width = max(len(course.strategy) for course in courses)
+    yield (
+        f"{points.name}: hypervolume in percent of that of all {len(points.genomes)} trials, "
+        "median (worst) over the seeds"
+    )
+    yield " ".join([" " * width, *(f"{mark:>12}" for mark in marks), "   recorded"])
+    for name in dict.fromkeys(course.strategy for course in courses):
+        own = [course for course in courses if course.strategy == name]
+        cells = []
+        for mark in marks:
+            scores = [100.0 * course.scores[mark] for course in own]
+            cells.append(f"{median(scores):6.1f} ({min(scores):3.0f})")
+        exact = sum(course.exact for course in own) / len(own)
+        yield " ".join([f"{name:<{width}}", *(f"{cell:>12}" for cell in cells), f"{exact:10.0%}"])
+    yield (
+        "recorded: proposals that had a trial of their own; the others were answered by the "
+        "nearest one"
+    )
+
+
+def _as_json(points: Points, courses: Sequence[Replayed]) -> str:
+    document = {
+        "schema": "malloc-tuner.replay",
+        "version": 1,
+        "name": points.name,
+        "n_trials": len(points.genomes),
+        "courses": [
+            {
+                "strategy": course.strategy,
+                "seed": course.seed,
+                "exact": course.exact,
+                "scores": {str(mark): score for mark, score in course.scores.items()},
+            }
+            for course in courses
+        ],
+    }
+    return json.dumps(document, indent=2)

@@ -1,0 +1,120 @@
+"""A point of a run with one setting put back at a time: what each of its settings does there.
+
+In the manner of Magpie: https://github.com/bloa/magpie validates a patch by ablation and
+minimises it.  Numbers come from recorded trials where there are some; the others are asked of an
+evaluator, if one is given.  Settings whose absence changes no objective by more than 0.5 % are
+taken away together in the end, because each alone may stand in for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tuner.front.kept import find_pick, pick_of_trial
+from tuner.front.picks import Pick
+from tuner.measure.evaluation import Evaluation
+from tuner.objectives import objective_values
+from tuner.records import Configuration, Trial, Value
+from tuner.report.effects import by_configuration, drop
+from tuner.runs import Run
+from tuner.stats import TIE
+
+Measure = Callable[[Sequence[Configuration]], Mapping[Configuration, Evaluation]]
+"""Evaluates configurations as the campaign did."""
+
+
+@dataclass(frozen=True)
+class Without:
+    """The point with some settings left alone."""
+
+    configuration: Configuration
+    trial: int | None
+    """Number of the recorded trial; None when it was measured for this, or not at all."""
+    changes: Mapping[str, float] | None
+    """Objective -> its value over that of the point; None when there are no numbers."""
+    reason: str | None = None
+    """Why there are none."""
+
+    @property
+    def is_needless(self) -> bool:
+        """True when no objective becomes worse, or better, by more than `TIE`."""
+        return self.changes is not None and all(
+            abs(change - 1.0) <= TIE for change in self.changes.values()
+        )
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What every setting of a point does."""
+
+    pick: Pick
+    settings: tuple[tuple[str, Value, Without], ...]
+    """Name and value of each setting, and the point without it."""
+    reduced: Without | None
+    """The point without all needless settings; None when there are none, or it was not tried."""
+
+    @property
+    def n_unknown(self) -> int:
+        """Settings of which nothing is known."""
+        return sum(one.changes is None and one.reason is None for _, _, one in self.settings)
+
+
+def point_of(run: Run, point: str) -> Pick:
+    """Return the point of a run by the name of a pick or the number of a trial.
+
+    Raises:
+        StoreError: there is no such trial.
+        SelectionError: there is no such pick, or the trial did not succeed.
+    """
+    return pick_of_trial(run, int(point)) if point.isdigit() else find_pick(run, point)
+
+
+def ablate(run: Run, pick: Pick, measure: Measure | None = None) -> Ablation:
+    """Return what each setting of a point does.
+
+    Args:
+        run: the campaign.
+        pick: a trial that succeeded.
+        measure: for what is not recorded; None: that stays unknown.
+    """
+    point = pick.trial.configuration
+    known: dict[Configuration, Evaluation] = {}
+    trials = by_configuration(run.trials)
+    wanted = {name: drop(point, name) for name, _ in point.settings}
+
+    def found(configurations: Sequence[Configuration]) -> list[Without]:
+        new = [c for c in dict.fromkeys(configurations) if c not in trials and c not in known]
+        if measure is not None and new:
+            known.update(measure(new))
+        return [_without(run, pick.trial, c, trials.get(c), known.get(c)) for c in configurations]
+
+    singles = found(list(wanted.values()))
+    needless = [name for name, one in zip(wanted, singles, strict=True) if one.is_needless]
+    reduced = None
+    if needless:
+        less = point
+        for name in needless:
+            less = drop(less, name)
+        (reduced,) = found([less])
+    rows = zip(point.settings, singles, strict=True)
+    settings = tuple((name, value, one) for (name, value), one in rows)
+    is_known = reduced is not None and (reduced.changes or reduced.reason)
+    return Ablation(pick, settings, reduced if is_known else None)
+
+
+def _without(
+    run: Run,
+    point: Trial,
+    configuration: Configuration,
+    trial: Trial | None,
+    outcome: Evaluation | None,
+) -> Without:
+    measurement = trial.measurement if trial else outcome.good if outcome else None
+    if measurement is None:
+        return Without(configuration, None, None, outcome.reason if outcome else None)
+    names = run.campaign.objectives
+    mine = objective_values(point.measured, names)
+    theirs = objective_values(measurement, names)
+    changes = {n: b / a for n, a, b in zip(names, mine, theirs, strict=True) if a}
+    return Without(configuration, trial.number if trial else None, changes)

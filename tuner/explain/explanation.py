@@ -1,0 +1,220 @@
+"""What matters in a run: importance, dangers and a point, for every allocator with enough trials.
+
+The distance to the front is how far a trial has to improve in all objectives to reach the front
+of the run, in logarithms of objectives; a setting helps the front if it shortens it.
+
+Source: the additive epsilon indicator of Zitzler et al., "Performance assessment of multiobjective
+optimizers", IEEE Trans. Evol. Comput. 7(2), 2003, of the front against one point.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.errors import SelectionError
+from tuner.explain.ablation import Ablation
+from tuner.explain.importance import FEWEST_TRIALS, FRONT, Floats, Importance, importance_of
+from tuner.explain.levels import Danger, Level, Setting, danger_of, levels_of
+from tuner.front.dominance import front, points_of
+from tuner.records import Trial, Value
+from tuner.runs import Run
+
+_CARRIES = 0.05
+"""Share of the variance of a target from which a setting matters."""
+_NOTHING = 0.01
+"""Share below which it does nothing, if that is so for all targets and no value harms."""
+
+
+class Role(enum.StrEnum):
+    """What a setting does."""
+
+    CARRIES = "carries the gain"
+    """It matters, and a value of it makes an objective better."""
+    COSTS = "only costs"
+    """It matters, and none of its values makes an objective better."""
+    SMALL = "small or unsure"
+    NOTHING = "does nothing"
+
+
+@dataclass(frozen=True)
+class SettingExplained:
+    """One setting of an allocator."""
+
+    name: str
+    role: Role
+    levels: tuple[Level, ...]
+    """Every value that was tried, in the order of the scale."""
+    best: Level | None
+    """The value that brings the objectives farthest down in sum; None where unset is best."""
+    danger: Danger | None
+
+
+@dataclass(frozen=True)
+class AllocatorExplained:
+    """The settings of one allocator, those that matter most first."""
+
+    allocator: str
+    n_trials: int
+    """With numbers."""
+    importance: Importance
+    settings: tuple[SettingExplained, ...]
+
+    def of_role(self, role: Role) -> list[SettingExplained]:
+        """Return the settings of one role."""
+        return [setting for setting in self.settings if setting.role is role]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What matters in a run."""
+
+    run: Run
+    allocators: tuple[AllocatorExplained, ...]
+    """In the order of the campaign; that of the point first."""
+    left_out: Mapping[str, int]
+    """Allocator -> trials with numbers, where these are too few."""
+    by_allocator: Mapping[str, float]
+    """Target -> share of its variance that the choice of the allocator decides."""
+    ablation: Ablation | None
+    """Of the point; None where no trial is feasible."""
+
+
+def explain_run(run: Run, ablation: Ablation | None, seed: int = 1) -> Explanation:
+    """Explain a run.
+
+    Args:
+        run: the campaign.
+        ablation: of the point that is explained.
+        seed: of the forests.
+
+    Raises:
+        SelectionError: no allocator has enough trials.
+    """
+    good = [trial for trial in run.trials if trial.measurement is not None]
+    targets = _targets(run, good)
+    names = list(run.campaign.allocators)
+    if ablation is not None:
+        names.sort(key=lambda name: name != ablation.pick.trial.configuration.allocator)
+    found, left_out = [], {}
+    for name in names:
+        own = np.array([trial.configuration.allocator == name for trial in good])
+        if own.sum() < FEWEST_TRIALS:
+            left_out[name] = int(own.sum())
+            continue
+        some = {target: values[own] for target, values in targets.items()}
+        found.append(_explain(run, name, [t for t, mine in zip(good, own, strict=True) if mine],
+                              some, seed))  # fmt: skip
+    if not found:
+        counts = ", ".join(f"{name} {n}" for name, n in left_out.items())
+        message = (
+            f"{run.folder}: too few trials to explain settings ({counts}; {FEWEST_TRIALS} of an "
+            "allocator are needed); extend the campaign with more --evaluations"
+        )
+        raise SelectionError(message)
+    return Explanation(run, tuple(found), left_out, _between(good, targets), ablation)
+
+
+def _targets(run: Run, good: Sequence[Trial]) -> dict[str, Floats]:
+    logs = np.log1p(points_of(good))
+    best = np.log1p(points_of(front(run.trials)))
+    found = {FRONT: np.zeros(len(good))} if not len(best) else {FRONT: _distance(best, logs)}
+    return found | dict(zip(run.campaign.objectives, logs.T, strict=True))
+
+
+def _distance(best: Floats, points: Floats) -> Floats:
+    """Return for each point the least over the front of its greatest loss in an objective."""
+    losses = points[:, None, :] - best[None, :, :]
+    return np.asarray(np.maximum(losses.max(axis=2).min(axis=1), 0.0))
+
+
+def _between(good: Sequence[Trial], targets: Mapping[str, Floats]) -> dict[str, float]:
+    """Return the variance between the allocators' means over the whole."""
+    names = np.array([trial.configuration.allocator for trial in good])
+    found = {}
+    for target, values in targets.items():
+        means = np.empty(len(values))
+        for name in set(names.tolist()):
+            means[names == name] = values[names == name].mean()
+        whole = float(values.var())
+        found[target] = float(means.var()) / whole if whole else 0.0
+    return found
+
+
+def _explain(
+    run: Run, allocator: str, trials: Sequence[Trial], targets: Mapping[str, Floats], seed: int
+) -> AllocatorExplained:
+    lost = [
+        trial
+        for trial in run.trials
+        if trial.configuration.allocator == allocator and trial.has_failed
+    ]
+    settings = settings_of(run, allocator, [*trials, *lost])
+    places = np.array([_places(settings, trial) for trial in trials], dtype=np.float64)
+    names = [setting.name for setting in settings]
+    importance = importance_of(names, places, targets, seed)
+    objectives = {name: targets[name] for name in run.campaign.objectives}
+    failed = [_places(settings, trial) for trial in lost]
+    levels = levels_of(settings, places, objectives, failed, seed)
+    explained = [
+        _setting(setting, found, importance)
+        for setting, found in zip(settings, levels, strict=True)
+    ]
+    explained.sort(key=lambda one: -_max_share(importance, one.name))
+    return AllocatorExplained(allocator, len(trials), importance, tuple(explained))
+
+
+def _max_share(importance: Importance, name: str) -> float:
+    """Return the greatest share of a setting over all targets; 0 where none is predicted."""
+    return max((share.value for share in importance.shares[name].values()), default=0.0)
+
+
+def _setting(setting: Setting, levels: list[Level], importance: Importance) -> SettingExplained:
+    shares = importance.shares[setting.name].values()
+    matters = any(share.value >= _CARRIES and share.is_sure for share in shares)
+    gaining = [level for level in levels if level.gains and not level.harms]
+    best = min(gaining, key=lambda level: sum(level.changes.values()), default=None)
+    danger = danger_of(setting, levels)
+    is_known = len(shares) == len(importance.fit)
+    if matters:
+        role = Role.CARRIES if best else Role.COSTS
+    elif is_known and danger is None and all(share.value < _NOTHING for share in shares):
+        role = Role.NOTHING
+    else:
+        role = Role.SMALL
+    return SettingExplained(setting.name, role, tuple(levels), best, danger)
+
+
+def settings_of(run: Run, allocator: str, trials: Sequence[Trial]) -> list[Setting]:
+    """Return the settings that the trials of an allocator vary, with the values they may have."""
+    genes = {
+        str(gene["name"]).partition(".")[2]: gene
+        for gene in run.campaign.space
+        if str(gene["name"]).partition(".")[0] == allocator
+    }
+    seen: dict[str, list[Value]] = {}
+    for trial in trials:
+        for name, value in trial.configuration.settings:
+            seen.setdefault(name, []).append(value)
+    found = []
+    for name in sorted(seen):
+        gene = genes.get(name, {})
+        listed = [level for level in gene.get("levels", ()) if level is not None]
+        further = sorted({v for v in seen[name] if v not in listed}, key=_order)
+        values = (None, *listed, *further)
+        is_scale = bool(gene.get("ordered", not any(isinstance(v, str) for v in values)))
+        found.append(Setting(name, values, is_scale))
+    return found
+
+
+def _places(settings: Sequence[Setting], trial: Trial) -> list[int]:
+    values = trial.configuration.as_dict
+    return [setting.values.index(values.get(setting.name)) for setting in settings]
+
+
+def _order(value: Value) -> tuple[bool, float, str]:
+    is_text = isinstance(value, str)
+    return is_text, 0.0 if isinstance(value, str) else float(value), str(value)

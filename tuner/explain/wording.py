@@ -1,0 +1,224 @@
+"""An explanation in words, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from tuner.explain.ablation import Ablation, Without
+from tuner.explain.explanation import AllocatorExplained, Explanation, Role, SettingExplained
+from tuner.explain.importance import FRONT, LEAST_FIT
+from tuner.explain.levels import Danger, Level
+from tuner.metrics import METRICS
+from tuner.records import Value
+from tuner.report.columns import show_change
+from tuner.report.parallel import show_value
+
+SCHEMA: Final = "malloc-tuner.explanation"
+VERSION: Final = 1
+"""Of the JSON; docs/formats.md describes it."""
+
+
+def label(target: str) -> str:
+    """Return the name of a target: ``mean heap``, ``distance to the front``."""
+    return "distance to the front" if target == FRONT else METRICS[target].label
+
+
+def sentences(explanation: Explanation) -> Iterator[str]:
+    """Yield the lines that explain a run."""
+    decides = ", ".join(f"{s:.0%} of {label(t)}" for t, s in explanation.by_allocator.items())
+    yield f"The choice of the allocator decides {decides} (variance over all trials)."
+    for allocator in explanation.allocators:
+        yield ""
+        yield from _allocator(allocator)
+    if explanation.left_out:
+        few = ", ".join(f"{name} ({n})" for name, n in explanation.left_out.items())
+        yield f"\nToo few trials to explain: {few}."
+    if explanation.ablation:
+        yield ""
+        yield from _point(explanation.ablation)
+
+
+def _allocator(found: AllocatorExplained) -> Iterator[str]:
+    fit = found.importance.fit
+    known = [f"{fit[t]:.0%} of {label(t)}" for t in fit if fit[t] >= LEAST_FIT]
+    unknown = [label(t) for t in fit if fit[t] < LEAST_FIT]
+    says = (
+        f"their settings predict {', '.join(known)}" if known else "their settings predict little"
+    )
+    unsaid = f"; not {', '.join(unknown)}" if unknown else ""
+    yield f"{found.allocator}: {found.n_trials} trials; {says}{unsaid}"
+    for role, title in _TITLES.items():
+        some = found.of_role(role)
+        shown = [one for one in some if one.best or role not in _NAMED_ONLY]
+        others = ", ".join(one.name for one in some if one not in shown)
+        if shown:
+            yield f"  {title}:"
+            yield from (f"    {one.name}: {_effect(found, one)}" for one in shown)
+        if others:
+            yield f"    no gain seen: {others}" if shown else f"  {title}: {others}"
+    dangers = [one.danger for one in found.settings if one.danger]
+    if dangers:
+        yield "  dangerous:"
+        yield from (f"    {danger_text(danger)}" for danger in dangers)
+    for pair in found.importance.pairs:
+        both = " and ".join(pair.settings)
+        yield f"  together: {both} ({pair.share.value:.0%} of {label(pair.target)})"
+
+
+_TITLES: Final = {
+    Role.CARRIES: "these carry the gain",
+    Role.COSTS: "these matter, and leaving them alone is best",
+    Role.SMALL: "small or unsure",
+    Role.NOTHING: "these do nothing",
+}
+_NAMED_ONLY: Final = (Role.SMALL, Role.NOTHING)
+"""Roles of which only settings with a value that gains have a line of their own."""
+
+
+def _effect(found: AllocatorExplained, one: SettingExplained) -> str:
+    shares = found.importance.shares[one.name]
+    parts = [f"{share.value:.0%} of {label(target)}" for target, share in shares.items()]
+    text = ", ".join(parts) or "share unknown"
+    return text if one.best is None else f"{text}; {_level(one.best)}"
+
+
+def _level(level: Level) -> str:
+    return f"{show_value(level.value)} gives {_changes(level.changes)}"
+
+
+def _changes(changes: Mapping[str, float]) -> str:
+    return ", ".join(f"{label(name)} {show_change(ratio)}" for name, ratio in changes.items())
+
+
+def danger_text(danger: Danger) -> str:
+    """Return which values harm, and how: ``narenas above 8: mean heap +12 % at 64``."""
+    worst = danger.worst
+    if danger.above is not None:
+        where = f"{danger.setting} above {show_value(danger.above)}"
+    elif danger.below is not None:
+        where = f"{danger.setting} below {show_value(danger.below)}"
+    else:
+        values = ", ".join(show_value(level.value) for level in danger.levels)
+        where = f"{danger.setting} = {values}"
+    if worst.mostly_fails:
+        return f"{where}: {worst.n_failed} of {worst.n_trials} trials failed"
+    at = f" at {show_value(worst.value)}" if len(danger.levels) > 1 else ""
+    return f"{where}: {_changes(worst.changes)}{at}"
+
+
+def _point(found: Ablation) -> Iterator[str]:
+    trial = found.pick.trial
+    yield f"{found.pick.name}, trial {trial.number}: {trial.configuration}"
+    if not found.settings:
+        yield "  the default: it has no settings"
+        return
+    yield "  with one setting left alone, all others as they are:"
+    width = max(len(f"{name}={show_value(value)}") for name, value, _ in found.settings)
+    for name, value, one in _by_loss(found.settings):
+        setting = f"{name}={show_value(value)}"
+        yield f"    {setting:<{width}}  {_without(one)}"
+    if found.n_unknown:
+        yield f"  {found.n_unknown} not recorded; --measure emulates them"
+    if found.reduced is not None:
+        yield f"  {reduced_text(found.reduced)}"
+
+
+def reduced_text(reduced: Without) -> str:
+    """Return what taking away all needless settings together does."""
+    if reduced.is_needless:
+        return f"enough is {reduced.configuration}: {_changes(reduced.changes or {})}"
+    found = f"fails: {reduced.reason}" if reduced.reason else _changes(reduced.changes or {})
+    return f"needless one by one, not together: {reduced.configuration}: {found}"
+
+
+def _by_loss(
+    settings: Sequence[tuple[str, Value, Without]],
+) -> list[tuple[str, Value, Without]]:
+    return sorted(settings, key=lambda row: -max((row[2].changes or {}).values(), default=0.0))
+
+
+def _without(one: Without) -> str:
+    if one.changes is None:
+        return f"fails: {one.reason}" if one.reason else "not recorded"
+    nothing = "; needless" if one.is_needless else ""
+    source = f" (trial {one.trial})" if one.trial is not None else ""
+    return f"{_changes(one.changes)}{nothing}{source}"
+
+
+# JSON
+
+
+def explanation_json(explanation: Explanation) -> str:
+    """Write an explanation as JSON, with a line end."""
+    document = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "campaign": explanation.run.campaign.name,
+        "objectives": list(explanation.run.campaign.objectives),
+        "by_allocator": explanation.by_allocator,
+        "allocators": [_allocator_document(one) for one in explanation.allocators],
+        "left_out": explanation.left_out,
+        "point": _point_document(explanation.ablation) if explanation.ablation else None,
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _allocator_document(found: AllocatorExplained) -> dict[str, Any]:
+    return {
+        "allocator": found.allocator,
+        "n_trials": found.n_trials,
+        "fit": found.importance.fit,
+        "settings": [
+            {
+                "name": one.name,
+                "role": one.role.value,
+                "shares": {
+                    target: {"value": share.value, "error": share.error}
+                    for target, share in found.importance.shares[one.name].items()
+                },
+                "levels": [_level_document(level) for level in one.levels],
+                "best": None if one.best is None else one.best.value,
+                "dangerous": [level.value for level in one.danger.levels] if one.danger else [],
+            }
+            for one in found.settings
+        ],
+        "interactions": [
+            {"settings": list(pair.settings), "target": pair.target, "share": pair.share.value}
+            for pair in found.importance.pairs
+        ],
+    }
+
+
+def _level_document(level: Level) -> dict[str, Any]:
+    return {
+        "value": level.value,
+        "n_trials": level.n_trials,
+        "n_failed": level.n_failed,
+        "changes": dict(level.changes),
+    }
+
+
+def _point_document(found: Ablation) -> dict[str, Any]:
+    configuration = found.pick.trial.configuration
+    return {
+        "name": found.pick.name,
+        "trial": found.pick.trial.number,
+        "allocator": configuration.allocator,
+        "settings": [
+            {"name": name, "value": value, **_without_document(one)}
+            for name, value, one in found.settings
+        ],
+        "enough": None
+        if found.reduced is None
+        else {
+            "settings": found.reduced.configuration.as_dict,
+            **_without_document(found.reduced),
+        },
+    }
+
+
+def _without_document(one: Without) -> dict[str, Any]:
+    changes = None if one.changes is None else dict(one.changes)
+    return {"without": changes, "trial": one.trial, "reason": one.reason}

@@ -1,0 +1,120 @@
+"""What an exported configuration gains: in emulation, when validated, and in `optimize`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.export.deployment import ObjectiveGain
+from tuner.export.reduction import Reduction
+from tuner.front.bounds import default_trials
+from tuner.front.picks import Pick
+from tuner.front.whole import Whole, campaign_whole, expected_ratio
+from tuner.metrics import REAL, find_objective
+from tuner.optimize.answer import Recommendation, label_of, recommended
+from tuner.optimize.answer_table import AnswerRow
+from tuner.optimize.quantities import QUANTITIES, TABLE
+from tuner.runs import Run
+from tuner.stats import Estimate, Interval
+from tuner.validate.summary import SubjectSummary, ValidationSummary, summarize
+from tuner.validate.trust import believed_validation, is_recorded_program, recorded_program
+
+
+def proven_gains(found: Recommendation) -> tuple[ObjectiveGain, ...]:
+    """Return what the runs of an answer proved."""
+    return tuple(_proven(name, *change, found.least) for name, change in found.changes.items())
+
+
+def _proven(
+    name: str, change: float, bounds: tuple[float, float] | None, least: float
+) -> ObjectiveGain:
+    label = name.replace("_", " ").replace("cpu", "CPU")
+    interval = Interval(1.0 + bounds[0], 1.0 + bounds[1]) if bounds else None
+    is_less = bounds is not None and bounds[1] < 0.0
+    verdict = "proven" if is_less else f"not worse by {100.0 * least:g} %"
+    return ObjectiveGain(
+        name, label, None, label, None, Estimate(1.0 + change, interval, 1), verdict
+    )
+
+
+_Validated = tuple[ValidationSummary, SubjectSummary]
+
+
+def _validated(run: Run, pick: Pick, reduction: Reduction, number: int | None) -> _Validated | None:
+    """Return the last validation of the program that ran the pick, as picked or as reduced."""
+    wanted = (pick.trial.configuration, reduction.configuration)
+    recorded = recorded_program(run.campaign)
+    trusted = [record for record in run.validations if is_recorded_program(record, recorded)]
+    if number is not None and (named := believed_validation(run, number)) is not None:
+        trusted = [named]
+    for record in reversed(trusted):
+        summary = summarize(run, record)
+        for subject in summary.subjects:
+            if subject.subject.configuration in wanted and not subject.is_baseline:
+                return summary, subject
+    return None
+
+
+def _ran(run: Run, pick: Pick, reduction: Reduction) -> AnswerRow | None:
+    """Return what `optimize` measured of a pick on the program, as picked or as reduced."""
+    answer = recommended(run.folder)
+    wanted = {label_of(pick.trial.configuration), label_of(reduction.configuration)}
+    found = [row for row in answer.rows if row.label in wanted and row.changes] if answer else []
+    return max(found, key=lambda row: row.is_candidate, default=None)
+
+
+def on_program(run: Run, pick: Pick, reduction: Reduction, number: int | None) -> OnProgram:
+    """Return what is known of a pick, as picked or as reduced.
+
+    Args:
+        run: the campaign.
+        pick: one of its trials.
+        reduction: the pick without settings that change nothing.
+        number: of the validation that is shown; None for the last one that ran the pick.
+    """
+    validated = _validated(run, pick, reduction, number)
+    ran = None if validated else _ran(run, pick, reduction)
+    return OnProgram(validated, ran, campaign_whole(run.campaign, run.trials))
+
+
+@dataclass(frozen=True)
+class OnProgram:
+    """What is known of a pick on the program."""
+
+    validated: _Validated | None
+    """The last validation that ran it, and what that says of it."""
+    ran: AnswerRow | None
+    """What `optimize` measured of it."""
+    whole: Whole
+
+
+def pick_gain(run: Run, pick: Pick, name: str, known: OnProgram) -> ObjectiveGain:
+    """Return what a pick gains in one objective."""
+    ran, validated = known.ran, known.validated
+    default = default_trials(run.trials).get(run.campaign.baseline)
+    emulated = expected = None
+    if default and default.measurement and pick.trial.measurement:
+        reference = default.measurement.value(name)
+        mine = pick.trial.measurement.value(name)
+        if reference > 0.0:
+            emulated = mine / reference
+        expected = expected_ratio(known.whole, name, mine, reference)
+    quantity = next((q for q in QUANTITIES if TABLE[q].emulated == name), None)
+    if ran is not None and quantity is not None and quantity in ran.changes:
+        gain = ran.changes[quantity]
+        bounds = gain.bounds
+        interval = Interval(1.0 + bounds[0], 1.0 + bounds[1]) if bounds else None
+        label = find_objective(name).label
+        verdict = "compared in rounds" if ran.is_candidate else "of few runs"
+        real = Estimate(1.0 + gain.change, interval, 1)
+        return ObjectiveGain(name, label, emulated, quantity, expected, real, verdict)
+    claims = validated[1].claims if validated else ()
+    claim = next((claim for claim in claims if claim.objective == name), None)
+    return ObjectiveGain(
+        name,
+        find_objective(name).label,
+        emulated,
+        REAL[claim.metric].label if claim else None,
+        claim.expected_ratio if claim else expected,
+        claim.real_ratio if claim else None,
+        claim.verdict.value if claim else None,
+    )

@@ -1,0 +1,320 @@
+"""What a `Deployment` is made of: a pick of a campaign, an answer of `optimize`, or a preset."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path, PurePath
+
+from tuner.allocators import Installation, get_allocator
+from tuner.config.preset import Preset
+from tuner.errors import SelectionError
+from tuner.export.deployment import Deployment, Environment, ObjectiveGain, facts_of
+from tuner.export.gains import on_program, pick_gain, proven_gains
+from tuner.export.reduction import Reduction, reduce_configuration
+from tuner.front.kept import find_pick, first_name, pick_of_trial
+from tuner.front.picks import Pick
+from tuner.machine import read_machine
+from tuner.metrics import find_objective
+from tuner.optimize.answer import Decision, Recommendation, recommended
+from tuner.optimize.request import Request
+from tuner.optimize.tuned import Reference
+from tuner.optimize.work import REFERENCE_FILE
+from tuner.runs import Run, load_run
+from tuner.store import store_path
+from tuner.validate.summary import summarize
+from tuner.validate.trust import believed_validation
+
+RECOMMENDED = "recommended"
+"""Name of the pick that `malloc-tuner optimize` answers with, or that a validation proved."""
+
+_HUGE_PAGES = {"keep": "as the machine has them", "never": "off"}
+"""How emulation had them, by the emulator's option."""
+
+
+def find_deployment(
+    source: Run | Preset | str | os.PathLike[str],
+    pick: str | int | None,
+    library: Path | None,
+    validation: int | None,
+    on_note: Callable[[str], None],
+) -> Deployment:
+    """Compute what a preset, an answer, or a point of a run is exported as.
+
+    Args and errors: see `tuner.library.export`.
+    """
+    if isinstance(source, Preset):
+        return preset_deployment(source, library)
+    folder = source.folder if isinstance(source, Run) else store_path(Path(source)).parent
+    is_open = pick in {None, RECOMMENDED}
+    answer = recommended(folder) if is_open and validation is None else None
+    if answer is not None and (answer.trial is None or answer.decision is not Decision.DEPLOY):
+        return direct_deployment(folder, answer, library)
+    run = source if isinstance(source, Run) else load_run(folder)
+    if answer is not None:
+        return recommended_deployment(run, answer, library)
+    proven = validated_pick(run, validation) if is_open else None
+    if isinstance(pick, int):
+        chosen = pick_of_trial(run, pick)
+    else:
+        chosen = proven or find_pick(run, pick or first_name(run))
+    if proven is None and (doubt := doubts(run, chosen, validation)) is not None:
+        on_note(doubt)
+    return deployment(run, chosen, library, validation=validation)
+
+
+def recommended_deployment(
+    run: Run, found: Recommendation, library: Path | None = None
+) -> Deployment:
+    """Compute what the answer of `malloc-tuner optimize` is exported as.
+
+    Args:
+        run: the folder's campaign.
+        found: its answer.
+        library: as for `deployment`.
+
+    Raises:
+        SelectionError: the answer recommends nothing to deploy.
+        OutputError: the library's path cannot stand in LD_PRELOAD.
+    """
+    if found.decision is not Decision.DEPLOY or found.configuration is None or found.trial is None:
+        raise _nothing_to_export(run.folder, found, has_points=True)
+    trial = run.trial(found.trial)
+    pick = Pick(RECOMMENDED, trial, "new runs of the program proved it better")
+    dropped = {
+        name: value
+        for name, value in trial.configuration.settings
+        if name not in found.configuration.as_dict
+    }
+    reduction = Reduction(found.configuration, tuple(dropped.items()), None)
+    made = deployment(run, pick, library, reduction=reduction)
+    return replace(made, gains=proven_gains(found), proof=_proof(found))
+
+
+def direct_deployment(
+    folder: Path, found: Recommendation, library: Path | None = None
+) -> Deployment:
+    """Compute what an answer is exported as that no trial of a campaign stands behind.
+
+    Args:
+        folder: of the optimisation.
+        found: its answer.
+        library: as for `deployment`.
+
+    Raises:
+        SelectionError: the answer recommends nothing to deploy.
+        MissingToolError: the allocator is not on this machine.
+        StoreError: a file of the folder is damaged.
+        OutputError: the library's path cannot stand in LD_PRELOAD.
+    """
+    if found.decision is not Decision.DEPLOY or found.configuration is None:
+        raise _nothing_to_export(folder, found, has_points=store_path(folder).exists())
+    chosen = found.configuration
+    names = Request.load(folder).allocators
+    named = [text for text in names if text.partition(":")[0] == chosen.allocator]
+    adapter = get_allocator(named[0] if named else chosen.allocator)
+    here = adapter.locate()
+    brings = Reference.load(folder / REFERENCE_FILE).brings
+    brought = (brings,) if brings else ()
+    rendered = Environment.of(adapter, here, chosen, library, brought)
+    return Deployment(
+        reduction=Reduction(chosen, (), None),
+        variables=rendered.variables,
+        library=rendered.library,
+        is_shipped=bool(adapter.file.library.part),
+        version=here.version,
+        date=found.date,
+        baseline=brings or "glibc",
+        gains=proven_gains(found),
+        valid_for=facts_of(adapter.name, here.version, here.library, read_machine()),
+        brought=brought,
+        proof=_proof(found),
+    )
+
+
+def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool) -> SelectionError:
+    words = "There is nothing to export"
+    if has_points:
+        words = "To export a point all the same, name its --pick"
+    return SelectionError(f"{folder}: {found.sentence} {words}")
+
+
+def _proof(found: Recommendation) -> str:
+    return f"{found.date}, {found.n_runs} runs of {shlex.join(found.command)}"
+
+
+def validated_pick(run: Run, number: int | None = None) -> Pick | None:
+    """Return what a validation of the program recommends; None where there is none.
+
+    Args:
+        run: the campaign.
+        number: of the validation; None for the one that is believed.
+
+    Raises:
+        SelectionError: it recommends nothing to deploy.
+        StoreError: there is none of that number.
+    """
+    record = believed_validation(run, number)
+    if record is None:
+        return None
+    decision = summarize(run, record).decision
+    if decision.label is None:
+        message = (
+            f"{run.folder}: validation {record.identifier}: {decision.sentence} To export a point "
+            "all the same, name its --pick or --trial"
+        )
+        raise SelectionError(message)
+    wanted = next(one.configuration for one in record.subjects if one.label == decision.label)
+    trial = next(one for one in run.trials if one.configuration == wanted)
+    rule = f"validation {record.identifier} on the program recommends it"
+    return Pick(RECOMMENDED, trial, rule)
+
+
+def doubts(run: Run, pick: Pick, number: int | None = None) -> str | None:
+    """Say why a pick that was named is not what the program proved; None where it is.
+
+    Args:
+        run: the campaign.
+        pick: that is exported.
+        number: as in `validated_pick`.
+    """
+    name = f"trial {pick.trial.number} ({pick.name})"
+    what = f"{name} is not proven on the program"
+    answer = recommended(run.folder)
+    if answer is not None and answer.trial == pick.trial.number:
+        return None
+    if answer is not None:
+        return f"{what}; optimize: {answer.sentence}"
+    record = believed_validation(run, number)
+    if record is None:
+        return f"{what} yet: malloc-tuner validate {shlex.quote(str(run.folder))} -- PROGRAM"
+    summary = summarize(run, record)
+    proven = summary.subject(summary.decision.label or "")
+    if proven is None:
+        return f"{what}; validation {record.identifier}: {summary.decision.sentence}"
+    if proven.subject.configuration == pick.trial.configuration:
+        return None
+    return (
+        f"{name} is not what validation {record.identifier} recommends, and what export takes "
+        f"without --pick: {summary.decision.sentence}"
+    )
+
+
+def deployment(
+    run: Run,
+    pick: Pick,
+    library: Path | None = None,
+    *,
+    reduction: Reduction | None = None,
+    validation: int | None = None,
+) -> Deployment:
+    """Compute what a pick is exported as.
+
+    Args:
+        run: the campaign.
+        pick: one of its trials.
+        library: where the library lies on the machine the file is for; None for the one that
+            was measured.
+        reduction: the pick without settings that change nothing; None: found in the campaign.
+        validation: number of the one that is shown; None for the last one that ran the pick.
+
+    Raises:
+        OutputError: the library's path cannot stand in LD_PRELOAD.
+        SelectionError: the pick has no numbers.
+        StoreError: there is no such validation.
+    """
+    if pick.trial.measurement is None:
+        message = f"trial {pick.trial.number} has no numbers: {pick.trial.reason}"
+        raise SelectionError(message)
+    reduction = reduction or reduce_configuration(pick.trial, run.trials)
+    campaign = run.campaign
+    record = campaign.allocators[pick.trial.configuration.allocator]
+    adapter = get_allocator(reduction.configuration.allocator)
+    measured = Path(record.library) if record.library else None
+    here = Installation(adapter.name, measured, record.version)
+    brought = _brought(run)
+    rendered = Environment.of(adapter, here, reduction.configuration, library, brought)
+    known = on_program(run, pick, reduction, validation)
+    validated = known.validated[0] if known.validated else None
+    return Deployment(
+        pick=pick,
+        reduction=reduction,
+        variables=rendered.variables,
+        library=rendered.library,
+        is_shipped=bool(adapter.file.library.part),
+        version=record.version,
+        campaign=campaign.name,
+        date=campaign.created_at[:10],
+        n_trials=len(run.trials),
+        trace=PurePath(campaign.trace_path).name,
+        trace_sha256=campaign.trace_sha256,
+        baseline=campaign.baseline,
+        gains=tuple(pick_gain(run, pick, name, known) for name in campaign.objectives),
+        validation=validated.record if validated else None,
+        valid_for=_valid_for(run, pick),
+        brought=brought,
+        notices=validated.notices if validated else (),
+    )
+
+
+def _brought(run: Run) -> tuple[str, ...]:
+    """Return the allocators that the program brings itself.
+
+    The last validation saw them in the program; before any, the recorder did.
+    """
+    record = believed_validation(run)
+    if record is not None:
+        return record.brought_allocators
+    recorded = run.campaign.brought_allocator
+    return (recorded,) if recorded else ()
+
+
+def _valid_for(run: Run, pick: Pick) -> dict[str, str]:
+    campaign = run.campaign
+    allocator = pick.trial.configuration.allocator
+    record = campaign.allocators[allocator]
+    facts = facts_of(allocator, record.version, record.library, campaign.machine)
+    facts["transparent huge pages in emulation"] = _HUGE_PAGES[campaign.emulation.thp]
+    if campaign.workload.caveat is not None:
+        facts["workload"] = campaign.workload.caveat
+    return facts
+
+
+def preset_deployment(preset: Preset, library: Path | None = None) -> Deployment:
+    """Compute what a preset is exported as; its settings are read back first.
+
+    Args:
+        preset: the settings.
+        library: where the library lies on the machine the file is for; None for this one's.
+
+    Raises:
+        MissingToolError: the allocator is not on this machine.
+        SettingError: this version of it does not take a setting.
+        OutputError: the library's path cannot stand in LD_PRELOAD.
+    """
+    adapter = get_allocator(preset.allocator)
+    here = adapter.locate()
+    adapter.read_back(here, preset.configuration)
+    rendered = Environment.of(adapter, here, preset.configuration, library)
+    return Deployment(
+        preset=preset,
+        reduction=Reduction(preset.configuration, (), None),
+        variables=rendered.variables,
+        library=rendered.library,
+        is_shipped=bool(adapter.file.library.part),
+        version=here.version,
+        date=preset.found_on,
+        baseline=preset.baseline,
+        gains=tuple(
+            ObjectiveGain(
+                name, find_objective(name).label, preset.gain(name), None, None, None, None
+            )
+            for name in ("mean_heap", "peak_heap", "cost")
+        ),
+        valid_for={
+            adapter.name: f"{here.version}, {rendered.library or 'the C library itself'}",
+            "transparent huge pages in emulation": _HUGE_PAGES.get(preset.thp, preset.thp),
+        },
+    )

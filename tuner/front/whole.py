@@ -1,0 +1,95 @@
+"""What a change of the heap is for the whole program: shares of its memory and CPU time.
+
+While a program is recorded, or measured by `optimize`, its peak of resident memory and its CPU
+time are taken.  What it has beyond the heap that emulation sees, and beyond the allocator's work,
+stays when settings change, so a change is divided by the whole.  Recorded figures hold the
+recorder's own memory and time, so that shares are rather too small than too large.
+
+A share is never greater than that of the heap or the allocator alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tuner.front.bounds import default_trials
+from tuner.metrics import METRICS
+from tuner.records import Measurement, Trial
+from tuner.store import CampaignRecord
+
+_MEAN, _PEAK, _COST = "mean_heap", "peak_heap", "cost"
+
+USUAL_NS_PER_INSTRUCTION: Final = 0.3
+"""For prices that were measured before this one was."""
+
+Whole = Mapping[str, float]
+"""Metric -> how much of it the whole program has under a baseline, in the unit of the metric;
+nothing of what is not known."""
+
+
+def ns_per_instruction(record: CampaignRecord) -> float:
+    """Return the CPU time of an instruction of the allocator."""
+    return record.prices.ns_per_instruction or USUAL_NS_PER_INSTRUCTION
+
+
+def whole_program(record: CampaignRecord, trials: Iterable[Trial], baseline: Trial | None) -> Whole:
+    """Return what the whole program has of memory and work under a baseline.
+
+    Args:
+        record: the campaign.
+        trials: of it, any status.
+        baseline: the trial that others are compared with; None where it was not measured.
+    """
+    program = dict(record.workload.program)
+    if not program or baseline is None or baseline.measurement is None:
+        return {}
+    defaults = default_trials(trials)
+    brought = record.brought_allocator or "glibc"
+    recorded = next((trial for name, trial in defaults.items() if name in brought), baseline)
+    reference = recorded.measurement or baseline.measurement
+    found = {
+        _PEAK: program.get(_PEAK),
+        _MEAN: program.get(_MEAN) or _mean(program.get(_PEAK), reference),
+        _COST: program[_COST] / ns_per_instruction(record) if _COST in program else None,
+    }
+    whole = {}
+    for name, value in found.items():
+        mine = METRICS[name].value(baseline.measurement)
+        theirs = METRICS[name].value(reference)
+        if value is not None and mine is not None and theirs is not None:
+            whole[name] = max(value + mine - theirs, mine)
+    return whole
+
+
+def campaign_whole(record: CampaignRecord, trials: Iterable[Trial]) -> Whole:
+    """Return the same under the default of the campaign's baseline."""
+    trials = list(trials)
+    return whole_program(record, trials, default_trials(trials).get(record.baseline))
+
+
+def expected_ratio(
+    whole: Whole, name: str, value: float | None, baseline: float | None
+) -> float | None:
+    """Return what is expected of the whole program, relative to the baseline.
+
+    Args:
+        whole: of `whole_program`.
+        name: of the metric.
+        value: emulated, of what is compared.
+        baseline: emulated, of the baseline.
+
+    Returns:
+        None where one of them is not known.
+    """
+    if value is None or baseline is None or not whole.get(name):
+        return None
+    return 1.0 + (value - baseline) / whole[name]
+
+
+def _mean(peak: float | None, reference: Measurement) -> float | None:
+    """Return the mean: that of the heap, and all that the peak has beyond the heap's peak."""
+    heap, mean = METRICS[_PEAK].value(reference), METRICS[_MEAN].value(reference)
+    if peak is None or heap is None or mean is None:
+        return None
+    return mean + max(0.0, peak - heap)

@@ -1,0 +1,41 @@
+"""Ranges of the numbers that users give, on the command line and in files.
+
+Beyond them nobody means what is written: a typing error is refused at once, and not found out
+after hours, or by a part that was never meant to see it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tuner.units import Range, parse_duration, parse_percent, parse_size
+
+BUDGET: Final = Range(parse_duration, "1 s", "1000 h")
+"""Time for a whole command.  The end stays below the 10^7 s of `supervise --timeout`."""
+RUN_TIME: Final = Range(parse_duration, "1 ms", "1000 h")
+"""Limit of one run of a program."""
+REST: Final = Range(parse_duration, "0 s", "1000 h")
+"""Time in which nothing is done, or that is left out."""
+EVENT_STEP: Final = Range(parse_duration, "0 s", "1 h")
+"""Time between two events."""
+EFFECT: Final = Range(parse_percent, "0.01 %", "100 %")
+"""Least effect that counts."""
+AGED: Final = Range(parse_size, "0 B", "64 GiB")
+"""What is allocated before a workload begins."""
+DISK: Final = Range(parse_size, "1 MiB", "1024 TiB")
+"""What a recording takes on disk; the least is a few buffers for each of a few threads."""
+BLOCK: Final = Range(parse_size, "1 B", "1 GiB")
+"""Size of a block that `bench` allocates."""
+
+MOST_ROUNDS: Final = 10_000
+MOST_RUNS: Final = 10_000
+"""Of anything else that is repeated: warm-ups, seeds, points, configurations of a panel."""
+MOST_EVALUATIONS: Final = 1_000_000_000
+MOST_WORKERS: Final = 1024
+MOST_EVENTS: Final = 10**12
+MOST_NUMBER: Final = 10**9
+"""Greatest number of a trial or validation."""
+MOST_SEED: Final = 2**63 - 1
+"""What SQLite and the native parts hold."""
+MOST_PID: Final = 1 << 22
+"""Source: Linux, PID_MAX_LIMIT in include/linux/threads.h."""

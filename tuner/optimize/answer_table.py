@@ -1,0 +1,109 @@
+"""Rows of what the program itself measured, and the table they are shown in."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tuner.optimize.judgement import Gain
+from tuner.optimize.quantities import TABLE
+from tuner.units import show_size
+
+LABEL_WIDTH: Final = 40
+"""Of the first column; a longer label has lines of its own."""
+
+TABLE_WIDTH: Final = 96
+
+_MOST_WITH_BOUNDS: Final = 4
+"""Quantities of a table whose cells show bounds."""
+
+_LEAST_MS: Final = 0.1
+"""Times below it are shown in us."""
+
+
+@dataclass(frozen=True)
+class AnswerRow:
+    """A subject in the table: what it changes, as far as runs have shown it."""
+
+    label: str
+    changes: Mapping[str, Gain]
+    """Empty when it did not run well."""
+    is_candidate: bool = False
+    """Rounds of new runs compared it with the program as it is; else it ran once or three times."""
+    note: str = ""
+    """Why it left: ``lost: CPU time``, or how it failed."""
+
+
+def rows_table(
+    as_is: str, baseline: Mapping[str, float], rows: Sequence[AnswerRow]
+) -> Iterator[str]:
+    """Yield a table: the program as it is, then every row, each change with its bounds.
+
+    Args:
+        as_is: allocator of the program as it is.
+        baseline: quantity -> its value; the columns.
+        rows: in their order.
+    """
+    head = f"program as it is ({as_is})"
+    labels = [row.label for row in rows if len(row.label) <= LABEL_WIDTH - 2]
+    width = max(len(head), *map(len, labels), 0) + 2
+    names = list(baseline)
+    has_bounds = len(names) <= _MOST_WITH_BOUNDS
+    widths = {name: _column(name, has_bounds=has_bounds) for name in names}
+    yield " " * width + "".join(f"{name:>{widths[name]}}" for name in names)
+    values = (f"{_value(name, value):>{widths[name]}}" for name, value in baseline.items())
+    yield f"{head:<{width}}" + "".join(values)
+    for row in rows:
+        cells = (
+            f" {_cell(row.changes.get(name), name, has_bounds=has_bounds):>{widths[name] - 1}}"
+            for name in names
+        )
+        text = f"{''.join(cells)}  {row.note}" if row.changes else row.note
+        if len(row.label) > width - 2:
+            yield from textwrap.wrap(row.label, TABLE_WIDTH, subsequent_indent="  ")
+            yield f"{'':<{width}}{text}".rstrip()
+        else:
+            yield f"{row.label:<{width}}{text}".rstrip()
+
+
+def _cell(gain: Gain | None, name: str, *, has_bounds: bool) -> str:
+    if gain is None:
+        return "-"
+    return gain_words(gain, with_bounds=has_bounds and not TABLE[name].is_memory)
+
+
+def gain_words(gain: Gain, *, with_bounds: bool) -> str:
+    """Return a change: ``-4.0 % (-7.1 .. -1.0)``; without bounds where it repeats itself.
+
+    Example:
+        >>> gain_words(Gain(0.0, -0.01, 0.01), with_bounds=True)
+        '+0.0 % (-1.0 .. +1.0)'
+    """
+    text = percent(gain.change)
+    if with_bounds and gain.bounds is not None and not gain.is_exact:
+        low, high = gain.bounds
+        text += f" ({100 * low:+.1f} .. {100 * high:+.1f})"
+    return text
+
+
+def _column(name: str, *, has_bounds: bool) -> int:
+    """Return the width of a column: those of times show bounds where there is room."""
+    if not has_bounds:
+        return max(11, len(name) + 2)
+    return max(15, len(name) + 2) if TABLE[name].is_memory else 25
+
+
+def _value(name: str, value: float) -> str:
+    unit = TABLE[name].unit
+    if unit == "bytes":
+        return show_size(round(value))
+    if unit == "1/s":
+        return f"{value:,.0f}"
+    return f"{value / 1e6:.4g} ms" if value >= _LEAST_MS * 1e6 else f"{value / 1e3:.4g} us"
+
+
+def percent(share: float) -> str:
+    """Return a change: ``-4.0 %``."""
+    return f"{round(100.0 * share, 1) + 0.0:+.1f} %"  # never -0.0

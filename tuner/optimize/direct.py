@@ -1,0 +1,367 @@
+"""The search with the program alone: for what cannot be recorded, and as a comparison.
+
+Every allocator's default runs first; one that cannot be loaded into the program takes no further
+part.  Then the default strategy proposes small generations, each setting runs once, and the
+program as it is runs among them.  Objectives are the goals; what breaks a guard by far counts as
+infeasible.
+
+One run is one draw of the noise, so candidates are chosen by what a Gaussian process makes of all
+runs, never by the luckiest one; a setting that it sees no effect of goes back to unset.  These
+runs choose; they are no evidence for what they choose.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tuner.allocators import HostFacts, WorkloadFacts
+from tuner.allocators.facts import LARGE_FREED_BYTES
+from tuner.compare.plan import Course, Step, order
+from tuner.optimize.ablation import without
+from tuner.optimize.answer import label_of
+from tuner.optimize.candidates import Selected, affordable_finalists, selected_of
+from tuner.optimize.judgement import Rules
+from tuner.optimize.kinds import Files
+from tuner.optimize.proposals import SLACK, Proposal, finalists
+from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
+from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Work, run_seconds
+from tuner.records import Configuration, Outcome
+from tuner.search import Told, make_strategy
+from tuner.search.surrogate import Features, Surrogate
+from tuner.space import Genome, Space, joint_space
+
+SHARE_OF_TIME: Final = 0.5
+"""For the search; the rest confirms."""
+
+_GENERATION: Final = 8
+"""Settings between two fits of the strategy's model: a run costs more than a fit."""
+
+_ROUND: Final = 4
+"""Settings between two runs of the program as it is."""
+
+_MOST_SETTINGS: Final = 300
+"""The time of a fit grows with the cube of their number."""
+
+_FAILED: Final = 1.0
+"""Violation of what did not run: as much as a guard broken by 100 %."""
+
+_HARMLESS: Final = 0.25
+"""Of the least effect: a setting goes back to unset when no more than that is expected of it."""
+
+Logs = Mapping[str, float]
+"""Quantity -> log(setting / program as it is), or its negative where more is better."""
+
+
+def space_of(files: Files, reference: Reference, names: Sequence[str]) -> Space:
+    """Return what can be set of allocators in a program that nothing was recorded of.
+
+    What is not known of it counts as if every setting could act.
+
+    Args:
+        files: adapter and installation of every allocator.
+        reference: the program as it is.
+        names: allocators that take part, at least one.
+    """
+    host = HostFacts.detect()
+    workload = WorkloadFacts(
+        n_threads=reference.n_threads or host.n_cpus,
+        duration_ns=int(reference.wall_s * 1e9),
+        freed_bytes=LARGE_FREED_BYTES,
+    )
+    parts = {}
+    for name in names:
+        adapter, installation = files[name]
+        parts[name] = adapter.parameters(installation, host, workload)
+    return joint_space(parts)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A setting that ran well."""
+
+    genome: Genome
+    configuration: Configuration
+    logs: Logs
+
+
+class DirectPlan:
+    """Rounds of what the strategy proposes; see `tuner.compare.plan.Plan`.
+
+    A search that goes on is one that proposes again: what ran is in the course.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        as_is: Configuration | None,
+        make_space: Callable[[Sequence[str]], Space],
+        has_time: Callable[[int], bool],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            work: the optimisation.
+            as_is: the setting that the program as it is runs under; None for one of its own.
+            make_space: from the names of allocators to what can be set of them.
+            has_time: whether a round of so many runs fits in what is left.
+        """
+        self._work = work
+        self._rules = work.request.rules
+        self._as_is = as_is
+        self._make_space = make_space
+        self._has_time = has_time
+        self._n_rounds = 0
+        self._refused: set[str] = set()
+        self._handed_out: set[str] = set()
+        self._genomes: dict[Configuration, Genome] = {}
+        self.space: Space | None = None
+        """None until an allocator's default ran."""
+        self.running: dict[str, Configuration] = {}
+        """Those of the round under way, by label."""
+
+    def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
+        """Yield rounds until time or settings are used up."""
+        names = [text.partition(":")[0] for text in self._work.request.allocators]
+        defaults = [Configuration(name) for name in names]
+        yield from self._rounds(defaults, course)
+        usable = [one.allocator for one in defaults if self._logs(course, one) is not None]
+        if not usable:
+            return
+        self.space = space = self._make_space(usable)
+        strategy = make_strategy(
+            "auto",
+            space,
+            len(self._rules.goals),
+            population=_GENERATION,
+            seed=self._work.request.seed,
+            initial=list(space.defaults()),
+        )
+        while len(self._handed_out) < _MOST_SETTINGS:
+            genomes = strategy.ask()
+            configurations = [space.decode(genome) for genome in genomes]
+            self._genomes |= dict(zip(configurations, genomes, strict=True))
+            yield from self._rounds(configurations, course)
+            if not genomes or not self._is_whole(configurations, course):
+                return
+            strategy.tell([self._told(one, course) for one in configurations])
+
+    def tried(self, course: Course[None, Sample]) -> dict[str, Tried]:
+        """Return the settings that ran well, by label."""
+        found = {}
+        for configuration, genome in self._genomes.items():
+            logs = self._logs(course, configuration)
+            if logs is not None and configuration != self._as_is:
+                found[label_of(configuration)] = Tried(genome, configuration, logs)
+        return found
+
+    def n_left(self, course: Course[None, Sample]) -> int:
+        """Return 0: how many runs there will be is open."""
+        del course
+        return 0
+
+    def _rounds(
+        self, configurations: Sequence[Configuration], course: Course[None, Sample]
+    ) -> Iterator[Sequence[Step[None]]]:
+        is_first = not self._handed_out
+        left = [one for one in configurations if self._is_new(one, course)]
+        for at in range(0, len(left), _ROUND):
+            self.running = {label_of(one): one for one in left[at : at + _ROUND]}
+            self._handed_out |= self.running.keys()
+            number, self._n_rounds = self._n_rounds, self._n_rounds + 1
+            subjects = (AS_IS, *self.running)
+            shuffled = order(len(subjects), number, self._work.request.seed)
+            steps = [Step(number, i, None, subjects[k]) for i, k in enumerate(shuffled)]
+            wanted = sum(map(course.wants, steps))
+            if wanted and not is_first and not self._has_time(wanted):
+                return
+            yield steps
+
+    def _is_new(self, configuration: Configuration, course: Course[None, Sample]) -> bool:
+        """Return whether a configuration runs: none does twice, nor one that is refused."""
+        label = label_of(configuration)
+        if configuration == self._as_is or label in self._handed_out:
+            return False
+        is_known = any(subject == label for _, _, subject in course.samples)
+        if not is_known and self._work.tuned.refusal(configuration) is not None:
+            self._refused.add(label)
+        return label not in self._refused
+
+    def _is_whole(
+        self, configurations: Sequence[Configuration], course: Course[None, Sample]
+    ) -> bool:
+        """Return whether all of a generation ran, and the program as it is with them."""
+        return not course.is_over(None) and all(
+            self._logs(course, one) is not None
+            or label_of(one) in self._refused
+            or (None, label_of(one)) in course.out
+            for one in configurations
+        )
+
+    def _told(self, configuration: Configuration, course: Course[None, Sample]) -> Told:
+        genome = self._genomes[configuration]
+        logs = self._logs(course, configuration)
+        if logs is None:
+            return Told(genome, None, _FAILED)
+        excess = (logs[name] - self._rules.margin(name) - SLACK for name in self._rules.guards)
+        violation = sum(max(0.0, math.expm1(one)) for one in excess)
+        return Told(genome, tuple(math.exp(logs[goal]) for goal in self._rules.goals), violation)
+
+    def _logs(self, course: Course[None, Sample], configuration: Configuration) -> Logs | None:
+        """Return what one run showed against the median of the runs as it is; None without.
+
+        Of the rounds handed out so far: a search that goes on is told what it was told before.
+        """
+        base: dict[str, list[float]] = {}
+        mine: Sample | None = None
+        for (number, _, subject), run in course.samples.items():
+            if run.good is None or number >= self._n_rounds:
+                continue
+            if subject == AS_IS:
+                for name, value in run.good.items():
+                    base.setdefault(name, []).append(value)
+            elif subject == label_of(configuration):
+                mine = run.good
+        names = (*self._rules.goals, *self._rules.guards)
+        if configuration == self._as_is:
+            return dict.fromkeys(names, 0.0)
+        if mine is None or not base:
+            return None
+        return {
+            name: -log_gain(name, statistics.median(base[name]), mine[name])
+            for name in dict.fromkeys(names)
+        }
+
+
+class DirectSearch:
+    """Chooses candidates by runs alone, as `candidates.Choosing` does by emulation and runs."""
+
+    def __init__(
+        self, work: Work, reference: Reference, make_space: Callable[[Sequence[str]], Space]
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            work: the optimisation.
+            reference: the program as it is.
+            make_space: from the names of allocators to what can be set of them.
+        """
+        self._work = work
+        self._reference = reference
+        as_is = Configuration("glibc") if reference.brings is None else None
+        self._plan = DirectPlan(work, as_is, make_space, self._has_time)
+        self._tried: dict[str, Tried] = {}
+
+    @property
+    def proposals(self) -> list[Proposal]:
+        """What is known of settings without runs: nothing."""
+        return []
+
+    def select(self, n_possible: int) -> Selected:
+        """Search, or go on with a search.
+
+        Args:
+            n_possible: runs that there is time for, those of the confirmation too.
+        """
+        work = self._work
+        work.view.begin("search", max(1, int(SHARE_OF_TIME * n_possible)))
+        course = work.explore(SELECTION_FILE, self._plan, self._run)
+        self._tried = self._plan.tried(course)
+        labels = {label: _proposal(one) for label, one in self._tried.items()}
+        found = selected_of(course, labels)
+        for (_, label), reason in course.out.items():
+            found.failures.setdefault(label, reason)
+            found.changes.setdefault(label, {})
+        return found
+
+    def finalists(self, selected: Selected) -> dict[str, Configuration]:
+        """Return the candidates to confirm, in as few settings as the runs allow."""
+        tried = list(self._tried.values())
+        if not tried or self._plan.space is None:
+            return {}
+        model = _Smoothed(self._plan.space, tried)
+        genomes = [one.genome for one in tried]
+        rows, doubts = model.of(genomes), model.doubts_of(genomes)
+        proposals = [selected.labels[label_of(one.configuration)] for one in tried]
+        n_most = affordable_finalists(self._work, self._reference)
+        chosen = finalists(proposals, rows, self._work.request.rules, n_most, doubts)
+        rules = self._work.request.rules
+        fewer = [model.smallest(one.configuration, rules) for one in chosen]
+        return {label_of(one): one for one in fewer if self._is_other(one)}
+
+    def _is_other(self, configuration: Configuration) -> bool:
+        return configuration != Configuration("glibc") or self._reference.brings is not None
+
+    def _has_time(self, n_runs: int) -> bool:
+        """Return whether the search goes on: not beside a confirmation that has begun."""
+        work = self._work
+        if (work.run / CONFIRMATION_FILE).exists():
+            return False
+        after_s = work.watch.used_s + n_runs * run_seconds(self._reference)
+        return after_s < SHARE_OF_TIME * work.watch.seconds
+
+    def _run(self, step: Step[None]) -> Outcome[Sample]:
+        return self._work.tuned.runner(self._plan.running, self._reference)(step)
+
+
+def _proposal(tried: Tried) -> Proposal:
+    return Proposal(tried.configuration, None, tried.logs)
+
+
+class _Smoothed:
+    """What all runs together say of settings: a Gaussian process for each quantity."""
+
+    def __init__(self, space: Space, tried: Sequence[Tried]) -> None:
+        self._space = space
+        self._features = Features(space)
+        self._models: dict[str, Surrogate] = {}
+        seen = self._features.of([one.genome for one in tried])
+        for name in tried[0].logs:
+            model = Surrogate(self._features.gene, len(space.parameters))
+            values = [one.logs[name] for one in tried]
+            model.fit(*seen, np.array(values, dtype=np.float64))
+            self._models[name] = model
+
+    def of(self, genomes: Sequence[Genome]) -> dict[str, list[float]]:
+        """Return the expected logs, by quantity in the order of the genomes."""
+        asked = self._features.of(genomes)
+        return {name: model.predict(*asked)[0].tolist() for name, model in self._models.items()}
+
+    def doubts_of(self, genomes: Sequence[Genome]) -> dict[str, list[float]]:
+        """Return the standard deviations of the expected logs, as `of` has them."""
+        asked = self._features.of(genomes)
+        return {name: model.predict(*asked)[1].tolist() for name, model in self._models.items()}
+
+    def smallest(self, configuration: Configuration, rules: Rules) -> Configuration:
+        """Return a configuration without the settings of which nothing is expected.
+
+        One goes after the other, that with the least effect first, as long as nothing is
+        expected to become worse than under all of them by a share of the least effect.
+        """
+        allowed = _HARMLESS * math.log1p(rules.least)
+        wanted = self._row(configuration)
+        kept = configuration
+        while wanted is not None and kept.settings:
+            worst = {}
+            for name, _ in kept.settings:
+                fewer = without(kept, name)
+                row = self._row(fewer)
+                if row is not None:
+                    worst[fewer] = max(row[what] - wanted[what] for what in row)
+            best = min(worst, key=lambda one: (worst[one], str(one)), default=None)
+            if best is None or worst[best] > allowed:
+                break
+            kept = best
+        return kept
+
+    def _row(self, configuration: Configuration) -> dict[str, float] | None:
+        try:
+            genome = self._space.encode(configuration)
+        except ValueError:
+            return None
+        return {name: values[0] for name, values in self.of([genome]).items()}

@@ -1,0 +1,63 @@
+"""What the time that is given can show, said before anything runs.
+
+How much the program's CPU time varies is not known yet, so the usual noise is assumed; the
+confirmation says it again with what was measured.  Memory of most programs repeats itself, so a
+few runs settle it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from tuner.optimize.evidence import showable_gain
+from tuner.optimize.judgement import Rules
+from tuner.optimize.selection import Budget
+
+USUAL_NOISE: Final = 0.03
+"""Standard deviation of the logarithm of the CPU time of one run."""
+
+FEWEST_RUNS: Final = 5
+"""Runs that the time must allow for anything but a proposal."""
+
+_CANDIDATES: Final = 2
+"""Of a confirmation, as a rule."""
+
+
+def outlook_words(seconds: float, run_s: float, rules: Rules, share_of_search: float) -> str:
+    """Return about how small a gain of CPU time can be that the time given will show.
+
+    Args:
+        seconds: given.
+        run_s: of one run of the program, its start included, above 0.
+        rules: what counts.
+        share_of_search: of the time, that goes to other things than selection and confirmation.
+
+    Example:
+        >>> outlook_words(300.0, 3.0, Rules(), 0.325)
+        'about 67 runs of 3.0 s: CPU gains of about 4.8 % at a noise of 3 %; memory shows in a few'
+        >>> outlook_words(1800.0, 3.0, Rules(), 0.325)
+        'about 405 runs of 3.0 s: CPU gains of about 1.3 % at a noise of 3 %; memory shows in a few'
+        >>> outlook_words(120.0, 3.0, Rules(), 0.325)
+        'about 27 runs of 3.0 s: too few for CPU time; memory that repeats itself can be settled'
+        >>> outlook_words(5.0, 20.0, Rules(), 0.325)
+        'about 0 runs of 20.0 s: too few to settle anything; give it more --time'
+    """
+    n_runs = int((1.0 - share_of_search) * seconds / run_s)
+    n_rounds = (n_runs - Budget.of(n_runs).n_runs) // (_CANDIDATES + 1)
+    error = rules.error / (_CANDIDATES * max(1, len(rules.goals)))
+    gain = showable_gain(USUAL_NOISE, n_rounds, error)
+    head = f"about {n_runs} runs of {_seconds_words(run_s)}"
+    if n_runs < FEWEST_RUNS:
+        return f"{head}: too few to settle anything; give it more --time"
+    if math.isinf(gain):
+        return f"{head}: too few for CPU time; memory that repeats itself can be settled"
+    noise = f"{100.0 * USUAL_NOISE:g} %"
+    return (
+        f"{head}: CPU gains of about {100.0 * gain:.1f} % at a noise of {noise}; memory shows in "
+        "a few"
+    )
+
+
+def _seconds_words(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1.0 else f"{1000.0 * seconds:.0f} ms"

@@ -1,0 +1,172 @@
+"""What a guard turned down although it gains much, and the constraint that would allow it.
+
+The answer stays safe: a setting that makes a guarded quantity worse is not recommended.  But who
+would trade some peak memory for much CPU time has to know that there is something to trade.
+
+What ran a few times only counts where emulation expects it too: a stall of the machine can look
+like a trade.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tuner.optimize.judgement import Gain, Rules
+from tuner.optimize.quantities import QUANTITIES, SERVICE_NAMES, TABLE
+from tuner.service.constraints import parse_limit
+
+_MOST: Final = 2
+"""Shown."""
+
+_NOISES: Final = 3.0
+"""Standard deviations by which times of single runs must differ to count."""
+
+_PART_OF_MEMORY: Final = 1.0 / 3.0
+"""Of what few runs showed, that emulation must expect: it knows memory well, time less so."""
+
+_ROOM: Final = 0.1
+"""Of what was lost, that a constraint leaves beyond it: a guard must be proven to hold."""
+
+_KEYS: Final = {name: name.lower().replace(" ", "_") for name in QUANTITIES}
+_SERVICE_KEYS: Final = {quantity: metric for metric, quantity in SERVICE_NAMES.items()}
+"""Quantity -> its name in a constraint."""
+
+
+def parse_program_constraint(text: str) -> tuple[str, float]:
+    """Return the quantity of a constraint, and the share by which it may become worse.
+
+    Raises:
+        SpecError: it is not understood, or allows nothing.
+
+    Example:
+        >>> name, share = parse_program_constraint("peak_memory <= default * 1.1")
+        >>> name, round(share, 9)
+        ('peak memory', 0.1)
+    """
+    judged = {key: TABLE[name].is_more_better for name, key in _KEYS.items()}
+    wanted, share = parse_limit(text, judged, "'peak_memory <= default * 1.1'")
+    return next(name for name, key in _KEYS.items() if key == wanted), share
+
+
+@dataclass(frozen=True)
+class TurnedDown:
+    """A setting that gains much, and what it makes worse."""
+
+    label: str
+    gains: Mapping[str, Gain]
+    gained: str
+    """Goal in which it gains most."""
+    broken: tuple[str, ...]
+    """Guards that it breaks."""
+    is_proven: bool
+    """New runs proved the loss; else it ran once or three times."""
+    constraints: tuple[str, ...]
+    """What would allow it, as ``--constraint`` takes it."""
+
+    @property
+    def words(self) -> str:
+        """Say what it gains, what it loses, and what allows it."""
+        losses = " and ".join(_loss_words(name, self.gains[name].change) for name in self.broken)
+        gain = self.gains[self.gained].change
+        once = "" if self.is_proven else " (in few runs)"
+        text = f"Turned down: {self.label} {_gain_words(self.gained, gain)} but {losses}{once}"
+        options = " ".join(f"--constraint '{one}'" for one in self.constraints)
+        return f"{text}; {options} allows it."
+
+
+def turned_down(
+    seen: Sequence[tuple[str, Mapping[str, Gain], tuple[str, ...] | None]],
+    rules: Rules,
+    deployed: Mapping[str, Gain] | None,
+    noise: Mapping[str, float],
+    *,
+    expected: Mapping[str, Mapping[str, float]] | None = None,
+    is_service: bool = False,
+) -> tuple[TurnedDown, ...]:
+    """Return what is worth saying of settings that a guard turned down, the greatest gain first.
+
+    Args:
+        seen: label, changes, and the guards that are proven worse, None where few runs chose it.
+        rules: what counts.
+        deployed: what the recommended setting gains; None where nothing is deployed.
+        noise: quantity -> standard deviation of the logarithm of one run.
+        expected: label -> quantity -> log(setting / program as it is), of emulation; None where
+            nothing was emulated.
+        is_service: constraints name quantities as those of a service do.
+
+    Returns:
+        At most two, of different guards; each gains at least the least effect more than what is
+        deployed, and more than it loses.
+    """
+    best: dict[tuple[str, ...], tuple[float, TurnedDown]] = {}
+    for label, gains, worse in seen:
+        broken = worse if worse is not None else _broken(gains, rules, noise)
+        won = {goal: _won(gains, goal, deployed) for goal in rules.goals if goal in gains}
+        if not broken or not won:
+            continue
+        goal = max(won, key=lambda name: won[name])
+        is_doubtful = worse is None and expected is not None
+        if is_doubtful and not _agrees(gains, (expected or {}).get(label, {}), (goal, *broken)):
+            continue
+        doubt = 0.0 if worse is not None else _NOISES * noise.get(goal, 0.0)
+        loss = max(-gains[name].middle for name in broken)
+        if won[goal] <= math.log1p(rules.least) + doubt or gains[goal].middle <= loss:
+            continue
+        limits = tuple(
+            constraint(name, gains[name].change, is_service=is_service) for name in broken
+        )
+        found = TurnedDown(label, gains, goal, broken, worse is not None, limits)
+        if broken not in best or won[goal] > best[broken][0]:
+            best[broken] = won[goal], found
+    ordered = sorted(best.values(), key=lambda pair: -pair[0])
+    return tuple(found for _, found in ordered[:_MOST])
+
+
+def _won(gains: Mapping[str, Gain], goal: str, deployed: Mapping[str, Gain] | None) -> float:
+    already = deployed[goal].middle if deployed and goal in deployed else 0.0
+    return gains[goal].middle - max(0.0, already)
+
+
+def _broken(gains: Mapping[str, Gain], rules: Rules, noise: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the guards that one run shows to be worse, beyond its noise."""
+    return tuple(
+        name
+        for name in rules.guards
+        if name in gains
+        and -gains[name].middle > rules.margin(name) + _NOISES * noise.get(name, 0.0)
+    )
+
+
+def _agrees(gains: Mapping[str, Gain], expected: Mapping[str, float], names: Sequence[str]) -> bool:
+    """Return whether emulation expects changes in the same direction, of memory by a good part."""
+    for name in names:
+        wanted = -expected.get(name, 0.0)
+        part = _PART_OF_MEMORY if TABLE[name].is_memory else 0.0
+        seen = gains[name].middle
+        if wanted * seen <= 0.0 or abs(wanted) < part * abs(seen):
+            return False
+    return True
+
+
+def constraint(name: str, change: float, *, is_service: bool = False) -> str:
+    """Return the constraint that allows a change for the worse and some room: whole percents."""
+    key = (_SERVICE_KEYS if is_service else _KEYS)[name]
+    allowed = math.ceil(100.0 * (abs(change) * (1.0 + _ROOM) + 0.01))
+    if TABLE[name].is_more_better:
+        return f"{key} >= default - {allowed} %"
+    return f"{key} <= default * {1.0 + allowed / 100.0:g}"
+
+
+def _gain_words(name: str, change: float) -> str:
+    return f"saves {100.0 * abs(change):.1f} % of {name}"
+
+
+def _loss_words(name: str, change: float) -> str:
+    share = f"{100.0 * abs(change):.1f} %"
+    if TABLE[name].is_more_better:
+        return f"loses {share} of {name}"
+    verb = "holds" if TABLE[name].is_memory else "needs"
+    return f"{verb} {share} more {name}"

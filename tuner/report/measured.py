@@ -1,0 +1,249 @@
+"""What the program itself measured in an optimisation: its front, as table, JSON, CSV and figure.
+
+Every setting that ran is a row; those of the confirmation have bounds, the others ran once or three
+times and hold that noise.  The front is that of the goals, the program as it is among them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import moocore
+import numpy as np
+
+from tuner.drawing.figure import WIDTH, Figure, Spec, colours, layer, quantity, shapes
+from tuner.drawing.style import INK, MUTED
+from tuner.errors import StoreError
+from tuner.optimize.answer import Recommendation, key_of, recommended
+from tuner.optimize.answer_table import AnswerRow, percent, rows_table
+from tuner.optimize.judgement import Gain
+from tuner.optimize.request import REQUEST_FILE, Request
+from tuner.optimize.tuned import AS_IS
+
+SCHEMA: Final = "malloc-tuner.measured"
+VERSION: Final = 1
+"""Schema and version of the JSON form; docs/formats.md describes it."""
+
+_HEIGHT: Final = 400
+_NEAR: Final = 30.0
+"""Per cent more than the program as it is; what loses more lies outside of the figure."""
+
+_ROOM: Final = 0.05
+"""Of the width, beside the outermost points."""
+
+
+@dataclass(frozen=True)
+class MeasuredFront:
+    """What ran, and what of it no other dominates."""
+
+    answer: Recommendation
+    goals: tuple[str, ...]
+    """Quantities of the front."""
+    front: tuple[AnswerRow, ...]
+    """By the first goal; `AS_IS` is among them where nothing dominates it."""
+    others: tuple[AnswerRow, ...]
+    """Dominated, then failed."""
+
+    @property
+    def rows(self) -> tuple[AnswerRow, ...]:
+        """All of them."""
+        return (*self.front, *self.others)
+
+
+def measured_front(folder: Path) -> MeasuredFront:
+    """Read what the program measured in a run folder of `optimize`.
+
+    Raises:
+        StoreError: there is no answer yet, or it is damaged.
+    """
+    answer = recommended(folder)
+    if answer is None:
+        words = f"has no answer yet; `malloc-tuner optimize {folder}` goes on to one"
+        if not (folder / REQUEST_FILE).is_file():
+            words = "holds no optimisation; begin with `malloc-tuner optimize -- COMMAND`"
+        message = f"{folder}: {words}"
+        raise StoreError(message)
+    goals = tuple(name for name in Request.load(folder).rules.goals if name in answer.baseline)
+    zero = {name: Gain(0.0, 0.0, 0.0, is_exact=True) for name in answer.baseline}
+    ran = [AnswerRow(AS_IS, zero, is_candidate=True), *(r for r in answer.rows if r.changes)]
+    failed = [row for row in answer.rows if not row.changes]
+    points = np.array([[-row.changes[goal].middle for goal in goals] for row in ran])
+    is_front = moocore.is_nondominated(points, keep_weakly=True)
+    front = [row for row, kept in zip(ran, is_front, strict=True) if kept]
+    others = [row for row, kept in zip(ran, is_front, strict=True) if not kept]
+    front.sort(key=lambda row: -row.changes[goals[0]].middle)
+    return MeasuredFront(answer, goals, tuple(front), (*others, *failed))
+
+
+def measured_text(found: MeasuredFront, *, everything: bool = False) -> str:
+    """Write the front as a table; with `everything` what is dominated or failed, too."""
+    answer = found.answer
+    rows = found.rows if everything else found.front
+    marked = [
+        AnswerRow(row.label, row.changes, is_candidate=row.is_candidate, note=_note(row, found))
+        for row in rows
+        if row.label != AS_IS
+    ]
+    goals = " and ".join(found.goals)
+    lines = [
+        f"Measured on the program itself, {' '.join(answer.command)}: the front of {goals}.",
+        "",
+        *rows_table(answer.as_is, answer.baseline, marked),
+        "",
+        *_footer(found, everything=everything),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _note(row: AnswerRow, found: MeasuredFront) -> str:
+    words = [row.note] if row.note else []
+    if row not in found.front and row.changes:
+        words.append("dominated")
+    if not row.is_candidate and row.changes:
+        words.append("few runs")
+    return ", ".join(words)
+
+
+def _footer(found: MeasuredFront, *, everything: bool) -> Iterator[str]:
+    n_ran = sum(1 for row in found.rows if row.changes) - 1
+    yield f"{n_ran} settings ran, {found.answer.n_runs} runs; {found.answer.date}."
+    if not everything and found.others:
+        yield f"{len(found.others)} more that are dominated or failed: --all"
+    yield found.answer.sentence
+
+
+def measured_json(found: MeasuredFront) -> str:
+    """Write everything as one JSON object."""
+    answer = found.answer
+    document = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "command": list(answer.command),
+        "date": answer.date,
+        "runs": answer.n_runs,
+        "sentence": answer.sentence,
+        "goals": [key_of(name) for name in found.goals],
+        "as_is": {"allocator": answer.as_is, **_values(answer.baseline)},
+        "rows": [_row(row, found) for row in found.rows],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def measured_csv(found: MeasuredFront) -> str:
+    """Write the rows; changes are shares, empty where there is none."""
+    names = [key_of(name) for name in found.answer.baseline]
+    ends = [f"{name}_{end}" for name in names for end in ("change", "low", "high")]
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["label", "state", "in_rounds", *ends, "note"])
+    for row in found.rows:
+        cells: list[Any] = []
+        for name in found.answer.baseline:
+            gain = row.changes.get(name)
+            bounds = gain.bounds if gain else None
+            cells += [gain.change if gain else None, *(bounds or (None, None))]
+        writer.writerow([row.label, _state(row, found), row.is_candidate, *cells, row.note])
+    return text.getvalue()
+
+
+def _values(values: Mapping[str, float]) -> dict[str, float]:
+    return {key_of(name): value for name, value in values.items()}
+
+
+def _row(row: AnswerRow, found: MeasuredFront) -> dict[str, Any]:
+    return {
+        "label": row.label,
+        "state": _state(row, found),
+        "in_rounds": row.is_candidate,
+        "changes": {
+            key_of(name): {"change": gain.change, "bounds": gain.bounds}
+            for name, gain in row.changes.items()
+        },
+        "note": row.note or None,
+    }
+
+
+def _state(row: AnswerRow, found: MeasuredFront) -> str:
+    if not row.changes:
+        return "failed"
+    return "front" if row in found.front else "dominated"
+
+
+def measured_figure(found: MeasuredFront) -> Figure | None:
+    """Draw what ran in the plane of the first two goals; None where there are fewer."""
+    if len(found.goals) < 2 or len(found.rows) < 2:  # noqa: PLR2004 - a plane, and not one point
+        return None
+    x, y = found.goals[:2]
+    rows = [row for row in found.rows if row.changes]
+    names = list(dict.fromkeys(_allocator(row, found) for row in rows))
+    position: Spec = {
+        axis: quantity(axis, f"change of {name} in %", scale=_scale(rows, name))
+        for axis, name in (("x", x), ("y", y))
+    }
+    looks: Spec = {"color": colours("allocator", names), "shape": shapes("allocator", names)}
+    once = [_point(row, found) for row in rows if not row.is_candidate]
+    proven = [_point(row, found) for row in rows if row.is_candidate]
+    spans = [point for point in proven if "low" in point]
+    ends: Spec = {**position, "y": {**position["y"], "field": "low"}, "y2": {"field": "high"}}
+    mark: Spec = {"type": "point", "clip": True}
+    tip: Spec = {"tooltip": {"field": "tip"}}
+    spec: Spec = {
+        "width": WIDTH,
+        "height": _HEIGHT,
+        "layer": [
+            layer([{"x": 0.0}], {"type": "rule", "color": MUTED}, x=position["x"]),
+            layer([{"y": 0.0}], {"type": "rule", "color": MUTED}, y=position["y"]),
+            layer(_steps(found, x, y), {
+                "type": "line", "interpolate": "step-after", "color": INK, "strokeDash": [2, 3],
+                "clip": True,
+            }, **position, order={"field": "order"}),
+            layer(once, {**mark, "filled": False, "size": 60}, **position, **looks, **tip),
+            layer(spans, {"type": "rule", "clip": True}, **ends, color=colours("allocator", names)),
+            layer(proven, {**mark, "filled": True, "size": 110}, **position, **looks, **tip),
+        ],
+    }  # fmt: skip
+    return Figure("measured", f"{y} against {x}, measured on the program", spec)
+
+
+def _scale(rows: Sequence[AnswerRow], name: str) -> Spec:
+    """Return a scale that holds all that gains, and of what loses no more than is near."""
+    values = [100.0 * row.changes[name].change for row in rows]
+    low, high = min(0.0, *values), max(1.0, min(_NEAR, max(values)))
+    room = _ROOM * (high - low)
+    return {"domain": [low - room, high + room], "nice": False}
+
+
+def _steps(found: MeasuredFront, x: str, y: str) -> list[dict[str, float]]:
+    points = sorted((row.changes[x].change, row.changes[y].change) for row in found.front)
+    return [{"x": 100.0 * a, "y": 100.0 * b, "order": i} for i, (a, b) in enumerate(points)]
+
+
+def _point(row: AnswerRow, found: MeasuredFront) -> dict[str, Any]:
+    x, y = found.goals[:2]
+    changes = [f"{name} {percent(gain.change)}" for name, gain in row.changes.items()]
+    tip = [row.label, *changes, *([] if row.is_candidate else ["few runs"])]
+    point = {
+        "x": 100.0 * row.changes[x].change,
+        "y": 100.0 * row.changes[y].change,
+        "allocator": _allocator(row, found),
+        "tip": "\n".join(tip),
+    }
+    bounds = row.changes[y].bounds
+    if bounds is not None and row.label != AS_IS:
+        point |= {"low": 100.0 * bounds[0], "high": 100.0 * bounds[1]}
+    return point
+
+
+def _allocator(row: AnswerRow, found: MeasuredFront) -> str:
+    return found.answer.as_is if row.label == AS_IS else row.label.partition(" ")[0]
+
+
+def cells_of(row: AnswerRow, names: Sequence[str]) -> list[str]:
+    """Return the changes of a row as a page shows them."""
+    return [percent(row.changes[name].change) if name in row.changes else "-" for name in names]
