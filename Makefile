@@ -40,10 +40,10 @@ $(VENV)/.dependencies: pyproject.toml scripts/develop.py $(BUILD)/.packages-buil
 	@touch $@
 
 $(TEST_DEPENDENCIES): $(VENV)/.dependencies
-	$(BIN)/python scripts/develop.py test lint
+	$(BIN)/python scripts/develop.py test lint cluster
 	@touch $@
 
-native: $(BUILD)/.packages-build
+native: $(BUILD)/.packages-build ## build the native parts and install them into tuner/native
 	@cmake -S . -B $(BUILD)/develop -G Ninja -DMALLOC_TUNER_TESTS=ON > $(BUILD)/develop.log \
 	    || { cat $(BUILD)/develop.log; exit 1; }
 	cmake --build $(BUILD)/develop
@@ -118,7 +118,7 @@ test-python: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## Python un
 
 # --- more --------------------------------------------------------------------
 
-C_SOURCES = $(shell git ls-files 'rand_malloc/*.[ch]' 'allocator/*.[ch]' 'tests/*.[ch]' 'rand_malloc/*.cc' 'tests/*.cc')
+C_SOURCES = $(shell git ls-files 'rand_malloc/*.[ch]' 'allocator/*.[ch]' 'tests/*.[ch]' 'rand_malloc/*.cc' 'tests/*.cc' 'allocator/*.cpp')
 # Programs that tests run on misbehave on purpose; they are not for clang-tidy.
 TIDY_SOURCES = $(filter rand_malloc/%.c allocator/src/%.c tests/native/test_%.c tests/fuzz/%.c,$(C_SOURCES))
 # Since the branch left origin's main or, where there is no such thing, since the last commit.
@@ -136,15 +136,19 @@ lint: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## ruff, mypy, cla
 	$(LINT_CONFIGURE)
 	$(BIN)/python scripts/tidy.py $(BUILD)/lint $(TIDY_SOURCES)
 
-# Before a commit: what a change breaks most often.
-check: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## lint of what changed and the quick unit tests
+# Tests that changed, and those of each file of tuner/ that changed, found by its name; the layers always.
+CHANGED_TESTS = $(sort tests/unit/test_layers.py $(filter tests/unit/%.py,$(CHANGED)) \
+    $(foreach file,$(patsubst tuner/%,%,$(filter tuner/%.py,$(CHANGED))),$(wildcard tests/unit/$(dir $(file))test_$(notdir $(file)))))
+
+# Before a commit: what a change breaks most often; all unit tests take minutes.
+check: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## lint and the quick unit tests of what changed
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/mypy
 	$(if $(filter $(C_SOURCES),$(CHANGED)),clang-format --dry-run -Werror $(filter $(C_SOURCES),$(CHANGED)))
 	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(LINT_CONFIGURE))
 	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(BIN)/python scripts/tidy.py $(BUILD)/lint $(filter $(TIDY_SOURCES),$(CHANGED)))
-	$(BIN)/python -m pytest -n $(JOBS) -q -m 'not slow' --hypothesis-profile quick --durations 10 tests/unit tuner
+	$(BIN)/python -m pytest -n $(JOBS) -q -m 'not slow' --hypothesis-profile quick --durations 10 $(CHANGED_TESTS)
 
 $(VENV)/.mutants-dependencies: $(VENV)/.dependencies
 	$(BIN)/python scripts/develop.py test mutants

@@ -1,4 +1,4 @@
-"""Outcomes of mutants, kept in docs/decisions/mutants.jsonl, and the tables of mutants.md.
+"""Outcomes of mutants, kept in docs/decisions/mutants.jsonl, and tables of them.
 
 A line is one mutant.  A survivor that no test can kill has a reason, written by hand as "why".
 """
@@ -13,11 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "docs" / "decisions" / "mutants.jsonl"
-PAGE = FILE.with_suffix(".md")
 
 KILLED, SURVIVED = "killed", "survived"
-
-_MARK = "<!-- From here on by `scripts/mutants.py --write`. -->\n"
 
 
 @dataclass(frozen=True)
@@ -100,9 +97,3 @@ def survivors(records: Sequence[Record]) -> str:
 
 def _code(text: str) -> str:
     return f"`` {text} ``".replace("|", "\\|") if text else "(deleted)"
-
-
-def page(records: Sequence[Record]) -> str:
-    """Return the page with today's tables."""
-    head, mark, _ = PAGE.read_text().partition(_MARK)
-    return f"{head}{mark}\n{table(records)}\n\n{survivors(records)}\n"

@@ -433,22 +433,19 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=25, metavar="N", help="mutants per target")
     parser.add_argument("--seed", type=int, default=1, help="random seed (default: 1)")
     parser.add_argument("--survivors", action="store_true", help="try only the survivors again")
-    parser.add_argument("--write", action="store_true", help="only bring mutants.md up to date")
-    parser.add_argument(
-        "--check", action="store_true", help="only check that it is, and the targets"
-    )
+    parser.add_argument("--table", action="store_true", help="only print what is kept")
+    parser.add_argument("--check", action="store_true", help="only check the targets")
     options = parser.parse_args()
     if unknown := set(options.targets) - TARGETS.keys():
         parser.error(
             f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}"
         )
-    if options.write:
-        mutant_records.PAGE.write_text(mutant_records.page(mutant_records.read()))
+    if options.table:
+        records = mutant_records.read()
+        print(mutant_records.table(records), mutant_records.survivors(records), sep="\n\n")
     elif options.check:
         if missing := missing_files():
             sys.exit(f"mutants: no such file: {', '.join(missing)}")
-        if mutant_records.PAGE.read_text() != mutant_records.page(mutant_records.read()):
-            sys.exit("mutants: docs/decisions/mutants.md is old; run scripts/mutants.py --write")
     else:
         for name in options.targets or TARGETS:
             if options.survivors:
