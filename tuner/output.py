@@ -50,6 +50,21 @@ def fresh_folder(path: Path) -> Path:
     return path
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, with those above it, unless it is there.
+
+    Raises:
+        OutputError: a file has the name, or it cannot be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        file = next((one for one in (path, *path.parents) if one.is_file()), None)
+        why = f"{file} is a file" if file else str(error.strerror)
+        message = f"{path}: cannot be made a folder ({why}); choose another place with -o"
+        raise OutputError(message) from error
+
+
 def file_to_write(text: str) -> Path:
     """Return the path of a file that the command line names.
 

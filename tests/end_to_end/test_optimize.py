@@ -182,6 +182,15 @@ def test_a_failed_first_call_does_not_take_the_folder(
     assert optimize(folder, "--time", "1s") == 0
 
 
+def test_a_file_in_place_of_the_folder_is_refused_before_anything_runs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+
+    assert optimize(tmp_path / "file", program="import os; os._exit(3)") == 10
+    assert "is a file); choose another place with -o" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

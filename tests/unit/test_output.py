@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import OutputError
-from tuner.output import write_bytes, write_text
+from tuner.output import make_folder, write_bytes, write_text
 
 
 def test_text_replaces_a_file_and_makes_folders(tmp_path: Path) -> None:
@@ -31,6 +31,16 @@ def test_permissions_follow_the_umask(tmp_path: Path) -> None:
 
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
     assert (tmp_path / "b").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_folder_where_a_file_is_cannot_be_made(tmp_path: Path) -> None:
+    make_folder(tmp_path / "b" / "c")
+    make_folder(tmp_path / "b" / "c")
+    (tmp_path / "a").write_text("")
+
+    for path in (tmp_path / "a", tmp_path / "a" / "b"):
+        with pytest.raises(OutputError, match=rf"^{path}: .* \({tmp_path}/a is a file\)"):
+            make_folder(path)
 
 
 def test_a_file_in_place_of_a_folder_is_an_error(tmp_path: Path) -> None:

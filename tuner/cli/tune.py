@@ -218,6 +218,8 @@ def tune(
     from tuner.objectives import parse_constraint
     from tuner.profile.file import is_profile
 
+    for text in (*(constraint or ()), *(target or ())):
+        parse_constraint(text)  # its message knows no key of a file
     given = {key: value for key, value in options.items() if value is not None}
     spec, folder = read_campaign(campaign, output, given)
     if not any(map(is_profile, spec.traces)):

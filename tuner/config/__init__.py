@@ -18,6 +18,7 @@ from tuner.config.campaign import (
     campaign_from_options,
     dump_campaign,
     load_campaign,
+    name_after,
 )
 from tuner.config.versions import parse_version, version_range
 
@@ -31,6 +32,7 @@ __all__ = [
     "dump_campaign",
     "load_allocator_file",
     "load_campaign",
+    "name_after",
     "parse_version",
     "shipped_allocator_file",
     "version_range",

@@ -7,6 +7,7 @@ so both ways have the same checks and the same messages.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections import Counter
@@ -318,10 +319,16 @@ def load_campaign(path: Path, overrides: Mapping[str, Any] | None = None) -> Cam
     _anchor(data, path.parent)
     changes = dict(overrides or {})
     _anchor(changes, Path.cwd())
+    changed = dict(data)
     for key, value in changes.items():
         is_table = isinstance(value, dict) and isinstance(data.get(key), dict)
-        data[key] = {**data[key], **value} if is_table else value
-    return _checked(data, str(path))
+        changed[key] = {**data[key], **value} if is_table else value
+    source = str(path)
+    if changes:
+        with contextlib.suppress(SpecError):
+            _checked(data, source)
+            source = "command line"  # the file alone is right
+    return _checked(changed, source)
 
 
 def campaign_from_options(**options: Any) -> CampaignSpec:
@@ -345,14 +352,14 @@ def campaign_from_options(**options: Any) -> CampaignSpec:
         if value is not None
     }
     if "trace" in data:
-        data.setdefault("name", _name_after(Path(str(data["trace"]))))
+        data.setdefault("name", name_after(Path(str(data["trace"]))))
     _anchor(data, Path.cwd())
     return _checked(data, "command line")
 
 
-def _name_after(trace: Path) -> str:
+def name_after(file: Path) -> str:
     """Return the name of a file up to its first dot, with what names may not have as dashes."""
-    stem = trace.name.partition(".")[0]
+    stem = file.name.partition(".")[0]
     return re.sub("[^A-Za-z0-9_-]+", "-", stem).strip("-_") or "campaign"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
 from tuner.campaign.setup import Campaign, emulation_options, locate, open_campaign, with_workload
-from tuner.config import CampaignSpec, campaign_from_options
+from tuner.config import CampaignSpec, campaign_from_options, name_after
 from tuner.emulation import Calibration
 from tuner.errors import InterruptedCampaign, ProgramError, TunerError
 from tuner.front.bounds import default_trials
@@ -60,14 +60,22 @@ class EmulatedTrials:
 
 
 def campaign_spec(
-    trace: Path, allocators: Sequence[str], seed: int, evaluations: int
+    trace: Path, allocators: Sequence[str], seed: int, evaluations: int, program: str | None = None
 ) -> CampaignSpec:
     """Return the campaign of an optimisation, on the trace and those that stand beside it.
+
+    Args:
+        trace: the recording.
+        allocators: that take part.
+        seed: of the search.
+        evaluations: at most so many.
+        program: that the campaign is named after; None: the trace.
 
     Raises:
         SpecError: an option is wrong.
     """
     return campaign_from_options(
+        name=program and name_after(Path(program)),
         trace=trace,
         further_traces=further_traces(trace),
         allocators=list(allocators),

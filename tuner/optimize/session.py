@@ -64,7 +64,7 @@ from tuner.optimize.work import (
     Work,
     run_seconds,
 )
-from tuner.output import write_text
+from tuner.output import make_folder, write_text
 from tuner.records import Configuration, Trial
 from tuner.store import CampaignRecord
 
@@ -167,6 +167,7 @@ class Session:
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the folder cannot be written.
         """
+        make_folder(self.run)
         if self._begun_with and not _is_limited_alike(self._begun_with, self.request):
             _set_aside(self.run)
         files = locate(self._spec(self.request.evaluations or 100))
@@ -225,7 +226,11 @@ class Session:
 
     def _spec(self, evaluations: int) -> CampaignSpec:
         return emulation.campaign_spec(
-            self.run / TRACE_FILE, self.request.allocators, self.request.seed, evaluations
+            self.run / TRACE_FILE,
+            self.request.allocators,
+            self.request.seed,
+            evaluations,
+            self.request.command[0],
         )
 
     def _search(self, reference: Reference) -> emulation.EmulatedTrials:

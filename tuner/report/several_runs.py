@@ -15,6 +15,7 @@ optimisers and the attainment function", EMO 2001; computed by moocore.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -155,6 +156,10 @@ def join_runs(runs: Sequence[Run]) -> SeveralRuns:
 def _check(runs: Sequence[Run]) -> None:
     if len(runs) < 2:  # noqa: PLR2004 - one is compared with nothing
         message = "give two or more runs; `malloc-tuner front RUN` shows one"
+        raise SelectionError(message)
+    folders = Counter(run.folder.resolve() for run in runs)
+    for folder in (one for one, n in folders.items() if n > 1):
+        message = f"{folder}: given {folders[folder]} times; a run is compared with others"
         raise SelectionError(message)
     first = runs[0].campaign
     for run in runs[1:]:

@@ -77,6 +77,17 @@ def test_a_wrong_option_is_named(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("option", ["--constraint", "--target"])
+def test_a_wrong_constraint_is_shown_as_it_was_typed(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    command(["tune", str(campaign), "-o", str(tmp_path / "run"), option, "heap < 3"])
+
+    err = capsys.readouterr().err
+    assert err.startswith("malloc-tuner: constraint 'heap < 3': ")
+    assert "demo.toml" not in err
+
+
 @pytest.mark.parametrize("table", ["program", "service"])
 def test_a_file_of_a_program_is_sent_to_optimize(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str

@@ -119,6 +119,20 @@ def test_overrides_replace_what_the_file_says(tmp_path: Path) -> None:
     assert load_campaign(path, {"evaluations": 500}).evaluations == 500
 
 
+def test_a_wrong_override_is_none_of_the_file(tmp_path: Path) -> None:
+    path = campaign_file(tmp_path, FULL)
+
+    with pytest.raises(SpecError, match=r"^command line: evaluations = 0"):
+        load_campaign(path, {"evaluations": 0})
+
+
+def test_a_wrong_file_is_named_whatever_is_overridden(tmp_path: Path) -> None:
+    path = campaign_file(tmp_path, FULL.replace("seed = 7", "seed = -7"))
+
+    with pytest.raises(SpecError, match=rf"^{path}: seed = -7"):
+        load_campaign(path, {"evaluations": 500})
+
+
 def test_paths_in_overrides_are_relative_to_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

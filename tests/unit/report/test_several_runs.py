@@ -46,8 +46,15 @@ def test_what_lies_within_half_a_percent_was_not_missed() -> None:
     assert lean.n_joint == 2
 
 
+def test_a_run_is_not_compared_with_itself() -> None:
+    same = replace(LEAN, folder=Path("runs/../runs/lean"))
+
+    with pytest.raises(SelectionError, match=r"runs/lean: given 2 times"):
+        join_runs([LEAN, same, FAST])
+
+
 def test_shares_are_of_all_runs_together() -> None:
-    alone = join_runs([LEAN, LEAN]).runs[0]
+    alone = join_runs([LEAN, replace(LEAN, folder=Path("runs/copy"))]).runs[0]
     lean, poor = join_runs([LEAN, POOR]).runs
 
     assert alone.share == pytest.approx(1.0)
