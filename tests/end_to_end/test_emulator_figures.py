@@ -368,7 +368,7 @@ SUPERBLOCKS = "EXGEN_CONF=superblock_size:"
 
 
 @pytest.mark.parametrize(
-    "name, setting",
+    ("name", "setting"),
     [
         ("glibc", None),
         ("tcmalloc", None),
