@@ -41,7 +41,14 @@ from tuner.measure.program import ProgramRunner
 from tuner.records import Outcome
 from tuner.report.inside import shown_objectives
 from tuner.resources import gem5_dir
-from tuner.validate.inside import Counted, Guest, InsideJob, InsideJournal, run_inside
+from tuner.validate.inside import (
+    Counted,
+    Guest,
+    InsideJob,
+    InsideJournal,
+    InsideSubject,
+    run_inside,
+)
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES
 from tuner.validate.inside_summary import InsideSummary, InsideTable, failures, summarize_inside
 
@@ -121,7 +128,7 @@ def _guests(subjects: list[BenchSubject]) -> list[Guest]:
     environments = guest_environments([subject.environment for subject in subjects])
     about = {"configuration": None, "roles": ["default"]}
     return [
-        Guest(subject.label, environment, None, {**subject.identity(), **about})
+        Guest(InsideSubject.from_record({**subject.identity(), **about}), environment, None)
         for subject, environment in zip(subjects, environments, strict=True)
     ]
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,31 @@ class Parameter:
     """True for a gene that only gates others and is no setting itself."""
     resting: int = 0
     """Level of the gene while it is inactive, and with which it wakes up."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the JSON."""
+        condition = self.condition
+        return {
+            "name": self.name,
+            "levels": list(self.levels),
+            "ordered": self.ordered,
+            "condition": condition and [condition.parameter, list(condition.values)],
+            "is_structural": self.is_structural,
+            "resting": self.resting,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Parameter:
+        """Rebuild it from `as_record`."""
+        parent = record["condition"]
+        return cls(
+            record["name"],
+            tuple(record["levels"]),
+            record["ordered"],
+            Condition(parent[0], tuple(parent[1])) if parent else None,
+            record["is_structural"],
+            record["resting"],
+        )
 
     @property
     def n_levels(self) -> int:

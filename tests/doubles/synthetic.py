@@ -160,7 +160,7 @@ class SyntheticEvaluator:
 
 def record(**changes: object) -> CampaignRecord:
     """Return the record of a campaign on the synthetic allocators."""
-    genes = tuple({"name": p.name, "levels": list(p.levels)} for p in space().parameters)
+    genes = space().parameters
     fields: dict[str, object] = {
         "name": "synthetic",
         "trace_path": "/nowhere/synthetic.trace",

@@ -15,7 +15,7 @@ from tuner.measure.gem5_inside import Gem5Inside, InsideTask, guest_environments
 from tuner.measure.program import ProgramRunner
 from tuner.records import Status
 from tuner.resources import gem5_dir
-from tuner.validate.inside import Guest, judge_inside
+from tuner.validate.inside import Guest, InsideSubject, judge_inside
 from tuner.validate.inside_counts import Counts
 
 PROGRAM = os.environ.get("GEM5", "")
@@ -83,7 +83,7 @@ def gem5(tmp_path: Path) -> Gem5Inside:
 
 def guest(variables: dict[str, str]) -> Guest:
     (environment,) = guest_environments([variables])
-    return Guest("one", environment, None, {})
+    return Guest(InsideSubject("one", None), environment, None)
 
 
 def counted(gem5: Gem5Inside, task: InsideTask, variables: dict[str, str]) -> tuple[Counts, bytes]:

@@ -217,7 +217,7 @@ def test_huge_pages_are_as_the_machine_is_set_and_searched_where_they_are(finish
     with Store.open(finished) as store:
         record = store.campaign()
 
-    names = {gene["name"] for gene in record.space}
+    names = {gene.name for gene in record.space}
     assert record.emulation.thp == "keep"
     assert record.machine == read_machine()
     assert "jemalloc.dirty_decay_ms" in names
@@ -231,7 +231,7 @@ def test_campaign_goes_on_with_the_huge_pages_it_began_with(trace: Path, tmp_pat
     with Store.open(run) as store:
         record = store.campaign()
 
-    names = {gene["name"] for gene in record.space}
+    names = {gene.name for gene in record.space}
     assert record.emulation.thp == "never"
     assert not {"jemalloc.thp", "jemalloc.metadata_thp", "glibc.hugetlb"} & names
 

@@ -89,10 +89,12 @@ def check_same(stored: CampaignRecord, wanted: CampaignRecord, place: str) -> No
         raise StoreError(message)
 
 
-def _table_differences(table: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _table_differences(
+    table: str, old: Mapping[str, Any], new: Mapping[str, Any], dot: str = "."
+) -> list[str]:
     names = dict.fromkeys([*old, *new])
     return [
-        _changed(f"{table}.{name}", old.get(name), new.get(name))
+        _changed(f"{table}{dot}{name}", old.get(name), new.get(name))
         for name in names
         if old.get(name) != new.get(name)
     ]
@@ -115,7 +117,7 @@ def _allocator_differences(stored: CampaignRecord, wanted: CampaignRecord) -> li
 def _space_differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[str]:
     apart = {*stored.allocators} ^ {*wanted.allocators}
     old, new = (
-        {g["name"]: dict(g) for g in r.space if g["name"].split(".")[0] not in apart}
+        {g.name: g.as_record() for g in r.space if g.name.split(".")[0] not in apart}
         for r in (stored, wanted)
     )
     if apart:
@@ -128,8 +130,7 @@ def _space_differences(stored: CampaignRecord, wanted: CampaignRecord) -> list[s
         elif name not in old:
             lines.append(f"space: {name} is new")
         elif old[name] != new[name]:
-            keys = [key for key in old[name] if old[name][key] != new[name].get(key)]
-            lines += [_changed(f"space: {name}: {k}", old[name][k], new[name].get(k)) for k in keys]
+            lines += _table_differences(f"space: {name}", old[name], new[name], ": ")
     if not lines and list(old) != list(new):
         lines.append("space: the parameters stand in another order")
     return lines

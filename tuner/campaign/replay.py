@@ -18,10 +18,10 @@ record with ``--strategy random``.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ from tuner.output import write_bytes
 from tuner.records import Trial
 from tuner.runs import Run, load_run
 from tuner.search import Told, make_strategy, population_for
-from tuner.space import ALLOCATOR, Condition, Genome, Parameter, Space
+from tuner.space import ALLOCATOR, Genome, Parameter, Space
 
 SCHEMA: Final = "malloc-tuner.points"
 VERSION: Final = 1
@@ -104,24 +104,10 @@ def _is_known(trial: Trial) -> bool:
     return trial.objectives is not None or trial.has_failed
 
 
-def _space(genes: Sequence[Any], allocators: tuple[str, ...]) -> Space:
+def _space(genes: Iterable[Parameter], allocators: tuple[str, ...]) -> Space:
     """Return the joint space of recorded genes, those of separate searches too."""
-    found = [Parameter(ALLOCATOR, allocators, ordered=False)]
-    for gene in genes:
-        if gene["name"] == ALLOCATOR:
-            continue
-        condition = gene.get("condition")
-        found.append(
-            Parameter(
-                gene["name"],
-                tuple(gene["levels"]),
-                gene["ordered"],
-                Condition(condition[0], tuple(condition[1])) if condition else None,
-                gene.get("is_structural", False),
-                gene.get("resting", 0),
-            )
-        )
-    return Space(tuple(found))
+    allocator = Parameter(ALLOCATOR, allocators, ordered=False)
+    return Space((allocator, *(gene for gene in genes if gene.name != ALLOCATOR)))
 
 
 def read_points(source: Path) -> Points:
@@ -141,7 +127,7 @@ def read_points(source: Path) -> Points:
         return Points(
             found["name"],
             tuple(found["objectives"]),
-            _space(found["space"], tuple(found["allocators"])),
+            _space(map(Parameter.from_record, found["space"]), tuple(found["allocators"])),
             tuple(map(tuple, found["genomes"])),
             tuple(None if v is None else tuple(v) for v in found["values"]),
             tuple(found["violations"]),
@@ -164,17 +150,7 @@ def save_points(points: Points, file: Path) -> None:
         "name": points.name,
         "objectives": points.objectives,
         "allocators": points.space.allocators,
-        "space": [
-            {
-                "name": one.name,
-                "levels": one.levels,
-                "ordered": one.ordered,
-                "condition": one.condition and [one.condition.parameter, one.condition.values],
-                "is_structural": one.is_structural,
-                "resting": one.resting,
-            }
-            for one in points.space.parameters
-        ],
+        "space": [one.as_record() for one in points.space.parameters],
         "genomes": points.genomes,
         "values": points.values,
         "violations": points.violations,

@@ -376,7 +376,7 @@ def make_record(
         search=spec.search,
         budget=spec.evaluations,
         recheck_share=spec.recheck.share,
-        space=tuple(_gene(parameter) for space in spaces for parameter in space.parameters),
+        space=tuple(parameter for space in spaces for parameter in space.parameters),
         seed_configurations=spec.seeds,
         emulation=options,
         allocators={
@@ -432,19 +432,6 @@ def _continue(store: Store, wanted: CampaignRecord, run: Path) -> None:
     check_same(stored, wanted, str(run))
     if wanted.budget > stored.budget:
         store.set_budget(wanted.budget)
-
-
-def _gene(parameter: Parameter) -> dict[str, Any]:
-    """Return a parameter as it stands in a record."""
-    condition = parameter.condition
-    return {
-        "name": parameter.name,
-        "levels": list(parameter.levels),
-        "ordered": parameter.ordered,
-        "condition": [condition.parameter, list(condition.values)] if condition else None,
-        "is_structural": parameter.is_structural,
-        "resting": parameter.resting,
-    }
 
 
 def _digest(path: Path) -> str:

@@ -74,7 +74,7 @@ def gem5_inside(
     from tuner.measure.program import ProgramRunner
     from tuner.resources import gem5_dir
     from tuner.runs import load_run
-    from tuner.validate.inside import Guest, InsideJournal, run_inside
+    from tuner.validate.inside import Guest, InsideJournal, InsideSubject, run_inside
     from tuner.validate.inside_counts import find_inside_objective
     from tuner.validate.inside_summary import journal_path, summarize_inside
     from tuner.validate.setup import prepare, search_spaces
@@ -103,7 +103,9 @@ def gem5_inside(
             journal,
             tasks,
             [
-                Guest(entry.subject.label, environment, entry.refusal, entry.subject.as_record())
+                Guest(
+                    InsideSubject.from_record(entry.subject.as_record()), environment, entry.refusal
+                )
                 for entry, environment in zip(prepared, environments, strict=True)
             ],
             gem5=Gem5Inside(program, gem5_dir(), folder.resolve() / "outputs", runner),

@@ -190,10 +190,11 @@ def _setting(setting: Setting, levels: list[Level], importance: Importance) -> S
 
 def settings_of(run: Run, allocator: str, trials: Sequence[Trial]) -> list[Setting]:
     """Return the settings that the trials of an allocator vary, with the values they may have."""
+    prefix = f"{allocator}."
     genes = {
-        str(gene["name"]).partition(".")[2]: gene
+        gene.name.removeprefix(prefix): gene
         for gene in run.campaign.space
-        if str(gene["name"]).partition(".")[0] == allocator
+        if gene.name.startswith(prefix)
     }
     seen: dict[str, list[Value]] = {}
     for trial in trials:
@@ -201,11 +202,11 @@ def settings_of(run: Run, allocator: str, trials: Sequence[Trial]) -> list[Setti
             seen.setdefault(name, []).append(value)
     found = []
     for name in sorted(seen):
-        gene = genes.get(name, {})
-        listed = [level for level in gene.get("levels", ()) if level is not None]
+        gene = genes.get(name)
+        listed = [level for level in gene.levels if level is not None] if gene else []
         further = sorted({v for v in seen[name] if v not in listed}, key=_order)
         values = (None, *listed, *further)
-        is_scale = bool(gene.get("ordered", not any(isinstance(v, str) for v in values)))
+        is_scale = gene.ordered if gene else not any(isinstance(v, str) for v in values)
         found.append(Setting(name, values, is_scale))
     return found
 

@@ -20,14 +20,14 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import tuner
 from tuner.allocators import Located
 from tuner.errors import MissingToolError, TunerError
-from tuner.machine import read_machine
+from tuner.machine import Machine, read_machine
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.evaluation import Evaluation, Evaluator, Gate, evaluated
 from tuner.measure.executor import measuring_cpus
@@ -137,8 +137,7 @@ class Proof:
 
     machine: str
     """Name of its host."""
-    facts: Mapping[str, Any]
-    """See `tuner.machine.Machine`."""
+    facts: Machine
     n_cores: int
     """Evaluations that may run there at a time."""
     identity: Mapping[str, str]
@@ -161,7 +160,7 @@ def prove(kit: Kit) -> Proof:
     """Say what this machine is, and what it lacks."""
     return Proof(
         machine=platform.node(),
-        facts=asdict(read_machine()),
+        facts=read_machine(),
         n_cores=kit.most_per_machine or len(measuring_cpus()),
         identity=dict(kit.identity()),
         missing=tuple(kit.missing()),

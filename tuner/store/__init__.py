@@ -216,7 +216,7 @@ class Store:
         return [
             ClusterMachine(
                 row["name"],
-                json.loads(row["facts"]),
+                rows.row_machine(row["facts"]),
                 Measurement.of_fields(json.loads(row["measured"])),
             )
             for row in self._select("SELECT * FROM machine ORDER BY rowid")
@@ -284,7 +284,7 @@ class Store:
         """Commit a machine of a cluster before anything that it measured."""
         row = {
             "name": machine.name,
-            "facts": rows.to_json(dict(machine.facts)),
+            "facts": rows.machine_json(machine.facts),
             "measured": rows.to_json(machine.default.fields),
         }
         with self._transaction():

@@ -28,6 +28,7 @@ from tuner.records import (
     Status,
     Trial,
 )
+from tuner.space import Parameter
 from tuner.store.subject import Subject
 from tuner.store.values import (
     AllocatorRecord,
@@ -191,13 +192,13 @@ def campaign_row(record: CampaignRecord) -> Row:
         "search": record.search,
         "budget": int(record.budget),
         "recheck_share": float(record.recheck_share),
-        "space": to_json([dict(gene) for gene in record.space]),
+        "space": to_json([gene.as_record() for gene in record.space]),
         "seed_configurations": to_json([c.key for c in record.seed_configurations]),
         "emulation": to_json(dataclasses.asdict(record.emulation)),
         # A list of pairs: the order of the allocators is the user's.
         "allocators": to_json(list(allocators.items())),
         "versions": to_json(dict(record.versions)),
-        "machine": _machine_json(record.machine),
+        "machine": machine_json(record.machine),
         "calibration": to_json(record.calibration.as_record()) if record.calibration else _NOTHING,
         "reference": to_json(record.reference) if record.reference is not None else None,
         "workload": to_json(record.workload.as_record()),
@@ -212,7 +213,7 @@ def row_campaign(row: sqlite3.Row) -> CampaignRecord:
         **{name: row[name] for name in (*texts, "population", "seed", "budget", "recheck_share")},
         objectives=tuple(json.loads(row["objectives"])),
         constraints=tuple(json.loads(row["constraints"])),
-        space=tuple(json.loads(row["space"])),
+        space=tuple(map(Parameter.from_record, json.loads(row["space"]))),
         seed_configurations=tuple(
             Configuration.from_key(key) for key in json.loads(row["seed_configurations"])
         ),
@@ -272,7 +273,7 @@ def validation_row(record: ValidationRecord) -> Row:
         "rounds": int(record.rounds),
         "baseline": record.baseline,
         "settings": to_json(_settings(record)),
-        "machine": _machine_json(record.machine),
+        "machine": machine_json(record.machine),
     }
 
 
@@ -318,7 +319,13 @@ def _read(adapter: TypeAdapter[_T], text: str) -> _T | None:
     return None if text == _NOTHING else adapter.validate_json(text)
 
 
-def _machine_json(machine: Machine | None) -> str:
+def row_machine(text: str) -> Machine:
+    """Return the machine of a row of table machine."""
+    return _MACHINE.validate_json(text)
+
+
+def machine_json(machine: Machine | None) -> str:
+    """Return the JSON of a machine."""
     return _NOTHING if machine is None else to_json(dataclasses.asdict(machine))
 
 

@@ -16,6 +16,7 @@ from tuner.emulation import Calibration, EmulationOptions
 from tuner.machine import Machine
 from tuner.metrics import REAL
 from tuner.records import Configuration, CurvePoint, Evaluated, Measurement, Outcome
+from tuner.space import Parameter
 from tuner.store.subject import Subject
 
 _C_LIBRARY = re.compile(r"libc[.-]|ld-")
@@ -133,8 +134,8 @@ class CampaignRecord:
     """Number of distinct configurations to evaluate."""
     recheck_share: float
     """Greatest share of the budget spent again on the front, 0.0 .. 1.0."""
-    space: tuple[Mapping[str, Any], ...]
-    """The genes: name, levels, ordered, condition, is_structural."""
+    space: tuple[Parameter, ...]
+    """The genes; of separate searches those of all allocators."""
     seed_configurations: tuple[Configuration, ...] = ()
     """The user's own configurations, evaluated right after the defaults."""
     emulation: EmulationOptions = field(default_factory=EmulationOptions)
@@ -183,8 +184,7 @@ class ClusterMachine:
 
     name: str
     """Of its host."""
-    facts: Mapping[str, Any]
-    """See `tuner.machine.Machine`."""
+    facts: Machine
     default: Measurement
     """The baseline's default, measured there."""
 

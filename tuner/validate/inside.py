@@ -199,13 +199,16 @@ class InsideJournal:
 class Guest:
     """One subject as programs inside meet it."""
 
-    label: str
+    subject: InsideSubject
     environment: Mapping[str, str]
     """Of the guest, ``LD_PRELOAD`` included, equally long for all subjects."""
     refusal: str | None
     """Why the allocator did not take the settings; None when it did."""
-    record: Mapping[str, Any]
-    """What a session keeps of it: ``label``, ``configuration``, ``roles``, ..."""
+
+    @property
+    def label(self) -> str:
+        """Of the subject."""
+        return self.subject.label
 
 
 @dataclass(frozen=True)
@@ -304,7 +307,7 @@ def run_inside(
             whole, start = (_identity(gem5, part, guest) for part in (task, task.start))
             jobs |= {InsideJob(start, task.start, guest): None, InsideJob(whole, task, guest): None}
             shown.append(ShownRun(task.program, task.machine.stem, guest.label, whole, start))
-    subjects = tuple(InsideSubject.from_record(guest.record) for guest in guests)
+    subjects = tuple(guest.subject for guest in guests)
     session = _as_read(InsideSession(subjects, tuple(shown), tuple(objectives), facts))
     with Journal(journal.path, HEADER) as file:
         if session != journal.session:

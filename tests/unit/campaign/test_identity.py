@@ -13,10 +13,11 @@ from tuner.campaign.identity import check_same, differences
 from tuner.emulation import Calibration, EmulationOptions
 from tuner.errors import StoreError
 from tuner.records import Configuration
+from tuner.space import Parameter
 from tuner.store import AllocatorRecord, CampaignRecord, TraceRecord, WorkloadRecord
 
 RECORD = synthetic.record(budget=100)
-GENES = [dict(gene) for gene in RECORD.space]
+GENES = RECORD.space
 
 
 def test_the_same_campaign_has_no_differences() -> None:
@@ -69,10 +70,13 @@ def test_the_same_campaign_has_no_differences() -> None:
             {"versions": {"python": "3.14", "rand_malloc": "0.2.0"}},
             "versions.rand_malloc: was 0.1.0, is 0.2.0",
         ),
-        ({"space": tuple(GENES[:-1])}, "space: jemalloc.slack is gone"),
-        ({"space": (*GENES, {"name": "jemalloc.new"})}, "space: jemalloc.new is new"),
+        ({"space": GENES[:-1]}, "space: jemalloc.slack is gone"),
         (
-            {"space": (*GENES[:-1], GENES[-1] | {"levels": [None, 0]})},
+            {"space": (*GENES, Parameter("jemalloc.new", (None, 0), ordered=True))},
+            "space: jemalloc.new is new",
+        ),
+        (
+            {"space": (*GENES[:-1], replace(GENES[-1], levels=(None, 0)))},
             "space: jemalloc.slack: levels: was [absent, 0, 1, 2, 4, 8], is [absent, 0]",
         ),
         (
@@ -99,7 +103,7 @@ def test_another_library_is_another_campaign() -> None:
 def test_an_allocator_less_is_one_difference_with_all_its_settings() -> None:
     left = dict(RECORD.allocators)
     del left["jemalloc"]
-    space = tuple(gene for gene in GENES if not gene["name"].startswith("jemalloc."))
+    space = tuple(gene for gene in GENES if not gene.name.startswith("jemalloc."))
 
     expected = ["allocators: was [glibc, jemalloc], is [glibc]"]
     assert expected == differences(RECORD, replace(RECORD, allocators=left, space=space))
@@ -107,7 +111,7 @@ def test_an_allocator_less_is_one_difference_with_all_its_settings() -> None:
 
 def test_one_allocator_more_is_one_difference_with_all_its_settings() -> None:
     more = dict(RECORD.allocators) | {"exgen": AllocatorRecord("/opt/libexgen.so", "0.1.0")}
-    space = (*GENES, {"name": "exgen.trays", "levels": [None, 0]})
+    space = (*GENES, Parameter("exgen.trays", (None, 0), ordered=True))
 
     expected = ["allocators: was [glibc, jemalloc], is [glibc, jemalloc, exgen]"]
     assert expected == differences(RECORD, replace(RECORD, allocators=more, space=space))

@@ -33,17 +33,7 @@ from tuner.store import Store
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recorded campaign of random search; some configurations fail."""
     made = tmp_path_factory.mktemp("replayed") / "run"
-    genes = tuple(
-        {
-            "name": p.name,
-            "levels": list(p.levels),
-            "ordered": p.ordered,
-            "condition": [p.condition.parameter, list(p.condition.values)] if p.condition else None,
-            "is_structural": p.is_structural,
-            "resting": p.resting,
-        }
-        for p in synthetic.space().parameters
-    )
+    genes = synthetic.space().parameters
     record = synthetic.record(strategy="random", budget=300, space=genes, seed=77)
 
     def fails(configuration: Configuration) -> Status | None:

@@ -19,6 +19,7 @@ from tuner.explain.figure import importance_figure
 from tuner.explain.importance import FRONT
 from tuner.explain.wording import explanation_json, sentences
 from tuner.runs import Run
+from tuner.space import Parameter
 
 POINT = 5
 """Any trial with settings."""
@@ -103,7 +104,7 @@ def test_too_few_trials_are_an_error() -> None:
 
 
 def test_values_stand_in_the_order_of_the_space(run: Run) -> None:
-    space = ({"name": "glibc.mxfast", "levels": [None, 160, 64, 32, 0, 8], "ordered": True},)
+    space = (Parameter("glibc.mxfast", (None, 160, 64, 32, 0, 8), ordered=True),)
     other = replace(run, campaign=replace(run.campaign, space=space))
 
     settings = {one.name: one for one in settings_of(other, "glibc", other.trials)}

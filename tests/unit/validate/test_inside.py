@@ -17,7 +17,14 @@ from tuner.measure.gem5_inside import InsideRun, InsideTask, guest_environments
 from tuner.records import Configuration, Outcome, Status
 from tuner.report.inside import best_sentence
 from tuner.runs import Run
-from tuner.validate.inside import Counted, Guest, InsideJournal, judge_inside, run_inside
+from tuner.validate.inside import (
+    Counted,
+    Guest,
+    InsideJournal,
+    InsideSubject,
+    judge_inside,
+    run_inside,
+)
 from tuner.validate.inside_summary import InsideSummary, failures, summarize_inside
 
 SERVER = Path("/machines/server.json")
@@ -95,9 +102,9 @@ def good_run(numbers: Numbers, library: str | None) -> InsideRun:
 def guest(label: str, environment: Mapping[str, str], refusal: str | None = None) -> Guest:
     allocator = "jemalloc" if environment else "glibc"
     settings = {"dirty_decay_ms": 0} if label == "knee" else {}
-    key = Configuration.of(allocator, settings).key
-    record = {"label": label, "configuration": key, "trial": None, "roles": ["default"]}
-    return Guest(label, environment, refusal, record)
+    configuration = Configuration.of(allocator, settings)
+    subject = InsideSubject(label, configuration, {"trial": None, "roles": ["default"]})
+    return Guest(subject, environment, refusal)
 
 
 GLIBC = guest("glibc-default", {})
@@ -293,7 +300,7 @@ def test_environments_are_equally_long() -> None:
 
 
 def test_benchmark_prints_and_judges_tables(path: Path) -> None:
-    ours = replace(KNEE, label="exgen", record={**KNEE.record, "label": "exgen"})
+    ours = replace(KNEE, subject=replace(KNEE.subject, label="exgen"))
     numbers = {
         ("start", "exgen"): COUNTED["start", "knee"],
         ("lists", "exgen"): (52_000, 63_000, 520, 301),
