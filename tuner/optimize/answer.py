@@ -84,6 +84,8 @@ class Answer:
     """Rounds of the confirmation in which two ran at once."""
     given_s: float = 0.0
     """Time that was given."""
+    n_untried: int = 0
+    """Promising settings that there was no time to run."""
     held_out: Mapping[str, Gain] | None = None
     """Changes on an input that was not tuned on; None when there was none."""
     reasons: tuple[str, ...] = ()
@@ -124,7 +126,8 @@ class Answer:
             )
             if self.standing is not None and (best := _best_words(self.standing, self.rules)):
                 yield from _wrapped(f"Nearest: {self.label}, {best}.")
-            unused = "; the time left was not needed" if self._is_early else ""
+            is_done = self._is_early and not self.n_untried
+            unused = "; the time left was not needed" if is_done else ""
             yield f"  {self.n_runs} runs in {minutes_words(self.seconds)}{unused}."
         else:
             yield from self._open_lines()

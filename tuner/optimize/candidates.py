@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course
 from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
@@ -25,7 +26,13 @@ from tuner.optimize.proposals import (
     spread_of,
 )
 from tuner.optimize.quantities import TABLE
-from tuner.optimize.selection import Budget, Selection, noise_of
+from tuner.optimize.selection import (
+    MOST_SELECTED,
+    ROUND_OF_SELECTION,
+    Budget,
+    Selection,
+    noise_of,
+)
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain, values_of
 from tuner.optimize.work import SELECTION_FILE, TRACE_FILE, Work, run_seconds
 from tuner.records import Configuration, Measurement
@@ -49,6 +56,8 @@ class Selected:
     """Of those that ran well, by label and quantity; few runs bound nothing."""
     failures: dict[str, str] = field(default_factory=dict)
     """Label -> why it failed."""
+    n_untried: int = 0
+    """Settings that never ran and may still gain enough, as far as emulation and the runs say."""
 
 
 def affordable_finalists(work: Work, reference: Reference) -> int:
@@ -95,48 +104,81 @@ class Choosing:
         Args:
             n_possible: runs that there is time for.
         """
-        kept = self._work.kept(SELECTION_FILE)
-        known = {p.configuration: p for p in self._proposals}
-        n_first = Budget.of(n_possible).n_first
-        proposals = [known[one] for one in kept.values() if one in known]
-        if not kept:
-            proposals = self._runnable(spread_of(self._proposals, self._rules, n_first))
-        labels = {label_of(p.configuration): p for p in proposals}
-        budget = Budget.begun_with(len(labels))
-        candidates = {label: p.configuration for label, p in labels.items()}
+        proposals, n_first = self._to_run(n_possible)
+        budget = Budget.begun_with(n_first)
+        candidates = {label_of(p.configuration): p.configuration for p in proposals}
 
         def promising(first: Course[None, Sample]) -> list[str]:
-            return self._promising(first, proposals)[: budget.n_again]
+            return self._promising(first, proposals[:n_first])[: budget.n_again]
 
-        plan = Selection(tuple(labels), self._work.request.seed, promising, budget.times)
+        def others(course: Course[None, Sample]) -> list[str]:
+            ran = [p for p in proposals if _has_run(course, p)]
+            found = [] if self._near(course, ran) else self._untried(course, proposals)
+            some = [label_of(p.configuration) for p in found[:ROUND_OF_SELECTION]]
+            needed_s = (1 + len(some)) * run_seconds(self._reference)
+            return some if needed_s < self._work.watch.left_s else []
+
+        plan = Selection(
+            list(candidates)[:n_first], self._work.request.seed, promising, budget.times, others
+        )
         self._work.view.begin("selection", None)
-        course = self._work.compare(SELECTION_FILE, plan, candidates, self._reference)
-        return selected_of(course, labels)
+        course = self._work.compare(
+            SELECTION_FILE, plan, candidates, self._reference, n_first=n_first
+        )
+        ran = {label_of(p.configuration): p for p in proposals if _has_run(course, p)}
+        n_untried = len(self._untried(course, proposals))
+        return replace(selected_of(course, ran), n_untried=n_untried)
+
+    def _to_run(self, n_possible: int) -> tuple[list[Proposal], int]:
+        """Return what may run, and how many of them run in any case: as begun with, or anew."""
+        content = read_journal(self._work.run / SELECTION_FILE)
+        if content is not None:
+            known = {p.configuration: p for p in self._proposals}
+            kept = self._work.kept(SELECTION_FILE).values()
+            n_first = content.header.get("n_first", len(kept))
+            return [known[one] for one in kept if one in known], n_first
+        n_wanted = Budget.of(n_possible).n_first
+        first = self._runnable(spread_of(self._proposals, self._rules, n_wanted))
+        more = self._runnable(spread_of(self._proposals, self._rules, MOST_SELECTED))
+        every = list({p.configuration: p for p in (*first, *more)}.values())
+        return every[: max(MOST_SELECTED, len(first))], len(first)
 
     def finalists(self, selected: Selected) -> dict[str, Configuration]:
         """Return the candidates to confirm, in as few settings as emulation allows."""
-        failed = {label for (_, label) in selected.course.out}
-        usable = [p for p in self._proposals if label_of(p.configuration) not in failed]
-        names = tuple(self._reference.values)
-        found = {name: self._estimated(selected.course, usable, name) for name in names}
-        places = [
-            place
-            for place, proposal in enumerate(usable)
-            if label_of(proposal.configuration) in selected.labels
-        ]
-        rows, doubts = (
-            {name: [float(both[part][place]) for place in places] for name, both in found.items()}
-            for part in range(2)
-        )
-        chosen = finalists(
-            [usable[place] for place in places],
-            rows,
-            self._rules,
-            affordable_finalists(self._work, self._reference),
-            doubts,
-        )
+        n_most = affordable_finalists(self._work, self._reference)
+        chosen = self._near(selected.course, list(selected.labels.values()))[:n_most]
         smallest = dict(self._smallest(p) for p in chosen)
         return {label: one for label, one in smallest.items() if not self._is_as_is(one)}
+
+    def _near(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> list[Proposal]:
+        """Return those of some settings that are worth confirming, the best first."""
+        usable, rows, doubts = self._expected(course, proposals)
+        return finalists(usable, rows, self._rules, len(usable), doubts)
+
+    def _untried(
+        self, course: Course[None, Sample], proposals: Sequence[Proposal]
+    ) -> list[Proposal]:
+        """Return those that never ran and gain enough if they are as good as they may well be."""
+        usable, rows, doubts = self._expected(course, proposals)
+        at_best = {
+            name: [value - doubt for value, doubt in zip(values, doubts[name], strict=True)]
+            for name, values in rows.items()
+        }
+        good = finalists(usable, at_best, self._rules, len(usable))
+        return [p for p in good if not _has_run(course, p)]
+
+    def _expected(
+        self, course: Course[None, Sample], proposals: Sequence[Proposal]
+    ) -> tuple[list[Proposal], dict[str, list[float]], dict[str, list[float]]]:
+        """Return those that did not fail, what is expected of them by quantity, and its doubt."""
+        usable = [p for p in proposals if (None, label_of(p.configuration)) not in course.out]
+        names = self._reference.values if usable else ()
+        found = {name: self._estimated(course, usable, name) for name in names}
+        rows, doubts = (
+            {name: [float(value) for value in both[part]] for name, both in found.items()}
+            for part in range(2)
+        )
+        return usable, rows, doubts
 
     def _promising(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> list[str]:
         """Return labels by what is expected after one run of each, the best first."""
@@ -203,6 +245,11 @@ class Choosing:
         noise = noise_of(base, has_floor=not TABLE[name].is_memory)
         groups = [p.configuration.allocator for p in proposals]
         return estimated(groups, [p.expected[name] for p in proposals], measured, noise)
+
+
+def _has_run(course: Course[None, Sample], proposal: Proposal) -> bool:
+    label = label_of(proposal.configuration)
+    return any(subject == label for _, _, subject in course.samples)
 
 
 def selected_of(course: Course[None, Sample], labels: Mapping[str, Proposal]) -> Selected:

@@ -18,7 +18,7 @@ from tuner.optimize.evidence import fewest_rounds, rounds_for, showable_gain
 from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.proposals import Proposal, score, spread_of
 from tuner.optimize.quantities import CPU, TABLE
-from tuner.optimize.selection import noise_of
+from tuner.optimize.selection import ROUND_OF_SELECTION, noise_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, growth_of, values_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
 from tuner.optimize.work import Work, run_seconds
@@ -48,8 +48,18 @@ class Conclusion:
         self._as_is = as_is
 
     def nothing_near(self, selected: Selected) -> Answer:
-        """Return that nothing came near enough to be confirmed."""
-        return self._answer(Decision.KEEP, None, selected)
+        """Return that nothing came near enough to be confirmed, as far as there was time to see."""
+        n_untried = selected.n_untried
+        if not n_untried:
+            return self._answer(Decision.KEEP, None, selected)
+        n_ran = len(selected.labels)
+        words = f"{n_ran} of {n_ran + n_untried} promising settings ran, and none gains enough"
+        n_runs = n_untried + -(-n_untried // ROUND_OF_SELECTION)
+        return replace(
+            self._answer(Decision.UNDECIDED, None, selected),
+            missing=words,
+            more_seconds=n_runs * run_seconds(self._reference),
+        )
 
     def conclude(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
         """Return what the confirmation proves."""
@@ -92,14 +102,22 @@ class Conclusion:
         if not still_open:
             nearest = max(found.values(), key=lambda one: one.score(self._rules))
             answer = self._answer(Decision.KEEP, nearest, selected, confirmed)
-            unseen = self._unseen(confirmed)
-            return replace(answer, reasons=(*unseen, *answer.reasons))
+            reasons = (*self._not_run(selected), *self._unseen(confirmed), *answer.reasons)
+            return replace(answer, reasons=reasons)
         nearest = max(still_open, key=lambda one: one.score(self._rules))
         answer = self._answer(Decision.UNDECIDED, nearest, selected, confirmed)
         n_runs = self._rounds_left(nearest, confirmed) * (len(confirmed.chosen) + 1)
         more_s = n_runs * run_seconds(self._reference)
         answer = replace(answer, reasons=(*self._sooner(nearest), *answer.reasons))
         return replace(answer, missing=open_words(nearest), more_seconds=more_s)
+
+    def _not_run(self, selected: Selected | None) -> tuple[str, ...]:
+        """Say what the time was too short to try, beside candidates that were confirmed or not."""
+        if selected is None or not selected.n_untried:
+            return ()
+        n_ran = len(selected.labels)
+        ran = f"{n_ran} of {n_ran + selected.n_untried} promising settings ran"
+        return (f"{ran}; a new -o with more --time tries more of them.",)
 
     def _sooner(self, nearest: Standing) -> tuple[str, ...]:
         """Say which constraint would settle a gain that is proven, but for guards that are open."""
@@ -192,6 +210,7 @@ class Conclusion:
             n_duets=n_duets(confirmed.course) if confirmed else 0,
             growth=_growth(confirmed) if confirmed else {},
             given_s=self._work.watch.seconds,
+            n_untried=selected.n_untried if selected else 0,
         )
 
     def _turned_down(

@@ -1,11 +1,13 @@
 """Runs that choose the candidates: each once, the promising ones again.
 
 The program as it is runs once in a few.  The best of many single runs is mostly a lucky one, so
-those that look best run again, once or twice, before they are chosen.
+those that look best run again, once or twice, before they are chosen.  Where none of them is worth
+confirming, the time left goes to others.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -14,14 +16,16 @@ from dataclasses import dataclass
 from tuner.compare.plan import Course, Step, order
 from tuner.optimize.tuned import AS_IS, Sample
 
-_ROUND_OF_SELECTION = 4
+ROUND_OF_SELECTION = 4
 """Candidates that run between two runs of the program as it is."""
 
 _FLOOR_NOISE, _ASSUMED_NOISE, _RUNS_TO_KNOW = 0.01, 0.03, 6
 """Standard deviation of the log of CPU time: at least, and until so many runs are known."""
 
 
-_MOST_SELECTED = 24
+MOST_SELECTED = 24
+"""Settings that run at all."""
+
 _PROMISING = 3
 """Of so many one runs again."""
 
@@ -48,7 +52,7 @@ class Budget:
         """Return what is spent of so many runs, those of the confirmation too."""
         if n_possible < _FEW_RUNS:
             return cls.begun_with(min(_FOR_SECOND - 1, max(2, n_possible // 3)))
-        most = _MOST_SELECTED if n_possible >= _SOME_RUNS else _FOR_THIRD - 1
+        most = MOST_SELECTED if n_possible >= _SOME_RUNS else _FOR_THIRD - 1
         return cls.begun_with(min(most, n_possible // 4))
 
     @classmethod
@@ -65,11 +69,11 @@ class Budget:
 
 
 def _with_as_is(n_runs: int) -> int:
-    return n_runs + -(-n_runs // _ROUND_OF_SELECTION)
+    return n_runs + -(-n_runs // ROUND_OF_SELECTION)
 
 
 Promising = Callable[[Course[None, Sample]], Sequence[str]]
-"""From the first runs to the labels that run again."""
+"""From the runs so far to the labels that run next."""
 
 
 class Selection:
@@ -81,6 +85,7 @@ class Selection:
         seed: int,
         promising: Promising | None = None,
         times: int = 1,
+        others: Promising | None = None,
     ) -> None:
         """Prepare; the order comes from the seed.
 
@@ -89,13 +94,15 @@ class Selection:
             seed: of the order.
             promising: which run again; None: none do.
             times: how often they do.
+            others: a few more that run after these, until there are none; None: none do.
         """
+        self._others = others
         self._times = times
         self._promising = promising
         shuffled = [labels[index] for index in order(len(labels), 0, seed, "selection")]
         self._rounds = [
-            shuffled[at : at + _ROUND_OF_SELECTION]
-            for at in range(0, len(shuffled), _ROUND_OF_SELECTION)
+            shuffled[at : at + ROUND_OF_SELECTION]
+            for at in range(0, len(shuffled), ROUND_OF_SELECTION)
         ]
         self._seed = seed
 
@@ -103,19 +110,28 @@ class Selection:
         """Yield the rounds."""
         for number, labels in enumerate(self._rounds):
             yield self._round(number, labels)
+        again = self._again(course)
+        for number, some in enumerate(again, start=len(self._rounds)):
+            yield self._round(number, some)
+        for number in itertools.count(len(self._rounds) + len(again)):
+            begun = [one for at, _, one in course.samples if at == number and one != AS_IS]
+            labels = begun or (self._others(course) if self._others else ())
+            if not labels:
+                return
+            yield self._round(number, labels)
+
+    def _again(self, course: Course[None, Sample]) -> list[Sequence[str]]:
+        """Return the rounds of those that run again."""
         if self._promising is None:
-            return
+            return []
         first: Course[None, Sample] = Course(course.baseline)
         for key, sample in course.samples.items():
             if key[0] < len(self._rounds):
                 first.add(key, sample)
         labels = [label for label in self._promising(first) if (None, label) not in first.out]
-        again = [
-            labels[at : at + _ROUND_OF_SELECTION]
-            for at in range(0, len(labels), _ROUND_OF_SELECTION)
-        ]
-        for number, some in enumerate(again * self._times, start=len(self._rounds)):
-            yield self._round(number, some)
+        return [
+            labels[at : at + ROUND_OF_SELECTION] for at in range(0, len(labels), ROUND_OF_SELECTION)
+        ] * self._times
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return how many of the first runs are missing."""

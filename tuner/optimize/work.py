@@ -88,6 +88,7 @@ class Work:
         tuned: Tuned | None = None,
         *,
         runs: Runs | None = None,
+        n_first: int | None = None,
     ) -> Course[None, Sample]:
         """Make the runs of a comparison that are missing.
 
@@ -98,6 +99,7 @@ class Work:
             reference: what runs must equal.
             tuned: what runs; None: what is tuned.
             runs: makes the runs; None: as `tuned` does.
+            n_first: candidates that run in any case, where others may not; None: all of them.
 
         Raises:
             InterruptedCampaign: Ctrl-C; everything measured is kept.
@@ -110,6 +112,7 @@ class Work:
             "candidates": {label: one.key for label, one in candidates.items()},
             "trials": {name: n for name, n in self.trials.items() if name in candidates},
             "command": list(what.command),
+            **({} if n_first is None else {"n_first": n_first}),
         }
         return self._made(file, header, plan, runs or what.runner(candidates, reference))
 

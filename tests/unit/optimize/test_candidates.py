@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from tests.doubles.judged import ONE
-from tuner.compare.plan import Course
+from tuner.compare.plan import Course, Step
 from tuner.optimize.candidates import Choosing, affordable_finalists
 from tuner.optimize.emulation import EmulatedTrials
+from tuner.optimize.judgement import Rules
 from tuner.optimize.proposals import Baseline, Proposal
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
-from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.work import Watch, Work
 from tuner.records import Configuration, Origin, Outcome, Trial
 
@@ -29,6 +31,71 @@ def test_short_time_is_not_split_over_many_candidates(
     reference = Reference(("app",), {}, 0, None, None, wall_s=0.98, timeout_s=30.0)
 
     assert affordable_finalists(work, reference) == n
+
+
+class Timed:
+    """A program of which every run takes a second; settings change its mean memory."""
+
+    command = ("app",)
+
+    def __init__(self, gains: Mapping[str, float]) -> None:
+        """Take label -> share of memory that is gained."""
+        self.now_s = 0.0
+        self.ran: list[str] = []
+        self._gains = gains
+
+    def refusal(self, configuration: Configuration) -> None:
+        """Take every setting."""
+
+    def runner(self, candidates: object, reference: object) -> Runs:
+        """Return what makes one run."""
+
+        def run(step: Step[None]) -> Outcome[Sample]:
+            self.now_s += 1.0
+            self.ran.append(step.subject)
+            return Outcome.succeeded({MEAN: 1e8 * (1.0 - self._gains.get(step.subject, 0.0))})
+
+        return run
+
+
+SETTINGS = [Configuration.of("glibc", {"mxfast": number}) for number in range(16)]
+
+
+def choosing_of(folder: Path, app: Timed, seconds: float) -> Choosing:
+    """Return what chooses among settings of each of which 5 % less memory is expected."""
+    request = Request(("app",), seconds, ("glibc",), Rules(goals=(MEAN,), guards=(MEAN,)))
+    begun_s = app.now_s
+    watch = Watch(seconds, lambda: app.now_s - begun_s)
+    work = Work(folder, request, cast("Tuned", app), watch)
+    reference = Reference(("app",), {MEAN: 1e8}, 0, None, None, wall_s=0.98, timeout_s=30.0)
+    proposals = [Proposal(one, place, {MEAN: -0.05}) for place, one in enumerate(SETTINGS)]
+    return Choosing(
+        work, reference, proposals, cast("EmulatedTrials", None), cast("Baseline", None)
+    )
+
+
+def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Path) -> None:
+    """Two would have been the answer, "the time left was not needed"."""
+    app = Timed({str(SETTINGS[9]): 0.1})
+
+    found = choosing_of(tmp_path, app, 60.0).select(n_possible=6)
+
+    assert len(found.labels) > 2
+    assert str(SETTINGS[9]) in found.labels
+    assert app.now_s < 60.0
+    assert found.changes[str(SETTINGS[9])][MEAN].change == pytest.approx(-0.1)
+
+
+def test_what_there_was_no_time_for_is_run_by_a_later_call(tmp_path: Path) -> None:
+    first, later = Timed({}), Timed({})
+
+    short = choosing_of(tmp_path, first, 9.0).select(n_possible=6)
+    whole = choosing_of(tmp_path, later, 60.0).select(n_possible=40)
+
+    assert short.n_untried > 0
+    assert first.now_s <= 9.0
+    assert not {*first.ran} & {*later.ran} - {AS_IS}
+    assert (len(whole.labels), whole.n_untried) == (len(SETTINGS), 0)
 
 
 def test_a_setting_goes_where_the_whole_program_would_not_see_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -101,6 +102,30 @@ def test_a_proven_gain_names_the_constraint_that_settles_the_rest(
     assert answer.decision is Decision.UNDECIDED
     said = any("--constraint 'cpu_time <= default * 1.05'" in one for one in answer.reasons)
     assert said is is_said
+
+
+def test_what_few_runs_did_not_find_is_not_decided(conclusion: Conclusion) -> None:
+    runs = course(1.0)
+    runs.add((0, None, "mimalloc"), Outcome.succeeded(USES))
+    label = {"mimalloc": Proposal(CHOSEN["mimalloc"], 1, dict.fromkeys(USES, 0.0))}
+
+    answer = conclusion.nothing_near(replace(selected_of(runs, label), n_untried=8))
+
+    assert answer.decision is Decision.UNDECIDED
+    assert "1 of 9 promising settings ran, and none gains enough" in answer.sentence
+    assert answer.more_seconds == pytest.approx(10.2)
+    assert not any("was not needed" in line for line in answer.lines())
+
+
+def test_what_was_kept_although_others_never_ran_says_so(conclusion: Conclusion) -> None:
+    selected = replace(selected_of(course(1.0), {}), n_untried=8)
+
+    answer = conclusion.conclude(selected, confirmed(State.HOPELESS, 0.0))
+
+    assert answer.decision is Decision.KEEP
+    text = " ".join(" ".join(answer.lines()).split())
+    assert "0 of 8 promising settings ran; a new -o with more --time tries more" in text
+    assert "was not needed" not in text
 
 
 def test_what_a_guard_turned_down_is_in_the_answer(conclusion: Conclusion) -> None:
