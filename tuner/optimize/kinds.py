@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tuner.allocators import Allocator, Installation
 from tuner.measure.program import ProgramRunner, Surroundings
-from tuner.optimize.program import Program
+from tuner.optimize.program import PATIENCE_S, Program
 from tuner.optimize.request import Request
 from tuner.optimize.service import Service
 from tuner.optimize.suite import ProgramSuite
@@ -27,7 +27,8 @@ def tuned_of(request: Request, files: Files, environment: Mapping[str, str]) -> 
     if request.service is not None:
         return _service(request, request.service, files, environment)
     commands = (request.command, *request.further)
-    programs = [_program(request, command, files, environment) for command in commands]
+    patience_s = max(request.seconds, PATIENCE_S)
+    programs = [_program(request, one, files, environment, patience_s) for one in commands]
     return ProgramSuite(programs) if request.further else programs[0]
 
 
@@ -49,8 +50,14 @@ def _service(
 
 
 def _program(
-    request: Request, command: tuple[str, ...], files: Files, environment: Mapping[str, str]
+    request: Request,
+    command: tuple[str, ...],
+    files: Files,
+    environment: Mapping[str, str],
+    patience_s: float | None = None,
 ) -> Program:
     # No randomised addresses, huge pages as the machine has them.
     surroundings = Surroundings(cpu=request.cpu, timeout_s=request.timeout_s)
-    return Program(command, ProgramRunner(), environment, files, surroundings)
+    return Program(
+        command, ProgramRunner(), environment, files, surroundings, patience_s=patience_s
+    )

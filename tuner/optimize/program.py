@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from tuner.allocators import Allocator, Installation, libc_malloc
 from tuner.compare.plan import Step
@@ -53,6 +54,12 @@ _BUSY_SHARE = 0.5
 """Of the time that a core is to be had: a program with more CPU time computes rather than waits."""
 
 
+TOO_SHORT: Final = "give it the --time of a dozen runs at least"
+
+PATIENCE_S: Final = 10.0
+"""What the first runs and the recording may take however short the time is."""
+
+
 class Program:
     """Runs one command under many candidates."""
 
@@ -63,6 +70,8 @@ class Program:
         environment: Mapping[str, str],
         files: Mapping[str, tuple[Allocator, Installation]],
         surroundings: Surroundings | None = None,
+        *,
+        patience_s: float | None = None,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -72,7 +81,9 @@ class Program:
             environment: the caller's own.
             files: adapter and installation of every allocator.
             surroundings: core, limits and kernel settings of every run.
+            patience_s: limit of the first runs where `surroundings` have none.
         """
+        self._patience_s = patience_s
         self.command = tuple(command)
         self._runner = runner
         self._environment = dict(environment)
@@ -112,8 +123,10 @@ class Program:
         """Return what a command does as it is, and its children's share of the CPU time."""
         shares = [share_of_core()]
         runs = []
+        limit_s = self._surroundings.timeout_s or self._patience_s
+        surroundings = replace(self._surroundings, timeout_s=limit_s)
         for _ in range(2):
-            runs.append(self._run(command, self._environment, self._surroundings))
+            runs.append(self._run(command, self._environment, surroundings))
             shares.append(share_of_core())
             self._check_ended(runs[-1])
         first, second = runs
@@ -234,10 +247,10 @@ class Program:
 
     def _check_ended(self, run: ProgramRun) -> None:
         if run.timed_out:
-            message = (
-                f"{self.command[0]}: still running after {self._surroundings.timeout_s:g} s; "
-                "raise --timeout"
-            )
+            limit_s = self._surroundings.timeout_s
+            advice = "raise --timeout" if limit_s else TOO_SHORT
+            after = f"{limit_s or self._patience_s:g} s"
+            message = f"{self.command[0]}: still running after {after}; {advice}"
             raise ProgramTimeoutError(message)
         if run.signal is not None:
             last = run.stderr_tail.strip().splitlines()[-1:]

@@ -108,19 +108,19 @@ class Selection:
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield the rounds."""
-        for number, labels in enumerate(self._rounds):
-            yield self._round(number, labels)
+        for number, first in enumerate(self._rounds):
+            yield self._round(number, first)
         again = self._again(course)
         for number, some in enumerate(again, start=len(self._rounds)):
             yield self._round(number, some)
         for number in itertools.count(len(self._rounds) + len(again)):
             begun = [one for at, _, one in course.samples if at == number and one != AS_IS]
-            labels = begun or (self._others(course) if self._others else ())
-            if not labels:
+            found = begun or (self._others(course) if self._others else ())
+            if not found:
                 return
-            yield self._round(number, labels)
+            yield self._round(number, found)
 
-    def _again(self, course: Course[None, Sample]) -> list[Sequence[str]]:
+    def _again(self, course: Course[None, Sample]) -> list[list[str]]:
         """Return the rounds of those that run again."""
         if self._promising is None:
             return []
@@ -129,9 +129,8 @@ class Selection:
             if key[0] < len(self._rounds):
                 first.add(key, sample)
         labels = [label for label in self._promising(first) if (None, label) not in first.out]
-        return [
-            labels[at : at + ROUND_OF_SELECTION] for at in range(0, len(labels), ROUND_OF_SELECTION)
-        ] * self._times
+        starts = range(0, len(labels), ROUND_OF_SELECTION)
+        return [labels[at : at + ROUND_OF_SELECTION] for at in starts] * self._times
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return how many of the first runs are missing."""

@@ -31,7 +31,7 @@ from typing import Protocol
 from tuner.campaign.progress import clock_text
 from tuner.campaign.setup import locate
 from tuner.config import CampaignSpec
-from tuner.errors import ProgramError, SpecError
+from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
 from tuner.front.whole import ns_per_instruction
 from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
@@ -45,6 +45,7 @@ from tuner.optimize.disturbance import disturbance_words, snapshot
 from tuner.optimize.duets import n_duets
 from tuner.optimize.kinds import Files, held_out_of, tuned_of
 from tuner.optimize.outlook import FEWEST_RUNS, outlook_words
+from tuner.optimize.program import PATIENCE_S, TOO_SHORT
 from tuner.optimize.proposals import Baseline, Proposal, propose, with_known
 from tuner.optimize.quantities import CPU, emulated_values
 from tuner.optimize.reduced import reduced
@@ -163,6 +164,7 @@ class Session:
 
         Raises:
             ProgramError: the program fails as it is, or cannot be recorded.
+            ProgramTimeoutError: its first runs take longer than the time that was given.
             MissingToolError: a library, an instrument or the program is not here.
             InterruptedCampaign: Ctrl-C; everything measured is kept.
             OutputError: the folder cannot be written.
@@ -203,6 +205,13 @@ class Session:
         trace = self.run / TRACE_FILE
         if trace.exists():
             return
+        used_s = self._watch.used_s
+        if used_s + reference.wall_s > max(self.request.seconds, PATIENCE_S):
+            message = (
+                f"{self.request.command[0]}: a run takes {reference.wall_s:.1f} s, and "
+                f"{used_s:.0f} s of --time {self.request.seconds:g}s are over; {TOO_SHORT}"
+            )
+            raise ProgramTimeoutError(message)
         self._view.begin("recording", None)
         try:
             words = tuned.record(trace, reference)
