@@ -108,7 +108,7 @@ def test_a_c_program(
         (STD_ASYNC, LinkVerdict.THREADED),
     ],
 )
-@pytest.mark.parametrize("options", [(), ("-O2",), ("-static",)])
+@pytest.mark.parametrize("options", [("-O2",), ("-static",)])
 def test_a_cxx_program(
     tmp_path: Path, source: str, verdict: LinkVerdict, options: tuple[str, ...]
 ) -> None:

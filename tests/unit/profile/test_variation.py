@@ -37,7 +37,7 @@ def test_every_free_frees_a_live_block_once_whatever_is_varied(  # noqa: PLR0917
     threads: int | None, aged: int,
 ) -> None:  # fmt: skip
     """The reader refuses any other: a free of a dead block, an owner that does not run."""
-    profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", n_threads, 1500, seed))
+    profile = fitted(write_mixed_trace(tmp_path / "mixed.trace", n_threads, 600, seed))
     events, lives = read(profile)
     changes: dict[str, Any] = {"intensity": intensity, "size": size, "threads": threads}
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.doubles.runs import failed_trial, synthetic_run, write_run
@@ -111,11 +112,24 @@ def test_page_forbids_the_browser_every_connection(page: Page) -> None:
     assert "editor: false" in page.text
 
 
+def with_few_rows(spec: Any) -> Any:
+    """Return a description with two rows of each table: the schema is the same for all rows."""
+    if isinstance(spec, list):
+        return [with_few_rows(part) for part in spec]
+    if not isinstance(spec, dict):
+        return spec
+    if set(spec) == {"values"}:
+        return {"values": spec["values"][:2]}
+    return {name: with_few_rows(part) for name, part in spec.items()}
+
+
 def test_every_figure_has_its_place_and_obeys_the_schema_of_vega_lite(page: Page) -> None:
     assert page.figures
+    schema = alt.load_schema()
+    checker = jsonschema.validators.validator_for(schema)(schema)
     for name, figure in page.figures.items():
         assert name in page.ids
-        alt.Chart.from_dict(figure, validate=True)
+        checker.validate(with_few_rows(figure))
 
 
 def test_allocators_of_the_front_differ_in_colour_and_marker(report: Report, page: Page) -> None:

