@@ -96,8 +96,8 @@ def block_text(name: str) -> str:
         return "\n".join(claims_table()) + "\n"
     first, _, second = name.partition(":")
     if first == "provenance":
-        lines = [*origin_lines(BENCHMARKS[second]), "",
-                 f"`benchmarks/status.py {second}` shows what has changed since."]  # fmt: skip
+        more = f"`benchmarks/status.py {second}` shows machines, versions, and what has changed."
+        lines = [*origin_lines(BENCHMARKS[second]), "", more]
     else:
         parts = read_results(results_path(first))["parts"]
         lines = shortened(list(BENCHMARKS[first].blocks[second](parts)), first)
@@ -129,7 +129,7 @@ def _commits(benchmark: Benchmark, stamps: Sequence[Stamp]) -> str:
 def origin_lines(benchmark: Benchmark) -> Iterator[str]:
     """Yield what a page that shows figures says about where they come from."""
     stamps = read_results(results_path(benchmark.name))["provenance"]
-    for line, stamp in zip(stamp_lines(stamps), stamps, strict=True):
+    for line, stamp in zip(stamp_lines(stamps, is_brief=True), stamps, strict=True):
         yield f"- {line}{age_words(changes_since(benchmark.depends_on, stamp))}"
 
 
