@@ -53,7 +53,7 @@ def rows_table(
     has_bounds = len(names) <= _MOST_WITH_BOUNDS
     widths = {name: _column(name, has_bounds=has_bounds) for name in names}
     yield " " * width + "".join(f"{name:>{widths[name]}}" for name in names)
-    values = (f"{_value(name, value):>{widths[name]}}" for name, value in baseline.items())
+    values = (f"{value_words(name, value):>{widths[name]}}" for name, value in baseline.items())
     yield f"{head:<{width}}" + "".join(values)
     for row in rows:
         cells = (
@@ -95,7 +95,8 @@ def _column(name: str, *, has_bounds: bool) -> int:
     return max(15, len(name) + 2) if TABLE[name].is_memory else 25
 
 
-def _value(name: str, value: float) -> str:
+def value_words(name: str, value: float) -> str:
+    """Return a value of a quantity with its unit: ``13.5 MiB``, ``526 ms``."""
     unit = TABLE[name].unit
     if unit == "bytes":
         return show_size(round(value))

@@ -27,6 +27,9 @@ _VERDICT_CLASSES: Final = {
 """Style of a verdict in the page; the text itself says the same."""
 
 _ROW_PX: Final = 26
+_BAR: Final = "M-0.2,-1.5H0.2V1.5H-0.2Z"
+"""An upright bar, as a path: the legend shows it too."""
+
 _EXPECTED: Final = "expected of the program"
 _REAL_SERIES: Final = "real, with interval"
 
@@ -63,18 +66,21 @@ def _spec(claims: Sequence[tuple[str, Claim]]) -> Spec:
         for label, claim in claims
         if claim.real_ratio and (interval := claim.real_ratio.interval)
     ]
-    scale = {"domain": [_EXPECTED, _REAL_SERIES], "range": [INK, CONTRAST]}
-    looks = {"color": category("series", scale=scale), "tooltip": {"field": "tip"}}
-    tick = {"type": "tick", "thickness": 2.5, "size": _ROW_PX - 8}
-    point = {"type": "point", "filled": True, "opacity": 1, "size": 70}
+    series = [_EXPECTED, _REAL_SERIES]
+    looks = {
+        "color": category("series", scale={"domain": series, "range": [INK, CONTRAST]}),
+        "shape": category("series", scale={"domain": series, "range": [_BAR, "circle"]}),
+        "tooltip": {"field": "tip"},
+    }
+    mark = {"type": "point", "filled": True, "opacity": 1, "size": 100}
+    marks = [one for name in series for one in _marks(claims, name)]
     return {
         "width": WIDTH - 260,
         "height": {"step": _ROW_PX},
         "layer": [
             zero_line("x"),
             layer(spans, {"type": "rule", "color": CONTRAST}, **position, x2={"field": "end"}),
-            layer(list(_marks(claims, _EXPECTED)), tick, **position, **looks),
-            layer(list(_marks(claims, _REAL_SERIES)), point, **position, **looks),
+            layer(marks, mark, **position, **looks),
         ],
     }
 

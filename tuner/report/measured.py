@@ -21,7 +21,7 @@ from tuner.drawing.figure import WIDTH, Figure, Spec, colours, layer, quantity, 
 from tuner.drawing.style import INK, MUTED
 from tuner.errors import StoreError
 from tuner.optimize.answer import Recommendation, key_of, recommended
-from tuner.optimize.answer_table import AnswerRow, percent, rows_table
+from tuner.optimize.answer_table import AnswerRow, percent, rows_table, value_words
 from tuner.optimize.judgement import Gain
 from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.tuned import AS_IS
@@ -244,6 +244,8 @@ def _allocator(row: AnswerRow, found: MeasuredFront) -> str:
     return found.answer.as_is if row.label == AS_IS else row.label.partition(" ")[0]
 
 
-def cells_of(row: AnswerRow, names: Sequence[str]) -> list[str]:
-    """Return the changes of a row as a page shows them."""
-    return [percent(row.changes[name].change) if name in row.changes else "-" for name in names]
+def cells_of(row: AnswerRow, baseline: Mapping[str, float]) -> list[str]:
+    """Return the changes of a row as a page shows them; of the program as it is, its values."""
+    if row.label == AS_IS:
+        return [value_words(name, value) for name, value in baseline.items()]
+    return [percent(row.changes[name].change) if name in row.changes else "-" for name in baseline]

@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuner.front.bounds import Baselines, baselines
@@ -21,6 +21,7 @@ from tuner.metrics import METRICS, Metric, find_objective
 from tuner.records import Status, Trial
 from tuner.report.columns import ratio
 from tuner.runs import Run
+from tuner.stats import TIE
 
 SCHEMA = "malloc-tuner.front"
 VERSION = 1
@@ -47,6 +48,9 @@ class TrialRow:
     """Value / baseline's value for every metric by name; None when either is missing."""
     expected: Mapping[str, float | None] = field(default_factory=dict)
     """The same of the whole program, for the metrics of which it is known what that has."""
+
+    is_near_front: bool = False
+    """A pick that is off the front by a tie alone: the simpler setting was taken."""
 
     def change(self, name: str) -> float | None:
         """Return the ratio that people see: of the whole program where it is known."""
@@ -126,6 +130,8 @@ def front_table(
     ]
     # A pick that equals a point of the front stands beside it.
     order |= {n: order[first] for first in list(order) for n in equals[first] if n in picked}
+    front = [row for row in rows if row.state == FRONT]
+    rows = [replace(row, is_near_front=_is_near(row, front, names)) for row in rows]
     rows.sort(key=lambda row: _place(row.trial, order))
     notes = run.campaign.workload.notes
     whole = campaign_whole(run.campaign, run.trials)
@@ -150,6 +156,16 @@ def _state(trial: Trial, on_front: Mapping[int, object]) -> str:
     if not trial.is_feasible:
         return INFEASIBLE
     return FRONT if trial.number in on_front else DOMINATED
+
+
+def _is_near(row: TrialRow, front: Sequence[TrialRow], names: Sequence[str]) -> bool:
+    """Return whether a dominated pick is in nothing above some point of the front but by a tie."""
+    if row.state != DOMINATED or not row.picks:
+        return False
+    points = [[(row.change(name), one.change(name)) for name in names] for one in front]
+    return any(
+        all(a is not None and b is not None and a <= b + TIE for a, b in pairs) for pairs in points
+    )
 
 
 def _place(trial: Trial, order: Mapping[int, int]) -> tuple[int, int]:

@@ -31,6 +31,8 @@ _SETTINGS_WIDTH = range(20, 32)
 _MARKS_WIDTH = 15
 """Columns that the names of picks are folded into."""
 
+_NEAR = "near the front"
+
 MOST_POINTS = 12
 """Points of the front that are shown unless all are wanted."""
 
@@ -220,14 +222,21 @@ def settings_text(trial: Trial) -> str:
 def marks(row: TrialRow) -> str:
     """Write what is special about a row: its picks and, off the front, its state."""
     words = list(row.picks)
-    if row.state != FRONT:
+    if row.is_near_front:
+        words.append(_NEAR)
+    elif row.state != FRONT:
         words.append(row.state.replace("_", " "))
     return ", ".join(words)
 
 
 def _footer(table: FrontTable) -> str:
-    on_front = sum(row.state == FRONT for row in table.rows)
-    what = f"{on_front} of {len(table.rows)} rows are on the front of {', '.join(table.objectives)}"
+    trials = [row for row in table.rows if row.state == FRONT]
+    n_points = len({min((row.trial.number, *row.equals)) for row in trials})
+    count = f"{n_points} point{'s'[: n_points != 1]}"
+    if len(trials) > n_points:
+        count += f" ({len(trials)} trials)"
+    verb = "is" if n_points == 1 else "are"
+    what = f"{count} {verb} on the front of {', '.join(table.objectives)}"
     relative_to = table.compared.relative_to
     whose = "the default of its own allocator" if relative_to == OWN else f"{relative_to}'s default"
     return "\n".join(
@@ -264,6 +273,8 @@ def _picks_explained(table: FrontTable, whose: str) -> list[str]:
         NO_REGRET: f"balanced among the points that are worse than {whose} in nothing",
     }
     found = [f"{name}: {meaning}" for name, meaning in words.items() if name in shown]
+    if any(row.is_near_front for row in table.rows):
+        found.append(f"{_NEAR}: at most {100 * TIE:g} % above a point of it, and simpler")
     return ["; ".join(found) + "."] if found else []
 
 

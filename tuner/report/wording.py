@@ -184,7 +184,7 @@ def _card(
     names = dict.fromkeys((*run.campaign.objectives, "mean_heap", "peak_heap", "cost"))
     return PickCard(
         tuple(pick.name for pick in picks),
-        "; ".join(dict.fromkeys(pick.rule for pick in picks)),
+        "; ".join(dict.fromkeys(part for pick in picks for part in pick.rule.split("; "))),
         trial.number,
         trial.configuration.allocator,
         tuple((name, show_value(value)) for name, value in trial.configuration.settings),

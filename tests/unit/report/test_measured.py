@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from tuner.optimize.request import REQUEST_FILE, Request
 from tuner.optimize.tuned import AS_IS
 from tuner.report.measured import (
     MeasuredFront,
+    cells_of,
     measured_csv,
     measured_figure,
     measured_front,
@@ -60,6 +62,15 @@ def found(folder: Path) -> MeasuredFront:
 def test_the_front_is_that_of_the_goals_and_has_the_program_as_it_is(found: MeasuredFront) -> None:
     assert [one.label for one in found.front] == ["jemalloc narenas=2", "mimalloc"]
     assert [one.label for one in found.others] == [AS_IS, "glibc mxfast=0", "exgen"]
+
+
+def test_the_page_has_the_values_of_the_program_as_it_is(found: MeasuredFront) -> None:
+    baseline = found.answer.baseline
+
+    cells = {one.label: cells_of(one, baseline) for one in found.rows}
+
+    assert all(re.fullmatch(r"[\d.,]+ (B|KiB|MiB|us|ms)", text) for text in cells[AS_IS])
+    assert all(text.endswith(" %") for text in cells["mimalloc"])
 
 
 def test_the_table_fits_and_says_what_ran_once(found: MeasuredFront) -> None:

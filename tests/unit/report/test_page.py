@@ -167,6 +167,18 @@ def test_every_plot_has_a_figure() -> None:
     ]
 
 
+def test_the_legend_of_claims_shows_the_marks_as_they_are_drawn() -> None:
+    """One layer has both series, so one legend has both shapes and both colours."""
+    run = synthetic_run(n_trials=30, allocators=("glibc", "jemalloc"), validation=True)
+    figure = next(f for f in figures_of(compute_report(run)) if f.name == "claims-cost")
+
+    (looks,) = [one["encoding"] for one in figure.spec["layer"] if "color" in one["encoding"]]
+
+    for channel in ("color", "shape"):
+        assert looks[channel]["field"] == "series"
+        assert len(set(looks[channel]["scale"]["range"])) == 2
+
+
 def test_figures_of_three_objectives_are_one_per_pair() -> None:
     run = synthetic_run(names=("mean_heap", "cost", "faults"), allocators=("glibc",), n_trials=8)
 

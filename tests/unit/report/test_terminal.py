@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.doubles.runs import MIB, synthetic_run, trial
+from tuner.campaign.summary import summarise
 from tuner.front.kept import pick_of_trial
 from tuner.front.picks import standard_picks
 from tuner.metrics import find_metrics, objective_names
@@ -33,6 +34,27 @@ def test_points_with_equal_figures_are_one_row() -> None:
 
     assert [row.trial.number for row in table.rows] == [1, 4, 0]
     assert alike == {1: 2}
+
+
+def test_points_are_counted_as_the_campaign_counts_them() -> None:
+    """Trials with the same objectives are one point, however many of them are shown."""
+    run = run_of([(100.0, 1000.0), (50.0, 900.0), (60.0, 500.0), (50.0, 900.0)])
+    picks = [pick_of_trial(run, number) for number in (1, 3)]
+
+    text = table_text(front_table(run, ("mean_heap", "cost"), picks))
+
+    assert "2 points (3 trials) are on the front of mean_heap, cost; changes" in text
+    assert summarise(run.campaign, run.trials).n_front == 2
+
+
+@pytest.mark.parametrize(("cost", "mark"), [(901.0, "near the front"), (990.0, "dominated")])
+def test_a_pick_that_is_simpler_is_near_the_front(cost: float, mark: str) -> None:
+    run = run_of([(100.0, 1000.0), (50.0, 900.0), (50.1, cost)])
+
+    text = table_text(front_table(run, ("mean_heap", "cost"), [pick_of_trial(run, 2)]))
+
+    assert f"trial-2, {mark}" in " ".join(line[-16:].strip() for line in text.splitlines())
+    assert ("and simpler" in text) is (mark == "near the front")
 
 
 def test_figures_are_as_good_as_equal_by_what_they_are_of_the_whole_program() -> None:

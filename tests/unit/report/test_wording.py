@@ -47,7 +47,7 @@ def test_headline_of_a_campaign_without_success() -> None:
 
 
 def test_picks_of_one_trial_share_a_card() -> None:
-    cards = pick_cards(RUN, [Pick("knee", BETTER, "a"), Pick("no-regret", BETTER, "b")])
+    cards = pick_cards(RUN, [Pick("knee", BETTER, "a"), Pick("no-regret", BETTER, "b; a")])
 
     assert [card.names for card in cards] == [("knee", "no-regret")]
     assert cards[0].rule == "a; b"
