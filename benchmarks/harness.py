@@ -130,6 +130,7 @@ class Call:
         *,
         allocators: Identities | None = None,
         rounds: int | None = None,
+        is_done: bool = True,
     ) -> None:
         """Take over the results of a part, and write all to disk but in a smoke run.
 
@@ -138,6 +139,7 @@ class Call:
             value: what is kept, as JSON knows it.
             allocators: what was compared; see `identities`.
             rounds: of this part; None: there are none.
+            is_done: whether all rounds are made, so that its journal can go.
         """
         self.parts[part] = value
         if self.is_smoke:
@@ -145,7 +147,7 @@ class Call:
         stamp = {**self._stamp, "of": [part], "allocators": allocators or {}, "rounds": rounds}
         self.stamps = merge_stamps(self.stamps, stamp)
         write_results(self.path, self.benchmark.name, self.parts, self.stamps)
-        for journal in self.folder.glob(f"{part}-*.jsonl"):
+        for journal in self.folder.glob(f"{part}-*.jsonl") if is_done else ():
             journal.unlink()
 
     @functools.cached_property

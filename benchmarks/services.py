@@ -1,12 +1,15 @@
 """What settings of malloc do to real services, on a load that was not tuned on.
 
 Redis, PostgreSQL, nginx, gunicorn, Node and puma as `configs/services` describes them.  `optimize`
-answers for each within --seconds under the load of its file; then every subject runs under the
-file's other load, in interleaved rounds: the service as it is, the default of every allocator, the
-settings that people copy, what emulation alone would have exported, and the answer.  Memory is that
-of all processes, shared pages counted once.  Every run is kept.
+answers for each within --seconds under the load of its file, and sees no other; then every subject
+runs under the file's other load, in interleaved rounds: the service as it is, the default of every
+allocator, the settings that people copy, what emulation alone would have exported, and the answer.
+Memory is that of all processes, shared pages counted once.  Every run is kept.
 
-An estimate of how long all of it takes is printed first; the same command goes on where it stopped.
+One service comes after the other, and its results are kept after each round.  An estimate of how
+long all of it takes is printed first; the same command goes on where it stopped, and an answer that
+was not decided with it.  --judge asks for no answer that is there, so that answers and rounds can be
+had at different times.  Where time is short: --direct, and loads of --window seconds.
 
 Targets: no answer is worse than the service as it is beyond doubt, that is with its whole 95 %
 interval (memory by 1 %, CPU and throughput by 2 %, latency by 5 %); and on three services mean or
@@ -16,7 +19,10 @@ idle memory is less by 15 %, throughput and p99 being within 2 %.
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,11 +41,11 @@ from tuner.config.program_file import ProgramFile, ServiceTable, load_program_fi
 from tuner.errors import MissingToolError
 from tuner.front.picks import select_balanced
 from tuner.optimize import emulation
-from tuner.optimize.answer import Answer, Decision, label_of
-from tuner.optimize.kinds import Files, held_out_of
+from tuner.optimize.answer import Decision, Recommendation, label_of, recommended
+from tuner.optimize.kinds import tuned_of
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.request import Request
-from tuner.optimize.service import Service
+from tuner.optimize.service import COPIED, Service
 from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS, Reference
 from tuner.optimize.work import TRACE_FILE
@@ -74,9 +80,10 @@ class Prepared:
 
     name: str
     request: Request
-    files: Files
+    held_out: str
+    """The load that is not tuned on."""
     tuned: Service
-    """Under the load that is not tuned on."""
+    """Under that load."""
     reference: Reference
     """Of that load."""
 
@@ -88,7 +95,7 @@ def measure(call: Call) -> None:
     each = ", ".join(f"{name} {clock_text(value)}" for name, value in seconds.items())
     print(f"services: about {clock_text(sum(seconds.values()))} ({each})", file=sys.stderr)
     for one in prepared:
-        call.keep(one.name, _measure(call, one), rounds=call.rounds)
+        _measure(call, one)
 
 
 def _prepared(call: Call, names: Sequence[str]) -> Iterator[Prepared]:
@@ -111,69 +118,93 @@ def file_of(name: str) -> tuple[ProgramFile, ServiceTable]:
 
 def _prepare(call: Call, name: str) -> Prepared:
     file, service = file_of(name)
-    plan = replace(
-        service_of_file(file), idle_s=float(call.options.idle), warm_ups=call.options.warm_ups
-    )
-    held_out = service.held_out_load
+    options = call.options
+    plan = replace(service_of_file(file), idle_s=float(options.idle), warm_ups=options.warm_ups)
+    loads = [of_seconds(load, options.window) for load in (plan.load, service.held_out_load or "")]
     if call.is_smoke:
-        plan = replace(plan, load=short_load(plan.load), idle_s=0.2, warm_ups=0)
-        held_out = short_load(held_out or plan.load)
+        plan = replace(plan, idle_s=0.2, warm_ups=0)
+        loads = [short_load(load) for load in loads]
+    plan = replace(plan, load=loads[0])
     evaluations = 8 if call.is_smoke else None
-    seconds = 3.0 if call.is_smoke else float(call.options.seconds)
-    plain = Request(plan.command, seconds, ALLOCATORS, evaluations=evaluations)
-    request = service_request(plain, plan, (), held_out)
+    seconds = 3.0 if call.is_smoke else float(options.seconds)
+    plain = Request(
+        plan.command, seconds, ALLOCATORS, evaluations=evaluations, is_direct=options.direct
+    )
+    request = service_request(plain, plan, (), None)
     files = locate(emulation.campaign_spec(Path(TRACE_FILE), ALLOCATORS, 1, 100))
-    tuned = held_out_of(request, files, os.environ)
-    if not isinstance(tuned, Service):
-        message = f"{name}: no load that is not tuned on"
-        raise TypeError(message)
-    return Prepared(name, request, files, tuned, tuned.examine())
+    tuned = tuned_of(replace(request, service=replace(plan, load=loads[1])), files, os.environ)
+    if not isinstance(tuned, Service):  # it is what requests with a service ask for
+        raise TypeError(name)
+    return Prepared(name, request, loads[1], tuned, tuned.examine())
+
+
+def of_seconds(load: str, seconds: float) -> str:
+    """Return a load of so many seconds where it says how long it is; those that count stay."""
+    return re.sub(r"-d\d+s", f"-d{seconds:g}s", load)
 
 
 def short_load(load: str) -> str:
     """Return a load of a moment."""
-    for long, short in (("-d15s", "-d1s"), ("-n 200000", "-n 4000"), ("-n 100000", "-n 4000")):
-        load = load.replace(long, short)
-    return load
+    return re.sub(r"-([nt]) \d+", r"-\1 200", of_seconds(load, 1))
 
 
 def _estimate(call: Call, one: Prepared) -> float:
     """Return about how many seconds a service takes."""
-    n_subjects = 3 + len(ALLOCATORS) + len(one.tuned.known)
+    n_subjects = 3 + len(ALLOCATORS) + len(COPIED)
     return one.request.seconds + call.rounds * n_subjects * one.reference.wall_s
 
 
-def _measure(call: Call, one: Prepared) -> Mapping[str, object]:
-    seconds = one.request.seconds
-    run = call.folder / f"{one.name}-{seconds:g}"
-    answer = Session(run, one.request).answer()
-    subjects = _subjects(run, one, answer)
+def _measure(call: Call, one: Prepared) -> None:
+    """Ask for an answer, then judge it; all is kept after every round."""
+    run = call.folder / f"{one.name}-{_digest(one.request)}"
+    found = recommended(run)
+    if found is None or (found.decision is Decision.UNDECIDED and not call.options.judge):
+        Session(run, one.request).answer()
+        found = recommended(run)
+    if found is None:  # a session leaves one
+        raise FileNotFoundError(run)
+    subjects = _subjects(run, one, found)
     known = {label: configuration.key for label, configuration in subjects.items()}
-    plan = one.request.service
-    rows = run_rounds(
-        call,
-        one.name,
-        [one.name],
-        [AS_IS, *subjects],
-        _runner(one, subjects),
-        same=[known, one.request.held_out, plan and [plan.warm_ups, plan.idle_s]],
-        baseline=AS_IS,
-        shown=SERVICE_NAMES["mean"],
-    )
-    head = {"decision": str(answer.decision), "sentence": answer.sentence, "seconds": seconds}
-    brings = one.reference.brings or "glibc"
-    return {**head, "brings": brings, "subjects": known, "rows": rows}
+    head = {
+        "decision": str(found.decision),
+        "sentence": found.sentence,
+        "seconds": one.request.seconds,
+        "brings": one.reference.brings or "glibc",
+        "subjects": known,
+    }
+    for rounds in range(1, call.rounds + 1):
+        rows = run_rounds(
+            call,
+            one.name,
+            [one.name],
+            [AS_IS, *subjects],
+            _runner(one, subjects),
+            same=[known, one.held_out, _digest(one.request)],
+            rounds=rounds,
+            baseline=AS_IS,
+            shown=SERVICE_NAMES["mean"],
+        )
+        is_done = rounds == call.rounds
+        call.keep(one.name, {**head, "rows": rows}, rounds=rounds, is_done=is_done)
 
 
-def _subjects(run: Path, one: Prepared, answer: Answer) -> dict[str, Configuration]:
+def _digest(request: Request) -> str:
+    """Return what tells requests apart that differ in more than the time that they give."""
+    known = json.dumps(replace(request, seconds=0.0).as_record(), sort_keys=True)
+    return hashlib.sha256(known.encode()).hexdigest()[:12]
+
+
+def _subjects(run: Path, one: Prepared, answer: Recommendation) -> dict[str, Configuration]:
     """Return what runs beside the service as it is, by label."""
-    found = {name: Configuration(name) for name in ALLOCATORS}
-    found |= {label_of(known): known for known in one.tuned.known}
-    emulated = emulation.load(run)
-    balanced = select_balanced(
-        emulated.trials, emulation.OBJECTIVES, emulated.default_of(ALLOCATORS[0])
-    )
-    found[EMULATED] = balanced.configuration
+    brought = one.reference.brings or "glibc"
+    found = {name: Configuration(name) for name in ALLOCATORS if name != brought}
+    found |= {label_of(copied): copied for copied in COPIED}
+    if not one.request.is_direct:
+        emulated = emulation.load(run)
+        balanced = select_balanced(
+            emulated.trials, emulation.OBJECTIVES, emulated.default_of(ALLOCATORS[0])
+        )
+        found[EMULATED] = balanced.configuration
     if answer.decision is Decision.DEPLOY and answer.configuration is not None:
         found[OURS] = answer.configuration
     return {label: it for label, it in found.items() if one.tuned.refusal(it) is None}
@@ -306,8 +337,14 @@ def _options(parser: argparse.ArgumentParser) -> None:
         ("--seconds", float, 1200.0, "for each answer"),
         ("--idle", float, 12.0, "seconds without load after the window"),
         ("--warm-ups", int, 1, "runs of the load before the window"),
+        ("--window", float, 15.0, "seconds of a load that says how long it is"),
     ):
         parser.add_argument(name, type=kind, default=default, help=f"{words}; default: %(default)s")
+    for flag, words in (
+        ("--direct", "neither record nor emulate: search with the service alone"),
+        ("--judge", "ask for no answer that is there, decided or not"),
+    ):
+        parser.add_argument(flag, action="store_true", help=words)
 
 
 BENCHMARK: Final = Benchmark(

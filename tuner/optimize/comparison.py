@@ -19,7 +19,7 @@ from tuner.optimize.confirmation import Confirmed
 from tuner.optimize.kinds import Files
 from tuner.optimize.race import Race, choose, standings
 from tuner.optimize.request import REQUEST_FILE, Request
-from tuner.optimize.service import Service
+from tuner.optimize.service import COPIED, Service
 from tuner.optimize.tuned import Reference, Tuned
 from tuner.optimize.view import View
 from tuner.optimize.work import REFERENCE_FILE, Watch, Work
@@ -135,7 +135,7 @@ def service_candidates(
     """
     given = [_configuration(text, files) for text in settings]
     defaults = [Configuration(name) for name in files]
-    wanted = dict.fromkeys((*defaults, *service.known, *points, *given))
+    wanted = dict.fromkeys((*defaults, *service.accepted(COPIED), *points, *given))
     runnable, refused = {}, []
     for configuration in wanted:
         why = service.refusal(configuration)

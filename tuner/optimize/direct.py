@@ -1,8 +1,8 @@
 """The search with the program alone: for what cannot be recorded, and as a comparison.
 
 Every allocator's default runs first; one that cannot be loaded into the program takes no further
-part.  Then the default strategy proposes small generations, each setting runs once, and the
-program as it is runs among them.  Objectives are the goals; what breaks a guard by far counts as
+part.  Known settings follow, then the default strategy proposes small generations.  Each setting
+runs once, and the program as it is runs among them.  Objectives are the goals; what breaks a guard by far counts as
 infeasible.
 
 One run is one draw of the noise, so candidates are chosen by what a Gaussian process makes of all
@@ -12,6 +12,7 @@ runs choose; they are no evidence for what they choose.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from tuner.allocators import HostFacts, WorkloadFacts
-from tuner.allocators.facts import LARGE_FREED_BYTES
+from tuner.allocators.facts import LARGE_FREED_BYTES, LONG_RUNNING_NS
 from tuner.compare.plan import Course, Step, order
 from tuner.optimize.ablation import without
 from tuner.optimize.answer import label_of
@@ -29,6 +30,7 @@ from tuner.optimize.candidates import Selected, affordable_finalists, selected_o
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.proposals import SLACK, Proposal, finalists
+from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Work, run_seconds
 from tuner.records import Configuration, Outcome
@@ -69,9 +71,10 @@ def space_of(files: Files, reference: Reference, names: Sequence[str]) -> Space:
         names: allocators that take part, at least one.
     """
     host = HostFacts.detect()
+    is_service = SERVICE_NAMES["floor"] in reference.values
     workload = WorkloadFacts(
         n_threads=reference.n_threads or host.n_cpus,
-        duration_ns=int(reference.wall_s * 1e9),
+        duration_ns=LONG_RUNNING_NS if is_service else int(reference.wall_s * 1e9),
         freed_bytes=LARGE_FREED_BYTES,
     )
     parts = {}
@@ -140,7 +143,7 @@ class DirectPlan:
             len(self._rules.goals),
             population=_GENERATION,
             seed=self._work.request.seed,
-            initial=list(space.defaults()),
+            initial=[*space.defaults(), *_encoded(space, self._work.tuned.known)],
         )
         while len(self._handed_out) < _MOST_SETTINGS:
             genomes = strategy.ask()
@@ -307,6 +310,13 @@ class DirectSearch:
 
     def _run(self, step: Step[None]) -> Outcome[Sample]:
         return self._work.tuned.runner(self._plan.running, self._reference)(step)
+
+
+def _encoded(space: Space, known: Sequence[Configuration]) -> Iterator[Genome]:
+    """Yield the genomes of settings that lie in a space."""
+    for one in known:
+        with contextlib.suppress(ValueError):
+            yield space.encode(one)
 
 
 def _proposal(tried: Tried) -> Proposal:

@@ -119,9 +119,10 @@ def spread_of(proposals: Sequence[Proposal], rules: Rules, n: int) -> list[Propo
     ]
     defaults = [p for p in proposals if p.configuration.is_default or p.trial is None]
     best = [p for goal in rules.goals for p in _best_of_each(good, goal, rules)]
-    if n <= len(defaults):  # too few for all defaults: what promises most
+    if n <= len(defaults):  # too few for all defaults: the known ones, then what promises most
+        known = [p for p in defaults if p.trial is None]
         promising = [*best, *(p for p in defaults if p in good)]
-        defaults = sorted(promising, key=lambda p: score(p.expected, rules))
+        defaults = [*known, *sorted(promising, key=lambda p: score(p.expected, rules))]
     layers = [p for layer in _layers(good, rules.goals) for p in _by_distance(layer, rules.goals)]
     return list({p.configuration: p for p in (*defaults, *best, *layers)}.values())[:n]
 

@@ -26,16 +26,30 @@ from tuner.service.plan import ServicePlan
 from tuner.service.recording import record_service
 from tuner.service.roles import roles_that_matter
 
-KNOWN: Final = (
+COPIED: Final = (
     Configuration.of("glibc", {"arena_max": 2}),
     Configuration.of("jemalloc", {"background_thread": True}),
     Configuration.of("jemalloc", {"dirty_decay_ms": 1000, "narenas": 2}),
     Configuration.of("jemalloc", {"background_thread": True, "dirty_decay_ms": 1000, "narenas": 2}),
 )
 """What people copy: MALLOC_ARENA_MAX=2, jemalloc's background thread, the line of Rails' template
-with and without it.
+with and without it."""
 
-Emulation does not see idle processes, for which these were made.
+KNOWN: Final = (
+    Configuration.of("glibc", {"arena_max": 1}),
+    Configuration.of("glibc", {"arena_max": 1, "trim_threshold": 131072}),
+    Configuration.of("jemalloc", {"dirty_decay_ms": 100, "narenas": 1}),
+    Configuration.of("jemalloc", {"dirty_decay_ms": 0, "narenas": 1}),
+    Configuration.of("tcmalloc", {"release_rate": 10.0}),
+    Configuration.of("tcmalloc", {"aggressive_decommit": True}),
+    Configuration.of("mimalloc", {"decommit_delay": 0, "segment_decommit_delay": 0}),
+    Configuration.of("mimalloc", {"purge_delay": 0}),
+    Configuration.of("exgen", {"purge_delay": 0}),
+    *COPIED,
+)
+"""What gives memory back, and what people copy: tried before anything else.
+
+Emulation sees neither copy-on-write nor every idle process, for which these were made.
 """
 
 PROCESSES: Final = "processes"
@@ -107,9 +121,13 @@ class Service:
 
     @property
     def known(self) -> tuple[Configuration, ...]:
-        """What people copy, of the allocators that are here and take it."""
+        """What gives memory back, of the allocators that are here and take it."""
+        return self.accepted(KNOWN)
+
+    def accepted(self, wanted: Sequence[Configuration]) -> tuple[Configuration, ...]:
+        """Return the settings that an allocator is here for, and takes."""
         return tuple(
-            one for one in KNOWN if one.allocator in self._files and self.refusal(one) is None
+            one for one in wanted if one.allocator in self._files and self.refusal(one) is None
         )
 
     def examine(self) -> Reference:

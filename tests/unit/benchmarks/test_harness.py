@@ -104,6 +104,36 @@ def test_a_stopped_run_goes_on_where_it_was(keep: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "runs" / "one").iterdir())
 
 
+def test_what_is_kept_round_by_round_outlives_a_stop(keep: Path, tmp_path: Path) -> None:
+    n_runs = 0
+
+    def stop(_task: str, _who: str) -> Figures:
+        nonlocal n_runs
+        n_runs += 1
+        if n_runs == 4:
+            raise KeyboardInterrupt
+        return Figures.succeeded({"v": n_runs})
+
+    def round_by_round(call: Call) -> None:
+        for rounds in (1, 2):
+            rows = run_rounds(call, "a", ["t"], ["x", "y"], stop, rounds=rounds)
+            call.keep("a", rows, rounds=rounds, is_done=rounds == 2)
+
+    one = Benchmark("one", "One.", "", ("x.c",), round_by_round, lines, rounds=2)
+    with pytest.raises(SystemExit, match="interrupted"):
+        one.run(["--keep", str(keep)])
+    found = read_results(keep)
+    assert [row["v"] for row in found["parts"]["a"]] == [1, 2]
+    assert found["provenance"][0]["rounds"] == 1
+
+    one.run(["--keep", str(keep)])
+
+    found = read_results(keep)
+    assert [row["v"] for row in found["parts"]["a"]] == [1, 2, 3, 5]
+    assert [stamp["rounds"] for stamp in found["provenance"]] == [2]
+    assert not list((tmp_path / "runs" / "one").iterdir())
+
+
 def test_an_outcome_names_few_values_and_counts_many_targets() -> None:
     good, bad = Target("a", 1.0, 2.0, form=".1f"), Target("b", 3.0, 2.0, form=".1f")
 

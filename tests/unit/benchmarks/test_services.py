@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.services import OURS, SERVICES, lines, targets
+from benchmarks.services import OURS, SERVICES, lines, of_seconds, short_load, targets
 from tuner.config.program_file import load_program_file
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.tuned import AS_IS
@@ -84,3 +84,15 @@ def test_every_shipped_service_has_a_load_that_is_not_tuned_on() -> None:
         table = load_program_file(path).service
         assert table is not None
         assert table.held_out_load not in (None, table.load)
+
+
+def test_a_load_that_says_its_length_is_made_shorter_and_a_count_stays() -> None:
+    assert of_seconds("wrk -t1 -d15s URL", 2.5) == "wrk -t1 -d2.5s URL"
+    assert of_seconds("pgbench -t 500", 4.0) == "pgbench -t 500"
+
+
+def test_a_quick_look_takes_a_moment() -> None:
+    assert short_load("wrk -t1 -c8 -d15s URL -- 40 3000") == "wrk -t1 -c8 -d1s URL -- 40 3000"
+    assert short_load("pgbench -c 8 -t 500 && redis-benchmark -n 200000 -t set") == (
+        "pgbench -c 8 -t 200 && redis-benchmark -n 200 -t set"
+    )

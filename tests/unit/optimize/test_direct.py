@@ -12,9 +12,10 @@ import pytest
 from tests.doubles.synthetic import PARTS
 from tuner.allocators.facts import LARGE_FREED_BYTES, WorkloadFacts
 from tuner.compare.plan import Step
+from tuner.optimize.answer import label_of
 from tuner.optimize.direct import DirectSearch, space_of
 from tuner.optimize.kinds import Files
-from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Watch, Work
@@ -40,7 +41,15 @@ class App:
 
     command = ("app",)
 
-    def __init__(self, clock: Clock, *, missing: str = "", refused: str = "") -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        missing: str = "",
+        refused: str = "",
+        known: tuple[Configuration, ...] = (),
+    ) -> None:
+        self.known = known
         self._clock = clock
         self._missing = missing
         self._refused = refused
@@ -96,6 +105,20 @@ def test_defaults_come_first_and_nothing_runs_twice(tmp_path: Path) -> None:
     assert len(settings) == len(set(settings))
     assert "glibc" not in settings, "the program as it is runs under it"
     assert app.ran.count(AS_IS) >= len(settings) / 4
+
+
+def test_known_settings_come_after_the_defaults_if_they_lie_in_the_space(tmp_path: Path) -> None:
+    clock = Clock()
+    known = [{"decay": 100, "slack": 2}, {"slack": 3}, {"cache": False, "decay": 0}]
+    inside, outside, other = (Configuration.of("jemalloc", one) for one in known)
+    app = App(clock, known=(inside, outside, other))
+
+    searched(tmp_path, app, clock).select(100)
+
+    settings = [label for label in app.ran if label != AS_IS]
+    assert settings[0] == "jemalloc"
+    assert {label_of(inside), label_of(other)} <= set(settings[1:5])
+    assert label_of(outside) not in settings
 
 
 def test_an_allocator_that_cannot_be_loaded_takes_no_part(tmp_path: Path) -> None:
@@ -180,3 +203,12 @@ def test_a_program_that_was_not_recorded_counts_as_one_that_frees_much() -> None
 
     assert adapter.workload == WorkloadFacts(3, 2_500_000_000, LARGE_FREED_BYTES)
     assert space == make_space(["glibc"])
+
+
+def test_a_service_lives_long_enough_for_all_that_is_set_in_time() -> None:
+    adapter = Adapter()
+    reference = replace(REFERENCE, values={SERVICE_NAMES["floor"]: 1e6}, wall_s=2.5)
+
+    space_of(cast("Files", {"glibc": (adapter, None)}), reference, ["glibc"])
+
+    assert adapter.workload.is_long_running

@@ -20,7 +20,7 @@ from tuner.optimize.comparison import COMPARISON_FILE, compare_settings, service
 from tuner.optimize.proposals import Proposal, with_known
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.request import REQUEST_FILE, Request
-from tuner.optimize.service import KNOWN, Service, service_rules
+from tuner.optimize.service import COPIED, KNOWN, Service, service_rules
 from tuner.optimize.session import Expecting
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.view import View
@@ -136,16 +136,26 @@ def test_a_failed_run_is_a_failed_sample_and_so_is_one_that_lacks_a_number() -> 
     assert (failing.status, failing.reason) == (Status.TIMED_OUT, "slow")
 
 
-def test_what_people_copy_takes_part_and_what_is_not_here_does_not() -> None:
-    assert service(Server()).known == (KNOWN[0],)
+def test_what_gives_memory_back_takes_part_and_what_is_not_here_does_not() -> None:
+    known = service(Server()).known
+
+    assert known == tuple(one for one in KNOWN if one.allocator == "glibc")
+    assert COPIED[0] in known
+
+
+def test_a_comparison_has_what_people_copy_and_no_more() -> None:
+    found = service_candidates(service(Server()), FILES, [], []).runnable
+
+    assert list(found.values()) == [Configuration("glibc"), COPIED[0]]
 
 
 def test_known_settings_stand_beside_what_emulation_tried() -> None:
     tried = [Proposal(Configuration("jemalloc"), 3, {"mean memory": -0.1}), *[]]
 
-    found = with_known(tried, [KNOWN[0], KNOWN[1], Configuration("jemalloc")])
+    one, other = COPIED[:2]
+    found = with_known(tried, [one, other, Configuration("jemalloc")])
 
-    assert [(p.configuration, p.trial) for p in found[1:]] == [(KNOWN[0], None), (KNOWN[1], None)]
+    assert [(p.configuration, p.trial) for p in found[1:]] == [(one, None), (other, None)]
     assert [p.expected["mean memory"] for p in found[1:]] == [0.0, -0.1]
 
 
@@ -161,7 +171,7 @@ def test_a_setting_that_saves_memory_and_keeps_the_guards_is_deployed(tmp_path: 
     found = compared(tmp_path, Server(), {})
 
     assert found.answer.decision is Decision.DEPLOY
-    assert found.answer.configuration == KNOWN[0]
+    assert found.answer.configuration == COPIED[0]
     assert found.n_rounds <= 40
 
 
