@@ -7,8 +7,8 @@ allocator, the settings that people copy, what emulation alone would have export
 Memory is that of all processes, shared pages counted once.  Every run is kept.
 
 One service comes after the other, and its results are kept after each round.  An estimate of how
-long all of it takes is printed first; the same command goes on where it stopped, and an answer that
-was not decided with it.  --judge asks for no answer that is there, so that answers and rounds can be
+long all of it takes is printed first; the same command goes on where it stopped, and with an answer
+that was not decided.  --judge asks for no answer that is there, so that answers and rounds can be
 had at different times.  Where time is short: --direct, and loads of --window seconds.
 
 Targets: no answer is worse than the service as it is beyond doubt, that is with its whole 95 %

@@ -2,8 +2,8 @@
 
 Every allocator's default runs first; one that cannot be loaded into the program takes no further
 part.  Known settings follow, then the default strategy proposes small generations.  Each setting
-runs once, and the program as it is runs among them.  Objectives are the goals; what breaks a guard by far counts as
-infeasible.
+runs once, and the program as it is runs among them.  Objectives are the goals; what breaks a guard
+by far counts as infeasible.
 
 One run is one draw of the noise, so candidates are chosen by what a Gaussian process makes of all
 runs, never by the luckiest one; a setting that it sees no effect of goes back to unset.  These

@@ -112,7 +112,7 @@ def _wrk(text: str) -> LoadReport:
         _number(r"Requests/sec: +([\d.]+)", text),
         _number(r"(\d+) requests in ", text),
         failed,
-        _percentiles(re.findall(r"^ +([\d.]+)% +([\d.]+)(us|ms|s|m)$", text, re.MULTILINE)),
+        _percentiles(re.findall(r"^ +([\d.]+)% +([\d.]+)(us|ms|s|m) *$", text, re.MULTILINE)),
     )
 
 

@@ -18,7 +18,7 @@ WRK = """Running 1s test @ http://127.0.0.1:7002/
      50%    3.20ms
      75%    4.90ms
      90%  791.00us
-     99%    1.05s
+     99%    1.05s\x20
   571 requests in 1.00s, 229.74KB read
 Requests/sec:    570.41
 Transfer/sec:    229.50KB
