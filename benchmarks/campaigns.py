@@ -21,8 +21,8 @@ from tuner.config import load_campaign
 from tuner.resources import configs_dir
 from tuner.runs import load_run
 from tuner.store import ValidationSample
-from tuner.validate.summary import SubjectSummary, summarize
-from tuner.validate.verdicts import Claim, Verdict
+from tuner.validate.summary import summarize
+from tuner.validate.verdicts import Claim, SubjectSummary, Verdict
 
 LEAST_SUCCESSES: Final = 2
 _KEPT: Final = ("round", "position", "label", "status", "reason", "peak_rss_bytes",

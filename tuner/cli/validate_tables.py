@@ -14,12 +14,8 @@ from tuner.report.columns import MISSING, Scale, scale_for, show_change, show_ex
 from tuner.report.grid import Grid, Row, ranking_grid
 from tuner.stats import Estimate
 from tuner.store.subject import DEFAULT, DOMINATED, FRONT
-from tuner.validate.summary import (
-    MetricSummary,
-    SubjectSummary,
-    ValidationSummary,
-)
-from tuner.validate.verdicts import Claim, Verdict
+from tuner.validate.summary import ValidationSummary
+from tuner.validate.verdicts import Claim, MetricSummary, SubjectSummary, Verdict
 
 _STYLES = {
     Verdict.CONFIRMED: "green",

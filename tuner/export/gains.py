@@ -15,8 +15,9 @@ from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.quantities import QUANTITIES, TABLE
 from tuner.runs import Run
 from tuner.stats import Estimate, Interval
-from tuner.validate.summary import SubjectSummary, ValidationSummary, summarize
+from tuner.validate.summary import ValidationSummary, summarize
 from tuner.validate.trust import believed_validation, is_recorded_program, recorded_program
+from tuner.validate.verdicts import SubjectSummary
 
 
 def proven_gains(found: Recommendation) -> tuple[ObjectiveGain, ...]:

@@ -11,8 +11,8 @@ from tuner.drawing.style import CONTRAST, INK, MUTED
 from tuner.metrics import REAL, find_metric
 from tuner.report.columns import MISSING, scale_for, show_change, show_estimate, show_expected
 from tuner.report.grid import ranking_grid
-from tuner.validate.summary import SubjectSummary, ValidationSummary
-from tuner.validate.verdicts import Claim, Verdict
+from tuner.validate.summary import ValidationSummary
+from tuner.validate.verdicts import Claim, SubjectSummary, Verdict
 
 _REAL: Final = ("mean_heap", "peak_heap", "peak_rss", "cpu", "instructions", "faults", "wall")
 """Metrics of the real program in the table, in this order."""

@@ -18,8 +18,8 @@ from tuner.report.parallel import show_value
 from tuner.runs import Run
 from tuner.stats import TIE
 from tuner.units import show_size
-from tuner.validate.summary import SubjectSummary, ValidationSummary
-from tuner.validate.verdicts import Claim
+from tuner.validate.summary import ValidationSummary
+from tuner.validate.verdicts import Claim, SubjectSummary
 
 
 @dataclass(frozen=True)

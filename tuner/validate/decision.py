@@ -11,14 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING
 
 from tuner.metrics import REAL
 from tuner.stats import DIFFERENT, Estimate
-from tuner.validate.verdicts import Claim, Verdict
-
-if TYPE_CHECKING:
-    from tuner.validate.summary import SubjectSummary
+from tuner.validate.verdicts import Claim, SubjectSummary, Verdict
 
 GUARD = DIFFERENT
 """Greatest share by which a guarded metric may grow beside a gain."""

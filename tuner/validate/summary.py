@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from tuner import stats
 from tuner.compare.values import Values
 from tuner.metrics import REAL, Metric, find_objective
-from tuner.records import Configuration, CurvePoint, Trial
+from tuner.records import Configuration, Trial
 from tuner.runs import Run
 from tuner.stats import Estimate
 from tuner.store import ValidationRecord
@@ -28,61 +28,18 @@ from tuner.validate.huge_pages import huge_page_notices
 from tuner.validate.metrics import counterpart, is_checked
 from tuner.validate.ranking import Ranking, rank
 from tuner.validate.session import n_complete
-from tuner.validate.verdicts import Claim, Verdict, decide, overall_verdict, too_few
+from tuner.validate.verdicts import (
+    Claim,
+    MetricSummary,
+    SubjectSummary,
+    Verdict,
+    decide,
+    overall_verdict,
+    too_few,
+)
 
 _STEADY = ("peak_heap", "mean_heap", "cpu", "wall")
 """Metrics of which a reader must know when the baseline's vary."""
-
-
-@dataclass(frozen=True)
-class MetricSummary:
-    """One metric of one subject."""
-
-    metric: str
-    """Name in `REAL`."""
-    estimate: Estimate
-    """Median over the rounds, in the unit of the metric."""
-    ratio: Estimate | None
-    """Median of the ratios to the baseline of the same round; None for the baseline
-    itself and where no ratio exists."""
-
-
-@dataclass(frozen=True)
-class SubjectSummary:
-    """All about one subject."""
-
-    subject: Subject
-    is_baseline: bool
-    n_samples: int
-    """Number of good runs."""
-    reason: str | None
-    """Why it was rejected; None when it was not."""
-    metrics: tuple[MetricSummary, ...]
-    """In the order of `REAL`; empty when there is no good run."""
-    claims: tuple[Claim, ...]
-    """One per objective of the campaign that can be checked; empty for the baseline."""
-    verdict: Verdict | None
-    """Over the gains claimed, see `overall_verdict`; None for the baseline and without claims."""
-    curve: tuple[CurvePoint, ...]
-    """Heap over time in the first good run."""
-
-    def metric(self, name: str) -> MetricSummary | None:
-        """Return the summary of a metric; None when it was not measured."""
-        return next((found for found in self.metrics if found.metric == name), None)
-
-    @property
-    def confirmed(self) -> tuple[Claim, ...]:
-        """The gains that the program confirms; none of what failed or is worse than claimed."""
-        if self.verdict in (Verdict.REJECTED, Verdict.WORSE):
-            return ()
-        return tuple(claim for claim in self.claims if claim.verdict.is_confirmed)
-
-    @property
-    def verdict_words(self) -> str:
-        """The verdict; where only some gains are confirmed, which ones; empty without claims."""
-        if self.verdict is Verdict.NOT_CONFIRMED and self.confirmed:
-            return f"{', '.join(REAL[c.metric].label for c in self.confirmed)} confirmed"
-        return str(self.verdict or "")
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from tuner.cli.validate import check_outcome
 from tuner.errors import ComparisonError, UnconfirmedVerdict, WorseVerdict
 from tuner.records import Configuration
 from tuner.store.subject import Subject
-from tuner.validate.summary import MetricSummary, SubjectSummary, ValidationSummary, summarize
-from tuner.validate.verdicts import Claim, Verdict
+from tuner.validate.summary import ValidationSummary, summarize
+from tuner.validate.verdicts import Claim, MetricSummary, SubjectSummary, Verdict
 
 _RUN = synthetic_run(n_trials=20, validation=True)
 _SUMMARY = summarize(_RUN, _RUN.validations[-1])

@@ -10,8 +10,7 @@ from tuner.records import Configuration
 from tuner.stats import Estimate, Interval
 from tuner.store.subject import AS_IT_IS, Subject
 from tuner.validate.decision import recommend
-from tuner.validate.summary import MetricSummary, SubjectSummary
-from tuner.validate.verdicts import Claim, Verdict
+from tuner.validate.verdicts import Claim, MetricSummary, SubjectSummary, Verdict
 
 SEVEN = {f"setting_{number}": number for number in range(7)}
 

@@ -14,8 +14,8 @@ from tuner.runs import Run
 from tuner.stats import Concordance
 from tuner.store import RealMeasurement, ValidationRecord, ValidationSample
 from tuner.store.subject import DOMINATED, Subject
-from tuner.validate.summary import SubjectSummary, ValidationSummary, count_claims, summarize
-from tuner.validate.verdicts import Claim, Verdict
+from tuner.validate.summary import ValidationSummary, count_claims, summarize
+from tuner.validate.verdicts import Claim, SubjectSummary, Verdict
 
 _BASE = Configuration("glibc")
 _LESS = Configuration.of("glibc", {"mxfast": 0})
