@@ -43,7 +43,7 @@ from benchmarks.gem5_case_runs import (
     simulate,
     tune,
 )
-from benchmarks.gem5_case_tables import document, greenmalloc_table, origins
+from benchmarks.gem5_case_tables import ENOUGH_ROUNDS, document, greenmalloc_table, origins
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, installed
 from benchmarks.results import Parts, read_results, results_path
 from benchmarks.rounds import n_rounds
@@ -280,7 +280,7 @@ BENCHMARK: Final = Benchmark(
     targets=lambda parts: targets(view(parts)),
     options=_options,
     draw=_draw,
-    rounds=6,
+    rounds=ENOUGH_ROUNDS,
     blocks={"origins": origin_lines, "held-out": held_out_lines},
 )
 

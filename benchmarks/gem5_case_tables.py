@@ -28,6 +28,9 @@ from benchmarks.gem5_case_figures import (
 from benchmarks.harness import table
 from tuner.stats import Interval
 
+ENOUGH_ROUNDS: Final = 6
+"""Fewer are said with the result."""
+
 
 def _cell(results: Results, part: str, label: str, metric: str, only: Sequence[str] = ()) -> str:
     """Return a change with its interval over simulations."""
@@ -169,11 +172,12 @@ def origins(results: Results) -> str:
 
     by_hand = [label for label in chosen if is_by_hand(label)]
     n_rounds = 1 + max((r["round"] for r in rows_of(results, part="held-out")), default=-1)
+    few = f", below the {ENOUGH_ROUNDS} that are wanted" if n_rounds < ENOUGH_ROUNDS else ""
     return (
         f"**The search found** {shown(x for x in chosen if x not in by_hand)}. "
         f"**A hand wrote** {shown(by_hand)}: seeds of the campaign files. "
         "Changes from glibc's default over the simulations held out; in brackets 95 % intervals "
-        f"over simulations like these. Rounds kept: {n_rounds}."
+        f"over simulations like these. Rounds kept: {n_rounds}{few}."
     )
 
 

@@ -129,6 +129,14 @@ def test_first_lines_say_what_the_search_found_and_what_a_hand_wrote() -> None:
     assert by_hand.lstrip().startswith("exgen seed-1 (mean heap -10.0%")
 
 
+@pytest.mark.parametrize(
+    ("n_rounds", "end"), [(5, "Rounds kept: 5, below the 6 that are wanted."), (6, "kept: 6.")]
+)
+def test_too_few_rounds_are_said(n_rounds: int, end: str) -> None:
+    rows = [{**one, "round": number} for number in range(n_rounds) for one in measured()]
+    assert origins(results(*rows)).endswith(end)
+
+
 def test_a_point_that_failed_on_a_simulation_has_no_change() -> None:
     bad = {**row("held-out", "c", "exgen default", 1, 1), "status": "failed", "reason": "died"}
     rows = [r for r in measured() if (r["simulation"], r["label"]) != ("c", "exgen default")]
