@@ -32,7 +32,7 @@ ALLOCATOR = "allocator"
 """Name of the gene that chooses the allocator."""
 
 _N_REMEMBERED = 4096
-"""Genomes."""
+"""Genomes, and configurations."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +225,18 @@ class Space:
         Raises:
             ValueError: the configuration names a setting or a value outside the space.
         """
+        types = tuple([type(value) for _, value in configuration.settings])
+        return self._remembered_genome(configuration, types)
+
+    @cached_property
+    def _remembered_genome(self) -> Callable[[Configuration, tuple[type, ...]], Genome]:
+        """`encode` of the last configurations: every batch encodes all earlier trials.
+
+        Types are part of what is remembered, since true equals 1.
+        """
+        return lru_cache(_N_REMEMBERED)(self._encoded)
+
+    def _encoded(self, configuration: Configuration, _: tuple[type, ...]) -> Genome:
         wanted = configuration.as_dict
         genome = [0] * len(self.parameters)
         for index, parameter in enumerate(self.parameters):

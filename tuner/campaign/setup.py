@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 from itertools import zip_longest
@@ -24,12 +24,11 @@ from tuner.allocators import (
     get_allocator,
     locate_all,
 )
-from tuner.allocators.facts import LARGE_FREED_BYTES
 from tuner.campaign.identity import check_same
+from tuner.campaign.workloads import GENERATED_FILE, ReplayFiles, replay_files
 from tuner.config import AllocatorFile, CampaignSpec, dump_campaign, load_campaign
 from tuner.config.campaign import ScreeningSpec, SeedConfiguration, allocator_files
 from tuner.emulation import Calibration, EmulationOptions
-from tuner.errors import TraceError
 from tuner.machine import read_machine
 from tuner.measure.calibration import load_calibration
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
@@ -59,16 +58,12 @@ from tuner.store import (
     WorkloadRecord,
 )
 from tuner.trace.file import Trace
-from tuner.trace.info import describe
 
 CAMPAIGN_FILE = "campaign.toml"
 """The effective campaign file in a run folder, with absolute paths."""
 
 SHRUNK_FILE = "shrunk.profile.json"
 """The workload of the screening, in a run folder."""
-
-GENERATED_FILE = "generated-{}.trace"
-"""What is replayed of a profile, in a run folder: 0 for the first workload, and so on."""
 
 _LIBRARIES = ("numpy", "scipy", "pymoo", "deap", "moocore", "optuna")
 """Libraries whose version may change what is searched or shown."""
@@ -108,10 +103,22 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
     for text in spec.constraints:
         parse_constraint(text)
     spec = _as_begun(spec, run)
-    located = locate(spec)
-    parts = _parts(spec, located)
-    spaces = make_spaces(parts, spec.search)
-    options = emulation_options(spec)
+    located, options = locate(spec), emulation_options(spec)
+    with replay_files(spec, options, run) as traces:
+        emulation = Emulation(spec.trace, located, Calibration(0.0, 0.0), options)
+        return _begin(spec, run, workload, emulation, traces)
+
+
+def _begin(
+    spec: CampaignSpec,
+    run: Path,
+    workload: Workload | None,
+    emulation: Emulation,
+    traces: ReplayFiles,
+) -> Campaign:
+    """Return a campaign with its store; the emulation has no prices yet."""
+    located, options = emulation.allocators, emulation.options
+    spaces = make_spaces(_parts(spec, located, traces.facts), spec.search)
     # The prices of a campaign are those it began with: one that goes on measures none.
     is_begun = Store.exists(run)
     warmth = None
@@ -119,30 +126,23 @@ def open_campaign(spec: CampaignSpec, run: Path, workload: Workload | None = Non
         spec, warmth = _warmed(spec, spaces)
         workload = workload or Workload(spec.trace)
         workload = replace(workload, notes=(*workload.notes, warmth))
-    prices = Calibration(0.0, 0.0) if is_begun else load_calibration()
+    prices = emulation.calibration if is_begun else load_calibration()
     wanted = make_record(spec, located, spaces, options, workload, prices=prices)
-    if is_begun:
-        store = Store.open(run, writable=True)
-        try:
-            _continue(store, wanted, run)
-        except BaseException:
-            store.close()
-            raise
-    else:
-        store = Store.create(run, wanted)
-        write_text(run / CAMPAIGN_FILE, dump_campaign(spec))
-    prices = store.campaign().prices
-    emulation = Emulation(spec.trace, located, prices, options)
+    store = Store.open(run, writable=True) if is_begun else Store.create(run, wanted)
     try:
-        emulations = _emulations(emulation, spec, run)
-        evaluator = _evaluator(emulations)
+        if is_begun:
+            _continue(store, wanted, run)
+        else:
+            write_text(run / CAMPAIGN_FILE, dump_campaign(spec))
+        emulation = replace(emulation, calibration=store.campaign().prices)
+        emulations = _emulations(emulation, traces.keep(run))
         screener = None
         if store.campaign().workload.screening is not None:
             screener = EmulatorEvaluator(_on(emulation, _shrunk(spec, run), run, "shrunk"))
     except BaseException:
         store.close()
         raise
-    return Campaign(store, spaces, evaluator, emulations, screener, warmth)
+    return Campaign(store, spaces, _evaluator(emulations), emulations, screener, warmth)
 
 
 def evaluator_again(run: Path) -> EmulatorEvaluator | SeveralWorkloads:
@@ -157,13 +157,13 @@ def evaluator_again(run: Path) -> EmulatorEvaluator | SeveralWorkloads:
     spec = _as_begun(load_campaign(run / CAMPAIGN_FILE), run)
     with Store.open(run) as store:
         stored = store.campaign()
-    located = locate(spec)
-    spaces = make_spaces(_parts(spec, located), spec.search)
-    options = emulation_options(spec)
-    prices = stored.prices
-    wanted = make_record(spec, located, spaces, options, prices=prices)
-    check_same(stored, replace(wanted, budget=stored.budget), str(run))
-    return _evaluator(_emulations(Emulation(spec.trace, located, prices, options), spec, run))
+    located, options, prices = locate(spec), emulation_options(spec), stored.prices
+    with replay_files(spec, options, run) as traces:
+        spaces = make_spaces(_parts(spec, located, traces.facts), spec.search)
+        wanted = make_record(spec, located, spaces, options, prices=prices)
+        check_same(stored, replace(wanted, budget=stored.budget), str(run))
+        emulation = Emulation(spec.trace, located, prices, options)
+        return _evaluator(_emulations(emulation, traces.keep(run)))
 
 
 def _as_begun(spec: CampaignSpec, run: Path) -> CampaignSpec:
@@ -212,13 +212,9 @@ def _shrunk(spec: CampaignSpec, run: Path) -> Path:
     return shrunk
 
 
-def _emulations(emulation: Emulation, spec: CampaignSpec, run: Path) -> tuple[Emulation, ...]:
-    """Return the emulation of each workload; settings are read back on the first."""
-    first, *rest = (
-        _on(emulation, trace, run, number if seed == 0 else f"{number}-{seed}", seed)
-        for number, trace in enumerate(spec.traces)
-        for seed in range(emulation.options.seeds if is_profile(trace) else 1)
-    )
+def _emulations(emulation: Emulation, files: Sequence[Path]) -> tuple[Emulation, ...]:
+    """Return the emulation of each file; settings are read back on the first."""
+    first, *rest = (replace(emulation, trace=file) for file in files)
     return first, *(replace(one, reads_back=False) for one in rest)
 
 
@@ -244,12 +240,10 @@ def _evaluator(emulations: Sequence[Emulation]) -> EmulatorEvaluator | SeveralWo
     return several_workloads([EmulatorEvaluator(one) for one in emulations], emulations[0])
 
 
-def _on(
-    emulation: Emulation, workload: Path, run: Path, name: str | int, seed: int = 0
-) -> Emulation:
+def _on(emulation: Emulation, workload: Path, run: Path, name: str) -> Emulation:
     """Return the emulation of a workload, generated in the run folder if it is a profile."""
     file = run / GENERATED_FILE.format(name)
-    return replace(emulation, trace=replayable(workload, emulation.options.seed + seed, file))
+    return replace(emulation, trace=replayable(workload, emulation.options.seed, file))
 
 
 def with_workload(spec: CampaignSpec, *, is_forced: bool = False) -> tuple[CampaignSpec, Workload]:
@@ -289,9 +283,11 @@ def locate(spec: CampaignSpec) -> Located:
     return locate_all(adapters)
 
 
-def _parts(spec: CampaignSpec, located: Located) -> dict[str, tuple[Parameter, ...]]:
-    """Return the parameters of every allocator that can act on this trace and machine."""
-    host, workload = HostFacts.detect(), _workload(spec)
+def _parts(
+    spec: CampaignSpec, located: Located, workload: WorkloadFacts
+) -> dict[str, tuple[Parameter, ...]]:
+    """Return the parameters of every allocator that can act on this workload and machine."""
+    host = HostFacts.detect()
     if spec.emulation.thp == "never":
         # Settings about huge pages cannot act without them.
         host = replace(host, thp_mode="never")
@@ -299,28 +295,6 @@ def _parts(spec: CampaignSpec, located: Located) -> dict[str, tuple[Parameter, .
         name: adapter.parameters(installation, host, workload, spec.space.get(name))
         for name, (adapter, installation) in located.items()
     }
-
-
-def _workload(spec: CampaignSpec) -> WorkloadFacts:
-    found = [_facts_of(trace) for trace in spec.traces]
-    return WorkloadFacts(*(max(facts) for facts in zip(*map(astuple, found), strict=True)))
-
-
-def _facts_of(path: Path) -> WorkloadFacts:
-    with Trace(path, is_streamed=True) as trace:
-        if not trace.totals.n_events:
-            message = f"{path}: holds no events; record it again"
-            raise TraceError(message)
-        # All requests together bound what can have been freed, and cost one addition each.
-        most_freed_bytes = sum(int(events["size"].sum()) for events in trace.batches())
-        totals = trace.read_totals()
-        is_fork = trace.metadata.get("is_fork") is True
-    if most_freed_bytes < LARGE_FREED_BYTES:
-        return WorkloadFacts(totals.n_threads, totals.life_ns, most_freed_bytes, is_fork)
-    with Trace(path) as trace:
-        info = describe(trace)
-    freed_bytes = info.allocated_bytes - info.never_freed_bytes
-    return WorkloadFacts(totals.n_threads, totals.life_ns, freed_bytes, is_fork)
 
 
 def make_spaces(parts: Mapping[str, Sequence[Parameter]], search: str) -> tuple[Space, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tuner.campaign import setup
@@ -14,7 +13,7 @@ from tuner.config import CampaignSpec, campaign_from_options
 from tuner.emulation import Calibration
 from tuner.profile import file, trust
 from tuner.profile.file import read_profile, workload_sha256
-from tuner.trace.file import EVENT, Api, Trace, write_trace
+from tuner.trace.file import Trace
 
 ROOT = Path(__file__).resolve().parents[3]
 PROFILE = ROOT / "configs/workloads/pigz-threads/pigz-threads.profile.json.zst"
@@ -89,7 +88,7 @@ def test_a_profile_is_parsed_once_and_its_events_are_never_kept(
 
     for module in (file, trust, setup):
         monkeypatch.setattr(module, "read_profile", parse)
-    for name in ("tuner.profile.trust", "tuner.profile.generated", "tuner.campaign.setup"):
+    for name in ("tuner.profile.trust", "tuner.profile.generated"):
         monkeypatch.setattr(f"{name}.Trace", Watched)
     monkeypatch.setattr(setup, "load_calibration", lambda: Calibration(1.0, 1.0))
     wanted = campaign_from_options(
@@ -102,23 +101,7 @@ def test_a_profile_is_parsed_once_and_its_events_are_never_kept(
         record = store.campaign()
 
     assert parsed == [PROFILE]
-    assert streamed == [True] * 3  # what it says, what can act on it, what is replayed
+    assert streamed == [True] * 2  # what it says, and what can act on it and is replayed
     assert record.trace_sha256 == workload_sha256(PROFILE)
     with Trace(PROFILE) as trace:
         assert record.workload.n_events == trace.totals.n_events
-
-
-def test_threads_of_an_allocator_are_not_searched_where_a_process_began_with_a_fork(
-    tmp_path: Path,
-) -> None:
-    """The recorder says of a trace that it is a forked worker's."""
-    facts = []
-    for name, is_fork in (("first", False), ("worker", True)):
-        path = tmp_path / f"{name}.trace"
-        events = np.zeros(1, dtype=EVENT)
-        events["size"], events["api"] = 100, Api.MALLOC
-        write_trace(path, events, {"is_fork": is_fork}, life=(0, 20 * 10**9))
-        facts.append(setup._facts_of(path))  # noqa: SLF001 - what spaces are made for
-
-    assert [one.is_fork for one in facts] == [False, True]
-    assert [one.is_long_running for one in facts] == [True, True]

@@ -1,0 +1,92 @@
+"""The files that a campaign replays, and what they say of its workloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.doubles.places import ROOT
+from tuner.campaign.workloads import GENERATED_FILE, replay_files
+from tuner.config import CampaignSpec
+from tuner.config.campaign import campaign_from_options
+from tuner.emulation import EmulationOptions
+from tuner.errors import OutputError, TraceError
+from tuner.trace.file import EVENT, Api, Trace, write_trace
+
+PROFILE = ROOT / "configs/workloads/git-pack/git-pack.profile.json.zst"
+
+
+def _spec(trace: Path, *further: Path) -> CampaignSpec:
+    return campaign_from_options(
+        trace=trace, further_traces=further, allocators=["glibc"], evaluations=1
+    )
+
+
+def _write(path: Path, *, is_fork: bool = False, n_events: int = 1) -> Path:
+    events = np.zeros(n_events, dtype=EVENT)
+    events["size"], events["api"] = 100, Api.MALLOC
+    write_trace(path, events, {"is_fork": is_fork}, life=(0, 20 * 10**9))
+    return path
+
+
+def test_a_profile_says_what_its_generated_trace_does(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with replay_files(_spec(PROFILE), EmulationOptions(), run) as found:
+        files = found.keep(run)
+
+    assert files == (run / GENERATED_FILE.format(0),)
+    assert list(run.iterdir()) == list(files)
+    with Trace(files[0]) as trace:
+        requested = int(trace.read_all()["size"].sum())
+        assert found.facts.freed_bytes == requested
+        assert found.facts.duration_ns == trace.totals.life_ns
+
+
+def test_each_seed_of_a_profile_is_a_file(tmp_path: Path) -> None:
+    with replay_files(_spec(PROFILE), EmulationOptions(seeds=2), tmp_path) as found:
+        files = found.keep(tmp_path)
+
+    assert [file.name for file in files] == ["generated-0.trace", "generated-0-1.trace"]
+
+
+def test_a_trace_stays_where_it_is_and_the_facts_are_the_greatest(tmp_path: Path) -> None:
+    """The recorder says of a trace that it is a forked worker's."""
+    first = _write(tmp_path / "first.trace")
+    worker = _write(tmp_path / "worker.trace", is_fork=True)
+    with replay_files(_spec(first, worker), EmulationOptions(), tmp_path / "run") as both:
+        assert both.keep(tmp_path / "run") == (first, worker)
+    with replay_files(_spec(first), EmulationOptions(), tmp_path / "run") as alone:
+        pass
+
+    assert (alone.facts.is_fork, both.facts.is_fork) == (False, True)
+    assert alone.facts.is_long_running
+    assert alone.facts.freed_bytes == 100
+
+
+def test_a_campaign_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
+    with replay_files(_spec(PROFILE), EmulationOptions(), tmp_path / "run") as found:
+        assert [path.is_file() for path in found.waiting.values()] == [True]
+
+    assert not list(tmp_path.iterdir())  # nobody kept the files
+
+
+def test_a_trace_without_events_is_refused(tmp_path: Path) -> None:
+    empty = _write(tmp_path / "empty.trace", n_events=0)
+
+    with (
+        pytest.raises(TraceError, match=r"empty.trace: holds no events"),
+        replay_files(_spec(empty), EmulationOptions(), tmp_path / "run"),
+    ):
+        pass
+
+
+def test_a_run_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with (
+        pytest.raises(OutputError, match="choose another run folder"),
+        replay_files(_spec(PROFILE), EmulationOptions(), tmp_path / "file" / "run"),
+    ):
+        pass
