@@ -61,16 +61,28 @@ wheel: $(TEST_DEPENDENCIES) ## build the wheel into dist/
 
 # --- tests: everything CI runs -----------------------------------------------
 
-test: test-native test-allocator test-allocator-sanitized test-sanitized test-fuzz test-benchmarks test-python ## run all tests
+TEST_PARTS = native allocator allocator-sanitized sanitized fuzz benchmarks python
+
+test: ## run all tests; the last lines say how long each part took
+	@set -e; for part in $(TEST_PARTS); do \
+	    begin=$$(date +%s); $(MAKE) --no-print-directory "test-$$part"; \
+	    times="$$times$$(printf '%6d s  test-%s' $$(($$(date +%s) - begin)) "$$part")\n"; \
+	done; printf "$$times"
+
+# A folder, further options: its tests, then the five that took longest.
+define run_ctest
+ctest --test-dir $(1) --output-on-failure --no-tests=error --parallel $(JOBS) $(2) || exit 1; \
+    awk '/^---/ { exit } { printf "%8.2f s  %s\n", $$3, $$1 }' $(1)/Testing/Temporary/CTestCostData.txt | sort -rn | head -5
+endef
 
 test-native: native ## C tests, built by gcc
-	ctest --test-dir $(BUILD)/develop --output-on-failure --no-tests=error --parallel $(JOBS)
+	$(call run_ctest,$(BUILD)/develop)
 
 test-allocator: $(BUILD)/.packages-build ## tests of exgen, built alone
 	@cmake -S allocator -B $(BUILD)/allocator -G Ninja > $(BUILD)/allocator.log \
 	    || { cat $(BUILD)/allocator.log; exit 1; }
 	cmake --build $(BUILD)/allocator
-	ctest --test-dir $(BUILD)/allocator --output-on-failure --no-tests=error --parallel $(JOBS)
+	$(call run_ctest,$(BUILD)/allocator)
 
 # Of the random tests every tenth group of settings.
 test-allocator-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## tests of exgen, built by clang with ASan and UBSan, and with TSan
@@ -79,15 +91,14 @@ test-allocator-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## te
 	    cmake -S allocator -B $$build -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
 	        -DEXGEN_SANITIZE=$$sanitizers > $$build.log || { cat $$build.log; exit 1; }; \
 	    cmake --build $$build; \
-	    ctest --test-dir $$build --output-on-failure --no-tests=error --parallel $(JOBS) \
-	        -E 'random-[0-9]|random-checked-[0-9]*[1-9]$$'; done
+	    $(call run_ctest,$$build,-E 'random-[0-9]|random-checked-[0-9]*[1-9]$$'); done
 
 test-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## C tests, built by clang with ASan and UBSan
 	@cmake -S . -B $(BUILD)/sanitized -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
 	    -DMALLOC_TUNER_TESTS=ON -DMALLOC_TUNER_SANITIZE=ON > $(BUILD)/sanitized.log \
 	    || { cat $(BUILD)/sanitized.log; exit 1; }
 	cmake --build $(BUILD)/sanitized
-	ctest --test-dir $(BUILD)/sanitized --output-on-failure --no-tests=error --parallel $(JOBS) -LE unsanitized
+	$(call run_ctest,$(BUILD)/sanitized,-LE unsanitized)
 
 $(BUILD)/fuzz/.built: $(BUILD)/.packages-build $(BUILD)/.packages-test FORCE
 	@cmake -S . -B $(BUILD)/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
@@ -97,7 +108,7 @@ $(BUILD)/fuzz/.built: $(BUILD)/.packages-build $(BUILD)/.packages-test FORCE
 	@touch $@
 FORCE:
 
-# Exit status 1 of --print tells that a target is missed, which is no failure here.
+# Exit status 1 of --print means that a target is missed, which is no failure here.
 figures: $(TEST_DEPENDENCIES) native ## write the full tables of the last results to build/figures; list stale ones
 	@mkdir -p $(BUILD)/figures
 	@for results in benchmarks/results/*.json.zst; do \
@@ -111,7 +122,8 @@ test-fuzz: $(BUILD)/fuzz/.built ## each fuzz target for a few seconds
 	scripts/fuzz $(BUILD)/fuzz $(FUZZ_SMOKE_SECONDS)
 
 test-benchmarks: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## each benchmark once, on a toy input
-	printf '%s\n' $(BENCHMARKS) | xargs -P $(JOBS) -I BENCHMARK $(BIN)/python BENCHMARK --smoke > /dev/null
+	printf '%s\n' $(BENCHMARKS) | xargs -P $(JOBS) -I BENCHMARK sh -c 'begin=$$(date +%s); \
+	    $(BIN)/python "$$1" --smoke > /dev/null && echo "$$(($$(date +%s) - begin)) s  $$1"' sh BENCHMARK
 
 test-python: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## Python unit and end-to-end tests
 	$(BIN)/python -m pytest -n $(JOBS) --durations 10

@@ -162,7 +162,7 @@ def _nearest(meanings: Mapping[Value, Any], wanted: float | str) -> Value:
 
 
 def digest_of(file: Path | None) -> str | None:
-    """Return what tells a problem's file from another."""
+    """Return what a problem's file is recognised by."""
     return hashlib.sha256(file.read_bytes()).hexdigest()[:12] if file else None
 
 

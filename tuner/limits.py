@@ -1,7 +1,7 @@
 """Ranges of the numbers that users give, on the command line and in files.
 
-Beyond them nobody means what is written: a typing error is refused at once, and not found out
-after hours, or by a part that was never meant to see it.
+Beyond them a number is a typing error, which is refused at once and not found out
+after hours.
 """
 
 from __future__ import annotations

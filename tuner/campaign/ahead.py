@@ -1,4 +1,4 @@
-"""Proposals that wait for nobody: a strategy is asked again while evaluations are under way.
+"""Proposals that do not wait for results: a strategy is asked while evaluations are under way.
 
 In batches, the slowest evaluation of a batch holds all workers but its own.  Here a strategy is
 told what has ended, and asked, whenever a worker is free and no proposal is left.

@@ -189,7 +189,7 @@ class Runner:
             self._search_in_batches(studies)
 
     def _goes_ahead(self) -> bool:
-        """Return whether proposals wait for nobody; a campaign goes on as it was begun."""
+        """Return whether proposals do not wait for results; a campaign goes on as it was begun."""
         if self._store.asks():
             return True
         has_searched = any(t.origin is Origin.SEARCH for t in self._stored.values())

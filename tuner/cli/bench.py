@@ -72,7 +72,7 @@ def bench(
     ] = None,
     libraries: Annotated[
         list[str] | None,
-        typer.Option("--library", metavar="NAME=PATH", help="Any library; repeatable."),
+        typer.Option("--library", metavar="NAME=PATH", help="Library to compare; repeatable."),
     ] = None,
     configured: Annotated[
         list[str] | None,
@@ -91,7 +91,7 @@ def bench(
         typer.Option(
             "--env",
             metavar="LABEL:NAME=VALUE",
-            help="A variable for one of them, not read back; repeatable.",
+            help="Variable for one of them, not read back; repeatable.",
         ),
     ] = None,
     workloads: Annotated[
@@ -115,7 +115,8 @@ def bench(
     seed: Annotated[int, number(1, MOST_SEED, "Seed of workloads and order.")] = 1,
     timeout: Annotated[str, duration(RUN_TIME, "Limit of one run.")] = "2 min",
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Samples and figures.")
+        Path,
+        typer.Option("-o", "--output", metavar="FOLDER", help="For samples, figures."),
     ] = Path("runs/bench"),
     figures: Annotated[bool, typer.Option(help="Draw figures.")] = True,
     smoke: Annotated[

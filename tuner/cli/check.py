@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def check(
     pid: Annotated[int, typer.Argument(min=1, max=MOST_PID, metavar="PID", help="The process.")],
     export: Annotated[
-        Path, typer.Argument(metavar="EXPORT", help="What `export --format json` wrote.")
+        Path, typer.Argument(metavar="EXPORT", help="File of `export --format json`.")
     ],
     *,
     as_json: AsJson = False,

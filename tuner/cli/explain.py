@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         measure: Annotated[
             bool,
-            typer.Option("--measure", help="Emulate what of that the campaign did not try."),
+            typer.Option("--measure", help="Emulate those that the campaign did not try."),
         ] = False,
         workers: Annotated[
             int | None, number(1, MOST_WORKERS, "Evaluations at a time; default: one per core.")

@@ -83,7 +83,7 @@ def register(app: typer.Typer) -> None:
         ] = "env",
         library: Annotated[
             Path | None,
-            typer.Option(metavar="PATH", help="Where the allocator lies on the other machine."),
+            typer.Option(metavar="PATH", help="Path of the allocator where it is deployed."),
         ] = None,
         validation: ValidationNumber = None,
         output: OutputFile = None,

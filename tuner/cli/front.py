@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
             typer.Option("--format", help="JSON and CSV carry every column, with units."),
         ] = TableFormat.TABLE,
         everything: Annotated[
-            bool, typer.Option("--all", help="Also dominated, infeasible and failed trials.")
+            bool, typer.Option("--all", help="Also show dominated, infeasible and failed trials.")
         ] = False,
         objectives: Annotated[
             str | None,
@@ -62,8 +62,8 @@ def register(app: typer.Typer) -> None:
             bool,
             typer.Option(
                 "--measured",
-                help="What the program itself measured in `optimize`, not emulation; so without "
-                "being asked where nothing was emulated.",
+                help="Show what the program itself measured in `optimize` (default where nothing "
+                "was emulated).",
             ),
         ] = False,
         output: OutputFile = None,

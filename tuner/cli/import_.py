@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
     def import_(
         context: typer.Context,
         *,
-        file: Annotated[Path, typer.Argument(metavar="FILE", help="What the other tool wrote.")],
+        file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the other tool.")],
         output: Annotated[
             Path,
             typer.Option(

@@ -126,7 +126,8 @@ def optimize(
         ),
     ] = None,
     evaluations: Annotated[
-        int | None, number(5, MOST_EVALUATIONS, "In emulation; by default what the time allows.")
+        int | None,
+        number(5, MOST_EVALUATIONS, "Settings to emulate; default: as time allows."),
     ] = None,
     timeout: Annotated[str | None, duration(RUN_TIME, "Limit of one run of the program.")] = None,
     cpu: Annotated[

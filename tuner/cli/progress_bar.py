@@ -40,7 +40,7 @@ class ProgressBar(Progress):
             disable=not console.is_terminal,
             get_time=clock,
         )
-        self._told_s = self._stepped_s = clock()
+        self._printed_s = self._stepped_s = clock()
         self._steps_s: deque[float] = deque(maxlen=_N_STEPS)
         self._end_s = math.inf
 
@@ -70,9 +70,9 @@ class ProgressBar(Progress):
         self._stepped_s = self.get_time()
         super().advance(task_id, advance)
         self.update(task_id, left=self._left(task_id))
-        if not self.disable or self.get_time() - self._told_s < LINE_INTERVAL_S:
+        if not self.disable or self.get_time() - self._printed_s < LINE_INTERVAL_S:
             return
-        self._told_s = self.get_time()
+        self._printed_s = self.get_time()
         task = self._task(task_id)
         total = "?" if task.total is None else f"{task.total:.0f}"
         what = " ".join(task.description.split())

@@ -230,13 +230,15 @@ def _thin_command(
     ] = 500_000,
     first: Annotated[int, number(0, MOST_EVENTS, "Events to keep whole at the begin.")] = 500_000,
     last: Annotated[int, number(0, MOST_EVENTS, "Events to keep whole at the end.")] = 500_000,
-    set_up: Annotated[str, duration(REST, "What was recorded before takes no time.")] = "0 s",
+    set_up: Annotated[
+        str, duration(REST, "Time of the set-up, which the new trace leaves out.")
+    ] = "0 s",
     pace: Annotated[
         float,
         typer.Option(
             metavar="FACTOR",
             callback=factor_within(0.01, 1000.0),
-            help="Recorded over real time of what follows.",
+            help="Recorded over real time of the rest.",
         ),
     ] = 1.0,
 ) -> None:

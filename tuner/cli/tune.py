@@ -76,7 +76,7 @@ def tune(
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The same as TRACE; before, its only form.", hidden=True),
+        typer.Option(metavar="FILE", help="Trace to tune for, as TRACE.", hidden=True),
     ] = None,
     further_trace: Annotated[
         list[Path] | None,
@@ -109,7 +109,9 @@ def tune(
     target: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TEXT", help='Stop at a trial with "cost <= default - 20 %"; repeatable, all.'
+            metavar="TEXT",
+            help='Stop at a trial within this limit, such as "cost <= default - 20 %"; repeatable, '
+            "then within all.",
         ),
     ] = None,
     objectives: Annotated[
@@ -177,7 +179,9 @@ def tune(
     ] = "local",
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Of Dask's scheduler, such as tcp://host:8786."),
+        typer.Option(
+            metavar="ADDRESS", help="Address of Dask's scheduler, such as tcp://host:8786."
+        ),
     ] = None,
     exact_trace: Annotated[
         Path | None,

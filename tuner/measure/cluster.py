@@ -108,7 +108,7 @@ class ClusterExecutor:
     """Runs a kit on every worker of a cluster; use it in a ``with``."""
 
     runs_ahead = True
-    """Proposals wait for nobody."""
+    """Proposals do not wait for results."""
     is_gated = True
     """Where the kit's evaluator is."""
 

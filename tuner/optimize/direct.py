@@ -218,7 +218,7 @@ class DirectPlan:
     def _logs(self, course: Course[None, Sample], configuration: Configuration) -> Logs | None:
         """Return what one run showed against the median of the runs as it is; None without.
 
-        Of the rounds handed out so far: a search that goes on is told what it was told before.
+        Of the rounds handed out so far: a search that goes on learns what it learnt before.
         """
         base: dict[str, list[float]] = {}
         mine: Sample | None = None

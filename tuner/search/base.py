@@ -3,7 +3,7 @@
 A strategy proposes batches of genomes and learns how each of them fared.  It
 proposes the initial genomes first, never the same configuration twice, and
 nothing once the space is exhausted.  It may be asked for the next batch before all
-results are in, and takes results as they come: a slow evaluation holds nobody.
+results are in, and takes results as they come: a slow evaluation delays no other.
 
 Guarantee: proposals depend on the seed and on the order of calls only, so a search
 is repeated by repeating its calls.

@@ -49,7 +49,7 @@ class ProcessRole:
 
 
 def role_name(process: RecordedProcess) -> str:
-    """Return what a process calls itself without what tells it from others of its role.
+    """Return what a process calls itself without what differs within its role.
 
     Example:
         >>> from tests.doubles.recorded import recorded_process

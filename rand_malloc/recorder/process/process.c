@@ -116,7 +116,7 @@ static bool read_settings(void) {
 }
 
 /* CLOCK_MONOTONIC when the kernel made the process, rounded down to its clock tick; 0 if it does
- * not tell. */
+ * not show. */
 static uint64_t creation_ns(void) {
     enum {
         START_TIME = 20 /* fields behind the name, see proc(5) */
