@@ -42,6 +42,9 @@ from tuner.objectives import trial_values
 from tuner.records import Trial
 from tuner.stats import TIE
 
+_LEAST_SHOWN: Final = 0.0005
+"""A share that is less would be shown as 0.0 %."""
+
 BALANCED = "balanced"
 """Name of the pick with the least sum of changes."""
 
@@ -248,7 +251,8 @@ def _above(chosen: Trial, least: Trial, names: Sequence[str]) -> str:
     pairs = zip(names[1:], others, theirs, strict=True)
     fewer = [METRICS[name].label for name, mine, other in pairs if mine < other]
     why = "as the simpler setting" if not fewer else f"for less {' and '.join(fewer)}"
-    share = f"{value / lowest - 1.0:.1%} above it" if lowest else "next to it"
+    excess = value / lowest - 1.0 if lowest else 0.0
+    share = f"{excess:.1%} above it" if excess >= _LEAST_SHOWN else "next to it"
     return f"or {share} {why}"
 
 

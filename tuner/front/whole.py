@@ -1,8 +1,9 @@
 """What a change of the heap is for the whole program: shares of its memory and CPU time.
 
-While a program is recorded, or measured by `optimize`, its peak of resident memory and its CPU
-time are taken.  What it has beyond the heap that emulation sees, and beyond the allocator's work,
-stays when settings change, so a change is divided by the whole.  Recorded figures hold the
+While a program is recorded, or measured by `optimize`, its anonymous memory, peak and mean, and
+its CPU time are taken, as validations take them; of older recordings the peak of resident memory is
+known, files included.  What it has beyond the heap that emulation sees, and beyond the allocator's
+work, stays when settings change, so a change is divided by the whole.  Recorded figures hold the
 recorder's own memory and time, so that shares are rather too small than too large.
 
 A share is never greater than that of the heap or the allocator alone.
@@ -33,6 +34,12 @@ def ns_per_instruction(record: CampaignRecord) -> float:
     return record.prices.ns_per_instruction or USUAL_NS_PER_INSTRUCTION
 
 
+def counts_files(record: CampaignRecord) -> bool:
+    """Return whether the memory of the whole program is resident memory, mapped files included."""
+    program = dict(record.workload.program)
+    return _PEAK in program and _MEAN not in program
+
+
 def whole_program(record: CampaignRecord, trials: Iterable[Trial], baseline: Trial | None) -> Whole:
     """Return what the whole program has of memory and work under a baseline.
 
@@ -49,8 +56,8 @@ def whole_program(record: CampaignRecord, trials: Iterable[Trial], baseline: Tri
     recorded = next((trial for name, trial in defaults.items() if name in brought), baseline)
     reference = recorded.measurement or baseline.measurement
     found = {
-        _PEAK: program.get(_PEAK),
-        _MEAN: program.get(_MEAN) or _mean(program.get(_PEAK), reference),
+        _PEAK: program.get(_PEAK) or _other(_PEAK, _MEAN, program, reference),
+        _MEAN: program.get(_MEAN) or _other(_MEAN, _PEAK, program, reference),
         _COST: program[_COST] / ns_per_instruction(record) if _COST in program else None,
     }
     whole = {}
@@ -87,9 +94,10 @@ def expected_ratio(
     return 1.0 + (value - baseline) / whole[name]
 
 
-def _mean(peak: float | None, reference: Measurement) -> float | None:
-    """Return the mean: that of the heap, and all that the peak has beyond the heap's peak."""
-    heap, mean = METRICS[_PEAK].value(reference), METRICS[_MEAN].value(reference)
-    if peak is None or heap is None or mean is None:
+def _other(name: str, known: str, program: Whole, reference: Measurement) -> float | None:
+    """Return one of peak and mean: that of the heap, and all that the other has beyond its heap."""
+    whole, heap = program.get(known), METRICS[known].value(reference)
+    mine = METRICS[name].value(reference)
+    if whole is None or heap is None or mine is None:
         return None
-    return mean + max(0.0, peak - heap)
+    return mine + max(0.0, whole - heap)

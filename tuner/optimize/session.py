@@ -256,13 +256,20 @@ class Session:
             self.run,
             lambda: self._watch.used_s < limit_s,
             Expecting(self._view, reference).trial_ended,
-            emulated_values(reference.whole_values),
+            self._program_values(reference),
         )
         self._view.tell(
             f"searched   {len(found.trials)} settings of {len(self.request.allocators)} allocators "
             f"in emulation, {clock_text(self._watch.used_s - begun_s)}"
         )
         return found
+
+    def _program_values(self, reference: Reference) -> dict[str, float]:
+        """Return what the whole program uses, memory without files: a peak may have some."""
+        values = emulated_values(reference.whole_values)
+        if self.request.service is None:
+            values.pop("peak_heap", None)
+        return values
 
     def _emulated(self, work: Work, reference: Reference, files: Files) -> Choosing:
         """Search in emulation, and return what chooses among what it found."""

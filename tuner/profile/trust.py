@@ -215,11 +215,14 @@ def recorded_facts(opened: Trace) -> dict[str, Any]:
 
 def _program(metadata: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     """Return what the recorded program used; nothing where the trace is but a part of it."""
-    cpu_s, peak_bytes = metadata.get("cpu_s"), metadata.get("peak_rss_bytes")
+    cpu_s, mean_bytes = metadata.get("cpu_s"), metadata.get("mean_anon_bytes")
+    # An older recording has resident memory, files included.
+    peak_bytes = metadata.get("peak_anon_bytes") or metadata.get("peak_rss_bytes")
     is_part = metadata.get("is_cut") or metadata.get("thinned_from") is not None
     if not cpu_s or not peak_bytes or is_part:
         return ()
-    return ("cost", cpu_s * 1e9), ("peak_heap", float(peak_bytes))
+    known = ("cost", cpu_s * 1e9), ("peak_heap", float(peak_bytes))
+    return (*known, ("mean_heap", float(mean_bytes))) if mean_bytes else known
 
 
 def notes_on(workload: Path) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tuner.errors import MissingToolError
+from tuner.recording.memory import AnonymousMemory
 from tuner.resources import native_file
 
 SETTING: Final = "MALLOC_TUNER_RECORD"
@@ -47,8 +48,10 @@ class Ending:
     """User and system time of the program and the children it waited for."""
     end_ns: int
     """When it ended, CLOCK_MONOTONIC."""
-    peak_rss_bytes: int = 0
-    """Of the program, or of the largest child it waited for, recorder included; 0: not known."""
+    peak_anon_bytes: int = 0
+    """Of the program alone, as `tuner.recording.memory` has it; 0: not known."""
+    mean_anon_bytes: float = 0.0
+    """The same over elapsed time."""
 
     @property
     def is_crash(self) -> bool:
@@ -105,7 +108,10 @@ def run_program(
         raise MissingToolError(message) from error
     finally:
         os.close(folder)
-    with _signals_to(process, on_signal, watches_window=watches_window):
+    with (
+        _signals_to(process, on_signal, watches_window=watches_window),
+        AnonymousMemory(process.pid, start_ns / 1e9) as memory,
+    ):
         _, status, usage = os.wait4(process.pid, 0)
     end_ns = time.monotonic_ns()
     code = process.returncode = os.waitstatus_to_exitcode(status)
@@ -115,7 +121,8 @@ def run_program(
         wall_s=(end_ns - start_ns) / 1e9,
         cpu_s=usage.ru_utime + usage.ru_stime,
         end_ns=end_ns,
-        peak_rss_bytes=usage.ru_maxrss * 1024,
+        peak_anon_bytes=memory.peak_bytes,
+        mean_anon_bytes=memory.mean_bytes,
     )
 
 

@@ -16,7 +16,13 @@ from typing import Any
 from tuner.front.bounds import Baselines, baselines
 from tuner.front.dominance import front_points
 from tuner.front.picks import Pick
-from tuner.front.whole import Whole, campaign_whole, expected_ratio, whole_program
+from tuner.front.whole import (
+    Whole,
+    campaign_whole,
+    counts_files,
+    expected_ratio,
+    whole_program,
+)
 from tuner.metrics import METRICS, Metric, find_objective
 from tuner.records import Status, Trial
 from tuner.report.columns import ratio
@@ -76,6 +82,8 @@ class FrontTable:
     """What is to be known of the workload; none for a trace."""
     whole: Whole = field(default_factory=dict)
     """What the whole program has under the default of the campaign's baseline."""
+    counts_files: bool = False
+    """Its memory is resident memory, mapped files included; else anonymous memory."""
     price_note: str | None = None
     """What `repricing.price_note` says; None: nothing changes, or it was not computed."""
 
@@ -135,7 +143,15 @@ def front_table(
     rows.sort(key=lambda row: _place(row.trial, order))
     notes = run.campaign.workload.notes
     whole = campaign_whole(run.campaign, run.trials)
-    return FrontTable(run.campaign.name, tuple(names), compared, tuple(rows), notes, whole)
+    return FrontTable(
+        run.campaign.name,
+        tuple(names),
+        compared,
+        tuple(rows),
+        notes,
+        whole,
+        counts_files(run.campaign),
+    )
 
 
 def row_of(run: Run, pick: Pick, relative_to: str) -> TrialRow:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from tuner.front.bounds import OWN
 from tuner.front.picks import BALANCED, KNEE, NO_REGRET
-from tuner.front.whole import Whole
 from tuner.metrics import METRICS, Metric, find_metrics
 from tuner.records import Trial
 from tuner.report.columns import scale_of, show_change, show_expected
@@ -242,7 +241,7 @@ def _footer(table: FrontTable) -> str:
     return "\n".join(
         [
             f"{what}; changes are against {whose}.",
-            *whole_words(table.whole),
+            *whole_words(table),
             *_picks_explained(table, "its own default" if relative_to == OWN else whose),
             *table.notes,
             *filter(None, [table.price_note]),
@@ -250,14 +249,17 @@ def _footer(table: FrontTable) -> str:
     )
 
 
-def whole_words(whole: Whole) -> list[str]:
+def whole_words(table: FrontTable) -> list[str]:
     """Return what changes are shares of, where that is the whole program."""
-    if not whole:
+    if not table.whole:
         return []
-    labels = [METRICS[name].label for name in whole]
+    labels = [METRICS[name].label for name in table.whole]
     words = f"Of {', '.join(labels)}, changes are those expected of the whole program"
+    if not table.counts_files:
+        return [f"{words}: shares of its memory without files, and of its CPU time."]
     what = "its resident memory, mapped files included, and its CPU time when it was recorded"
-    return [f"{words}: shares of {what}. `validate` counts the memory without files."]
+    less = "`validate` counts memory without files, and so do new recordings."
+    return [f"{words}: shares of {what}. {less}"]
 
 
 def _program_words(expected: float | None) -> str:

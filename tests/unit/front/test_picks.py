@@ -148,6 +148,7 @@ def test_fewer_settings_are_not_bought_with_the_other_objective() -> None:
 def test_a_best_pick_says_how_far_it_is_above_the_least() -> None:
     least, near = tried(1, 50.0, 1500.0), tried(2, 50.2, 1100.0)
     simple = with_settings(3, 0, 50.1, 1500.0)
+    equal = with_settings(4, 0, 50.001, 1500.0)
 
     def rule(*trials: Trial) -> str:
         return best_pick(trials, "mean_heap", NAMES, BASELINE).rule
@@ -155,6 +156,7 @@ def test_a_best_pick_says_how_far_it_is_above_the_least() -> None:
     assert rule(least) == "least mean heap"
     assert rule(least, near) == "least mean heap, or 0.4% above it for less cost"
     assert rule(least, simple) == "least mean heap, or 0.2% above it as the simpler setting"
+    assert rule(least, equal) == "least mean heap, or next to it as the simpler setting"
 
 
 def test_best_breaks_ties_by_the_others_then_by_number() -> None:

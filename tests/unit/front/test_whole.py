@@ -54,7 +54,22 @@ def test_a_mean_that_was_measured_counts_and_no_share_exceeds_the_heaps_own() ->
 
     assert whole["mean_heap"] == 130.0 * MIB
     assert whole["cost"] == 1000.0, "prices may say more than the program's CPU time"
-    assert "peak_heap" not in whole
+    assert whole["peak_heap"] - whole["mean_heap"] == (
+        BASELINE.measured.value("peak_heap") - BASELINE.measured.value("mean_heap")
+    ), "what is beyond the heap stays"
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ({"peak_heap": 2e9, "mean_heap": 1e9}, "shares of its memory without files"),
+        ({"peak_heap": 2e9}, "mapped files included"),
+    ],
+)
+def test_it_is_said_what_memory_shares_are_of(program: dict[str, float], said: str) -> None:
+    text = table_text(front_table(run_with(**program, cost=1e9), NAMES))
+
+    assert said in " ".join(text.split())
 
 
 def test_the_whole_is_that_under_the_baseline_not_under_what_was_recorded() -> None:

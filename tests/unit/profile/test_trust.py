@@ -164,6 +164,10 @@ def test_a_trace_and_its_profile_shrink_alike(profile: Path) -> None:
     ("metadata", "expected"),
     [
         ({"cpu_s": 0.5, "peak_rss_bytes": 4096}, {"peak_heap": 4096.0, "cost": 5e8}),
+        (
+            {"cpu_s": 0.5, "peak_anon_bytes": 4096, "mean_anon_bytes": 2048},
+            {"peak_heap": 4096.0, "mean_heap": 2048.0, "cost": 5e8},
+        ),
         ({"cpu_s": 0.5}, {}),
         ({"cpu_s": None, "peak_rss_bytes": None}, {}),
         ({"cpu_s": 0.5, "peak_rss_bytes": 4096, "thinned_from": 9}, {}),
