@@ -9,7 +9,8 @@ Memory is that of all processes, shared pages counted once.  Every run is kept.
 One service comes after the other, and its results are kept after each round.  An estimate of how
 long all of it takes is printed first; the same command goes on where it stopped, and with an answer
 that was not decided.  --judge asks for no answer that is there, so that answers and rounds can be
-had at different times.  Where time is short: --direct, and loads of --window seconds.
+had at different times.  Where time is short: --direct, --few, and loads of
+--window seconds.
 
 Targets: no answer is worse than the service as it is beyond doubt, that is with its whole 95 %
 interval (memory by 1 %, CPU and throughput by 2 %, latency by 5 %); and on three services mean or
@@ -130,7 +131,7 @@ def _prepare(call: Call, name: str) -> Prepared:
     plain = Request(
         plan.command, seconds, ALLOCATORS, evaluations=evaluations, is_direct=options.direct
     )
-    request = service_request(plain, plan, (), None)
+    request = service_request(plain, plan, service.constraints, None)
     files = locate(emulation.campaign_spec(Path(TRACE_FILE), ALLOCATORS, 1, 100))
     tuned = tuned_of(replace(request, service=replace(plan, load=loads[1])), files, os.environ)
     if not isinstance(tuned, Service):  # it is what requests with a service ask for
@@ -150,7 +151,7 @@ def short_load(load: str) -> str:
 
 def _estimate(call: Call, one: Prepared) -> float:
     """Return about how many seconds a service takes."""
-    n_subjects = 3 + len(ALLOCATORS) + len(COPIED)
+    n_subjects = 2 + len(COPIED) + (0 if call.options.few else len(ALLOCATORS))
     return one.request.seconds + call.rounds * n_subjects * one.reference.wall_s
 
 
@@ -163,7 +164,7 @@ def _measure(call: Call, one: Prepared) -> None:
         found = recommended(run)
     if found is None:  # a session leaves one
         raise FileNotFoundError(run)
-    subjects = _subjects(run, one, found)
+    subjects = _subjects(run, one, found, is_few=call.options.few)
     known = {label: configuration.key for label, configuration in subjects.items()}
     head = {
         "decision": str(found.decision),
@@ -194,10 +195,13 @@ def _digest(request: Request) -> str:
     return hashlib.sha256(known.encode()).hexdigest()[:12]
 
 
-def _subjects(run: Path, one: Prepared, answer: Recommendation) -> dict[str, Configuration]:
+def _subjects(
+    run: Path, one: Prepared, answer: Recommendation, *, is_few: bool
+) -> dict[str, Configuration]:
     """Return what runs beside the service as it is, by label."""
     brought = one.reference.brings or "glibc"
-    found = {name: Configuration(name) for name in ALLOCATORS if name != brought}
+    names = () if is_few else ALLOCATORS
+    found = {name: Configuration(name) for name in names if name != brought}
     found |= {label_of(copied): copied for copied in COPIED}
     if not one.request.is_direct:
         emulated = emulation.load(run)
@@ -343,6 +347,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     for flag, words in (
         ("--direct", "neither record nor emulate: search with the service alone"),
         ("--judge", "ask for no answer that is there, decided or not"),
+        ("--few", "judge no allocator's default, only what people copy and the answer"),
     ):
         parser.add_argument(flag, action="store_true", help=words)
 

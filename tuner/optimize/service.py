@@ -37,15 +37,14 @@ with and without it."""
 
 KNOWN: Final = (
     Configuration.of("glibc", {"arena_max": 1}),
-    Configuration.of("glibc", {"arena_max": 1, "trim_threshold": 131072}),
-    Configuration.of("jemalloc", {"dirty_decay_ms": 100, "narenas": 1}),
-    Configuration.of("jemalloc", {"dirty_decay_ms": 0, "narenas": 1}),
-    Configuration.of("tcmalloc", {"release_rate": 10.0}),
-    Configuration.of("tcmalloc", {"aggressive_decommit": True}),
-    Configuration.of("mimalloc", {"decommit_delay": 0, "segment_decommit_delay": 0}),
-    Configuration.of("mimalloc", {"purge_delay": 0}),
-    Configuration.of("exgen", {"purge_delay": 0}),
+    Configuration.of("glibc", {"mmap_threshold": 262144}),
+    Configuration.of("glibc", {"arena_max": 1, "mmap_threshold": 262144}),
+    Configuration.of("jemalloc", {"dirty_decay_ms": 1000, "narenas": 1}),
     *COPIED,
+    Configuration.of("tcmalloc", {"aggressive_decommit": True}),
+    Configuration.of("mimalloc", {"decommit_delay": 500, "segment_decommit_delay": 500}),
+    Configuration.of("mimalloc", {"purge_delay": 100}),
+    Configuration.of("exgen", {"purge_delay": 500}),
 )
 """What gives memory back, and what people copy: tried before anything else.
 

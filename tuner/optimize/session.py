@@ -72,7 +72,7 @@ from tuner.store import CampaignRecord
 _SHARE_EMULATION = 0.25
 _SHARE_PROGRAM = 0.9
 _FEWEST_DIRECT_RUNS = 24
-"""Runs that the time must allow where runs alone search; see `FEWEST_RUNS`."""
+"""Runs that the time must allow where runs alone search; see `fewest_runs`."""
 
 _OF_RULES = (
     SELECTION_FILE,
@@ -287,7 +287,7 @@ class Session:
     ) -> Answer:
         conclusion = Conclusion(work, reference, reference.brings or "glibc")
         n_possible = int(_SHARE_PROGRAM * self._watch.left_s / run_seconds(reference))
-        n_fewest = _FEWEST_DIRECT_RUNS if self.request.is_direct else FEWEST_RUNS
+        n_fewest = fewest_runs(is_blind=self.request.is_direct and not work.tuned.known)
         if n_possible < n_fewest and not (self.run / SELECTION_FILE).exists():
             return conclusion.proposal_only(choosing.proposals, n_fewest)
         begun_s = self._watch.used_s
@@ -306,6 +306,15 @@ class Session:
         answer = conclusion.conclude(selected, confirmed)
         said = disturbance_words(before, snapshot(), os.cpu_count() or 1)
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer
+
+
+def fewest_runs(*, is_blind: bool) -> int:
+    """Return how many runs the time must allow for anything but a proposal.
+
+    Args:
+        is_blind: neither emulation nor settings that are known to suit say where to search.
+    """
+    return _FEWEST_DIRECT_RUNS if is_blind else FEWEST_RUNS
 
 
 def _identity(request: Request) -> tuple[object, ...]:
