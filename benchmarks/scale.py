@@ -298,7 +298,12 @@ BENCHMARK: Final = Benchmark(
     name="scale",
     about=__doc__,
     claim="Two workers do 1.9 times the evaluations of one; a thousand are busy 95 % of the time.",
-    depends_on=("tuner/measure/cluster.py", "tuner/measure/remote.py", *EMULATOR),
+    depends_on=(
+        "tuner/measure/cluster.py",
+        "tuner/measure/workers.py",
+        "tuner/measure/remote.py",
+        *EMULATOR,
+    ),
     measure=measure,
     lines=lines,
     targets=targets,

@@ -269,7 +269,7 @@ def run_campaign(
     on_note: OnNote = _unheard,
 ) -> Run:
     """Run a campaign in its folder, or what is left of it; see `tune`."""
-    from tuner.campaign.executors import Demand, check_executor
+    from tuner.campaign.executors import Demand, Where, check_executor
     from tuner.campaign.progress import Listener
     from tuner.campaign.runner import Runner
     from tuner.campaign.setup import open_campaign, with_workload
@@ -278,7 +278,8 @@ def run_campaign(
     from tuner.objectives import parse_constraint
     from tuner.registry import EXECUTORS
 
-    check_executor(executor, workers, scheduler)
+    where = Where(executor, workers, scheduler)
+    check_executor(where)
     spec, workload = with_workload(spec, is_forced=force)
     for note in workload.notes:
         on_note(note)
@@ -292,7 +293,7 @@ def run_campaign(
         demand = Demand(
             ready.store, ready.evaluator, ready.emulations,
             # Latency is that of a machine with nothing else to do: one evaluation at a time.
-            is_alone=spec.measures_time, workers=workers, scheduler=scheduler, on_note=on_note,
+            is_alone=spec.measures_time, where=where, on_note=on_note,
         )  # fmt: skip
         chosen = stack.enter_context(EXECUTORS[executor].load()(demand))
         screener = None

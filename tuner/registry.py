@@ -79,7 +79,7 @@ EXPORTERS: Final[dict[str, Entry]] = {
 EXECUTORS: Final[dict[str, Entry]] = {
     "local": Entry("tuner.campaign.executors:on_this_machine", "the cores of this machine"),
     "dask": Entry("tuner.campaign.executors:on_dask", "the workers of a Dask scheduler"),
-    "slurm": Entry("tuner.campaign.executors:on_slurm", "jobs of Slurm, by dask-jobqueue"),
+    "slurm": Entry("tuner.campaign.executors:on_dask", "jobs of Slurm, by dask-jobqueue"),
 }
 """What evaluates the trials of a campaign, by the names of ``tune --executor``."""
 

@@ -91,12 +91,18 @@ class Cluster:
             return one.connect_ex(("127.0.0.1", self.port)) == 0
 
     def start_worker(
-        self, n_threads: int = 1, environment: Mapping[str, str] | None = None
+        self,
+        n_threads: int = 1,
+        environment: Mapping[str, str] | None = None,
+        machine: str | None = None,
     ) -> subprocess.Popen[bytes]:
+        """Start a worker, under the name of another machine if one is given."""
+        named = ["--preload", "tests.doubles.named_machine"] if machine else []
+        environment = {**(environment or {}), **({"TEST_MACHINE": machine} if machine else {})}
         words = ["worker", self.address, "--no-nanny", "--nthreads", str(n_threads),
                  "--no-dashboard", "--dashboard-address", "127.0.0.1:0",
-                 "--local-directory", str(self._folder)]  # fmt: skip
-        worker = self._start(words, environment or {})
+                 "--local-directory", str(self._folder), *named]  # fmt: skip
+        worker = self._start(words, environment)
         self.workers.append(worker)
         return worker
 

@@ -31,7 +31,7 @@ from tuner.optimize.program import Program
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.service import Service
 from tuner.optimize.tuned import AS_IS, Reference
-from tuner.optimize.work import keeper_of
+from tuner.optimize.work import SampleKeeper
 from tuner.records import Configuration, Outcome, Status
 from tuner.service.lifecycle import ServiceRun
 from tuner.service.plan import ServicePlan
@@ -235,7 +235,7 @@ def of_rounds(
     def compares(folder: Path, script: Script, observer: Observer[Any, Any]) -> None:
         with Journal(folder / "rounds.jsonl", {"schema": "test"}) as journal:
             rounds: Rounds[None] = Rounds((base, OTHER), (None,), 2)
-            compare(rounds, make(script), keeper_of(journal), observer, baseline=base)
+            compare(rounds, make(script), SampleKeeper(journal), observer, baseline=base)
 
     return compares
 

@@ -21,6 +21,18 @@ from tuner.store import Store
 
 
 @dataclass(frozen=True)
+class Where:
+    """Which machines do it."""
+
+    executor: str = "local"
+    """A name of `EXECUTORS`."""
+    workers: int | None = None
+    """Evaluations at a time on this machine, jobs of Slurm; None for the usual number."""
+    scheduler: str | None = None
+    """Address of Dask's scheduler."""
+
+
+@dataclass(frozen=True)
 class Demand:
     """What is to be evaluated, and where."""
 
@@ -32,19 +44,17 @@ class Demand:
     """What it measures with, one per workload."""
     is_alone: bool
     """True where time is measured: one evaluation at a time on a machine."""
-    workers: int | None
-    """Evaluations at a time on this machine, jobs of Slurm; None for the usual number."""
-    scheduler: str | None
-    """Address of Dask's scheduler."""
+    where: Where
     on_note: Callable[[str], None]
 
 
-def check_executor(name: str, workers: int | None, scheduler: str | None) -> None:
+def check_executor(where: Where) -> None:
     """Refuse what does not go together, before anything is begun.
 
     Raises:
         SpecError: an unknown name, or an option that is missing or would be ignored.
     """
+    name, workers, scheduler = where.executor, where.workers, where.scheduler
     if name not in EXECUTORS:
         message = f"--executor {name}: choose among {', '.join(EXECUTORS)}"
         raise SpecError(message)
@@ -64,32 +74,37 @@ def check_executor(name: str, workers: int | None, scheduler: str | None) -> Non
 @contextlib.contextmanager
 def on_this_machine(demand: Demand) -> Iterator[Executor]:
     """Use cores of this machine; see `LocalExecutor`."""
-    cpus = measuring_cpus(demand.workers or (1 if demand.is_alone else None))
+    cpus = measuring_cpus(demand.where.workers or (1 if demand.is_alone else None))
     with LocalExecutor(demand.evaluator, cpus) as executor:
         yield executor
 
 
 @contextlib.contextmanager
 def on_dask(demand: Demand) -> Iterator[Executor]:
-    """Use the workers of a running scheduler; see `ClusterExecutor`.
+    """Use the workers of a scheduler, running or started; see `ClusterExecutor`, `scheduler_of`.
 
     Raises:
         MissingToolError: Dask is not installed, or no scheduler answers.
+        SpecError: the configuration of dask-jobqueue lacks something.
     """
-    with _connected(demand, str(demand.scheduler)) as executor:
+    with scheduler_of(demand.where) as address, _connected(demand, str(address)) as executor:
         yield executor
 
 
 @contextlib.contextmanager
-def on_slurm(demand: Demand) -> Iterator[Executor]:
-    """Start jobs of Slurm with a worker each, and end them with the campaign.
+def scheduler_of(where: Where) -> Iterator[str | None]:
+    """Yield the address of a scheduler of Dask; None where this machine is to do it alone.
 
-    Queue, cores and memory of a job stand in the configuration of dask-jobqueue.
+    With ``slurm``, jobs with a worker each are started, and ended with the context.  Queue, cores
+    and memory of a job stand in the configuration of dask-jobqueue.
 
     Raises:
-        SpecError: the configuration of dask-jobqueue lacks something.
+        SpecError: that configuration lacks something.
         MissingToolError: dask-jobqueue is not installed.
     """
+    if where.executor != "slurm":
+        yield where.scheduler
+        return
     try:
         import dask_jobqueue  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -101,9 +116,8 @@ def on_slurm(demand: Demand) -> Iterator[Executor]:
         message = f"dask-jobqueue: {error}; see docs/how-to/cluster.md"
         raise SpecError(message) from error
     with cluster:
-        cluster.scale(jobs=demand.workers or 1)
-        with _connected(demand, cluster.scheduler_address) as executor:
-            yield executor
+        cluster.scale(jobs=where.workers or 1)
+        yield cluster.scheduler_address
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from tuner.cli.optimize_request import (
     Options,
     read_request,
 )
-from tuner.cli.options import ALLOCATORS, AsJson, Quiet, refuse_input
+from tuner.cli.options import ALLOCATORS, AsJson, Executor, Quiet, Scheduler, refuse_input
 from tuner.cli.services import (
     AUTO,
     IDLE,
@@ -51,7 +51,7 @@ from tuner.errors import (
     SpecError,
     StoreError,
 )
-from tuner.limits import BUDGET, EFFECT, MOST_EVALUATIONS, MOST_SEED, RUN_TIME
+from tuner.limits import BUDGET, EFFECT, MOST_EVALUATIONS, MOST_SEED, MOST_WORKERS, RUN_TIME
 
 if TYPE_CHECKING:
     from tuner.optimize.answer import Answer
@@ -76,6 +76,7 @@ def register(app: typer.Typer) -> None:
             "malloc-tuner optimize runs/app --constraint 'peak_memory <= default * 1.1'",
             "malloc-tuner optimize --direct --time 20min -- ./static-app data",
             "malloc-tuner optimize app.toml --fail-if undecided --json",
+            "malloc-tuner optimize --executor dask --scheduler tcp://host:8786 -- ./app data",
             "malloc-tuner optimize --time 1h --ready tcp:8080 --load ./load.sh -- ./server",
             errors=(
                 SpecError,
@@ -177,15 +178,24 @@ def optimize(
             ),
         ),
     ] = None,
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
+    workers: Annotated[
+        int | None, number(1, MOST_WORKERS, "Jobs of Slurm, with --executor slurm.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Read what is asked for, do it, print the answer."""
+    from tuner.campaign.executors import Where
     from tuner.optimize.conditions import parse_condition
     from tuner.optimize.session import Session
 
     conditions = {text: parse_condition(text) for text in fail_if or []}
     refuse_input()
+    if workers is not None and executor == "local":
+        message = "--workers does not apply with --executor local: runs are made one by one"
+        raise SpecError(message)
     is_service = bool(ready or load)
     limits = None if is_service else tuple(constraint or ()) or None
     options = Options(
@@ -213,7 +223,8 @@ def optimize(
     for command in (request.command, *request.further):
         _check_program(command[0])
     with _shown_progress(run, request.seconds, quiet=quiet) as view:
-        answer = Session(run, request, view).answer()
+        where = Where(executor, workers, scheduler)
+        answer = Session(run, request, view, where=where).answer()
     if as_json:
         print(json.dumps(answer.as_record(), indent=1))
     else:

@@ -19,7 +19,7 @@ from tuner.cli.bounds import number
 from tuner.errors import SpecError
 from tuner.limits import MOST_NUMBER
 from tuner.output import file_to_write
-from tuner.registry import DEFAULT_ALLOCATORS
+from tuner.registry import DEFAULT_ALLOCATORS, EXECUTORS
 
 ALLOCATORS = ",".join(DEFAULT_ALLOCATORS)
 """Default of options that name allocators."""
@@ -43,6 +43,20 @@ Force = Annotated[bool, typer.Option("--force", help="Replace a trace that exist
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+Executor = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="local (the default), or for many machines dask or slurm.",
+        autocompletion=lambda: list(EXECUTORS),
+    ),
+]
+
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Address of Dask's scheduler, such as tcp://host:8786."),
+]
 
 TrialNumber = Annotated[int | None, number(0, MOST_NUMBER, "The trial of this number.")]
 

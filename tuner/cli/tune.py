@@ -12,7 +12,15 @@ import typer
 
 from tuner.cli.bounds import duration, number
 from tuner.cli.epilog import epilog
-from tuner.cli.options import ALLOCATORS, HugePages, Quiet, Threads, refuse_options
+from tuner.cli.options import (
+    ALLOCATORS,
+    Executor,
+    HugePages,
+    Quiet,
+    Scheduler,
+    Threads,
+    refuse_options,
+)
 from tuner.errors import (
     InterruptedCampaign,
     MissingToolError,
@@ -169,20 +177,8 @@ def tune(
         int | None,
         number(1, MOST_WORKERS, "Evaluations at a time (default: one per core); with slurm: jobs."),
     ] = None,
-    executor: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="local (the default), or for many machines dask or slurm.",
-            autocompletion=_executors,
-        ),
-    ] = "local",
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Address of Dask's scheduler, such as tcp://host:8786."
-        ),
-    ] = None,
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
     exact_trace: Annotated[
         Path | None,
         typer.Option(
@@ -269,12 +265,6 @@ def _stop(time: str | None, plateau: int | None, target: list[str] | None) -> di
 
 def _strategies() -> list[str]:
     return list(STRATEGIES)
-
-
-def _executors() -> list[str]:
-    from tuner.registry import EXECUTORS
-
-    return list(EXECUTORS)
 
 
 def _searches() -> list[str]:

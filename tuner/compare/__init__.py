@@ -2,6 +2,7 @@
 
     plan.py       what runs when: a `Plan` hands out blocks of `Step`s; `Rounds` shuffles each round
     loop.py       `compare` runs what is missing, keeps every sample, lets failed subjects leave
+    apart.py      the same on several machines at once, each round on one
     journal.py    a file of JSON lines that is only appended to, and how damage to it is met
     values.py     a metric of all samples: medians, intervals, ratios of pairs, tests
 

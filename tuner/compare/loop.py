@@ -100,6 +100,7 @@ def compare(
     budget: TimeBudget | None = None,
     workers: int = 1,
     stop: Callable[[], None] = _ignore,
+    is_of_here: Callable[[Step[TaskT]], bool] = lambda _: True,
 ) -> Course[TaskT, ValuesT]:
     """Make every run that is missing, and return all that is known.
 
@@ -112,6 +113,8 @@ def compare(
         budget: None for no limit.
         workers: runs of a block at once; 1 where they would disturb each other.
         stop: ends the runs that are under way; called when one raises, and on Ctrl-C.
+        is_of_here: whether a step that is kept was measured on this machine; a block that was
+            begun on another one is made anew, so that what is compared is of one machine.
 
     Raises:
         OutputError: a sample cannot be kept.
@@ -126,6 +129,9 @@ def compare(
     observer.on_left(plan.n_left(course))
     with interruptible():
         for block in plan.blocks(course):
+            if any(map(course.wants, block)) and not all(map(is_of_here, block)):
+                for step in block:
+                    course.samples.pop(step.key, None)
             steps = [step for step in block if course.wants(step)]
             if steps and budget and not budget.allows(steps[0].task, len(steps)):
                 observer.on_left_out(len(steps))

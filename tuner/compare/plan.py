@@ -77,7 +77,8 @@ class Plan(Protocol[TaskT, ValuesT]):
     def blocks(self, course: Course[TaskT, ValuesT]) -> Iterator[Sequence[Step[TaskT]]]:
         """Yield blocks of steps; what was run or is out is skipped by the loop.
 
-        The next block is asked for when all samples of the last one are in `course`.
+        The next block is asked for when all samples of the last one are in `course`; with several
+        machines (apart.py) before, unless an empty block comes in between.
         """
         ...
 

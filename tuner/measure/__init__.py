@@ -10,4 +10,7 @@ counting.py      instructions of a real program by cachegrind
 process.py       starting the native tools
 offers.py        what this machine lets us do
 executor.py      many evaluations over the cores
+workers.py       the workers of a Dask cluster
+cluster.py       many evaluations over them
+remote.py        what runs on their machines
 """

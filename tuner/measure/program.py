@@ -188,16 +188,18 @@ class RunsPrograms(Protocol):
 class ProgramRunner:
     """Runs real programs under supervise."""
 
-    def __init__(self, supervise: Path | None = None) -> None:
+    def __init__(self, supervise: Path | None = None, cwd: Path | None = None) -> None:
         """Prepare.
 
         Args:
             supervise: path of the launcher; None for the installed one.
+            cwd: working folder of runs that name none; None for the current one.
 
         Raises:
             MissingToolError: it is not installed.
         """
         self._supervise = supervise or native_file("supervise")
+        self._cwd = cwd
         self._processes = Processes()
 
     def run(
@@ -213,7 +215,7 @@ class ProgramRunner:
             command: program and arguments.
             environment: its whole environment; ``LD_PRELOAD`` names at most one library.
             surroundings: core, limits and kernel settings.
-            cwd: working folder; None for the current one.
+            cwd: working folder; None for the usual one.
 
         Raises:
             MissingToolError: the program cannot be executed.
@@ -224,7 +226,7 @@ class ProgramRunner:
             words = self._words(scratch, environment, surroundings)
             words += ["--", *command]
             clean = clean_environment(environment)
-            ended = self._start(words, scratch, clean, surroundings, cwd)
+            ended = self._start(words, scratch, clean, surroundings, cwd or self._cwd)
             stderr_tail = _tail(scratch / "stderr")
             if ended.exit_status != 0 or ended.timed_out:
                 raise _supervise_error(ended, stderr_tail)

@@ -19,7 +19,7 @@ import platform
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -44,8 +44,8 @@ _COUNTING: Final = ("rand_malloc", "instruction_count_1.so", "instruction_count_
 """Native parts that decide what is measured."""
 
 
-class Kit(Protocol):
-    """What a machine needs to evaluate; travels to it, equal to itself by its name."""
+class SharedKit(Protocol):
+    """What a machine needs of the coordinator; travels to it, equal to itself by its name."""
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class Kit(Protocol):
 
     @property
     def most_per_machine(self) -> int | None:
-        """Evaluations at a time on one machine; None for one per core."""
+        """Tasks at a time on one machine; None for one per core."""
         ...
 
     def identity(self) -> Mapping[str, str]:
@@ -68,6 +68,10 @@ class Kit(Protocol):
     def content(self, sha256: str) -> bytes:
         """Return one of these files, on the machine that has it."""
         ...
+
+
+class Kit(SharedKit, Protocol):
+    """What a machine needs to evaluate."""
 
     def evaluator(self) -> Evaluator:
         """Return what evaluates, on this machine."""
@@ -93,19 +97,7 @@ class EmulationKit:
 
     def identity(self) -> dict[str, str]:
         """See `Kit.identity`."""
-        found = {"malloc-tuner": tuner.__version__}
-        for name in _COUNTING:
-            with contextlib.suppress(MissingToolError):
-                found[name] = digest(native_file(name))
-        for name, (adapter, _) in self.emulations[0].allocators.items():
-            try:
-                here = adapter.locate()
-            except TunerError as error:
-                found[name] = f"missing: {error}"
-            else:
-                library = here.library or _c_library()
-                found[name] = f"{here.version} {digest(library) if library else 'unknown'}"
-        return found
+        return identity_of(self.emulations[0].allocators, _COUNTING)
 
     def missing(self) -> list[str]:
         """See `Kit.missing`."""
@@ -139,7 +131,7 @@ class Proof:
     """Name of its host."""
     facts: Machine
     n_cores: int
-    """Evaluations that may run there at a time."""
+    """Tasks that may run there at a time."""
     identity: Mapping[str, str]
     missing: tuple[str, ...]
     """Digests of files to send."""
@@ -156,7 +148,7 @@ class Measured:
 # Called in the workers
 
 
-def prove(kit: Kit) -> Proof:
+def prove(kit: SharedKit) -> Proof:
     """Say what this machine is, and what it lacks."""
     return Proof(
         machine=platform.node(),
@@ -220,6 +212,28 @@ def free_core(cpus: Sequence[int], folder: Path | None = None) -> Iterator[int]:
 
 
 # Files
+
+
+def identity_of(allocators: Located, native: Iterable[str]) -> dict[str, str]:
+    """Return versions and digests of what is installed here.
+
+    Args:
+        allocators: that take part; they are located anew.
+        native: names of native parts; one that is not here is left out.
+    """
+    found = {"malloc-tuner": tuner.__version__}
+    for name in native:
+        with contextlib.suppress(MissingToolError):
+            found[name] = digest(native_file(name))
+    for name, (adapter, _) in allocators.items():
+        try:
+            here = adapter.locate()
+        except TunerError as error:
+            found[name] = f"missing: {error}"
+        else:
+            library = here.library or _c_library()
+            found[name] = f"{here.version} {digest(library) if library else 'unknown'}"
+    return found
 
 
 def _workload_here(path: Path, sha256: str) -> Path | None:

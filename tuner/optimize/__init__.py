@@ -9,6 +9,8 @@
     driver.py         which child of a program that starts others does the work
     quantities.py     what is measured, the one table
     work.py           what the stages share: folder, time, runs and their journals
+    machines.py       what other machines are that ran it, and what makes samples comparable
+    cluster.py        rounds on the workers of a Dask cluster
     outlook.py        what the time that is given can show
     proposals.py      which emulated settings go to the program
     correction.py     what emulation gets wrong, learned from the runs made so far

@@ -14,7 +14,7 @@ from tuner.compare.plan import Rounds
 from tuner.optimize.answer import label_of
 from tuner.optimize.judgement import Gain, Rules, Standing, exact_quantities, judge
 from tuner.optimize.tuned import Reference, logs_of, values_of
-from tuner.optimize.work import ABLATION_FILE, Work, run_seconds
+from tuner.optimize.work import ABLATION_FILE, Work
 from tuner.records import Configuration
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 20
@@ -57,7 +57,7 @@ def effects_of(
     subjects = (label, *variants)
     candidates = {label: winner, **variants}
     left_s = _SHARE_OF_TIME * work.watch.left_s
-    n_rounds = int(left_s / (len(subjects) * run_seconds(reference)))
+    n_rounds = int(left_s / (len(subjects) * work.run_seconds(reference)))
     n_kept = 0 if n_rounds >= _FEWEST_ROUNDS else len(work.kept(ABLATION_FILE))
     if n_rounds < _FEWEST_ROUNDS and not n_kept:
         return ()

@@ -62,7 +62,7 @@ class Selected:
 
 def affordable_finalists(work: Work, reference: Reference) -> int:
     """Return how many candidates the time left can decide on, at least one."""
-    n_runs = work.watch.left_s / run_seconds(reference)
+    n_runs = work.watch.left_s / work.run_seconds(reference)
     return max(1, min(_FINALISTS, int(n_runs / _ROUNDS_TO_DECIDE) - 1))
 
 

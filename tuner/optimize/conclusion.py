@@ -21,7 +21,7 @@ from tuner.optimize.quantities import CPU, TABLE
 from tuner.optimize.selection import ROUND_OF_SELECTION, noise_of
 from tuner.optimize.tuned import AS_IS, Reference, Sample, growth_of, values_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
-from tuner.optimize.work import Work, run_seconds
+from tuner.optimize.work import Work
 from tuner.records import Configuration
 
 _MUCH_UNSEEN = 1.5
@@ -58,7 +58,7 @@ class Conclusion:
         return replace(
             self._answer(Decision.UNDECIDED, None, selected),
             missing=words,
-            more_seconds=n_runs * run_seconds(self._reference),
+            more_seconds=n_runs * self._work.run_seconds(self._reference),
         )
 
     def conclude(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
@@ -93,7 +93,7 @@ class Conclusion:
             answer,
             reasons=(*proposed, *answer.reasons),
             missing=words,
-            more_seconds=4.0 * n_wanted * run_seconds(self._reference),
+            more_seconds=4.0 * n_wanted * self._work.run_seconds(self._reference),
         )
 
     def _undecided_or_keep(self, selected: Selected | None, confirmed: Confirmed) -> Answer:
@@ -107,7 +107,7 @@ class Conclusion:
         nearest = max(still_open, key=lambda one: one.score(self._rules))
         answer = self._answer(Decision.UNDECIDED, nearest, selected, confirmed)
         n_runs = self._rounds_left(nearest, confirmed) * (len(confirmed.chosen) + 1)
-        more_s = n_runs * run_seconds(self._reference)
+        more_s = n_runs * self._work.run_seconds(self._reference)
         answer = replace(answer, reasons=(*self._sooner(nearest), *answer.reasons))
         return replace(answer, missing=open_words(nearest), more_seconds=more_s)
 
@@ -150,7 +150,7 @@ class Conclusion:
             return ()
         noise = _noise(confirmed.course).get(CPU, 0.0)
         n_candidates = len(confirmed.chosen)
-        n_runs = self._work.watch.seconds / run_seconds(self._reference)
+        n_runs = self._work.watch.seconds / self._work.run_seconds(self._reference)
         error = self._rules.error / (n_candidates * len(self._rules.goals))
         gain = self._rules.least + showable_gain(noise, int(n_runs / (n_candidates + 1)), error)
         if gain < _MUCH_UNSEEN * self._rules.least:

@@ -100,7 +100,7 @@ class Confirming:
     def _tell_what_time_buys(self, n_candidates: int) -> None:
         """Say beforehand what gain of CPU time is likely to show."""
         noise = self._noise()
-        n_runs = max(self._work.watch.left_s, 0.0) / run_seconds(self._reference)
+        n_runs = max(self._work.watch.left_s, 0.0) / self._work.run_seconds(self._reference)
         n_rounds = int(n_runs / (n_candidates + 1))
         error = self._rules.error / (n_candidates * len(self._rules.goals))
         gain = showable_gain(noise, n_rounds, error)
@@ -126,7 +126,7 @@ class Confirming:
     def rounds_left(self, n_runs: int) -> float:
         """Return how many rounds of so many runs fit in what is left."""
         left_s = self._work.watch.left_s - self._reserved_s()
-        return max(0.0, left_s / (n_runs * run_seconds(self._reference)))
+        return max(0.0, left_s / (n_runs * self._work.run_seconds(self._reference)))
 
     def _reserved_s(self) -> float:
         reserved = _SHARE_HELD_OUT * self._work.watch.seconds if self._held_out else 0.0

@@ -29,11 +29,12 @@ from tuner.optimize.answer import label_of
 from tuner.optimize.candidates import Selected, affordable_finalists, selected_of
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
+from tuner.optimize.machines import Scene
 from tuner.optimize.proposals import SLACK, Proposal, finalists
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Work, run_seconds
-from tuner.records import Configuration, Outcome
+from tuner.records import Configuration
 from tuner.search import Told, make_strategy
 from tuner.search.surrogate import Features, Surrogate
 from tuner.space import Genome, Space, joint_space
@@ -184,6 +185,7 @@ class DirectPlan:
             if wanted and not is_first and not self._has_time(wanted):
                 return
             yield steps
+        yield ()  # what is proposed next depends on all of them
 
     def _is_new(self, configuration: Configuration, course: Course[None, Sample]) -> bool:
         """Return whether a configuration runs: none does twice, nor one that is refused."""
@@ -273,7 +275,7 @@ class DirectSearch:
         """
         work = self._work
         work.view.begin("search", max(1, int(SHARE_OF_TIME * n_possible)))
-        course = work.explore(SELECTION_FILE, self._plan, self._run)
+        course = work.explore(SELECTION_FILE, self._plan, self._scene)
         self._tried = self._plan.tried(course)
         labels = {label: _proposal(one) for label, one in self._tried.items()}
         found = selected_of(course, labels)
@@ -308,8 +310,8 @@ class DirectSearch:
         after_s = work.watch.used_s + n_runs * run_seconds(self._reference)
         return after_s < SHARE_OF_TIME * work.watch.seconds
 
-    def _run(self, step: Step[None]) -> Outcome[Sample]:
-        return self._work.tuned.runner(self._plan.running, self._reference)(step)
+    def _scene(self) -> Scene:
+        return Scene(self._reference, self._plan.running)
 
 
 def _encoded(space: Space, known: Sequence[Configuration]) -> Iterator[Genome]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from tuner.allocators import Allocator, Installation
 from tuner.measure.program import ProgramRunner, Surroundings
@@ -18,8 +19,16 @@ Files = Mapping[str, tuple[Allocator, Installation]]
 """Adapter and installation of every allocator."""
 
 
-def tuned_of(request: Request, files: Files, environment: Mapping[str, str]) -> Tuned:
+def tuned_of(
+    request: Request, files: Files, environment: Mapping[str, str], cwd: Path | None = None
+) -> Tuned:
     """Return what a request tunes.
+
+    Args:
+        request: what is asked for.
+        files: of the allocators.
+        environment: the program's own.
+        cwd: where programs run; None for the current folder.
 
     Raises:
         MissingToolError: a part of this package is not installed.
@@ -28,18 +37,23 @@ def tuned_of(request: Request, files: Files, environment: Mapping[str, str]) -> 
         return _service(request, request.service, files, environment)
     commands = (request.command, *request.further)
     patience_s = max(request.seconds, PATIENCE_S)
-    programs = [_program(request, one, files, environment, patience_s) for one in commands]
+    programs = [
+        _program(request, one, files, environment, cwd=cwd, patience_s=patience_s)
+        for one in commands
+    ]
     return ProgramSuite(programs) if request.further else programs[0]
 
 
-def held_out_of(request: Request, files: Files, environment: Mapping[str, str]) -> Tuned | None:
+def held_out_of(
+    request: Request, files: Files, environment: Mapping[str, str], cwd: Path | None = None
+) -> Tuned | None:
     """Return what the winner is judged on that was not tuned on; None where there is nothing."""
     if request.held_out is None:
         return None
     if request.service is not None:
         other = replace(request.service, load=" ".join(request.held_out))
         return _service(request, other, files, environment)
-    return _program(request, request.held_out, files, environment)
+    return _program(request, request.held_out, files, environment, cwd=cwd)
 
 
 def _service(
@@ -54,10 +68,12 @@ def _program(
     command: tuple[str, ...],
     files: Files,
     environment: Mapping[str, str],
+    *,
+    cwd: Path | None,
     patience_s: float | None = None,
 ) -> Program:
     # No randomised addresses, huge pages as the machine has them.
     surroundings = Surroundings(cpu=request.cpu, timeout_s=request.timeout_s)
     return Program(
-        command, ProgramRunner(), environment, files, surroundings, patience_s=patience_s
+        command, ProgramRunner(cwd=cwd), environment, files, surroundings, patience_s=patience_s
     )

@@ -110,10 +110,12 @@ class Selection:
         """Yield the rounds."""
         for number, first in enumerate(self._rounds):
             yield self._round(number, first)
+        yield ()  # all of them have to be known
         again = self._again(course)
         for number, some in enumerate(again, start=len(self._rounds)):
             yield self._round(number, some)
         for number in itertools.count(len(self._rounds) + len(again)):
+            yield ()  # likewise
             begun = [one for at, _, one in course.samples if at == number and one != AS_IS]
             found = begun or (self._others(course) if self._others else ())
             if not found:

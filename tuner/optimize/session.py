@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from tuner.campaign.executors import Where, check_executor
 from tuner.campaign.progress import clock_text
 from tuner.campaign.setup import locate
 from tuner.config import CampaignSpec
@@ -37,6 +38,7 @@ from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
 from tuner.optimize.answer import ANSWER_FILE, Answer, write_answer
 from tuner.optimize.candidates import Choosing, Selected
+from tuner.optimize.cluster import kit_of, machines_for
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.direct import SHARE_OF_TIME as SHARE_DIRECT
@@ -135,6 +137,8 @@ class Session:
         view: View | None = None,
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        where: Where | None = None,
     ) -> None:
         """Begin, or go on with what the folder holds.
 
@@ -144,9 +148,11 @@ class Session:
             view: shows progress; None for none.
             environment: the program's; None for this process's.
             clock: in seconds; only differences count.
+            where: which machines run the program; None for this one.
 
         Raises:
-            SpecError: the folder holds an optimisation of another command.
+            SpecError: the folder holds an optimisation of another command; or a service is to run
+                on other machines.
             OutputError: it cannot be written.
         """
         self.run = run
@@ -154,6 +160,11 @@ class Session:
         self._view = view or View()
         self._environment = dict(os.environ if environment is None else environment)
         self._watch = Watch(request.seconds, clock)
+        self._where = where or Where()
+        check_executor(self._where)
+        if request.service is not None and self._where.executor != "local":
+            message = f"--executor {self._where.executor}: a service runs on this machine only"
+            raise SpecError(message)
         self._begun_with = Request.load(run) if (run / REQUEST_FILE).exists() else None
         if self._begun_with and _identity(self._begun_with) != _identity(request):
             message = f"{run}: holds another optimisation; choose another -o"
@@ -178,16 +189,22 @@ class Session:
         reference = self._examine(work)
         work.request = replace(self.request, rules=self.request.rules.of(reference.values))
         write_text(self.run / REQUEST_FILE, json.dumps(self.request.as_record(), indent=1) + "\n")
+        kit = kit_of(self.request, files, self._environment)
+        with machines_for(self._where, kit, reference, self.run, self._view.tell) as machines:
+            work.machines = machines
+            found = self._answered(work, reference, files)
+        write_answer(self.run, found)
+        return found
+
+    def _answered(self, work: Work, reference: Reference, files: Files) -> Answer:
         self._tell_outlook(work, reference)
         if self.request.is_direct:
             choosing: Chooses = DirectSearch(work, reference, partial(space_of, files, reference))
         else:
-            self._record(tuned, reference)
+            self._record(work.tuned, reference)
             choosing = self._emulated(work, reference, files)
         held_out = held_out_of(self.request, files, self._environment)
-        found = self._decide(work, reference, choosing, held_out)
-        write_answer(self.run, found)
-        return found
+        return self._decide(work, reference, choosing, held_out)
 
     def _tell_outlook(self, work: Work, reference: Reference) -> None:
         """Say what the time can show, unless runs of an earlier call have shown it."""
@@ -286,7 +303,9 @@ class Session:
         self, work: Work, reference: Reference, choosing: Chooses, held_out: Tuned | None
     ) -> Answer:
         conclusion = Conclusion(work, reference, reference.brings or "glibc")
-        n_possible = int(_SHARE_PROGRAM * self._watch.left_s / run_seconds(reference))
+        if work.machines is not None:
+            work.machines.wait()
+        n_possible = int(_SHARE_PROGRAM * self._watch.left_s / work.run_seconds(reference))
         n_fewest = fewest_runs(is_blind=self.request.is_direct and not work.tuned.known)
         if n_possible < n_fewest and not (self.run / SELECTION_FILE).exists():
             return conclusion.proposal_only(choosing.proposals, n_fewest)
@@ -301,7 +320,7 @@ class Session:
         self._view.tell(
             f"ran        {len(selected.changes) or len(chosen)} settings on the program, "
             f"{work.n_runs} runs, {clock_text(self._watch.used_s - begun_s)}"
-            f"{_duet_words(confirmed)}"
+            f"{_duet_words(confirmed)}{_machine_words(work)}"
         )
         answer = conclusion.conclude(selected, confirmed)
         said = disturbance_words(before, snapshot(), os.cpu_count() or 1)
@@ -326,6 +345,10 @@ def _identity(request: Request) -> tuple[object, ...]:
 def _duet_words(confirmed: Confirmed) -> str:
     n = n_duets(confirmed.course)
     return f"; {n} rounds ran two at once" if n else ""
+
+
+def _machine_words(work: Work) -> str:
+    return f", on {', '.join(work.machines.known)}" if work.machines else ""
 
 
 def _is_limited_alike(one: Request, other: Request) -> bool:

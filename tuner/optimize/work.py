@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tuner.compare.apart import Handout, compare_apart
 from tuner.compare.journal import Journal, JournalKeeper, Record, read_journal
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Course, Plan, Step
 from tuner.optimize.duets import Duets, duets_of
+from tuner.optimize.machines import Relative, Scene, relative_to
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
 from tuner.optimize.view import View
 from tuner.records import Configuration, Outcome, Status
+
+if TYPE_CHECKING:
+    from tuner.optimize.cluster import Machines
 
 TRACE_FILE = "program.trace"
 SELECTION_FILE = "selection.jsonl"
@@ -69,6 +75,12 @@ class Work:
     """Runs of the program so far, those of earlier calls too."""
     trials: dict[str, int] = field(default_factory=dict)
     """Label of a candidate -> trial of the campaign that it comes from."""
+    machines: Machines | None = None
+    """Make the runs; None: this machine does."""
+
+    def run_seconds(self, reference: Reference) -> float:
+        """Return how long one of many runs takes, where several machines make them at once."""
+        return run_seconds(reference) / (self.machines.n_at_once if self.machines else 1)
 
     def kept(self, file: str) -> dict[str, Configuration]:
         """Return the candidates that a comparison of an earlier call began with."""
@@ -106,6 +118,7 @@ class Work:
             OutputError: the journal cannot be written.
         """
         what = tuned or self.tuned
+        scene = Scene(reference, candidates, is_held_out=tuned is not None)
         header = {
             "schema": f"malloc-tuner.{Path(file).stem}",
             "version": 1,
@@ -114,15 +127,19 @@ class Work:
             "command": list(what.command),
             **({} if n_first is None else {"n_first": n_first}),
         }
-        return self._made(file, header, plan, runs or what.runner(candidates, reference))
+        return self._made(
+            file, header, plan, runs or what.runner(candidates, reference), lambda: scene
+        )
 
-    def explore(self, file: str, plan: Plan[None, Sample], runs: Runs) -> Course[None, Sample]:
+    def explore(
+        self, file: str, plan: Plan[None, Sample], scene: Callable[[], Scene]
+    ) -> Course[None, Sample]:
         """Make the runs of a search that are missing; what runs is not known beforehand.
 
         Args:
             file: of the journal in the run folder.
             plan: what runs when.
-            runs: makes one run.
+            scene: returns what is compared in the round that the plan yielded last.
 
         Raises:
             InterruptedCampaign: Ctrl-C; everything measured is kept.
@@ -134,13 +151,32 @@ class Work:
             "candidates": {},
             "command": list(self.tuned.command),
         }
-        return self._made(file, header, plan, runs)
+
+        def run(step: Step[None]) -> Outcome[Sample]:
+            now = scene()
+            return self.tuned.runner(now.candidates, now.reference)(step)
+
+        return self._made(file, header, plan, run, scene)
 
     def _made(
-        self, file: str, header: Mapping[str, Any], plan: Plan[None, Sample], runs: Runs
+        self,
+        file: str,
+        header: Mapping[str, Any],
+        plan: Plan[None, Sample],
+        runs: Runs,
+        scene: Callable[[], Scene],
     ) -> Course[None, Sample]:
+        observer = self._observer()
         with Journal(self.run / file, header, same=("candidates", "command")) as journal:
-            course = compare(plan, runs, keeper_of(journal), self._observer(), baseline=AS_IS)
+            keeper = SampleKeeper(journal, relative_to(scene().reference, self.run))
+            if self.machines is None:
+                course = compare(
+                    plan, keeper.made_here(runs), keeper, observer, baseline=AS_IS,
+                    is_of_here=keeper.is_of_here,
+                )  # fmt: skip
+            else:
+                lanes = _Lanes(self.machines, scene, keeper)
+                course = compare_apart(plan, lanes, keeper, observer, baseline=AS_IS)
         self.n_runs += len(course.samples)
         return course
 
@@ -160,7 +196,12 @@ class Work:
 def duets_for(
     work: Work, candidates: Mapping[str, Configuration], reference: Reference
 ) -> Duets | None:
-    """Return what runs candidates of an optimisation two at once; see `duets_of`."""
+    """Return what runs candidates of an optimisation two at once; see `duets_of`.
+
+    None where other machines make the runs: what their cores are is not known here.
+    """
+    if work.machines is not None:
+        return None
     return duets_of(work.tuned, candidates, reference, work.request.cpu, work.request.seed)
 
 
@@ -169,23 +210,78 @@ def run_seconds(reference: Reference) -> float:
     return reference.wall_s + _START_S
 
 
-def keeper_of(journal: Journal) -> JournalKeeper[None, Sample]:
-    """Return what keeps samples in a journal."""
+class SampleKeeper(JournalKeeper[None, Sample]):
+    """Keeps samples in a journal as they were measured, each with its machine.
 
-    def encode(step: Step[None], sample: Outcome[Sample]) -> Record:
+    What is read again is relative to this machine.
+    """
+
+    def __init__(self, journal: Journal, relative: Relative = lambda _, sample: sample) -> None:
+        """Read what is kept.
+
+        Args:
+            journal: open.
+            relative: from a machine and a sample to what it would have been here.
+        """
+        self._relative = relative
+        self.made_on: dict[tuple[int, None, str], str] = {}
+        """Place of a sample -> its machine; this one where it says nothing."""
+        super().__init__(journal, self._encode_run, self._decode_run)
+
+    def _encode_run(self, step: Step[None], sample: Outcome[Sample]) -> Record:
         return {
             "round": step.round,
             "subject": step.subject,
             "status": sample.status.value,
             "reason": sample.reason,
             "values": dict(sample.values or {}),
+            "machine": self.made_on.get(step.key, platform.node()),
         }
 
-    def decode(record: Record) -> tuple[tuple[int, None, str], Outcome[Sample]]:
+    def _decode_run(self, record: Record) -> tuple[tuple[int, None, str], Outcome[Sample]]:
         outcome = Outcome(Status(record["status"]), record["reason"], record["values"] or None)
-        return (record["round"], None, record["subject"]), outcome
+        key = record["round"], None, record["subject"]
+        if "machine" in record:
+            self.made_on[key] = record["machine"]
+        return key, self.relative(key, outcome)
 
-    return JournalKeeper(journal, encode, decode)
+    def is_of_here(self, step: Step[None]) -> bool:
+        """Return whether a sample that is kept was measured on this machine."""
+        return self.made_on.get(step.key, platform.node()) == platform.node()
+
+    def made_here(self, runs: Runs) -> Runs:
+        """Return what makes a run, and notes that this machine made it."""
+
+        def run(step: Step[None]) -> Outcome[Sample]:
+            self.made_on[step.key] = platform.node()
+            return runs(step)
+
+        return run
+
+    def relative(self, key: tuple[int, None, str], sample: Outcome[Sample]) -> Outcome[Sample]:
+        """Return a sample as if it had been measured on this machine."""
+        return self._relative(self.made_on.get(key), sample)
+
+
+class _Lanes:
+    """Machines that make the rounds of one comparison; see `MakesRounds`."""
+
+    def __init__(
+        self, machines: Machines, scene: Callable[[], Scene], keeper: SampleKeeper
+    ) -> None:
+        self._machines, self._scene, self._keeper = machines, scene, keeper
+
+    def made_on(self, step: Step[None]) -> str | None:
+        return self._keeper.made_on.get(step.key)
+
+    def relative(self, step: Step[None], sample: Outcome[Sample]) -> Outcome[Sample]:
+        return self._keeper.relative(step.key, sample)
+
+    def make(self, handout: Handout[None, Sample]) -> None:
+        def note(step: Step[None], machine: str) -> None:
+            self._keeper.made_on[step.key] = machine
+
+        self._machines.make(handout, self._scene, note)
 
 
 def sequence_of(labels: Sequence[str]) -> tuple[str, ...]:

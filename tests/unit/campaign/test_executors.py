@@ -11,7 +11,7 @@ import pytest
 
 from tests.doubles import synthetic
 from tests.doubles.synthetic import SyntheticEvaluator
-from tuner.campaign.executors import Demand, check_executor, on_slurm, on_this_machine
+from tuner.campaign.executors import Demand, Where, check_executor, on_dask, on_this_machine
 from tuner.cli import main
 from tuner.errors import MissingToolError, SpecError
 from tuner.store import Store
@@ -31,7 +31,7 @@ def test_options_that_do_not_go_together_are_refused(
     name: str, workers: int | None, scheduler: str | None, expected: str
 ) -> None:
     with pytest.raises(SpecError, match=expected):
-        check_executor(name, workers, scheduler)
+        check_executor(Where(name, workers, scheduler))
 
 
 def test_they_are_refused_before_anything_is_begun(
@@ -49,7 +49,7 @@ def test_they_are_refused_before_anything_is_begun(
 def demand(store: Store, **changes: Any) -> Demand:
     fields: dict[str, Any] = {
         "store": store, "evaluator": SyntheticEvaluator(), "emulations": (), "is_alone": False,
-        "workers": None, "scheduler": None, "on_note": lambda _: None,
+        "where": Where(), "on_note": lambda _: None,
     }  # fmt: skip
     return Demand(**{**fields, **changes})
 
@@ -92,7 +92,7 @@ def test_slurm_starts_jobs_and_ends_them_whatever_happens(
     with (
         Store.create(tmp_path, synthetic.record()) as store,
         pytest.raises(MissingToolError, match="no scheduler of Dask answers"),
-        on_slurm(demand(store, workers=20)),
+        on_dask(demand(store, where=Where("slurm", workers=20))),
     ):
         pass
 
@@ -111,6 +111,6 @@ def test_a_cluster_without_a_set_up_is_one_error(
     with (
         Store.create(tmp_path, synthetic.record()) as store,
         pytest.raises(SpecError, match=r"how many cores .*docs/how-to/cluster\.md"),
-        on_slurm(demand(store)),
+        on_dask(demand(store, where=Where("slurm"))),
     ):
         pass

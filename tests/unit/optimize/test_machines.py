@@ -1,0 +1,43 @@
+"""Samples of several machines, made comparable by the program as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import StoreError
+from tuner.machine import read_machine
+from tuner.optimize.machines import (
+    MACHINES_FILE,
+    ProgramMachine,
+    load_machines,
+    relative_to,
+    save_machines,
+)
+from tuner.optimize.quantities import CPU, MEAN
+from tuner.optimize.tuned import Reference
+from tuner.records import Outcome
+
+REFERENCE = Reference(("app",), {MEAN: 5e6, CPU: 2e9}, 0, None, None, 2.0, 20.0)
+SLOW = ProgramMachine("slow", read_machine(), {MEAN: 6e6, CPU: 4e9})
+
+
+def test_times_are_relative_to_this_machine_and_memory_is_as_measured(tmp_path: Path) -> None:
+    relative = relative_to(REFERENCE, tmp_path)
+    save_machines(tmp_path, [SLOW])  # it joins later
+    sample = Outcome.succeeded({MEAN: 7e6, CPU: 3e9})
+
+    assert relative("slow", sample).good == {MEAN: 7e6, CPU: 1.5e9}
+    assert relative("here", sample) == sample
+    assert relative(None, sample) == sample
+
+
+def test_machines_are_kept(tmp_path: Path) -> None:
+    assert load_machines(tmp_path) == []
+    save_machines(tmp_path, [SLOW])
+
+    assert load_machines(tmp_path) == [SLOW]
+    (tmp_path / MACHINES_FILE).write_text("{")
+    with pytest.raises(StoreError, match="damaged"):
+        load_machines(tmp_path)
