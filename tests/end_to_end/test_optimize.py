@@ -133,7 +133,7 @@ def test_a_static_program_is_tuned_without_a_recording(
     """The error names the option; no allocator can be loaded, so only glibc is searched."""
     program = compile_(tmp_path, STATIC, "-static")
     folder = tmp_path / "run"
-    words = ["optimize", "-o", str(folder), "--allocators", "glibc,jemalloc", "--time", "8s"]
+    words = ["optimize", "-o", str(folder), "--allocators", "glibc,jemalloc", "--time", "15s"]
 
     assert run([*words, "--", str(program)]) == 7
     assert "statically linked" in (err := capfd.readouterr().err)

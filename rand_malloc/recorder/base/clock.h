@@ -24,11 +24,20 @@ static inline uint64_t clock_stamp(void) {
 #error "clock_stamp() is not written for this processor"
 #endif
 
+static inline uint64_t clock_read_ns(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* CLOCK_MONOTONIC, to learn how fast stamps run. */
 static inline uint64_t clock_monotonic_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return clock_read_ns(CLOCK_MONOTONIC);
+}
+
+/* Time of the calling thread on a processor; a system call. */
+static inline uint64_t clock_thread_ns(void) {
+    return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 #endif

@@ -29,7 +29,8 @@ enum {
     MOST_STRIDES = 4096,
     MOST_REGIONS = 64,
     MOST_ENTRIES = 256,
-    /* Share of the time that each part of the work may take, and what it may take at once. */
+    /* Share of the time that each part of the work may take on a processor, and what it may take
+     * at once. */
     BUDGET_SHARE = 100,
     BUDGET_START_NS = 10000000,
     /* A page that was taken away comes back at about this many times the cost of taking it
@@ -204,17 +205,17 @@ static bool read_pages(struct range range, uint64_t *n_pages) {
 }
 
 static bool count_pages(struct range range, uint64_t *n_pages) {
-    uint64_t start_ns = clock_monotonic_ns();
+    uint64_t start_ns = clock_thread_ns();
     bool is_known =
         has_pagemap() && (touch.can_scan ? scan_pages(range, n_pages) : read_pages(range, n_pages));
-    charge(LOOKING, clock_monotonic_ns() - start_ns);
+    charge(LOOKING, clock_thread_ns() - start_ns);
     return is_known;
 }
 
 static bool drop_pages(struct range range) {
-    uint64_t start_ns = clock_monotonic_ns();
+    uint64_t start_ns = clock_thread_ns();
     long status = syscall(SYS_madvise, range.begin, range.end - range.begin, MADV_DONTNEED);
-    charge(CLEARING, (clock_monotonic_ns() - start_ns) * RETURN_COST);
+    charge(CLEARING, (clock_thread_ns() - start_ns) * RETURN_COST);
     return status == 0;
 }
 
@@ -237,7 +238,7 @@ static bool is_zero(uintptr_t page) {
 
 /* Makes pages of zeros untouched, which changes nothing of what they hold. */
 static bool clear_zeros(struct range range) {
-    uint64_t start_ns = clock_monotonic_ns();
+    uint64_t start_ns = clock_thread_ns();
     bool is_clear = true;
     struct range run = {range.begin, range.begin};
     for (; run.end < range.end && is_clear; run.end += touch.page_bytes)
@@ -245,7 +246,7 @@ static bool clear_zeros(struct range range) {
             is_clear = run.begin == run.end || drop_pages(run);
             run.begin = run.end + touch.page_bytes;
         }
-    charge(LOOKING, clock_monotonic_ns() - start_ns);
+    charge(LOOKING, clock_thread_ns() - start_ns);
     return is_clear && (run.begin >= run.end || drop_pages(run));
 }
 
