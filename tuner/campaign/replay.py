@@ -38,6 +38,8 @@ from tuner.space import ALLOCATOR, Genome, Parameter, Space
 SCHEMA: Final = "malloc-tuner.points"
 VERSION: Final = 1
 """Of the file; docs/formats.md describes it."""
+_PACKING_LEVEL: Final = 19
+"""Written once, read often."""
 
 MARKS: Final = (50, 100, 200, 300, 500, 1000)
 """Evaluations after which scores are taken."""
@@ -156,7 +158,8 @@ def save_points(points: Points, file: Path) -> None:
         "violations": points.violations,
         "reference": points.reference,
     }
-    write_bytes(file, zstd.compress(json.dumps(document, separators=(",", ":")).encode()))
+    content = json.dumps(document, separators=(",", ":")).encode()
+    write_bytes(file, zstd.compress(content, level=_PACKING_LEVEL))
 
 
 class Nearest:
