@@ -65,7 +65,7 @@ def _strategy(word: str) -> str:
 
 
 def _allocator(text: str) -> str:
-    _one_of(text.partition(":")[0], tuple(ALLOCATORS))
+    AllocatorChoice.parse(text)
     return text
 
 
@@ -133,7 +133,8 @@ class AllocatorChoice:
         Raises:
             ValueError: the name is unknown, or a path where none can be; says which exist.
         """
-        name, _, path = _allocator(text).partition(":")
+        name, _, path = text.partition(":")
+        _one_of(name, tuple(ALLOCATORS))
         if path and name == "glibc":
             message = "glibc is the C library that programs run with; name it without a path"
             raise ValueError(message)

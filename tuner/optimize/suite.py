@@ -9,6 +9,7 @@ benchmark results, Communications of the ACM 29(3), 1986.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import geometric_mean
@@ -102,7 +103,7 @@ class ProgramSuite:
             for one, run in zip(self._programs, runs, strict=True):
                 outcome = run(step)
                 if outcome.good is None:
-                    reason = f"{' '.join(one.command)}: {outcome.reason}"
+                    reason = f"{shlex.join(one.command)}: {outcome.reason}"
                     return Outcome.did_not_succeed(outcome.status, reason)
                 found.append(outcome.good)
             return Outcome.succeeded(_mean(found))

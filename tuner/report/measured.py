@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,7 @@ def measured_text(found: MeasuredFront, *, everything: bool = False) -> str:
     ]
     goals = " and ".join(found.goals)
     lines = [
-        f"Measured on the program itself, {' '.join(answer.command)}: the front of {goals}.",
+        f"Measured on the program itself, {shlex.join(answer.command)}: the front of {goals}.",
         "",
         *rows_table(answer.as_is, answer.baseline, marked),
         "",

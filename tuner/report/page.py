@@ -8,6 +8,7 @@ the modules beside this one.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,6 +133,7 @@ def render_measured(folder: Path, found: MeasuredFront) -> str:
     return _template("measured.html.j2").render(
         name=folder.name,
         answer=found.answer,
+        command=shlex.join(found.answer.command),
         measured=found,
         cells_of=cells_of,
         figures=figures,
@@ -158,6 +160,7 @@ def render_page(report: Report) -> str:
         validated=wording.validated_sentence(report.picks, report.claims),
         deploy=None if answer else wording.deploy_sentence(report.run, report.picks, report.claims),
         answer=answer,
+        command=shlex.join(answer.command) if answer else "",
         measured=report.measured,
         cells_of=cells_of,
         cards=wording.pick_cards(report.run, report.picks, report.claims),

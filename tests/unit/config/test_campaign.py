@@ -205,6 +205,14 @@ def test_a_mistake_is_named_with_what_is_allowed(
     assert expected in message
 
 
+def test_the_c_library_has_no_path(tmp_path: Path) -> None:
+    text = MINIMAL.replace('"glibc"', '"glibc:/x/libc.so"')
+
+    assert 'allocators[0] = "glibc:/x/libc.so": glibc is the C library' in message_of(
+        tmp_path, text
+    )
+
+
 def test_latency_may_be_an_objective_beside_cost(tmp_path: Path) -> None:
     spec = load_campaign(
         campaign_file(tmp_path, MINIMAL + 'objectives = ["cost", "p99_latency"]\n')

@@ -282,8 +282,10 @@ def test_report_reads_the_run_that_the_store_keeps(tmp_path: Path) -> None:
 
 
 def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path) -> None:
-    """And nothing on the page says that the program did not run."""
-    folder = write_run(replace(synthetic_run(n_trials=20), folder=tmp_path / "run"))
+    """And nothing on the page says that the program did not run, or that something is missing."""
+    run = synthetic_run(n_trials=20)
+    campaign = replace(run.campaign, status="interrupted")
+    folder = write_run(replace(run, folder=tmp_path / "run", campaign=campaign))
     record = {
         "decision": "keep",
         "sentence": "Keep glibc as it is.",
@@ -291,7 +293,7 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path) -> None:
         "configuration": None,
         "trial": None,
         "changes": None,
-        "command": ["./app"],
+        "command": ["./app", "my file"],
         "date": "2026-01-31",
         "runs": 43,
         "least_effect": 0.01,
@@ -306,6 +308,8 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path) -> None:
 
     assert "Keep glibc as it is." in text
     assert "Nearest: <jemalloc>." in text
+    assert "./app 'my file'" in text
     assert "ran 43 times" in text
+    assert "the campaign is interrupted" not in text
     assert "Nothing was run on the real program" not in text
     assert "before you deploy" not in text
