@@ -115,8 +115,11 @@ class Choosing:
             ran = [p for p in proposals if _has_run(course, p)]
             found = [] if self._near(course, ran) else self._untried(course, proposals)
             some = [label_of(p.configuration) for p in found[:ROUND_OF_SELECTION]]
-            needed_s = (1 + len(some)) * run_seconds(self._reference)
-            return some if needed_s < self._work.watch.left_s else []
+            if (1 + len(some)) * run_seconds(self._reference) >= self._work.watch.left_s:
+                return []
+            if len(ran) <= n_first:
+                self._work.view.begin("others", None)
+            return some
 
         plan = Selection(
             list(candidates)[:n_first], self._work.request.seed, promising, budget.times, others

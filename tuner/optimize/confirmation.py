@@ -104,7 +104,8 @@ class Confirming:
         n_rounds = int(n_runs / (n_candidates + 1))
         error = self._rules.error / (n_candidates * len(self._rules.goals))
         gain = showable_gain(noise, n_rounds, error)
-        rounds = f"{n_candidates} candidates, about {n_rounds} rounds in the time left"
+        candidates = f"{n_candidates} candidate{'s'[: n_candidates != 1]}"
+        rounds = f"{candidates}, about {n_rounds} round{'s'[: n_rounds != 1]} in the time left"
         if math.isinf(gain):
             words = "too few to show anything but memory that repeats itself"
         else:

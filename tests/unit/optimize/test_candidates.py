@@ -17,6 +17,7 @@ from tuner.optimize.proposals import Baseline, Proposal
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
+from tuner.optimize.view import View
 from tuner.optimize.work import Watch, Work
 from tuner.records import Configuration, Origin, Outcome, Trial
 
@@ -33,7 +34,7 @@ def test_short_time_is_not_split_over_many_candidates(
     assert affordable_finalists(work, reference) == n
 
 
-class Timed:
+class Timed(View):
     """A program of which every run takes a second; settings change its mean memory."""
 
     command = ("app",)
@@ -41,8 +42,14 @@ class Timed:
     def __init__(self, gains: Mapping[str, float]) -> None:
         """Take label -> share of memory that is gained."""
         self.now_s = 0.0
-        self.ran: list[str] = []
+        self.ran_labels: list[str] = []
+        self.stages: list[str] = []
         self._gains = gains
+
+    def begin(self, stage: str, n_steps: int | None) -> None:
+        """Remember what is shown."""
+        del n_steps
+        self.stages.append(stage)
 
     def refusal(self, configuration: Configuration) -> None:
         """Take every setting."""
@@ -52,7 +59,7 @@ class Timed:
 
         def run(step: Step[None]) -> Outcome[Sample]:
             self.now_s += 1.0
-            self.ran.append(step.subject)
+            self.ran_labels.append(step.subject)
             return Outcome.succeeded({MEAN: 1e8 * (1.0 - self._gains.get(step.subject, 0.0))})
 
         return run
@@ -66,7 +73,7 @@ def choosing_of(folder: Path, app: Timed, seconds: float) -> Choosing:
     request = Request(("app",), seconds, ("glibc",), Rules(goals=(MEAN,), guards=(MEAN,)))
     begun_s = app.now_s
     watch = Watch(seconds, lambda: app.now_s - begun_s)
-    work = Work(folder, request, cast("Tuned", app), watch)
+    work = Work(folder, request, cast("Tuned", app), watch, app)
     reference = Reference(("app",), {MEAN: 1e8}, 0, None, None, wall_s=0.98, timeout_s=30.0)
     proposals = [Proposal(one, place, {MEAN: -0.05}) for place, one in enumerate(SETTINGS)]
     return Choosing(
@@ -83,6 +90,7 @@ def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Pa
     assert len(found.labels) > 2
     assert str(SETTINGS[9]) in found.labels
     assert app.now_s < 60.0
+    assert app.stages == ["selection", "others"], "how many there will be is open"
     assert found.changes[str(SETTINGS[9])][MEAN].change == pytest.approx(-0.1)
 
 
@@ -94,7 +102,7 @@ def test_what_there_was_no_time_for_is_run_by_a_later_call(tmp_path: Path) -> No
 
     assert short.n_untried > 0
     assert first.now_s <= 9.0
-    assert not {*first.ran} & {*later.ran} - {AS_IS}
+    assert not {*first.ran_labels} & {*later.ran_labels} - {AS_IS}
     assert (len(whole.labels), whole.n_untried) == (len(SETTINGS), 0)
 
 
