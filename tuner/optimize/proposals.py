@@ -187,13 +187,19 @@ def finalists(
             down; None for none.
 
     An allocator's default stands for its settings that gain less than half of the least effect
-    over it: settings must be worth their words.
+    over it: settings must be worth their words.  Where only one can be confirmed, one whose guards
+    hold in spite of the doubts comes first: few rounds would not prove those of the others.
     """
     rows = [
         {name: float(values[index]) for name, values in corrected.items()}
         for index in range(len(proposals))
     ]
     unsure = doubts or {name: [0.0] * len(proposals) for name in rules.guards}
+    sure = {
+        proposal.configuration
+        for index, (row, proposal) in enumerate(zip(rows, proposals, strict=True))
+        if all(row[name] <= rules.margin(name) - unsure[name][index] for name in rules.guards)
+    }
     good = [
         (score(row, rules), proposal)
         for index, (row, proposal) in enumerate(zip(rows, proposals, strict=True))
@@ -201,6 +207,8 @@ def finalists(
         and any(row[goal] < -rules.threshold(goal) for goal in rules.goals)
     ]
     good.sort(key=lambda pair: (pair[0], len(pair[1].configuration.settings)))
+    if n == 1:
+        good.sort(key=lambda pair: pair[1].configuration not in sure)
     default_scores = {p.configuration.allocator: s for s, p in good if p.configuration.is_default}
     worth = math.log1p(rules.least) / 2.0
     chosen: list[Proposal] = []

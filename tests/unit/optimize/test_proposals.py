@@ -126,6 +126,16 @@ def test_only_what_gains_and_breaks_no_guard_is_confirmed() -> None:
     assert found == [gains]
 
 
+def test_one_that_is_sure_of_its_guards_comes_first_where_only_one_can_be_confirmed() -> None:
+    doubtful, sure = proposal(-0.40, 0.005, a=1), proposal(-0.30, -0.02, a=2)
+    both = [doubtful, sure]
+    rows = {q: [p.expected[q] for p in both] for q in (MEAN, PEAK, CPU)}
+    doubts = {MEAN: [0.0, 0.0], PEAK: [0.0, 0.0], CPU: [0.02, 0.02]}
+
+    assert finalists(both, rows, RULES, 1, doubts) == [sure]
+    assert finalists(both, rows, RULES, 2, doubts) == [doubtful, sure]
+
+
 def test_a_constraint_allows_what_a_guard_would_turn_down() -> None:
     allowed = Rules(limits=((PEAK, 0.12),))
     at, beyond = proposal(-0.05, 0.0, peak=0.11, a=1), proposal(-0.2, 0.0, peak=0.12, a=2)
