@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tuner.campaign.summary import Picked, summarise
+from tuner.campaign.summary import summarise
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.metrics import METRICS
 from tuner.output import write_text
@@ -75,34 +76,63 @@ def read_held_out(folder: Path) -> list[Row]:
     return rows
 
 
-def held_out_lines(run: Run) -> Iterator[str]:
-    """Yield what the picks gain on each held-out workload."""
-    record, rows = run.campaign, read_held_out(run.folder)
+@dataclass(frozen=True)
+class HeldOut:
+    """A pick, or the baseline's default, on a held-out workload."""
+
+    workload: str
+    """Name of its file."""
+    names: tuple[str, ...]
+    """Of the picks; none of the default."""
+    values: Mapping[str, float | None]
+    """By objective."""
+    ratios: Mapping[str, float | None]
+    """Value / value of the default there; none of the default."""
+    reason: str | None
+    """Why it failed."""
+
+
+def held_out_rows(run: Run) -> Iterator[HeldOut]:
+    """Yield the default and then the picks of a run on each held-out workload."""
+    rows = read_held_out(run.folder)
     if not rows:
         return
-    picked = summarise(record, run.trials).picked
-    default = Configuration(record.baseline).key
-    yield f"held out, not tuned for; changes are against the default of {record.baseline} there:"
+    picked = summarise(run.campaign, run.trials).picked
+    default = Configuration(run.campaign.baseline).key
     for sha256 in dict.fromkeys(row["sha256"] for row in rows):
         own = {row["configuration"]: row for row in rows if row["sha256"] == sha256}
+        base = own[default]
+        yield HeldOut(base["workload"], (), base["values"], {}, base["reason"])
         for pick in picked:
             row = own.get(pick.trial.configuration.key)
-            if row is not None:
-                yield f"  {row['workload']}, {_shown(pick, row, own[default])}"
+            if row is None:
+                continue
+            ratios = {
+                name: value / base["values"][name]
+                if value is not None and base["values"][name]
+                else None
+                for name, value in row["values"].items()
+            }
+            yield HeldOut(row["workload"], pick.names, row["values"], ratios, row["reason"])
 
 
-def _shown(pick: Picked, row: Row, default: Row) -> str:
-    names = ", ".join(pick.names)
-    if row["reason"] is not None:
-        return f"{names}: {row['reason']}"
-    shown = [
-        _figure(name, value, default["values"][name])
-        for name, value in row["values"].items()
-        if value is not None
-    ]
-    return f"{names}: {', '.join(shown)}"
+def held_out_lines(run: Run) -> Iterator[str]:
+    """Yield what the picks gain on each held-out workload."""
+    rows = [row for row in held_out_rows(run) if row.names]
+    if rows:
+        yield (
+            "held out, not tuned for; changes are against the default of "
+            f"{run.campaign.baseline} there:"
+        )
+    for row in rows:
+        shown = row.reason or ", ".join(
+            _figure(name, value, row.ratios[name])
+            for name, value in row.values.items()
+            if value is not None
+        )
+        yield f"  {row.workload}, {', '.join(row.names)}: {shown}"
 
 
-def _figure(name: str, value: float, base: float | None) -> str:
-    change = f" ({value / base - 1.0:+.1%})" if base else ""
-    return f"{METRICS[name].label} {METRICS[name].show(value)}{change}"
+def _figure(name: str, value: float, ratio: float | None) -> str:
+    shown = "" if ratio is None else f" ({ratio - 1.0:+.1%})"
+    return f"{METRICS[name].label} {METRICS[name].show(value)}{shown}"

@@ -27,6 +27,7 @@ from tuner.report.columns import scale_of, show_change, show_expected
 from tuner.report.effects import Effect, effects_of
 from tuner.report.gem5 import gem5_figure, gem5_grid, gem5_plot, out_lines
 from tuner.report.heap import HeapPlot, heap_figure, heap_plot
+from tuner.report.held_out import held_out_grid
 from tuner.report.history import HypervolumeHistory, history_figure, hypervolume_history
 from tuner.report.inside import NOTE, best_sentence, inside_grids
 from tuner.report.measured import MeasuredFront, cells_of, measured_figure, measured_front
@@ -174,6 +175,7 @@ def render_page(report: Report) -> str:
         effects=_effects_context(report),
         gem5=[(s, gem5_grid(s), list(out_lines(s))) for s in report.gem5],
         inside=_inside_context(report.inside) if report.inside else None,
+        held_out=held_out_grid(report.run),
         figure_json=_script_json({name: described(f) for name, f in figures.items()}),
         vega_js=embedding_script(),
         look=look,
