@@ -19,9 +19,9 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import ClassVar, Final, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.answers import misunderstood
@@ -47,8 +47,10 @@ _STDERR_TAIL_BYTES = 4000
 
 
 @dataclass(frozen=True)
-class ProgramRun:
-    """What one run of a program used and how it ended."""
+class ProgramUse:
+    """What supervise says that one run of a program used, and how it ended."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, allow_inf_nan=False)
 
     exit_status: int | None
     """None when a signal ended it."""
@@ -82,12 +84,18 @@ class ProgramRun:
     """User instructions of the program and its children; None without hardware counters."""
     syscalls: int | None
     """System calls of all its threads; None unless they were to be counted."""
-    peak_is_exact: bool
-    """False when the exit was missed, so that the peak is that of the last sample."""
     preload_mapped: bool | None
     """Whether the preloaded library was in the process; None when unknown or none."""
     malloc_libraries: tuple[str, ...]
     """Libraries with "malloc" in their name that were in the process."""
+
+
+@dataclass(frozen=True)
+class ProgramRun(ProgramUse):
+    """What one run of a program used and how it ended."""
+
+    peak_is_exact: bool
+    """False when the exit was missed, so that the peak is that of the last sample."""
     curve: tuple[CurvePoint, ...]
     """Resident anonymous memory over time; `event` and `live_bytes` are 0."""
     output_sha256: str
@@ -136,33 +144,17 @@ class _Curve(BaseModel):
 
 
 class _Report(BaseModel):
-    """What supervise writes."""
+    """What supervise writes beside `ProgramUse`."""
 
     model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
 
     schema_name: Literal["supervise.result"] = Field(alias="schema")
     version: Literal[1]
-    exit_status: int | None
-    signal: int | None
-    timed_out: bool
-    peak_rss_bytes: int
     peak_from: Literal["exit", "samples"]
-    peak_anon_bytes: int
-    mean_anon_bytes: float
-    mean_anon_cpu_bytes: float
-    lazy_free_bytes: int
-    n_samples: int
-    n_threads: int
-    faults: int
-    user_ns: int
-    system_ns: int
-    children_cpu_ns: int
-    wall_ns: int
-    instructions: int | None
-    syscalls: int | None
-    preload_mapped: bool | None
-    malloc_libraries: tuple[str, ...]
     curve: _Curve
+
+
+_USE: Final = TypeAdapter(ProgramUse)
 
 
 def limit_after(wall_s: float, floor_s: float) -> float:
@@ -230,8 +222,8 @@ class ProgramRunner:
             stderr_tail = _tail(scratch / "stderr")
             if ended.exit_status != 0 or ended.timed_out:
                 raise _supervise_error(ended, stderr_tail)
-            report = _read_report(scratch / "report")
-            return _program_run(report, digest(scratch / "stdout"), stderr_tail)
+            report, use = _read_report(scratch / "report")
+            return _program_run(report, use, digest(scratch / "stdout"), stderr_tail)
 
     def stop(self) -> None:
         """End the program that is running; for Ctrl-C."""
@@ -370,9 +362,10 @@ def _supervise_error(ended: Finished, stderr: str) -> MissingToolError | Program
     return ProgramError(f"supervise failed: {'it hangs' if ended.timed_out else text}")
 
 
-def _read_report(path: Path) -> _Report:
+def _read_report(path: Path) -> tuple[_Report, ProgramUse]:
     try:
-        return _Report.model_validate_json(path.read_bytes())
+        text = path.read_bytes()
+        return _Report.model_validate_json(text), _USE.validate_json(text)
     except ValidationError as error:
         answer = "the report of supervise"
         raise misunderstood(answer, error) from error
@@ -381,11 +374,12 @@ def _read_report(path: Path) -> _Report:
         raise ProgramError(message) from error
 
 
-def _program_run(report: _Report, output_sha256: str, stderr_tail: str) -> ProgramRun:
-    fields = report.model_dump(exclude={"schema_name", "version", "peak_from", "curve"})
+def _program_run(
+    report: _Report, use: ProgramUse, output_sha256: str, stderr_tail: str
+) -> ProgramRun:
     columns = zip(report.curve.time_ns, report.curve.anon_bytes, strict=True)
     return ProgramRun(
-        **fields,
+        **vars(use),
         peak_is_exact=report.peak_from == "exit",
         curve=tuple(CurvePoint(0, time_ns, anon, 0) for time_ns, anon in columns),
         output_sha256=output_sha256,
