@@ -9,6 +9,7 @@ beyond its spool.  An exec starts the account afresh.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -68,6 +69,9 @@ class AnonymousMemory:
         self._samples.append((now_s, values))
 
     def _watch(self) -> None:
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, signal.valid_signals()
+        )  # they end a wait elsewhere
         wait_s = _FIRST_S
         while not self._is_over.wait(wait_s):
             wait_s = _INTERVAL_S

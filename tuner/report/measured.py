@@ -9,9 +9,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,8 +116,9 @@ def _note(row: AnswerRow, found: MeasuredFront) -> str:
 def _footer(found: MeasuredFront, *, everything: bool) -> Iterator[str]:
     n_ran = sum(1 for row in found.rows if row.changes) - 1
     yield f"{n_ran} settings ran, {found.answer.n_runs} runs; {found.answer.date}."
-    if not everything and found.others:
-        yield f"{len(found.others)} more that are dominated or failed: --all"
+    n_hidden = sum(row.label != AS_IS for row in found.others)  # that one is in every table
+    if not everything and n_hidden:
+        yield f"{n_hidden} more that are dominated or failed: --all"
     yield found.answer.sentence
 
 
@@ -221,8 +224,11 @@ def _scale(rows: Sequence[AnswerRow], name: str) -> Spec:
 
 
 def _steps(found: MeasuredFront, x: str, y: str) -> list[dict[str, float]]:
+    """Return the corners of the front in this plane: of more goals, some points lie behind it."""
     points = sorted((row.changes[x].change, row.changes[y].change) for row in found.front)
-    return [{"x": 100.0 * a, "y": 100.0 * b, "order": i} for i, (a, b) in enumerate(points)]
+    lowest = list(accumulate((b for _, b in points), min, initial=math.inf))
+    corners = [(a, b) for (a, b), before in zip(points, lowest, strict=False) if b < before]
+    return [{"x": 100.0 * a, "y": 100.0 * b, "order": i} for i, (a, b) in enumerate(corners)]
 
 
 def _point(row: AnswerRow, found: MeasuredFront) -> dict[str, Any]:

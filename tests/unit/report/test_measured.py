@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,8 @@ def test_the_table_fits_and_says_what_ran_once(found: MeasuredFront) -> None:
     assert "mimalloc" in text
     assert "few runs" in text
     assert "SIGSEGV" not in text
+    assert "3 settings ran" in text
+    assert "2 more that are dominated or failed" in text, "and the program as it is, shown above"
     whole = measured_text(found, everything=True)
     assert "killed by SIGSEGV" in whole
     assert "dominated, few runs" in whole
@@ -105,6 +108,18 @@ def test_the_figure_draws_what_ran_well(found: MeasuredFront) -> None:
     drawn = json.dumps(figure.spec)
     assert "mimalloc" in drawn
     assert "exgen" not in drawn
+
+
+def test_the_line_of_the_front_is_that_of_the_plane(found: MeasuredFront) -> None:
+    """A point that is on the front for a third goal alone lies behind it."""
+    behind = row("glibc mxfast=0", 0.2, 0.2)
+
+    figure = measured_figure(replace(found, front=(*found.front, behind)))
+
+    assert figure is not None
+    line = next(one for one in figure.spec["layer"] if one["mark"]["type"] == "line")
+    corners = [round(point["x"], 1) for point in line["data"]["values"]]
+    assert corners == [round(100 * one.changes[MEAN].change, 1) for one in found.front]
 
 
 def test_front_and_report_work_where_nothing_was_emulated(
