@@ -153,6 +153,7 @@ CHANGED_TESTS = $(sort tests/unit/test_layers.py $(filter tests/unit/%.py,$(CHAN
     $(foreach file,$(patsubst tuner/%,%,$(filter tuner/%.py,$(CHANGED))),$(wildcard tests/unit/$(dir $(file))test_$(notdir $(file)))))
 
 # Before a commit: what a change breaks most often; all unit tests take minutes.
+check: BEGUN := $(shell date +%s)
 check: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## lint and the quick unit tests of what changed
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --check --quiet
@@ -161,6 +162,7 @@ check: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## lint and the q
 	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(LINT_CONFIGURE))
 	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(BIN)/python scripts/tidy.py $(BUILD)/lint $(filter $(TIDY_SOURCES),$(CHANGED)))
 	$(BIN)/python -m pytest -n $(JOBS) -q -m 'not slow' --hypothesis-profile quick --durations 10 $(CHANGED_TESTS)
+	@echo "make check: $$(($$(date +%s) - $(BEGUN))) s"
 
 $(VENV)/.mutants-dependencies: $(VENV)/.dependencies
 	$(BIN)/python scripts/develop.py test mutants

@@ -21,6 +21,8 @@ OWN = "own"
 
 _BOUND = re.compile(r"\s*(?P<metric>\w+)\s*(?:<=|=)\s*(?P<limit>\S.*?)\s*")
 _CHANGE = re.compile(r"(?P<sign>[+-])\s*(?P<percent>\d+(?:\.\d+)?)\s*%")
+_FAR_RATIO = 10.0
+"""From here on a value is said as a multiple of its limit."""
 
 
 @dataclass(frozen=True)
@@ -171,8 +173,12 @@ def _broken(
         return None
     shown = METRICS[constraint.objective].show(value)
     most = METRICS[constraint.objective].show(limit)
-    over = f", {value / limit - 1.0:.2%} more" if limit else ""
-    return f"its {constraint.objective} is {shown}{over} than {constraint.text!r} allows ({most})"
+    over = "more than"
+    if limit:
+        ratio = value / limit
+        is_far = ratio >= _FAR_RATIO
+        over = f"{ratio:,.0f} times what" if is_far else f"{ratio - 1.0:.2%} more than"
+    return f"its {constraint.objective} is {shown}, {over} {constraint.text!r} allows ({most})"
 
 
 def _excess(trial: Trial, bounds: Sequence[Constraint], compared: Baselines) -> float:

@@ -106,6 +106,17 @@ def test_baseline_that_was_not_measured_is_refused() -> None:
                 "'cost <= own_default - 60 %' allows (400);"
             ),
         ),
+        (
+            ("mean_heap <= 1 KiB",),
+            (
+                "nearest is trial 2 (glibc mxfast=2): its mean_heap is 50.0 MiB, 51,200 times what "
+                "'mean_heap <= 1 KiB' allows (1.0 KiB);"
+            ),
+        ),
+        (
+            ("mean_heap <= 0 B",),
+            "its mean_heap is 50.0 MiB, more than 'mean_heap <= 0 B' allows (0 B);",
+        ),
     ],
 )
 def test_a_campaign_without_a_feasible_trial_names_the_nearest(
