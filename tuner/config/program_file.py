@@ -17,6 +17,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
+from tuner.config.campaign import Allocators
 from tuner.config.reading import StrictModel, read_toml, validate
 from tuner.limits import (
     BUDGET,
@@ -85,7 +86,7 @@ class ProgramFile(StrictModel):
     """A whole file."""
 
     name: str | None = None
-    allocators: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    allocators: Allocators | None = None
     evaluations: Annotated[int, Field(ge=5, le=MOST_EVALUATIONS)] | None = None
     """In emulation."""
     seed: Annotated[int, Field(ge=0, le=MOST_SEED)] | None = None

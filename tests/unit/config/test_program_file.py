@@ -42,6 +42,14 @@ def test_a_service_of_a_file_is_a_request_of_a_service(tmp_path: Path) -> None:
     assert SERVICE_NAMES["floor"] in request.rules.goals
 
 
+def test_allocators_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "app.toml"
+    path.write_text(f'allocators = ["glibc", "jemallok"]\n{TEXT}')
+
+    with pytest.raises(SpecError, match=rf"^{path}: allocators\[1\] = .* mean 'jemalloc'"):
+        load_program_file(path)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
