@@ -277,21 +277,17 @@ def _kept(parts: Parts) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield from ((name, parts[name]) for name in SERVICES if name in parts)
 
 
-def lines(parts: Parts) -> Iterator[str]:
-    """Yield what was answered, and a table for each service."""
-    for name, kept in _kept(parts):
-        yield f"{name}: {kept['sentence']}"
-    yield from tables(parts)
-
-
 def tables(parts: Parts) -> Iterator[str]:
-    """Yield a table for each service: what every subject changes, those with least memory first."""
+    """Yield the answer of each service, and what every subject changes.
+
+    The answer comes first, then what has the least memory.
+    """
     judged = judged_of(parts)
     if not parts:
         yield "No results are kept yet."
     for name, kept in _kept(parts):
         yield ""
-        yield f"**{name}** as it is ({kept['brings']}): {_as_is(kept['rows'])}."
+        yield f"**{name}**: {kept['sentence']} As it is ({kept['brings']}): {_as_is(kept['rows'])}."
         yield ""
         mine = sorted((one for one in judged if one.service == name), key=_rank)
         shown = [*SHOWN, next((n for n in LATENCIES if any(n in o.changes for o in mine)), "p99")]
@@ -359,7 +355,7 @@ BENCHMARK: Final = Benchmark(
     "and throughput on three, nothing worse on any.",
     depends_on=("rand_malloc", "tuner/optimize", "tuner/service", "configs/services"),
     measure=measure,
-    lines=lines,
+    lines=tables,
     targets=targets,
     options=_options,
     rounds=5,

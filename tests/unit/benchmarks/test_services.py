@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.services import OURS, SERVICES, lines, of_seconds, short_load, targets
+from benchmarks.services import OURS, SERVICES, of_seconds, short_load, tables, targets
 from tuner.config.program_file import load_program_file
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.tuned import AS_IS
@@ -38,10 +38,9 @@ def part(**changed: float) -> dict[str, Any]:
 
 
 def test_each_service_has_its_table_with_the_answer_first() -> None:
-    text = "\n".join(lines({"redis": part(floor=0.8)}))
+    text = "\n".join(tables({"redis": part(floor=0.8)}))
 
-    assert text.startswith("redis: Deploy x.\n")
-    assert "**redis** as it is (jemalloc): mean memory 38.2 MiB" in text
+    assert "**redis**: Deploy x. As it is (jemalloc): mean memory 38.2 MiB" in text
     assert text.index("| answer") < text.index("| tcmalloc")
     assert "-20.0 % (-20.0 .. -20.0)" in text
 
