@@ -122,9 +122,8 @@ def test_both_of_a_pair_run_on_one_machine(tmp_path: Path, cluster: Cluster) -> 
     kept = json.loads((tmp_path / "run" / "machines.json").read_text())["machines"]
     assert {one["name"] for one in kept} == {"north", "south"}
     assert all(one["values"]["CPU time"] > 0 and one["facts"]["kernel"] for one in kept)
-    assert sorted(note.rpartition(": ")[2] for note in notes) == [
-        "0 at a time", "0 at a time", "1 at a time", "1 at a time"
-    ]  # fmt: skip
+    said = [note.rpartition(": ")[2] for note in notes]
+    assert said.count("1 at a time") == 2, "the second worker of a machine has to wait"
 
 
 @pytest.mark.parametrize("is_back", [False, True])
