@@ -23,7 +23,12 @@ def stdout_console(table: Table | None = None) -> Console:
 
     from tuner.report.terminal import width_for
 
-    return Console(width=width_for(table), highlight=False)
+    class StandardOutput(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave a reader that went away to the command line; rich would exit with 1."""
+            raise BrokenPipeError
+
+    return StandardOutput(width=width_for(table), highlight=False)
 
 
 def print_grid(grid: Grid) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.bounds import duration, factor_within, number
+from tuner.cli.console import stdout_console
 from tuner.cli.epilog import epilog
 from tuner.cli.options import AsJson, Force, NewTrace
 from tuner.errors import OutputError, ProgramError, SpecError, TraceError
@@ -187,9 +188,7 @@ def _info_command(
     if as_json_object:
         print(as_json(info, trace))
     else:
-        from rich.console import Console
-
-        console = Console(highlight=False)
+        console = stdout_console()
         for table in as_tables(info, trace):
             console.print(table, "")
     if plot is not None:

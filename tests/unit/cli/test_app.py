@@ -14,6 +14,7 @@ import pytest
 import typer
 
 import tuner
+from tests.doubles.places import ROOT
 from tuner.cli import app as application
 from tuner.cli import main, record_run
 from tuner.cli.epilog import epilog, error_classes, exit_codes
@@ -279,13 +280,12 @@ def test_a_plain_call_of_record_imports_nothing_heavy(tmp_path: Path) -> None:
     assert start("-c", code).stderr.splitlines()[-1] == "set()"
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
-    """As in `malloc-tuner --help | head -0`."""
+def _run_without_reader(*words: str) -> subprocess.CompletedProcess[str]:
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "tuner.cli.main", "--help"],
+        return subprocess.run(
+            [sys.executable, "-m", "tuner.cli.main", *words],
             check=False,
             stdout=writing,
             stderr=subprocess.PIPE,
@@ -294,7 +294,18 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     finally:
         os.close(writing)
 
-    assert done.stderr == ""
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    """As in `malloc-tuner --help | head -0`."""
+    assert _run_without_reader("--help").stderr == ""
+
+
+def test_tables_whose_reader_goes_away_are_no_failure() -> None:
+    """As in `malloc-tuner trace info app.trace | head -0` of a shell with pipefail."""
+    trace = ROOT / "configs/workloads/perl-index/perl-start.trace"
+    done = _run_without_reader("trace", "info", str(trace))
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_completion_completes_a_command() -> None:
