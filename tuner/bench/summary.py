@@ -104,8 +104,6 @@ class Means:
 
     ratios: Mapping[str, float]
     """Label -> mean ratio of the medians to the baseline's; empty where there is no such task."""
-    n_tasks: int
-    """Tasks that all subjects have."""
     n_left_out: int
     """Tasks that one of them lacks."""
 
@@ -128,12 +126,12 @@ def geometric_means(rows: Estimates, labels: Sequence[str], baseline: str) -> Me
         if all(label in row and row[label].median > 0 for label in known)
     ]
     if baseline not in known or not common:
-        return Means({}, 0, len(rows))
+        return Means({}, len(rows))
     ratios = {
         label: geometric_mean([row[label].median / row[baseline].median for row in common])
         for label in known
     }
-    return Means(ratios, len(common), len(rows) - len(common))
+    return Means(ratios, len(rows) - len(common))
 
 
 def failures(comparison: Comparison) -> list[str]:

@@ -55,7 +55,7 @@ def test_every_free_frees_a_live_block_once_whatever_is_varied(  # noqa: PLR0917
 
 
 def test_the_same_variation_gives_the_same_text(tmp_path: Path) -> None:
-    small = fitted(write_server_trace(tmp_path / "small.trace", n_requests=100))
+    small = fitted(write_server_trace(tmp_path / "small.trace", n_requests=40))
     wanted = Variation(length=2.0, intensity=1.7, threads=3, size=1.1, aged_bytes=10_000)
     assert profile_text(vary(small, wanted)) == profile_text(vary(small, wanted))
 
