@@ -194,7 +194,7 @@ static uint64_t idle_units_after_a_fall(void) {
         if (i % 9 != 0)
             exgen_free(blocks[i]);
     EXPECT(exgen_validate_heap());
-    return local.heap->n_dirty + (local.heap->kept.bytes >> UNIT_SHIFT);
+    return local.heap->n_dirty + (kept_bytes(local.heap) >> UNIT_SHIFT);
 }
 
 static uint64_t first_byte_after_purge(void) {
@@ -243,7 +243,14 @@ static uint64_t large_blocks_after_growth(void) {
 static uint64_t bytes_kept_of_one_block(void) {
     allocate_many(10, 100000);
     exgen_free(blocks[0]);
-    return local.heap->kept.bytes;
+    return kept_bytes(local.heap);
+}
+
+static uint64_t bytes_kept_of_all_blocks(void) {
+    allocate_many(10, 100000);
+    for (size_t i = 0; i < 10; i++)
+        exgen_free(blocks[i]);
+    return kept_bytes(local.heap);
 }
 
 static uint64_t usable_after_realloc(void) {
@@ -514,6 +521,8 @@ static const struct effect {
      "kept_percent:0,kept_min:1048576", LESS},
     {"kept_percent", bytes_kept_of_one_block, "kept_percent:0,kept_min:4096",
      "kept_percent:100,kept_min:4096", LESS},
+    {"kept_percent", bytes_kept_of_all_blocks, "kept_percent:99,kept_min:0,fall_percent:0",
+     "kept_percent:100,kept_min:0,fall_percent:0", LESS},
     {"realloc_slack", usable_after_realloc, "realloc_slack:0", "realloc_slack:50", LESS},
     {"huge_pages", refuses_huge_pages, "huge_pages:system", "huge_pages:never", LESS},
     {"huge_pages", wants_huge_pages, "huge_pages:system", "huge_pages:always", LESS},

@@ -82,7 +82,7 @@ static struct work works[N_THREADS];
 static size_t held_bytes(void) {
     size_t bytes = 0;
     for (size_t i = 0; i < N_THREADS; i++)
-        bytes += (works[i].heap->n_dirty << 14) + works[i].heap->kept.bytes;
+        bytes += (works[i].heap->n_dirty << 14) + kept_bytes(works[i].heap);
     return bytes;
 }
 

@@ -91,6 +91,45 @@ static uint64_t double_free_of_run_later(void) {
     return reused_then_freed_again(100000);
 }
 
+/* The second word of the block, where a double free is seen at once, was overwritten: at the latest
+ * malloc sees it, before the block has two owners. */
+static uint64_t double_free_unseen(size_t size) {
+    char *p = exgen_malloc(size);
+    exgen_free(p);
+    memset(p + 8, 'a', 8);
+    exgen_free(p);
+    EXPECT(exgen_malloc(size) == p);
+    expect_message("corrupted free list", p);
+    exgen_malloc(size);
+    return 0;
+}
+
+static uint64_t double_free_unseen_on_tray(void) {
+    return double_free_unseen(20000);
+}
+
+static uint64_t double_free_unseen_of_run(void) {
+    return double_free_unseen(100000);
+}
+
+/* No more can be kept. */
+static uint64_t double_free_unseen_of_last_run(void) {
+    char *keep = exgen_malloc(50000);
+    char *p = exgen_malloc(100000);
+    exgen_free(p);
+    memset(p + 8, 'a', 8);
+    expect_message("double free", p);
+    exgen_free(p);
+    return keep != NULL;
+}
+
+static uint64_t size_of_freed_on_tray(void) {
+    char *p = exgen_malloc(20000);
+    exgen_free(p);
+    expect_message("not a block of this heap", p);
+    return exgen_malloc_usable_size(p);
+}
+
 static uint64_t overwritten_link_on_tray(void) {
     char *p = exgen_malloc(20000);
     exgen_free(exgen_malloc(20000));
@@ -336,6 +375,22 @@ static uint64_t double_free_of_another_threads_block(void) {
     return 0;
 }
 
+static void *free_once(void *block) {
+    exgen_free(block);
+    return NULL;
+}
+
+static uint64_t double_free_by_another_thread(void) {
+    pthread_t thread;
+    char *p = exgen_malloc(20000);
+    exgen_free(p);
+    pthread_create(&thread, NULL, free_once, p);
+    pthread_join(thread, NULL);
+    expect_message("double free", p);
+    exgen_malloc(30000);
+    return 0;
+}
+
 /* --- canaries, with secure --- */
 
 static char *expect_write_behind(size_t size, size_t offset) {
@@ -484,6 +539,11 @@ static const struct {
     {"kept_min:1048576", double_free_of_run_later, SIGABRT},
     {"check:true,kept_min:1048576", double_free_of_run_later, SIGABRT},
     {"", overwritten_link_on_tray, SIGABRT},
+    {"", double_free_unseen_on_tray, SIGABRT},
+    {"kept_min:1048576", double_free_unseen_of_run, SIGABRT},
+    {"kept_percent:100,kept_min:0", double_free_unseen_of_last_run, SIGABRT},
+    {"", size_of_freed_on_tray, SIGABRT},
+    {"", double_free_by_another_thread, SIGABRT},
     {"", double_free_of_merged, SIGABRT},
     {"check:true", double_free_of_merged, SIGABRT},
     {"", free_of_interior_on_tray, SIGABRT},

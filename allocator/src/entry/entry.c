@@ -115,6 +115,8 @@ void *allocate_slowly(size_t size) {
     if (housekeeping_is_due(heap) || !heap_enter_kept(heap))
         return allocate_anew(size);
     void *block = kept_take(heap, size);
+    if (unlikely(block == NULL))
+        block = kept_take_near(heap, size);
     heap_leave_kept(heap);
     return likely(block != NULL) ? block : allocate_anew(size);
 }
@@ -357,6 +359,11 @@ static size_t size_with_canary(const void *block) {
     return canary_size(block, slab->block_bytes);
 }
 
+/* Whether a list of the calling thread's has the block. */
+static bool is_listed(const struct slab *slab, const void *block) {
+    return local.heap != NULL && heap_lists(local.heap, &local, slab, block);
+}
+
 EXPORT size_t exgen_malloc_usable_size(void *block) {
     if (block == NULL || (options.secure && nothing_has(block)))
         return 0;
@@ -366,6 +373,8 @@ EXPORT size_t exgen_malloc_usable_size(void *block) {
     if (owner_of_any((uintptr_t)block) != OWNER_NONE) {
         const struct slab *slab = slab_of((uintptr_t)block);
         bytes = slab->class == CLASS_TRAY ? tray_block_bytes(slab, block) : slab->block_bytes;
+        if (link_is_marked(block) && is_listed(slab, block))
+            bytes = 0;
     } else {
         bytes = large_bytes(block);
     }

@@ -29,12 +29,12 @@ static void check_apart(const struct slab *slab, const void *block) {
     size_t capacity = slab->class == CLASS_TRAY ? N_STEPS : slab->capacity;
     if ((const char *)block < slab->start || offset / slab->block_bytes >= capacity)
         fatal("invalid free, not a block of this heap", block);
+    if (link_is_marked(block) && is_free_here(slab, block))
+        fatal("double free", block);
     if (slab->class == CLASS_TRAY)
         tray_check(slab, block);
     else if (offset != 0)
         fatal("invalid free, inside a block", block);
-    else if (superblock_owner(superblock_of((uintptr_t)slab)) == local.heap && slab_used(slab) == 0)
-        fatal("double free", block);
 }
 
 /* Of another thread's slab only what stays while one of its blocks is in use

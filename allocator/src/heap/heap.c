@@ -151,17 +151,15 @@ static void release(struct heap *heap, struct slab *slab) {
 static void slab_emptied(struct heap *heap, struct slab *slab) {
     if (slab->state == SLAB_ACTIVE)
         return; /* the next malloc of the class wants it; heap_trim comes for it otherwise */
-    if (slab->class != CLASS_UNIT_RUN) {
-        struct bin *bin = &heap->bins[slab->class];
-        if (bin->n_empty < options.empty_slabs) {
-            if (slab->state == SLAB_ASLEEP)
-                wake_up(bin, slab);
-            add_empty(heap, bin, slab);
-            return;
-        }
-        if (slab->state == SLAB_PARTIAL)
-            list_remove(&bin->partial, slab);
+    struct bin *bin = &heap->bins[slab->class];
+    if (bin->n_empty < options.empty_slabs) {
+        if (slab->state == SLAB_ASLEEP)
+            wake_up(bin, slab);
+        add_empty(heap, bin, slab);
+        return;
     }
+    if (slab->state == SLAB_PARTIAL)
+        list_remove(&bin->partial, slab);
     release(heap, slab);
 }
 
@@ -170,7 +168,7 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
 bool heap_lists(struct heap *heap, struct local *l, const struct slab *slab, const void *block) {
     size_t class = slab->class;
     if (class >= CLASS_TRAY)
-        return false;
+        return kept_has(heap, slab, block);
     bool is_own = superblock_owner(superblock_of((uintptr_t)slab)) == heap;
     return (is_own && link_has(slab->free, block)) ||
            link_has(*ready_list(heap, l, class), block) ||
@@ -183,17 +181,30 @@ static void check_place(const struct slab *slab, const void *block) {
     size_t offset = (size_t)((const char *)block - slab->start);
     if (unlikely(offset >= (size_t)slab->carved * slab->block_bytes))
         fatal("invalid free, not a block of this heap", block);
-    if (unlikely(slab->class == CLASS_UNIT_RUN && offset != 0))
+}
+
+/* A block that has no size class, or what is none. */
+static void free_apart(struct heap *heap, struct slab *slab, void *block) {
+    if (slab->n_units == 0 || (link_is_marked(block) && kept_has(heap, slab, block)))
+        fatal("double free", block);
+    if (kept_add_slowly(heap, slab, block))
+        return;
+    if (slab->class == CLASS_TRAY) {
+        trays_free(heap, slab, block);
+        return;
+    }
+    check_place(slab, block);
+    if (block != slab->start)
         fatal("invalid free, inside a block", block);
+    if (kept_has(heap, slab, block)) /* without its mark */
+        fatal("double free", block);
+    slab_set_used(slab, 0, 0);
+    release(heap, slab);
 }
 
 void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
-    if (kept_add_slowly(heap, slab, block))
-        return;
-    if (slab->n_units == 0)
-        fatal("double free", block);
-    if (slab->class == CLASS_TRAY) {
-        trays_free(heap, slab, block);
+    if (slab->class >= CLASS_TRAY) {
+        free_apart(heap, slab, block);
         return;
     }
     if (slab->countdown < -1)
@@ -395,7 +406,7 @@ void *heap_make_run(struct slab *units, bool *is_zero) {
     units->class = CLASS_UNIT_RUN;
     units->block_bytes = (uint32_t)units->n_units << UNIT_SHIFT;
     units->capacity = units->carved = 1;
-    slab_set_used(units, 1, 1);
+    slab_set_used(units, 1, 0);
     *is_zero = units->clean;
     return units->start;
 }

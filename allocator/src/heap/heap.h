@@ -20,7 +20,8 @@
 #include "memory/tray.h"
 
 enum {
-    N_KEPT_UNITS = 31 /* of the largest slab with a single block that is kept */
+    N_KEPT_LISTS = 64, /* one for each length, see kept.h */
+    N_KEPT_UNITS = N_KEPT_LISTS - 1 - N_TRAY_BLOCK_MAX /* of the largest slab with a single block */
 };
 
 struct slab_list {
@@ -52,12 +53,11 @@ _Static_assert(sizeof(struct bin) == CACHE_LINE, "one cache line per class");
 
 /* Freed blocks above the classes, see kept.h. */
 struct kept {
-    void *blocks[N_TRAY_BLOCK_MAX + 1];  /* by steps of a tray */
-    struct slab *runs[N_KEPT_UNITS + 1]; /* by units */
-    size_t bytes;                        /* of all of them */
-    size_t limit;                        /* of `bytes`, up to which nothing else is to be done */
-    size_t n_units;                      /* in runs; heap->n_units has them, the peak has not */
-    size_t added_bytes;                  /* put into the lists since all was given back */
+    void *blocks[N_KEPT_LISTS]; /* linked through their first words */
+    size_t limit;               /* of their bytes, up to which nothing else is to be done */
+    size_t n_units;             /* of slabs with one block; heap->n_units has them, the peak not */
+    size_t added_bytes;         /* put into the lists since all was given back */
+    size_t taken_bytes;         /* ... and taken out of them; the difference is kept */
 };
 
 struct heap {
@@ -240,10 +240,15 @@ ALWAYS_INLINE void heap_set_high(struct heap *heap, size_t n_units) {
     heap->n_units_low = has_low ? n_units * options.fall_percent / 100 + least : 0;
 }
 
+/* Bytes of all blocks that are kept. */
+ALWAYS_INLINE size_t kept_bytes(const struct heap *heap) {
+    return heap->kept.added_bytes - heap->kept.taken_bytes;
+}
+
 /* Whether so little is left in use of what was that the thread may be about to wait for long; a
  * thread that waits gives nothing back. */
 ALWAYS_INLINE bool heap_has_fallen(const struct heap *heap) {
-    size_t n_idle = heap->n_empty_units + (heap->kept.bytes >> UNIT_SHIFT);
+    size_t n_idle = heap->n_empty_units + (kept_bytes(heap) >> UNIT_SHIFT);
     return unlikely(heap->n_units <= n_idle + heap->n_units_low) && heap->n_units_low > 0 &&
            heap->n_dirty + n_idle > heap_least_units();
 }

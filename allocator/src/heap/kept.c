@@ -28,7 +28,7 @@ void *kept_take_near(struct heap *heap, size_t bytes) {
 
 /* Bytes that the heap may keep. */
 static size_t most_bytes(const struct heap *heap) {
-    size_t most = (heap->n_units << UNIT_SHIFT) / 100 * options.kept_percent;
+    size_t most = heap->n_units * options.kept_percent / 100 << UNIT_SHIFT;
     if (options.purge_delay == 0 || options.secure)
         return 0;
     return most > options.kept_min ? most : options.kept_min;
@@ -45,14 +45,19 @@ static size_t most_before_fall(const struct heap *heap) {
 }
 
 bool kept_add_slowly(struct heap *heap, struct slab *slab, void *block) {
-    if (slab->class < CLASS_TRAY)
-        return false;
     heap->kept.limit = most_bytes(heap);
     bool is_kept = kept_add(heap, slab, slab->class, block);
     heap->kept.limit = most_before_fall(heap);
     if (is_kept)
         supply_schedule_purge(heap);
     return is_kept;
+}
+
+bool kept_has(const struct heap *heap, const struct slab *slab, const void *block) {
+    size_t list = slab->class == CLASS_TRAY       ? *tray_length_of(block)
+                  : slab->class == CLASS_UNIT_RUN ? (size_t)N_TRAY_BLOCK_MAX + slab->n_units
+                                                  : N_KEPT_LISTS;
+    return list < N_KEPT_LISTS && link_has(heap->kept.blocks[list], block);
 }
 
 bool kept_give_back_larger(struct heap *heap, size_t n) {
@@ -64,39 +69,60 @@ bool kept_give_back_larger(struct heap *heap, size_t n) {
     return block != NULL;
 }
 
+static void give_back_run(struct heap *heap, void *block) {
+    struct slab *slab = slab_of((uintptr_t)block);
+    slab_set_used(slab, 0, 0);
+    supply_give(heap, slab);
+}
+
 void kept_give_back(struct heap *heap) {
-    if (heap->kept.bytes == 0)
+    if (kept_bytes(heap) == 0)
         return;
     for (size_t n = 1; n <= N_TRAY_BLOCK_MAX; n++)
         for (void *block; (block = kept_take_block(heap, n)) != NULL;)
             trays_give_back(heap, block);
     for (size_t n = 1; n <= N_KEPT_UNITS; n++)
-        for (struct slab *slab; (slab = kept_pop_run(heap, n)) != NULL;)
-            supply_give(heap, slab);
-    ASSERT(heap->kept.bytes == 0);
+        for (void *block; (block = kept_take_run(heap, n)) != NULL;)
+            give_back_run(heap, block);
+    ASSERT(kept_bytes(heap) == 0);
     heap->kept.added_bytes = 0;
+    heap->kept.taken_bytes = 0;
 }
 
-static bool runs_are_valid(const struct heap *heap, size_t n, size_t *n_units) {
-    for (const struct slab *slab = heap->kept.runs[n]; slab != NULL; slab = slab->next) {
-        if (slab->class != CLASS_UNIT_RUN || slab->n_units != n || slab_used(slab) != 0)
+void kept_count(const struct heap *heap, size_t *n_blocks, size_t *n_bytes) {
+    *n_blocks = 0;
+    *n_bytes = 0;
+    for (size_t list = 1; list < N_KEPT_LISTS; list++) {
+        size_t n = link_count(heap->kept.blocks[list], SIZE_MAX);
+        *n_blocks += n;
+        *n_bytes += list <= N_TRAY_BLOCK_MAX ? n * list << tray_layout.step_shift
+                                             : n * (list - N_TRAY_BLOCK_MAX) << UNIT_SHIFT;
+    }
+}
+
+/* Whether the list has blocks of its length only. */
+static bool list_is_valid(const struct heap *heap, size_t list) {
+    for (const void *block = heap->kept.blocks[list]; block != NULL; block = link_follow(block)) {
+        const struct slab *slab = slab_of((uintptr_t)block);
+        bool is_there = list <= N_TRAY_BLOCK_MAX
+                            ? slab->class == CLASS_TRAY && *tray_length_of(block) == list
+                            : slab->class == CLASS_UNIT_RUN && block == slab->start &&
+                                  slab->n_units == list - N_TRAY_BLOCK_MAX;
+        if (!is_there || !link_is_marked(block))
             return false;
-        *n_units += n;
     }
     return true;
 }
 
 bool kept_is_valid(const struct heap *heap) {
-    size_t bytes = 0;
+    size_t n_blocks;
+    size_t bytes;
     size_t n_units = 0;
-    for (size_t n = 1; n <= N_TRAY_BLOCK_MAX; n++)
-        for (const void *block = heap->kept.blocks[n]; block != NULL; block = link_follow(block)) {
-            if (*tray_length_of(block) != (n | TRAY_KEPT))
-                return false;
-            bytes += n << tray_layout.step_shift;
-        }
-    for (size_t n = 1; n <= N_KEPT_UNITS; n++)
-        if (!runs_are_valid(heap, n, &n_units))
+    for (size_t list = 1; list < N_KEPT_LISTS; list++)
+        if (!list_is_valid(heap, list))
             return false;
-    return n_units == heap->kept.n_units && bytes + (n_units << UNIT_SHIFT) == heap->kept.bytes;
+    for (size_t n = 1; n <= N_KEPT_UNITS; n++)
+        n_units += n * link_count(heap->kept.blocks[N_TRAY_BLOCK_MAX + n], SIZE_MAX);
+    kept_count(heap, &n_blocks, &bytes);
+    return n_units == heap->kept.n_units && bytes == kept_bytes(heap);
 }

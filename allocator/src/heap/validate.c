@@ -137,9 +137,9 @@ void heap_count(struct heap *heap, struct local *l, size_t *n_blocks, size_t *n_
         *n_blocks -= n;
         *n_bytes -= n * classes.of[class].block_bytes;
     }
-    for (size_t length = 1; length <= N_TRAY_BLOCK_MAX; length++) {
-        size_t n = link_count(heap->kept.blocks[length], SIZE_MAX);
-        *n_blocks -= n;
-        *n_bytes -= n * length << tray_layout.step_shift;
-    }
+    size_t n_kept;
+    size_t kept_bytes;
+    kept_count(heap, &n_kept, &kept_bytes);
+    *n_blocks -= n_kept;
+    *n_bytes -= kept_bytes;
 }

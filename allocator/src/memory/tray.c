@@ -27,15 +27,14 @@ void tray_init(void) {
 size_t tray_block_bytes(const struct slab *slab, const void *block) {
     size_t at = tray_step_at(slab, block);
     size_t length = at < N_STEPS ? *tray_length_at(slab, at) : 0;
-    return (length & TRAY_KEPT) == 0 ? length << tray_layout.step_shift : 0;
+    return length << tray_layout.step_shift;
 }
 
 void tray_check(const struct slab *slab, const void *block) {
     if (tray_block_bytes(slab, block) > 0)
         return;
     size_t at = (size_t)((const char *)block - slab->start) >> tray_layout.step_shift;
-    bool is_kept = at < N_STEPS && (*tray_length_at(slab, at) & TRAY_KEPT) != 0;
-    bool is_free = is_kept || (slab[1].free_steps >> at & 1) != 0;
+    bool is_free = (slab[1].free_steps >> at & 1) != 0;
     fatal(is_free ? "double free" : "invalid free, inside a block", block);
 }
 
@@ -97,7 +96,7 @@ bool tray_is_valid(const struct slab *slab) {
     size_t run = 0;
     size_t longest = 0;
     for (size_t at = 0; at < N_STEPS;) {
-        size_t length = *tray_length_at(slab, at) & ~(size_t)TRAY_KEPT;
+        size_t length = *tray_length_at(slab, at);
         bool is_free = slab[1].free_steps >> at & 1;
         if (is_free == (length > 0) || at + length > N_STEPS)
             return false;

@@ -12,8 +12,7 @@
  *   slab[1]     the set of free steps, and of those that hold what was written into them
  *   slab[2]     the set of those that did so at the last look of the purger
  *   slab[i]     for each step of unit i the number of steps of the block that begins there, or
- *               0, and TRAY_KEPT if it is free but kept (see heap/kept.h); those of units 0
- *               and 1, where there is no room, in slab[3] and slab[4]
+ *               0; those of units 0 and 1, where there is no room, in slab[3] and slab[4]
  *
  * The last is what other threads may read of a block that is theirs.
  */
@@ -27,10 +26,6 @@
 enum {
     N_TRAY_BLOCK_MAX = 32, /* steps of the largest block */
     N_TRAY_LISTS = 64      /* by the longest run of free steps; the last: this much or more */
-};
-
-enum {
-    TRAY_KEPT = 0x80 /* in the length of a block: it is free and kept for the next of that length */
 };
 
 enum {
