@@ -318,6 +318,15 @@ def memory_lines(parts: Parts) -> Iterator[str]:
         yield from table(["MiB", *parts["memory"]["subjects"]], cells)
 
 
+def safety_lines(parts: Parts) -> Iterator[str]:
+    """Yield what each safety setting costs the programs, beside glibc and exgen without."""
+    if "safety" in parts:
+        times = long_ones(medians(parts["safety"]["rows"], "cpu_s"))
+        peaks = medians(parts["safety"]["rows"], "peak_rss_bytes")
+        cells = [[s, _mean(times, s), _mean(peaks, s)] for s in parts["safety"]["subjects"]]
+        yield from table(["geometric mean / glibc's", "CPU time", "peak RSS"], cells)
+
+
 def floor_lines(parts: Parts) -> Iterator[str]:
     """Yield how far below each subject's peak RSS an allocator that needs nothing would be."""
     if not {"floor", "programs"} <= set(parts):

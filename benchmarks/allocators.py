@@ -65,6 +65,7 @@ from benchmarks.allocator_tables import (
     long_ones,
     memory_lines,
     missed_lines,
+    safety_lines,
     standing_lines,
     targets,
 )
@@ -378,7 +379,7 @@ BENCHMARK: Final = Benchmark(
     targets=targets,
     options=_options,
     draw=_draw,
-    blocks={"missed": missed_lines, "memory": memory_lines},
+    blocks={"missed": missed_lines, "memory": memory_lines, "safety": safety_lines},
     rounds=5,
 )
 

@@ -20,6 +20,7 @@ from benchmarks.allocator_tables import (
     judge_programs,
     judge_threads,
     long_ones,
+    safety_lines,
     standing_lines,
 )
 from benchmarks.harness import Target
@@ -194,3 +195,11 @@ def test_table_has_means_over_what_both_ran() -> None:
     assert cells(first) == ["a", "2.00", "1.00"]
     assert cells(second) == ["b", "1.00", "-"]
     assert cells(means) == ["geometric mean / glibc's", "1.000", "0.500 of 1"]
+
+
+def test_the_price_of_a_safety_setting_is_relative_to_glibcs_on_programs_that_run_long() -> None:
+    rows = samples("cpu_s", TIMES) + samples("peak_rss_bytes", PEAKS)
+    part = {"subjects": ["glibc", "exgen"], "rows": rows}
+    *_, glibc, exgen = map(cells, safety_lines({"safety": part}))
+    assert glibc == ["glibc", "1.000", "1.000"]
+    assert exgen == ["exgen", f"{(0.76 * 0.82) ** 0.5:.3f}", "1.000"]
