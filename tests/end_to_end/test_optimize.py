@@ -13,7 +13,7 @@ import pytest
 from tests.doubles.programs import compile_, needs_cc
 from tuner.cli.main import run
 from tuner.measure.program import ProgramRunner
-from tuner.optimize import kinds, session
+from tuner.optimize import emulation, kinds, session
 from tuner.optimize.answer import recommended
 from tuner.optimize.program import Program
 from tuner.optimize.tuned import AS_IS
@@ -104,7 +104,9 @@ def test_a_recording_that_the_time_has_no_room_for_is_refused(
     program = f"import time; time.sleep(0.5); {PROGRAM}"
 
     assert optimize(tmp_path / "run", "--time", "1s", program=program) == 8
-    assert "of --time 1s are over; give it the --time of" in capfd.readouterr().err
+    assert (
+        "--time 1s is over with two and a recording; give it the --time" in capfd.readouterr().err
+    )
     assert not (tmp_path / "run" / "program.trace").exists()
 
     monkeypatch.undo()
@@ -178,6 +180,23 @@ def test_a_folder_of_another_command_is_refused(
 
     assert optimize(folder, "--time", "1s", program="print(1)") == 3
     assert "holds another optimisation" in capfd.readouterr().err
+
+
+def test_more_time_searches_more_where_no_run_has_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of evaluations is that of the longer call."""
+    folder = tmp_path / "run"
+    words = ["optimize", "-o", str(folder), "--allocators", "glibc"]
+    slow = f"import time; time.sleep(0.5); {PROGRAM}"
+    monkeypatch.setattr(emulation, "evaluations_within", lambda _spec, _seconds: 3)
+    assert run([*words, "--time", "1s", "--", sys.executable, "-S", "-c", slow]) == 0
+    assert not (folder / "selection.jsonl").exists()
+    monkeypatch.setattr(emulation, "evaluations_within", lambda _spec, _seconds: 9)
+
+    assert run(["optimize", str(folder), "--time", "1s"]) == 0
+
+    assert emulation.begun_with(folder) == 9
 
 
 def test_what_was_begun_is_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

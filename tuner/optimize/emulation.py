@@ -151,9 +151,9 @@ def search(
         return _read(ready)
 
 
-def begun_with(run: Path) -> int | None:
-    """Return the evaluations of the campaign that a run folder holds; None where there is none."""
-    return load(run).record.budget if Store.exists(run) else None
+def begun_with(run: Path) -> int:
+    """Return the evaluations of the campaign that a run folder holds; 0 where there is none."""
+    return load(run).record.budget if Store.exists(run) else 0
 
 
 def load(run: Path) -> EmulatedTrials:

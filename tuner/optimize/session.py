@@ -222,11 +222,10 @@ class Session:
         trace = self.run / TRACE_FILE
         if trace.exists():
             return
-        used_s = self._watch.used_s
-        if used_s + reference.wall_s > max(self.request.seconds, PATIENCE_S):
+        if 3.0 * reference.wall_s > max(self.request.seconds, PATIENCE_S):
             message = (
-                f"{self.request.command[0]}: a run takes {reference.wall_s:.1f} s, and "
-                f"{used_s:.0f} s of --time {self.request.seconds:g}s are over; {TOO_SHORT}"
+                f"{self.request.command[0]}: a run takes {reference.wall_s:.1f} s, so --time "
+                f"{self.request.seconds:g}s is over with two and a recording; {TOO_SHORT}"
             )
             raise ProgramTimeoutError(message)
         self._view.begin("recording", None)
@@ -264,8 +263,9 @@ class Session:
             return emulation.load(self.run)
         begun_s = self._watch.used_s
         seconds = _SHARE_EMULATION * self.request.seconds
-        wanted = self.request.evaluations or emulation.begun_with(self.run)
-        wanted = wanted or emulation.evaluations_within(self._spec(100), seconds)
+        wanted = self.request.evaluations or max(
+            emulation.begun_with(self.run), emulation.evaluations_within(self._spec(100), seconds)
+        )
         limit_s = math.inf if self.request.evaluations else begun_s + _OVERTIME * seconds
         self._view.begin("emulation", wanted)
         found = emulation.search(

@@ -298,5 +298,5 @@ def row_text(row: TrialRow, metrics: Sequence[Metric], relative_to: str) -> str:
                 f"{_program_words(row.expected.get(metric.name))}"
             )
     if row.state != FRONT:
-        lines.append(f"not on the front: {row.state}")
+        lines.append(_NEAR if row.is_near_front else f"not on the front: {row.state}")
     return "\n".join(lines)
