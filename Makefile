@@ -152,15 +152,20 @@ lint: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## ruff, mypy, cla
 CHANGED_TESTS = $(sort tests/unit/test_layers.py $(filter tests/unit/%.py,$(CHANGED)) \
     $(foreach file,$(patsubst tuner/%,%,$(filter tuner/%.py,$(CHANGED))),$(wildcard tests/unit/$(dir $(file))test_$(notdir $(file)))))
 
+# A command without a comma, and how long it took.
+define timed
+@begin=$$(date +%s); $(1) || exit 1; echo "$$(($$(date +%s) - begin)) s  $(wordlist 1,2,$(1))"
+endef
+
 # Before a commit: what a change breaks most often; all unit tests take minutes.
 check: BEGUN := $(shell date +%s)
 check: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## lint and the quick unit tests of what changed
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --check --quiet
-	$(BIN)/mypy
+	$(call timed,$(BIN)/mypy)
 	$(if $(filter $(C_SOURCES),$(CHANGED)),clang-format --dry-run -Werror $(filter $(C_SOURCES),$(CHANGED)))
 	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(LINT_CONFIGURE))
-	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(BIN)/python scripts/tidy.py $(BUILD)/lint $(filter $(TIDY_SOURCES),$(CHANGED)))
+	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(call timed,$(BIN)/python scripts/tidy.py $(BUILD)/lint $(filter $(TIDY_SOURCES),$(CHANGED))))
 	$(BIN)/python -m pytest -n $(JOBS) -q -m 'not slow' --hypothesis-profile quick --durations 10 $(CHANGED_TESTS)
 	@echo "make check: $$(($$(date +%s) - $(BEGUN))) s"
 
