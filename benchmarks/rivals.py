@@ -3,7 +3,7 @@
 Each proposes one setting after the other, the program runs once under it, and what it measured
 goes back: mean memory and CPU time.  Both begin with every allocator's default, and what they
 would report is what they saw undominated.  SMAC3 is no dependency of malloc-tuner; without
-``pip install smac`` it is left out.
+``pip install 'malloc-tuner[rivals]'`` it is left out.
 
 Sources: Watanabe, "Tree-Structured Parzen Estimator", arXiv 2304.11127, 2023.  Lindauer and
 others, "SMAC3: A versatile Bayesian optimization package for hyperparameter optimization", JMLR
@@ -132,34 +132,32 @@ class Smac:
             for parameter, level, is_active in zip(
                 self._space.parameters, genome, active, strict=True
             )
-            if is_active
+            if is_active and parameter.n_levels > 1
         }
         return ConfigSpace.Configuration(self._configurations, values=values)
 
 
 def configurations_of(space: Space) -> Any:  # noqa: ANN401 - ConfigSpace has no types
-    """Return a space as ConfigSpace has it: a level of each gene, and the same conditions."""
+    """Return a space as ConfigSpace has it: a level of each gene, and the same conditions.
+
+    Genes of one level are left out: SMAC3 fails on conditions on constants.
+    """
     import ConfigSpace  # noqa: PLC0415 - not ours
 
     made: dict[str, Any] = {}
     found = ConfigSpace.ConfigurationSpace()
-    for parameter in space.parameters:
-        n = parameter.n_levels
-        if n == 1:
-            made[parameter.name] = ConfigSpace.Constant(parameter.name, 0)
-        elif parameter.ordered:
-            made[parameter.name] = ConfigSpace.UniformIntegerHyperparameter(
-                parameter.name, 0, n - 1
-            )
-        else:
-            made[parameter.name] = ConfigSpace.CategoricalHyperparameter(
-                parameter.name, list(range(n))
-            )
+    for parameter in (one for one in space.parameters if one.n_levels > 1):
+        name, n = parameter.name, parameter.n_levels
+        made[name] = (
+            ConfigSpace.UniformIntegerHyperparameter(name, 0, n - 1)
+            if parameter.ordered
+            else ConfigSpace.CategoricalHyperparameter(name, list(range(n)))
+        )
     found.add(list(made.values()))
     levels = {parameter.name: parameter.levels for parameter in space.parameters}
     for parameter in space.parameters:
         gate = parameter.condition
-        if gate is not None:
+        if gate is not None and {parameter.name, gate.parameter} <= made.keys():
             wanted = [i for i, v in enumerate(levels[gate.parameter]) if v in gate.values]
             found.add(ConfigSpace.InCondition(made[parameter.name], made[gate.parameter], wanted))
     return found

@@ -29,6 +29,7 @@ from pymoo.core.termination import NoTermination
 from pymoo.core.variable import Choice, Integer
 from pymoo.problems.static import StaticProblem
 
+from benchmarks.rivals import configurations_of
 from tuner.search import Told
 from tuner.search.base import BatchStrategy
 from tuner.search.optuna_search import OptunaTpe
@@ -127,8 +128,10 @@ class Smac(BatchStrategy):
         logging.getLogger("smac").setLevel(logging.ERROR)
         self._folder = tempfile.TemporaryDirectory(prefix="smac-")
         objectives = [f"objective{number}" for number in range(n_objectives)]
+        configurations = configurations_of(space)
+        configurations.seed(seed)
         scenario = smac.Scenario(
-            _config_space(space, seed), objectives=objectives, deterministic=True, n_trials=10_000,
+            configurations, objectives=objectives, deterministic=True, n_trials=10_000,
             seed=seed, output_directory=self._folder.name,
         )  # fmt: skip
         facade = smac.HyperparameterOptimizationFacade
@@ -157,10 +160,7 @@ class Smac(BatchStrategy):
         return []
 
     def _genome(self, chosen: dict[str, Any]) -> Genome:
-        levels = [
-            int(chosen.get(gene.name, gene.resting)) if len(gene.levels) > 1 else 0
-            for gene in self._space.parameters
-        ]
+        levels = [int(chosen.get(gene.name, gene.resting)) for gene in self._space.parameters]
         return self._space.canonical(tuple(levels))
 
     def _learn(self, results: Sequence[Told]) -> None:
@@ -184,31 +184,3 @@ class Smac(BatchStrategy):
         active = zip(self._space.parameters, genome, self._space.active(genome), strict=True)
         values = {gene.name: level for gene, level, on in active if on and gene.n_levels > 1}
         return Configuration(space, values=values)
-
-
-def _config_space(space: Space, seed: int) -> Any:  # noqa: ANN401 - of a library without types
-    """Return a space of levels with the conditions that can hold and fail."""
-    from ConfigSpace import (  # noqa: PLC0415 - as above
-        CategoricalHyperparameter,
-        ConfigurationSpace,
-        InCondition,
-        UniformIntegerHyperparameter,
-    )
-
-    found = ConfigurationSpace(seed=seed)
-    made: dict[str, Any] = {}
-    parents = {gene.name: gene for gene in space.parameters}
-    for gene in (one for one in space.parameters if one.n_levels > 1):
-        made[gene.name] = (
-            UniformIntegerHyperparameter(gene.name, 0, gene.n_levels - 1)
-            if gene.ordered
-            else CategoricalHyperparameter(gene.name, list(range(gene.n_levels)))
-        )
-        found.add(made[gene.name])
-        condition = gene.condition
-        if condition is None or condition.parameter not in made:
-            continue
-        levels = parents[condition.parameter].levels
-        on = [index for index, level in enumerate(levels) if level in condition.values]
-        found.add(InCondition(made[gene.name], made[condition.parameter], on))
-    return found
