@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -198,8 +199,12 @@ class Benchmark:
     """What pages show between the markers NAME:BLOCK."""
 
     def run(self, arguments: Sequence[str] | None = None) -> int:
-        """Do what the command line says; return the exit status."""
+        """Do what the command line says; return the exit status.
+
+        SIGTERM counts as Ctrl-C, so that what was started ends as well.
+        """
         options = self._parser().parse_args(arguments)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         with tempfile.TemporaryDirectory(prefix=f"{self.name}-") as scratch:
             call = Call(self, options, Path(scratch), {})
             try:
@@ -208,6 +213,8 @@ class Benchmark:
                 sys.exit(f"{self.name}: {error}")
             except KeyboardInterrupt:
                 sys.exit(f"{self.name}: stopped; the same command goes on")
+            finally:
+                signal.signal(signal.SIGTERM, before)
 
     def _run(self, call: Call) -> int:
         if not call.is_smoke:

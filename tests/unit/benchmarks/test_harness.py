@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def test_a_stopped_run_goes_on_where_it_was(keep: Path, tmp_path: Path) -> None:
         nonlocal n_runs
         n_runs += 1
         if n_runs == 3:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGTERM)
         return failed("x") if n_runs == 1 else Figures.succeeded({"v": 1})
 
     def stopped(call: Call) -> None:
