@@ -87,8 +87,10 @@ def compared(
     else:
         kit = kit_of(request, files, {})
         with Machines(kit, cluster.address, reference, folder, notes.append) as work.machines:
-            while work.machines.n_workers < n_machines:
-                work.machines.wait()
+            work.machines.wait()
+            while work.machines.n_workers < n_machines:  # of more than one none waits
+                work.machines.keep_up()
+                work.machines.ended()
             course = work.compare(FILE, plan, CANDIDATES, reference)
     content = read_journal(folder / FILE)
     assert content is not None

@@ -20,6 +20,7 @@ from tuner.emulation import EmulationOptions
 from tuner.errors import OutputError, TraceError
 from tuner.profile.file import is_profile
 from tuner.profile.generated import replayable
+from tuner.store import make_run_folder
 from tuner.trace.file import Events, Trace
 
 GENERATED_FILE = "generated-{}.trace"
@@ -109,8 +110,8 @@ def _facts_of(workload: Path, file: Path, requested: _Sum) -> WorkloadFacts:
 @contextlib.contextmanager
 def _room_in(run: Path) -> Iterator[Path]:
     """Make a folder in the run folder; in the end it goes, and the run folder if it is empty."""
+    make_run_folder(run)
     try:
-        run.mkdir(parents=True, exist_ok=True)
         room = tempfile.TemporaryDirectory(prefix=".generated-", dir=run)
     except OSError as error:
         message = f"{run}: cannot be written ({error.strerror}); choose another run folder with -o"

@@ -430,13 +430,21 @@ def _now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
 
 
-def _make_parent(path: Path) -> Path:
-    run = path.parent if path.suffix == ".sqlite" else path
+def make_run_folder(run: Path) -> None:
+    """Create a run folder, if it is not there.
+
+    Raises:
+        OutputError: it cannot be created.
+    """
     try:
         run.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         message = f"{run}: cannot be created ({error.strerror}); choose another run folder with -o"
         raise OutputError(message) from error
+
+
+def _make_parent(path: Path) -> Path:
+    make_run_folder(path.parent if path.suffix == ".sqlite" else path)
     return store_path(path)
 
 
