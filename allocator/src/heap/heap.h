@@ -20,7 +20,7 @@
 #include "memory/tray.h"
 
 enum {
-    N_KEPT_LISTS = 64, /* one for each length, see kept.h */
+    N_KEPT_LISTS = 64,                                 /* one for each length, see kept.h */
     N_KEPT_UNITS = N_KEPT_LISTS - 1 - N_TRAY_BLOCK_MAX /* of the largest slab with a single block */
 };
 
@@ -178,9 +178,9 @@ ALWAYS_INLINE void *foreign_take_for_use(struct heap *heap, size_t class) {
     return foreign_take(list);
 }
 
-/* The blocks freed in the active slab of `class`, one of local.free, or if there are none, others' that
- * the thread freed: the first, and the rest onto the ready list.  NULL if there are none, or if
- * it takes more than that. */
+/* The blocks freed in the active slab of `class`, one of local.free, or if there are none, others'
+ * that the thread freed: the first, and the rest onto the ready list.  NULL if there are none, or
+ * if it takes more than that. */
 ALWAYS_INLINE void *heap_take_freed(struct heap *heap, struct local *l, size_t class) {
     struct slab *slab = heap->bins[class].active;
     void **list = plain_address(&l->free[class]);
