@@ -37,10 +37,9 @@ import numpy as np
 from benchmarks import rivals
 from benchmarks.harness import Benchmark, Call, Target, percent, table
 from benchmarks.results import ROOT, Parts
-from benchmarks.rounds import Change, Figures, changes_of, failed, run_rounds
+from benchmarks.rounds import Change, Figures, changes_of, run_rounds, runner_of
 from tuner.campaign.setup import locate
 from tuner.compare.journal import read_journal
-from tuner.compare.plan import Step
 from tuner.front.dominance import front_points
 from tuner.front.picks import select_balanced
 from tuner.front.whole import campaign_whole
@@ -54,7 +53,7 @@ from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, TRACE_FILE
 from tuner.output import write_text
-from tuner.records import Configuration, Outcome
+from tuner.records import Configuration
 from tuner.report.measured import measured_front
 
 WORKLOADS: Final = ROOT / "configs" / "workloads"
@@ -225,13 +224,7 @@ def _runner(
 ) -> Callable[[str, str], Figures]:
     """Return what runs the judged input under a subject."""
     tuned = tuned_of(Request(task.judged, 0.0, ALLOCATORS), _files(run), os.environ)
-    run_step = tuned.runner(subjects, tuned.examine())
-
-    def run_once(_task: str, subject: str) -> Figures:
-        found = run_step(Step(0, 0, None, subject))
-        return Outcome.succeeded(dict(found.good)) if found.good else failed(str(found.reason))
-
-    return run_once
+    return runner_of(tuned.runner(subjects, tuned.examine()))
 
 
 # What is shown

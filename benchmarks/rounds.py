@@ -17,6 +17,7 @@ from benchmarks.harness import Call
 from tuner.compare.journal import Journal, JournalKeeper
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Rounds, Step
+from tuner.optimize.tuned import Runs
 from tuner.records import Outcome, Status
 from tuner.stats import Estimate, median_estimate, ratio_estimate
 
@@ -36,6 +37,16 @@ Figures: TypeAlias = Outcome[Mapping[str, Any]]
 def failed(reason: str) -> Figures:
     """Return a run without figures."""
     return Outcome.did_not_succeed(Status.FAILED, reason)
+
+
+def runner_of(runs: Runs) -> Callable[[str, str], Figures]:
+    """Return what runs a subject of `tuner.optimize` once, for `run_rounds`."""
+
+    def run_once(_task: str, subject: str) -> Figures:
+        found = runs(Step(0, 0, None, subject))
+        return Outcome.succeeded(dict(found.good)) if found.good else failed(str(found.reason))
+
+    return run_once
 
 
 def run_rounds(

@@ -23,11 +23,10 @@ from typing import Any, Final
 
 from benchmarks.harness import ALLOCATORS, Benchmark, Call, Target, located, table
 from benchmarks.results import Parts
-from benchmarks.rounds import Figures, column, failed, run_rounds
+from benchmarks.rounds import Figures, column, run_rounds, runner_of
 from benchmarks.services import SERVICES, file_of, short_load
 from tuner.allocators import Located
 from tuner.cli.services import service_of_file
-from tuner.compare.plan import Step
 from tuner.emulation import EmulationOptions
 from tuner.errors import MissingToolError
 from tuner.fidelity import draw_panel, measure_panel
@@ -35,7 +34,7 @@ from tuner.measure.calibration import load_calibration
 from tuner.optimize.answer import label_of
 from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.service import Service
-from tuner.records import Configuration, Measurement, Outcome
+from tuner.records import Configuration, Measurement
 from tuner.service.plan import ServicePlan
 from tuner.service.recording import record_service
 from tuner.service.roles import roles_that_matter
@@ -123,13 +122,7 @@ def _over_traces(measurements: Sequence[Measurement | None], metric: str) -> flo
 
 
 def _runner(service: Service, panel: Mapping[str, Configuration]) -> Callable[[str, str], Figures]:
-    run_step = service.runner(panel, service.examine())
-
-    def run_once(_service: str, subject: str) -> Figures:
-        found = run_step(Step(0, 0, None, subject))
-        return Outcome.succeeded(dict(found.good)) if found.good else failed(str(found.reason))
-
-    return run_once
+    return runner_of(service.runner(panel, service.examine()))
 
 
 # What is shown

@@ -33,11 +33,10 @@ from typing import Any, Final
 
 from benchmarks.harness import Benchmark, Call, Target, table
 from benchmarks.results import Parts
-from benchmarks.rounds import Change, Figures, Row, changes_of, column, failed, run_rounds
+from benchmarks.rounds import Change, Figures, Row, changes_of, column, run_rounds, runner_of
 from tuner.campaign.progress import clock_text
 from tuner.campaign.setup import locate
 from tuner.cli.services import service_of_file, service_request
-from tuner.compare.plan import Step
 from tuner.config.program_file import ProgramFile, ServiceTable, load_program_file
 from tuner.errors import MissingToolError
 from tuner.front.picks import select_balanced
@@ -50,7 +49,7 @@ from tuner.optimize.service import COPIED, Service
 from tuner.optimize.session import Session
 from tuner.optimize.tuned import AS_IS, Reference
 from tuner.optimize.work import TRACE_FILE
-from tuner.records import Configuration, Outcome
+from tuner.records import Configuration
 from tuner.resources import configs_dir
 from tuner.service.constraints import DEFAULTS
 from tuner.units import show_size
@@ -215,13 +214,7 @@ def _subjects(
 
 
 def _runner(one: Prepared, subjects: Mapping[str, Configuration]) -> Callable[[str, str], Figures]:
-    run_step = one.tuned.runner(subjects, one.reference)
-
-    def run_once(_service: str, subject: str) -> Figures:
-        found = run_step(Step(0, 0, None, subject))
-        return Outcome.succeeded(dict(found.good)) if found.good else failed(str(found.reason))
-
-    return run_once
+    return runner_of(one.tuned.runner(subjects, one.reference))
 
 
 # What is shown
