@@ -576,7 +576,6 @@ def compare_service(
     candidates = service_candidates(service, files, chosen, settings)
     request = Request(
         plan.command, 0.0, tuple(allocators), rules, cpu=cpu, seed=seed, service=plan,
-        limited=tuple(limits or {}),
     )  # fmt: skip
     most = rounds or MOST_ROUNDS
     compared = compare_settings(

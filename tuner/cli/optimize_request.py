@@ -11,6 +11,7 @@ from tuner.errors import SpecError
 
 if TYPE_CHECKING:
     from tuner.config.program_file import ProgramFile
+    from tuner.optimize.judgement import Rules
     from tuner.optimize.request import Request
 
 DEFAULT_TIME = "10min"
@@ -76,7 +77,7 @@ def _continued(run: Path, options: Options) -> Request:
         message = f"--constraint: {run} holds a service, whose constraints stay as they were begun"
         raise SpecError(message)
     if options.constraints:
-        kept = replace(kept, rules=replace(kept.rules, limits=_limits(options)))
+        kept = replace(kept, rules=_limited(kept.rules, options))
     return replace(kept, seconds=_seconds(options.time)) if options.time else kept
 
 
@@ -137,7 +138,7 @@ def _new(
         further=commands[1:],
         seconds=_seconds(options.time),
         allocators=split_names(options.allocators or ALLOCATORS),
-        rules=Rules(least=parse_percent(options.least or DEFAULT_LEAST), limits=_limits(options)),
+        rules=_limited(Rules(parse_percent(options.least or DEFAULT_LEAST)), options),
         held_out=held_out,
         evaluations=options.evaluations,
         timeout_s=parse_duration(options.timeout) / 1e9 if options.timeout else None,
@@ -147,10 +148,11 @@ def _new(
     )
 
 
-def _limits(options: Options) -> tuple[tuple[str, float], ...]:
+def _limited(rules: Rules, options: Options) -> Rules:
     from tuner.optimize.turned_down import parse_program_constraint
 
-    return tuple(dict(map(parse_program_constraint, options.constraints or ())).items())
+    limits = dict(map(parse_program_constraint, options.constraints or ()))
+    return replace(rules, limits=tuple(limits.items()), strict=tuple(limits))
 
 
 def _seconds(time: str | None) -> float:

@@ -260,7 +260,6 @@ def service_request(
         rules=service_rules(request.rules.least, limits),
         held_out=(held_out,) if held_out else None,
         service=plan,
-        limited=tuple(limits),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -76,6 +76,7 @@ class Conclusion:
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
         return replace(
             answer,
+            reasons=(*self._scaled(best), *answer.reasons),
             held_out=held_out.gains if held_out else None,
             effects=tuple((one.setting, one.gains, one.is_needless) for one in confirmed.effects),
             left_out=tuple(confirmed.left_out),
@@ -118,6 +119,16 @@ class Conclusion:
         n_ran = len(selected.labels)
         ran = f"{n_ran} of {n_ran + selected.n_untried} promising settings ran"
         return (f"{ran}; a new -o with more --time tries more of them.",)
+
+    def _scaled(self, best: Standing) -> Iterator[str]:
+        """Say which guards hold only within what the program as it is varies by."""
+        for name, share in best.scaled.items():
+            limit = 100.0 * math.expm1(self._rules.margin(name))
+            yield (
+                f"{name[0].upper()}{name[1:]} varies from run to run as it is: it is proven no "
+                f"worse than by {100.0 * share:.1f} %, and in the middle of the rounds within "
+                f"{limit:.3g} %; `--constraint` sets a limit that holds in any case."
+            )
 
     def _sooner(self, nearest: Standing) -> tuple[str, ...]:
         """Say which constraint would settle a gain that is proven, but for guards that are open."""
@@ -168,7 +179,9 @@ class Conclusion:
         wanted = 0
         for name in (name for name in open_names if name in base):
             noise = noise_of(base[name], has_floor=not TABLE[name].is_memory)
-            limit = rules.margin(name) if nearest.unsure else -rules.threshold(name)
+            limit = -rules.threshold(name)
+            if nearest.unsure:
+                limit = rules.scaled_margin(name, noise)
             distance = abs(nearest.gains[name].middle + limit)
             wanted = max(wanted, rounds_for(max(distance, rules.least), noise, error))
         return max(1, max(wanted, fewest_rounds(error)) - nearest.n_rounds)

@@ -4,8 +4,14 @@ A candidate is confirmed when one goal at least is proven better by more than a 
 every guarded quantity is proven not worse by the least effect that counts.  All guards must hold,
 so each is tested at the undivided error; any goal may do, so theirs is divided.
 
-Source: intersection-union tests, Berger, "Multiparameter hypothesis testing and acceptance
-sampling", Technometrics 24, 1982.
+What differs more than that between two runs of the program as it is would take hundreds of rounds.
+Such a guard holds too where the rounds prove that the loss is less than that difference, and their
+middle is within the limit.  A limit of the user's stays as it is.
+
+Sources: intersection-union tests, Berger, "Multiparameter hypothesis testing and acceptance
+sampling", Technometrics 24, 1982; limits scaled to the variation of the reference, with the middle
+within the plain limit: Haidar and others, "Bioequivalence approaches for highly variable drugs and
+drug products", Pharmaceutical Research 25, 2008.
 """
 
 from __future__ import annotations
@@ -14,7 +20,7 @@ import enum
 import math
 import statistics
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tuner.optimize.evidence import (
     greatest_evidence,
@@ -30,6 +36,9 @@ _FEW = 8
 
 _HOPELESS = 1.645
 """Standard errors: a gain that large has a probability of 5 % at most."""
+
+_MOST_SCALED = 5.0
+"""Times the limit of a guard, that its limit by variation is at most."""
 
 _EXACT_RUNS = 3
 """Runs of the baseline that must agree before a quantity counts as exact."""
@@ -52,10 +61,24 @@ class Rules:
     """Greatest probability of a false recommendation."""
     limits: tuple[tuple[str, float], ...] = ()
     """Guard and the greatest share by which it may become worse, in place of `least`."""
+    strict: tuple[str, ...] = ()
+    """Guards whose limit holds however much the program varies: the user named it."""
 
     def margin(self, quantity: str) -> float:
         """Return how much worse, in logarithms, a guard may become."""
         return math.log1p(dict(self.limits).get(quantity, self.least))
+
+    def scaled_margin(self, quantity: str, noise: float) -> float:
+        """Return the same for a guard that varies from run to run.
+
+        Args:
+            quantity: the guard.
+            noise: standard deviation of the logarithm of a run of the program as it is.
+        """
+        margin = self.margin(quantity)
+        if quantity in self.strict:
+            return margin
+        return max(margin, min(math.sqrt(2.0) * noise, _MOST_SCALED * margin))
 
     def of(self, quantities: Container[str]) -> Rules:
         """Return the rules for what is measured."""
@@ -131,6 +154,8 @@ class Standing:
     """Guards not yet proven to hold."""
     reason: str = ""
     """Why it failed."""
+    scaled: Mapping[str, float] = field(default_factory=dict)
+    """Guards that hold only within what the program as it is varies by -> that share."""
 
     def score(self, rules: Rules) -> float:
         """Return the sum of the gains in the goals."""
@@ -150,6 +175,7 @@ def judge(
     n_candidates: int,
     *,
     n_in_all: float = math.inf,
+    noise: Mapping[str, float] | None = None,
 ) -> Standing:
     """Return what the rounds so far prove of a candidate.
 
@@ -160,17 +186,31 @@ def judge(
         rules: what counts.
         n_candidates: that the confirmation began with; those that left since count too.
         n_in_all: rounds that there is time for, those that ran too.
+        noise: quantity -> standard deviation of the logarithm of a run of the program as it is;
+            None where that is not known.
     """
+    known = noise or {}
     n_rounds = min((len(values) for values in logs.values()), default=0)
     names = dict.fromkeys((*logs, *rules.guards, *rules.goals))
     judged = [
-        _Judged(q, logs.get(q, ()), rules, n_candidates, is_exact=q in exact, n_in_all=n_in_all)
+        _Judged(
+            q,
+            logs.get(q, ()),
+            rules,
+            n_candidates,
+            is_exact=q in exact,
+            n_in_all=n_in_all,
+            noise=known.get(q, 0.0),
+        )
         for q in names
     ]
     better = tuple(one.quantity for one in judged if one.is_better)
     guards = [one for one in judged if one.quantity in rules.guards]
     worse = tuple(one.quantity for one in guards if one.is_worse)
-    unsure = tuple(one.quantity for one in guards if not one.is_not_worse)
+    scaled = {one.quantity: one.scaled_limit for one in guards if one.holds_scaled}
+    unsure = tuple(
+        one.quantity for one in guards if not one.is_not_worse and one.quantity not in scaled
+    )
     state = State.OPEN
     if worse:
         state = State.WORSE
@@ -181,7 +221,7 @@ def judge(
     elif all(one.is_out_of_reach for one in judged if one.quantity in rules.goals):
         state = State.OUT_OF_REACH
     gains = {one.quantity: one.gain for one in judged}
-    return Standing(label, n_rounds, state, gains, better, worse, unsure)
+    return Standing(label, n_rounds, state, gains, better, worse, unsure, scaled=scaled)
 
 
 def exact_quantities(runs: Mapping[str, Sequence[float]], rules: Rules) -> frozenset[str]:
@@ -215,6 +255,7 @@ class _Judged:
         *,
         is_exact: bool,
         n_in_all: float,
+        noise: float,
     ) -> None:
         self.quantity = quantity
         self._logs = list(logs)
@@ -223,6 +264,7 @@ class _Judged:
         self._is_exact = is_exact and _agree([math.exp(x) for x in logs], rules, n_agree)
         self._error = rules.error / n_candidates
         self._margin = rules.margin(quantity)
+        self._scaled = rules.scaled_margin(quantity, noise)
         self._threshold = rules.threshold(quantity)
         self._n_in_all = n_in_all
 
@@ -235,6 +277,22 @@ class _Judged:
     @property
     def is_not_worse(self) -> bool:
         return self._exceeds(-self._margin, self._error)
+
+    @property
+    def holds_scaled(self) -> bool:
+        """Return whether it holds only within what the program as it is varies by."""
+        return (
+            self._scaled > self._margin
+            and bool(self._logs)
+            and not self.is_not_worse
+            and statistics.median(self._logs) >= -self._margin
+            and self._exceeds(-self._scaled, self._error)
+        )
+
+    @property
+    def scaled_limit(self) -> float:
+        """Return the share that is within what the program as it is varies by."""
+        return math.expm1(self._scaled)
 
     @property
     def is_worse(self) -> bool:

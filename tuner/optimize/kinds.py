@@ -9,6 +9,7 @@ from pathlib import Path
 from tuner.allocators import Allocator, Installation
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.optimize.program import PATIENCE_S, Program
+from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.request import Request
 from tuner.optimize.service import Service
 from tuner.optimize.suite import ProgramSuite
@@ -60,7 +61,8 @@ def _service(
     request: Request, plan: ServicePlan, files: Files, environment: Mapping[str, str]
 ) -> Service:
     surroundings = Surroundings(cpu=request.cpu)
-    return Service(plan, environment, files, surroundings, limited=request.limited)
+    limited = [metric for metric, name in SERVICE_NAMES.items() if name in request.rules.strict]
+    return Service(plan, environment, files, surroundings, limited=limited)
 
 
 def _program(

@@ -1,7 +1,8 @@
 """Rounds of the confirmation: losers leave, and it ends when the answer is known or time is up.
 
 In each round the program as it is and every candidate that is left run once, in random order; or,
-in a duet, the program as it is and one of them at the same time (duets.py).
+in a duet, the program as it is and one of them at the same time (duets.py).  Once a gain is proven,
+the candidate that has it runs alone beside the program as it is, until its guards are decided.
 `tuner.compare.loop.compare` runs what this plan hands out.
 """
 
@@ -13,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.compare.plan import Course, Step, order
-from tuner.optimize.duets import Duets, is_duet
+from tuner.optimize.duets import Duets, is_duet, of_one_mode
 from tuner.optimize.judgement import Rules, Standing, State, exact_quantities, judge
+from tuner.optimize.selection import RUNS_TO_KNOW, noise_of
 from tuner.optimize.tuned import AS_IS, Sample, logs_of, values_of
 from tuner.optimize.view import View
 
@@ -66,12 +68,13 @@ class Race:
 
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield a round after the other until the answer is known, or there is no time."""
+        last_kept = max((number for number, _, _ in course.samples), default=-1)
         for number in range(self._most_rounds):
             is_kept = all(
                 (number, None, label) in course.samples or (None, label) in course.out
                 for label in (AS_IS, *self._labels)
             )
-            if is_duet(course, number):
+            if is_duet(course, number) or number < last_kept:
                 continue
             if not is_kept:
                 standings = self._standings_so_far(course)
@@ -81,6 +84,7 @@ class Race:
                     if standing.state in (State.WORSE, *_GIVEN_UP):
                         course.leave(None, label, str(standing.state))
                 left = [n for n in self._labels if (None, n) not in course.out]
+                left = leading(standings, left, self._rules) or left
                 self._view.standing(standings, left)
                 if not left or not self._has_time(len(left) + 1):
                     return
@@ -88,7 +92,7 @@ class Race:
                 if self._duets and not is_begun and self._duets.wants(course, left):
                     yield self._duet(self._duets, number, _least_run(course, left))
                     continue
-            yield self._round(number)
+                yield self._round(number, left)
 
     def _standings_so_far(self, course: Course[None, Sample]) -> dict[str, Standing]:
         """Return the standings, without hope for what the time left cannot show."""
@@ -114,8 +118,8 @@ class Race:
         duets.join(steps)
         return steps
 
-    def _round(self, number: int) -> list[Step[None]]:
-        subjects = (AS_IS, *self._labels)
+    def _round(self, number: int, labels: Sequence[str]) -> list[Step[None]]:
+        subjects = (AS_IS, *labels)
         shuffled = order(len(subjects), number, self._seed)
         return [Step(number, at, None, subjects[index]) for at, index in enumerate(shuffled)]
 
@@ -144,12 +148,13 @@ def standings(
     exact = exact_quantities(
         {name: values for name, values in values_of(course, AS_IS).items() if values}, rules
     )
+    noise = _noise(course)
     found = {}
     for label in labels:
         logs = logs_of(course, label)
         n_in_all = more_rounds + max(map(len, logs.values()), default=0)
         n_candidates = n_claims or len(labels)
-        standing = judge(label, logs, exact, rules, n_candidates, n_in_all=n_in_all)
+        standing = judge(label, logs, exact, rules, n_candidates, n_in_all=n_in_all, noise=noise)
         left_because = course.out.get((None, label))
         if standing.state is State.OPEN and left_because in _GIVEN_UP:
             standing = replace(standing, state=State(left_because))
@@ -158,6 +163,33 @@ def standings(
             standing = replace(standing, state=State.FAILED, reason=reason)
         found[label] = standing
     return found
+
+
+def _noise(course: Course[None, Sample]) -> dict[str, float]:
+    """Return how much the program as it is varies, of what enough runs say."""
+    base = values_of(of_one_mode(course), AS_IS)
+    return {
+        name: noise_of(values, has_floor=False)
+        for name, values in base.items()
+        if len(values) >= RUNS_TO_KNOW
+    }
+
+
+def leading(found: Mapping[str, Standing], left: Sequence[str], rules: Rules) -> list[str]:
+    """Return the candidate whose gain is proven, the greatest of them, where its guards are open.
+
+    Args:
+        found: standings by label.
+        left: candidates that have not left.
+        rules: what counts.
+
+    Returns:
+        One label, or none where no gain is proven or one is confirmed: then all go on.
+    """
+    if any(one.state is State.CONFIRMED for one in found.values()):
+        return []
+    proven = [label for label in left if found[label].state is State.OPEN and found[label].better]
+    return [max(proven, key=lambda label: found[label].score(rules))] if proven else []
 
 
 def is_decided(found: Sequence[Standing], rules: Rules) -> bool:

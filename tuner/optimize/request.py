@@ -37,8 +37,6 @@ class Request:
     """How the command is run as a service; None: it ends by itself."""
     is_direct: bool = False
     """Nothing is recorded or emulated: the program alone is searched with."""
-    limited: tuple[str, ...] = ()
-    """Metrics of a service that a constraint of the user's names."""
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a file."""
@@ -66,6 +64,7 @@ class Request:
                     guards=tuple(rules["guards"]),
                     error=rules["error"],
                     limits=tuple((name, share) for name, share in rules.get("limits", ())),
+                    strict=tuple(rules.get("strict", ())),
                 ),
                 further=tuple(tuple(one) for one in found.get("further", ())),
                 held_out=tuple(found["held_out"]) if found["held_out"] else None,
@@ -74,7 +73,6 @@ class Request:
                 cpu=found["cpu"],
                 seed=found["seed"],
                 is_direct=found.get("is_direct", False),
-                limited=tuple(found.get("limited", ())),
                 service=ServicePlan.from_record(service) if service else None,
             )
         except OSError as error:

@@ -19,9 +19,11 @@ from tuner.optimize.tuned import AS_IS, Sample
 ROUND_OF_SELECTION = 4
 """Candidates that run between two runs of the program as it is."""
 
-_FLOOR_NOISE, _ASSUMED_NOISE, _RUNS_TO_KNOW = 0.01, 0.03, 6
-"""Standard deviation of the log of CPU time: at least, and until so many runs are known."""
+RUNS_TO_KNOW = 6
+"""Runs from which it is known how much something varies."""
 
+_FLOOR_NOISE, _ASSUMED_NOISE = 0.01, 0.03
+"""Standard deviation of the log of CPU time: at least, and until that is known."""
 
 MOST_SELECTED = 24
 """Settings that run at all."""
@@ -152,4 +154,4 @@ def noise_of(values: Sequence[float], *, has_floor: bool) -> float:
     robust = 1.4826 * statistics.median(abs(x - middle) for x in logs) if logs else 0.0
     if not has_floor:
         return robust
-    return max(robust, _FLOOR_NOISE if len(logs) >= _RUNS_TO_KNOW else _ASSUMED_NOISE)
+    return max(robust, _FLOOR_NOISE if len(logs) >= RUNS_TO_KNOW else _ASSUMED_NOISE)

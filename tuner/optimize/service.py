@@ -79,6 +79,7 @@ def service_rules(least: float, limits: Mapping[str, float]) -> Rules:
         goals=tuple(SERVICE_NAMES[name] for name in _GOALS),
         guards=tuple(SERVICE_NAMES[name] for name in guards),
         limits=tuple((SERVICE_NAMES[name], share) for name, share in sorted(every.items())),
+        strict=tuple(SERVICE_NAMES[name] for name in limits),
     )
 
 

@@ -338,7 +338,9 @@ def fewest_runs(*, is_blind: bool) -> int:
 
 def _identity(request: Request) -> tuple[object, ...]:
     """Return what an optimisation that goes on must have in common with how it was begun."""
-    rules = replace(request.rules, limits=()) if request.service is None else request.rules
+    rules = request.rules
+    if request.service is None:
+        rules = replace(rules, limits=(), strict=())
     return request.command, request.further, rules, request.is_direct
 
 

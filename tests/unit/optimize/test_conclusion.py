@@ -104,6 +104,18 @@ def test_a_proven_gain_names_the_constraint_that_settles_the_rest(
     assert said is is_said
 
 
+def test_a_guard_that_holds_only_within_its_variation_is_said(conclusion: Conclusion) -> None:
+    gains = {name: Gain(0.1, 0.1, 0.1, is_exact=True) for name in USES}
+    best = Standing("mimalloc", 20, State.CONFIRMED, gains, (MEAN,), (), (), scaled={CPU: 0.04})
+
+    answer = conclusion.conclude(
+        None, Confirmed(CHOSEN, {"mimalloc": best}, course(1.0), best, None)
+    )
+
+    assert answer.decision is Decision.DEPLOY
+    assert any("CPU time varies" in one and "4.0 %" in one for one in answer.reasons)
+
+
 def test_what_few_runs_did_not_find_is_not_decided(conclusion: Conclusion) -> None:
     runs = course(1.0)
     runs.add((0, None, "mimalloc"), Outcome.succeeded(USES))

@@ -95,6 +95,53 @@ def test_false_confirmations_are_rare() -> None:
     assert wrong <= 3
 
 
+def noisy(cpu: float, n: int, noise: float, seed: int = 5) -> dict[str, list[float]]:
+    """Rounds of a candidate with less memory, whose CPU time varies."""
+    times = np.random.default_rng(seed).normal(cpu, math.sqrt(2.0) * noise, n)
+    return {MEAN: [0.2] * n, PEAK: [0.2] * n, CPU: times.tolist()}
+
+
+def test_a_guard_holds_within_what_the_program_varies_by() -> None:
+    found = noisy(0.01, 30, 0.03)
+
+    plain = judge("x", found, EXACT, RULES, 1)
+    scaled = judge("x", found, EXACT, RULES, 1, noise={CPU: 0.03})
+
+    assert (plain.state, plain.unsure) == (State.OPEN, (CPU,))
+    assert scaled.state is State.CONFIRMED
+    assert scaled.scaled == {CPU: pytest.approx(math.expm1(math.sqrt(2.0) * 0.03))}
+
+
+def test_a_limit_that_the_user_names_does_not_stretch() -> None:
+    rules = Rules(limits=((CPU, 0.01),), strict=(CPU,))
+
+    assert judge("x", noisy(0.01, 30, 0.03), EXACT, rules, 1, noise={CPU: 0.03}).unsure == (CPU,)
+
+
+def test_a_guard_whose_middle_is_beyond_the_limit_does_not_hold() -> None:
+    found = judge("x", noisy(-0.02, 60, 0.02, seed=6), EXACT, RULES, 1, noise={CPU: 0.05})
+
+    assert found.unsure == (CPU,)
+    assert found.scaled == {}
+
+
+def test_no_variation_stretches_a_limit_beyond_five_times() -> None:
+    assert RULES.scaled_margin(CPU, 1.0) == pytest.approx(5.0 * math.log1p(0.01))
+    assert RULES.scaled_margin(CPU, 0.001) == math.log1p(0.01)
+
+
+def test_a_loss_of_as_much_as_the_program_varies_is_rarely_confirmed() -> None:
+    """Looked at after every third round; 5 % are allowed."""
+    wrong = 0
+    for seed in range(60):
+        found = noisy(-math.sqrt(2.0) * 0.03, 40, 0.03, seed)
+        looks = ({q: v[:n] for q, v in found.items()} for n in range(1, 41, 3))
+        states = {judge("x", one, EXACT, RULES, 1, noise={CPU: 0.03}).state for one in looks}
+        wrong += State.CONFIRMED in states
+
+    assert wrong <= 3
+
+
 def test_a_change_is_shown_in_the_programs_terms() -> None:
     gain = Gain(-math.log(0.9), -math.log(0.95), -math.log(0.85))
 

@@ -119,6 +119,48 @@ def test_a_race_goes_on_where_it_was_left() -> None:
     assert min(step.round for step in ran) == 3
 
 
+def test_once_a_gain_is_proven_the_time_is_its_own() -> None:
+    """Its CPU time is open for long; the other one would take half of the runs."""
+    ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
+
+    found, course = race(ratios, noise=0.03)
+
+    assert found["good"].state is State.CONFIRMED
+    assert n_rounds(course, "good") > 2 * n_rounds(course, "less")
+
+
+def test_where_the_first_one_breaks_a_guard_the_others_go_on() -> None:
+    ratios = {"greedy": (0.5, 0.5, 1.1), "good": (0.9, 0.9, 1.0)}
+
+    found, _ = race(ratios, noise=0.02)
+
+    assert found["greedy"].state is State.WORSE
+    assert found["good"].state is State.CONFIRMED
+
+
+def test_a_race_of_one_leader_goes_on_with_it() -> None:
+    ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
+    _, first = race(ratios, most=8, noise=0.1)
+
+    class Kept(Nowhere):
+        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
+            return tuple(first.samples.items())
+
+    ran: list[Step[None]] = []
+    run = program(ratios, noise=0.1)
+
+    def counted(step: Step[None]) -> Outcome[Sample]:
+        ran.append(step)
+        return run(step)
+
+    plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=10)
+    compare(plan, counted, Kept(), baseline=AS_IS)
+
+    assert n_rounds(first, "less") < 8
+    assert {step.subject for step in ran} == {AS_IS, "good"}
+    assert {step.round for step in ran} == {8, 9}
+
+
 def test_the_greatest_sure_gain_is_chosen() -> None:
     found, _ = race({"some": (0.97, 1.0, 1.0), "more": (0.90, 1.0, 1.0)})
 
@@ -205,9 +247,9 @@ def test_what_is_to_come_counts_beside_what_was_run(monkeypatch: pytest.MonkeyPa
     _, course = race({"good": (0.99, 1.0, 1.0)}, most=5)
     in_all: list[float] = []
 
-    def judged(*what: Any, n_in_all: float) -> Standing:
+    def judged(*what: Any, n_in_all: float, noise: Any) -> Standing:
         in_all.append(n_in_all)
-        return judge(*what, n_in_all=n_in_all)
+        return judge(*what, n_in_all=n_in_all, noise=noise)
 
     monkeypatch.setattr("tuner.optimize.race.judge", judged)
     standings(course, ["good"], RULES, more_rounds=7.0)

@@ -163,7 +163,7 @@ def compared(folder: Path, server: Server, limits: Mapping[str, float]) -> Any:
     tuned = service(server, tuple(limits))
     candidates = service_candidates(tuned, FILES, [], []).runnable
     rules = service_rules(0.01, limits)
-    request = Request(PLAN.command, 0.0, ("glibc",), rules, service=PLAN, limited=tuple(limits))
+    request = Request(PLAN.command, 0.0, ("glibc",), rules, service=PLAN)
     return compare_settings(folder, request, tuned, candidates, rounds=40)
 
 
@@ -236,7 +236,7 @@ def test_a_request_of_a_service_survives_its_file(tmp_path: Path) -> None:
 
     assert (tmp_path / REQUEST_FILE).is_file()
     assert found.service == PLAN
-    assert found.limited == ("p99",)
+    assert found.rules.strict == (SERVICE_NAMES["p99"],)
     assert dict(found.rules.limits)[SERVICE_NAMES["p99"]] == 0.1
 
 
