@@ -161,6 +161,28 @@ def test_a_race_of_one_leader_goes_on_with_it() -> None:
     assert {step.round for step in ran} == {8, 9}
 
 
+def test_a_round_that_had_another_leader_stays_as_it_was() -> None:
+    """A run of now beside one of then would be no pair."""
+    ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
+    run = program(ratios, noise=0.1)
+    rounds = [(n, (AS_IS, *ratios)) for n in range(8)] + [
+        (8, (AS_IS, "less")),
+        (9, (AS_IS, "good")),
+    ]
+    steps = [Step(n, at, None, one) for n, names in rounds for at, one in enumerate(names)]
+    kept = {step.key: run(step) for step in steps}
+
+    class Kept(Nowhere):
+        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
+            return tuple(kept.items())
+
+    plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=12)
+    course = compare(plan, run, Kept(), baseline=AS_IS)
+
+    assert (8, None, "good") not in course.samples
+    assert (10, None, "good") in course.samples
+
+
 def test_the_greatest_sure_gain_is_chosen() -> None:
     found, _ = race({"some": (0.97, 1.0, 1.0), "more": (0.90, 1.0, 1.0)})
 
