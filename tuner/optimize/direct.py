@@ -39,8 +39,11 @@ from tuner.search import Told, make_strategy
 from tuner.search.surrogate import Features, Surrogate
 from tuner.space import Genome, Space, joint_space
 
-SHARE_OF_TIME: Final = 0.5
+SHARE_OF_TIME: Final = 0.35
 """For the search; the rest confirms."""
+
+_SHARE_OF_KNOWN: Final = 0.6
+"""Until which settings that are known to suit run all the same: an answer without them is none."""
 
 _GENERATION: Final = 8
 """Settings between two fits of the strategy's model: a run costs more than a fit."""
@@ -105,7 +108,7 @@ class DirectPlan:
         work: Work,
         as_is: Configuration | None,
         make_space: Callable[[Sequence[str]], Space],
-        has_time: Callable[[int], bool],
+        has_time: Callable[[int, float], bool],
     ) -> None:
         """Prepare.
 
@@ -113,7 +116,7 @@ class DirectPlan:
             work: the optimisation.
             as_is: the setting that the program as it is runs under; None for one of its own.
             make_space: from the names of allocators to what can be set of them.
-            has_time: whether a round of so many runs fits in what is left.
+            has_time: whether so many runs end before this share of the time is over.
         """
         self._work = work
         self._rules = work.request.rules
@@ -133,24 +136,27 @@ class DirectPlan:
         """Yield rounds until time or settings are used up."""
         names = [text.partition(":")[0] for text in self._work.request.allocators]
         defaults = [Configuration(name) for name in names]
-        yield from self._rounds(defaults, course)
+        yield from self._rounds(defaults, course, 1.0)
         usable = [one.allocator for one in defaults if self._logs(course, one) is not None]
         if not usable:
             return
         self.space = space = self._make_space(usable)
+        first = [*space.defaults(), *_encoded(space, self._work.tuned.known)]
+        self._genomes = {space.decode(genome): genome for genome in first}
+        yield from self._rounds(list(self._genomes), course, _SHARE_OF_KNOWN)
         strategy = make_strategy(
             "auto",
             space,
             len(self._rules.goals),
             population=_GENERATION,
             seed=self._work.request.seed,
-            initial=[*space.defaults(), *_encoded(space, self._work.tuned.known)],
+            initial=first,
         )
         while len(self._handed_out) < _MOST_SETTINGS:
             genomes = strategy.ask()
             configurations = [space.decode(genome) for genome in genomes]
             self._genomes |= dict(zip(configurations, genomes, strict=True))
-            yield from self._rounds(configurations, course)
+            yield from self._rounds(configurations, course, SHARE_OF_TIME)
             if not genomes or not self._is_whole(configurations, course):
                 return
             strategy.tell([self._told(one, course) for one in configurations])
@@ -164,13 +170,19 @@ class DirectPlan:
                 found[label_of(configuration)] = Tried(genome, configuration, logs)
         return found
 
+    def n_untried(self, course: Course[None, Sample]) -> int:
+        """Return how many of the settings that are known to suit there was no time for."""
+        ran = {subject for _, _, subject in course.samples}
+        known = [one for one in self._work.tuned.known if one in self._genomes]
+        return sum(label_of(one) not in ran | self._refused for one in known)
+
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return 0: how many runs there will be is open."""
         del course
         return 0
 
     def _rounds(
-        self, configurations: Sequence[Configuration], course: Course[None, Sample]
+        self, configurations: Sequence[Configuration], course: Course[None, Sample], share: float
     ) -> Iterator[Sequence[Step[None]]]:
         is_first = not self._handed_out
         left = [one for one in configurations if self._is_new(one, course)]
@@ -182,7 +194,7 @@ class DirectPlan:
             shuffled = order(len(subjects), number, self._work.request.seed)
             steps = [Step(number, i, None, subjects[k]) for i, k in enumerate(shuffled)]
             wanted = sum(map(course.wants, steps))
-            if wanted and not is_first and not self._has_time(wanted):
+            if wanted and not is_first and not self._has_time(wanted, share):
                 return
             yield steps
         yield ()  # what is proposed next depends on all of them
@@ -282,6 +294,7 @@ class DirectSearch:
         for (_, label), reason in course.out.items():
             found.failures.setdefault(label, reason)
             found.changes.setdefault(label, {})
+        found.n_untried = self._plan.n_untried(course)
         return found
 
     def finalists(self, selected: Selected) -> dict[str, Configuration]:
@@ -302,13 +315,13 @@ class DirectSearch:
     def _is_other(self, configuration: Configuration) -> bool:
         return configuration != Configuration("glibc") or self._reference.brings is not None
 
-    def _has_time(self, n_runs: int) -> bool:
+    def _has_time(self, n_runs: int, share: float) -> bool:
         """Return whether the search goes on: not beside a confirmation that has begun."""
         work = self._work
         if (work.run / CONFIRMATION_FILE).exists():
             return False
         after_s = work.watch.used_s + n_runs * run_seconds(self._reference)
-        return after_s < SHARE_OF_TIME * work.watch.seconds
+        return after_s < share * work.watch.seconds
 
     def _scene(self) -> Scene:
         return Scene(self._reference, self._plan.running)

@@ -28,6 +28,8 @@ OBJECTIVES = ("mean_heap", "cost")
 """What the search minimises; peak memory guards on the program."""
 
 _MOST_EVALUATIONS = 600
+_PLATEAU = 40
+"""Evaluations in a row without a gain, after which the time is better spent on the program."""
 
 
 def _ignore(*_: object) -> None:
@@ -83,6 +85,7 @@ def campaign_spec(
         seed=seed,
         evaluations=evaluations,
         recheck={"share": 0.0},
+        stop={"plateau": _PLATEAU},
     )
 
 

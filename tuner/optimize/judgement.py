@@ -34,8 +34,11 @@ from tuner.optimize.tuned import Logs
 _FEW = 8
 """Rounds before a candidate may be given up as hopeless."""
 
-_HOPELESS = 1.645
-"""Standard errors: a gain that large has a probability of 5 % at most."""
+_FEW_LIKELY = 4
+"""Rounds before a gain may be called likely."""
+
+_LIKELY = 1.645
+"""Standard errors: what is so far beyond a limit has a probability of 5 % at most."""
 
 _MOST_SCALED = 5.0
 """Times the limit of a guard, that its limit by variation is at most."""
@@ -154,6 +157,9 @@ class Standing:
     """Guards not yet proven to hold."""
     reason: str = ""
     """Why it failed."""
+    promise: float | None = None
+    """Sum of what the goals are likely to gain at least; None where no gain is likely, or a guard
+    is likely to be worse."""
     scaled: Mapping[str, float] = field(default_factory=dict)
     """Guards that hold only within what the program as it is varies by -> that share."""
 
@@ -221,7 +227,10 @@ def judge(
     elif all(one.is_out_of_reach for one in judged if one.quantity in rules.goals):
         state = State.OUT_OF_REACH
     gains = {one.quantity: one.gain for one in judged}
-    return Standing(label, n_rounds, state, gains, better, worse, unsure, scaled=scaled)
+    return Standing(
+        label, n_rounds, state, gains, better, worse, unsure,
+        promise=_promise(judged, rules), scaled=scaled,
+    )  # fmt: skip
 
 
 def exact_quantities(runs: Mapping[str, Sequence[float]], rules: Rules) -> frozenset[str]:
@@ -241,6 +250,14 @@ def _agree(values: Sequence[float], rules: Rules, n_least: int) -> bool:
     if len(values) < n_least:
         return False
     return max(values) / min(values) - 1.0 <= _EXACT_SHARE * rules.least
+
+
+def _promise(judged: Sequence[_Judged], rules: Rules) -> float | None:
+    goals = [one for one in judged if one.quantity in rules.goals]
+    guards = [one for one in judged if one.quantity in rules.guards]
+    if any(one.is_likely_worse for one in guards) or not any(one.is_likely_better for one in goals):
+        return None
+    return sum(max(one.least_likely, -math.log1p(rules.least)) for one in goals)
 
 
 class _Judged:
@@ -301,6 +318,30 @@ class _Judged:
         return greatest_evidence([-x - self._margin for x in self._logs]) * self._error >= 1.0
 
     @property
+    def is_likely_better(self) -> bool:
+        return self.is_better or self.least_likely > self._threshold
+
+    @property
+    def is_likely_worse(self) -> bool:
+        if len(self._logs) < _FEW_LIKELY:
+            return self.is_worse
+        return statistics.fmean(self._logs) + self._doubt < -self._margin
+
+    @property
+    def least_likely(self) -> float:
+        """Return the least gain that is likely; ``-inf`` where the rounds are too few."""
+        if self._is_exact:
+            return min(self._logs)
+        if len(self._logs) < _FEW_LIKELY:
+            return -math.inf
+        return statistics.fmean(self._logs) - self._doubt
+
+    @property
+    def _doubt(self) -> float:
+        """What the mean of the rounds may be off by."""
+        return _LIKELY * statistics.stdev(self._logs) / math.sqrt(len(self._logs))
+
+    @property
     def is_hopeless(self) -> bool:
         return self._is_below(0.0)
 
@@ -316,9 +357,7 @@ class _Judged:
             return not self._exceeds(self._threshold, self._error)
         if self.is_better or len(self._logs) < _FEW:
             return False
-        spread = statistics.stdev(self._logs)
-        at_most = statistics.fmean(self._logs) + _HOPELESS * spread / math.sqrt(len(self._logs))
-        return at_most < self._threshold + reach
+        return statistics.fmean(self._logs) + self._doubt < self._threshold + reach
 
     def _showable(self, spread: float) -> float:
         """Return the gain beyond the threshold that all rounds would show in half of the cases."""

@@ -1,8 +1,8 @@
 """Rounds of the confirmation: losers leave, and it ends when the answer is known or time is up.
 
 In each round the program as it is and every candidate that is left run once, in random order; or,
-in a duet, the program as it is and one of them at the same time (duets.py).  Once a gain is proven,
-the candidate that has it runs alone beside the program as it is, until its guards are decided.
+in a duet, the program as it is and one of them at the same time (duets.py).  Once a gain is likely,
+the candidate that has it runs alone beside the program as it is, until it is decided.
 `tuner.compare.loop.compare` runs what this plan hands out.
 """
 
@@ -84,7 +84,7 @@ class Race:
                     if standing.state in (State.WORSE, *_GIVEN_UP):
                         course.leave(None, label, str(standing.state))
                 left = [n for n in self._labels if (None, n) not in course.out]
-                left = leading(standings, left, self._rules) or left
+                left = leading(standings, left) or left
                 self._view.standing(standings, left)
                 if not left or not self._has_time(len(left) + 1):
                     return
@@ -175,21 +175,24 @@ def _noise(course: Course[None, Sample]) -> dict[str, float]:
     }
 
 
-def leading(found: Mapping[str, Standing], left: Sequence[str], rules: Rules) -> list[str]:
-    """Return the candidate whose gain is proven, the greatest of them, where its guards are open.
+def leading(found: Mapping[str, Standing], left: Sequence[str]) -> list[str]:
+    """Return the candidate with the greatest gain of those whose gain is likely.
 
     Args:
         found: standings by label.
         left: candidates that have not left.
-        rules: what counts.
 
     Returns:
-        One label, or none where no gain is proven or one is confirmed: then all go on.
+        One label, or none where no gain is likely or one is confirmed: then all go on.
     """
     if any(one.state is State.CONFIRMED for one in found.values()):
         return []
-    proven = [label for label in left if found[label].state is State.OPEN and found[label].better]
-    return [max(proven, key=lambda label: found[label].score(rules))] if proven else []
+    promises = {
+        label: found[label].promise
+        for label in left
+        if found[label].state is State.OPEN and found[label].promise is not None
+    }
+    return [max(promises, key=lambda label: promises[label] or 0.0)] if promises else []
 
 
 def is_decided(found: Sequence[Standing], rules: Rules) -> bool:

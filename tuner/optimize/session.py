@@ -6,7 +6,7 @@
     select     promising settings on the program, once each: they choose, they prove nothing
 
     or, where nothing is recorded, for these three
-    search     settings on the program, once each, half of the time (direct.py)
+    search     settings on the program, once each, a third of the time (direct.py)
 
     confirm    at most three candidates on new runs, round after round until it is decided
     hold out   the winner on an input that was not tuned on

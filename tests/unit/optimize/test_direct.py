@@ -13,7 +13,7 @@ from tests.doubles.synthetic import PARTS
 from tuner.allocators.facts import LARGE_FREED_BYTES, WorkloadFacts
 from tuner.compare.plan import Step
 from tuner.optimize.answer import label_of
-from tuner.optimize.direct import DirectSearch, space_of
+from tuner.optimize.direct import SHARE_OF_TIME, DirectSearch, space_of
 from tuner.optimize.kinds import Files
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.optimize.request import Request
@@ -121,6 +121,20 @@ def test_known_settings_come_after_the_defaults_if_they_lie_in_the_space(tmp_pat
     assert label_of(outside) not in settings
 
 
+@pytest.mark.parametrize(("seconds", "n_untried"), [(3.0, 2), (12.0, 0)])
+def test_known_settings_run_before_others_or_are_missed(
+    tmp_path: Path, seconds: float, n_untried: int
+) -> None:
+    clock = Clock()
+    known = [Configuration.of("jemalloc", {"decay": decay}) for decay in (10, 100)]
+    app = App(clock, known=tuple(known))
+
+    selected = searched(tmp_path, app, clock, seconds).select(100)
+
+    assert selected.n_untried == n_untried
+    assert ({label_of(one) for one in known} <= set(app.ran)) is (n_untried == 0)
+
+
 def test_an_allocator_that_cannot_be_loaded_takes_no_part(tmp_path: Path) -> None:
     clock = Clock()
     app = App(clock, missing="jemalloc")
@@ -154,7 +168,8 @@ def test_a_search_that_goes_on_proposes_what_it_proposed(tmp_path: Path) -> None
     app = App(clock)
     app.ran = [""] * 22
 
-    searched(cut, app, clock, seconds=76.0).select(100)
+    left = 120.0 - 22.0 / SHARE_OF_TIME - 0.1
+    searched(cut, app, clock, seconds=left).select(100)
 
     assert (cut / SELECTION_FILE).read_text().splitlines(keepends=True) == lines
 
