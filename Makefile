@@ -9,9 +9,12 @@ BUILD := build
 JOBS := $(shell nproc)
 TEST_DEPENDENCIES := $(VENV)/.test-dependencies
 
-# How long each fuzz target runs in `make test`, and in `make fuzz`, in seconds.
+# How long each fuzz target runs in `make test-sanitized`, and in `make fuzz`, in seconds.
 FUZZ_SMOKE_SECONDS ?= 5
 FUZZ_SECONDS ?= 600
+
+# Neighbouring tests stay on one worker, which makes what they share once.
+SPREAD = -n $(JOBS) --dist worksteal
 
 # Programs, not the modules they share or start.
 BENCHMARKS = $(filter-out benchmarks/accounting.py,$(shell grep -l __main__ benchmarks/*.py))
@@ -21,8 +24,8 @@ unexport EXGEN_CONF GLIBC_TUNABLES LD_PRELOAD
 unexport $(filter-out MALLOC_TUNER_%,$(filter MALLOC_% MIMALLOC_% TCMALLOC_%,$(.VARIABLES)))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo check test test-native test-allocator test-allocator-sanitized test-sanitized test-fuzz test-python test-benchmarks \
-        lint mutants bench figures fuzz develop native wheel clean
+.PHONY: help demo check test test-native test-allocator test-benchmarks test-python \
+        test-sanitized test-allocator-sanitized test-native-sanitized test-fuzz lint mutants bench figures fuzz develop native wheel clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,15 +62,21 @@ demo: $(VENV)/.dependencies $(BUILD)/.packages-run $(BUILD)/.packages-demo nativ
 wheel: $(TEST_DEPENDENCIES) ## build the wheel into dist/
 	$(BIN)/python -m pip wheel -q --no-deps -w dist .
 
-# --- tests: everything CI runs -----------------------------------------------
+# --- tests: CI runs test and test-sanitized ------------------------------------
 
-TEST_PARTS = native allocator allocator-sanitized sanitized fuzz benchmarks python
+# Run the tests of these names; the last lines say how long each took.
+define run_tests
+@set -e; for part in $(1); do \
+    begin=$$(date +%s); $(MAKE) --no-print-directory "test-$$part"; \
+    times="$$times$$(printf '%6d s  test-%s' $$(($$(date +%s) - begin)) "$$part")\n"; \
+done; printf "$$times"
+endef
 
-test: ## run all tests; the last lines say how long each part took
-	@set -e; for part in $(TEST_PARTS); do \
-	    begin=$$(date +%s); $(MAKE) --no-print-directory "test-$$part"; \
-	    times="$$times$$(printf '%6d s  test-%s' $$(($$(date +%s) - begin)) "$$part")\n"; \
-	done; printf "$$times"
+test: ## all tests, in C and Python
+	$(call run_tests,native allocator benchmarks python)
+
+test-sanitized: ## the C tests again under sanitizers, and each fuzz target for a few seconds
+	$(call run_tests,allocator-sanitized native-sanitized fuzz)
 
 # A folder, further options: its tests, then the five that took longest.
 define run_ctest
@@ -93,7 +102,7 @@ test-allocator-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## te
 	    cmake --build $$build; \
 	    $(call run_ctest,$$build,-E 'random-[0-9]|random-checked-[0-9]*[1-9]$$'); done
 
-test-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## C tests, built by clang with ASan and UBSan
+test-native-sanitized: $(BUILD)/.packages-build $(BUILD)/.packages-test ## C tests, built by clang with ASan and UBSan
 	@cmake -S . -B $(BUILD)/sanitized -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
 	    -DMALLOC_TUNER_TESTS=ON -DMALLOC_TUNER_SANITIZE=ON > $(BUILD)/sanitized.log \
 	    || { cat $(BUILD)/sanitized.log; exit 1; }
@@ -126,7 +135,7 @@ test-benchmarks: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## each 
 	    $(BIN)/python "$$1" --smoke > /dev/null && echo "$$(($$(date +%s) - begin)) s  $$1"' sh BENCHMARK
 
 test-python: develop $(BUILD)/.packages-run $(BUILD)/.packages-demo ## Python unit and end-to-end tests
-	$(BIN)/python -m pytest -n $(JOBS) --durations 10
+	$(BIN)/python -m pytest $(SPREAD) --durations 10
 
 # --- more --------------------------------------------------------------------
 
@@ -166,7 +175,7 @@ check: develop $(BUILD)/.packages-lint $(BUILD)/.packages-test ## lint and the q
 	$(if $(filter $(C_SOURCES),$(CHANGED)),clang-format --dry-run -Werror $(filter $(C_SOURCES),$(CHANGED)))
 	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(LINT_CONFIGURE))
 	$(if $(filter $(TIDY_SOURCES),$(CHANGED)),$(call timed,$(BIN)/python scripts/tidy.py $(BUILD)/lint $(filter $(TIDY_SOURCES),$(CHANGED))))
-	$(BIN)/python -m pytest -n $(JOBS) -q -m 'not slow' --hypothesis-profile quick --durations 10 $(CHANGED_TESTS)
+	$(BIN)/python -m pytest $(SPREAD) -q -m 'not slow' --hypothesis-profile quick --durations 10 $(CHANGED_TESTS)
 	@echo "make check: $$(($$(date +%s) - $(BEGUN))) s"
 
 $(VENV)/.mutants-dependencies: $(VENV)/.dependencies

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -23,16 +25,23 @@ DLOPEN = '#include <dlfcn.h>\nint main(void) { return !dlopen("libm.so.6", RTLD_
 
 def compile_(folder: Path, source: str, *options: str, name: str = "app") -> Path:
     """Compile a program or, with ``-shared``, a library; C++ when it looks like it."""
-    is_cxx = "std::" in source
-    path = folder / f"{name}.{'cc' if is_cxx else 'c'}"
-    path.write_text(source)
     output = folder / name
-    compiler = ["g++", "-std=c++20"] if is_cxx else ["gcc"]
-    command = [*compiler, str(path), "-o", str(output), *options]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"cannot be compiled here: {done.stderr.splitlines()[-1]}")
+    output.write_bytes(_compiled(source, options))
+    output.chmod(0o755)
     return output
+
+
+@functools.cache
+def _compiled(source: str, options: tuple[str, ...]) -> bytes:
+    """Return what the compiler makes; many tests want the same."""
+    compiler = ["g++", "-std=c++20", "-xc++"] if "std::" in source else ["gcc", "-xc"]
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "output"
+        command = [*compiler, "-", "-xnone", "-o", str(output), *options]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, input=source)
+        if done.returncode:
+            pytest.skip(f"cannot be compiled here: {done.stderr.splitlines()[-1]}")
+        return output.read_bytes()
 
 
 def library(folder: Path, source: str, name: str, *options: str) -> Path:

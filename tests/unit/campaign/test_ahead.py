@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles import synthetic
-from tests.doubles.strategies import INSTALLED
+from tests.doubles.strategies import IN_EITHER_SEARCH, INSTALLED
 from tests.doubles.synthetic import SyntheticEvaluator
 from tuner.campaign.progress import Listener
 from tuner.campaign.runner import Runner
@@ -64,8 +64,7 @@ def asks(folder: Path) -> list[tuple[int, ...]]:
         return store.asks()
 
 
-@pytest.mark.parametrize("search", ["joint", "separate"])
-@pytest.mark.parametrize("strategy", INSTALLED)
+@pytest.mark.parametrize(("strategy", "search"), IN_EITHER_SEARCH)
 def test_every_number_is_a_trial_and_no_configuration_comes_twice(
     tmp_path: Path, strategy: str, search: str
 ) -> None:
@@ -103,8 +102,10 @@ def test_a_slow_evaluation_holds_nobody(tmp_path: Path) -> None:
     assert all(slow.number not in told for told in asks(tmp_path)[:-1])
 
 
-@pytest.mark.parametrize("strategy", INSTALLED)
-@pytest.mark.parametrize("kind", [AheadExecutor, LocalExecutor])
+@pytest.mark.parametrize(
+    ("kind", "strategy"),
+    [(AheadExecutor, name) for name in INSTALLED] + [(LocalExecutor, "auto")],
+)
 def test_a_stopped_campaign_goes_on_with_the_same_search(
     tmp_path: Path, strategy: str, kind: type[LocalExecutor]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import sqlite3
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.doubles import synthetic
-from tests.doubles.strategies import INSTALLED
+from tests.doubles.strategies import IN_EITHER_SEARCH, INSTALLED
 from tests.doubles.synthetic import SyntheticEvaluator
 from tuner.campaign.identity import differences
 from tuner.campaign.progress import Listener
@@ -84,6 +85,21 @@ def stored(folder: Path) -> tuple[list[Trial], list[Recheck], CampaignRecord]:
         return store.trials(), store.rechecks(), store.campaign()
 
 
+Whole = Callable[..., list[Trial]]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """Return a function to what an undisturbed campaign of a strategy and a search finds."""
+
+    @functools.cache
+    def find(strategy: str, search: str = "joint") -> list[Trial]:
+        record = synthetic.record(strategy=strategy, search=search)
+        return comparable(run(tmp_path_factory.mktemp("whole"), record))
+
+    return find
+
+
 class InterruptAfter(Listener):
     """Presses Ctrl-C after some trials."""
 
@@ -117,8 +133,7 @@ def test_defaults_come_first_the_baseline_before_all_then_seeds(tmp_path: Path) 
     assert expected == [trial.origin for trial in trials]
 
 
-@pytest.mark.parametrize("search", ["joint", "separate"])
-@pytest.mark.parametrize("strategy", INSTALLED)
+@pytest.mark.parametrize(("strategy", "search"), IN_EITHER_SEARCH)
 def test_the_budget_counts_distinct_configurations(
     tmp_path: Path, strategy: str, search: str
 ) -> None:
@@ -313,22 +328,21 @@ def test_an_objective_that_cannot_be_measured_stops_at_the_first_trial(tmp_path:
     [("auto", n) for n in (1, 2, 3, 17, 55)] + [(strategy, 18) for strategy in INSTALLED],
 )
 def test_an_interrupted_campaign_goes_on_as_if_nothing_had_happened(
-    tmp_path: Path, strategy: str, n_before: int
+    tmp_path: Path, whole: Whole, strategy: str, n_before: int
 ) -> None:
     record = synthetic.record(strategy=strategy)
-    whole = run(tmp_path / "whole", record)
     with pytest.raises(InterruptedCampaign, match="run the same command again"):
-        run(tmp_path / "run", record, listener=InterruptAfter(n_before))
-    kept, _, stopped = stored(tmp_path / "run")
+        run(tmp_path, record, listener=InterruptAfter(n_before))
+    kept, _, stopped = stored(tmp_path)
     evaluator = SyntheticEvaluator()
 
-    again = run(tmp_path / "run", record, evaluator)
+    again = run(tmp_path, record, evaluator)
 
     assert n_before <= len(kept) <= 60
     assert stopped.status == INTERRUPTED
-    assert comparable(whole) == comparable(again)
+    assert whole(strategy) == comparable(again)
     assert {t.configuration for t in kept}.isdisjoint(evaluator.evaluated[: 60 - len(kept)])
-    assert stored(tmp_path / "run")[2].status == FINISHED
+    assert stored(tmp_path)[2].status == FINISHED
 
 
 def test_a_finished_campaign_measures_nothing_again(tmp_path: Path) -> None:
@@ -339,17 +353,14 @@ def test_a_finished_campaign_measures_nothing_again(tmp_path: Path) -> None:
     assert evaluator.evaluated == []
 
 
-@pytest.mark.parametrize("search", ["joint", "separate"])
-@pytest.mark.parametrize("strategy", INSTALLED)
+@pytest.mark.parametrize(("strategy", "search"), IN_EITHER_SEARCH)
 def test_extending_equals_a_larger_budget_from_the_start(
-    tmp_path: Path, strategy: str, search: str
+    tmp_path: Path, whole: Whole, strategy: str, search: str
 ) -> None:
-    small = synthetic.record(strategy=strategy, search=search, budget=45)
-    large = replace(small, budget=90)
-    whole = run(tmp_path / "whole", large)
-    run(tmp_path / "run", small)
+    large = synthetic.record(strategy=strategy, search=search)
+    run(tmp_path, replace(large, budget=30))
 
-    assert comparable(whole) == comparable(run(tmp_path / "run", large))
+    assert whole(strategy, search) == comparable(run(tmp_path, large))
 
 
 def test_a_search_that_replays_differently_is_not_mixed_with_the_old(tmp_path: Path) -> None:

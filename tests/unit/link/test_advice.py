@@ -100,15 +100,16 @@ def test_a_c_program(
 
 @needs_cxx
 @pytest.mark.parametrize(
-    ("source", "verdict"),
+    ("source", "options", "verdict"),
     [
-        (IOSTREAM, LinkVerdict.SINGLE),
-        (STD_THREAD, LinkVerdict.THREADED),
-        (STD_JTHREAD, LinkVerdict.THREADED),
-        (STD_ASYNC, LinkVerdict.THREADED),
+        (IOSTREAM, (), LinkVerdict.SINGLE),
+        (IOSTREAM, ("-static",), LinkVerdict.SINGLE),
+        (STD_THREAD, (), LinkVerdict.THREADED),
+        (STD_THREAD, ("-static",), LinkVerdict.THREADED),
+        (STD_JTHREAD, (), LinkVerdict.THREADED),
+        (STD_ASYNC, (), LinkVerdict.THREADED),
     ],
 )
-@pytest.mark.parametrize("options", [("-O2",), ("-static",)])
 def test_a_cxx_program(
     tmp_path: Path, source: str, verdict: LinkVerdict, options: tuple[str, ...]
 ) -> None:
