@@ -232,20 +232,19 @@ def added_share(rows: Iterable[Row], field: str) -> tuple[float, float, float] |
     if len({len(c) for c in columns}) > 1 or len(columns[2]) < 2:
         return None
 
-    def share(bare: Floats, ours: Floats, heaptrack: Floats) -> float:
-        return _added(bare, ours) / max(1e-9, _added(bare, heaptrack))
+    def share(bare: Floats, ours: Floats, heaptrack: Floats, axis: int = -1) -> Floats:
+        usual = np.median(bare, axis)
+        added = np.maximum(1e-9, np.median(heaptrack, axis) - usual)
+        return np.asarray((np.median(ours, axis) - usual) / added)
 
     if columns[2].min() <= columns[0].max():
         return None
     found = scipy.stats.bootstrap(
-        columns, share, paired=True, vectorized=False, method="percentile", n_resamples=2000,
+        columns, share, paired=True, vectorized=True, method="percentile", n_resamples=2000,
         rng=np.random.default_rng(_SEED),
     ).confidence_interval  # fmt: skip
-    return share(*columns), float(found.low), float(found.high)
-
-
-def _added(bare: Floats, tool: Floats) -> float:
-    return float(np.median(tool) - np.median(bare))
+    bare, ours, heaptrack = columns
+    return float(share(bare, ours, heaptrack)), float(found.low), float(found.high)
 
 
 def bytes_per_event(rows: Iterable[Row]) -> float:
@@ -301,10 +300,11 @@ def targets(parts: Parts) -> Iterator[Target]:
 
 def summary(parts: Parts) -> str:
     """Return what counts: shares, bytes and losses, with the whole command's shares beside."""
-    judged = [target for target in targets(parts) if "whole command" not in target.what]
+    found = list(targets(parts))
+    judged = [target for target in found if "whole command" not in target.what]
     words = "reached" if all(target.is_met for target in judged) else "**missed**"
     shares = [t.value for t in judged if "heaptrack" in t.what]
-    wholes = [t.value for t in targets(parts) if "whole command" in t.what]
+    wholes = [t.value for t in found if "whole command" in t.what]
     most = f"at most {max(shares):.2f} of heaptrack's time" if shares else "no time to compare"
     whole = f"; whole command {min(wholes):.2f} to {max(wholes):.2f}" if wholes else ""
     size = max(bytes_per_event(part["rows"]) for part in parts.values())
