@@ -40,8 +40,11 @@ _TOLERANCE: Final = 0.002
 """Relative difference of two values that are as good as equal."""
 _FEWEST: Final = 16
 """Counted trials before any is left out."""
-_MOST: Final = 400
+_MOST: Final = 160
 """Counted trials that the model is fitted to, the newest."""
+_STEPS: Final = 16
+"""Of the model's variances, which are fitted anew for each batch: with fewer, deviations are too
+large and less is left out."""
 _DIGITS: Final = 6
 """Of expectations, which are logarithms: libraries of linear algebra differ in the last ones."""
 
@@ -126,7 +129,8 @@ def _least_instructions(
     model = Surrogate(features.gene, len(space.parameters))
     with threadpool_limits(limits=1):
         genomes = [genome for genome, _ in counted]
-        model.fit(*features.of(genomes), np.log([instructions for _, instructions in counted]))
+        values = np.log([instructions for _, instructions in counted])
+        model.fit(*features.of(genomes), values, n_steps=_STEPS)
         means, deviations = model.predict(*features.of([space.encode(one) for one in proposed]))
     low = np.exp(np.round(means - _DEVIATIONS * deviations, _DIGITS))
     return dict(zip(proposed, low.tolist(), strict=True))

@@ -1,11 +1,16 @@
 """NSGA-II of pymoo whose children a model sifts: the default.
 
-Six times as many children are born as there is room for, and as many genomes one change from the
-front are looked at.  A model of each objective (`tuner.search.surrogate`), fitted to the results so
-far, predicts all of them, and two thirds of the generation are those that promise to go farthest
-beyond the front; the rest are children as they come, so that a wrong model costs little.  The
+Six times as many children are born as there is room for, and twice as many genomes one change from
+the front are looked at.  A model of each objective (`tuner.search.surrogate`), fitted to the
+results so far, predicts all of them, and nine tenths of the generation are those that promise to go
+farthest beyond the front; the rest are children as they come, in case the model is wrong.  The
 search starts around the initial genomes, which are defaults and known-good settings, since most
 random settings of an allocator are bad.
+
+What is more than a tenth worse than the worst initial genome in an objective is of little use, and
+adds nothing to the hypervolume of a campaign.  So all objectives of a point are multiplied by what
+it exceeds these limits by, before points are compared: it counts only where it gains more in one
+objective than it loses in another.
 
 Predictions are rounded before they are compared, since libraries of linear algebra differ in the
 last digits from machine to machine and a campaign is resumed by proposing again.  They use one
@@ -22,6 +27,7 @@ Ginsbourger, Le Riche, Carraro 2010.  Shares and factors: `benchmarks/search.py`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -42,11 +48,11 @@ from tuner.space import Genome, Space
 
 _BIRTHS: Final = 6
 """Children that are born for each one that is proposed."""
-_BESIDE: Final = 6
+_BESIDE: Final = 12
 """Genomes one change from the front that are looked at for each one that is proposed."""
 _MATINGS: Final = 4
 """Attempts at that number; near the end of a small space there are not as many."""
-_SIFTED: Final = 2 / 3
+_SIFTED: Final = 0.9
 """Share of a generation that the model chooses."""
 _MOST_CHANGES: Final = 8
 """Mutations between an initial genome and those that start around it."""
@@ -54,6 +60,8 @@ _PRICE_OF_VIOLATION: Final = 2.0
 """What a constraint that is broken by 100 % takes from a promise, in logarithms of objectives."""
 _MOST_OBSERVATIONS: Final = 256
 """That the models are fitted to; the time of a fit grows with the cube."""
+_BEYOND_WORST: Final = 1.1
+"""Times the worst initial result of an objective: its limit, as of a campaign's hypervolume."""
 _DIGITS: Final = 6
 """Of predictions, which are logarithms."""
 
@@ -67,7 +75,7 @@ class Auto(PymooNsga2):
         self, space: Space, n_objectives: int, population: int, seed: int, initial: Sequence[Genome]
     ) -> None:
         """See `tuner.search.make_strategy`."""
-        self._models = Models(space, n_objectives)
+        self._models = Models(space, n_objectives, initial)
         super().__init__(space, n_objectives, population, seed, initial)
 
     def _draw_start(self, rng: np.random.Generator, n: int) -> list[Genome]:
@@ -83,8 +91,8 @@ class Auto(PymooNsga2):
         return _SiftedOffspring(self._space, self._novelty, self._models)
 
     def _learn(self, results: Sequence[Told]) -> None:
-        super()._learn(results)
         self._models.learn(results)
+        super()._learn([self._models.as_ranked(one) for one in results])
 
 
 class _SiftedOffspring(NewOffspring):
@@ -133,13 +141,15 @@ class _SiftedOffspring(NewOffspring):
 class Models:
     """What all results so far say about genomes that were not measured."""
 
-    def __init__(self, space: Space, n_objectives: int) -> None:
-        """Start without results."""
+    def __init__(self, space: Space, n_objectives: int, initial: Sequence[Genome] = ()) -> None:
+        """Start without results; the worst of the initial genomes will set the limits."""
+        self._initial = set(map(space.canonical, initial))
         self._features = Features(space)
         n_genes = len(space.parameters)
         self._objectives = [Surrogate(self._features.gene, n_genes) for _ in range(n_objectives)]
         self._violation = Surrogate(self._features.gene, n_genes)
         self._results: list[Told] = []
+        self._limits = np.full(n_objectives, np.inf)
         self._libraries = ThreadpoolController()
 
     @property
@@ -150,13 +160,25 @@ class Models:
     def learn(self, results: Sequence[Told]) -> None:
         """Take in the results of a batch."""
         self._results += results
+        first = [one for one in self._results if _is_measured(one) and one.genome in self._initial]
+        if first:
+            worst = np.array([one.objectives for one in first], dtype=np.float64).max(axis=0)
+            self._limits = np.where(worst > 0.0, worst * _BEYOND_WORST, np.inf)
+
+    def as_ranked(self, result: Told) -> Told:
+        """Return a result as it is compared with others: beyond the limits all objectives grow."""
+        if result.objectives is None:
+            return result
+        values = np.array(result.objectives, dtype=np.float64)
+        excess = np.maximum(values / self._limits, 1.0).prod()
+        return replace(result, objectives=tuple((values * excess).tolist()))
 
     def front(self) -> list[Genome]:
         """Return what no other feasible result dominates."""
         good = [one for one in self._results if _is_measured(one) and one.violation == 0.0]
         if not good:
             return []
-        values = np.array([one.objectives for one in good], dtype=np.float64)
+        values = np.array([self.as_ranked(one).objectives for one in good], dtype=np.float64)
         return [good[index].genome for index in _non_dominated(values)]
 
     def choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
@@ -177,7 +199,8 @@ class Models:
         measured = [index for index, result in enumerate(known) if _is_measured(result)]
         feasible = [index for index in measured if known[index].violation == 0.0]
         among = np.array(feasible or measured or range(len(known)))
-        best = among[_non_dominated(values[among])]
+        limits = np.log(self._limits)
+        best = among[_non_dominated(_ranked(values[among], limits))]
         for number, (model, column) in enumerate(zip(self._objectives, values.T, strict=True)):
             rows = [i for i, result in enumerate(known) if number not in result.bounded]
             model.fit(seen[0][rows], seen[1][rows], column[rows])
@@ -187,7 +210,8 @@ class Models:
             front.append(model.predict(seen[0][best], seen[1][best])[0])
         rounded = [np.round(part, _DIGITS).T for part in (front, means, deviations)]
         optimism = np.abs(rng.normal(size=n))
-        return _most_promising(rounded[0], rounded[1], rounded[2], self._penalties(asked), optimism)
+        penalties = self._penalties(asked)
+        return _most_promising(rounded[0], (rounded[1], rounded[2]), limits, penalties, optimism)
 
     def _worth_fitting(self) -> list[Told]:
         """Return the results with objectives; of too many the non-dominated and the newest."""
@@ -224,17 +248,31 @@ def _logarithms(values: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(values, least)))
 
 
+def _ranked(values: Floats, limits: Floats) -> Floats:
+    """Add to logarithms, (n, n_objectives), what they exceed their limits by, all to each."""
+    return np.asarray(values + np.maximum(values - limits, 0.0).sum(axis=1, keepdims=True))
+
+
 def _most_promising(
-    front: Floats, means: Floats, deviations: Floats, penalties: Floats, optimism: Floats
+    front: Floats,
+    predicted: tuple[Floats, Floats],
+    limits: Floats,
+    penalties: Floats,
+    optimism: Floats,
 ) -> list[int]:
-    """Choose one for each degree of optimism; a chosen one counts as measured for the next."""
+    """Choose one for each degree of optimism; a chosen one counts as measured for the next.
+
+    `predicted` are means and deviations.
+    """
     chosen: list[int] = []
+    means, deviations = predicted
+    front = _ranked(front, limits)
     for degree in optimism:
-        hoped = means - degree * deviations
+        hoped = _ranked(means - degree * deviations, limits)
         promise = beyond(front, hoped) - penalties
         promise[chosen] = -np.inf
         chosen.append(int(np.argmax(promise)))
-        front = np.vstack([front, means[chosen[-1]]])
+        front = np.vstack([front, _ranked(means[chosen[-1:]], limits)])
     return chosen
 
 

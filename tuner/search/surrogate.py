@@ -89,19 +89,22 @@ class Surrogate:
         self._n_genes = n_genes
         self._variances = np.full(n_genes + 2, 1.0 / (n_genes + 2))
 
-    def fit(self, features: Floats, active: Floats, values: Floats) -> None:
+    def fit(
+        self, features: Floats, active: Floats, values: Floats, *, n_steps: int | None = None
+    ) -> None:
         """Learn from observations.
 
         Args:
             features: (n, n_features), of `Features.of`.
             active: (n, n_genes).
             values: (n,), finite.
+            n_steps: of the variances; None suits a process that is fitted again and again.
         """
         self._features, self._active = features, active
         self._middle = float(np.mean(values))
         self._scale = float(np.std(values)) or 1.0
         centred = (values - self._middle) / self._scale
-        for _ in range(_STEPS if len(values) <= _FEW else 1):
+        for _ in range(n_steps or (_STEPS if len(values) <= _FEW else 1)):
             joint = self._joint(features, active)
             inverse: Floats = np.asarray(np.linalg.inv(self._covariance(joint)), dtype=np.float64)
             weights = inverse @ centred

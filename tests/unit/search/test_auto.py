@@ -74,6 +74,34 @@ def test_what_is_expected_to_break_a_constraint_is_not_chosen() -> None:
     assert {asked[index][0] for index in chosen} == {1}
 
 
+def test_what_loses_more_beyond_the_limits_than_it_gains_is_not_chosen() -> None:
+    space = synthetic.space()
+    rng = np.random.default_rng(1)
+    default = next(space.defaults())
+    known = [genome for genome in (space.random(rng) for _ in range(80)) if genome != default]
+    models = Models(space, 2, [default])
+    models.learn([Told(default, (100.0, 100.0), 0.0)])
+    models.learn([Told(g, (400.0, 50.0) if g[0] == 1 else (100.0, 99.0), 0.0) for g in known])
+    asked = [space.random(rng) for _ in range(60)]
+
+    chosen = models.choose(asked, 5, rng)
+
+    assert 1 not in {asked[index][0] for index in chosen}
+    assert {genome[0] for genome in models.front()}.isdisjoint({1})
+
+
+def test_beyond_the_limits_all_objectives_grow() -> None:
+    genome = next(synthetic.space().defaults())
+    models = Models(synthetic.space(), 2, [genome])
+    models.learn([Told(genome, (100.0, 0.0), 0.0)])
+
+    assert models.as_ranked(Told(genome, (110.0, 7.0), 0.0)).objectives == (110.0, 7.0)
+    beyond_them = models.as_ranked(Told(genome, (220.0, 7.0), 0.0)).objectives
+    assert beyond_them == pytest.approx((440.0, 14.0))
+    failed = Told(genome, None, 1.0)
+    assert models.as_ranked(failed) == failed
+
+
 def test_more_results_than_are_fitted_are_survived() -> None:
     space = synthetic.space()
     rng = np.random.default_rng(1)

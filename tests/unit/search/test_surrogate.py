@@ -103,3 +103,16 @@ def test_equal_values_are_predicted_as_they_are() -> None:
 
     assert means == pytest.approx(7.0)
     assert np.isfinite(deviations).all()
+
+
+def test_more_steps_make_a_fresh_model_surer() -> None:
+    features = Features(space())
+    known, unseen = drawn(40, 1), drawn(40, 3)
+    values = np.array([truth(genome) for genome in known])
+    deviations = []
+    for n_steps in (1, 16):
+        model = Surrogate(features.gene, len(space().parameters))
+        model.fit(*features.of(known), values, n_steps=n_steps)
+        deviations.append(np.median(model.predict(*features.of(unseen))[1]))
+
+    assert deviations[1] < 0.8 * deviations[0]
