@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,16 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return load_run(folder)
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("written") / "app"
+    write_run(synthetic_run(folder, n_trials=40))
+    return folder
+
+
 @pytest.fixture
-def fresh(tmp_path: Path) -> Run:
-    write_run(synthetic_run(tmp_path / "app", n_trials=40))
-    return load_run(tmp_path / "app")
+def fresh(tmp_path: Path, written: Path) -> Run:
+    return load_run(shutil.copytree(written, tmp_path / "app"))
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:

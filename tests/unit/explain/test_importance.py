@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tuner.explain import importance
 from tuner.explain.importance import LEAST_FIT, Floats, importance_of
 
 NAMES = ("one", "two", "three", "idle")
@@ -45,7 +46,8 @@ def test_a_target_that_is_chance_has_no_shares() -> None:
     assert [*found.shares["one"]] == ["cost"]
 
 
-def test_the_same_seed_gives_the_same_shares() -> None:
+def test_the_same_seed_gives_the_same_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importance, "_TREES", 20)
     x = places(60)
 
     assert importance_of(NAMES, x, {"cost": x[:, 0]}, 5) == importance_of(
