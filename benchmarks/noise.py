@@ -161,7 +161,7 @@ def measure(call: Call) -> None:
 
 
 def _measure(call: Call, part: str, shim: Path) -> list[Row]:
-    n, seconds = (1, 2.0) if call.is_smoke else (call.options.experiments, call.options.seconds)
+    n, seconds = (1, 0.1) if call.is_smoke else (call.options.experiments, call.options.seconds)
     modes = call.options.modes
     if len(os.sched_getaffinity(0)) == 1:
         modes = [PAIRS]

@@ -49,14 +49,16 @@ Events = Counter[tuple[str, int]]
 
 def measure(call: Call) -> None:
     """Run every program that is installed under every tool."""
-    commands = {command.name: command for command in make_programs(call.scratch, smoke=False)}
     small = {command.name: command for command in make_programs(call.scratch, smoke=True)}
+    commands = dict(small)
+    if not call.is_smoke:
+        commands = {one.name: one for one in make_programs(call.scratch, smoke=False)}
     if all(map(shutil.which, _REDIS)):
         commands["redis"] = small["redis"] = _redis(call.scratch)
     names = [name for name in PROGRAMS if name in commands]
     tools = [tool for tool in TOOLS if tool != "heaptrack" or _heaptrack()]
     for name in call.choose(names, ["python"]):
-        command = (small if call.is_smoke else commands)[name]
+        command = commands[name]
 
         def run(_task: str, tool: str, command: Command = command) -> Figures:
             return _run(command, tool, call.scratch)
