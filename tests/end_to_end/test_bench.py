@@ -74,7 +74,7 @@ def test_a_tiny_comparison_gives_tables_samples_and_figures(bench: Bench, tmp_pa
 
 
 def test_a_comparison_that_is_stopped_says_what_is_kept(tmp_path: Path) -> None:
-    words = ("--allocators", "glibc", "--workloads", "larson", "--budget", "60 s", "-o", tmp_path)
+    words = ("--allocators", "glibc", "--workloads", "larson", "--budget", "20 s", "-o", tmp_path)
     command = [sys.executable, "-m", "tuner.cli.main", "bench", *map(str, words)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     file = tmp_path / "samples.jsonl"

@@ -30,8 +30,8 @@ from tuner.records import Configuration
 from tuner.store import STORE_NAME, Store
 
 BUDGET = 70
-N_KILLS = {"auto": 20}
-"""By strategy, where it is not 5: the store is the same for all, a replay is each one's own."""
+N_KILLS = {"auto": 12}
+"""By strategy, where it is not 3: the store is the same for all, a replay is each one's own."""
 VOLATILE = {"ended_at", "created_at", "happened_at", "wall_ns"}
 """Columns that tell when, not what."""
 
@@ -131,7 +131,7 @@ def test_a_store_killed_at_random_moments_ends_like_an_undisturbed_one(
     strategy: str, undisturbed: tuple[dict[str, list[dict[str, Any]]], int], tmp_path: Path
 ) -> None:
     expected, n_events = undisturbed
-    moments = random.Random(20).sample(range(1, n_events), N_KILLS.get(strategy, 5))
+    moments = random.Random(20).sample(range(1, n_events), N_KILLS.get(strategy, 3))
 
     for moment in moments:
         folder = tmp_path / str(moment)
