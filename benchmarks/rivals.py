@@ -33,7 +33,7 @@ from tuner.space import Genome, Space
 TPE, SMAC = "TPE", "SMAC3"
 GOALS: Final = (MEAN, CPU)
 _FAILED: Final = 4.0
-"""Times what the program as it is uses, told of a run that failed to who must have a number."""
+"""Times what the program as it is uses: a failed run, for a rival that needs a number."""
 
 _SUBJECT: Final = "tried"
 

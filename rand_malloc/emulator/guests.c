@@ -166,7 +166,7 @@ WAITING static void run_one(struct guest *guest) {
     guest->is_alive = false;
 }
 
-/* Free-running: wakes who is due and waits for nobody. */
+/* Free-running: wakes the threads that are due, and never waits. */
 static void wake_due(void) {
     lock();
     for (struct guest *guest; (guest = first_due(clock_now_ns)) != NULL;)

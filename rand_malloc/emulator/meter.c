@@ -19,7 +19,7 @@
 static struct {
     int statm, rollup, status, refs; /* file descriptors */
     char text[64 * 1024];            /* of a proc file */
-    void *page;                      /* of nobody, to lock */
+    void *page;                      /* unused but for locking it */
     bool has_watermark;              /* it could be reset */
     uint64_t wall_begin_ns, cpu_begin_ns, ticks_begin;
     uint64_t faults_begin, sleeps_begin, preemptions_begin;

@@ -531,8 +531,8 @@ static void *cut(uintptr_t *next, size_t n, size_t bytes) {
     return (void *)table;
 }
 
-/* Places the tables behind each other from base on; returns the bytes they take.  Of each it is
- * told how short the text of an entry can be, its comma included. */
+/* Places the tables behind each other from base on; returns the bytes they take.  The number
+ * of each's entries is bounded by the shortest text of one, its comma included. */
 static size_t lay_out(struct profile *profile, size_t text_bytes, char **metadata, uintptr_t base) {
     uintptr_t next = base;
     size_t n = text_bytes + 64;

@@ -27,7 +27,7 @@ struct service {
     char number[8];  /* what is known of the next line of standard input */
     size_t n_digits; /* in it */
     int interrupted; /* signal that asked this process to stop; 0: none */
-    bool is_over;    /* nobody wants the service any more */
+    bool is_over;    /* the service is to end */
     uint64_t next_ns;
     struct tree tree;
 };
@@ -45,7 +45,7 @@ static struct json begin_line(const struct service *service, const char *event) 
 static void end_line(struct service *service, struct json *json) {
     json_close(json);
     if (!json_finish(json))
-        service->is_over = true; /* nobody reads it */
+        service->is_over = true; /* the reader is gone */
 }
 
 static void report_start(struct service *service) {

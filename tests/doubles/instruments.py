@@ -9,7 +9,7 @@ import pytest
 from tuner.measure.instruments import find_instruments
 
 COUNTING = ("qemu", "cachegrind")
-"""Instruments that tell the allocator's instructions from the emulator's."""
+"""Instruments that separate the allocator's instructions from the emulator's."""
 
 
 @functools.cache

@@ -128,7 +128,7 @@ def _jemalloc(settings: Mapping[str, Value]) -> tuple[float, float, int]:
 
 @dataclass
 class SyntheticEvaluator:
-    """Evaluates by computing; can be told to be slow, to fail, or to be interrupted."""
+    """Evaluates by computing; can be slow, fail, or be interrupted."""
 
     delay_s: float = 0.0
     """How long an evaluation takes."""

@@ -90,7 +90,7 @@ def test_gem5_ends_with_a_killed_validation(folder: Path, suite: str, tmp_path: 
 
 
 def broken_gem5(folder: Path, what: str = 'echo "panic: no luck" >&2\nexit 3') -> Path:
-    """A gem5 that tells its version and simulates nothing."""
+    """A gem5 that prints its version and simulates nothing."""
     path = folder / "broken-gem5"
     path.write_text(f'#!/bin/sh\ncase "$*" in *" -c "*) exec {FAKE_GEM5} "$@";; esac\n{what}\n')
     path.chmod(0o755)

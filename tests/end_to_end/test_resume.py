@@ -33,7 +33,7 @@ BUDGET = 70
 N_KILLS = {"auto": 12}
 """By strategy, where it is not 3: the store is the same for all, a replay is each one's own."""
 VOLATILE = {"ended_at", "created_at", "happened_at", "wall_ns"}
-"""Columns that tell when, not what."""
+"""Columns of times."""
 
 _FORK_SERVER = multiprocessing.get_context("forkserver")
 _FORK_SERVER.set_forkserver_preload(
@@ -92,7 +92,7 @@ def in_a_process(
 
 
 def content(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return every row of every table, without the columns that tell when."""
+    """Return every row of every table, without the columns of times."""
     connection = sqlite3.connect(folder / STORE_NAME)
     connection.row_factory = sqlite3.Row
     tables = [

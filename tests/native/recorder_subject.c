@@ -110,7 +110,7 @@ static void churn_threads(void) {
     }
 }
 
-/* ---- touching: of each block a part that is known; sizes tell the blocks apart ---- */
+/* ---- touching: of each block a part that is known; sizes identify the blocks ---- */
 
 enum {
     PAGE = 4096,

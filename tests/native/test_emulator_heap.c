@@ -56,7 +56,7 @@ static void check_mean(const struct run *run) {
     free(figures.curve);
 }
 
-/* The largest of three meters counts; the tracer's also tells the moment. */
+/* The largest of three meters counts; the tracer's also has the moment. */
 static void check_peak(struct run *run) {
     struct heap_figures figures;
     run->traced.peak_anonymous_bytes = 7000;

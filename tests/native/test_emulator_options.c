@@ -70,7 +70,7 @@ static void check_classic(void) {
     require(parse(&options, (const char *const[]){"--touch=all", "--classic", "r", NULL}) ==
                 EXIT_OK,
             "classic with touch");
-    require(options.touch == TOUCH_ALL, "unless told");
+    require(options.touch == TOUCH_ALL, "by default");
 }
 
 static void check_free_running(void) {

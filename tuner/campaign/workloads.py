@@ -1,8 +1,8 @@
 """The files that a campaign replays, and what they say of its workloads.
 
-A profile's events are generated once: while they are written as a trace, what decides which
-settings can act at all is taken from them.  That comes before there is a store, so the traces
-wait in a folder of their own, and go with it if the campaign cannot begin.
+A profile's events are generated once, as a trace, which also shows which settings can act at all.
+That comes before there is a store, so the traces wait in a folder of their own, which is removed
+if the campaign cannot begin.
 """
 
 from __future__ import annotations

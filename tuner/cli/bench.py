@@ -120,7 +120,7 @@ def bench(
     ] = Path("runs/bench"),
     figures: Annotated[bool, typer.Option(help="Draw figures.")] = True,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="A few tiny runs, to see that all works.")
+        bool, typer.Option("--smoke", help="A few tiny runs, to check that everything works.")
     ] = False,
     print_only: Annotated[
         bool, typer.Option("--print", help="Show what is kept, run nothing.")

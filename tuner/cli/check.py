@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    pid: Annotated[int, typer.Argument(min=1, max=MOST_PID, metavar="PID", help="The process.")],
+    pid: Annotated[int, typer.Argument(min=1, max=MOST_PID, metavar="PID", help="Its process id.")],
     export: Annotated[
         Path, typer.Argument(metavar="EXPORT", help="File of `export --format json`.")
     ],

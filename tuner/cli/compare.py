@@ -26,7 +26,8 @@ def register(app: typer.Typer) -> None:
     )
     def compare(
         runs: Annotated[
-            list[Path], typer.Argument(metavar="RUN RUN...", help="Run folders of one workload.")
+            list[Path],
+            typer.Argument(metavar="RUN RUN...", help="Run folders of the same workload."),
         ],
         output: Annotated[
             Path | None,

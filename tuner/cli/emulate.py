@@ -104,7 +104,7 @@ def emulate(
             min=0,
             metavar="CORE",
             callback=usable_core,
-            help="Core to run on; the first allowed one if not given.",
+            help="Core to run on (default: the first allowed).",
         ),
     ] = None,
     as_json: AsJson = False,

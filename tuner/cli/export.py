@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
                 "--format",
                 metavar=f"<{'|'.join(EXPORTERS)}>",
                 callback=_known,
-                help="How programs are deployed.",
+                help="Form of the deployment.",
             ),
         ] = "env",
         library: Annotated[

@@ -74,7 +74,7 @@ def fidelity(
         str, typer.Option(metavar="NAME[:PATH],...", help="Allocators of the panel.")
     ] = ALLOCATORS,
     configurations: Annotated[
-        int, number(2, MOST_RUNS, "Configurations at least; equally many of each.")
+        int, number(2, MOST_RUNS, "Least number of configurations, equal per allocator.")
     ] = 30,
     seeds: Annotated[int, number(1, MOST_RUNS, "Workloads generated from the profile.")] = 3,
     instrument: Annotated[

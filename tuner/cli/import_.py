@@ -108,7 +108,7 @@ def register(app: typer.Typer) -> None:
             bool,
             typer.Option(
                 "--classic",
-                help="Of DHAT: write records for rand_malloc --classic, not a profile.",
+                help="Write records for rand_malloc --classic; DHAT only.",
             ),
         ] = False,
         as_json_object: AsJson = False,

@@ -69,7 +69,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         allocators: Annotated[
             str | None,
-            typer.Option(metavar="NAME,...", help="Only among the trials of these allocators."),
+            typer.Option(metavar="NAME,...", help="Only trials of these allocators."),
         ] = None,
         relative_to: Annotated[
             str | None,

@@ -43,9 +43,7 @@ def register(app: typer.Typer) -> None:
         run: RunFolder,
         output: Annotated[
             Path | None,
-            typer.Option(
-                "-o", "--output", metavar="DIR", help="Folder; the run's own if not given."
-            ),
+            typer.Option("-o", "--output", metavar="DIR", help="Folder (default: the run's own)."),
         ] = None,
         figures: Annotated[
             bool, typer.Option("--figures/--no-figures", help="Also draw figures/*.png, svg, pdf.")

@@ -227,7 +227,9 @@ def _thin_command(
     middle: Annotated[
         int, number(1, MOST_EVENTS, "Events to keep whole between begin and end.")
     ] = 500_000,
-    first: Annotated[int, number(0, MOST_EVENTS, "Events to keep whole at the begin.")] = 500_000,
+    first: Annotated[
+        int, number(0, MOST_EVENTS, "Events to keep whole at the beginning.")
+    ] = 500_000,
     last: Annotated[int, number(0, MOST_EVENTS, "Events to keep whole at the end.")] = 500_000,
     set_up: Annotated[
         str, duration(REST, "Time of the set-up, which the new trace leaves out.")

@@ -80,7 +80,7 @@ def tune(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="RUN", help="Run folder; runs/<name> if not given."),
+        typer.Option("--output", "-o", metavar="RUN", help="Run folder (default: runs/<name>)."),
     ] = None,
     trace: Annotated[
         Path | None,
@@ -90,14 +90,14 @@ def tune(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="One more to suit: figures are geometric means over all; repeatable.",
+            help="Further trace; figures are geometric means over all. Repeatable.",
         ),
     ] = None,
     held_out: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Trace or profile to measure the picks on at the end, not tuned for; repeatable.",
+            help="Held-out trace or profile, measured at the end; repeatable.",
         ),
     ] = None,
     allocators: Annotated[
@@ -162,7 +162,9 @@ def tune(
     ] = None,
     space: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Search-space file instead of the shipped; repeatable."),
+        typer.Option(
+            metavar="FILE", help="Search-space file instead of the shipped one; repeatable."
+        ),
     ] = None,
     warm_start: Annotated[
         list[Path] | None,
@@ -186,7 +188,7 @@ def tune(
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Tune on a profile however bad its verdict is.")
+        bool, typer.Option("--force", help="Tune on the profile even if its verdict is bad.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:

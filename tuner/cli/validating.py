@@ -41,7 +41,7 @@ Points = Annotated[
     ),
 ]
 Front = Annotated[int, number(1, MOST_RUNS, "Most points for the word front.")]
-Dominated = Annotated[int, number(0, MOST_RUNS, "Dominated points, which check the ranking.")]
+Dominated = Annotated[int, number(0, MOST_RUNS, "Dominated points, to check the ranking.")]
 Timeout = Annotated[
     str | None, duration(RUN_TIME, "Limit of one run; default 10 times the baseline's.")
 ]

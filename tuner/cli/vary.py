@@ -50,7 +50,7 @@ def vary(
         float, typer.Option(metavar="FACTOR", help="Times as many blocks in the same time.")
     ] = 1.0,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", help="Threads in all; added ones repeat others.")
+        int | None, typer.Option(metavar="N", help="Number of threads; added ones repeat others.")
     ] = None,
     size: Annotated[
         float, typer.Option(metavar="FACTOR", help="Times the size of every block.")

@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster: who is there, who may be used, and what runs on them.
+"""The workers of a Dask cluster: which are there, which may be used, and what runs on them.
 
 Dask carries calls and results; what runs where is decided by `Workers`, so that only so much runs
 on a machine at a time, a worker is used only after it has proved to be alike, and whatever is lost

@@ -16,7 +16,7 @@ from tuner.trace.file import Events, Trace, TraceWriter
 
 
 def _unheard(_: Events) -> None:
-    """Pass over events that nobody asked for."""
+    """Ignore events."""
 
 
 def replayable(

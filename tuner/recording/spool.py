@@ -19,7 +19,7 @@ from tuner.errors import OutputError, TraceError
 from tuner.trace import SPOOL_SUFFIX
 
 _OPEN_FOLDER = 0o1733
-"""Anybody may add files, and nobody see or remove those of others."""
+"""Any user may add files; none sees or removes those of others."""
 
 
 def check_output(output: Path, *, follow: bool, force: bool) -> None:

@@ -59,7 +59,7 @@ class ServiceRun:
     requests: float = 1.0
     """That the load made; 1 where nothing says."""
     stopped_ns: int = 0
-    """When it was told to stop, CLOCK_MONOTONIC."""
+    """When its stop signal was sent, CLOCK_MONOTONIC."""
 
 
 class _FailedError(Exception):

@@ -115,7 +115,7 @@ def stop_signal(stop: str) -> int | None:
 
 
 def free_ports(n: int) -> list[int]:
-    """Return so many different TCP ports that nobody listens on."""
+    """Return `n` different free TCP ports."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
         for one in sockets:

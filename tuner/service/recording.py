@@ -1,6 +1,6 @@
 """Record a service from its start to the end of its idle phase, one run of the load in between.
 
-What it frees when it is told to stop is in no trace: memory at the end is that of the idle service.
+What it frees after its stop signal is in no trace: memory at the end is that of the idle service.
 """
 
 from __future__ import annotations

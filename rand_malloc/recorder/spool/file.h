@@ -18,8 +18,8 @@
  * that the process may have been given; inode 0: it was not. */
 RECORDER_HIDDEN void file_use_folder(const char *folder, int fd, uint64_t inode);
 
-/* Lets the next image of the process have the descriptor of the folder, or no longer; what it is
- * told of it, zeros where there is none. */
+/* Lets the next image of the process have the descriptor of the folder, or no longer; returns
+ * descriptor and inode to hand on, zeros where there is none. */
 RECORDER_HIDDEN void file_pass_folder(bool is_passed, int *fd, uint64_t *inode);
 
 /* Creates PID.spool in the folder, or PID-2.spool, ... after an exec, with a header of zeros;

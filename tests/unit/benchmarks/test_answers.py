@@ -96,7 +96,7 @@ def test_a_hypervolume_is_a_share_of_that_of_all_settings_of_a_program() -> None
     assert found["short", rivals.TPE] == pytest.approx(1.0)
     # Logarithms: a square of one side for the program as it is, of two sides for the best.
     assert found["short", OURS] == pytest.approx(0.25)
-    assert found["short", EMULATED] == pytest.approx(0.25), "who has nothing keeps what is there"
+    assert found["short", EMULATED] == pytest.approx(0.25), "without an answer the default stays"
     assert found["short", DEFAULTS] == pytest.approx(0.25), "none of them ran"
     assert "100.0 %" in "\n".join(lines(parts))
 

@@ -1,4 +1,4 @@
-"""A search that waits for nobody: slow evaluations, kills, other budgets."""
+"""A search that never waits: slow evaluations, kills, other budgets."""
 
 from __future__ import annotations
 

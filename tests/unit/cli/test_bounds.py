@@ -28,7 +28,7 @@ ABSURD = {
     "N,...": ("1,99999999999999999999999", "0"),
     "SIZE,...": ("64,1000000 TiB", "0"),
 }
-"""What stands for a number in the help -> what nobody means."""
+"""What stands for a number in the help -> an absurd value."""
 
 
 class Number(NamedTuple):

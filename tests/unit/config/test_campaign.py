@@ -1,4 +1,4 @@
-"""Campaign and search-space files: what is read, and what every mistake is told."""
+"""Campaign and search-space files: what is read, and the message of every mistake."""
 
 from __future__ import annotations
 

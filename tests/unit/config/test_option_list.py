@@ -22,7 +22,7 @@ HEAD = (
 
 
 def option(**fields: Any) -> Option:
-    """Return a setting of a list: a number of bytes from 0 to 1 MiB unless told otherwise."""
+    """Return a setting of a list: by default a number of bytes from 0 to 1 MiB."""
     said = {
         "name": "delay",
         "kind": "number",

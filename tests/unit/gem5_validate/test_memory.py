@@ -1,4 +1,4 @@
-"""The kinds of memory that run.py tells, for a process of which every part is known."""
+"""The kinds of memory that run.py reports, for a process of which every part is known."""
 
 from __future__ import annotations
 

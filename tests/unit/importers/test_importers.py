@@ -46,7 +46,7 @@ fast = settings(
 
 
 def expected_events(made: Sequence[Call], name: str) -> list[tuple[Op, int, int]]:
-    """Return op, size and thread of each event a format can tell."""
+    """Return op, size and thread of each event that a format holds."""
     ops = {"malloc": Op.MALLOC, "realloc": Op.REALLOC, "free": Op.FREE, "calloc": Op.CALLOC,
            "memalign": Op.ALIGNED}  # fmt: skip
     lanes: dict[int, int] = {}

@@ -31,7 +31,7 @@ _LIBRARY = Path("/lib/libjemalloc.so.2")
 
 
 class Trace:
-    """A trace that tells the stand-in how to behave, and knows how it was called."""
+    """A trace that says how the stand-in behaves, and knows how it was called."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -196,7 +196,7 @@ def test_replay_over_its_limit_timed_out(trace: Trace) -> None:
 
 @pytest.mark.parametrize(("n_late", "status"), [(1, Status.OK), (2, Status.TIMED_OUT)])
 def test_a_time_out_is_tried_once_more(trace: Trace, n_late: int, status: Status) -> None:
-    """What happened before is told; a second time-out is the configuration's."""
+    """What happened before is reported; a second time-out is the configuration's."""
     trace.orders(late=n_late)
     with LocalExecutor(evaluator(trace), [0]) as executor:
         (ended,) = executor.run([Configuration("glibc")])

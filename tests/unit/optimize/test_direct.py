@@ -201,7 +201,7 @@ def test_it_tries_no_more_settings_than_models_can_follow(
 
 
 class Adapter:
-    """Keeps what it is told of the program."""
+    """Keeps what it learns of the program."""
 
     def parameters(
         self, _installation: object, _host: object, workload: WorkloadFacts

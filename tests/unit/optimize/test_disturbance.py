@@ -57,7 +57,7 @@ def test_this_machine_has_clocks() -> None:
 def test_time_that_is_neither_idle_nor_stolen_is_busy(
     n_kinds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of older kernels, which tell no guests, as well."""
+    """Of older kernels, which report no guests, as well."""
     ticks = [100, 20, 30, 9000, 400, 5, 6, 70, 1, 1][:n_kinds]
     monkeypatch.setattr(disturbance, "_STAT", tmp_path / "stat")
     (tmp_path / "stat").write_text(f"cpu  {' '.join(map(str, ticks))}\ncpu0 1 2\n")

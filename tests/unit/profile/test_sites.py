@@ -1,4 +1,4 @@
-"""The call-site model keeps what a heap profile tells, and says that it is of low fidelity."""
+"""The call-site model keeps what a heap profile holds, and says that it is of low fidelity."""
 
 from __future__ import annotations
 

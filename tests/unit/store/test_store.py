@@ -412,7 +412,7 @@ def test_a_damaged_file_is_called_damaged(
 
     def read() -> None:
         with Store.open(run, writable=writable) as opened:
-            if not writable:  # a writer is told before it adds anything
+            if not writable:  # a writer fails before it adds anything
                 opened.campaign()
                 opened.trials()
 

@@ -56,7 +56,7 @@ COUNTED: Mapping[tuple[str, str], Numbers] = {
 
 @dataclass
 class FakeInside:
-    """Counts what it is told to, for every task and label."""
+    """Returns given counts, for every task and label."""
 
     bad: dict[tuple[str, str], InsideRun] = field(default_factory=dict)
     interrupt_at: int | None = None

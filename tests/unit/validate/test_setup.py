@@ -20,7 +20,7 @@ _LIBRARY = Path("/opt/libjemalloc.so.2")
 
 
 class Adapter:
-    """An allocator that is told by one variable and refuses the value 7."""
+    """An allocator with one variable, which refuses the value 7."""
 
     version = "5.3.0"
 
