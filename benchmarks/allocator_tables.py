@@ -152,7 +152,8 @@ def judge_cache(samples: Sequence[Row]) -> Iterator[Target]:
 
 def comparison_of(part: Mapping[str, Any]) -> Comparison:
     """Return the comparison of the threaded workloads, or of churn, from the kept results."""
-    return Comparison(part["header"], dict(map(read_sample, part["samples"])))
+    samples = dict(map(read_sample, part["samples"]))
+    return Comparison(tuple(part["subjects"]), samples, float(part["header"]["seconds"]))
 
 
 def judge_threads(comparison: Comparison, ours: str = OURS[0]) -> Iterator[Target]:

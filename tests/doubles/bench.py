@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuner.bench.journal import Comparison, Place, make_header
-from tuner.bench.plan import BenchPlan, Task
+from tuner.bench.journal import Comparison, Place
+from tuner.bench.plan import Task
 from tuner.bench.subjects import BenchSubject
 from tuner.measure.driver import DriverResult
 from tuner.records import Outcome, Status
@@ -55,7 +55,7 @@ def stopped(label: str, number: int, task: Task = RING) -> Placed:
 
 
 def comparison(*samples: Placed) -> Comparison:
-    return Comparison(make_header([ALICE, BOB], BenchPlan((RING,), 0.1, 3)), dict(samples))
+    return Comparison((ALICE.label, BOB.label), dict(samples), 0.1)
 
 
 class FakeDriver:

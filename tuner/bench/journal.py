@@ -35,14 +35,11 @@ Place: TypeAlias = tuple[int, Task, str]
 class Comparison:
     """All that was measured so far."""
 
-    header: Mapping[str, Any]
-    """The first line: versions, machine, subjects, plan."""
+    labels: tuple[str, ...]
+    """The subjects, in the order they were named."""
     samples: Mapping[Place, Outcome[DriverResult]]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The subjects, in the order they were named."""
-        return tuple(subject["label"] for subject in self.header["subjects"])
+    seconds: float
+    """Length of a counting phase."""
 
 
 def make_header(subjects: Sequence[BenchSubject], plan: BenchPlan) -> dict[str, Any]:
@@ -110,7 +107,9 @@ def load_comparison(folder: Path) -> Comparison:
     if (content.header.get("schema"), content.header.get("version")) != (SCHEMA, VERSION):
         message = f"{path}: is not a comparison of version {VERSION}; choose another -o"
         raise StoreError(message)
-    return Comparison(content.header, dict(content.decode(read_sample)))
+    labels = tuple(str(subject["label"]) for subject in content.header["subjects"])
+    samples = dict(content.decode(read_sample))
+    return Comparison(labels, samples, float(content.header["seconds"]))
 
 
 def kept_seconds(folder: Path) -> float | None:
@@ -121,4 +120,4 @@ def kept_seconds(folder: Path) -> float | None:
     """
     if not (folder / _FILE).exists():
         return None
-    return float(load_comparison(folder).header["seconds"])
+    return load_comparison(folder).seconds

@@ -104,7 +104,7 @@ def run_missing(  # noqa: PLR0917 - tasks, subjects, journal, observer
             journal, lambda step, done: sample_record(step.key, done), read_sample
         )
         compare(rounds, run, keeper, observer, budget=budget)
-        return Comparison(journal.content.header, dict(keeper.kept()))
+        return Comparison(labels, dict(keeper.kept()), plan.seconds)
 
 
 def spread(tasks: Sequence[Task]) -> list[Task]:
