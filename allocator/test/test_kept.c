@@ -2,10 +2,12 @@
  * heap, by address and alignment among large blocks; and a calloc of such a block is zero.
  */
 #include <string.h>
+#include <sys/mman.h>
 
 #include "exgen.h"
 #include "heap/heap.h"
 #include "test.h"
+#include "thread/housekeeping.h"
 
 enum {
     N_BLOCKS = 1000,
@@ -84,6 +86,13 @@ static void block_of_few_more_steps_is_used_whole(void) {
     exgen_free(p);
 }
 
+static void what_is_taken_again_counts_for_housekeeping(void) {
+    uint32_t before = local.heap->n_ticks;
+    for (size_t i = 0; i < 2 * TICKS_AT_ONCE; i++)
+        exgen_free(exgen_malloc(TRAY_BYTES));
+    EXPECT(local.heap->n_ticks >= before + TICKS_AT_ONCE);
+}
+
 static void block_grows_into_what_is_kept_behind_it(void) {
     exgen_free(exgen_malloc(8 * LARGE_BYTES));
     char *start = exgen_realloc(exgen_malloc(RUN_BYTES), 2 * RUN_BYTES);
@@ -111,6 +120,29 @@ static void neighbours_become_one(void) {
     EXPECT(exgen_validate_heap());
     exgen_free(exgen_malloc(3 * LARGE_BYTES));
     EXPECT(stats().n_maps == before);
+}
+
+/* Every second block stays, so that no two become one. */
+static void oldest_is_the_first_to_go(void) {
+    size_t n = options.large_cache_count + 1;
+    size_t oldest = 2 * (n / 2);
+    unsigned char resident;
+    exgen_purge();
+    for (size_t i = 0; i < 2 * n; i++)
+        blocks[i] = exgen_malloc(LARGE_BYTES);
+    exgen_free(blocks[oldest]);
+    for (size_t i = 0; i < 2 * n; i += 2) {
+        EXPECT(mincore(blocks[oldest], PAGE_BYTES, &resident) == 0);
+        if (i != oldest)
+            exgen_free(blocks[i]);
+    }
+    EXPECT(mincore(blocks[oldest], PAGE_BYTES, &resident) != 0);
+    for (size_t i = 0; i < 2 * n; i += 2)
+        EXPECT(i == oldest || mincore(blocks[i], PAGE_BYTES, &resident) == 0);
+    EXPECT(exgen_validate_heap());
+    for (size_t i = 1; i < 2 * n; i += 2)
+        exgen_free(blocks[i]);
+    exgen_purge();
 }
 
 static void alignment_is_found_among_kept_blocks(void) {
@@ -164,8 +196,10 @@ int main(void) {
     what_is_kept_does_not_raise_the_peak();
     larger_block_is_cut_before_all_go_back();
     block_of_few_more_steps_is_used_whole();
+    what_is_taken_again_counts_for_housekeeping();
     block_grows_into_what_is_kept_behind_it();
     neighbours_become_one();
+    oldest_is_the_first_to_go();
     alignment_is_found_among_kept_blocks();
     aligned_block_leaves_what_is_before_it();
     zeroed_again_after(0, 0, 1);

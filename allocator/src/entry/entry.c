@@ -106,19 +106,27 @@ static void *allocate_coarse(size_t size) {
     return block;
 }
 
+/* The rest of the next function, which calls nothing else, so that it has nothing to save. */
+static NOINLINE void *allocate_near(size_t size) {
+    struct heap *heap = local.heap;
+    void *block = kept_take_near(heap, size);
+    heap_leave_kept(heap);
+    return likely(block != NULL) ? block : allocate_anew(size);
+}
+
 void *allocate_slowly(size_t size) {
     struct heap *heap = local.heap;
     if (unlikely(heap == NULL)) /* another thread may be filling the table of classes */
         return allocate_anew(size);
     if (size <= classes.largest)
         return allocate_coarse(size);
-    if (housekeeping_is_due(heap) || !heap_enter_kept(heap))
+    if (housekeeping_counts_kept(heap) || !heap_enter_kept(heap))
         return allocate_anew(size);
     void *block = kept_take(heap, size);
     if (unlikely(block == NULL))
-        block = kept_take_near(heap, size);
+        return allocate_near(size);
     heap_leave_kept(heap);
-    return likely(block != NULL) ? block : allocate_anew(size);
+    return block;
 }
 
 void *allocate_refilled(size_t size, size_t class) {

@@ -58,6 +58,7 @@ struct kept {
     size_t n_units;             /* of slabs with one block; heap->n_units has them, the peak not */
     size_t added_bytes;         /* put into the lists since all was given back */
     size_t taken_bytes;         /* ... and taken out of them; the difference is kept */
+    int32_t n_until_tick;       /* blocks to be taken before they are counted, see housekeeping.h */
 };
 
 struct heap {

@@ -4,6 +4,23 @@
 #include "heap/supply.h"
 #include "heap/trays.h"
 
+/* The same if the list is empty; a damaged one ends the program. */
+static void *unless_damaged(const struct heap *heap, size_t list, void *block) {
+    if (unlikely(block == NULL && heap->kept.blocks[list] != NULL))
+        fatal("corrupted free list", heap->kept.blocks[list]);
+    return block;
+}
+
+/* A kept block of a tray, with `n` steps; NULL if there is none. */
+static void *take_block(struct heap *heap, size_t n) {
+    return unless_damaged(heap, n, kept_pop_block(heap, n));
+}
+
+/* The same with `n` units of its own, up to N_KEPT_UNITS. */
+static void *take_run(struct heap *heap, size_t n) {
+    return unless_damaged(heap, N_TRAY_BLOCK_MAX + n, kept_pop_run(heap, n));
+}
+
 /* Up to an eighth more than `n`. */
 static size_t length_near(size_t n, size_t most) {
     return n + n / 8 < most ? n + n / 8 : most;
@@ -12,7 +29,7 @@ static size_t length_near(size_t n, size_t most) {
 static void *take_run_near(struct heap *heap, size_t n_units) {
     void *block = NULL;
     for (size_t n = n_units; block == NULL && n <= length_near(n_units, N_KEPT_UNITS); n++)
-        block = kept_take_run(heap, n);
+        block = take_run(heap, n);
     return block;
 }
 
@@ -22,7 +39,7 @@ void *kept_take_near(struct heap *heap, size_t bytes) {
     size_t n_steps = tray_steps_for(bytes);
     void *block = NULL;
     for (size_t n = n_steps; block == NULL && n <= length_near(n_steps, N_TRAY_BLOCK_MAX); n++)
-        block = kept_take_block(heap, n);
+        block = take_block(heap, n);
     return block;
 }
 
@@ -63,7 +80,7 @@ bool kept_has(const struct heap *heap, const struct slab *slab, const void *bloc
 bool kept_give_back_larger(struct heap *heap, size_t n) {
     void *block = NULL;
     while (block == NULL && n < N_TRAY_BLOCK_MAX)
-        block = kept_take_block(heap, ++n);
+        block = take_block(heap, ++n);
     if (block != NULL)
         trays_give_back(heap, block);
     return block != NULL;
@@ -79,10 +96,10 @@ void kept_give_back(struct heap *heap) {
     if (kept_bytes(heap) == 0)
         return;
     for (size_t n = 1; n <= N_TRAY_BLOCK_MAX; n++)
-        for (void *block; (block = kept_take_block(heap, n)) != NULL;)
+        for (void *block; (block = take_block(heap, n)) != NULL;)
             trays_give_back(heap, block);
     for (size_t n = 1; n <= N_KEPT_UNITS; n++)
-        for (void *block; (block = kept_take_run(heap, n)) != NULL;)
+        for (void *block; (block = take_run(heap, n)) != NULL;)
             give_back_run(heap, block);
     ASSERT(kept_bytes(heap) == 0);
     heap->kept.added_bytes = 0;

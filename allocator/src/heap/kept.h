@@ -16,16 +16,16 @@
 
 #include "heap/supply.h"
 
-/* The first block of a list, whose blocks have so many bytes; NULL if there is none. */
+/* The first block of a list, whose blocks have so many bytes; NULL if there is none, or if it was
+ * written into or, without the mark, freed twice: kept_take_near finds out. */
 ALWAYS_INLINE void *kept_pop(struct heap *heap, size_t list, size_t bytes) {
     void **first = plain_address(&heap->kept.blocks[list]);
     void *block = *first;
     if (block == NULL)
         return NULL;
     void *next = link_next(block);
-    /* Without the mark it was freed twice, or written into. */
     if (unlikely(!link_is_sound(next) || !link_is_marked(block)))
-        fatal("corrupted free list", block);
+        return NULL;
     *first = next;
     heap->kept.taken_bytes += bytes;
     __builtin_prefetch(next);
@@ -33,26 +33,27 @@ ALWAYS_INLINE void *kept_pop(struct heap *heap, size_t list, size_t bytes) {
     return block;
 }
 
-/* A kept block of a tray, with `n` steps; NULL if there is none. */
-ALWAYS_INLINE void *kept_take_block(struct heap *heap, size_t n) {
+/* As kept_pop, of a tray, with `n` steps. */
+ALWAYS_INLINE void *kept_pop_block(struct heap *heap, size_t n) {
     return kept_pop(heap, n, n << tray_layout.step_shift);
 }
 
 /* The same with `n` units of its own. */
-ALWAYS_INLINE void *kept_take_run(struct heap *heap, size_t n) {
+ALWAYS_INLINE void *kept_pop_run(struct heap *heap, size_t n) {
     void *block = n <= N_KEPT_UNITS ? kept_pop(heap, N_TRAY_BLOCK_MAX + n, n << UNIT_SHIFT) : NULL;
     if (block != NULL)
         heap->kept.n_units -= n;
     return block;
 }
 
-/* A block that was kept, for a request above the classes; NULL if there is none of that length. */
+/* A block that was kept, for a request above the classes; NULL if there is none of that length, or
+ * none that is sound. */
 ALWAYS_INLINE void *kept_take(struct heap *heap, size_t bytes) {
-    return bytes <= tray_layout.largest ? kept_take_block(heap, tray_steps_for(bytes))
-                                        : kept_take_run(heap, ((bytes - 1) >> UNIT_SHIFT) + 1);
+    return bytes <= tray_layout.largest ? kept_pop_block(heap, tray_steps_for(bytes))
+                                        : kept_pop_run(heap, ((bytes - 1) >> UNIT_SHIFT) + 1);
 }
 
-/* The same, or one that is little larger. */
+/* The same, or one that is little larger; a damaged list ends the program. */
 void *kept_take_near(struct heap *heap, size_t bytes);
 
 ALWAYS_INLINE bool kept_push(struct heap *heap, size_t list, size_t more_bytes, void *block) {

@@ -10,7 +10,8 @@
  * the alignment it wants; what is left stays kept, if it is more than large_cache_slack percent.
  * If none fits, the largest grows by new pages behind the old ones.  A block that grows takes the
  * head of the largest, and grows on into what is kept behind it: no call to the system, no copy.
- * Kept blocks are unmapped one to two times purge_delay later.
+ * Kept blocks lie in an array by their addresses, searched by halves for neighbours; they are
+ * unmapped one to two times purge_delay later.
  *
  * The lock is held for looks into the table only, never across a call to the system: what is
  * to be unmapped is collected first, and what is to enter the table is mapped before.
@@ -42,6 +43,7 @@ struct kept {
     void *start;
     size_t bytes;
     uint64_t seen_ms; /* by the first look of the purger; 0: not yet */
+    uint64_t age;     /* less than of blocks that were kept later */
 };
 
 /* All state of this module, under its lock. */
@@ -56,7 +58,8 @@ static struct {
     size_t most;       /* large_cache_percent above that */
     size_t n_kept;
     size_t kept_bytes;
-    struct kept kept[N_KEPT_MAX + 2]; /* oldest first; no two of them neighbours */
+    uint64_t last_age;
+    struct kept kept[N_KEPT_MAX + 2]; /* by their addresses; no two of them neighbours */
     struct entry first_entries[N_FIRST_ENTRIES];
 } large;
 
@@ -177,17 +180,48 @@ static void unmap(const struct unneeded *unneeded) {
             os_unmap(unneeded->of[i].start, unneeded->of[i].bytes);
 }
 
+static void close_kept_gap(size_t i) {
+    large.n_kept--;
+    memmove(&large.kept[i], &large.kept[i + 1], (large.n_kept - i) * sizeof large.kept[i]);
+}
+
+static void open_kept_gap(size_t i) {
+    memmove(&large.kept[i + 1], &large.kept[i], (large.n_kept - i) * sizeof large.kept[i]);
+    large.n_kept++;
+}
+
 static struct kept drop_kept(size_t i) {
     struct kept k = large.kept[i];
-    large.n_kept--;
     large.kept_bytes -= k.bytes;
-    memmove(&large.kept[i], &large.kept[i + 1], (large.n_kept - i) * sizeof k);
+    close_kept_gap(i);
     return k;
 }
 
-static void drop_oldest(struct unneeded *unneeded) {
-    struct kept oldest = drop_kept(0);
-    add_unneeded(unneeded, oldest.start, oldest.bytes);
+static void drop_unneeded(size_t i, struct unneeded *unneeded) {
+    struct kept k = drop_kept(i);
+    add_unneeded(unneeded, k.start, k.bytes);
+}
+
+static NOINLINE void drop_oldest(struct unneeded *unneeded) {
+    size_t oldest = 0;
+    for (size_t i = 1; i < large.n_kept; i++)
+        oldest = large.kept[i].age < large.kept[oldest].age ? i : oldest;
+    drop_unneeded(oldest, unneeded);
+}
+
+/* The first kept block at or behind `start`, n_kept if there is none; without a branch on
+ * addresses. */
+static size_t kept_from(const char *start) {
+    const struct kept *first = large.kept;
+    size_t n = large.n_kept;
+    if (n == 0)
+        return 0;
+    while (n > 1) {
+        size_t half = n / 2;
+        first = (char *)first[half - 1].start < start ? first + half : first;
+        n -= half;
+    }
+    return (size_t)(first - large.kept) + ((char *)first->start < start);
 }
 
 /* Bytes of a kept block before the first multiple of `alignment`. */
@@ -238,19 +272,19 @@ static struct kept cut_kept(size_t i, size_t bytes, size_t alignment, bool grows
         bytes += behind;
         behind = 0;
     }
-    struct kept cut = {(char *)k->start + before, bytes, k->seen_ms};
+    struct kept cut = {(char *)k->start + before, bytes, k->seen_ms, k->age};
     large.kept_bytes -= bytes;
     if (before == 0 && behind == 0) {
         large.kept_bytes += bytes;
         return drop_kept(i);
     }
     if (before > 0 && behind > 0) {
-        memmove(k + 1, k, (large.n_kept - i) * sizeof *k);
-        large.n_kept++;
-        k[1] = (struct kept){(char *)cut.start + bytes, behind, cut.seen_ms};
+        open_kept_gap(i);
+        k[1] = (struct kept){(char *)cut.start + bytes, behind, cut.seen_ms, cut.age};
         k->bytes = before;
     } else if (behind > 0) {
-        *k = (struct kept){(char *)cut.start + bytes, behind, cut.seen_ms};
+        k->start = (char *)cut.start + bytes;
+        k->bytes = behind;
     } else {
         k->bytes = before;
     }
@@ -259,10 +293,8 @@ static struct kept cut_kept(size_t i, size_t bytes, size_t alignment, bool grows
 
 /* The kept block that begins at `start`; n_kept if none does. */
 static size_t kept_at(const char *start) {
-    size_t i = 0;
-    while (i < large.n_kept && large.kept[i].start != start)
-        i++;
-    return i;
+    size_t i = kept_from(start);
+    return i < large.n_kept && large.kept[i].start == start ? i : large.n_kept;
 }
 
 /* Most bytes to keep: what, with the blocks in use, is large_cache_percent above the most that
@@ -273,9 +305,8 @@ static size_t most_kept(void) {
 }
 
 /* Drop the oldest kept blocks while there are too many of them. */
-static void hold_limits(struct unneeded *unneeded) {
-    size_t most = most_kept();
-    while (large.n_kept > options.large_cache_count || large.kept_bytes > most)
+ALWAYS_INLINE void hold_limits(struct unneeded *unneeded) {
+    while (unlikely(large.n_kept > options.large_cache_count || large.kept_bytes > most_kept()))
         drop_oldest(unneeded);
 }
 
@@ -287,23 +318,23 @@ static void keep(char *start, size_t bytes, struct unneeded *unneeded) {
         add_unneeded(unneeded, start, bytes + guard_bytes());
         return;
     }
-    size_t before = large.n_kept;
-    size_t behind = large.n_kept;
-    for (size_t i = 0; i < large.n_kept; i++) {
-        const struct kept *k = &large.kept[i];
-        before = (char *)k->start + k->bytes == start ? i : before;
-        behind = start + bytes == k->start ? i : behind;
-    }
-    if (behind < large.n_kept) {
-        before -= before > behind;
-        bytes += drop_kept(behind).bytes;
-    }
-    if (before < large.n_kept) {
-        start = large.kept[before].start;
-        bytes += drop_kept(before).bytes;
-    }
-    large.kept[large.n_kept++] = (struct kept){start, bytes, 0};
     large.kept_bytes += bytes;
+    size_t i = kept_from(start);
+    struct kept *k = &large.kept[i];
+    bool joins_behind = i < large.n_kept && k->start == start + bytes;
+    bool joins_before = i > 0 && (char *)k[-1].start + k[-1].bytes == start;
+    if (joins_behind)
+        bytes += k->bytes;
+    if (joins_before) {
+        k--;
+        start = k->start;
+        bytes += k->bytes;
+    }
+    if (joins_before && joins_behind)
+        close_kept_gap(i);
+    else if (!joins_before && !joins_behind)
+        open_kept_gap(i);
+    *k = (struct kept){start, bytes, 0, ++large.last_age};
     hold_limits(unneeded);
 }
 
@@ -509,12 +540,13 @@ void *large_move_in(void *start, size_t old_bytes, size_t bytes) {
 
 /* The lock is held already. */
 static void drop_old(uint64_t now_ms, struct unneeded *unneeded) {
-    const struct kept *oldest = large.kept;
-    while (large.n_kept > 0 && oldest->seen_ms > 0 &&
-           now_ms >= oldest->seen_ms + options.purge_delay)
-        drop_oldest(unneeded);
-    for (size_t i = large.n_kept; i > 0 && large.kept[i - 1].seen_ms == 0; i--)
-        large.kept[i - 1].seen_ms = now_ms;
+    for (size_t i = large.n_kept; i-- > 0;) {
+        struct kept *k = &large.kept[i];
+        if (k->seen_ms == 0)
+            k->seen_ms = now_ms;
+        else if (now_ms >= k->seen_ms + options.purge_delay)
+            drop_unneeded(i, unneeded);
+    }
 }
 
 bool large_purge(uint64_t now_ms) {
@@ -534,7 +566,7 @@ void large_purge_all(void) {
     unneeded.n = 0;
     lock_take(&large.lock);
     while (large.n_kept > 0)
-        drop_oldest(&unneeded);
+        drop_unneeded(large.n_kept - 1, &unneeded);
     lock_release(&large.lock);
     unmap(&unneeded);
     retired_give_back();
@@ -553,7 +585,7 @@ static bool kept_is_valid(void) {
         const struct kept *k = &large.kept[i];
         bytes += k->bytes;
         if (k->bytes == 0 || k->bytes % os_page_bytes() != 0 ||
-            kept_at((char *)k->start + k->bytes) < large.n_kept)
+            (i > 0 && (char *)k[-1].start + k[-1].bytes >= (char *)k->start))
             return false;
     }
     return bytes == large.kept_bytes;
