@@ -17,6 +17,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any, Generic, NamedTuple, Never, TypeVar
 
 from tuner.errors import MissingToolError, SelectionError
@@ -98,6 +99,12 @@ class CurvePoint(NamedTuple):
     """Resident anonymous memory above the harness's own."""
     live_bytes: int
     """Bytes requested by the program and not yet freed."""
+
+
+def curve_points(*columns: Iterable[int]) -> tuple[CurvePoint, ...]:
+    """Return points of columns in the order of the fields; unequal ones are a ValueError."""
+    # Past the constructor of a named tuple, which takes most of the time.
+    return tuple(map(tuple.__new__, repeat(CurvePoint), zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True)

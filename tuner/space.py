@@ -95,6 +95,18 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Acting:
+    """The genes that have an effect in a genome, and in all whose switches stand alike."""
+
+    active: tuple[bool, ...]
+    """For every gene whether it has one."""
+    genes: tuple[int, ...]
+    """Indices of those that have, ascending."""
+    free: tuple[int, ...]
+    """Of these, the ones with more than one level."""
+
+
+@dataclass(frozen=True)
 class Space:
     """Parameters of one or several allocators; parents stand before their children.
 
@@ -137,7 +149,15 @@ class Space:
 
     def active(self, genome: Genome) -> tuple[bool, ...]:
         """Return for every gene whether it has an effect in this genome."""
-        return self._remembered_active(genome)
+        return self.acting(genome).active
+
+    def acting(self, genome: Genome) -> Acting:
+        """Return which genes have an effect in this genome."""
+        switches = tuple([genome[index] for index in self._switches])
+        found = self._remembered_acting.get(switches)
+        if found is None:
+            found = self._remembered_acting[switches] = self._find_acting(genome)
+        return found
 
     @cached_property
     def _remembered_configuration(self) -> Callable[[Genome], Configuration]:
@@ -145,17 +165,22 @@ class Space:
         return lru_cache(_N_REMEMBERED)(self._decoded)
 
     @cached_property
-    def _remembered_active(self) -> Callable[[Genome], tuple[bool, ...]]:
-        """`active` of the last genomes: variation asks several times about each."""
-        gates = self._gates
+    def _switches(self) -> tuple[int, ...]:
+        """The genes that switch others on."""
+        return tuple(sorted({gate[0] for gate in self._gates if gate}))
 
-        def find(genome: Genome) -> tuple[bool, ...]:
-            active: list[bool] = []
-            for gate in gates:
-                active.append(gate is None or (active[gate[0]] and genome[gate[0]] in gate[1]))
-            return tuple(active)
+    @cached_property
+    def _remembered_acting(self) -> dict[tuple[int, ...], Acting]:
+        """`acting` by the levels of the switches: variation asks of thousands of genomes."""
+        return {}
 
-        return lru_cache(_N_REMEMBERED)(find)
+    def _find_acting(self, genome: Genome) -> Acting:
+        active: list[bool] = []
+        for gate in self._gates:
+            active.append(gate is None or (active[gate[0]] and genome[gate[0]] in gate[1]))
+        genes = tuple(index for index, on in enumerate(active) if on)
+        free = tuple(index for index in genes if self.n_levels[index] > 1)
+        return Acting(tuple(active), genes, free)
 
     @cached_property
     def _gates(self) -> tuple[tuple[int, frozenset[int]] | None, ...]:
@@ -191,8 +216,10 @@ class Space:
 
     def _rested(self, genome: Genome) -> Genome:
         """Put every inactive gene to rest."""
-        genes = zip(self._resting, genome, self.active(genome), strict=True)
-        return tuple([level if on else resting for resting, level, on in genes])
+        rested = list(self._resting)
+        for index in self.acting(genome).genes:
+            rested[index] = genome[index]
+        return tuple(rested)
 
     @cached_property
     def _resting(self) -> tuple[int, ...]:

@@ -84,7 +84,7 @@ def test_random_configurations_take_effect_together(
     rng = np.random.default_rng(1)
     for _ in range(N_RANDOM):
         configuration = space.decode(space.random(rng))
-        allocator.read_back(installation, configuration)
+        get_allocator(allocator.name).read_back(installation, configuration)
 
 
 def test_fast_bins_are_seen_behind_a_deep_narrow_thread_cache() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tuner.allocators.facts import HostFacts, WorkloadFacts, missing_requirement
 from tuner.allocators.libraries import find_library
@@ -77,11 +77,15 @@ class Allocator(abc.ABC):
     within the scale of the search-space file."""
     unreadable: ClassVar[frozenset[str]] = frozenset()
     """Of these, the ones that some builds give no way at all to see."""
+    has_separate_variables: ClassVar[bool] = False
+    """True where each environment variable is read, and reported, whatever the others say."""
 
     def __init__(self, file: AllocatorFile | None = None, library: Path | None = None) -> None:
         """Use a search-space file instead of the shipped one, or another library."""
         self.file = file or shipped_allocator_file(self.name)
         self._library = library
+        self._proved: set[Any] = set()
+        """What took effect in an earlier read-back: variables, or whole environments."""
 
     # ---- to be given by each allocator ----
 
@@ -245,15 +249,22 @@ class Allocator(abc.ABC):
     def read_back(self, installation: Installation, configuration: Configuration) -> None:
         """Check that every setting of a configuration takes effect as asked.
 
+        What this adapter saw taking effect before is not run again.
+
         Raises:
             SettingError: a setting was ignored, clipped or refused, or malloc is not the
                 allocator's; names setting, asked and effective value.
             MissingToolError: the library cannot be preloaded.
         """
+        environment = self.environment(installation, configuration)
+        variables = frozenset(environment.items())
+        claims = variables if self.has_separate_variables else frozenset({variables})
+        if claims <= self._proved:
+            return
         self._check_known(installation, configuration)
         self._refuse(installation.version, self._out_of_range(configuration, installation.version))
         try:
-            report = self.observe(self.environment(installation, configuration))
+            report = self.observe(environment)
         except SettingError as error:
             message = f"{configuration}: {error}"
             raise SettingError(message) from error
@@ -263,6 +274,7 @@ class Allocator(abc.ABC):
             )
             raise SettingError(message)
         self._refuse(installation.version, self.mismatches(configuration, report))
+        self._proved |= claims
 
     def _refuse(self, version: str, problems: Sequence[Mismatch]) -> None:
         if problems:

@@ -28,6 +28,8 @@ class Mimalloc(Allocator):
     """Adapter of mimalloc 2 and 3."""
 
     name: ClassVar[str] = "mimalloc"
+    # Options are read and printed before anything acts on them.
+    has_separate_variables: ClassVar[bool] = True
     # Printed as requested, clamped where it is used.
     unproven: ClassVar[frozenset[str]] = frozenset(
         {"max_segment_reclaim", "page_full_retain", "page_max_candidates", "generic_collect"}

@@ -29,7 +29,7 @@ from tuner.metrics import COST, METRICS
 from tuner.objectives import trial_values
 from tuner.records import Configuration, Measurement, Trial
 from tuner.search import Told
-from tuner.search.surrogate import Features, Surrogate
+from tuner.search.surrogate import Surrogate, features_of
 from tuner.space import Genome, Space
 from tuner.store import CampaignRecord
 
@@ -125,7 +125,7 @@ def _least_instructions(
 ) -> dict[Configuration, float]:
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 - where models are fitted only
 
-    features = Features(space)
+    features = features_of(space)
     model = Surrogate(features.gene, len(space.parameters))
     with threadpool_limits(limits=1):
         genomes = [genome for genome, _ in counted]

@@ -33,7 +33,14 @@ from tuner.measure.answers import misunderstood
 from tuner.measure.evaluation import MAY_NOT_REPEAT, Evaluation, Gate, uncounted
 from tuner.measure.process import Finished, Processes, tool_environment
 from tuner.metrics import COST, METRICS, Metric
-from tuner.records import Configuration, CurvePoint, Measurement, Outcome, Status
+from tuner.records import (
+    Configuration,
+    CurvePoint,
+    Measurement,
+    Outcome,
+    Status,
+    curve_points,
+)
 from tuner.resources import native_file
 
 _T = TypeVar("_T")
@@ -97,8 +104,7 @@ class _Curve(BaseModel):
 
     def points(self) -> tuple[CurvePoint, ...]:
         """Return the curve point by point; unequal columns are a ValueError."""
-        columns = (self.event, self.time_ns, self.heap_bytes, self.live_bytes)
-        return tuple(map(CurvePoint._make, zip(*columns, strict=True)))
+        return curve_points(self.event, self.time_ns, self.heap_bytes, self.live_bytes)
 
 
 class EmulatorResult(BaseModel):

@@ -36,7 +36,7 @@ from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Work, run_seconds
 from tuner.records import Configuration
 from tuner.search import Told, make_strategy
-from tuner.search.surrogate import Features, Surrogate
+from tuner.search.surrogate import Surrogate, features_of
 from tuner.space import Genome, Space, joint_space
 
 SHARE_OF_TIME: Final = 0.35
@@ -343,7 +343,7 @@ class _Smoothed:
 
     def __init__(self, space: Space, tried: Sequence[Tried]) -> None:
         self._space = space
-        self._features = Features(space)
+        self._features = features_of(space)
         self._models: dict[str, Surrogate] = {}
         seen = self._features.of([one.genome for one in tried])
         for name in tried[0].logs:

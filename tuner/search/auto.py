@@ -42,7 +42,7 @@ from tuner.search.base import Told
 from tuner.search.novelty import Novelty
 from tuner.search.operators import change_one, mutate
 from tuner.search.pymoo_nsga2 import NewOffspring, PymooNsga2, genomes_of
-from tuner.search.surrogate import Features, Floats, Surrogate
+from tuner.search.surrogate import Floats, Surrogate, features_of
 from tuner.search.survival import PymooPopulation
 from tuner.space import Genome, Space
 
@@ -144,7 +144,7 @@ class Models:
     def __init__(self, space: Space, n_objectives: int, initial: Sequence[Genome] = ()) -> None:
         """Start without results; the worst of the initial genomes will set the limits."""
         self._initial = set(map(space.canonical, initial))
-        self._features = Features(space)
+        self._features = features_of(space)
         n_genes = len(space.parameters)
         self._objectives = [Surrogate(self._features.gene, n_genes) for _ in range(n_objectives)]
         self._violation = Surrogate(self._features.gene, n_genes)

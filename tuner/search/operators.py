@@ -30,15 +30,15 @@ def crossover(
     with different allocators therefore exchange no settings.
     """
     daughter, son = list(mother), list(father)
-    swap = rng.random(len(mother)) < 0.5  # noqa: PLR2004 - uniform crossover
-    active = zip(space.active(mother), space.active(father), strict=True)
-    for index, (in_mother, in_father) in enumerate(active):
-        if in_mother and in_father:
-            if swap[index]:
-                daughter[index], son[index] = son[index], daughter[index]
-        elif in_mother:
+    swap = (rng.random(len(mother)) < 0.5).tolist()  # noqa: PLR2004 - uniform crossover
+    in_mother, in_father = space.acting(mother), space.acting(father)
+    for index in in_mother.genes:
+        if not in_father.active[index]:
             son[index] = mother[index]
-        elif in_father:
+        elif swap[index]:
+            daughter[index], son[index] = father[index], mother[index]
+    for index in in_father.genes:
+        if not in_mother.active[index]:
             daughter[index] = father[index]
     return space.canonical(tuple(daughter)), space.canonical(tuple(son))
 
@@ -58,8 +58,7 @@ def mutate(space: Space, genome: Genome, rng: np.random.Generator) -> Genome:
     Returns:
         A canonical genome.
     """
-    active = space.active(genome)
-    genes = [i for i, n in enumerate(space.n_levels) if n > 1 and active[i]]
+    genes = space.acting(genome).free
     if not genes:
         return genome
     chosen = np.flatnonzero(rng.random(len(genes)) < 1.0 / len(genes)).tolist()
@@ -75,8 +74,7 @@ def mutate(space: Space, genome: Genome, rng: np.random.Generator) -> Genome:
 
 def change_one(space: Space, genome: Genome, rng: np.random.Generator) -> Genome:
     """Change one active gene, as `mutate` changes each of those it takes."""
-    active = space.active(genome)
-    genes = [i for i, n in enumerate(space.n_levels) if n > 1 and active[i]]
+    genes = space.acting(genome).free
     if not genes:
         return genome
     index = genes[int(rng.integers(len(genes)))]

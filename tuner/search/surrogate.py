@@ -18,6 +18,7 @@ Learning", 2006, eq. (2.25) and (2.26) (the predictions).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -57,6 +58,12 @@ class Features:
         levels = np.array(genomes, dtype=np.int64)
         parts = [code[levels[:, i]] * active[:, i : i + 1] for i, code in enumerate(self._codes)]
         return np.concatenate(parts, axis=1), active
+
+
+@lru_cache(maxsize=8)
+def features_of(space: Space) -> Features:
+    """Return the features of a space, prepared once."""
+    return Features(space)
 
 
 def _codes(parameter: Parameter) -> Floats:

@@ -11,7 +11,8 @@ import dataclasses
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -27,6 +28,7 @@ from tuner.records import (
     Outcome,
     Status,
     Trial,
+    curve_points,
 )
 from tuner.space import Parameter
 from tuner.store.subject import Subject
@@ -69,6 +71,8 @@ _SIMULATION = "gem5"
 _NOTHING = "{}"
 """JSON of a machine or prices that are not known."""
 
+_COLUMNS: Final = len(CurvePoint._fields)
+
 _T = TypeVar("_T")
 
 Row = dict[str, Any]
@@ -88,15 +92,16 @@ def pack_curve(curve: Sequence[CurvePoint]) -> bytes | None:
     """
     if not curve:
         return None
-    return zlib.compress(np.array(curve, dtype="<i8").tobytes())
+    numbers = np.fromiter(chain.from_iterable(curve), "<i8", _COLUMNS * len(curve))
+    return zlib.compress(numbers.tobytes())
 
 
 def unpack_curve(blob: bytes | None) -> tuple[CurvePoint, ...]:
     """Read back what `pack_curve` wrote."""
     if blob is None:
         return ()
-    points = np.frombuffer(zlib.decompress(blob), dtype="<i8").reshape(-1, 4)
-    return tuple(map(CurvePoint._make, points.tolist()))
+    numbers = np.frombuffer(zlib.decompress(blob), dtype="<i8").reshape(-1, _COLUMNS)
+    return curve_points(*numbers.T.tolist())
 
 
 def measurement_row(measurement: Measurement | None) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -273,3 +274,57 @@ def test_an_unknown_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_probe(monkeypatch, adapter, old)
     with pytest.raises(MissingToolError, match=r"glibc 2.31 at libc is not supported; need >=2.33"):
         adapter.locate()
+
+
+def count_probes(
+    monkeypatch: pytest.MonkeyPatch, adapter: Allocator, report: ProbeReport
+) -> list[Mapping[str, str]]:
+    """Return the environments that the adapter's probe is run with from now on."""
+    seen: list[Mapping[str, str]] = []
+
+    def observe(environment: Mapping[str, str]) -> ProbeReport:
+        seen.append(environment)
+        return report
+
+    monkeypatch.setattr(adapter, "observe", observe)
+    return seen
+
+
+def test_what_took_effect_before_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = get_allocator("glibc")
+    seen = count_probes(monkeypatch, adapter, recorded("glibc"))
+    for _ in range(2):
+        adapter.read_back(installation("glibc"), Configuration.of("glibc", {"tcache_count": 7}))
+    assert len(seen) == 1
+
+
+def test_settings_of_a_variable_each_are_proved_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = get_allocator("mimalloc")
+    messages = "option 'page_reset': 1\noption 'decommit_delay': 0\n"
+    seen = count_probes(monkeypatch, adapter, replace(recorded("mimalloc"), messages=messages))
+    for settings in ({"page_reset": True}, {"decommit_delay": 0}):
+        adapter.read_back(installation("mimalloc"), Configuration.of("mimalloc", settings))
+    both = Configuration.of("mimalloc", {"page_reset": True, "decommit_delay": 0})
+    adapter.read_back(installation("mimalloc"), both)
+    assert len(seen) == 2
+
+
+def test_settings_that_share_a_variable_are_proved_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    adapter = get_allocator("glibc")
+    seen = count_probes(monkeypatch, adapter, recorded("glibc"))
+    for settings in ({"tcache_count": 7}, {"mxfast": 128}, {"tcache_count": 7, "mxfast": 128}):
+        adapter.read_back(installation("glibc"), Configuration.of("glibc", settings))
+    assert len(seen) == 3
+
+
+def test_what_was_refused_is_refused_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = get_allocator("mimalloc")
+    seen = count_probes(monkeypatch, adapter, recorded("mimalloc"))
+    for _ in range(2):
+        with pytest.raises(SettingError, match="was not taken"):
+            adapter.read_back(
+                installation("mimalloc"), Configuration.of("mimalloc", {"page_reset": True})
+            )
+    assert len(seen) == 2
