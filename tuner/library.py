@@ -279,7 +279,7 @@ def run_campaign(
     from tuner.registry import EXECUTORS
 
     where = Where(executor, workers, scheduler)
-    check_executor(where)
+    check_executor(where, is_alone=spec.measures_time)
     spec, workload = with_workload(spec, is_forced=force)
     for note in workload.notes:
         on_note(note)

@@ -48,8 +48,12 @@ class Demand:
     on_note: Callable[[str], None]
 
 
-def check_executor(where: Where) -> None:
+def check_executor(where: Where, *, is_alone: bool = False) -> None:
     """Refuse what does not go together, before anything is begun.
+
+    Args:
+        where: which machines do it.
+        is_alone: True where time is measured; see `Demand.is_alone`.
 
     Raises:
         SpecError: an unknown name, or an option that is missing or would be ignored.
@@ -67,6 +71,9 @@ def check_executor(where: Where) -> None:
     if name == "dask" and workers is not None:
         message = "--workers does not apply with --executor dask: all of its workers are used"
         raise SpecError(message)
+    if name == "local" and is_alone and workers not in (None, 1):
+        message = f"--workers {workers} does not apply where time is measured: one evaluation at a "
+        raise SpecError(message + "time; leave it out, --threads free and p99_latency otherwise")
     if name == "local":
         measuring_cpus(workers)
 

@@ -12,6 +12,7 @@ from tuner.cli.bounds import number
 from tuner.cli.epilog import epilog
 from tuner.cli.options import RunFolder, split_names
 from tuner.cli.validating import (
+    GEM5,
     POINTS,
     CountedBy,
     Cpu,
@@ -71,7 +72,7 @@ def gem5(
     *,
     run: RunFolder,
     context: typer.Context,
-    gem5: Gem5,
+    gem5: Gem5 = GEM5,
     suite: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Suite of simulations, if not the shipped one."),

@@ -13,6 +13,7 @@ from tuner.cli.epilog import epilog
 from tuner.cli.gem5 import ERRORS, WORK_FOLDER
 from tuner.cli.options import RunFolder, split_names
 from tuner.cli.validating import (
+    GEM5,
     POINTS,
     Dominated,
     Front,
@@ -46,7 +47,7 @@ def gem5_inside(
     *,
     run: RunFolder,
     context: typer.Context,
-    gem5: Gem5,
+    gem5: Gem5 = GEM5,
     suite: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Programs and machines, if not the shipped ones."),

@@ -66,6 +66,8 @@ Instrument = Annotated[
 Gem5 = Annotated[
     Path, typer.Option("--gem5", envvar="GEM5", metavar="PROGRAM", help="gem5.opt or gem5.fast.")
 ]
+GEM5 = Path("gem5.opt")
+"""Looked for in PATH."""
 
 
 def check_points(context: typer.Context, points: str) -> tuple[str, ...]:

@@ -272,7 +272,8 @@ def measuring_cpus(n_workers: int | None = None) -> list[int]:
     # Asking for more than there are cores is a choice to share them.
     choice = cpus if n_workers is None or n_workers <= len(cpus) else allowed
     if n_workers is not None and not 1 <= n_workers <= len(choice):
-        message = f"{n_workers} workers: this process may use 1 to {len(allowed)} of them"
+        message = f"{n_workers} workers: this process may use {len(allowed)} cores; give 1 to "
+        message += f"{len(allowed)} with --workers, or nothing for one per core"
         raise SpecError(message)
     return choice[:n_workers]
 

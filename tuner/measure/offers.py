@@ -101,7 +101,8 @@ def try_gem5(program: str) -> Offer:
     """Ask gem5 how it was built; it must have X86, which all simulations of ours need."""
     path = shutil.which(program)
     if path is None:
-        return Offer(works=False, detail=f"{program}: not found")
+        why = "cannot be executed" if Path(program).exists() else "not found"
+        return Offer(works=False, detail=f"{program}: {why}")
     try:
         with tempfile.TemporaryDirectory() as folder:
             ended = Processes().run(

@@ -34,6 +34,13 @@ def test_options_that_do_not_go_together_are_refused(
         check_executor(Where(name, workers, scheduler))
 
 
+def test_several_at_a_time_are_refused_where_time_is_measured() -> None:
+    with pytest.raises(SpecError, match="--workers 2 does not apply where time is measured"):
+        check_executor(Where(workers=2), is_alone=True)
+    for where in (Where(workers=1), Where(), Where("slurm", 2)):
+        check_executor(where, is_alone=True)
+
+
 def test_they_are_refused_before_anything_is_begun(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,6 +59,14 @@ def demand(store: Store, **changes: Any) -> Demand:
         "where": Where(), "on_note": lambda _: None,
     }  # fmt: skip
     return Demand(**{**fields, **changes})
+
+
+def test_as_many_evaluations_at_a_time_as_were_asked_for(tmp_path: Path) -> None:
+    with (
+        Store.create(tmp_path, synthetic.record()) as store,
+        on_this_machine(demand(store, where=Where(workers=1))) as executor,
+    ):
+        assert executor.n_workers == 1
 
 
 def test_one_evaluation_at_a_time_where_time_is_measured(tmp_path: Path) -> None:
