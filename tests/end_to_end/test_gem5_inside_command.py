@@ -113,4 +113,4 @@ def test_mistakes_have_their_exit_codes(
 
 def test_inside_needs_gem5(folder: Path, suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GEM5", raising=False)
-    assert run(["gem5-inside", str(folder), "--suite", suite]) == 2
+    assert run(["gem5-inside", str(folder), "--suite", suite]) == 4

@@ -256,13 +256,13 @@ class Allocator(abc.ABC):
                 allocator's; names setting, asked and effective value.
             MissingToolError: the library cannot be preloaded.
         """
+        self._check_known(installation, configuration)
+        self._refuse(installation.version, self._out_of_range(configuration, installation.version))
         environment = self.environment(installation, configuration)
         variables = frozenset(environment.items())
         claims = variables if self.has_separate_variables else frozenset({variables})
         if claims <= self._proved:
             return
-        self._check_known(installation, configuration)
-        self._refuse(installation.version, self._out_of_range(configuration, installation.version))
         try:
             report = self.observe(environment)
         except SettingError as error:

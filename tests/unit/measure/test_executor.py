@@ -280,5 +280,5 @@ def test_measuring_cpus_are_allowed_and_distinct() -> None:
 
 @pytest.mark.parametrize("n_workers", [0, -1, 100_000])
 def test_more_workers_than_cores_are_refused(n_workers: int) -> None:
-    with pytest.raises(SpecError, match=f"{n_workers} workers: this process may use 1 to"):
+    with pytest.raises(SpecError, match=f"{n_workers} workers: .* give 1 to"):
         measuring_cpus(n_workers)
