@@ -10,7 +10,7 @@ from tuner.front.bounds import default_trials
 from tuner.front.picks import Pick
 from tuner.front.whole import Whole, campaign_whole, expected_ratio
 from tuner.metrics import REAL, find_objective
-from tuner.optimize.answer import Recommendation, label_of, recommended
+from tuner.optimize.answer import Recommendation, key_of, label_of, recommended
 from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.quantities import QUANTITIES, TABLE
 from tuner.runs import Run
@@ -30,11 +30,27 @@ def _proven(
 ) -> ObjectiveGain:
     label = name.replace("_", " ").replace("cpu", "CPU")
     interval = Interval(1.0 + bounds[0], 1.0 + bounds[1]) if bounds else None
-    is_less = bounds is not None and bounds[1] < 0.0
-    verdict = "proven" if is_less else f"not worse by {100.0 * least:g} %"
+    is_more_better = any(one.is_more_better for q, one in TABLE.items() if key_of(q) == name)
     return ObjectiveGain(
-        name, label, None, label, None, Estimate(1.0 + change, interval, 1), verdict
+        name,
+        label,
+        None,
+        label,
+        None,
+        Estimate(1.0 + change, interval, 1),
+        _verdict(bounds, least, is_more_better=is_more_better),
     )
+
+
+def _verdict(bounds: tuple[float, float] | None, least: float, *, is_more_better: bool) -> str:
+    """Return what the bounds of a change prove: a guard may hold within more than `least`."""
+    if bounds is None:
+        return "of few runs"
+    worst = -bounds[0] if is_more_better else bounds[1]
+    if worst < 0.0:
+        return "proven"
+    share = max(least, worst)
+    return f"not worse by {round(100.0 * share, 1):g} %"
 
 
 _Validated = tuple[ValidationSummary, SubjectSummary]

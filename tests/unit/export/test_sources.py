@@ -11,6 +11,7 @@ import pytest
 from tests.doubles.runs import MIB, synthetic_run, trial
 from tuner.errors import SelectionError
 from tuner.export.formats import render
+from tuner.export.gains import proven_gains
 from tuner.export.sources import deployment, recommended_deployment
 from tuner.front.picks import Pick
 from tuner.library import export
@@ -28,7 +29,7 @@ ANSWER = Recommendation(
     sentence="Deploy jemalloc with narenas=2.",
     configuration=PROVEN,
     trial=1,
-    changes={"mean_memory": (-0.1, (-0.1, -0.1)), "cpu_time": (-0.04, None)},
+    changes={"mean_memory": (-0.1, (-0.1, -0.1)), "cpu_time": (-0.04, (-0.08, 0.005))},
     command=("./app", "a b"),
     date="2026-01-31",
     n_runs=43,
@@ -59,6 +60,24 @@ def test_the_proof_stands_in_json() -> None:
     assert document["settings"] == {"narenas": 2}
     assert document["proven_by"] == "2026-01-31, 43 runs of ./app 'a b'"
     assert [gain["verdict"] for gain in document["gain"]] == ["proven", "not worse by 1 %"]
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds", "verdict"),
+    [
+        ("cpu_time", (-0.1, 0.02), "not worse by 2 %"),
+        ("requests/s", (0.02, 0.1), "proven"),
+        ("requests/s", (-0.03, 0.1), "not worse by 3 %"),
+        ("p99_latency", None, "of few runs"),
+    ],
+)
+def test_a_verdict_is_what_the_bounds_prove(
+    name: str, bounds: tuple[float, float] | None, verdict: str
+) -> None:
+    """A guard that varies holds within more than the least effect."""
+    answer = replace(ANSWER, changes={name: (0.0, bounds)})
+
+    assert [gain.verdict for gain in proven_gains(answer)] == [verdict]
 
 
 @pytest.mark.parametrize("decision", [Decision.KEEP, Decision.UNDECIDED])
