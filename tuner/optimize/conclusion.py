@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tuner.compare.plan import Course
 from tuner.optimize.answer import Answer, Decision, label_of, open_words, rows_of
 from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.candidates import Selected
@@ -18,8 +17,9 @@ from tuner.optimize.evidence import fewest_rounds, rounds_for, showable_gain
 from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.proposals import Proposal, score, spread_of
 from tuner.optimize.quantities import CPU, TABLE
+from tuner.optimize.race import noise_as_it_is
 from tuner.optimize.selection import ROUND_OF_SELECTION, noise_of
-from tuner.optimize.tuned import AS_IS, Reference, Sample, growth_of, values_of
+from tuner.optimize.tuned import AS_IS, Reference, growth_of, values_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
 from tuner.optimize.work import Work
 from tuner.records import Configuration
@@ -159,7 +159,7 @@ class Conclusion:
         """Say which gains of CPU time would not have shown in the time that was given."""
         if CPU not in self._rules.goals or not confirmed.course.samples:
             return ()
-        noise = _noise(confirmed.course).get(CPU, 0.0)
+        noise = noise_as_it_is(confirmed.course).get(CPU, 0.0)
         n_candidates = len(confirmed.chosen)
         n_runs = self._work.watch.seconds / self._work.run_seconds(self._reference)
         error = self._rules.error / (n_candidates * len(self._rules.goals))
@@ -219,7 +219,7 @@ class Conclusion:
             reasons=(*([note] if note else []), *self._reference.notes),
             turned_down=self._turned_down(rows, best, decision, selected, confirmed),
             counted=counted,
-            noise=_noise(confirmed.course) if confirmed else {},
+            noise=noise_as_it_is(confirmed.course) if confirmed else {},
             n_duets=n_duets(confirmed.course) if confirmed else 0,
             growth=_growth(confirmed) if confirmed else {},
             given_s=self._work.watch.seconds,
@@ -261,9 +261,3 @@ def _growth(confirmed: Confirmed) -> dict[str, float]:
     """Return how much each subject grew under load, where that was measured."""
     found = {label: growth_of(confirmed.course, label) for label in (AS_IS, *confirmed.standings)}
     return {label: value for label, value in found.items() if value is not None}
-
-
-def _noise(course: Course[None, Sample]) -> dict[str, float]:
-    """Return how much the program as it is varies from run to run."""
-    base = values_of(of_one_mode(course), AS_IS)
-    return {name: noise_of(values, has_floor=False) for name, values in base.items()}

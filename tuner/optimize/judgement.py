@@ -157,9 +157,9 @@ class Standing:
     """Guards not yet proven to hold."""
     reason: str = ""
     """Why it failed."""
-    promise: float | None = None
-    """Sum of what the goals are likely to gain at least; None where no gain is likely, or a guard
-    is likely to be worse."""
+    promise: float = -math.inf
+    """Sum of what the goals are likely to gain at least; ``-inf`` where no gain is likely, or a
+    guard is likely to be worse."""
     scaled: Mapping[str, float] = field(default_factory=dict)
     """Guards that hold only within what the program as it is varies by -> that share."""
 
@@ -252,11 +252,11 @@ def _agree(values: Sequence[float], rules: Rules, n_least: int) -> bool:
     return max(values) / min(values) - 1.0 <= _EXACT_SHARE * rules.least
 
 
-def _promise(judged: Sequence[_Judged], rules: Rules) -> float | None:
+def _promise(judged: Sequence[_Judged], rules: Rules) -> float:
     goals = [one for one in judged if one.quantity in rules.goals]
     guards = [one for one in judged if one.quantity in rules.guards]
     if any(one.is_likely_worse for one in guards) or not any(one.is_likely_better for one in goals):
-        return None
+        return -math.inf
     return sum(max(one.least_likely, -math.log1p(rules.least)) for one in goals)
 
 

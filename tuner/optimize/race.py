@@ -74,24 +74,23 @@ class Race:
                 (number, None, label) in course.samples or (None, label) in course.out
                 for label in (AS_IS, *self._labels)
             )
-            if is_duet(course, number) or number < last_kept:
+            if is_kept or is_duet(course, number) or number < last_kept:
                 continue
-            if not is_kept:
-                standings = self._standings_so_far(course)
-                if is_decided(list(standings.values()), self._rules):
-                    return
-                for label, standing in standings.items():
-                    if standing.state in (State.WORSE, *_GIVEN_UP):
-                        course.leave(None, label, str(standing.state))
-                left = [n for n in self._labels if (None, n) not in course.out]
-                left = leading(standings, left) or left
-                self._view.standing(standings, left)
-                if not left or not self._has_time(len(left) + 1):
-                    return
-                is_begun = any(one == number for one, _, _ in course.samples)
-                if self._duets and not is_begun and self._duets.wants(course, left):
-                    yield self._duet(self._duets, number, _least_run(course, left))
-                    continue
+            standings = self._standings_so_far(course)
+            if is_decided(list(standings.values()), self._rules):
+                return
+            for label, standing in standings.items():
+                if standing.state in (State.WORSE, *_GIVEN_UP):
+                    course.leave(None, label, str(standing.state))
+            left = [n for n in self._labels if (None, n) not in course.out]
+            left = leading(standings, left) or left
+            self._view.standing(standings, left)
+            if not left or not self._has_time(len(left) + 1):
+                return
+            is_begun = any(one == number for one, _, _ in course.samples)
+            if self._duets and not is_begun and self._duets.wants(course, left):
+                yield self._duet(self._duets, number, _least_run(course, left))
+            else:
                 yield self._round(number, left)
 
     def _standings_so_far(self, course: Course[None, Sample]) -> dict[str, Standing]:
@@ -148,7 +147,7 @@ def standings(
     exact = exact_quantities(
         {name: values for name, values in values_of(course, AS_IS).items() if values}, rules
     )
-    noise = _noise(course)
+    noise = noise_as_it_is(course, RUNS_TO_KNOW)
     found = {}
     for label in labels:
         logs = logs_of(course, label)
@@ -165,13 +164,13 @@ def standings(
     return found
 
 
-def _noise(course: Course[None, Sample]) -> dict[str, float]:
-    """Return how much the program as it is varies, of what enough runs say."""
+def noise_as_it_is(course: Course[None, Sample], n_least: int = 1) -> dict[str, float]:
+    """Return how much the program as it is varies from run to run, where there are so many."""
     base = values_of(of_one_mode(course), AS_IS)
     return {
         name: noise_of(values, has_floor=False)
         for name, values in base.items()
-        if len(values) >= RUNS_TO_KNOW
+        if len(values) >= n_least
     }
 
 
@@ -187,12 +186,9 @@ def leading(found: Mapping[str, Standing], left: Sequence[str]) -> list[str]:
     """
     if any(one.state is State.CONFIRMED for one in found.values()):
         return []
-    promises = {
-        label: found[label].promise
-        for label in left
-        if found[label].state is State.OPEN and found[label].promise is not None
-    }
-    return [max(promises, key=lambda label: promises[label] or 0.0)] if promises else []
+    still_open = [found[label] for label in left if found[label].state is State.OPEN]
+    best = max(still_open, key=lambda one: one.promise, default=None)
+    return [best.label] if best is not None and best.promise > -math.inf else []
 
 
 def is_decided(found: Sequence[Standing], rules: Rules) -> bool:

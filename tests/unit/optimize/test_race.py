@@ -19,6 +19,10 @@ from tuner.records import Outcome, Status
 RULES = Rules()
 
 
+Samples = Mapping[tuple[int, None, str], Outcome[Sample]]
+"""Round, task and subject -> what a run showed."""
+
+
 class Nowhere:
     """Keeps no sample: for runs that only a later answer would need again."""
 
@@ -28,6 +32,18 @@ class Nowhere:
 
     def keep(self, step: Step[None], sample: Outcome[Sample]) -> None:
         """Forget it."""
+
+
+class Kept(Nowhere):
+    """Has samples of an earlier call."""
+
+    def __init__(self, samples: Samples) -> None:
+        """Take them."""
+        self._samples = samples
+
+    def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
+        """Return them."""
+        return tuple(self._samples.items())
 
 
 Ratios = Mapping[str, tuple[float, float, float]]
@@ -102,10 +118,6 @@ def test_a_race_goes_on_where_it_was_left() -> None:
     """Rounds that are kept are not run again, and decide as if they had been."""
     _, first = race({"good": (0.99, 1.0, 1.0)}, most=3)
 
-    class Kept(Nowhere):
-        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
-            return tuple(first.samples.items())
-
     ran: list[Step[None]] = []
     run = program({"good": (0.99, 1.0, 1.0)})
 
@@ -113,7 +125,12 @@ def test_a_race_goes_on_where_it_was_left() -> None:
         ran.append(step)
         return run(step)
 
-    compare(Race(("good",), RULES, lambda _: True, most_rounds=20), counted, Kept(), baseline=AS_IS)
+    compare(
+        Race(("good",), RULES, lambda _: True, most_rounds=20),
+        counted,
+        Kept(first.samples),
+        baseline=AS_IS,
+    )
 
     assert ran
     assert min(step.round for step in ran) == 3
@@ -142,10 +159,6 @@ def test_a_race_of_one_leader_goes_on_with_it() -> None:
     ratios = {"good": (0.8, 0.8, 1.0), "less": (0.9, 0.9, 1.0)}
     _, first = race(ratios, most=8, noise=0.06)
 
-    class Kept(Nowhere):
-        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
-            return tuple(first.samples.items())
-
     ran: list[Step[None]] = []
     run = program(ratios, noise=0.06)
 
@@ -154,7 +167,7 @@ def test_a_race_of_one_leader_goes_on_with_it() -> None:
         return run(step)
 
     plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=10)
-    compare(plan, counted, Kept(), baseline=AS_IS)
+    compare(plan, counted, Kept(first.samples), baseline=AS_IS)
 
     assert n_rounds(first, "less") < 8
     assert {step.subject for step in ran} == {AS_IS, "good"}
@@ -172,12 +185,8 @@ def test_a_round_that_had_another_leader_stays_as_it_was() -> None:
     steps = [Step(n, at, None, one) for n, names in rounds for at, one in enumerate(names)]
     kept = {step.key: run(step) for step in steps}
 
-    class Kept(Nowhere):
-        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
-            return tuple(kept.items())
-
     plan = Race(tuple(ratios), RULES, lambda _: True, most_rounds=12)
-    course = compare(plan, run, Kept(), baseline=AS_IS)
+    course = compare(plan, run, Kept(kept), baseline=AS_IS)
 
     assert (8, None, "good") not in course.samples
     assert (10, None, "good") in course.samples
