@@ -57,6 +57,15 @@ class Configuration:
         pairs = ((name, value) for name, value in settings.items() if value is not None)
         return cls(allocator, tuple(sorted(pairs)))
 
+    def without(self, name: str) -> Configuration:
+        """Return a configuration with one setting less.
+
+        Example:
+            >>> Configuration.of("glibc", {"mxfast": 0, "arena_max": 2}).without("mxfast").settings
+            (('arena_max', 2),)
+        """
+        return Configuration(self.allocator, tuple(s for s in self.settings if s[0] != name))
+
     @property
     def as_dict(self) -> dict[str, Value]:
         """The settings as a dictionary."""

@@ -38,6 +38,8 @@ class SettingEffect:
     """``tcache_count``."""
     seems_needless: bool = False
     """The same, in the middle of the runs."""
+    loss: float = 0.0
+    """What the goals lose without it, in logarithms: the sum of the middles, 0 where they gain."""
 
 
 def effects_of(
@@ -52,7 +54,7 @@ def effects_of(
     """
     if winner.is_default:
         return ()
-    variants = {f"without {name}": without(winner, name) for name, _ in winner.settings}
+    variants = {f"without {name}": winner.without(name) for name, _ in winner.settings}
     label = label_of(winner)
     subjects = (label, *variants)
     candidates = {label: winner, **variants}
@@ -76,7 +78,8 @@ def effects_of(
         seems_needless = bool(loss.n_rounds) and not _seems_worse(loss, rules)
         is_needless = seems_needless and not loss.unsure
         text = str(Configuration.of(winner.allocator, {name: value})).partition(" ")[2]
-        found.append(SettingEffect(text, with_it.gains, is_needless, name, seems_needless))
+        lost = sum(max(0.0, -loss.gains[goal].middle) for goal in rules.goals)
+        found.append(SettingEffect(text, with_it.gains, is_needless, name, seems_needless, lost))
     return tuple(found)
 
 
@@ -89,14 +92,3 @@ def _seems_worse(loss: Standing, rules: Rules) -> bool:
     return bool(loss.worse) or any(
         gain.middle < -rules.margin(name) for name, gain in gains.items()
     )
-
-
-def without(configuration: Configuration, name: str) -> Configuration:
-    """Return a configuration with one setting less.
-
-    Example:
-        >>> without(Configuration.of("glibc", {"mxfast": 0, "tcache_count": 2}), "mxfast").settings
-        (('tcache_count', 2),)
-    """
-    left = {key: value for key, value in configuration.settings if key != name}
-    return Configuration.of(configuration.allocator, left)

@@ -31,6 +31,9 @@ _EARLY = 0.8
 _NEAREST = 2
 """Settings shown that ran only once, where there is no candidate."""
 
+_NEXT_TO_NOTHING = 0.25
+"""Of the least effect: a smaller change by one setting is not shown."""
+
 _LEAST_NOISE = 0.0005
 """Less is no reason for an open question, or not known: of one run, it is 0."""
 
@@ -160,12 +163,14 @@ class Answer:
         if self.effects:
             yield "What each setting does:"
         for setting, gains, is_needless in self.effects:
-            changes = (
-                f"{name} {gain_words(gain, with_bounds=True)}" for name, gain in gains.items()
-            )
+            changes = [
+                f"{name} {gain_words(gain, with_bounds=True)}"
+                for name, gain in gains.items()
+                if _is_seen(gain, self.rules)
+            ]
+            seen = ", ".join(changes) or "alone nothing that these runs show"
             words = "; it may be left out" if is_needless else ""
-            yield f"  {setting}"
-            yield from _wrapped(f"{', '.join(changes)}{words}", indent=4)
+            yield from _wrapped(f"{setting}: {seen}{words}")
         if self.left_out:
             text = f"Left out, since the program does as well without: {' '.join(self.left_out)}."
             yield from _wrapped(text, indent=0)
@@ -391,6 +396,12 @@ def _gain_lines(gains: Mapping[str, Gain], rules: Rules) -> Iterator[str]:
             word = "at least" if bounds[1] < 0.0 else "at most"
             line += f"   {word} {percent(bounds[1]):>7}"
         yield line
+
+
+def _is_seen(gain: Gain, rules: Rules) -> bool:
+    """Return whether a change is proven, and not next to nothing."""
+    is_sure = gain.low > 0.0 or gain.high < 0.0
+    return is_sure and abs(gain.middle) >= _NEXT_TO_NOTHING * rules.least
 
 
 def _best_words(standing: Standing, rules: Rules) -> str:

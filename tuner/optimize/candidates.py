@@ -39,8 +39,8 @@ from tuner.records import Configuration, Measurement
 
 _FINALISTS = 3
 
-_HARMLESS = 0.1
-"""Of the least effect: a setting goes back to unset when no more than that is expected of it."""
+_WORTH = 0.25
+"""Of the least effect: what a setting must be expected to gain to be worth its words."""
 
 _ROUNDS_TO_DECIDE = 14
 """Rounds that a confirmation should have; where time is short, it has fewer candidates."""
@@ -211,23 +211,28 @@ class Choosing:
         return configuration == Configuration("glibc") and self._reference.brings is None
 
     def _smallest(self, proposal: Proposal) -> tuple[str, Configuration]:
-        work = self._work
+        work, least = self._work, math.log1p(self._rules.least)
         if proposal.trial is None:
             return label_of(proposal.configuration), proposal.configuration
         spec = emulation.campaign_spec(
             work.run / TRACE_FILE, work.request.allocators, work.request.seed, 100
         )
         found = emulation.smallest(
-            spec, work.run, self._emulated, proposal.configuration, self._is_as_good
+            spec,
+            work.run,
+            self._emulated,
+            proposal.configuration,
+            loss_of=self._loss,
+            worth=_WORTH * least,
+            most=least,
         )
         work.trials.setdefault(label_of(found), proposal.trial)
         return label_of(found), found
 
-    def _is_as_good(self, found: Measurement, wanted: Measurement) -> bool:
-        """Return whether the whole program is expected to do as well, but for next to nothing."""
+    def _loss(self, found: Measurement, wanted: Measurement) -> float:
+        """Return what the whole program is expected to lose in a quantity at most, as a log."""
         mine, theirs = (expected_of(one, self._baseline) for one in (found, wanted))
-        allowed = _HARMLESS * math.log1p(self._rules.least)
-        return all(mine[name] <= theirs[name] + allowed for name in theirs)
+        return max((mine[name] - theirs[name] for name in theirs), default=0.0)
 
     def _corrected(
         self, course: Course[None, Sample], proposals: Sequence[Proposal], name: str

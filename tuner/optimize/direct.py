@@ -24,7 +24,6 @@ import numpy as np
 from tuner.allocators import HostFacts, WorkloadFacts
 from tuner.allocators.facts import LARGE_FREED_BYTES, LONG_RUNNING_NS
 from tuner.compare.plan import Course, Step, order
-from tuner.optimize.ablation import without
 from tuner.optimize.answer import label_of
 from tuner.optimize.candidates import Selected, affordable_finalists, selected_of
 from tuner.optimize.judgement import Rules
@@ -374,7 +373,7 @@ class _Smoothed:
         while wanted is not None and kept.settings:
             worst = {}
             for name, _ in kept.settings:
-                fewer = without(kept, name)
+                fewer = kept.without(name)
                 row = self._row(fewer)
                 if row is not None:
                     worst[fewer] = max(row[what] - wanted[what] for what in row)

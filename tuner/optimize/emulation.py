@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -203,45 +206,67 @@ def smallest(
     run: Path,
     emulated: EmulatedTrials,
     chosen: Configuration,
-    is_as_good: Callable[[Measurement, Measurement], bool],
+    *,
+    loss_of: Callable[[Measurement, Measurement], float],
+    worth: float,
+    most: float,
 ) -> Configuration:
-    """Return a configuration without the settings that change nothing in emulation.
+    """Return a configuration without the settings that are not worth their words in emulation.
 
-    Settings go back to unset one by one, as long as what is left is as good.
+    Settings go back to unset one after the other, those that alone gain least first, as long as
+    all that went gained no more than they are worth.
 
     Args:
         spec: the campaign.
         run: its folder.
         emulated: what it measured.
         chosen: the configuration.
-        is_as_good: whether the first one is as good for the program as the second one.
-
-    Raises:
-        TunerError: the machine failed.
+        loss_of: what the first one loses against the second one.
+        worth: greatest loss that a setting fewer is worth, in the unit of `loss_of`.
+        most: greatest loss in all.
     """
     trial = next((t for t in emulated.trials if t.configuration == chosen), None)
     if trial is None or trial.measurement is None or chosen.is_default:
         return chosen
+    wanted = trial.measurement
     spec, _ = with_workload(spec)
     known = {t.configuration: t.measurement for t in emulated.trials}
-    prices = emulated.record.prices
-    evaluator = _evaluator(spec, run, prices)
+    evaluator = _evaluator(spec, run, emulated.record.prices)
+    cpus = measuring_cpus(None)
 
-    def measure(one: Configuration) -> Measurement | None:
+    def measure(one: Configuration, cpu: int = cpus[0]) -> Measurement | None:
         if one not in known:
-            found = evaluator.evaluate(one, measuring_cpus(1)[0])
-            known[one] = found.good
+            try:
+                known[one] = evaluator.evaluate(one, cpu).good
+            except TunerError:
+                known[one] = None
         return known[one]
 
+    def loss(one: Configuration) -> float:
+        found = measure(one)
+        return loss_of(found, wanted) if found is not None else math.inf
+
+    alone = [chosen.without(name) for name, _ in chosen.settings]
+    with ThreadPoolExecutor(len(cpus)) as pool:
+        list(pool.map(measure, alone, itertools.cycle(cpus)))
+    return worthwhile(chosen, loss, worth, most)
+
+
+def worthwhile(
+    chosen: Configuration, loss: Callable[[Configuration], float], worth: float, most: float
+) -> Configuration:
+    """Return a configuration without the settings that gain too little; see `smallest`.
+
+    Args:
+        chosen: the configuration.
+        loss: what one with some of its settings loses against it; ``inf`` where it fails.
+        worth: greatest loss that a setting fewer is worth.
+        most: greatest loss in all.
+    """
     kept = chosen
-    for name, _ in chosen.settings:
-        fewer = Configuration.of(
-            kept.allocator, {key: value for key, value in kept.settings if key != name}
-        )
-        try:
-            found = measure(fewer)
-        except TunerError:
-            continue
-        if found is not None and is_as_good(found, trial.measurement):
+    for name in sorted(chosen.as_dict, key=lambda name: loss(chosen.without(name))):
+        fewer = kept.without(name)
+        n_fewer = len(chosen.settings) - len(fewer.settings)
+        if loss(fewer) <= min(worth * n_fewer, most):
             kept = fewer
     return kept

@@ -1,13 +1,14 @@
 """The winner with as few settings as the program needs, confirmed on new runs.
 
 Every setting of the winner is taken away in turn (ablation.py).  Those without which nothing seems
-to become worse by the least effect go back to unset together, and what is left runs against the
-program as it is in rounds of its own.  It takes the winner's place only if these confirm it, if no
-guard seems to have lost the least effect, and if the held-out input does not speak against it;
-else the winner stays with all its settings.
+to become worse by the least effect go back to unset: all of them, the half that seems to matter
+least, and a quarter, since many small losses may add up to one that counts.  What is left of each
+runs against the program as it is in rounds of its own.  The smallest takes the winner's place if
+these confirm it, if no guard seems to have lost the least effect, and if the held-out input does
+not speak against it; if none does, the winner stays with all its settings.
 
-The claim is tested at the winner's error.  That keeps the error of the whole, since it is tested
-only where the winner's own claim is proven: a fixed sequence.
+The claims share the winner's error.  That keeps the error of the whole, since they are tested only
+where the winner's own claim is proven: a fixed sequence.
 
 Source: Maurer, Hothorn, Lehmacher, "Multiple comparisons in drug clinical trials and preclinical
 assays: a-priori ordered hypotheses", in Biometrie in der chemisch-pharmazeutischen Industrie 6,
@@ -16,10 +17,11 @@ assays: a-priori ordered hypotheses", in Biometrie in der chemisch-pharmazeutisc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
-from tuner.optimize.ablation import SettingEffect, effects_of, without
+from tuner.optimize.ablation import SettingEffect, effects_of
 from tuner.optimize.answer import label_of
 from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.judgement import Rules, Standing, State
@@ -27,6 +29,9 @@ from tuner.optimize.race import Race
 from tuner.optimize.tuned import Reference
 from tuner.optimize.work import HELD_OUT_REDUCED_FILE, REDUCED_FILE, Work, duets_for
 from tuner.records import Configuration
+
+_PARTS = (1, 2, 4)
+"""Of the needless settings go back to unset: all, half, a quarter."""
 
 
 def reduced(
@@ -45,16 +50,22 @@ def reduced(
     winner = confirmed.chosen[confirmed.best.label]
     effects = effects_of(work, reference, winner)
     known = replace(confirmed, effects=effects)
-    smaller = _begun(work, winner) or _smaller(winner, effects)
-    is_as_is = smaller == Configuration("glibc") and reference.brings is None
-    if smaller == winner or is_as_is:
+    found = _begun(work, winner) or _smaller(winner, effects)
+    variants = {label_of(one): one for one in found if not _is_as_is(one, reference)}
+    if not variants:
         return known
-    label = label_of(smaller)
     if confirmed.best.label in work.trials:
-        work.trials[label] = work.trials[confirmed.best.label]
-    standing = _standing(work, reference, confirming, confirmed, smaller)
-    if not _is_as_good(standing, confirmed.best, work.request.rules):
+        for label in variants:
+            work.trials[label] = work.trials[confirmed.best.label]
+    standings = _standings(work, reference, confirming, confirmed, variants)
+    good = [
+        label
+        for label in sorted(variants, key=lambda one: len(variants[one].settings))
+        if _is_as_good(standings[label], confirmed.best, work.request.rules)
+    ]
+    if not good:
         return known
+    label, smaller = good[0], variants[good[0]]
     held_out = confirming.hold_out(label, smaller, HELD_OUT_REDUCED_FILE)
     if held_out is not None and held_out.worse:
         return known
@@ -62,51 +73,56 @@ def reduced(
     return replace(
         known,
         chosen={label: smaller, **confirmed.chosen},
-        standings={label: standing, **confirmed.standings},
-        best=standing,
+        standings={label: standings[label], **confirmed.standings},
+        best=standings[label],
         held_out=held_out,
         effects=[one for one in effects if one.name in smaller.as_dict],
         left_out=[one.setting for one in left_out],
     )
 
 
-def _begun(work: Work, winner: Configuration) -> Configuration | None:
-    """Return what an earlier call began to confirm of this winner; None where there is none."""
-    for one in work.kept(REDUCED_FILE).values():
-        if set(one.settings) < set(winner.settings) and one.allocator == winner.allocator:
-            return one
-    return None
+def _is_as_is(one: Configuration, reference: Reference) -> bool:
+    return one == Configuration("glibc") and reference.brings is None
 
 
-def _smaller(winner: Configuration, effects: Sequence[SettingEffect]) -> Configuration:
-    for effect in effects:
-        if effect.seems_needless:
-            winner = without(winner, effect.name)
-    return winner
+def _begun(work: Work, winner: Configuration) -> list[Configuration]:
+    """Return what an earlier call began to confirm of this winner; nothing where there is none."""
+    return [
+        one
+        for one in work.kept(REDUCED_FILE).values()
+        if set(one.settings) < set(winner.settings) and one.allocator == winner.allocator
+    ]
 
 
-def _standing(
+def _smaller(winner: Configuration, effects: Sequence[SettingEffect]) -> list[Configuration]:
+    """Return the winner without all needless settings, without half and a quarter of them."""
+    needless = sorted((one for one in effects if one.seems_needless), key=lambda one: one.loss)
+    n_dropped = dict.fromkeys(-(-len(needless) // part) for part in _PARTS)
+    names = [one.name for one in needless]
+    return [reduce(Configuration.without, names[:n], winner) for n in n_dropped if n > 0]
+
+
+def _standings(
     work: Work,
     reference: Reference,
     confirming: Confirming,
     confirmed: Confirmed,
-    smaller: Configuration,
-) -> Standing:
-    label = label_of(smaller)
-    duets = duets_for(work, {label: smaller}, reference)
+    variants: Mapping[str, Configuration],
+) -> Mapping[str, Standing]:
+    duets = duets_for(work, variants, reference)
     race = Race(
-        [label],
+        list(variants),
         work.request.rules,
         confirming.has_time,
         work.request.seed,
-        n_claims=len(confirmed.chosen),
+        n_claims=len(confirmed.chosen) * len(variants),
         view=work.view,
         duets=duets,
     )
     work.view.begin("confirmation", None)
     runs = duets.runs if duets else None
-    course = work.compare(REDUCED_FILE, race, {label: smaller}, reference, runs=runs)
-    return race.standings(course)[label]
+    course = work.compare(REDUCED_FILE, race, variants, reference, runs=runs)
+    return race.standings(course)
 
 
 def _is_as_good(standing: Standing, winner: Standing, rules: Rules) -> bool:

@@ -198,3 +198,18 @@ def test_noise_that_is_not_known_is_not_said() -> None:
 
     assert not any("varies" in line for line in lines)
     assert any(line.startswith("  About 5 min more may settle it") for line in lines)
+
+
+def test_of_a_setting_only_what_its_runs_show_is_said() -> None:
+    gains = {
+        MEAN: Gain(0.02, 0.015, 0.03),
+        PEAK: Gain(0.0004, 0.0004, 0.0004, is_exact=True),
+        CPU: Gain(-0.05, -0.2, 0.1),
+    }
+    nothing = {MEAN: Gain(0.0, -0.01, 0.01), PEAK: gains[PEAK], CPU: gains[CPU]}
+    effects = (("tcache=false", gains, False), ("narenas=2", nothing, True))
+
+    lines = list(replace(DEPLOY, effects=effects).lines())
+
+    assert "  tcache=false: mean memory -2.0 % (-3.0 .. -1.5)" in lines
+    assert "  narenas=2: alone nothing that these runs show; it may be left out" in lines

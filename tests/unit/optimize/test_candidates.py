@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -117,10 +118,10 @@ def test_a_setting_goes_where_the_whole_program_would_not_see_it(tmp_path: Path)
     reference = Reference(("app",), {}, 0, None, None, wall_s=0.98, timeout_s=30.0)
     choosing = Choosing(work, reference, [], cast("EmulatedTrials", None), baseline)
 
-    is_as_good = choosing._is_as_good  # noqa: SLF001 - the rule itself
-    assert is_as_good(wanted.with_values(cost=1.1e6), wanted)
-    assert not is_as_good(wanted.with_values(cost=4e6), wanted)
-    assert not is_as_good(wanted.with_values(mean_heap=1.01e6), wanted)
+    loss = choosing._loss  # noqa: SLF001 - the rule itself
+    assert loss(wanted.with_values(cost=1.1e6), wanted) < 0.001
+    assert loss(wanted.with_values(cost=4e6), wanted) > 0.0025
+    assert loss(wanted.with_values(mean_heap=1.01e6), wanted) == pytest.approx(math.log(1.01))
 
 
 def test_one_slow_run_of_the_program_as_it_is_favours_nothing(tmp_path: Path) -> None:
