@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.compare.journal import read_journal
@@ -41,6 +41,9 @@ _FINALISTS = 3
 
 _WORTH = 0.25
 """Of the least effect: what a setting must be expected to gain to be worth its words."""
+
+_SHARE_OF_FEWER = 0.05
+"""Of the time, for finding with how few settings the candidates do in emulation."""
 
 _ROUNDS_TO_DECIDE = 14
 """Rounds that a confirmation should have; where time is short, it has fewer candidates."""
@@ -150,7 +153,10 @@ class Choosing:
         """Return the candidates to confirm, in as few settings as emulation allows."""
         n_most = affordable_finalists(self._work, self._reference)
         chosen = self._near(selected.course, list(selected.labels.values()))[:n_most]
-        smallest = dict(self._smallest(p) for p in chosen)
+        until_s = self._work.watch.used_s + _SHARE_OF_FEWER * self._work.watch.seconds
+        smallest = dict(
+            self._smallest(p, lambda: self._work.watch.used_s < until_s) for p in chosen
+        )
         return {label: one for label, one in smallest.items() if not self._is_as_is(one)}
 
     def _near(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> list[Proposal]:
@@ -210,7 +216,9 @@ class Choosing:
     def _is_as_is(self, configuration: Configuration) -> bool:
         return configuration == Configuration("glibc") and self._reference.brings is None
 
-    def _smallest(self, proposal: Proposal) -> tuple[str, Configuration]:
+    def _smallest(
+        self, proposal: Proposal, has_time: Callable[[], bool]
+    ) -> tuple[str, Configuration]:
         work, least = self._work, math.log1p(self._rules.least)
         if proposal.trial is None:
             return label_of(proposal.configuration), proposal.configuration
@@ -225,6 +233,7 @@ class Choosing:
             loss_of=self._loss,
             worth=_WORTH * least,
             most=least,
+            has_time=has_time,
         )
         work.trials.setdefault(label_of(found), proposal.trial)
         return label_of(found), found

@@ -210,6 +210,7 @@ def smallest(
     loss_of: Callable[[Measurement, Measurement], float],
     worth: float,
     most: float,
+    has_time: Callable[[], bool],
 ) -> Configuration:
     """Return a configuration without the settings that are not worth their words in emulation.
 
@@ -224,6 +225,7 @@ def smallest(
         loss_of: what the first one loses against the second one.
         worth: greatest loss that a setting fewer is worth, in the unit of `loss_of`.
         most: greatest loss in all.
+        has_time: whether to go on; the settings that were not looked at stay.
     """
     trial = next((t for t in emulated.trials if t.configuration == chosen), None)
     if trial is None or trial.measurement is None or chosen.is_default:
@@ -235,12 +237,12 @@ def smallest(
     cpus = measuring_cpus(None)
 
     def measure(one: Configuration, cpu: int = cpus[0]) -> Measurement | None:
-        if one not in known:
+        if one not in known and has_time():
             try:
                 known[one] = evaluator.evaluate(one, cpu).good
             except TunerError:
                 known[one] = None
-        return known[one]
+        return known.get(one)
 
     def loss(one: Configuration) -> float:
         found = measure(one)
