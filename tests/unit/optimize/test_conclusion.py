@@ -67,12 +67,15 @@ def test_what_seems_to_gain_but_cannot_show_it_in_time_is_open(conclusion: Concl
     assert answer.more_seconds > 0.0
 
 
-@pytest.mark.parametrize("state", [State.OUT_OF_REACH, State.HOPELESS])
-def test_what_seems_to_gain_nothing_keeps_what_is_there(
-    conclusion: Conclusion, state: State
+@pytest.mark.parametrize(
+    ("state", "gain"),
+    [(State.OUT_OF_REACH, 0.001), (State.HOPELESS, 0.001), (State.OUT_OF_REACH, 0.008)],
+)
+def test_what_seems_to_gain_less_than_counts_keeps_what_is_there(
+    conclusion: Conclusion, state: State, gain: float
 ) -> None:
     """And says how small a gain the time could not have shown."""
-    answer = conclusion.conclude(None, confirmed(state, 0.001))
+    answer = conclusion.conclude(None, confirmed(state, gain))
 
     assert answer.decision is Decision.KEEP
     assert any("would need more --time" in one for one in answer.reasons)
