@@ -198,11 +198,15 @@ def test_more_time_searches_more_where_no_run_has_chosen(
     monkeypatch.setattr(emulation, "evaluations_within", lambda _spec, _seconds: 3)
     assert run([*words, "--time", "1s", "--", sys.executable, "-S", "-c", slow]) == 0
     assert not (folder / "selection.jsonl").exists()
+    first_s = json.loads((folder / "answer.json").read_text())["seconds"]
     monkeypatch.setattr(emulation, "evaluations_within", lambda _spec, _seconds: 9)
 
     assert run(["optimize", str(folder), "--time", "1s"]) == 0
 
     assert emulation.begun_with(folder) == 9
+    answer = json.loads((folder / "answer.json").read_text())
+    assert answer["seconds"] > first_s, "of both calls"
+    assert f"Not decided in {first_s + 1.0:.0f} s" in answer["sentence"]
 
 
 def test_what_was_begun_is_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,7 @@ class Answer:
     """The recommended one first, then defaults, then others."""
     n_runs: int
     seconds: float
+    """Time that it took, of all calls."""
     missing: str = ""
     """What is not decided."""
     more_seconds: float = 0.0
@@ -86,7 +87,7 @@ class Answer:
     n_duets: int = 0
     """Rounds of the confirmation in which two ran at once."""
     given_s: float = 0.0
-    """Time that was given."""
+    """Time that was given, to all calls."""
     n_untried: int = 0
     """Promising settings that there was no time to run."""
     held_out: Mapping[str, Gain] | None = None
@@ -279,6 +280,8 @@ class Recommendation:
     """Quantity -> value of the program as it is."""
     rows: tuple[AnswerRow, ...] = ()
     """All that ran, in the order of the answer."""
+    seconds: float = 0.0
+    """Time that it took, of all calls."""
 
 
 def recommended(run: Path) -> Recommendation | None:
@@ -309,6 +312,7 @@ def recommended(run: Path) -> Recommendation | None:
             record["least_effect"],
             tuple(record["text"]),
             *_subjects(record),
+            record["seconds"],
         )
     except (KeyError, TypeError, ValueError) as error:
         message = f"{path}: damaged ({error!r}); repeat `malloc-tuner optimize {run}`"

@@ -32,11 +32,11 @@ from tuner.campaign.executors import Where, check_executor
 from tuner.campaign.progress import clock_text
 from tuner.campaign.setup import locate
 from tuner.config import CampaignSpec
-from tuner.errors import ProgramError, ProgramTimeoutError, SpecError
+from tuner.errors import ProgramError, ProgramTimeoutError, SpecError, StoreError
 from tuner.front.whole import ns_per_instruction
 from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
-from tuner.optimize.answer import ANSWER_FILE, Answer, write_answer
+from tuner.optimize.answer import ANSWER_FILE, Answer, recommended, write_answer
 from tuner.optimize.candidates import Choosing, Selected
 from tuner.optimize.cluster import kit_of, machines_for
 from tuner.optimize.conclusion import Conclusion
@@ -183,6 +183,7 @@ class Session:
         make_folder(self.run)
         if self._begun_with and not _is_limited_alike(self._begun_with, self.request):
             _set_aside(self.run)
+        before_s = _seconds_before(self.run)
         files = locate(self._spec(self.request.evaluations or 100))
         tuned = tuned_of(self.request, files, self._environment)
         work = Work(self.run, self.request, tuned, self._watch, self._view)
@@ -193,6 +194,7 @@ class Session:
         with machines_for(self._where, kit, reference, self.run, self._view.tell) as machines:
             work.machines = machines
             found = self._answered(work, reference, files)
+        found = replace(found, seconds=before_s + found.seconds, given_s=before_s + found.given_s)
         write_answer(self.run, found)
         return found
 
@@ -325,6 +327,15 @@ class Session:
         answer = conclusion.conclude(selected, confirmed)
         said = disturbance_words(before, snapshot(), os.cpu_count() or 1)
         return replace(answer, reasons=(*answer.reasons, said)) if said else answer
+
+
+def _seconds_before(run: Path) -> float:
+    """Return the time that earlier calls took; one whose answer cannot be read took none."""
+    try:
+        before = recommended(run)
+    except StoreError:
+        return 0.0
+    return before.seconds if before else 0.0
 
 
 def fewest_runs(*, is_blind: bool) -> int:
