@@ -14,7 +14,7 @@ from typing import Any
 from tuner.errors import StoreError
 from tuner.metrics import SERVICE
 from tuner.optimize.answer_table import TABLE_WIDTH, AnswerRow, gain_words, percent, rows_table
-from tuner.optimize.judgement import Gain, Rules, Standing, State
+from tuner.optimize.judgement import LEAST_BYTES, Gain, Rules, Standing, State
 from tuner.optimize.quantities import TABLE
 from tuner.optimize.tuned import AS_IS
 from tuner.optimize.turned_down import TurnedDown
@@ -124,9 +124,10 @@ class Answer:
                 yield from _gain_lines(self.held_out, self.rules)
             yield from self._effect_lines()
         elif self.decision is Decision.KEEP:
-            yield (
-                f"  No setting that was tried is proven to save {100 * self.rules.least:g} % of "
-                "memory or CPU time at no loss in the other."
+            floor = f", and {LEAST_BYTES >> 10} KiB," if self.rules.floors else ""
+            yield from _wrapped(
+                f"No setting that was tried is proven to save {100 * self.rules.least:g} % of "
+                f"memory{floor} or CPU time at no loss in the other."
             )
             if self.standing is not None and (best := _best_words(self.standing, self.rules)):
                 yield from _wrapped(f"Nearest: {self.label}, {best}.")

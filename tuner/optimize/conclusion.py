@@ -151,7 +151,7 @@ class Conclusion:
         gains, rules = standing.gains, self._rules
         return (
             standing.state is State.OUT_OF_REACH
-            and any(gains[goal].middle >= math.log1p(rules.least) for goal in rules.goals)
+            and any(gains[goal].middle >= math.log1p(rules.least_of(goal)) for goal in rules.goals)
             and all(gains[name].middle >= -rules.margin(name) for name in rules.guards)
         )
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 import math
 import statistics
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.optimize.evidence import (
@@ -30,6 +30,9 @@ from tuner.optimize.evidence import (
 )
 from tuner.optimize.quantities import CPU, MEAN, QUANTITIES, TABLE
 from tuner.optimize.tuned import Logs
+
+LEAST_BYTES = 64 << 10
+"""Least memory that a gain must save: a few pages are worth no setting, whatever their share."""
 
 _FEW = 8
 """Rounds before a candidate may be given up as hopeless."""
@@ -66,6 +69,8 @@ class Rules:
     """Guard and the greatest share by which it may become worse, in place of `least`."""
     strict: tuple[str, ...] = ()
     """Guards whose limit holds however much the program varies: the user named it."""
+    floors: tuple[tuple[str, float], ...] = ()
+    """Goal and the least share that counts of it, where that is more than `least`."""
 
     def margin(self, quantity: str) -> float:
         """Return how much worse, in logarithms, a guard may become."""
@@ -83,18 +88,29 @@ class Rules:
             return margin
         return max(margin, min(math.sqrt(2.0) * noise, _MOST_SCALED * margin))
 
-    def of(self, quantities: Container[str]) -> Rules:
-        """Return the rules for what is measured."""
+    def of(self, values: Mapping[str, float]) -> Rules:
+        """Return the rules for what is measured.
+
+        Args:
+            values: quantity -> value of the program as it is.
+        """
+        goals = tuple(name for name in self.goals if name in values)
+        shares = {name: LEAST_BYTES / values[name] for name in goals if TABLE[name].is_memory}
         return replace(
             self,
-            goals=tuple(name for name in self.goals if name in quantities),
-            guards=tuple(name for name in self.guards if name in quantities),
+            goals=goals,
+            guards=tuple(name for name in self.guards if name in values),
+            floors=tuple((name, share) for name, share in shares.items() if share > self.least),
         )
+
+    def least_of(self, goal: str) -> float:
+        """Return the least share of a goal that counts."""
+        return max(self.least, dict(self.floors).get(goal, 0.0))
 
     def threshold(self, quantity: str) -> float:
         """Return the gain, in logarithms, that a goal must be proven to exceed."""
         share = self.least / 2.0 if TABLE[quantity].is_memory else self.least
-        return math.log1p(share)
+        return math.log1p(max(share, dict(self.floors).get(quantity, 0.0)))
 
 
 class State(enum.StrEnum):

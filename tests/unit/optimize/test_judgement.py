@@ -179,3 +179,21 @@ def test_what_the_time_cannot_show_is_out_of_reach_and_not_hopeless() -> None:
     long = judge("x", logs, exact, Rules(), 1, n_in_all=5000.0)
 
     assert (short.state, long.state) == (State.OUT_OF_REACH, State.OPEN)
+
+
+def test_a_few_pages_are_no_gain_whatever_their_share() -> None:
+    rules = Rules().of({MEAN: 1 << 20, PEAK: 1 << 20, CPU: 1e8})
+    large = Rules().of({MEAN: 1 << 30, PEAK: 1 << 30, CPU: 1e8})
+    logs = {MEAN: [0.05] * 12, PEAK: [0.0] * 12, CPU: [0.0] * 12}
+    exact = frozenset({MEAN, PEAK, CPU})
+
+    assert judge("x", logs, exact, large, 1).state is State.CONFIRMED
+    assert judge("x", logs, exact, rules, 1).state is not State.CONFIRMED
+    assert (large.least_of(MEAN), rules.least_of(MEAN)) == (0.01, 1 / 16)
+    assert rules.least_of(CPU) == 0.01
+
+
+def test_what_is_not_measured_is_neither_goal_nor_guard() -> None:
+    rules = Rules().of({MEAN: 1e9})
+
+    assert (rules.goals, rules.guards) == ((MEAN,), (MEAN,))
