@@ -1,7 +1,9 @@
 /* instruction_count.c - a TCG plugin that counts guest instructions between two marks.
  *
- * Every executed translation block adds its number of instructions to a counter of its
- * virtual processor: inline counters are shared and lose counts when threads take turns.
+ * Every executed translation block adds its number of instructions to a counter.  While there is
+ * one virtual processor, the translated code does so itself, to a counter that is shared.  Shared
+ * counters lose counts when threads take turns: from the second processor on, each has its own,
+ * and blocks call us.  qemu translates everything anew when it makes the second one.
  * Counts are kept apart by where the block lies: the emulator's own text, its waiting
  * loops, or anywhere else (the allocator and libc).  Own text is counted on request only:
  * half of all blocks lie there.
@@ -14,7 +16,8 @@
  * marking system calls), own_begin, own_end, wait_begin, wait_end (addresses), count_own (0 or 1).
  * The interface is declared here by hand: Debian packages no header.  Documentation:
  * https://www.qemu.org/docs/master/devel/tcg-plugins.html
- * Limits: a block left early by a fault counts whole; at most MAX_PROCESSORS threads.
+ * Limits: a block left early by a fault counts whole; at most MAX_PROCESSORS threads.  Later qemus
+ * have other inline counters; there every block calls us.
  */
 #include "counts.h"
 
@@ -27,6 +30,7 @@
 #define EXPORTED       __attribute__((visibility("default")))
 #define MAX_PROCESSORS 65536u
 #define CB_NO_REGS     0 /* QEMU_PLUGIN_CB_NO_REGS */
+#define INLINE_ADD_U64 0 /* QEMU_PLUGIN_INLINE_ADD_U64 */
 
 /* What this file uses of the plugin interface; the same in all versions up to now. */
 typedef uint64_t plugin_id;
@@ -43,6 +47,11 @@ void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id id,
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
                                           void (*callback)(unsigned cpu, void *data), int flags,
                                           void *data);
+/* Not in all versions. */
+__attribute__((weak)) void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb,
+                                                                    int operation, void *counter,
+                                                                    uint64_t addend);
+void qemu_plugin_register_vcpu_init_cb(plugin_id id, void (*callback)(plugin_id id, unsigned cpu));
 void qemu_plugin_register_vcpu_syscall_cb(plugin_id id,
                                           void (*callback)(plugin_id id, unsigned cpu,
                                                            int64_t number, uint64_t a1, uint64_t a2,
@@ -72,16 +81,34 @@ struct block {
 struct processor {
     _Alignas(64) uint64_t counts[N_PLACES];
     uint64_t last_rep; /* of the block before */
+    uint64_t n_inline; /* counted inline when that block had run */
 };
 
 static struct {
-    bool is_open; /* between the marks */
+    bool is_open;     /* between the marks */
+    bool is_parallel; /* there has been a second processor */
     uint64_t fd;
     uint64_t begin, end; /* numbers of the marking system calls */
     uint64_t own_begin, own_end, wait_begin, wait_end;
     uint64_t count_own;
+    uint64_t counted_inline[N_PLACES]; /* since the process began */
+    uint64_t inline_at_begin[N_PLACES];
     struct processor processors[MAX_PROCESSORS];
 } counter;
+
+static uint64_t n_inline(void) {
+    uint64_t total = 0;
+    for (int place = 0; place < N_PLACES; place++)
+        total += counter.counted_inline[place];
+    return total;
+}
+
+/* Is the block the next iteration of what the block before it on this processor ended with?
+ * A block that was counted inline in between did not come here. */
+static bool is_iteration(const struct block *block, const struct processor *processor) {
+    return block->first_rep != 0 && block->first_rep == processor->last_rep &&
+           processor->n_inline == n_inline();
+}
 
 static void on_block(unsigned cpu, void *data) {
     const struct block *block = data;
@@ -89,9 +116,10 @@ static void on_block(unsigned cpu, void *data) {
     uint64_t n_instructions = block->n_instructions;
     if (!counter.is_open)
         return;
-    if (block->first_rep != 0 && block->first_rep == processor->last_rep)
+    if (is_iteration(block, processor))
         n_instructions--;
     processor->last_rep = block->last_rep;
+    processor->n_inline = n_inline();
     processor->counts[block->place] += n_instructions;
 }
 
@@ -124,6 +152,16 @@ static uint64_t repeated_address(const struct qemu_plugin_insn *insn) {
     return is_repeated(insn) ? qemu_plugin_insn_vaddr(insn) : 0;
 }
 
+static void on_processor(plugin_id id, unsigned cpu) {
+    (void)id;
+    counter.is_parallel = counter.is_parallel || cpu > 0;
+}
+
+static bool can_count_inline(const struct block *block) {
+    return !counter.is_parallel && block->first_rep == 0 && block->last_rep == 0 &&
+           qemu_plugin_register_vcpu_tb_exec_inline != NULL;
+}
+
 static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
     size_t n_instructions = qemu_plugin_tb_n_insns(tb);
     enum place place = place_of(qemu_plugin_tb_vaddr(tb));
@@ -132,23 +170,38 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
      * last_rep does not miss what is left out here. */
     if (place != PLACE_OUTSIDE && counter.count_own == 0)
         return;
+    const struct block found = {
+        .n_instructions = (uint32_t)n_instructions,
+        .place = place,
+        .first_rep = repeated_address(qemu_plugin_tb_get_insn(tb, 0)),
+        .last_rep = repeated_address(qemu_plugin_tb_get_insn(tb, n_instructions - 1)),
+    };
+    if (can_count_inline(&found)) {
+        qemu_plugin_register_vcpu_tb_exec_inline(tb, INLINE_ADD_U64, &counter.counted_inline[place],
+                                                 n_instructions);
+        return;
+    }
     struct block *block = malloc(sizeof *block);
     if (block == NULL)
         abort();
-    block->n_instructions = (uint32_t)n_instructions;
-    block->place = place;
-    block->first_rep = repeated_address(qemu_plugin_tb_get_insn(tb, 0));
-    block->last_rep = repeated_address(qemu_plugin_tb_get_insn(tb, n_instructions - 1));
+    *block = found;
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, CB_NO_REGS, block);
 }
 
+static uint64_t counted(enum place place) {
+    uint64_t total = counter.counted_inline[place] - counter.inline_at_begin[place];
+    for (unsigned cpu = 0; cpu < MAX_PROCESSORS; cpu++)
+        total += counter.processors[cpu].counts[place];
+    return total;
+}
+
 static void write_counts(void) {
-    struct plugin_counts total = {.magic = PLUGIN_COUNTS_MAGIC};
-    for (unsigned cpu = 0; cpu < MAX_PROCESSORS; cpu++) {
-        total.outside += counter.processors[cpu].counts[PLACE_OUTSIDE];
-        total.own += counter.processors[cpu].counts[PLACE_OWN];
-        total.waiting += counter.processors[cpu].counts[PLACE_WAITING];
-    }
+    const struct plugin_counts total = {
+        .magic = PLUGIN_COUNTS_MAGIC,
+        .outside = counted(PLACE_OUTSIDE),
+        .own = counted(PLACE_OWN),
+        .waiting = counted(PLACE_WAITING),
+    };
     if (pwrite((int)counter.fd, &total, sizeof total, 0) != (ssize_t)sizeof total)
         abort();
 }
@@ -158,8 +211,10 @@ static void on_syscall(plugin_id id, unsigned cpu, int64_t number, uint64_t a1, 
                        uint64_t a8) {
     (void)id, (void)cpu, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7,
         (void)a8;
-    if ((uint64_t)number == counter.begin)
+    if ((uint64_t)number == counter.begin) {
         counter.is_open = true;
+        memcpy(counter.inline_at_begin, counter.counted_inline, sizeof counter.counted_inline);
+    }
     if ((uint64_t)number == counter.end && counter.is_open) {
         counter.is_open = false;
         write_counts();
@@ -196,6 +251,7 @@ int qemu_plugin_install(plugin_id id, const void *info, int argc, char **argv) {
             return 1;
     if (counter.fd == 0)
         return 1;
+    qemu_plugin_register_vcpu_init_cb(id, on_processor);
     qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
     qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
     return 0;
