@@ -153,11 +153,7 @@ class Space:
 
     def acting(self, genome: Genome) -> Acting:
         """Return which genes have an effect in this genome."""
-        switches = tuple([genome[index] for index in self._switches])
-        found = self._remembered_acting.get(switches)
-        if found is None:
-            found = self._remembered_acting[switches] = self._find_acting(genome)
-        return found
+        return self._remembered_acting(tuple([genome[index] for index in self._switches]))
 
     @cached_property
     def _remembered_configuration(self) -> Callable[[Genome], Configuration]:
@@ -170,14 +166,15 @@ class Space:
         return tuple(sorted({gate[0] for gate in self._gates if gate}))
 
     @cached_property
-    def _remembered_acting(self) -> dict[tuple[int, ...], Acting]:
+    def _remembered_acting(self) -> Callable[[tuple[int, ...]], Acting]:
         """`acting` by the levels of the switches: variation asks of thousands of genomes."""
-        return {}
+        return lru_cache(_N_REMEMBERED)(self._find_acting)
 
-    def _find_acting(self, genome: Genome) -> Acting:
+    def _find_acting(self, switched: tuple[int, ...]) -> Acting:
+        levels = dict(zip(self._switches, switched, strict=True))
         active: list[bool] = []
         for gate in self._gates:
-            active.append(gate is None or (active[gate[0]] and genome[gate[0]] in gate[1]))
+            active.append(gate is None or (active[gate[0]] and levels[gate[0]] in gate[1]))
         genes = tuple(index for index, on in enumerate(active) if on)
         free = tuple(index for index in genes if self.n_levels[index] > 1)
         return Acting(tuple(active), genes, free)

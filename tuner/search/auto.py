@@ -149,7 +149,7 @@ class Models:
         self._objectives = [Surrogate(self._features.gene, n_genes) for _ in range(n_objectives)]
         self._violation = Surrogate(self._features.gene, n_genes)
         self._results: list[Told] = []
-        self._limits = np.full(n_objectives, np.inf)
+        self._limits = np.full(n_objectives, np.inf)  # logarithms
         self._libraries = ThreadpoolController()
 
     @property
@@ -163,23 +163,27 @@ class Models:
         first = [one for one in self._results if _is_measured(one) and one.genome in self._initial]
         if first:
             worst = np.array([one.objectives for one in first], dtype=np.float64).max(axis=0)
-            self._limits = np.where(worst > 0.0, worst * _BEYOND_WORST, np.inf)
+            self._limits[worst > 0.0] = np.log(worst[worst > 0.0] * _BEYOND_WORST)
 
     def as_ranked(self, result: Told) -> Told:
         """Return a result as it is compared with others: beyond the limits all objectives grow."""
         if result.objectives is None:
             return result
-        values = np.array(result.objectives, dtype=np.float64)
-        excess = np.maximum(values / self._limits, 1.0).prod()
-        return replace(result, objectives=tuple((values * excess).tolist()))
+        (ranked,) = self._as_ranked([result])
+        return replace(result, objectives=tuple(ranked.tolist()))
+
+    def _as_ranked(self, results: Sequence[Told]) -> Floats:
+        values = np.array([one.objectives for one in results], dtype=np.float64)
+        with np.errstate(divide="ignore"):  # zero exceeds nothing
+            logarithms = np.log(values)
+        return np.asarray(values * np.exp(_excess(logarithms, self._limits)))
 
     def front(self) -> list[Genome]:
         """Return what no other feasible result dominates."""
         good = [one for one in self._results if _is_measured(one) and one.violation == 0.0]
         if not good:
             return []
-        values = np.array([self.as_ranked(one).objectives for one in good], dtype=np.float64)
-        return [good[index].genome for index in _non_dominated(values)]
+        return [good[index].genome for index in _non_dominated(self._as_ranked(good))]
 
     def choose(self, genomes: Sequence[Genome], n: int, rng: np.random.Generator) -> list[int]:
         """Return the indices of the `n` genomes that promise most, best first.
@@ -199,7 +203,7 @@ class Models:
         measured = [index for index, result in enumerate(known) if _is_measured(result)]
         feasible = [index for index in measured if known[index].violation == 0.0]
         among = np.array(feasible or measured or range(len(known)))
-        limits = np.log(self._limits)
+        limits = self._limits
         best = among[_non_dominated(_ranked(values[among], limits))]
         for number, (model, column) in enumerate(zip(self._objectives, values.T, strict=True)):
             rows = [i for i, result in enumerate(known) if number not in result.bounded]
@@ -248,9 +252,14 @@ def _logarithms(values: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(values, least)))
 
 
-def _ranked(values: Floats, limits: Floats) -> Floats:
-    """Add to logarithms, (n, n_objectives), what they exceed their limits by, all to each."""
-    return np.asarray(values + np.maximum(values - limits, 0.0).sum(axis=1, keepdims=True))
+def _excess(logarithms: Floats, limits: Floats) -> Floats:
+    """Return what points, (n, n_objectives), exceed all their limits by together, (n, 1)."""
+    return np.asarray(np.maximum(logarithms - limits, 0.0).sum(axis=1, keepdims=True))
+
+
+def _ranked(logarithms: Floats, limits: Floats) -> Floats:
+    """Return logarithms, (n, n_objectives), as they are compared: see `Models.as_ranked`."""
+    return np.asarray(logarithms + _excess(logarithms, limits))
 
 
 def _most_promising(

@@ -34,7 +34,8 @@ _CORRELATION_LENGTH: Final = 0.3
 _STEPS: Final = 4
 """Of the variances, each time the process is fitted to few observations."""
 _FEW: Final = 100
-"""With more than these one step suffices: each fit begins where the last one ended."""
+"""With more than these a fit takes the variances of the last one, and a step from there is what
+the next one takes: one inverse instead of two."""
 _DISTANCE: Final = 3.0
 """Of two genomes that differ in every active gene; the interactions fade as exp(-distance)."""
 _LEAST: Final = 1e-6
@@ -95,6 +96,7 @@ class Surrogate:
         self._gene = gene
         self._n_genes = n_genes
         self._variances = np.full(n_genes + 2, 1.0 / (n_genes + 2))
+        self._improved = self._variances
 
     def fit(
         self, features: Floats, active: Floats, values: Floats, *, n_steps: int | None = None
@@ -111,15 +113,18 @@ class Surrogate:
         self._middle = float(np.mean(values))
         self._scale = float(np.std(values)) or 1.0
         centred = (values - self._middle) / self._scale
-        for _ in range(n_steps or (_STEPS if len(values) <= _FEW else 1)):
-            joint = self._joint(features, active)
-            inverse: Floats = np.asarray(np.linalg.inv(self._covariance(joint)), dtype=np.float64)
-            weights = inverse @ centred
-            self._variances *= np.sqrt(self._ratios(joint, inverse, weights))
-            self._variances = np.maximum(self._variances, _LEAST)
-        covariance = self._covariance(self._joint(features, active))
-        self._inverse = np.linalg.inv(covariance)
-        self._weights = self._inverse @ centred
+        self._take(self._improved, centred)
+        for _ in range(n_steps or (_STEPS if len(values) <= _FEW else 0)):
+            self._take(self._improved, centred)
+
+    def _take(self, variances: Floats, centred: Floats) -> None:
+        """Explain the observations by these variances, and look where a step from them leads."""
+        self._variances = variances
+        joint = self._joint(self._features, self._active)
+        self._inverse: Floats = np.asarray(np.linalg.inv(self._covariance(joint)), dtype=np.float64)
+        self._weights: Floats = self._inverse @ centred
+        improved = variances * np.sqrt(self._ratios(joint))
+        self._improved = np.maximum(improved, _LEAST)
 
     def predict(self, features: Floats, active: Floats) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of genomes, each (n,)."""
@@ -147,8 +152,9 @@ class Surrogate:
         mine, theirs = active @ shares, self._active @ shares
         return np.asarray(np.exp(both + alike - mine[:, None] - theirs[None, :]))
 
-    def _ratios(self, joint: Floats, inverse: Floats, weights: Floats) -> Floats:
+    def _ratios(self, joint: Floats) -> Floats:
         """Return, for every variance, what the observations show of it over what is expected."""
+        inverse, weights = self._inverse, self._weights
         shown_parts = (self._features.T @ weights) ** 2
         expected_parts = np.einsum("ij,ij->j", inverse @ self._features, self._features)
         shown = np.bincount(self._gene, shown_parts, self._n_genes)

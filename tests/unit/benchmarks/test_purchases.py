@@ -1,4 +1,4 @@
-"""The gain of counting only where it matters, from kept rows."""
+"""The gain of campaigns over single evaluations, from kept rows."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ def row(task: str, subject: str, each_s: float, volume: float = 2.0) -> dict[str
         "task": task, "subject": subject, "round": 0, "status": "ok", "reason": None,
         "evaluations": 100, "uncounted": 60 if subject == "needed" else 0, "events": 5000,
         "each_s": each_s, "cpu_s": 100 * each_s, "wall_s": 50 * each_s, "volume": volume,
+        "alone_s": 0.8 if subject == "needed" else None,
     }  # fmt: skip
 
 
@@ -23,9 +24,10 @@ def test_the_gain_is_the_geometric_mean_and_the_front_the_worst() -> None:
 
     found = {target.what: target.value for target in targets({"campaigns": rows})}
 
-    assert found["times the evaluations in a second"] == pytest.approx(2.0)
+    assert found["times the evaluations in a second"] == pytest.approx(8.0)
     assert found["hypervolume of the final front, the worst"] == pytest.approx(0.95)
-    assert any("60%" in line and "4.00" in line for line in lines({"campaigns": rows}))
+    table = list(lines({"campaigns": rows}))
+    assert any("60%" in line and "8.00" in line and "4.00" in line for line in table)
 
 
 def test_the_largest_workload_has_four_minutes() -> None:
