@@ -249,7 +249,7 @@ def _entries(deployment: Deployment) -> Iterator[tuple[str, str]]:
         yield "whose malloc", _whose_malloc(deployment)
     if reduction.dropped:
         settings = ", ".join(f"{name}={value_text(value)}" for name, value in reduction.dropped)
-        without = "in emulation or on the program, they change nothing"
+        without = "in emulation or on the program, they change too little"
         if reduction.witness is not None:
             without = f"trial {reduction.witness} measured exactly the same without"
         yield "left out", f"{settings} ({without})"

@@ -313,7 +313,7 @@ def recommended(run: Path) -> Recommendation | None:
             record["least_effect"],
             tuple(record["text"]),
             *_subjects(record),
-            record["seconds"],
+            record.get("seconds", 0.0),
         )
     except (KeyError, TypeError, ValueError) as error:
         message = f"{path}: damaged ({error!r}); repeat `malloc-tuner optimize {run}`"

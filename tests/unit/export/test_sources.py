@@ -49,7 +49,7 @@ def test_what_was_proven_is_exported_not_what_was_tried() -> None:
     assert "proven: 2026-01-31, 43 runs of ./app 'a b'" in text
     assert "mean memory against as it was: -10.00 % [-10.00 %, -10.00 %] on the real" in text
     assert (
-        "left out: tcache=false (in emulation or on the program, they change nothing)"
+        "left out: tcache=false (in emulation or on the program, they change too little)"
         in " ".join(text.replace("#", "").split())
     )
 
