@@ -22,7 +22,7 @@ from tuner.errors import OutputError, TunerError
 DEBUG_VARIABLE = "MALLOC_TUNER_DEBUG"
 """Set to 1 to see the traceback of a defect."""
 
-_OBJECTS_BETWEEN_COLLECTIONS = 100_000
+_OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 """Importing modules and reading profiles make many objects and hardly any garbage in cycles."""
 
 

@@ -15,6 +15,7 @@ import typer
 
 from tuner.cli.bounds import duration, number, usable_core, within
 from tuner.cli.epilog import epilog
+from tuner.cli.numerics import import_numpy
 from tuner.cli.optimize_request import (
     DEFAULT_LEAST,
     DEFAULT_TIME,
@@ -187,6 +188,7 @@ def optimize(
     quiet: Quiet = False,
 ) -> None:
     """Read what is asked for, do it, print the answer."""
+    import_numpy()
     from tuner.campaign.executors import Where
     from tuner.optimize.conditions import parse_condition
     from tuner.optimize.session import Session

@@ -12,6 +12,7 @@ import typer
 
 from tuner.cli.bounds import duration, number
 from tuner.cli.epilog import epilog
+from tuner.cli.numerics import import_numpy
 from tuner.cli.options import (
     ALLOCATORS,
     Executor,
@@ -211,6 +212,7 @@ def tune(
         "held_out_traces": [str(file) for file in held_out] if held_out else None,
         "exact_trace": str(exact_trace) if exact_trace else None,
     }
+    import_numpy()
     from tuner.campaign.held_out import held_out_lines
     from tuner.campaign.summary import summarise
     from tuner.cli.console import print_note

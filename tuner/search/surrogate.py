@@ -109,7 +109,9 @@ class Surrogate:
             values: (n,), finite.
             n_steps: of the variances; None suits a process that is fitted again and again.
         """
-        self._features, self._active = features, active
+        # Levels that nothing observed has are most of the features, and add only zeros.
+        self._seen = np.flatnonzero(features.any(axis=0))
+        self._features, self._active = features[:, self._seen], active
         self._middle = float(np.mean(values))
         self._scale = float(np.std(values)) or 1.0
         centred = (values - self._middle) / self._scale
@@ -128,37 +130,45 @@ class Surrogate:
 
     def predict(self, features: Floats, active: Floats) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of genomes, each (n,)."""
-        weighted = self._variances[self._gene]
-        joint = self._joint(features, active)
-        across = (features * weighted) @ self._features.T + self._variances[-2] * joint
+        seen = features[:, self._seen]
+        joint = self._joint(seen, active)
+        across = (seen * self._variances_of_seen) @ self._features.T + self._variances[-2] * joint
         mean = across @ self._weights
-        own = (features**2) @ weighted + self._variances[-2]
+        own = (features**2) @ self._variances[self._gene] + self._variances[-2]
         variance = own - np.einsum("ij,ij->i", across @ self._inverse, across)
         deviation = np.sqrt(np.maximum(variance, 0.0))
         return self._middle + self._scale * mean, self._scale * deviation
 
+    @property
+    def _variances_of_seen(self) -> Floats:
+        """The variance of each feature that was observed."""
+        return self._variances[self._gene[self._seen]]
+
     def _covariance(self, joint: Floats) -> Floats:
-        weighted = self._variances[self._gene]
-        found = (self._features * weighted) @ self._features.T + self._variances[-2] * joint
+        found: Floats = np.asarray((self._features * self._variances_of_seen) @ self._features.T)
+        found += self._variances[-2] * joint
         found[np.diag_indices_from(found)] += self._variances[-1]
-        return np.asarray(found)
+        return found
 
     def _joint(self, features: Floats, active: Floats) -> Floats:
         """Return what falls with the distance to the observations, (n, n_observations)."""
         shares = np.sqrt(self._variances[: self._n_genes])
         shares = _DISTANCE * shares / shares.mean() / active.sum(axis=1).mean()
-        alike = (features * shares[self._gene]) @ self._features.T
-        both = (active * shares) @ self._active.T
-        mine, theirs = active @ shares, self._active @ shares
-        return np.asarray(np.exp(both + alike - mine[:, None] - theirs[None, :]))
+        # In place: making room for another matrix of this size takes longer than filling it.
+        found: Floats = np.asarray((active * shares) @ self._active.T)
+        found += (features * shares[self._gene[self._seen]]) @ self._features.T
+        found -= (active @ shares)[:, None]
+        found -= (self._active @ shares)[None, :]
+        return np.exp(found, out=found)
 
     def _ratios(self, joint: Floats) -> Floats:
         """Return, for every variance, what the observations show of it over what is expected."""
         inverse, weights = self._inverse, self._weights
         shown_parts = (self._features.T @ weights) ** 2
         expected_parts = np.einsum("ij,ij->j", inverse @ self._features, self._features)
-        shown = np.bincount(self._gene, shown_parts, self._n_genes)
-        expected = np.bincount(self._gene, expected_parts, self._n_genes)
+        genes = self._gene[self._seen]
+        shown = np.bincount(genes, shown_parts, self._n_genes)
+        expected = np.bincount(genes, expected_parts, self._n_genes)
         shown = np.append(shown, [weights @ joint @ weights, weights @ weights])
         expected = np.append(expected, [np.sum(inverse * joint), np.trace(inverse)])
         return np.asarray((shown + 1e-12) / (expected + 1e-12))

@@ -9,7 +9,8 @@ algorithm: NSGA-II", IEEE Trans. Evol. Comput. 6(2), 2002, section III.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -102,22 +103,33 @@ def binary_tournament(
         pairs: indices, shape (n_pairs, 2).
         algorithm: whose generator is asked.
     """
+    # Asked of every individual once: it is in many pairs.
+    standings = [
+        _Standing(float(one.CV[0]), one.get("rank"), one.get("crowding")) for one in population
+    ]
     winners = [
-        _better(population, int(first), int(second), algorithm.random_state)
-        for first, second in pairs
+        _better(standings, first, second, algorithm.random_state)
+        for first, second in pairs.tolist()
     ]
     return np.array(winners, dtype=np.int64)[:, None]
 
 
+class _Standing(NamedTuple):
+    violation: float
+    rank: int
+    crowding: float
+
+
 def _better(
-    population: PymooPopulation, first: int, second: int, random_state: np.random.Generator
+    standings: Sequence[_Standing], first: int, second: int, random_state: np.random.Generator
 ) -> int:
-    one, other = population[first], population[second]
+    one, other = standings[first], standings[second]
     chance = {"return_random_if_equal": True, "random_state": random_state}
-    if one.CV[0] > 0.0 or other.CV[0] > 0.0:
-        return int(compare(first, one.CV[0], second, other.CV[0], "smaller_is_better", **chance))
-    ranks = one.get("rank"), other.get("rank")
-    if ranks[0] != ranks[1]:
-        return first if ranks[0] < ranks[1] else second
-    crowding = one.get("crowding"), other.get("crowding")
-    return int(compare(first, crowding[0], second, crowding[1], "larger_is_better", **chance))
+    if one.violation > 0.0 or other.violation > 0.0:
+        smaller = compare(
+            first, one.violation, second, other.violation, "smaller_is_better", **chance
+        )
+        return int(smaller)
+    if one.rank != other.rank:
+        return first if one.rank < other.rank else second
+    return int(compare(first, one.crowding, second, other.crowding, "larger_is_better", **chance))
