@@ -1,15 +1,15 @@
 """Share of a campaign's CPU time that is not measured replays.
 
-Runs ``malloc-tuner tune`` on the demo's campaign, once a round, and accounts the CPU time of every
-child by what it was: a replay of the trace is what a campaign is for, everything else is overhead:
-Python itself, search, store, progress, looking for libraries and instruments, reading settings
-back.  Calibration is shown and not counted: its draws are kept, and campaigns of the same day
-share them.  The package is compiled first, as pip compiles what it installs.
+Runs ``malloc-tuner tune`` on the demo's campaign, with few evaluations and with many, once a round,
+and accounts the CPU time of every child by what it was: a replay of the trace is what a campaign is
+for, everything else is overhead: Python itself, search, store, progress, looking for libraries and
+instruments, reading settings back.  Calibration is shown and not counted: its draws are kept, and
+campaigns of the same day share them.  The package is compiled first, as pip compiles what it
+installs.
 """
 
 from __future__ import annotations
 
-import argparse
 import compileall
 import json
 import subprocess
@@ -28,29 +28,36 @@ from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
 from benchmarks.sources import EMULATOR, SEARCH
 from tuner.resources import configs_dir
 
-PART: Final = "demo"
+EVALUATIONS: Final = {"demo": 60, "demo-300": 300}
+"""Of the campaign of each part."""
 MOST_SHARE: Final = 0.05
 _SMOKE_EVALUATIONS: Final = 8
 
 
 def measure(call: Call) -> None:
-    """Run the campaign once a round, each in a folder that is thrown away."""
+    """Run each campaign once a round, each in a folder that is thrown away."""
     compileall.compile_dir(Path(tuner.__file__).parent, quiet=1)
-    evaluations = _SMOKE_EVALUATIONS if call.is_smoke else call.options.evaluations
+    for part in call.choose(list(EVALUATIONS), ["demo"]):
+        evaluations = _SMOKE_EVALUATIONS if call.is_smoke else EVALUATIONS[part]
 
-    def run(_task: str, _subject: str) -> Figures:
-        with tempfile.TemporaryDirectory() as folder:
-            result = Path(folder) / "accounts.json"
-            words = [configs_dir() / "campaigns" / "demo.toml", "--output", Path(folder) / "run"]
-            words += ["--evaluations", evaluations, "--quiet"] if evaluations else ["--quiet"]
-            accounting = Path(__file__).with_name("accounting.py")
-            command = [sys.executable, accounting, result, *words]
-            if status := subprocess.run([*map(str, command)], check=False).returncode:
-                return failed(f"tune: exit status {status}")
-            return Figures.succeeded(json.loads(result.read_text(encoding="utf-8")))
+        def run(_task: str, _subject: str, evaluations: int = evaluations) -> Figures:
+            return _accounts(evaluations)
 
-    rows = run_rounds(call, PART, ["tune"], [PART], run, same=evaluations)
-    call.keep(PART, rows, rounds=call.rounds)
+        rows = run_rounds(call, part, ["tune"], [part], run, same=evaluations)
+        call.keep(part, rows, rounds=call.rounds)
+
+
+def _accounts(evaluations: int) -> Figures:
+    """Return where the CPU time of a campaign went."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "accounts.json"
+        words = [configs_dir() / "campaigns" / "demo.toml", "--output", Path(folder) / "run"]
+        words += ["--evaluations", evaluations, "--quiet"]
+        accounting = Path(__file__).with_name("accounting.py")
+        command = [sys.executable, accounting, result, *words]
+        if status := subprocess.run([*map(str, command)], check=False).returncode:
+            return failed(f"tune: exit status {status}")
+        return Figures.succeeded(json.loads(result.read_text(encoding="utf-8")))
 
 
 def share_of(cpu_s: Mapping[str, float]) -> float:
@@ -60,13 +67,20 @@ def share_of(cpu_s: Mapping[str, float]) -> float:
 
 
 def lines(parts: Parts) -> Iterator[str]:
-    """Yield where the CPU time of the last campaign went."""
-    rows: list[Row] = parts[PART]
-    for cpu_s, children in list(
-        zip(*(column(rows, n) for n in ("cpu_s", "n_children")), strict=True)
-    )[-1:]:
-        yield from table(["CPU time", "runs", "s", "share"], _cells(cpu_s, children))
-    yield from failures(rows)
+    """Yield where the CPU time of the last campaign of each part went."""
+    for part, rows in _measured(parts):
+        yield f"{EVALUATIONS[part]} evaluations:"
+        yield ""
+        for cpu_s, children in list(
+            zip(*(column(rows, n) for n in ("cpu_s", "n_children")), strict=True)
+        )[-1:]:
+            yield from table(["CPU time", "runs", "s", "share"], _cells(cpu_s, children))
+        yield from failures(rows)
+        yield ""
+
+
+def _measured(parts: Parts) -> Iterator[tuple[str, list[Row]]]:
+    return ((part, parts[part]) for part in EVALUATIONS if part in parts)
 
 
 def _cells(cpu_s: Mapping[str, float], children: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -76,14 +90,11 @@ def _cells(cpu_s: Mapping[str, float], children: Mapping[str, Any]) -> Iterator[
 
 
 def targets(parts: Parts) -> Iterator[Target]:
-    """Yield the median share of all rounds."""
-    shares = list(map(share_of, column(parts[PART], "cpu_s")))
-    if shares:
-        yield Target("share that is no replay", median(shares), MOST_SHARE, form=".1%")
-
-
-def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--evaluations", type=int, metavar="N", help="default: the campaign's")
+    """Yield the median share of all rounds of each part."""
+    for part, rows in _measured(parts):
+        if shares := list(map(share_of, column(rows, "cpu_s"))):
+            what = f"share that is no replay, {EVALUATIONS[part]} evaluations"
+            yield Target(what, median(shares), MOST_SHARE, form=".1%")
 
 
 BENCHMARK: Final = Benchmark(
@@ -100,7 +111,6 @@ BENCHMARK: Final = Benchmark(
     measure=measure,
     lines=lines,
     targets=targets,
-    options=_options,
     rounds=3,
 )
 

@@ -43,7 +43,7 @@ class Processes:
     def __init__(self) -> None:
         """Start with nothing running."""
         self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[str]] = set()
+        self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
     def run(
@@ -78,8 +78,6 @@ class Processes:
             stderr=stderr,
             cwd=cwd,
             start_new_session=True,
-            encoding="utf-8",
-            errors="replace",
         )
         try:
             self._note(process)
@@ -99,7 +97,7 @@ class Processes:
         for process in running:
             _kill_group(process)
 
-    def _note(self, process: subprocess.Popen[str]) -> None:
+    def _note(self, process: subprocess.Popen[bytes]) -> None:
         with self._lock:
             self._running.add(process)
             stopped = self._stopped
@@ -113,18 +111,24 @@ def tool_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": os.defpath, **kept, "LC_ALL": "C"}
 
 
-def _wait(process: subprocess.Popen[str], timeout_s: float | None) -> Finished:
+def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> Finished:
     limit_s = None if timeout_s is None else min(timeout_s, _LONGEST_WAIT_S)
+    timed_out = False
     try:
         out, err = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
+        timed_out = True
         _kill_group(process)
         out, err = process.communicate()
-        return Finished(process.returncode, out or "", err or "", timed_out=True)
-    return Finished(process.returncode, out or "", err or "")
+    return Finished(process.returncode, _text(out), _text(err), timed_out=timed_out)
 
 
-def _kill_group(process: subprocess.Popen[str]) -> None:
+def _text(output: bytes | None) -> str:
+    """Return what a process wrote; nothing where it wrote to a file."""
+    return (output or b"").decode("utf-8", "replace")
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
     if process.returncode is None:  # once reaped, the number may be another's
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -270,9 +270,10 @@ class Store:
         objectives = trial.objectives or trial.bound or ()
         with self._transaction():
             self._insert("trial", {**rows.trial_row(trial), "ended_at": _now()})
-            for position, value in enumerate(objectives):
-                row = {"trial": int(trial.number), "position": position, "value": float(value)}
-                self._insert("trial_objective", row)
+            self._connection.executemany(
+                "INSERT INTO trial_objective (trial, position, value) VALUES (?, ?, ?)",
+                [(int(trial.number), at, float(value)) for at, value in enumerate(objectives)],
+            )
             self._add_place(trial.number, 0, machine)
 
     def _add_place(self, trial: int, repeat: int, machine: str | None) -> None:

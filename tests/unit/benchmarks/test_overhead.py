@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from benchmarks.accounting import Accounts
-from benchmarks.overhead import share_of
+from benchmarks.overhead import lines, share_of, targets
 
 
 def test_children_are_distinguished_by_their_options() -> None:
@@ -27,3 +27,21 @@ def test_calibration_is_not_counted() -> None:
     cpu_s = {"malloc-tuner itself": 1.0, "calibration": 30.0, "replays": 19.0}
 
     assert share_of(cpu_s) == pytest.approx(0.05)
+
+
+def test_short_and_long_campaigns_have_a_target_each() -> None:
+    def rows(own_s: float) -> list[dict[str, object]]:
+        cpu_s = {"malloc-tuner itself": own_s, "replays": 9.0}
+        run = {"task": "tune", "subject": "demo", "round": 0, "status": "ok", "reason": None}
+        return [{**run, "cpu_s": cpu_s, "n_children": {"replays": 2}}]
+
+    parts = {"demo": rows(1.0), "demo-300": rows(0.0)}
+
+    found = [(target.brief, target.is_met) for target in targets(parts)]
+
+    assert found == [
+        ("share that is no replay, 60 evaluations 10.0%", False),
+        ("share that is no replay, 300 evaluations 0.0%", True),
+    ]
+    assert "300 evaluations:" in list(lines(parts))
+    assert list(targets({})) == []
