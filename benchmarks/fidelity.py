@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from tuner.emulation import EmulationOptions
 from tuner.fidelity import Panel, draw_panel, judge, judge_shrunk, measure_panel
 from tuner.fidelity.verdict import judge_values
 from tuner.measure.calibration import load_calibration
+from tuner.profile.fidelity import Fidelity, MetricFidelity
 from tuner.profile.file import read_profile, write_profile
 from tuner.profile.fit import fit
 from tuner.profile.trust import weaknesses
@@ -94,7 +95,7 @@ def _measure(call: Call, trace: Path, everywhere: Located) -> dict[str, Any]:
     shrunk = judge_shrunk(panel, rows[1], _run(small, panel, everywhere, 1), SHRUNK)
     windows = read_profile(fitted)["windows"]
     if not call.is_smoke:
-        _write_verdict(trace, fitted, {**verdict, "shrunk": [shrunk]}, everywhere)
+        _write_verdict(trace, fitted, replace(verdict, shrunk=(shrunk,)), everywhere)
     return {
         "allocators": [configuration.allocator for configuration in panel],
         "events": totals.n_events,
@@ -102,8 +103,8 @@ def _measure(call: Call, trace: Path, everywhere: Located) -> dict[str, Any]:
         "bytes": fitted.stat().st_size,
         "kept_share": sum(len(w["fixed"]) for w in windows)
         / sum(w["allocations"] for w in windows),
-        "live_curve_distance": verdict["live_curve_distance"],
-        "fragmentation_curve_distance": verdict["fragmentation_curve_distance"],
+        "live_curve_distance": verdict.live_curve_distance,
+        "fragmentation_curve_distance": verdict.fragmentation_curve_distance,
         "trace": _samples(truth),
         "seeds": [_samples(row) for row in rows.values()],
     }
@@ -128,15 +129,18 @@ def _samples(row: Row) -> dict[str, list[int | None]]:
     }
 
 
-def _write_verdict(trace: Path, fitted: Path, verdict: dict[str, Any], everywhere: Located) -> None:
+def _write_verdict(trace: Path, fitted: Path, verdict: Fidelity, everywhere: Located) -> None:
     """Write the verdict, and the model it is about, into the shipped profile."""
     path = find_programs()[trace.stem].profile
     members = read_profile(fitted)
     if path.exists():
         members["metadata"] = read_profile(path)["metadata"]
-    verdict["allocators"] = {name: found.version for name, (_, found) in everywhere.items()}
-    verdict["trace_events"] = members["source"]["events"]
-    write_profile(path, {**members, "fidelity": verdict})
+    verdict = replace(
+        verdict,
+        allocators={name: found.version for name, (_, found) in everywhere.items()},
+        trace_events=members["source"]["events"],
+    )
+    write_profile(path, {**members, "fidelity": verdict.as_json()})
 
 
 # Judging
@@ -149,39 +153,39 @@ class Judged:
     name: str
     known: Mapping[str, Any]
     """Its part of the results."""
-    figures: Mapping[str, dict[str, Any]]
-    """Of each metric; see docs/formats.md."""
+    figures: Mapping[str, MetricFidelity]
+    """Of each metric."""
     errors: Mapping[str, Floats]
     """Signed relative errors of each metric; shape (n_configurations,)."""
 
     def regrets(self) -> dict[str, float]:
         """Return what the profile's pick loses, of every allocator and metric of memory."""
         return {
-            f"{self.name} ({name}, {metric})": family["regret"]
+            f"{self.name} ({name}, {metric})": family.regret
             for metric in MEMORY
-            for name, family in self.figures[metric]["families"].items()
+            for name, family in self.figures[metric].families.items()
         }
 
     def taus(self) -> dict[str, float]:
         """Return the rank correlation of every case that is spread enough to rank."""
         return {
-            f"{self.name}/{name}": family["tau_differing"]
-            for name, family in self.figures["peak"]["families"].items()
-            if family["tau_differing"] is not None and family["true_spread"] > LEAST_SPREAD
+            f"{self.name}/{name}": family.tau_differing
+            for name, family in self.figures["peak"].families.items()
+            if family.tau_differing is not None and (family.true_spread or 0.0) > LEAST_SPREAD
         }
 
     @property
     def is_guarded(self) -> bool:
         """True when campaigns with all its allocators fall back to the trace."""
         metrics = {name: self.figures[metric] for metric, name in MEMORY.items()}
-        allocators = list(self.figures["peak"]["families"])
-        return any(weaknesses({"fidelity": {"metrics": metrics}}, allocators, list(metrics)))
+        allocators = list(self.figures["peak"].families)
+        return any(weaknesses(Fidelity(metrics=metrics), allocators, list(metrics)))
 
 
 def judged(parts: Parts) -> list[Judged]:
     """Return every profile with its errors, the greatest first."""
     found = [_judge(name, known) for name, known in parts.items()]
-    return sorted(found, key=lambda one: -one.figures["peak"]["worst_error"])
+    return sorted(found, key=lambda one: -(one.figures["peak"].worst_error or 0.0))
 
 
 def _judge(name: str, known: Mapping[str, Any]) -> Judged:
@@ -209,13 +213,13 @@ def lines(parts: Parts) -> Iterator[str]:
     rows = []
     for one in judged(parts):
         known, peak, mean = one.known, one.figures["peak"], one.figures["mean"]
-        errors = (*(peak[key] for key in ("median_error", "p90_error", "worst_error")),
-                  mean["median_error"], mean["p90_error"])  # fmt: skip
+        errors = (peak.median_error, peak.p90_error, peak.worst_error,
+                  mean.median_error, mean.p90_error)  # fmt: skip
         taus = one.taus().values()
         rows.append([
             one.name, f"{known['events']:,}", str(known["threads"]),
             f"{known['bytes'] / 1024:,.0f} KiB", percent(known["kept_share"], 0),
-            *(percent(error, 2) for error in errors), f"{min(taus):.2f}" if taus else "-",
+            *(percent(error or 0.0, 2) for error in errors), f"{min(taus):.2f}" if taus else "-",
             *(percent(value, 2) for value in (max(one.regrets().values()),
               known["live_curve_distance"], known["fragmentation_curve_distance"])),
         ])  # fmt: skip

@@ -36,6 +36,7 @@ from tuner.measure.instruments import ask_emulator, best_instrument
 from tuner.measure.several import SeveralWorkloads, several_workloads
 from tuner.objectives import parse_constraint
 from tuner.output import write_text
+from tuner.profile.fidelity import fidelity_of
 from tuner.profile.file import is_profile, read_profile, workload_sha256, write_profile
 from tuner.profile.generated import replayable
 from tuner.profile.trust import (
@@ -261,7 +262,8 @@ def with_workload(spec: CampaignSpec, *, is_forced: bool = False) -> tuple[Campa
         workload = join_workloads(workload, further)
         spec = spec.model_copy(update={"further_traces": tuple(one.path for one in further)})
     if spec.screening.fidelity > 0 and is_profile(spec.trace):
-        weak = weak_shrunk(read_profile(spec.trace), spec.screening.fidelity, spec.objectives)
+        verdict = fidelity_of(read_profile(spec.trace))
+        weak = weak_shrunk(verdict, spec.screening.fidelity, spec.objectives)
         if weak:
             spec = spec.model_copy(update={"screening": ScreeningSpec()})
             note = f"nothing is screened: the shrunk workload does not rank {', '.join(weak)}"

@@ -28,12 +28,13 @@ from tuner.errors import MissingToolError, OutputError, ProgramError, SpecError,
 from tuner.limits import MOST_ROUNDS, MOST_RUNS, RUN_TIME
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.table import Table
 
     from tuner.allocators import Located
     from tuner.emulation import EmulationOptions
+    from tuner.profile.fidelity import Fidelity, MetricFidelity, ShrunkFidelity
     from tuner.records import Configuration, Measurement
 
 
@@ -125,7 +126,8 @@ def fidelity(
     first = EmulationOptions(instrument=instrument.value, thp=thp.value)
     if trace is None:
         verdict = _without_trace(profile, members, shares, panel, located, first)
-        print(json.dumps(verdict, indent=2) if as_json else "\n".join(_shrunk_lines(verdict)))
+        text = "\n".join(_shrunk_lines(verdict))
+        print(json.dumps(verdict.as_json(), indent=2) if as_json else text)
         print_note("how well the profile stands for its trace: add --trace FILE")
         return
     runs = []
@@ -140,11 +142,14 @@ def fidelity(
             runs.append(found)
     with Trace(trace) as opened, Trace(profile) as generated:
         measured = Panel(panel, runs[0], dict(enumerate(runs[1:], start=1)))
-        verdict = judge(measured, describe(opened), describe(generated)) | {
-            "level": generated.level,
-            "caveat": caveat(generated),
-        }
-    verdict["shrunk"] = _judge_shrunk(profile, shares, panel, runs[1], located, first)
+        verdict = replace(
+            judge(measured, describe(opened), describe(generated)),
+            level=generated.level,
+            caveat=caveat(generated),
+            shrunk=_judge_shrunk(profile, shares, panel, runs[1], located, first),
+            allocators={name: found.version for name, (_, found) in located.items()},
+            trace_events=members["source"]["events"] if members else None,
+        )
     if command:
         warm_memory()
         program = measure_program(
@@ -158,13 +163,11 @@ def fidelity(
             ),
             show=print_note,
         )
-        verdict["program"] = judge_program(measured, program)
-    verdict["allocators"] = {name: found.version for name, (_, found) in located.items()}
-    verdict["trace_events"] = members["source"]["events"] if members else None
+        verdict = replace(verdict, program=judge_program(measured, program))
     if members:
-        write_profile(profile, {**members, "fidelity": verdict})
+        write_profile(profile, {**members, "fidelity": verdict.as_json()})
     if as_json:
-        print(json.dumps(verdict, indent=2))
+        print(json.dumps(verdict.as_json(), indent=2))
     else:
         _print(verdict)
 
@@ -205,19 +208,18 @@ def _without_trace(  # noqa: PLR0917 - internal, as _judge_shrunk
     panel: Sequence[Configuration],
     located: Located,
     options: EmulationOptions,
-) -> dict[str, Any]:
+) -> Fidelity:
     """Add to the verdict of a profile what can be measured without its trace."""
     from tuner.fidelity import measure_panel
-    from tuner.fidelity.verdict import SCHEMA, VERSION
     from tuner.measure.calibration import load_calibration
+    from tuner.profile.fidelity import fidelity_of
     from tuner.profile.file import write_profile
 
     print_note(f"{len(panel)} configurations on seed 1")
     whole = measure_panel(profile, panel, located, load_calibration(), options)
-    verdict = {"schema": SCHEMA, "version": VERSION, "metrics": {}}
-    verdict |= members.get("fidelity") or {}
-    verdict["shrunk"] = _judge_shrunk(profile, shares, panel, whole, located, options)
-    write_profile(profile, {**members, "fidelity": verdict})
+    shrunk = _judge_shrunk(profile, shares, panel, whole, located, options)
+    verdict = replace(fidelity_of(members), shrunk=shrunk)
+    write_profile(profile, {**members, "fidelity": verdict.as_json()})
     return verdict
 
 
@@ -228,7 +230,7 @@ def _judge_shrunk(  # noqa: PLR0917 - internal, what one panel is measured with
     whole: Sequence[Measurement | None],
     located: Located,
     options: EmulationOptions,
-) -> list[dict[str, Any]]:
+) -> tuple[ShrunkFidelity, ...]:
     """Measure the panel on the shrunk profiles, and judge them beside the whole one."""
     from tuner.fidelity import judge_shrunk, measure_panel
     from tuner.measure.calibration import load_calibration
@@ -247,7 +249,7 @@ def _judge_shrunk(  # noqa: PLR0917 - internal, what one panel is measured with
                 path, panel, located, prices, options, reads_back=False, on_done=on_done
             )
             found.append(judge_shrunk(panel, whole, small, share))
-    return found
+    return tuple(found)
 
 
 def _members(profile: Path) -> dict[str, Any]:
@@ -319,13 +321,11 @@ def _stages(n_configurations: int, n_stages: int) -> Iterator[Callable[[str], Ca
         yield begin
 
 
-def _shrunk_lines(verdict: dict[str, Any]) -> Iterator[str]:
-    for small in verdict.get("shrunk", ()):
-        taus = [
-            f"{name} {_rank(found['tau'])}" for name, found in small["metrics"].items() if found
-        ]
+def _shrunk_lines(verdict: Fidelity) -> Iterator[str]:
+    for small in verdict.shrunk:
+        taus = [f"{name} {_rank(found.tau)}" for name, found in small.metrics.items() if found]
         yield (
-            f"shrunk to {small['fidelity']:g}, in {_percent(small['time_share'])} of the time, it "
+            f"shrunk to {small.fidelity:g}, in {_percent(small.time_share)} of the time, it "
             f"ranks as the whole with tau {', '.join(taus)}"
         )
 
@@ -338,61 +338,63 @@ def _rank(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _print(verdict: dict[str, Any]) -> None:
+def _print(verdict: Fidelity) -> None:
     from tuner.cli.console import stdout_console
     from tuner.fidelity.verdict import verdict_sentence
 
-    tables = [_error_table(verdict), _rank_table(verdict)]
-    program = verdict.get("program")
+    tables = [_error_table(verdict.metrics), _rank_table(verdict.metrics)]
+    program = verdict.program
     if program:
-        tables += [_error_table(program, "against the program: errors")]
-        tables += [_rank_table(program, "against the program: ranks within an allocator")]
+        title = "against the program: "
+        tables += [_error_table(program.metrics, title), _rank_table(program.metrics, title)]
     for table in tables:
         stdout_console(table).print(table, "")
     if program:
-        shown = ", ".join(f"{name} {_percent(s)}" for name, s in program["spread"].items())
+        shown = ", ".join(f"{name} {_percent(s)}" for name, s in program.spread.items())
         print(f"the program's own runs differ, in the median, by: {shown}")
-    n_seeds = len(verdict["seeds"])
+    n_seeds = len(verdict.seeds)
     print(
-        f"{verdict['configurations']} configurations, {n_seeds} seed{'s'[: n_seeds > 1]}; distance "
-        f"of live curves {_percent(verdict['live_curve_distance'])}, of heap curves "
-        f"{_percent(verdict['heap_curve_distance'])}, of fragmentation "
-        f"{_percent(verdict['fragmentation_curve_distance'])}, of sizes "
-        f"{_percent(verdict['size_distance'])}"
+        f"{verdict.configurations} configurations, {n_seeds} seed{'s'[: n_seeds > 1]}; distance "
+        f"of live curves {_percent(verdict.live_curve_distance)}, of heap curves "
+        f"{_percent(verdict.heap_curve_distance)}, of fragmentation "
+        f"{_percent(verdict.fragmentation_curve_distance)}, of sizes "
+        f"{_percent(verdict.size_distance)}"
     )
     for line in _shrunk_lines(verdict):
         print(line)
-    if verdict["caveat"]:
-        print(verdict["caveat"])
-    for name in verdict["left_out"]:
+    if verdict.caveat:
+        print(verdict.caveat)
+    for name in verdict.left_out:
         print(f"left out, it did not run: {name}")
     print(verdict_sentence(verdict))
 
 
-def _error_table(verdict: dict[str, Any], title: str = "errors") -> Table:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    columns = ("median_error", "p90_error", "worst_error", "bias", "seed_spread", "regret")
-    for name in ("metric", "median", "p90", "worst", "bias", "seeds", "regret", "tau"):
-        table.add_column(name, justify="left" if name == "metric" else "right")
-    for name, found in verdict["metrics"].items():
+def _error_table(metrics: Mapping[str, MetricFidelity | None], title: str = "") -> Table:
+    table = _table(f"{title}errors", ("median", "p90", "worst", "bias", "seeds", "regret", "tau"))
+    for name, found in metrics.items():
         if found is not None:
-            cells = [_percent(found[column]) for column in columns]
-            table.add_row(name, *cells, _rank(found["tau"]))
+            errors = (found.median_error, found.p90_error, found.worst_error, found.bias)
+            shares = (*errors, found.seed_spread, found.regret)
+            table.add_row(name, *map(_percent, shares), _rank(found.tau))
     return table
 
 
-def _rank_table(verdict: dict[str, Any], title: str = "ranks within an allocator") -> Table:
+def _rank_table(metrics: Mapping[str, MetricFidelity | None], title: str = "") -> Table:
+    columns = ("true spread", "tau", "tau > 1 %", "pairs", "regret")
+    table = _table(f"{title}ranks within an allocator", columns, ("metric", "allocator"))
+    for metric, found in metrics.items():
+        for name, family in found.families.items() if found else ():
+            table.add_row(
+                metric, name, _percent(family.true_spread), _rank(family.tau),
+                _rank(family.tau_differing), str(family.pairs), _percent(family.regret),
+            )  # fmt: skip
+    return table
+
+
+def _table(title: str, columns: Sequence[str], keys: Sequence[str] = ("metric",)) -> Table:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in ("metric", "allocator", "true spread", "tau", "tau > 1 %", "pairs", "regret"):
-        table.add_column(name, justify="left" if name in ("metric", "allocator") else "right")
-    for metric, found in verdict["metrics"].items():
-        for name, family in (found or {"families": {}})["families"].items():
-            table.add_row(
-                metric, name, _percent(family["true_spread"]), _rank(family["tau"]),
-                _rank(family["tau_differing"]), str(family["pairs"]), _percent(family["regret"]),
-            )  # fmt: skip
+    for name in (*keys, *columns):
+        table.add_column(name, justify="left" if name in keys else "right")
     return table

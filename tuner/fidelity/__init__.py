@@ -2,7 +2,8 @@
 
 from tuner.fidelity.panel import draw_panel, measure_panel
 from tuner.fidelity.program import ProgramPanel, judge_program, measure_program
-from tuner.fidelity.verdict import SCHEMA, Panel, judge, judge_shrunk
+from tuner.fidelity.verdict import Panel, judge, judge_shrunk
+from tuner.profile.fidelity import SCHEMA
 
 __all__ = [
     "SCHEMA",

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from tuner.allocators import Located
 from tuner.compare.loop import compare
 from tuner.compare.plan import Rounds, Step
 from tuner.errors import ProgramError
-from tuner.fidelity.verdict import Panel, judge_values, numbers
+from tuner.fidelity.verdict import Panel, by_family, judge_values, left_out, numbers
 from tuner.measure.program import (
     PRELOAD,
     ProgramRun,
@@ -28,6 +28,7 @@ from tuner.measure.program import (
     clean_environment,
     padded,
 )
+from tuner.profile.fidelity import MetricFidelity, ProgramFidelity
 from tuner.records import Configuration, Measurement, Outcome, Status
 
 FIGURES: Final = {
@@ -38,10 +39,8 @@ FIGURES: Final = {
 }
 """Metric -> what stands for it in a run of the program."""
 
-_ERRORS = ("median_error", "p90_error", "worst_error", "bias")
-"""Figures of a verdict that need both sides in one unit."""
-
-_OTHER_UNIT = "cost"
+_OTHER_UNIT: Final = "cost"
+"""The metric whose two sides differ in unit."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,8 @@ def measure_program(
     return ProgramPanel(command, [row if len(row) == rounds else None for row in runs])
 
 
-def judge_program(panel: Panel, program: ProgramPanel) -> dict[str, Any]:
-    """Return how trace and profile rank the panel beside the program, as docs/formats.md says.
+def judge_program(panel: Panel, program: ProgramPanel) -> ProgramFidelity:
+    """Return how trace and profile rank the panel beside the program.
 
     Args:
         panel: what was emulated.
@@ -111,24 +110,19 @@ def judge_program(panel: Panel, program: ProgramPanel) -> dict[str, Any]:
         for index, runs in enumerate(program.runs)
         if runs and all(row[index] is not None for row in (panel.trace, *panel.profile.values()))
     ]
-    families: dict[str, list[int]] = {}
-    for place, index in enumerate(good):
-        families.setdefault(panel.configurations[index].allocator, []).append(place)
-    left_out = [str(c) for i, c in enumerate(panel.configurations) if i not in set(good)]
-    return {
-        "command": list(program.command),
-        "rounds": max((len(runs) for runs in program.runs if runs), default=0),
-        "configurations": len(good),
-        "left_out": left_out,
-        "spread": {name: _spread(program, good, field) for name, field in FIGURES.items()},
-        "metrics": {
-            name: _judge(list(panel.profile.values()), program, good, families, name)
-            for name in FIGURES
-        },
-        "trace_metrics": {
+    families = by_family(panel.configurations[index].allocator for index in good)
+    seeds = list(panel.profile.values())
+    return ProgramFidelity(
+        command=tuple(program.command),
+        rounds=max((len(runs) for runs in program.runs if runs), default=0),
+        configurations=len(good),
+        left_out=left_out(panel, good),
+        spread={name: _spread(program, good, field) for name, field in FIGURES.items()},
+        metrics={name: _judge(seeds, program, good, families, name) for name in FIGURES},
+        trace_metrics={
             name: _judge([panel.trace], program, good, families, name) for name in FIGURES
         },
-    }
+    )
 
 
 def _environments(panel: Sequence[Configuration], located: Located) -> list[dict[str, str]]:
@@ -172,7 +166,7 @@ def _judge(
     good: Sequence[int],
     families: Mapping[str, Sequence[int]],
     name: str,
-) -> dict[str, Any] | None:
+) -> MetricFidelity | None:
     values = numbers(emulated, good, name)
     if values is None:
         return None
@@ -181,5 +175,5 @@ def _judge(
         return None
     found = judge_values(truth, np.array(values, np.float64), families)
     if name == _OTHER_UNIT:
-        found |= dict.fromkeys(_ERRORS)
+        return replace(found, median_error=None, p90_error=None, worst_error=None, bias=None)
     return found

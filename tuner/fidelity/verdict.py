@@ -15,20 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tuner.metrics import METRICS, objective_names
+from tuner.profile.fidelity import (
+    FamilyFidelity,
+    Fidelity,
+    MetricFidelity,
+    ShrunkFidelity,
+    ShrunkMetric,
+)
 from tuner.profile.trust import weaknesses
 from tuner.records import Configuration, CurvePoint, Measurement
 from tuner.stats import concordance, kendall_tau
 from tuner.trace.info import LiveCurve, TraceInfo
-
-SCHEMA: Final = "malloc-tuner.fidelity"
-VERSION: Final = 1
-"""Schema and version of a verdict."""
 
 _CURVE_POINTS = 400
 
@@ -52,8 +55,8 @@ class Panel:
     """Seed -> one for each configuration."""
 
 
-def judge(panel: Panel, trace: TraceInfo, profile: TraceInfo) -> dict[str, Any]:
-    """Return the verdict, as docs/formats.md describes it.
+def judge(panel: Panel, trace: TraceInfo, profile: TraceInfo) -> Fidelity:
+    """Return the verdict.
 
     Args:
         panel: what was measured; configurations that failed anywhere are left out.
@@ -66,21 +69,17 @@ def judge(panel: Panel, trace: TraceInfo, profile: TraceInfo) -> dict[str, Any]:
         if panel.trace[index] is not None
         and all(measured[index] is not None for measured in panel.profile.values())
     ]
-    families: dict[str, list[int]] = {}
-    for place, index in enumerate(good):
-        families.setdefault(panel.configurations[index].allocator, []).append(place)
-    return {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "configurations": len(good),
-        "left_out": [str(c) for i, c in enumerate(panel.configurations) if i not in set(good)],
-        "seeds": list(panel.profile),
-        "live_curve_distance": curve_distance(trace.curve, profile.curve),
-        "size_distance": size_distance(trace, profile),
-        "heap_curve_distance": _median_distance(panel, good, _heap_distance),
-        "fragmentation_curve_distance": _median_distance(panel, good, _fragmentation_distance),
-        "metrics": {name: _judge_metric(panel, good, families, name) for name in judged_metrics()},
-    }
+    families = by_family(panel.configurations[index].allocator for index in good)
+    return Fidelity(
+        configurations=len(good),
+        left_out=left_out(panel, good),
+        seeds=tuple(panel.profile),
+        live_curve_distance=curve_distance(trace.curve, profile.curve),
+        size_distance=size_distance(trace, profile),
+        heap_curve_distance=_median_distance(panel, good, _heap_distance),
+        fragmentation_curve_distance=_median_distance(panel, good, _fragmentation_distance),
+        metrics={name: _judge_metric(panel, good, families, name) for name in judged_metrics()},
+    )
 
 
 def judge_shrunk(
@@ -88,7 +87,7 @@ def judge_shrunk(
     whole: Sequence[Measurement | None],
     shrunk: Sequence[Measurement | None],
     fidelity: float,
-) -> dict[str, Any]:
+) -> ShrunkFidelity:
     """Return how a shrunk profile ranks configurations beside the whole one.
 
     Args:
@@ -103,10 +102,8 @@ def judge_shrunk(
         if a is not None and b is not None
     ]
     spent = sum(a.value("wall") for _, a, _ in pairs)
-    families: dict[str, list[int]] = {}
-    for place, (allocator, _, _) in enumerate(pairs):
-        families.setdefault(allocator, []).append(place)
-    metrics: dict[str, dict[str, Any] | None] = {}
+    families = by_family(allocator for allocator, _, _ in pairs)
+    metrics: dict[str, ShrunkMetric | None] = {}
     for name in judged_metrics():
         truth = [whole_one[name] or 0.0 for _, whole_one, _ in pairs]
         model = [shrunk_one[name] for _, _, shrunk_one in pairs]
@@ -114,19 +111,23 @@ def judge_shrunk(
             metrics[name] = None
             continue
         found = judge_values(np.array(truth, np.float64), np.array([model], np.float64), families)
-        metrics[name] = {
-            "tau": found["tau"],
-            "regret": found["regret"],
-            "families": {
-                family: figures["tau_differing"] for family, figures in found["families"].items()
-            },
-        }
-    return {
-        "fidelity": fidelity,
-        "configurations": len(pairs),
-        "time_share": sum(b.value("wall") for _, _, b in pairs) / spent if spent else None,
-        "metrics": metrics,
-    }
+        taus = {name: family.tau_differing for name, family in found.families.items()}
+        metrics[name] = ShrunkMetric(found.tau, found.regret, taus)
+    share = sum(b.value("wall") for _, _, b in pairs) / spent if spent else None
+    return ShrunkFidelity(fidelity, len(pairs), share, metrics)
+
+
+def by_family(allocators: Iterable[str]) -> dict[str, list[int]]:
+    """Return the places of each allocator."""
+    families: dict[str, list[int]] = {}
+    for place, allocator in enumerate(allocators):
+        families.setdefault(allocator, []).append(place)
+    return families
+
+
+def left_out(panel: Panel, good: Sequence[int]) -> tuple[str, ...]:
+    """Return the configurations of a panel whose place is not among the good ones."""
+    return tuple(str(c) for i, c in enumerate(panel.configurations) if i not in set(good))
 
 
 def curve_distance(first: LiveCurve, second: LiveCurve) -> float | None:
@@ -196,7 +197,7 @@ def _heap_and_live(curve: Sequence[CurvePoint]) -> tuple[Floats, Floats]:
 
 def _judge_metric(
     panel: Panel, good: Sequence[int], families: Mapping[str, Sequence[int]], name: str
-) -> dict[str, Any] | None:
+) -> MetricFidelity | None:
     """Return the figures of one metric; None if it was not measured or is 0 on the trace."""
     rows = (panel.trace, *panel.profile.values())
     values = numbers(rows, good, name)
@@ -206,17 +207,11 @@ def _judge_metric(
     return judge_values(truth, seeds, families) if (truth > 0).all() else None
 
 
-def verdict_sentence(verdict: Mapping[str, Any]) -> str:
-    """Say whether the profile is good enough to tune with, and for what it is not.
-
-    Args:
-        verdict: as `judge` returns it.
-    """
-    judged = {name: found for name, found in verdict["metrics"].items() if found}
-    allocators = sorted({family for found in judged.values() for family in found["families"]})
-    reasons = {
-        name: "; ".join(weaknesses({"fidelity": verdict}, allocators, [name])) for name in judged
-    }
+def verdict_sentence(verdict: Fidelity) -> str:
+    """Say whether the profile is good enough to tune with, and for what it is not."""
+    judged = {name: found for name, found in verdict.metrics.items() if found}
+    allocators = sorted({family for found in judged.values() for family in found.families})
+    reasons = {name: "; ".join(weaknesses(verdict, allocators, [name])) for name in judged}
     good = [name for name, why in reasons.items() if not why]
     bad = ", and ".join(why for why in reasons.values() if why)
     if not judged:
@@ -243,8 +238,8 @@ def numbers(
 
 def judge_values(
     truth: Floats, seeds: Floats, families: Mapping[str, Sequence[int]]
-) -> dict[str, Any]:
-    """Return the figures of one metric, as docs/formats.md describes them.
+) -> MetricFidelity:
+    """Return the figures of one metric.
 
     Args:
         truth: the metric on the trace, above 0; shape (n_configurations,).
@@ -254,21 +249,21 @@ def judge_values(
     model = np.median(seeds, axis=0)
     errors = (model - truth) / truth
     spread = (seeds.max(axis=0) - seeds.min(axis=0)) / truth
-    return {
-        "median_error": float(np.median(np.abs(errors))),
-        "p90_error": float(np.percentile(np.abs(errors), 90)),
-        "worst_error": float(np.abs(errors).max()),
-        "bias": float(errors.mean()),
-        "resolution": resolution(seeds),
-        "seed_spread": float(np.median(spread)),
-        "worst_seed_spread": float(spread.max()),
-        "tau": kendall_tau(model.tolist(), truth.tolist()),
-        "regret": _regret(truth, model),
-        "families": {
+    return MetricFidelity(
+        median_error=float(np.median(np.abs(errors))),
+        p90_error=float(np.percentile(np.abs(errors), 90)),
+        worst_error=float(np.abs(errors).max()),
+        bias=float(errors.mean()),
+        resolution=resolution(seeds),
+        seed_spread=float(np.median(spread)),
+        worst_seed_spread=float(spread.max()),
+        tau=kendall_tau(model.tolist(), truth.tolist()),
+        regret=_regret(truth, model),
+        families={
             name: _judge_family(truth[list(places)], model[list(places)])
             for name, places in families.items()
         },
-    }
+    )
 
 
 def resolution(seeds: Floats) -> float | None:
@@ -297,16 +292,16 @@ def resolution(seeds: Floats) -> float | None:
     return float(np.expm1(_CONFIDENT * np.sqrt(2.0) * deviation))
 
 
-def _judge_family(truth: Floats, model: Floats) -> dict[str, Any]:
+def _judge_family(truth: Floats, model: Floats) -> FamilyFidelity:
     ordered = concordance(model.tolist(), truth.tolist())
-    return {
-        "configurations": len(truth),
-        "true_spread": float(truth.max() / truth.min() - 1),
-        "tau": kendall_tau(model.tolist(), truth.tolist()),
-        "tau_differing": 2 * ordered.share - 1 if ordered else None,
-        "pairs": ordered.n_pairs if ordered else 0,
-        "regret": _regret(truth, model),
-    }
+    return FamilyFidelity(
+        configurations=len(truth),
+        true_spread=float(truth.max() / truth.min() - 1),
+        tau=kendall_tau(model.tolist(), truth.tolist()),
+        tau_differing=2 * ordered.share - 1 if ordered else None,
+        pairs=ordered.n_pairs if ordered else 0,
+        regret=_regret(truth, model),
+    )
 
 
 def _regret(truth: Floats, model: Floats) -> float:

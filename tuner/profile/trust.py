@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.errors import SpecError, TraceError
+from tuner.profile.fidelity import FamilyFidelity, Fidelity, fidelity_of
 from tuner.profile.file import is_profile, profile_sha256, read_profile, workload_sha256
 from tuner.trace.file import Trace
 
@@ -122,57 +123,58 @@ def _choose(
     if not is_profile(trace):
         return Workload(trace)
     profile = read_profile(trace)
-    reasons = list(weaknesses(profile, allocators, objectives))
-    verdict = f"workload profile {trace.name}: {summary(profile)}"
-    own = Workload(trace, (verdict,), resolution_of(profile), sha256=profile_sha256(profile))
+    verdict = fidelity_of(profile)
+    reasons = list(weaknesses(verdict, allocators, objectives))
+    said = f"workload profile {trace.name}: {summary(verdict)}"
+    own = Workload(trace, (said,), resolution_of(verdict), sha256=profile_sha256(profile))
     if not reasons:
         return own
     why = "; ".join(reasons)
     if is_forced:
-        return replace(own, notes=(verdict, f"forced although {why}"))
+        return replace(own, notes=(said, f"forced although {why}"))
     exact = exact or _trace_beside(trace, profile)
     if exact is not None:
         note = f"exact replay of {exact.name} instead of the profile {trace.name}, because {why}"
         return Workload(exact, (note,))
-    if weak_families(profile, allocators, GUARDED) and GUARDED in objectives:
+    if weak_families(verdict, allocators, GUARDED) and GUARDED in objectives:
         message = (
             f"{trace}: this profile does not rank {GUARDED}: {why}; tune on the trace (exact_trace "
             f"or --exact-trace names it), leave {GUARDED} or these allocators out, or add --force"
         )
         raise SpecError(message)
     note = f"careful, there is no trace to fall back to: {why}"
-    return replace(own, notes=(verdict, note))
+    return replace(own, notes=(said, note))
 
 
 def weaknesses(
-    profile: Mapping[str, Any], allocators: Sequence[str], objectives: Sequence[str]
+    verdict: Fidelity, allocators: Sequence[str], objectives: Sequence[str]
 ) -> Iterator[str]:
-    """Yield in words where a verdict is too bad to tune by it; nothing without a verdict."""
+    """Yield in words where a verdict is too bad to tune by it; nothing of an empty one."""
     for name in objectives:
-        for allocator, tau in weak_families(profile, allocators, name).items():
+        for allocator, tau in weak_families(verdict, allocators, name).items():
             yield f"{name} of {allocator} has tau {tau:.2f} ({LEAST_TAU:g} is needed)"
-        for allocator, family in _families(profile, name).items():
-            if allocator in allocators and family.get("regret", 0.0) > MOST_REGRET:
-                lost = family["regret"]
+        for allocator, family in _families(verdict, name).items():
+            if allocator in allocators and family.regret > MOST_REGRET:
+                lost = family.regret
                 yield f"{name} of {allocator} has regret {lost:.1%} ({MOST_REGRET:.0%} is allowed)"
 
 
 def weak_families(
-    profile: Mapping[str, Any], allocators: Sequence[str], metric: str = GUARDED
+    verdict: Fidelity, allocators: Sequence[str], metric: str = GUARDED
 ) -> dict[str, float]:
     """Return the allocators whose metric the profile does not rank well, with their tau.
 
     Args:
-        profile: members of the profile; without a verdict nothing is known to be weak.
+        verdict: of the profile; by an empty one nothing is known to be weak.
         allocators: names of those to be tuned.
         metric: an objective; of one that was not judged nothing is known.
     """
     return {
-        name: family["tau_differing"]
-        for name, family in _families(profile, metric).items()
+        name: family.tau_differing
+        for name, family in _families(verdict, metric).items()
         if name in allocators
-        and family.get("tau_differing") is not None
-        and family["tau_differing"] < LEAST_TAU
+        and family.tau_differing is not None
+        and family.tau_differing < LEAST_TAU
     }
 
 
@@ -236,64 +238,56 @@ def notes_on(workload: Path) -> tuple[str, ...]:
     return tuple(filter(None, [gap, said and f"{workload}: {said}"]))
 
 
-def weak_shrunk(
-    profile: Mapping[str, Any], fidelity: float, objectives: Sequence[str]
-) -> list[str]:
+def weak_shrunk(verdict: Fidelity, fidelity: float, objectives: Sequence[str]) -> list[str]:
     """Return the objectives that a shrunk profile does not rank as the whole one does.
 
     Args:
-        profile: members of the whole profile; what was not measured is not known to be weak.
+        verdict: of the whole profile; what was not measured is not known to be weak.
         fidelity: of the shrunk one.
         objectives: names.
     """
-    shrunk = (profile.get("fidelity") or {}).get("shrunk", ())
-    metrics: Mapping[str, Any] = next(
-        (found["metrics"] for found in shrunk if found["fidelity"] == fidelity), {}
-    )
+    shrunk = next((found for found in verdict.shrunk if found.fidelity == fidelity), None)
     return [
         name
         for name in objectives
-        if (found := metrics.get(name))
-        and found.get("tau") is not None
-        and found["tau"] < LEAST_SHRUNK_TAU
+        if shrunk
+        and (found := shrunk.metrics.get(name))
+        and found.tau is not None
+        and found.tau < LEAST_SHRUNK_TAU
     ]
 
 
-def resolution_of(profile: Mapping[str, Any]) -> dict[str, float]:
+def resolution_of(verdict: Fidelity) -> dict[str, float]:
     """Return the relative difference of each metric that is noise; those that are known."""
-    metrics = (profile.get("fidelity") or {}).get("metrics", {})
     return {
-        name: float(found["resolution"])
-        for name, found in metrics.items()
-        if found and found.get("resolution") is not None
+        name: found.resolution
+        for name, found in verdict.metrics.items()
+        if found and found.resolution is not None
     }
 
 
-def summary(profile: Mapping[str, Any]) -> str:
+def summary(verdict: Fidelity) -> str:
     """Return one line on the verdict of a profile."""
-    verdict = profile.get("fidelity")
-    if not verdict or not verdict.get("metrics"):
+    if not verdict.metrics:
         return "its fidelity is unknown; `malloc-tuner fidelity` measures it"
     parts = []
     for name in ("peak_heap", "mean_heap"):
-        found = verdict["metrics"].get(name)
+        found = verdict.metrics.get(name)
         if found:
-            parts.append(
-                f"{name} off by {100 * found['median_error']:.1f} % "
-                f"(p90 {100 * found['p90_error']:.1f} %, seeds {100 * found['seed_spread']:.1f} %)"
-            )
-    steps = resolution_of(profile)
-    text = f"{'; '.join(parts)} over {verdict['configurations']} configurations"
+            shares = (found.median_error or 0.0, found.p90_error or 0.0, found.seed_spread)
+            median, p90, seeds = (f"{100 * share:.1f} %" for share in shares)
+            parts.append(f"{name} off by {median} (p90 {p90}, seeds {seeds})")
+    steps = resolution_of(verdict)
+    text = f"{'; '.join(parts)} over {verdict.configurations} configurations"
     if steps:
         shown = ", ".join(f"{name} {100 * step:.2f} %" for name, step in steps.items())
         text += f"; differences below its noise do not count: {shown}"
     return text
 
 
-def _families(profile: Mapping[str, Any], metric: str) -> Mapping[str, Any]:
-    verdict = profile.get("fidelity") or {}
-    families: Mapping[str, Any] = (verdict.get("metrics", {}).get(metric) or {}).get("families", {})
-    return families
+def _families(verdict: Fidelity, metric: str) -> Mapping[str, FamilyFidelity]:
+    found = verdict.metrics.get(metric)
+    return found.families if found else {}
 
 
 def _trace_beside(profile: Path, members: Mapping[str, Any]) -> Path | None:

@@ -25,7 +25,7 @@ def test_errors_are_those_of_what_succeeded_on_both() -> None:
     (found,) = judged({"app": known(100, 220, None)})
 
     assert found.errors["peak"].tolist() == pytest.approx([0.0, 0.1])
-    assert list(found.figures["peak"]["families"]) == ["glibc"]
+    assert list(found.figures["peak"].families) == ["glibc"]
 
 
 def test_the_greatest_error_comes_first() -> None:

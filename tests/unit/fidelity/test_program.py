@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -68,21 +67,21 @@ def on_program(peaks: Sequence[int], failing: int | None = None) -> tuple[Panel,
 def test_ranks_against_the_program_are_apart_from_those_against_the_trace() -> None:
     panel, program, _ = on_program([1000, 2000, 9000, 6000])
     found = judge_program(panel, program)
-    families = found["metrics"]["peak_heap"]["families"]
-    assert families["tcmalloc"]["tau_differing"] == 1.0
-    assert families["jemalloc"]["tau_differing"] == -1.0
-    assert families["jemalloc"]["regret"] == pytest.approx(0.5)
-    assert found["metrics"]["peak_heap"] == found["trace_metrics"]["peak_heap"]
-    assert found["metrics"]["cost"] is None, "no instructions were counted"
-    assert found["spread"]["peak_heap"] == 0.0
-    json.dumps(found, allow_nan=False)
+    families = found.metrics["peak_heap"].families
+    assert families["tcmalloc"].tau_differing == 1.0
+    assert families["jemalloc"].tau_differing == -1.0
+    assert families["jemalloc"].regret == pytest.approx(0.5)
+    assert found.metrics["peak_heap"] == found.trace_metrics["peak_heap"]
+    assert found.metrics["cost"] is None, "no instructions were counted"
+    assert found.spread["peak_heap"] == 0.0
+    assert found.trace_metrics["cost"] is None
 
 
 def test_every_configuration_runs_in_every_round_until_it_fails() -> None:
     panel, program, runner = on_program([1000, 2000, 9000, 6000], failing=2)
     found = judge_program(panel, program)
-    assert found["left_out"] == ["jemalloc a=2"]
-    assert found["configurations"] == 3
+    assert found.left_out == ("jemalloc a=2",)
+    assert found.configurations == 3
     assert sorted(runner.seen).count("jemalloc a=2") == 1
     assert len(runner.seen) == 4 + 3
 

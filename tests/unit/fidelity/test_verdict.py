@@ -15,6 +15,7 @@ from tuner.cli.main import run
 from tuner.errors import SpecError
 from tuner.fidelity import judge, judge_shrunk
 from tuner.fidelity.verdict import curve_distance, resolution, size_distance, verdict_sentence
+from tuner.profile.fidelity import FamilyFidelity, Fidelity, MetricFidelity, fidelity_of
 from tuner.profile.file import read_profile
 from tuner.profile.trust import summary
 from tuner.records import Configuration, CurvePoint, Measurement
@@ -30,33 +31,33 @@ def info(tmp_path: Path) -> TraceInfo:
 
 def test_errors_bias_ranks_and_regret_are_those_worked_out_by_hand(info: TraceInfo) -> None:
     truth, model = with_peaks(1000, 2000, 4000, 5000), with_peaks(1100, 2000, 4000, 3500)
-    found = judge(panel(truth, model), info, info)["metrics"]["peak_heap"]
-    assert found["median_error"] == pytest.approx(0.05)
-    assert found["worst_error"] == pytest.approx(0.30)
-    assert found["bias"] == pytest.approx((0.1 - 0.3) / 4)
-    assert found["families"]["glibc"]["tau"] == 1.0
-    assert found["families"]["jemalloc"]["tau_differing"] == -1.0
-    assert found["families"]["jemalloc"]["regret"] == pytest.approx(0.25)
-    assert found["families"]["jemalloc"]["true_spread"] == pytest.approx(0.25)
-    assert found["regret"] == 0.0
+    found = judge(panel(truth, model), info, info).metrics["peak_heap"]
+    assert found.median_error == pytest.approx(0.05)
+    assert found.worst_error == pytest.approx(0.30)
+    assert found.bias == pytest.approx((0.1 - 0.3) / 4)
+    assert found.families["glibc"].tau == 1.0
+    assert found.families["jemalloc"].tau_differing == -1.0
+    assert found.families["jemalloc"].regret == pytest.approx(0.25)
+    assert found.families["jemalloc"].true_spread == pytest.approx(0.25)
+    assert found.regret == 0.0
 
 
 def test_the_model_is_the_median_over_seeds_and_their_spread_its_noise(info: TraceInfo) -> None:
     truth = with_peaks(1000, 1000, 1000, 1000)
     seeds = [with_peaks(*[peak] * 4) for peak in (900, 1000, 1300)]
-    found = judge(panel(truth, *seeds), info, info)["metrics"]["peak_heap"]
-    assert found["worst_error"] == 0.0
-    assert found["seed_spread"] == pytest.approx(0.4)
-    assert found["families"]["glibc"]["tau"] is None, "nothing differs"
+    found = judge(panel(truth, *seeds), info, info).metrics["peak_heap"]
+    assert found.worst_error == 0.0
+    assert found.seed_spread == pytest.approx(0.4)
+    assert found.families["glibc"].tau is None, "nothing differs"
 
 
 def test_what_failed_is_left_out_and_what_was_not_measured_is_null(info: TraceInfo) -> None:
     truth = with_peaks(1000, 2000, 4000, 5000)
     verdict = judge(panel(truth, [*truth[:3], None]), info, info)
-    assert verdict["configurations"] == 3
-    assert verdict["left_out"] == ["jemalloc a=3"]
-    assert verdict["metrics"]["instructions"] is None
-    json.dumps(verdict, allow_nan=False)
+    assert verdict.configurations == 3
+    assert verdict.left_out == ("jemalloc a=3",)
+    assert verdict.metrics["instructions"] is None
+    json.dumps(verdict.as_json(), allow_nan=False)
 
 
 def test_fragmentation_is_compared_where_enough_is_alive(info: TraceInfo) -> None:
@@ -66,11 +67,11 @@ def test_fragmentation_is_compared_where_enough_is_alive(info: TraceInfo) -> Non
     rows: list[Measurement | None] = [replace(ONE, curve=tuple(curve))] * 4
     model: list[Measurement | None] = [replace(ONE, curve=tuple(higher))] * 4
     found = judge(panel(rows, model), info, info)
-    assert found["fragmentation_curve_distance"] == pytest.approx(0.25)
-    assert found["heap_curve_distance"] == pytest.approx(0.25)
+    assert found.fragmentation_curve_distance == pytest.approx(0.25)
+    assert found.heap_curve_distance == pytest.approx(0.25)
     nothing = [p._replace(live_bytes=0) for p in curve]
     rows = [replace(ONE, curve=tuple(nothing))] * 4
-    assert judge(panel(rows, model), info, info)["fragmentation_curve_distance"] is None
+    assert judge(panel(rows, model), info, info).fragmentation_curve_distance is None
 
 
 def test_a_workload_is_no_distance_from_itself(info: TraceInfo) -> None:
@@ -81,9 +82,9 @@ def test_a_workload_is_no_distance_from_itself(info: TraceInfo) -> None:
 def test_noise_that_all_configurations_share_makes_no_difference(info: TraceInfo) -> None:
     truth = with_peaks(1000, 2000, 4000, 5000)
     shared = [with_peaks(1000 * k, 2000 * k, 4000 * k, 5000 * k) for k in (1, 2, 3)]
-    found = judge(panel(truth, *shared), info, info)["metrics"]["peak_heap"]
-    assert found["resolution"] == pytest.approx(0.0, abs=1e-9)
-    assert judge(panel(truth, truth), info, info)["metrics"]["peak_heap"]["resolution"] is None
+    found = judge(panel(truth, *shared), info, info).metrics["peak_heap"]
+    assert found.resolution == pytest.approx(0.0, abs=1e-9)
+    assert judge(panel(truth, truth), info, info).metrics["peak_heap"].resolution is None
 
 
 def test_the_resolution_is_the_least_difference_that_is_no_noise() -> None:
@@ -151,24 +152,24 @@ def test_without_its_trace_fidelity_says_what_to_give(
 )
 def test_the_verdict_is_one_sentence(taus: dict[str, float], words: str) -> None:
     metrics = {
-        name: {"families": {"glibc": {"tau_differing": tau, "regret": 0.0}}}
+        name: MetricFidelity(families={"glibc": FamilyFidelity(tau_differing=tau)})
         for name, tau in taus.items()
     }
 
-    assert verdict_sentence({"metrics": {**metrics, "faults": None}}) == f"verdict: {words}"
+    assert verdict_sentence(Fidelity(metrics={**metrics, "faults": None})) == f"verdict: {words}"
 
 
 def test_a_shrunk_profile_is_judged_by_how_it_ranks_the_whole_one() -> None:
     configurations = [Configuration.of("glibc", {"a": i}) for i in range(4)]
     whole = with_peaks(1000, 2000, 3000, 4000)
     found = judge_shrunk(configurations, whole, [*with_peaks(10, 20, 40), None], 0.25)
-    assert found["fidelity"] == 0.25
-    assert found["configurations"] == 3
-    assert found["metrics"]["peak_heap"]["tau"] == 1.0
-    assert found["metrics"]["cost"] is None
+    assert found.fidelity == 0.25
+    assert found.configurations == 3
+    assert found.metrics["peak_heap"].tau == 1.0
+    assert found.metrics["cost"] is None
     turned = judge_shrunk(configurations, whole, with_peaks(40, 30, 20, 10), 0.25)
-    assert turned["metrics"]["peak_heap"]["families"] == {"glibc": -1.0}
-    json.dumps(judge_shrunk(configurations, [None] * 4, whole, 0.25), allow_nan=False)
+    assert turned.metrics["peak_heap"].families == {"glibc": -1.0}
+    assert judge_shrunk(configurations, [None] * 4, whole, 0.25).time_share is None
 
 
 @pytest.mark.parametrize("text", ["1", "0", "x", "0.5,2"])
@@ -188,6 +189,8 @@ def test_without_the_trace_the_shrunk_profiles_are_still_measured(
     assert "shrunk to 0.5" in capsys.readouterr().out
     verdict = read_profile(profile)["fidelity"]
     assert [small["fidelity"] for small in verdict["shrunk"]] == [0.5]
-    assert "unknown" in summary(read_profile(profile)), "nothing is known against the trace"
+    assert "unknown" in summary(fidelity_of(read_profile(profile))), (
+        "nothing is known against the trace"
+    )
     assert run(["fidelity", str(profile), "--shrunk", ""]) == SpecError.exit_code
     assert run(["fidelity", str(profile), "--", "true"]) == SpecError.exit_code

@@ -13,6 +13,7 @@ from tests.doubles.traces import write_mixed_trace
 from tuner.campaign.setup import with_workload
 from tuner.config import campaign_from_options
 from tuner.errors import SpecError
+from tuner.profile.fidelity import fidelity_of
 from tuner.profile.file import read_profile, workload_sha256, write_profile
 from tuner.profile.trust import recorded_facts, summary, weak_families
 from tuner.profile.variation import shrink
@@ -123,13 +124,13 @@ def test_a_verdict_does_not_change_what_the_workload_is(profile: Path) -> None:
 def test_a_profile_that_ranks_or_has_nothing_to_rank_is_allowed(
     profile: Path, tau: float | None
 ) -> None:
-    assert weak_families(judged(profile, tau), ["glibc"]) == {}
-    assert weak_families(judged(profile, 0.1), ["jemalloc"]) == {}, "not tuned"
+    assert weak_families(fidelity_of(judged(profile, tau)), ["glibc"]) == {}
+    assert weak_families(fidelity_of(judged(profile, 0.1)), ["jemalloc"]) == {}, "not tuned"
 
 
 def test_the_verdict_in_one_line(profile: Path) -> None:
-    assert "unknown" in summary(read_profile(profile))
-    assert "peak_heap off by 1.0 % (p90 5.0 %" in summary(judged(profile, 1.0))
+    assert "unknown" in summary(fidelity_of(read_profile(profile)))
+    assert "peak_heap off by 1.0 % (p90 5.0 %" in summary(fidelity_of(judged(profile, 1.0)))
 
 
 def test_a_trace_needs_no_trust(tmp_path: Path, profile: Path) -> None:
