@@ -129,7 +129,8 @@ class Answer:
                 f"No setting that was tried is proven to save {100 * self.rules.least:g} % of "
                 f"memory{floor} or CPU time at no loss in the other."
             )
-            if self.standing is not None and (best := _best_words(self.standing, self.rules)):
+            best = _best_words(self.standing, self.rules) if self.standing else ""
+            if best and self.label not in {one.label for one in self.turned_down}:
                 yield from _wrapped(f"Nearest: {self.label}, {best}.")
             is_done = self._is_early and not self.n_untried
             unused = "; the time left was not needed" if is_done else ""

@@ -34,6 +34,7 @@ from tuner.optimize.selection import (
     noise_of,
 )
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain, values_of
+from tuner.optimize.turned_down import best_trade
 from tuner.optimize.work import SELECTION_FILE, TRACE_FILE, Work, run_seconds
 from tuner.records import Configuration, Measurement
 
@@ -62,11 +63,32 @@ class Selected:
     n_untried: int = 0
     """Settings that never ran and may still gain enough, as far as emulation and the runs say."""
 
+    @property
+    def noise(self) -> dict[str, float]:
+        """Quantity -> standard deviation of the logarithm of one run."""
+        return {
+            name: noise_of(values, has_floor=not TABLE[name].is_memory)
+            for name, values in values_of(self.course, AS_IS).items()
+        }
+
 
 def affordable_finalists(work: Work, reference: Reference) -> int:
     """Return how many candidates the time left can decide on, at least one."""
     n_runs = work.watch.left_s / work.run_seconds(reference)
     return max(1, min(_FINALISTS, int(n_runs / _ROUNDS_TO_DECIDE) - 1))
+
+
+def trade(work: Work, reference: Reference, selected: Selected) -> dict[str, Configuration]:
+    """Return the setting that gains most but breaks a guard, where time is left to see how much.
+
+    It will not be deployed; that nothing else is near is known sooner than the time is up, and
+    who knows what a guard costs can allow more.
+    """
+    needed_s = 2 * _ROUNDS_TO_DECIDE * work.run_seconds(reference)
+    if selected.n_untried or work.watch.left_s < needed_s:
+        return {}
+    label = best_trade(selected.changes, work.request.rules, selected.noise)
+    return {label: selected.labels[label].configuration} if label else {}
 
 
 class Choosing:

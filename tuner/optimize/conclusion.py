@@ -236,11 +236,6 @@ class Conclusion:
     ) -> tuple[TurnedDown, ...]:
         """Return what gains more but breaks a guard, of all that ran."""
         standings = confirmed.standings if confirmed else {}
-        base = values_of(selected.course, AS_IS) if selected else {}
-        noise = {
-            name: noise_of(values, has_floor=not TABLE[name].is_memory)
-            for name, values in base.items()
-        }
         expected = None
         if selected is not None and not self._work.request.is_direct:
             expected = {label: one.expected for label, one in selected.labels.items()}
@@ -251,7 +246,7 @@ class Conclusion:
             ],
             self._rules,
             best.gains if best and decision is Decision.DEPLOY else None,
-            noise,
+            selected.noise if selected else {},
             expected=expected,
             is_service=self._work.request.service is not None,
         )

@@ -37,7 +37,7 @@ from tuner.front.whole import ns_per_instruction
 from tuner.measure.warm import warm_memory
 from tuner.optimize import emulation
 from tuner.optimize.answer import ANSWER_FILE, Answer, recommended, write_answer
-from tuner.optimize.candidates import Choosing, Selected
+from tuner.optimize.candidates import Choosing, Selected, trade
 from tuner.optimize.cluster import kit_of, machines_for
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed, Confirming
@@ -314,7 +314,11 @@ class Session:
         begun_s = self._watch.used_s
         before = snapshot()
         selected = choosing.select(n_possible)
-        chosen = work.kept(CONFIRMATION_FILE) or choosing.finalists(selected)
+        chosen = (
+            work.kept(CONFIRMATION_FILE)
+            or choosing.finalists(selected)
+            or trade(work, reference, selected)
+        )
         if not chosen:
             return conclusion.nothing_near(selected)
         confirming = Confirming(work, reference, held_out)

@@ -27,6 +27,9 @@ _NOISES: Final = 3.0
 _PART_OF_MEMORY: Final = 1.0 / 3.0
 """Of what few runs showed, that emulation must expect: it knows memory well, time less so."""
 
+_WORTH_RUNS: Final = 3.0
+"""Times the least effect: what few runs say that a trade gains, for it to be worth rounds."""
+
 _ROOM: Final = 0.1
 """Of what was lost, that a constraint leaves beyond it: a guard must be proven to hold."""
 
@@ -75,6 +78,26 @@ class TurnedDown:
         text = f"Turned down: {self.label} {_gain_words(self.gained, gain)} but {losses}{once}"
         options = " ".join(f"--constraint '{one}'" for one in self.constraints)
         return f"{text}; {options} allows it."
+
+
+def best_trade(
+    seen: Mapping[str, Mapping[str, Gain]], rules: Rules, noise: Mapping[str, float]
+) -> str | None:
+    """Return what gains most of all that clearly breaks a guard; None where nothing gains much.
+
+    Args:
+        seen: label -> changes in few runs.
+        rules: what counts.
+        noise: quantity -> standard deviation of the logarithm of one run.
+    """
+    found = {}
+    for label, gains in seen.items():
+        broken = _broken(gains, rules, noise)
+        gain = max((gains[goal].middle for goal in rules.goals if goal in gains), default=0.0)
+        loss = max((-gains[name].middle for name in broken), default=math.inf)
+        if gain > max(loss, _WORTH_RUNS * math.log1p(rules.least)):
+            found[label] = sum(gains[goal].middle for goal in rules.goals if goal in gains)
+    return max(found, key=lambda label: found[label], default=None)
 
 
 def turned_down(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,8 @@ import pytest
 
 from tests.doubles.judged import ONE
 from tuner.compare.plan import Course, Step
-from tuner.optimize.candidates import Choosing, affordable_finalists
+from tuner.optimize.answer import label_of
+from tuner.optimize.candidates import Choosing, affordable_finalists, selected_of, trade
 from tuner.optimize.emulation import EmulatedTrials
 from tuner.optimize.judgement import Rules
 from tuner.optimize.proposals import Baseline, Proposal
@@ -142,3 +144,26 @@ def test_one_slow_run_of_the_program_as_it_is_favours_nothing(tmp_path: Path) ->
     found = choosing._corrected(course, proposals, CPU)  # noqa: SLF001 - the rule itself
 
     assert found == pytest.approx([0.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "n_untried", "is_run"), [(60.0, 0, True), (20.0, 0, False), (60.0, 1, False)]
+)
+def test_a_trade_runs_where_time_is_left(
+    tmp_path: Path, *, seconds: float, n_untried: int, is_run: bool
+) -> None:
+    course: Course[None, Sample] = Course()
+    setting = Configuration.of("glibc", {"mxfast": 0})
+    label = label_of(setting)
+    for number in range(3):
+        as_is, fast = {MEAN: 1e9, PEAK: 1e9, CPU: 1e9}, {MEAN: 1e9, PEAK: 1.05e9, CPU: 8e8}
+        course.add((number, None, AS_IS), Outcome.succeeded(as_is))
+        course.add((number, None, label), Outcome.succeeded(fast))
+    selected = selected_of(course, {label: Proposal(setting, 1, {})})
+    request = Request(("app",), seconds, ("glibc",))
+    work = Work(tmp_path, request, cast("Tuned", None), Watch(seconds, lambda: 0.0))
+    reference = Reference(("app",), {}, 0, None, None, wall_s=1.0, timeout_s=30.0)
+
+    found = trade(work, reference, replace(selected, n_untried=n_untried))
+
+    assert found == ({label: setting} if is_run else {})

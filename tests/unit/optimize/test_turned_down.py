@@ -10,7 +10,12 @@ import pytest
 from tuner.errors import SpecError
 from tuner.optimize.judgement import Gain, Rules
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
-from tuner.optimize.turned_down import TurnedDown, parse_program_constraint, turned_down
+from tuner.optimize.turned_down import (
+    TurnedDown,
+    best_trade,
+    parse_program_constraint,
+    turned_down,
+)
 
 RULES = Rules()
 NOISE = {CPU: 0.02}
@@ -117,3 +122,18 @@ def test_a_service_names_its_own_metrics() -> None:
 def test_a_constraint_that_is_not_understood_says_what_is(text: str) -> None:
     with pytest.raises(SpecError, match=r"constraint .*cpu_time"):
         parse_program_constraint(text)
+
+
+@pytest.mark.parametrize(
+    ("seen", "best"),
+    [
+        ({"a": changes(0.0, 0.06, -0.2), "b": changes(-0.05, 0.06, -0.2)}, "b"),
+        ({"within the guards": changes(0.0, 0.0, -0.2)}, None),
+        ({"loses more": changes(0.0, 0.3, -0.2)}, None),
+        ({"little": changes(0.0, 0.02, -0.025)}, None),
+    ],
+)
+def test_the_best_trade_gains_much_and_breaks_a_guard(
+    seen: Mapping[str, Mapping[str, Gain]], best: str | None
+) -> None:
+    assert best_trade(seen, RULES, NOISE) == best
