@@ -20,12 +20,8 @@ from tuner.space import Parameter
 
 RECORDS = DATA / "probe"
 VERSIONS = {
-    "glibc": "2.36",
-    "tcmalloc": "2.10",
-    "jemalloc": "5.3.0",
-    "mimalloc": "2.0.9",
-    "exgen": "0.1.0",
-    "exgen-st": "0.1.0",
+    path.stem: json.loads(path.read_text())["recorded_from"].split(",")[0].split()[1]
+    for path in RECORDS.glob("*.json")
 }
 HOST = HostFacts("madvise", 4, 4096)
 ONE_THREAD = WorkloadFacts(1, 10**9)

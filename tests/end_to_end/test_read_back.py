@@ -192,6 +192,8 @@ def beyond(allocator: Allocator, setting: str) -> tuple[Value, ...]:
     """Return the values that must be refused; of exgen what its own list excludes."""
     if allocator.name in BEYOND:
         return BEYOND[allocator.name].get(setting, ())
+    if allocator.name not in ("exgen", "exgen-st"):
+        return ()
     (option,) = (o for o in read_option_list("exgen-options.json") if o.name == setting)
     if option.low is not None and option.high is not None and option.kind == "number":
         return (option.low - 1, option.high + 1)

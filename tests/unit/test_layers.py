@@ -56,9 +56,14 @@ class Import:
     """Name taken from it; None for ``import module``."""
 
 
-def parse_imports(source: str, path: str, package: str) -> Iterator[Import]:
-    """Yield the imports of a source text; `package` resolves relative ones."""
-    for node in ast.walk(ast.parse(source)):
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports_of(tree: ast.Module, path: str, package: str) -> Iterator[Import]:
+    """Yield the imports of a module; `package` resolves relative ones."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(f"{path}:{node.lineno}", alias.name, None)
@@ -75,8 +80,8 @@ def imports_below(folder: Path) -> tuple[tuple[Path, Import], ...]:
     return tuple(
         (path, found)
         for path in sorted(folder.rglob("*.py"))
-        for found in parse_imports(
-            path.read_text(),
+        for found in imports_of(
+            tree_of(path),
             str(path.relative_to(ROOT)),
             ".".join(path.relative_to(ROOT).parent.parts),
         )
@@ -210,7 +215,7 @@ def test_every_import_of_the_package_is_declared() -> None:
 def test_the_walker_sees_relative_and_private_imports() -> None:
     source = "from . import store\nfrom ..space import _hidden\nimport tuner.cli.main\n"
 
-    found = list(parse_imports(source, "x.py", "tuner.search"))
+    found = list(imports_of(ast.parse(source), "x.py", "tuner.search"))
 
     assert [(i.module, i.name) for i in found] == [
         ("tuner.search", "store"),
@@ -234,7 +239,7 @@ def test_no_two_public_classes_share_a_name() -> None:
     """A name has one meaning: who reads it need not ask which package it is of."""
     modules: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tuner").rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 modules.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
 

@@ -22,6 +22,7 @@ from tuner.errors import (
     TraceError,
 )
 from tuner.limits import RUN_TIME
+from tuner.registry import ALLOCATORS
 
 if TYPE_CHECKING:  # what does the work is imported by the command; --help must not
     from collections.abc import Iterator, Sequence
@@ -83,7 +84,7 @@ def emulate(
             "--allocators",
             "-a",
             metavar="NAME[:PATH],...",
-            help="glibc, tcmalloc, jemalloc, mimalloc, exgen, exgen-st; a path names your own.",
+            help=f"{', '.join(ALLOCATORS)}; a path names your own.",
         ),
     ] = _BASELINE,
     settings: Annotated[

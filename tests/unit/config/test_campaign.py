@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.config import (
@@ -261,6 +261,7 @@ def test_wrong_options_are_blamed_on_the_command_line() -> None:
         campaign_from_options(trace="app.trace", allocators=["glibc"], evaluations=0)
 
 
+@settings(max_examples=25)
 @given(st.text(max_size=200))
 def test_any_text_is_a_campaign_or_refused_with_one_message(text: str) -> None:
     folder = Path("/nonexistent")
