@@ -39,6 +39,7 @@ from tuner.store.values import (
     RealMeasurement,
     Recheck,
     SimulationRecord,
+    ValidationConditions,
     ValidationRecord,
     ValidationSample,
     WorkloadRecord,
@@ -62,6 +63,7 @@ _REAL_INTEGERS = (
 
 _OPTIONS = TypeAdapter(EmulationOptions)
 _MACHINE = TypeAdapter(Machine)
+_CONDITIONS = TypeAdapter(ValidationConditions)
 _PRICES = TypeAdapter(Calibration)
 """What a later version adds is passed over; what an earlier one lacked has its default."""
 
@@ -289,7 +291,7 @@ def _settings(record: ValidationRecord) -> Row:
     return {
         "subjects": [subject.as_record() for subject in record.subjects],
         "options": {
-            **record.options,
+            **dataclasses.asdict(record.conditions),
             **({} if simulation is None else {_SIMULATION: dataclasses.asdict(simulation)}),
         },
         "notices": record.notices,
@@ -309,7 +311,7 @@ def row_validation(row: sqlite3.Row, samples: Sequence[ValidationSample]) -> Val
         rounds=row["rounds"],
         baseline=row["baseline"],
         subjects=tuple(map(Subject.from_record, settings.get("subjects", ()))),
-        options=options,
+        conditions=_CONDITIONS.validate_python(options),
         simulation=None if simulation is None else SimulationRecord(**simulation),
         notices=tuple(settings.get("notices", ())),
         brought_allocators=tuple(settings.get("brought_allocators", ())),

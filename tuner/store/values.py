@@ -282,6 +282,35 @@ class SimulationRecord:
 
 
 @dataclass(frozen=True)
+class RecordedSurroundings:
+    """How every run of a validation was made; None: not recorded."""
+
+    cpu: int | None = None
+    """Core of the program; None also where it was free."""
+    sample_ms: int | None = None
+    """Time between two samples of memory."""
+    thp: str | None = None
+    """Transparent huge pages: ``keep`` or ``never``."""
+    aslr: str | None = None
+    """Address randomisation: ``on`` or ``off``."""
+    counts_syscalls: bool | None = None
+    """Whether system calls were counted."""
+
+
+@dataclass(frozen=True)
+class ValidationConditions:
+    """How a validation was made: those of equal conditions can be continued into one."""
+
+    output: str | None = None
+    """What had to equal the baseline's; None for simulations, of which everything has to."""
+    instrument: str | None = None
+    """What counted instructions."""
+    seed: int | None = None
+    """Of the order within the rounds."""
+    surroundings: RecordedSurroundings = RecordedSurroundings()
+
+
+@dataclass(frozen=True)
 class ValidationRecord:
     """One invocation of ``malloc-tuner validate`` and its raw samples."""
 
@@ -293,8 +322,8 @@ class ValidationRecord:
     """Label of the subject that the others are compared with."""
     subjects: tuple[Subject, ...] = ()
     """What is compared, the baseline first."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """How it was run, as JSON has it: those with equal options can be continued into one."""
+    conditions: ValidationConditions = ValidationConditions()
+    """How it was run."""
     simulation: SimulationRecord | None = None
     """What gem5 simulated; None for any other program."""
     notices: tuple[str, ...] = ()
@@ -313,12 +342,6 @@ class ValidationRecord:
     """UTC, ISO 8601; set by the store."""
     samples: tuple[ValidationSample, ...] = ()
     """In the order they were run; empty when handed to `Store.begin_validation`."""
-
-    @property
-    def huge_pages(self) -> str | None:
-        """Transparent huge pages of the runs, ``keep`` or ``never``; None where not recorded."""
-        found: str | None = self.options.get("surroundings", {}).get("thp")
-        return found
 
     def good(self, label: str | None = None) -> list[RealMeasurement]:
         """Return the successful runs of a subject, by round; None: of all."""

@@ -153,7 +153,7 @@ def summarize_gem5(run: Run, records: Sequence[ValidationRecord]) -> list[Gem5Su
 def _comparable(record: ValidationRecord, last: ValidationRecord) -> bool:
     def essence(one: ValidationRecord) -> tuple[object, ...]:
         program = one.simulation and one.simulation.identity.get("program")
-        return one.baseline, one.rounds, one.subjects, one.options, program, one.machine
+        return one.baseline, one.rounds, one.subjects, one.conditions, program, one.machine
 
     return essence(record) == essence(last)
 

@@ -17,7 +17,7 @@ def huge_page_notices(campaign: CampaignRecord, record: ValidationRecord) -> lis
 
     What was not recorded is not compared.
     """
-    ran = record.huge_pages
+    ran = record.conditions.surroundings.thp
     if ran is None:
         return []
     emulated = _state(campaign.emulation.thp, campaign.machine)

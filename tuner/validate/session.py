@@ -10,13 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol
+from typing import Generic, Protocol
 
 from tuner.compare.plan import Step, TaskT
 from tuner.machine import Machine
 from tuner.measure.program import PRELOAD, ProgramRun, Surroundings, limit_after
 from tuner.records import Outcome
-from tuner.store import RealMeasurement, SimulationRecord, Store, ValidationRecord, ValidationSample
+from tuner.store import (
+    RealMeasurement,
+    RecordedSurroundings,
+    SimulationRecord,
+    Store,
+    ValidationConditions,
+    ValidationRecord,
+    ValidationSample,
+)
 from tuner.validate.setup import Prepared
 
 IGNORED = "ignored"
@@ -61,15 +69,16 @@ class ValidationOptions:
     seed: int = 1
     """Seed of the order within the rounds."""
 
-    def as_record(self) -> dict[str, Any]:
+    def conditions(self) -> ValidationConditions:
         """Return what must be equal for a validation to be continued.
 
         Left out are the rounds, which stand beside, and the time limit, which derived from the
         first run differs a little each time and decides nothing.
         """
-        record = asdict(self)
-        del record["rounds"], record["surroundings"]["timeout_s"]
-        return record
+        shared = asdict(self.surroundings)
+        del shared["timeout_s"]
+        surroundings = RecordedSurroundings(**shared)
+        return ValidationConditions(self.output, self.instrument, self.seed, surroundings)
 
     def limited(
         self, baseline_ns: int | None, floor_s: float, first_s: float | None
@@ -205,15 +214,15 @@ def new_record(
         notices: what a reader must know.
         simulation: what gem5 simulates; None for any other program.
     """
-    told = options.as_record()
-    if simulation is not None:
-        del told["output"]  # simulations are compared by all that was simulated
+    conditions = options.conditions()
+    if simulation is not None:  # compared by all that was simulated
+        conditions = replace(conditions, output=None)
     return ValidationRecord(
         command=tuple(command),
         rounds=options.rounds,
         baseline=prepared[0].subject.label,
         subjects=tuple(entry.subject for entry in prepared),
-        options=told,
+        conditions=conditions,
         simulation=simulation,
         notices=tuple(notices),
         machine=machine,
@@ -228,10 +237,10 @@ def simulation_of(record: ValidationRecord) -> str | None:
 def find_same(
     validations: Sequence[ValidationRecord], wanted: ValidationRecord
 ) -> ValidationRecord | None:
-    """Return the latest validation of the same subjects, options and machine; None for none."""
+    """Return the latest validation of the same subjects, conditions and machine; None for none."""
 
     def essence(record: ValidationRecord) -> tuple[object, ...]:
-        how = (record.rounds, record.options, record.simulation, record.machine)
+        how = (record.rounds, record.conditions, record.simulation, record.machine)
         return (record.command, record.baseline, record.subjects, *how)
 
     same = (found for found in reversed(validations) if essence(found) == essence(wanted))

@@ -16,7 +16,13 @@ from tuner.records import Configuration, Outcome
 from tuner.report.gem5 import gem5_figure, gem5_plot
 from tuner.report.page import compute_report, render_page
 from tuner.runs import Run
-from tuner.store import RealMeasurement, SimulationRecord, ValidationRecord, ValidationSample
+from tuner.store import (
+    RealMeasurement,
+    SimulationRecord,
+    ValidationConditions,
+    ValidationRecord,
+    ValidationSample,
+)
 from tuner.store.subject import Subject
 from tuner.validate.gem5_summary import Gem5Summary, gem5_records, summarize_gem5
 
@@ -58,7 +64,7 @@ def record(
         rounds=len(heaps),
         baseline="glibc-default",
         subjects=_SUBJECTS,
-        options={"seed": 1},
+        conditions=ValidationConditions(seed=1),
         simulation=SimulationRecord(name, role, {"program": "1", "guest": name}),
         machine=MACHINE,
         identifier=identifier,

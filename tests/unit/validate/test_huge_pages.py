@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
@@ -11,7 +11,12 @@ from tests.doubles import synthetic
 from tests.doubles.machine import MACHINE
 from tuner.emulation import EmulationOptions
 from tuner.machine import Machine
-from tuner.store import CampaignRecord, ValidationRecord
+from tuner.store import (
+    CampaignRecord,
+    RecordedSurroundings,
+    ValidationConditions,
+    ValidationRecord,
+)
 from tuner.validate.huge_pages import huge_page_notices
 
 
@@ -24,8 +29,10 @@ def campaign(option: Literal["keep", "never"], **machine: str | None) -> Campaig
 
 
 def validation(option: str | None, **machine: str | None) -> ValidationRecord:
-    options: dict[str, Any] = {"surroundings": {"thp": option}} if option else {}
-    return ValidationRecord(("app",), 5, "glibc-default", options=options, machine=on(**machine))
+    conditions = ValidationConditions(surroundings=RecordedSurroundings(thp=option))
+    return ValidationRecord(
+        ("app",), 5, "glibc-default", conditions=conditions, machine=on(**machine)
+    )
 
 
 @pytest.mark.parametrize(
