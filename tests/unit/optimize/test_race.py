@@ -99,6 +99,16 @@ def test_one_that_crashes_is_out_and_says_why() -> None:
     assert n_rounds(course, "crashing") == 1
 
 
+def test_a_crash_of_an_earlier_call_is_told() -> None:
+    label = "".join(["crash", "ing"])  # as a journal's is: equal, and another object
+    crash = Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
+    kept = {(0, None, label): crash}
+    plan = Race(("crashing",), RULES, lambda _: False)
+    course = compare(plan, program({}), Kept(kept), baseline=AS_IS)
+
+    assert standings(course, ("crashing",), RULES)["crashing"].reason == "killed by SIGSEGV"
+
+
 def test_nothing_to_gain_ends_early() -> None:
     found, course = race({"same": (1.0, 1.0, 1.0)})
 
@@ -213,6 +223,15 @@ def test_of_equal_gains_the_one_with_fewer_settings_is_chosen() -> None:
 
     assert best is not None
     assert best.label == "none"
+
+
+def test_of_as_many_settings_the_greater_gain_is_chosen() -> None:
+    found = {"less": standing("less", 0.100), "more": standing("more", 0.102)}
+
+    best = choose(found, {"less": 2, "more": 2}, RULES)
+
+    assert best is not None
+    assert best.label == "more"
 
 
 def test_fewer_settings_are_not_bought_with_a_gain() -> None:
