@@ -14,12 +14,14 @@ from tuner.optimize.answer import Decision
 from tuner.optimize.candidates import selected_of
 from tuner.optimize.conclusion import Conclusion
 from tuner.optimize.confirmation import Confirmed
-from tuner.optimize.judgement import Gain, Standing, State
+from tuner.optimize.evidence import showable_gain
+from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.proposals import Proposal
 from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.race import noise_as_it_is
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Sample, Tuned
-from tuner.optimize.work import Watch, Work
+from tuner.optimize.work import Watch, Work, run_seconds
 from tuner.records import Configuration, Outcome
 
 USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
@@ -158,3 +160,25 @@ def test_what_a_guard_turned_down_is_in_the_answer(conclusion: Conclusion) -> No
     assert any("Turned down: mimalloc saves 43" in line for line in answer.lines())
     assert answer.as_record()["turned_down"][0]["broken"] == ["peak_memory"]
     assert math.isclose(found.gains[PEAK].change, 0.08)
+
+
+def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(
+    conclusion: Conclusion,
+) -> None:
+    found = confirmed(State.HOPELESS, 0.001)
+    rounds = int(100.0 / run_seconds(REFERENCE) / 2)  # of one candidate and the program as it is
+    noise = noise_as_it_is(found.course)[CPU]
+    gain = Rules().least + showable_gain(noise, rounds, Rules().error / len(Rules().goals))
+
+    answer = conclusion.conclude(None, found)
+
+    expected = f"A gain of CPU time below {100.0 * gain:.1f} % would need more --time to show."
+    assert expected in answer.reasons
+
+
+def test_a_proposal_says_for_how_many_runs_there_is_time(conclusion: Conclusion) -> None:
+    answer = conclusion.proposal_only([], 5)
+
+    assert answer.decision is Decision.UNDECIDED
+    assert answer.missing == "there is time for no more than 4 runs of the program"
+    assert answer.more_seconds == pytest.approx(4.0 * 5 * run_seconds(REFERENCE))

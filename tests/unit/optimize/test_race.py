@@ -100,7 +100,7 @@ def test_one_that_crashes_is_out_and_says_why() -> None:
 
 
 def test_a_crash_of_an_earlier_call_is_told() -> None:
-    label = "".join(["crash", "ing"])  # as a journal's is: equal, and another object
+    label = b"crashing".decode()  # as a journal's is: equal, and another object
     crash = Outcome.did_not_succeed(Status.FAILED, "killed by SIGSEGV")
     kept = {(0, None, label): crash}
     plan = Race(("crashing",), RULES, lambda _: False)
