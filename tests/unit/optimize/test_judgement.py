@@ -197,3 +197,14 @@ def test_what_is_not_measured_is_neither_goal_nor_guard() -> None:
     rules = Rules().of({MEAN: 1e9})
 
     assert (rules.goals, rules.guards) == ((MEAN,), (MEAN,))
+
+
+def test_the_gain_of_what_repeats_itself_is_exact_and_that_of_time_has_an_interval() -> None:
+    found = logs(0.10, 0.02, 0.05, 30)
+    found[MEAN][:2] = [0.099999, 0.100001]
+
+    gains = judge("x", found, EXACT, RULES, 2).gains
+
+    assert gains[MEAN] == Gain(0.10, 0.099999, 0.100001, is_exact=True)
+    assert not gains[CPU].is_exact
+    assert gains[CPU].low < gains[CPU].middle < gains[CPU].high

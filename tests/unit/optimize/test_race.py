@@ -12,7 +12,7 @@ from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Step
 from tuner.optimize.judgement import Gain, Rules, Standing, State, judge
 from tuner.optimize.quantities import CPU, MEAN, PEAK
-from tuner.optimize.race import Race, choose, is_decided, standings
+from tuner.optimize.race import Race, choose, is_decided, leading, standings
 from tuner.optimize.tuned import AS_IS, Sample
 from tuner.records import Outcome, Status
 
@@ -214,6 +214,11 @@ def test_the_greatest_sure_gain_is_chosen() -> None:
 def standing(label: str, gain: float, state: State = State.CONFIRMED) -> Standing:
     gains = {MEAN: Gain(gain, gain, gain, is_exact=True)}
     return Standing(label, 10, state, gains, (MEAN,), (), ())
+
+
+def test_no_one_leads_where_no_gain_is_likely() -> None:
+    """A standing promises nothing until rounds say so."""
+    assert leading({"open": standing("open", 0.1, State.OPEN)}, ["open"]) == []
 
 
 def test_of_equal_gains_the_one_with_fewer_settings_is_chosen() -> None:
