@@ -209,6 +209,21 @@ def test_a_wrong_setting_is_refused_with_a_reason(
         get_allocator(name).configuration(settings, VERSIONS[name])
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "allowed"),
+    [
+        ("glibc", {"mmap_threshold": -5}, "0 or more"),
+        ("jemalloc", {"dirty_decay_ms": -2}, "0 or more, or -1"),
+    ],
+)
+def test_a_negative_value_is_refused_with_what_is_allowed(
+    name: str, settings: dict[str, Value], allowed: str
+) -> None:
+    (found,) = problems(recorded(name), name, **settings)
+
+    assert found.endswith(f"is refused: it is negative; allowed is {allowed}")
+
+
 @pytest.mark.parametrize("name", tuple(ALLOCATORS))
 def test_a_default_has_nothing_to_disagree_with(name: str) -> None:
     assert problems(recorded(name), name) == []
