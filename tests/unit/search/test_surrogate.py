@@ -90,6 +90,7 @@ def test_neighbours_on_a_scale_are_alike_and_special_values_are_not() -> None:
 
     assert np.diag(alike) == pytest.approx(1.0)
     assert alike[2, 3] > alike[2, 4] > alike[2, 7] > 0.0
+    assert alike[2, 7] == pytest.approx(np.exp(-1.0 / 0.3))  # from end to end
     assert alike[0, 1:] == pytest.approx(0.0)
     assert alike[1, 2:] == pytest.approx(0.0)
 
@@ -116,3 +117,26 @@ def test_more_steps_make_a_fresh_model_surer() -> None:
         deviations.append(np.median(model.predict(*features.of(unseen))[1]))
 
     assert deviations[1] < 0.8 * deviations[0]
+
+
+def test_a_prediction_is_the_same_however_often_it_is_asked_for() -> None:
+    features, model = fitted(40)
+    (genome,) = drawn(1, 5)
+
+    once = model.predict(*features.of([genome]))
+    often = model.predict(*features.of([genome] * 50))
+
+    for one, many in zip(once, often, strict=True):
+        assert many == pytest.approx(one[0])
+
+
+def test_a_level_that_was_never_seen_is_less_sure_than_one_that_was() -> None:
+    features = Features(space())
+    model = Surrogate(features.gene, len(space().parameters))
+    known = [(0, a, b, 0, 0, 0) for a in (2, 3, 4) for b in (2, 3, 4)]
+    model.fit(*features.of(known), np.array([truth(genome) for genome in known]))
+
+    asked = [(0, 3, 3, 0, 0, 0), (0, 0, 3, 0, 0, 0), (0, 0, 0, 0, 0, 0)]
+    _, (seen, one_unseen, both_unseen) = model.predict(*features.of(asked))
+
+    assert both_unseen > one_unseen > 5.0 * seen
