@@ -112,6 +112,11 @@ TARGETS = {
             _end_to_end("tune", "resume"),
         ),
     ),
+    "search": Target(("tuner/search/*.py",), (_unit("search", doctests="search"),)),
+    "adapters": Target(
+        ("tuner/allocators/*.py",),
+        (_unit("allocators", doctests="allocators"), _end_to_end("read_back")),
+    ),
     "compare": Target(
         ("tuner/compare/*.py",),
         (_unit("compare", doctests="compare"), _unit("validate", "bench", "optimize")),
