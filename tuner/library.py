@@ -386,8 +386,8 @@ def explain(
         MissingToolError: a library or an instrument is not on this machine.
         TraceError: the trace cannot be read.
     """
-    from tuner.explain.ablation import ablate, point_of
     from tuner.explain.explanation import explain_run
+    from tuner.front.ablation import ablate, point_of
     from tuner.front.kept import first_name
 
     ablation = None

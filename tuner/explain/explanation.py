@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.errors import SelectionError
-from tuner.explain.ablation import Ablation
 from tuner.explain.importance import FEWEST_TRIALS, FRONT, Floats, Importance, importance_of
 from tuner.explain.levels import Danger, Level, Setting, danger_of, levels_of
+from tuner.front.ablation import Ablation
 from tuner.front.dominance import front, points_of
 from tuner.records import Trial, Value
 from tuner.runs import Run

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tuner.explain.ablation import Ablation, Without
 from tuner.explain.explanation import AllocatorExplained, Explanation, Role, SettingExplained
 from tuner.explain.importance import FRONT, LEAST_FIT
 from tuner.explain.levels import Danger, Level
+from tuner.front.ablation import Ablation, Without
 from tuner.metrics import METRICS
 from tuner.records import Value
 from tuner.report.columns import show_change

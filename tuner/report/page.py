@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.drawing.figure import Figure, described, embedding_script
 from tuner.drawing.style import look
+from tuner.front.ablation import Ablation, ablate
 from tuner.front.bounds import default_trials
 from tuner.front.kept import all_picks
 from tuner.front.picks import Pick
@@ -23,8 +24,7 @@ from tuner.metrics import find_metrics
 from tuner.optimize.answer import recommended
 from tuner.report import wording
 from tuner.report.claims import claims_context, claims_figures
-from tuner.report.columns import scale_of, show_change, show_expected
-from tuner.report.effects import Effect, effects_of
+from tuner.report.columns import ratio, scale_of, show_change, show_expected
 from tuner.report.gem5 import gem5_figure, gem5_grid, gem5_plot, out_lines
 from tuner.report.heap import HeapPlot, heap_figure, heap_plot
 from tuner.report.held_out import held_out_grid
@@ -68,8 +68,8 @@ class Report:
     """None when the baseline was not measured."""
     claims: ValidationSummary | None
     """The last validation on a program of the user's; None when there is none."""
-    effects: tuple[tuple[Pick, tuple[Effect, ...]], ...]
-    """For each picked trial the measured effects of its settings, if any."""
+    ablations: tuple[Ablation, ...]
+    """Of each picked trial of which the trial without one of its settings was measured."""
     gem5: tuple[Gem5Summary, ...] = ()
     """The last validation on gem5, per group of simulations; empty when there is none."""
     inside: InsideSummary | None = None
@@ -94,11 +94,7 @@ def compute_report(run: Run, validation: int | None = None) -> Report:
     has_baseline = run.campaign.baseline in default_trials(run.trials)
     believed = believed_validation(run, validation)
     once = {pick.trial.number: pick for pick in reversed(picks)}
-    effects = tuple(
-        (pick, tuple(found))
-        for pick in reversed(once.values())
-        if (found := effects_of(pick.trial, run.trials, names))
-    )
+    ablations = (ablate(run, pick) for pick in reversed(once.values()))
     return Report(
         run,
         picks,
@@ -108,7 +104,7 @@ def compute_report(run: Run, validation: int | None = None) -> Report:
         heap_plot(run, picks),
         front_table(run, names, picks) if has_baseline else None,
         summarize(run, believed) if believed else None,
-        effects,
+        tuple(found for found in ablations if any(one.changes for _, _, one in found.settings)),
         tuple(summarize_gem5(run, gem5_records(run))),
         summarize_inside(InsideJournal(journal_path(run)), run),
         measured_front(run.folder) if recommended(run.folder) else None,
@@ -260,20 +256,22 @@ def _effects_context(report: Report) -> list[dict[str, Any]]:
     heads = [metric.label for metric in find_metrics(report.run.campaign.objectives)]
     return [
         {
-            "pick": pick,
+            "pick": found.pick,
             "heads": heads,
             "rows": [
                 {
-                    "setting": effect.setting,
-                    "value": show_value(effect.value),
-                    "without": effect.without.number,
+                    "setting": setting,
+                    "value": show_value(value),
+                    "without": without.trial,
                     "cells": [
-                        {"text": show_change(found), "direction": wording.direction(found)}
-                        for found in effect.ratios
+                        {"text": show_change(effect), "direction": wording.direction(effect)}
+                        for name in report.run.campaign.objectives
+                        for effect in [ratio(1.0, without.changes.get(name))]
                     ],
                 }
-                for effect in effects
+                for setting, value, without in found.settings
+                if without.changes
             ],
         }
-        for pick, effects in report.effects
+        for found in report.ablations
     ]

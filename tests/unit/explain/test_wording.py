@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tuner.explain.ablation import Without
 from tuner.explain.levels import Danger, Level
 from tuner.explain.wording import danger_text, reduced_text
+from tuner.front.ablation import Without
 from tuner.records import Configuration
 
 JEMALLOC = Configuration.of("jemalloc", {"narenas": 1})

@@ -15,6 +15,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.doubles.runs import failed_trial, synthetic_run, write_run
+from tests.doubles.small_runs import RUN as SMALL_RUN
 from tuner.drawing.figure import described, embedding_script
 from tuner.optimize.answer import ANSWER_FILE
 from tuner.optimize.request import REQUEST_FILE, Request
@@ -313,3 +314,11 @@ def test_the_answer_of_an_optimisation_leads_the_page(tmp_path: Path) -> None:
     assert "the campaign is interrupted" not in text
     assert "Nothing was run on the real program" not in text
     assert "before you deploy" not in text
+
+
+def test_page_shows_what_a_setting_of_a_pick_does() -> None:
+    """The ratio to the trial that lacks the setting: 0.625 of its heap."""
+    text = render_page(compute_report(SMALL_RUN))
+
+    assert "<code>top_pad=<b>0</b></code>" in text
+    assert "-37.5" in text.replace("\N{MINUS SIGN}", "-")

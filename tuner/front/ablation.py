@@ -8,6 +8,7 @@ taken away together in the end, because each alone may stand in for another.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,6 @@ from tuner.front.picks import Pick
 from tuner.measure.evaluation import Evaluation
 from tuner.objectives import objective_values
 from tuner.records import Configuration, Trial, Value
-from tuner.report.effects import by_configuration, drop
 from tuner.runs import Run
 from tuner.stats import TIE
 
@@ -80,8 +80,8 @@ def ablate(run: Run, pick: Pick, measure: Measure | None = None) -> Ablation:
     """
     point = pick.trial.configuration
     known: dict[Configuration, Evaluation] = {}
-    trials = by_configuration(run.trials)
-    wanted = {name: drop(point, name) for name, _ in point.settings}
+    trials = {trial.configuration: trial for trial in run.trials if trial.measurement is not None}
+    wanted = {name: point.without(name) for name, _ in point.settings}
 
     def found(configurations: Sequence[Configuration]) -> list[Without]:
         new = [c for c in dict.fromkeys(configurations) if c not in trials and c not in known]
@@ -93,10 +93,7 @@ def ablate(run: Run, pick: Pick, measure: Measure | None = None) -> Ablation:
     needless = [name for name, one in zip(wanted, singles, strict=True) if one.is_needless]
     reduced = None
     if needless:
-        less = point
-        for name in needless:
-            less = drop(less, name)
-        (reduced,) = found([less])
+        (reduced,) = found([functools.reduce(Configuration.without, needless, point)])
     rows = zip(point.settings, singles, strict=True)
     settings = tuple((name, value, one) for (name, value), one in rows)
     is_known = reduced is not None and (reduced.changes or reduced.reason)

@@ -9,7 +9,7 @@ import pytest
 from tests.doubles.runs import MIB, measurement, trial
 from tests.doubles.small_runs import run_of
 from tuner.errors import SelectionError
-from tuner.explain.ablation import ablate, point_of
+from tuner.front.ablation import ablate, point_of
 from tuner.front.kept import pick_of_trial
 from tuner.measure.evaluation import Evaluation
 from tuner.records import Configuration, Outcome, Status
