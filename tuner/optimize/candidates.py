@@ -174,12 +174,16 @@ class Choosing:
     def finalists(self, selected: Selected) -> dict[str, Configuration]:
         """Return the candidates to confirm, in as few settings as emulation allows."""
         n_most = affordable_finalists(self._work, self._reference)
-        chosen = self._near(selected.course, list(selected.labels.values()))[:n_most]
+        usable, rows, doubts = self._expected(selected.course, list(selected.labels.values()))
+        chosen = finalists(usable, rows, self._rules, len(usable), doubts)[:n_most]
+        corrected = {
+            p.configuration: {name: values[index] for name, values in rows.items()}
+            for index, p in enumerate(usable)
+        }
         until_s = self._work.watch.used_s + _SHARE_OF_FEWER * self._work.watch.seconds
-        smallest = dict(
-            self._smallest(p, lambda: self._work.watch.used_s < until_s) for p in chosen
+        return dict(
+            self._smallest(p, corrected, lambda: self._work.watch.used_s < until_s) for p in chosen
         )
-        return {label: one for label, one in smallest.items() if not self._is_as_is(one)}
 
     def _near(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> list[Proposal]:
         """Return those of some settings that are worth confirming, the best first."""
@@ -239,8 +243,23 @@ class Choosing:
         return configuration == Configuration("glibc") and self._reference.brings is None
 
     def _smallest(
-        self, proposal: Proposal, has_time: Callable[[], bool]
+        self,
+        proposal: Proposal,
+        corrected: Mapping[Configuration, Mapping[str, float]],
+        has_time: Callable[[], bool],
     ) -> tuple[str, Configuration]:
+        """Return a candidate without the settings that emulation expects nothing of.
+
+        What is left must be near by what the runs say of it, or of the candidate.
+        """
+        before = corrected[proposal.configuration]
+
+        def loss(one: Configuration, found: Measurement, wanted: Measurement) -> float:
+            lost = self._lost(found, wanted)
+            after = corrected.get(one) or {n: value + lost[n] for n, value in before.items()}
+            is_near = not self._is_as_is(one) and self._is_near(after, before)
+            return max(lost.values(), default=0.0) if is_near else math.inf
+
         work, least = self._work, math.log1p(self._rules.least)
         if proposal.trial is None:
             return label_of(proposal.configuration), proposal.configuration
@@ -252,7 +271,7 @@ class Choosing:
             work.run,
             self._emulated,
             proposal.configuration,
-            loss_of=self._loss,
+            loss_of=loss,
             worth=_WORTH * least,
             most=least,
             has_time=has_time,
@@ -260,10 +279,17 @@ class Choosing:
         work.trials.setdefault(label_of(found), proposal.trial)
         return label_of(found), found
 
-    def _loss(self, found: Measurement, wanted: Measurement) -> float:
-        """Return what the whole program is expected to lose in a quantity at most, as a log."""
+    def _lost(self, found: Measurement, wanted: Measurement) -> dict[str, float]:
+        """Return what the whole program is expected to lose in each quantity, as a log."""
         mine, theirs = (expected_of(one, self._baseline) for one in (found, wanted))
-        return max((mine[name] - theirs[name] for name in theirs), default=0.0)
+        return {name: mine[name] - theirs[name] for name in theirs}
+
+    def _is_near(self, after: Mapping[str, float], before: Mapping[str, float]) -> bool:
+        """Return whether a goal gains enough, and no guard breaks that did not before."""
+        rules = self._rules
+        return any(after[goal] < -rules.threshold(goal) for goal in rules.goals) and all(
+            after[name] <= max(rules.margin(name), before[name]) for name in rules.guards
+        )
 
     def _corrected(
         self, course: Course[None, Sample], proposals: Sequence[Proposal], name: str

@@ -207,7 +207,7 @@ def smallest(
     emulated: EmulatedTrials,
     chosen: Configuration,
     *,
-    loss_of: Callable[[Measurement, Measurement], float],
+    loss_of: Callable[[Configuration, Measurement, Measurement], float],
     worth: float,
     most: float,
     has_time: Callable[[], bool],
@@ -222,7 +222,7 @@ def smallest(
         run: its folder.
         emulated: what it measured.
         chosen: the configuration.
-        loss_of: what the first one loses against the second one.
+        loss_of: what a configuration that measures so loses against what `chosen` measures.
         worth: greatest loss that a setting fewer is worth, in the unit of `loss_of`.
         most: greatest loss in all.
         has_time: whether to go on; the settings that were not looked at stay.
@@ -246,7 +246,7 @@ def smallest(
 
     def loss(one: Configuration) -> float:
         found = measure(one)
-        return loss_of(found, wanted) if found is not None else math.inf
+        return loss_of(one, found, wanted) if found is not None else math.inf
 
     alone = [chosen.without(name) for name, _ in chosen.settings]
     with ThreadPoolExecutor(len(cpus)) as pool:

@@ -6,15 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from tests.doubles.judged import ONE
 from tuner.compare.plan import Course, Step
+from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
 from tuner.optimize.candidates import Choosing, affordable_finalists, selected_of, trade
-from tuner.optimize.emulation import EmulatedTrials
+from tuner.optimize.emulation import EmulatedTrials, worthwhile
 from tuner.optimize.judgement import Rules
 from tuner.optimize.proposals import Baseline, Proposal
 from tuner.optimize.quantities import CPU, MEAN, PEAK
@@ -35,6 +36,9 @@ def test_short_time_is_not_split_over_many_candidates(
     reference = Reference(("app",), {}, 0, None, None, wall_s=0.98, timeout_s=30.0)
 
     assert affordable_finalists(work, reference) == n
+
+
+AS_GLIBC = Configuration("glibc")
 
 
 class Timed(View):
@@ -120,10 +124,10 @@ def test_a_setting_goes_where_the_whole_program_would_not_see_it(tmp_path: Path)
     reference = Reference(("app",), {}, 0, None, None, wall_s=0.98, timeout_s=30.0)
     choosing = Choosing(work, reference, [], cast("EmulatedTrials", None), baseline)
 
-    loss = choosing._loss  # noqa: SLF001 - the rule itself
-    assert loss(wanted.with_values(cost=1.1e6), wanted) < 0.001
-    assert loss(wanted.with_values(cost=4e6), wanted) > 0.0025
-    assert loss(wanted.with_values(mean_heap=1.01e6), wanted) == pytest.approx(math.log(1.01))
+    lost = choosing._lost  # noqa: SLF001 - the rule itself
+    assert lost(wanted.with_values(cost=1.1e6), wanted)[CPU] < 0.001
+    assert lost(wanted.with_values(cost=4e6), wanted)[CPU] > 0.0025
+    assert lost(wanted.with_values(mean_heap=1.01e6), wanted)[MEAN] == pytest.approx(math.log(1.01))
 
 
 def test_one_slow_run_of_the_program_as_it_is_favours_nothing(tmp_path: Path) -> None:
@@ -167,3 +171,46 @@ def test_a_trade_runs_where_time_is_left(
     found = trade(work, reference, replace(selected, n_untried=n_untried))
 
     assert found == ({label: setting} if is_run else {})
+
+
+@pytest.mark.parametrize(
+    ("allocator", "default_mean"), [("glibc", 1.0), ("exgen", 1.02)], ids=["as it is", "a default"]
+)
+def test_what_is_left_of_a_candidate_is_near_by_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allocator: str, default_mean: float
+) -> None:
+    """Emulation expects nothing of either setting; the default itself ran, and gains nothing."""
+
+    def smallest(*args: object, **named: Any) -> Configuration:
+        return worthwhile(
+            cast("Configuration", args[3]),
+            lambda one: cast("float", named["loss_of"](one, ONE, ONE)),
+            named["worth"],
+            named["most"],
+        )
+
+    monkeypatch.setattr(emulation, "smallest", smallest)
+    both = Configuration.of(allocator, {"a": 1, "b": 2})
+    default = Configuration(allocator)
+    means = {label_of(both): 0.95, label_of(default): default_mean}
+    course: Course[None, Sample] = Course()
+    for number in range(8):
+        course.add((number, None, AS_IS), Outcome.succeeded({MEAN: 1e9, PEAK: 1e9, CPU: 1e9}))
+        for label, mean in means.items():
+            values = {MEAN: mean * 1e9, PEAK: 1e9, CPU: 1e9}
+            course.add((number, None, label), Outcome.succeeded(values))
+    nothing = dict.fromkeys((MEAN, PEAK, CPU), 0.0)
+    proposals = [Proposal(one, 1, nothing) for one in (both, default) if one != AS_GLIBC]
+    base = Trial(0, AS_GLIBC, Origin.DEFAULT, Outcome.succeeded(ONE), None, 0.0)
+    baseline = Baseline({MEAN: 1e9, PEAK: 1e9, CPU: 1e9}, base, 1.0)
+    request = Request(("app",), 600.0, ("glibc", "exgen"))
+    work = Work(tmp_path, request, cast("Tuned", None), Watch(600.0, lambda: 0.0))
+    values = {MEAN: 1e9, PEAK: 1e9, CPU: 1e9}
+    reference = Reference(("app",), values, 0, None, None, wall_s=1.0, timeout_s=30.0)
+    choosing = Choosing(work, reference, proposals, cast("EmulatedTrials", None), baseline)
+
+    found = choosing.finalists(
+        selected_of(course, {label_of(p.configuration): p for p in proposals})
+    )
+
+    assert [len(one.settings) for one in found.values()] == [1]
