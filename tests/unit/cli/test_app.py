@@ -212,7 +212,8 @@ def test_a_command_does_not_wait_for_the_others() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
-    own = {"main", "app", "tune", "options", "bounds", "epilog", "console", "record_run", "outcome"}
+    own = {"main", "app", "tune", "options", "bounds", "epilog", "console", "numerics"}
+    own |= {"record_run", "outcome"}
     assert {name.removeprefix("tuner.cli.") for name in ast.literal_eval(shown.stdout)} <= own
 
 
