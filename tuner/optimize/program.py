@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -49,6 +50,9 @@ _TIMEOUT_FLOOR_S = 30.0
 
 _CHILDREN_SHARE = 0.5
 """Of the CPU time, above which the program is a driver of others."""
+
+_MUCH_MORE = 1.5
+"""Times the CPU time of the second run: a first run that takes more has set something up."""
 
 _BUSY_SHARE = 0.5
 """Of the time that a core is to be had: a program with more CPU time computes rather than waits."""
@@ -106,9 +110,9 @@ class Program:
         child = heaviest_child(self.command)
         alone = self._alone(child, whole) if child else None
         if child is None or alone is None:
-            return replace(whole, notes=(unfollowed_words(share),))
+            return replace(whole, notes=(*whole.notes, unfollowed_words(share)))
         words = followed_words(self.command, child, alone.values[CPU] / whole.values[CPU])
-        return replace(alone, notes=(words,))
+        return replace(alone, notes=(*alone.notes, words))
 
     def _alone(self, child: Sequence[str], whole: Reference) -> Reference | None:
         """Return what a child does when run alone; None when it does not stand for the whole."""
@@ -138,11 +142,12 @@ class Program:
             raise ProgramError(message)
         wall_s = second.wall_ns / 1e9
         is_busy = all(run.cpu_ns > _BUSY_SHARE * min(shares) * run.wall_ns for run in runs)
-        both = [_values(run, is_busy=is_busy) for run in runs]
+        used = runs if first.cpu_ns < _MUCH_MORE * second.cpu_ns else [second]
+        found = [_values(run, is_busy=is_busy) for run in used]
         is_same = first.output_sha256 == second.output_sha256
         reference = Reference(
             command=tuple(command),
-            values={name: (both[0][name] + both[1][name]) / 2.0 for name in QUANTITIES},
+            values={name: statistics.fmean(one[name] for one in found) for name in QUANTITIES},
             is_busy=is_busy,
             n_threads=max(run.n_threads for run in runs),
             exit_status=second.exit_status or 0,
@@ -150,6 +155,7 @@ class Program:
             brings=own_allocator(second.malloc_libraries),
             wall_s=wall_s,
             timeout_s=self._surroundings.timeout_s or limit_after(wall_s, _TIMEOUT_FLOOR_S),
+            notes=_failure_words(second),
         )
         return reference, second.children_cpu_ns / max(second.cpu_ns, 1)
 
@@ -257,6 +263,15 @@ class Program:
             words = f"\n  its last line: {last[0]}" if last else ""
             message = f"{self.command[0]}: {run.ending} before anything was changed{words}"
             raise ProgramError(message)
+
+
+def _failure_words(run: ProgramRun) -> tuple[str, ...]:
+    """Say that a program fails as it is, which may be as it should, or a run of nothing."""
+    if not run.exit_status:
+        return ()
+    last = run.stderr_tail.strip().splitlines()[-1:]
+    words = f", after the line {last[0]!r}" if last else ""
+    return (f"As it is, the program ends with {run.ending}{words}.",)
 
 
 def share_of_core(load: str | None = None, n_cores: int | None = None) -> float:

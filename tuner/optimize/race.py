@@ -77,11 +77,11 @@ class Race:
             if is_kept or is_duet(course, number) or number < last_kept:
                 continue
             standings = self._standings_so_far(course)
-            if is_decided(list(standings.values()), self._rules):
-                return
             for label, standing in standings.items():
                 if standing.state in (State.WORSE, *_GIVEN_UP):
                     course.leave(None, label, str(standing.state))
+            if is_decided(list(standings.values()), self._rules):
+                return
             left = [n for n in self._labels if (None, n) not in course.out]
             left = leading(standings, left) or left
             self._view.standing(standings, left)

@@ -249,6 +249,8 @@ class Session:
         warm_memory()
         found = work.tuned.examine()
         write_text(path, json.dumps(found.as_record(), indent=1) + "\n")
+        for note in found.notes:
+            self._view.tell(f"note       {note}")
         return found
 
     def _spec(self, evaluations: int) -> CampaignSpec:

@@ -262,13 +262,14 @@ def test_one_that_may_still_win_by_much_holds_the_answer_up(gain: float, is_over
 def test_what_the_time_cannot_show_is_given_up_early() -> None:
     """At a noise of 5 % sixty rounds show 3 % or so: what seems to gain nothing will not show."""
 
-    def n_used(more: float) -> int:
+    def ended(more: float) -> Course[None, Sample]:
         plan = Race(("same",), RULES, lambda _: True, most_rounds=60, rounds_left=lambda _: more)
-        course = compare(plan, program({"same": (1.0, 1.0, 1.0)}, 0.05), Nowhere(), baseline=AS_IS)
-        return n_rounds(course, AS_IS)
+        return compare(plan, program({"same": (1.0, 1.0, 1.0)}, 0.05), Nowhere(), baseline=AS_IS)
 
-    assert n_used(50.0) <= 20
-    assert n_used(50.0) < n_used(1e6)
+    short, long = ended(50.0), ended(1e6)
+    assert n_rounds(short, AS_IS) <= 20
+    assert n_rounds(short, AS_IS) < n_rounds(long, AS_IS)
+    assert standings(short, ["same"], RULES)["same"].state is State.OUT_OF_REACH
 
 
 def test_a_gain_that_the_time_may_show_is_not_given_up() -> None:

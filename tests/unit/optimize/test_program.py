@@ -1,0 +1,41 @@
+"""What the program does as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from tests.doubles.program_runs import GOOD
+from tuner.measure.program import ProgramRun, RunsPrograms
+from tuner.optimize.program import Program
+from tuner.optimize.quantities import CPU
+
+
+def program(*runs: ProgramRun) -> Program:
+    """Return a program that runs so, one run after the other."""
+    made = iter(runs)
+
+    class Played:
+        def run(self, *_: object, **_named: object) -> ProgramRun:
+            return next(made)
+
+    return Program(("app",), cast("RunsPrograms", Played()), {}, {})
+
+
+ALONE = replace(GOOD, user_ns=4_000_000, system_ns=0, children_cpu_ns=0)
+
+
+@pytest.mark.parametrize(("first_ns", "cpu_ns"), [(5_000_000, 4.5e6), (800_000_000, 4e6)])
+def test_a_first_run_that_sets_something_up_is_left_out(first_ns: int, cpu_ns: float) -> None:
+    assert program(replace(ALONE, user_ns=first_ns), ALONE).examine().values[CPU] == cpu_ns
+
+
+def test_an_exit_status_is_said_with_the_last_line() -> None:
+    failing = replace(ALONE, exit_status=2, stderr_tail="one\nFILE: not found\n")
+
+    assert program(failing, failing).examine().notes == (
+        "As it is, the program ends with exit status 2, after the line 'FILE: not found'.",
+    )
+    assert program(ALONE, ALONE).examine().notes == ()
