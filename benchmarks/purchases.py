@@ -179,7 +179,7 @@ def _cells(rows: list[Row], task: str) -> list[str]:
 
 
 def _alone(rows: list[Row], task: str) -> float:
-    return median(column(rows, "alone_s", task=task, subject=SUBJECTS[1]))
+    return float(median(column(rows, "alone_s", task=task, subject=SUBJECTS[1])))
 
 
 def _ratios(rows: list[Row], task: str, name: str) -> list[float]:

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.measure.offers import try_gem5
+from tuner.profile.fidelity import fidelity_of
 from tuner.profile.file import read_profile, write_profile
 from tuner.profile.fit import fit
 from tuner.profile.trust import summary
@@ -123,8 +124,9 @@ def _show(programs: Mapping[str, Program]) -> None:
             continue
         members = read_profile(program.profile)
         sizes.append(program.profile.stat().st_size)
-        print(f"{program.name:<22} {show_size(sizes[-1]):>10}  "
-              f"{members['metadata'].get('program_version')}; {summary(members)}")  # fmt: skip
+        version = members["metadata"].get("program_version")
+        said = summary(fidelity_of(members))
+        print(f"{program.name:<22} {show_size(sizes[-1]):>10}  {version}; {said}")
     print(f"{len(sizes)} profiles, {show_size(sum(sizes))}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -19,14 +20,14 @@ FRONT = [
 """The ends, and between them one that adds little."""
 
 
-def record(n: int, threads: str = "baton") -> CampaignRecord:
+def record(n: int, threads: Literal["baton", "free"] = "baton") -> CampaignRecord:
     """Return a campaign that measures so many again."""
     found = campaign_record(("glibc", "jemalloc"), ("mean_heap", "cost"), 100)
     emulation = replace(found.emulation, threads=threads)
     return replace(found, recheck_share=n / 100, emulation=emulation)
 
 
-def planned(n: int, threads: str = "baton") -> list[tuple[int, int]]:
+def planned(n: int, threads: Literal["baton", "free"] = "baton") -> list[tuple[int, int]]:
     return [(one.number, repeat) for one, repeat in plan(record(n, threads), [*FRONT, DEFAULT])]
 
 

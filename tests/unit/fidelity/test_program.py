@@ -67,7 +67,9 @@ def on_program(peaks: Sequence[int], failing: int | None = None) -> tuple[Panel,
 def test_ranks_against_the_program_are_apart_from_those_against_the_trace() -> None:
     panel, program, _ = on_program([1000, 2000, 9000, 6000])
     found = judge_program(panel, program)
-    families = found.metrics["peak_heap"].families
+    peak = found.metrics["peak_heap"]
+    assert peak is not None
+    families = peak.families
     assert families["tcmalloc"].tau_differing == 1.0
     assert families["jemalloc"].tau_differing == -1.0
     assert families["jemalloc"].regret == pytest.approx(0.5)

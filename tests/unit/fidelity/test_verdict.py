@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pytest
@@ -15,12 +17,33 @@ from tuner.cli.main import run
 from tuner.errors import SpecError
 from tuner.fidelity import judge, judge_shrunk
 from tuner.fidelity.verdict import curve_distance, resolution, size_distance, verdict_sentence
-from tuner.profile.fidelity import FamilyFidelity, Fidelity, MetricFidelity, fidelity_of
+from tuner.profile.fidelity import (
+    FamilyFidelity,
+    Fidelity,
+    MetricFidelity,
+    ShrunkMetric,
+    fidelity_of,
+)
 from tuner.profile.file import read_profile
 from tuner.profile.trust import summary
 from tuner.records import Configuration, CurvePoint, Measurement
 from tuner.trace.file import Trace
 from tuner.trace.info import TraceInfo, describe
+
+Metric_co = TypeVar("Metric_co", bound=MetricFidelity | ShrunkMetric, covariant=True)
+
+
+class HasMetrics(Protocol[Metric_co]):
+    """A verdict."""
+
+    @property
+    def metrics(self) -> Mapping[str, Metric_co | None]: ...
+
+
+def peak_of(found: HasMetrics[Metric_co]) -> Metric_co:
+    peak = found.metrics["peak_heap"]
+    assert peak is not None
+    return peak
 
 
 @pytest.fixture
@@ -31,7 +54,7 @@ def info(tmp_path: Path) -> TraceInfo:
 
 def test_errors_bias_ranks_and_regret_are_those_worked_out_by_hand(info: TraceInfo) -> None:
     truth, model = with_peaks(1000, 2000, 4000, 5000), with_peaks(1100, 2000, 4000, 3500)
-    found = judge(panel(truth, model), info, info).metrics["peak_heap"]
+    found = peak_of(judge(panel(truth, model), info, info))
     assert found.median_error == pytest.approx(0.05)
     assert found.worst_error == pytest.approx(0.30)
     assert found.bias == pytest.approx((0.1 - 0.3) / 4)
@@ -45,7 +68,7 @@ def test_errors_bias_ranks_and_regret_are_those_worked_out_by_hand(info: TraceIn
 def test_the_model_is_the_median_over_seeds_and_their_spread_its_noise(info: TraceInfo) -> None:
     truth = with_peaks(1000, 1000, 1000, 1000)
     seeds = [with_peaks(*[peak] * 4) for peak in (900, 1000, 1300)]
-    found = judge(panel(truth, *seeds), info, info).metrics["peak_heap"]
+    found = peak_of(judge(panel(truth, *seeds), info, info))
     assert found.worst_error == 0.0
     assert found.seed_spread == pytest.approx(0.4)
     assert found.families["glibc"].tau is None, "nothing differs"
@@ -82,9 +105,9 @@ def test_a_workload_is_no_distance_from_itself(info: TraceInfo) -> None:
 def test_noise_that_all_configurations_share_makes_no_difference(info: TraceInfo) -> None:
     truth = with_peaks(1000, 2000, 4000, 5000)
     shared = [with_peaks(1000 * k, 2000 * k, 4000 * k, 5000 * k) for k in (1, 2, 3)]
-    found = judge(panel(truth, *shared), info, info).metrics["peak_heap"]
+    found = peak_of(judge(panel(truth, *shared), info, info))
     assert found.resolution == pytest.approx(0.0, abs=1e-9)
-    assert judge(panel(truth, truth), info, info).metrics["peak_heap"].resolution is None
+    assert peak_of(judge(panel(truth, truth), info, info)).resolution is None
 
 
 def test_the_resolution_is_the_least_difference_that_is_no_noise() -> None:
@@ -165,10 +188,10 @@ def test_a_shrunk_profile_is_judged_by_how_it_ranks_the_whole_one() -> None:
     found = judge_shrunk(configurations, whole, [*with_peaks(10, 20, 40), None], 0.25)
     assert found.fidelity == 0.25
     assert found.configurations == 3
-    assert found.metrics["peak_heap"].tau == 1.0
+    assert peak_of(found).tau == 1.0
     assert found.metrics["cost"] is None
     turned = judge_shrunk(configurations, whole, with_peaks(40, 30, 20, 10), 0.25)
-    assert turned.metrics["peak_heap"].families == {"glibc": -1.0}
+    assert peak_of(turned).families == {"glibc": -1.0}
     assert judge_shrunk(configurations, [None] * 4, whole, 0.25).time_share is None
 
 

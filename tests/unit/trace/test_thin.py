@@ -50,7 +50,7 @@ def read(path: Path) -> Events:
 def live_bytes(events: Events) -> list[int]:
     """Return the bytes that live after each event."""
     sizes: dict[int, int] = {}
-    live = []
+    live: list[int] = []
     for op, slot, size in events[["op", "slot", "size"]].tolist():
         change = 0 if op == Op.FREE else size
         live.append((live[-1] if live else 0) + change - sizes.get(slot, 0))
