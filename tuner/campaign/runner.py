@@ -22,6 +22,7 @@ import contextlib
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tuner.campaign.ahead import Ahead
 from tuner.campaign.interrupts import graceful
@@ -361,7 +362,30 @@ class Runner:
         places = self._store.places()
         moved = {number for (number, _), at in places.items() if at != places.get((number, 0))}
         steady = [t for t in trials if t.configuration not in shaken and t.number not in moved]
-        return disagreements(steady, [*done.values(), *crashed])
+        return self._arbitrated(steady, [*done.values(), *crashed])
+
+    def _arbitrated(self, trials: Sequence[Trial], rechecks: Sequence[Recheck]) -> list[str]:
+        """Measure the one that disagrees a third time; return in what no two of three agree.
+
+        The kernel may count a fault of a page that is there already, once in thousands of runs.
+        Where several disagree it is no chance.
+        """
+        again = {one.trial: one for one in rechecks if one.measurement is not None}
+        differing = [
+            trial for trial in trials if trial.number in again and disagreements([trial], rechecks)
+        ]
+        settled = set()
+        for ended in self._attempts([t.configuration for t in differing if len(differing) == 1]):
+            trial = differing[ended.index]
+            third = Recheck(trial.number, 0, _outcome(ended))
+            second = replace(trial, outcome=again[trial.number].outcome)
+            if any(not disagreements([one], [third]) for one in (trial, second)):
+                lines = "; ".join(disagreements([trial], rechecks))
+                reason = f"{lines}; a third run agrees with one of them; {MAY_NOT_REPEAT}"
+                self._store.add_incident(Incident(trial.configuration, 1, reason))
+                self._listener.failed_attempt(trial.configuration, reason)
+                settled.add(trial.number)
+        return disagreements([t for t in trials if t.number not in settled], rechecks)
 
     def _withdraw_failures(self, trials: Sequence[Trial]) -> None:
         """Make incidents of re-measurements without numbers, which are then measured again."""

@@ -473,6 +473,31 @@ def test_other_numbers_for_the_same_input_are_a_defect_that_names_both(tmp_path:
     assert trials[0].measurement.value("faults") + 1 == rechecks[0].measurement.value("faults")
 
 
+@pytest.mark.parametrize("odd", [1, 2], ids=["the trial", "its re-measurement"])
+def test_where_two_of_three_agree_the_third_is_an_incident(tmp_path: Path, odd: int) -> None:
+    class OddOnce(SyntheticEvaluator):
+        """The default of glibc has a fault more in one of its runs."""
+
+        n_runs = 0
+
+        def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
+            found = super().evaluate(configuration, cpu)
+            if configuration == Configuration("glibc"):
+                self.n_runs += 1
+                if self.n_runs == odd and found.values is not None:
+                    more = found.values.with_values(faults=found.values.value("faults") + 1)
+                    return replace(found, values=more)
+            return found
+
+    run(tmp_path, evaluator=OddOnce())
+    run(tmp_path, evaluator=Drifting())  # nothing is left to measure
+
+    with Store.open(tmp_path) as store:
+        (incident,) = store.incidents()
+    assert "a third run agrees with one of them" in incident.reason
+    assert "faults was" in incident.reason
+
+
 def test_other_numbers_after_an_incident_of_the_kernel_are_no_defect(tmp_path: Path) -> None:
     class Short(Drifting):
         def evaluate(self, configuration: Configuration, cpu: int | None = None) -> Evaluation:
