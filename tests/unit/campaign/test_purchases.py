@@ -161,7 +161,7 @@ def test_proposals_that_wait_for_nobody_are_gated_too(tmp_path: Path) -> None:
         runs_ahead = True
 
     wanted = record(
-        budget=80, emulation=EmulationOptions(count="needed"), recheck_share=0.0, strategy="auto"
+        budget=160, emulation=EmulationOptions(count="needed"), recheck_share=0.0, strategy="auto"
     )
     with (
         Store.create(tmp_path, wanted) as store,
@@ -171,7 +171,7 @@ def test_proposals_that_wait_for_nobody_are_gated_too(tmp_path: Path) -> None:
         assert store.asks()
 
     left_out = [trial for trial in found if trial.status is Status.UNCOUNTED]
-    assert list(range(80)) == [trial.number for trial in found]
+    assert list(range(160)) == [trial.number for trial in found]
     assert left_out
     values = [(t.number, t.objectives) for t in front(found)]
     for trial in left_out:
