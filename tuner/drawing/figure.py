@@ -144,7 +144,14 @@ def save_figure(
 
 
 def _slim(svg: str) -> str:
-    """Drop what no viewer shows: hundredths of pixels, roles of Vega's groups, empty paths."""
+    """Drop what no viewer shows: hundredths of pixels, roles of Vega's groups, empty paths.
+
+    The font stands once, where it is one for all texts.
+    """
+    fonts = set(re.findall(r' font-family="[^"]*"', svg))
+    if len(fonts) == 1:
+        (font,) = fonts
+        svg = svg.replace(font, "").replace("<svg", f"<svg{font}", 1)
     svg = re.sub(r"(\.\d)\d+", r"\1", svg)
     svg = re.sub(r' (?:role|aria-[a-z]+|class|pointer-events)="[^"]*"', "", svg)
     return re.sub(r'<path d="[^"]*"(?: display="none")?/>', "", svg.replace(' opacity="1"', ""))
