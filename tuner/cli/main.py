@@ -94,8 +94,9 @@ def _run_command(words: Sequence[str]) -> None:
 
 def _pass_names_through() -> None:
     """Let names of files that are no text leave as the bytes they came as."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="surrogateescape")
 
 
 def _ended_by(error: Exception) -> int:

@@ -42,6 +42,9 @@ def test_names_that_are_no_text_leave_as_their_bytes(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
     )
     assert b"a \xff.trace" in done.stdout
+    words = [sys.executable, "-m", "tuner.cli.main", "front", tmp_path / os.fsdecode(b"no \xff")]
+    missing = subprocess.run(words, capture_output=True, check=False)
+    assert b"no \xff" in missing.stderr
 
 
 def test_a_campaign_on_a_name_that_is_no_text_is_refused(
