@@ -18,6 +18,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import contextlib
+import functools
 import queue
 import threading
 import time
@@ -399,11 +400,17 @@ class Workers(ABC, Generic[TaskT]):
     # Dask
 
     def _fetch(self, keys: Iterable[str]) -> None:
-        """Get the results of calls that succeeded all at once; what fails is got one by one."""
+        """Get the results of calls that succeeded all at once; what fails is got one by one.
+
+        A worker that died with its results would be waited for without end.
+        """
         calls = [self._calls[key] for key in keys if key in self._calls]
         calls = [call for call in calls if call.future.status == "finished"]
+        gather = functools.partial(self._client.gather, asynchronous=True)
         with contextlib.suppress(Exception):
-            found = self._client.gather([call.future for call in calls])
+            found = self._client.sync(
+                gather, [call.future for call in calls], callback_timeout=_ANSWER_S
+            )
             for call, result in zip(calls, found, strict=True):
                 call.found = result
 

@@ -42,7 +42,8 @@ def test_names_that_are_no_text_leave_as_their_bytes(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
     )
     assert b"a \xff.trace" in done.stdout
-    words = [sys.executable, "-m", "tuner.cli.main", "front", tmp_path / os.fsdecode(b"no \xff")]
+    folder = os.fspath(tmp_path / os.fsdecode(b"no \xff"))
+    words = [sys.executable, "-m", "tuner.cli.main", "front", folder]
     missing = subprocess.run(words, capture_output=True, check=False)
     assert b"no \xff" in missing.stderr
 
