@@ -26,7 +26,7 @@ from tuner.service.roles import roles_that_matter
 
 pytestmark = pytest.mark.end_to_end
 
-SHORTER = (("-d15s", "-d1s"), ("-n 60000", "-n 5000"), ("-t 500", "-t 50"), ("-s 2", "-s 1"))
+SHORTER = (("-d15s", "-d1s"), ("-n 120000", "-n 5000"), ("-t 500", "-t 50"), ("-s 2", "-s 1"))
 POSTGRES = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), None)
 
 NEEDS = {
