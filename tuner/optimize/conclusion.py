@@ -18,7 +18,7 @@ from tuner.optimize.judgement import Gain, Standing, State
 from tuner.optimize.proposals import Proposal, score, spread_of
 from tuner.optimize.quantities import CPU, TABLE
 from tuner.optimize.race import noise_as_it_is
-from tuner.optimize.selection import ROUND_OF_SELECTION, noise_of
+from tuner.optimize.selection import ROUND_OF_SELECTION, RUNS_TO_KNOW, noise_of
 from tuner.optimize.tuned import AS_IS, Reference, growth_of, values_of
 from tuner.optimize.turned_down import TurnedDown, constraint, turned_down
 from tuner.optimize.work import Work
@@ -175,9 +175,10 @@ class Conclusion:
         rules = self._rules
         error = rules.error / len(confirmed.chosen)
         base = values_of(of_one_mode(confirmed.course), AS_IS)
-        open_names = nearest.unsure or rules.goals
+        # Two runs that differ by chance would ask for days.
+        known = {name for name, values in base.items() if len(values) >= RUNS_TO_KNOW}
         wanted = 0
-        for name in (name for name in open_names if name in base):
+        for name in known.intersection(nearest.unsure or rules.goals):
             noise = noise_of(base[name], has_floor=not TABLE[name].is_memory)
             limit = -rules.threshold(name)
             if nearest.unsure:
@@ -219,7 +220,7 @@ class Conclusion:
             reasons=(*([note] if note else []), *self._reference.notes),
             turned_down=self._turned_down(rows, best, decision, selected, confirmed),
             counted=counted,
-            noise=noise_as_it_is(confirmed.course) if confirmed else {},
+            noise=noise_as_it_is(confirmed.course, RUNS_TO_KNOW) if confirmed else {},
             n_duets=n_duets(confirmed.course) if confirmed else 0,
             growth=_growth(confirmed) if confirmed else {},
             given_s=self._work.watch.seconds,

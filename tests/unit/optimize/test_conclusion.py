@@ -109,6 +109,17 @@ def test_a_proven_gain_names_the_constraint_that_settles_the_rest(
     assert said is is_said
 
 
+def test_two_runs_that_differ_by_chance_do_not_ask_for_days(conclusion: Conclusion) -> None:
+    found = confirmed(State.OPEN, 0.03)
+    few = replace(found, course=course(1.0, 3.0))
+
+    answer = conclusion.conclude(None, few)
+
+    assert answer.decision is Decision.UNDECIDED
+    assert answer.more_seconds <= conclusion.conclude(None, found).more_seconds
+    assert not answer.noise, "two runs do not show how much it varies"
+
+
 def test_a_guard_that_holds_only_within_its_variation_is_said(conclusion: Conclusion) -> None:
     gains = {name: Gain(0.1, 0.1, 0.1, is_exact=True) for name in USES}
     best = Standing("mimalloc", 20, State.CONFIRMED, gains, (MEAN,), (), (), scaled={CPU: 0.04})
