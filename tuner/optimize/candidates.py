@@ -175,7 +175,7 @@ class Choosing:
         """Return the candidates to confirm, in as few settings as emulation allows."""
         n_most = affordable_finalists(self._work, self._reference)
         usable, rows, doubts = self._expected(selected.course, list(selected.labels.values()))
-        chosen = finalists(usable, rows, self._rules, len(usable), doubts)[:n_most]
+        chosen = finalists(usable, rows, self._rules, n_most, doubts)
         corrected = {
             p.configuration: {name: values[index] for name, values in rows.items()}
             for index, p in enumerate(usable)

@@ -188,18 +188,25 @@ def finalists(
 
     An allocator's default stands for its settings that gain less than half of the least effect
     over it: settings must be worth their words.  Where only one can be confirmed, one whose guards
-    hold in spite of the doubts comes first: few rounds would not prove those of the others.
+    hold in spite of the doubts comes first, then one whose guards seem to hold: few rounds would
+    not prove those of the others.
     """
     rows = [
         {name: float(values[index]) for name, values in corrected.items()}
         for index in range(len(proposals))
     ]
     unsure = doubts or {name: [0.0] * len(proposals) for name in rules.guards}
-    sure = {
-        proposal.configuration
-        for index, (row, proposal) in enumerate(zip(rows, proposals, strict=True))
-        if all(row[name] <= rules.margin(name) - unsure[name][index] for name in rules.guards)
-    }
+    sure, likely = (
+        {
+            proposal.configuration
+            for index, (row, proposal) in enumerate(zip(rows, proposals, strict=True))
+            if all(
+                row[name] <= rules.margin(name) - part * unsure[name][index]
+                for name in rules.guards
+            )
+        }
+        for part in (1.0, 0.0)
+    )
     good = [
         (score(row, rules), proposal)
         for index, (row, proposal) in enumerate(zip(rows, proposals, strict=True))
@@ -208,7 +215,12 @@ def finalists(
     ]
     good.sort(key=lambda pair: (pair[0], len(pair[1].configuration.settings)))
     if n == 1:
-        good.sort(key=lambda pair: pair[1].configuration not in sure)
+        good.sort(
+            key=lambda pair: (
+                pair[1].configuration not in sure,
+                pair[1].configuration not in likely,
+            )
+        )
     default_scores = {p.configuration.allocator: s for s, p in good if p.configuration.is_default}
     worth = math.log1p(rules.least) / 2.0
     chosen: list[Proposal] = []

@@ -214,3 +214,28 @@ def test_what_is_left_of_a_candidate_is_near_by_the_runs(
     )
 
     assert [len(one.settings) for one in found.values()] == [1]
+
+
+def test_where_time_is_short_the_one_whose_guards_seem_to_hold_is_confirmed(tmp_path: Path) -> None:
+    costly, free = Configuration.of("exgen", {"a": 1}), Configuration.of("glibc", {"b": 2})
+    shares = {label_of(costly): (0.6, 1.08), label_of(free): (0.75, 1.0)}
+    course: Course[None, Sample] = Course()
+    for number, noise in enumerate((0.8, 1.2, 0.8, 1.2)):
+        values = {MEAN: 1e9, PEAK: 1e9, CPU: noise * 1e9}
+        course.add((number, None, AS_IS), Outcome.succeeded(values))
+        for label, (mean, cpu) in shares.items():
+            values = {MEAN: mean * 1e9, PEAK: 1e9, CPU: cpu * noise * 1e9}
+            course.add((number, None, label), Outcome.succeeded(values))
+    nothing = dict.fromkeys((MEAN, PEAK, CPU), 0.0)
+    proposals = [Proposal(one, None, nothing) for one in (costly, free)]
+    request = Request(("app",), 60.0, ("glibc", "exgen"))
+    work = Work(tmp_path, request, cast("Tuned", None), Watch(60.0, lambda: 0.0))
+    reference = Reference(("app",), nothing, 0, None, None, wall_s=3.0, timeout_s=30.0)
+    none = cast("EmulatedTrials", None), cast("Baseline", None)
+    choosing = Choosing(work, reference, proposals, *none)
+
+    found = choosing.finalists(
+        selected_of(course, {label_of(p.configuration): p for p in proposals})
+    )
+
+    assert list(found.values()) == [free]
