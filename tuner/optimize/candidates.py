@@ -235,12 +235,9 @@ class Choosing:
         return [
             p
             for p in proposals
-            if not self._is_as_is(p.configuration)
+            if not self._reference.is_of(p.configuration)
             and self._work.tuned.refusal(p.configuration) is None
         ]
-
-    def _is_as_is(self, configuration: Configuration) -> bool:
-        return configuration == Configuration("glibc") and self._reference.brings is None
 
     def _smallest(
         self,
@@ -257,7 +254,7 @@ class Choosing:
         def loss(one: Configuration, found: Measurement, wanted: Measurement) -> float:
             lost = self._lost(found, wanted)
             after = corrected.get(one) or {n: value + lost[n] for n, value in before.items()}
-            is_near = not self._is_as_is(one) and self._is_near(after, before)
+            is_near = not self._reference.is_of(one) and self._is_near(after, before)
             return max(lost.values(), default=0.0) if is_near else math.inf
 
         work, least = self._work, math.log1p(self._rules.least)

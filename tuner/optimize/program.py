@@ -259,8 +259,8 @@ class Program:
             message = f"{self.command[0]}: still running after {after}; {advice}"
             raise ProgramTimeoutError(message)
         if run.signal is not None:
-            last = run.stderr_tail.strip().splitlines()[-1:]
-            words = f"\n  its last line: {last[0]}" if last else ""
+            last = _last_line(run)
+            words = f"\n  its last line: {last}" if last else ""
             message = f"{self.command[0]}: {run.ending} before anything was changed{words}"
             raise ProgramError(message)
 
@@ -269,9 +269,13 @@ def _failure_words(run: ProgramRun) -> tuple[str, ...]:
     """Say that a program fails as it is, which may be as it should, or a run of nothing."""
     if not run.exit_status:
         return ()
-    last = run.stderr_tail.strip().splitlines()[-1:]
-    words = f", after the line {last[0]!r}" if last else ""
+    last = _last_line(run)
+    words = f", after the line {last!r}" if last else ""
     return (f"As it is, the program ends with {run.ending}{words}.",)
+
+
+def _last_line(run: ProgramRun) -> str:
+    return "".join(run.stderr_tail.strip().splitlines()[-1:])
 
 
 def share_of_core(load: str | None = None, n_cores: int | None = None) -> float:

@@ -196,31 +196,23 @@ def finalists(
         for index in range(len(proposals))
     ]
     unsure = doubts or {name: [0.0] * len(proposals) for name in rules.guards}
-    sure, likely = (
-        {
-            proposal.configuration
-            for index, (row, proposal) in enumerate(zip(rows, proposals, strict=True))
-            if all(
-                row[name] <= rules.margin(name) - part * unsure[name][index]
-                for name in rules.guards
-            )
-        }
-        for part in (1.0, 0.0)
-    )
-    good = [
-        (score(row, rules), proposal)
-        for index, (row, proposal) in enumerate(zip(rows, proposals, strict=True))
-        if all(row[name] <= rules.margin(name) + unsure[name][index] for name in rules.guards)
-        and any(row[goal] < -rules.threshold(goal) for goal in rules.goals)
-    ]
-    good.sort(key=lambda pair: (pair[0], len(pair[1].configuration.settings)))
-    if n == 1:
-        good.sort(
-            key=lambda pair: (
-                pair[1].configuration not in sure,
-                pair[1].configuration not in likely,
-            )
+
+    def holds(index: int, part: float) -> bool:
+        """Return whether all guards hold with so much of their doubts on top."""
+        row = rows[index]
+        return all(
+            row[name] + part * unsure[name][index] <= rules.margin(name) for name in rules.guards
         )
+
+    near = [
+        index
+        for index, row in enumerate(rows)
+        if holds(index, -1.0) and any(row[goal] < -rules.threshold(goal) for goal in rules.goals)
+    ]
+    near.sort(key=lambda i: (score(rows[i], rules), len(proposals[i].configuration.settings)))
+    if n == 1:
+        near.sort(key=lambda i: (not holds(i, 1.0), not holds(i, 0.0)))
+    good = [(score(rows[index], rules), proposals[index]) for index in near]
     default_scores = {p.configuration.allocator: s for s, p in good if p.configuration.is_default}
     worth = math.log1p(rules.least) / 2.0
     chosen: list[Proposal] = []

@@ -51,7 +51,7 @@ def reduced(
     effects = effects_of(work, reference, winner)
     known = replace(confirmed, effects=effects)
     found = _begun(work, winner) or _smaller(winner, effects)
-    variants = {label_of(one): one for one in found if not _is_as_is(one, reference)}
+    variants = {label_of(one): one for one in found if not reference.is_of(one)}
     if not variants:
         return known
     if confirmed.best.label in work.trials:
@@ -79,10 +79,6 @@ def reduced(
         effects=[one for one in effects if one.name in smaller.as_dict],
         left_out=[one.setting for one in left_out],
     )
-
-
-def _is_as_is(one: Configuration, reference: Reference) -> bool:
-    return one == Configuration("glibc") and reference.brings is None
 
 
 def _begun(work: Work, winner: Configuration) -> list[Configuration]:

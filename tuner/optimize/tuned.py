@@ -69,6 +69,10 @@ class Reference:
             for name, value in self.values.items()
         }
 
+    def is_of(self, configuration: Configuration) -> bool:
+        """Return whether a configuration is what the program runs under as it is."""
+        return configuration == Configuration("glibc") and self.brings is None
+
     def as_record(self) -> dict[str, Any]:
         """Return it for a journal."""
         return asdict(self)
