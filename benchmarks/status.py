@@ -100,7 +100,7 @@ def block_text(name: str) -> str:
         lines = [*origin_lines(BENCHMARKS[second]), "", more]
     else:
         parts = read_results(results_path(first))["parts"]
-        lines = shortened(list(BENCHMARKS[first].blocks[second](parts)), first)
+        lines = [narrow(x) for x in shortened(list(BENCHMARKS[first].blocks[second](parts)), first)]
     return "\n".join(lines) + "\n"
 
 
@@ -168,6 +168,16 @@ def shortened(lines: Sequence[str], name: str) -> list[str]:
         n_rows = 0
         found.append(line)
     return found[:-1]
+
+
+def narrow(line: str) -> str:
+    """Return a row of a table without what makes its columns even, which no page shows.
+
+    Example:
+        >>> narrow("| glibc  |   1.000 |"), narrow("| ------ | ------: |")
+        ('| glibc | 1.000 |', '| --- | ---: |')
+    """
+    return re.sub(r"-{4,}", "---", re.sub(r" {2,}", " ", line)) if line[:1] == "|" else line
 
 
 # Pages

@@ -1,4 +1,4 @@
-"""Outcomes of mutants, kept in docs/decisions/mutants.jsonl, and tables of them.
+"""Outcomes of mutants, kept in docs/decisions/mutants.jsonl.zst, and tables of them.
 
 A line is one mutant.  A survivor that no test can kill has a reason, written by hand as "why".
 """
@@ -11,8 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tuner import zstd
+
 ROOT = Path(__file__).resolve().parent.parent
-FILE = ROOT / "docs" / "decisions" / "mutants.jsonl"
+FILE = ROOT / "docs" / "decisions" / "mutants.jsonl.zst"
 
 KILLED, SURVIVED = "killed", "survived"
 
@@ -49,7 +51,7 @@ class Record:
 
 def read() -> list[Record]:
     """Return all records, of every target."""
-    return [Record(**json.loads(line)) for line in FILE.read_text().splitlines()]
+    return [Record(**json.loads(line)) for line in zstd.decompress(FILE.read_bytes()).splitlines()]
 
 
 def write(records: Iterable[Record]) -> None:
@@ -58,7 +60,7 @@ def write(records: Iterable[Record]) -> None:
         json.dumps({name: value for name, value in asdict(one).items() if name != "why" or value})
         for one in sorted(records, key=lambda one: one.target)
     ]
-    FILE.write_text("".join(f"{line}\n" for line in lines))
+    FILE.write_bytes(zstd.compress("".join(f"{line}\n" for line in lines).encode(), level=19))
 
 
 def table(records: Sequence[Record]) -> str:

@@ -226,7 +226,7 @@ def _copy_checkout(folder: Path) -> bool:
         copy = folder / path.relative_to(ROOT)
         is_built = copy.is_file() and native in path.parents
         if path.is_file() and not (copy.is_file() and copy.read_bytes() == path.read_bytes()):
-            stale = stale or not (is_built or path.suffix in {".md", ".jsonl"})
+            stale = stale or not (is_built or path.suffix == ".md" or path == mutant_records.FILE)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, copy)
             copy.touch()

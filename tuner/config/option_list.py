@@ -6,7 +6,7 @@ says only what the list cannot say: parents, requirements, finer or narrower lev
 under ``[never]``.  Names, ranges and defaults are in the list alone, so they cannot drift;
 an entry or a level that the list does not have is an error.
 
-Format of the list: docs/formats.md, "Option list".
+allocator/src/base/options.def explains the fields.
 """
 
 from __future__ import annotations

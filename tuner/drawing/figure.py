@@ -146,7 +146,8 @@ def save_figure(
 def _slim(svg: str) -> str:
     """Drop what no viewer shows: hundredths of pixels, roles of Vega's groups, empty paths.
 
-    The font stands once, where it is one for all texts.
+    Ends of lines at 0, and the width of strokes that are not there, go too.  The font stands once,
+    where it is one for all texts.
     """
     fonts = set(re.findall(r' font-family="[^"]*"', svg))
     if len(fonts) == 1:
@@ -154,7 +155,9 @@ def _slim(svg: str) -> str:
         svg = svg.replace(font, "").replace("<svg", f"<svg{font}", 1)
     svg = re.sub(r"(\.\d)\d+", r"\1", svg)
     svg = re.sub(r' (?:role|aria-[a-z]+|class|pointer-events)="[^"]*"', "", svg)
-    return re.sub(r'<path d="[^"]*"(?: display="none")?/>', "", svg.replace(' opacity="1"', ""))
+    svg = re.sub(r'(<line[^>]*?) [xy]2="0"', r"\1", svg.replace(' opacity="1"', ""))
+    svg = re.sub(r'(<path(?![^>]* stroke=")[^>]*?) stroke-width="[^"]*"', r"\1", svg)
+    return re.sub(r'<path d="[^"]*"(?: display="none")?/>', "", svg)
 
 
 # Parts of descriptions

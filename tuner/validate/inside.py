@@ -4,7 +4,12 @@ A simulation repeats itself to the last count, so there are no rounds, and sever
 without disturbing each other.  A run's record carries the digest of all that decides its result,
 and serves every later session that asks for the same; a session is a line of the journal too, and
 says which runs it shows.  A run that failed is not tried again as long as nothing that decides its
-result has changed; one that was stopped at its time limit is.  Format: docs/formats.md.
+result has changed; one that was stopped at its time limit is.
+
+A line of kind "run" has the `identity`, `task`, `label`, `status`, `reason`, the SHA-256 of the
+program's `output`, and `counts` by name, null what the machine has none of.  A line of kind
+"session" has the `subjects`, the baseline first, `facts`, and in `shown` rows of program, machine,
+label, and the identities of the run and of the start that is subtracted.  The last one is shown.
 """
 
 from __future__ import annotations
