@@ -130,7 +130,8 @@ def _allocators() -> Iterable[Finding]:
             offer = Offer(works=True, detail=f"{found.version}, {where}")
         except MissingToolError as error:
             offer = Offer(works=False, detail=str(error).removeprefix(f"{name}: "))
-        word = name if adapter.file.library.sonames else None  # the others come with us or libc
+        library = adapter.file.library
+        word = name if library.sonames and library.package else None  # the C library is not missing
         yield _finding("allocators", name, offer, needed=name == "glibc", word=word)
 
 

@@ -1,6 +1,6 @@
 """Where allocators, strategies, exporters and runners are listed: a new one is a file and a line.
 
-    ALLOCATORS   a class of `tuner.allocators`, whose settings are in configs/allocators/NAME.toml
+    ALLOCATORS   a class of `tuner.allocators`, for what configs/allocators/NAME.toml says
     STRATEGIES   a class of `tuner.search` with the constructor of `RandomSearch`
     EXPORTERS    a function from a `Deployment` to its text, in `tuner.export`
     EXECUTORS    a function from `Demand` to an `Executor`, in `tuner.campaign.executors`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import pytest
 
 from tests.doubles import runners, synthetic
+from tests.doubles.programs import library, needs_cc
 from tests.unit.compare.test_runners import CHECKS
 from tests.unit.export.test_formats import plain
-from tuner.allocators import all_allocators, get_allocator
-from tuner.config import campaign_from_options
+from tuner.allocators import Allocator, all_allocators, get_allocator
+from tuner.config import allocator_variables, campaign_from_options
+from tuner.errors import MissingToolError, SettingError
 from tuner.export.formats import render
+from tuner.measure.program import clean_environment
 from tuner.records import Configuration
 from tuner.registry import ALLOCATORS, EXECUTORS, EXPORTERS, RUNNERS, STRATEGIES, Entry
 from tuner.resources import configs_dir
@@ -34,25 +38,85 @@ def test_every_entry_leads_somewhere(table: dict[str, Entry]) -> None:
     assert all(callable(entry.load()) for entry in there)
 
 
-def test_an_allocator_is_its_file_its_settings_and_a_line(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "toy_allocator.py").write_text(
-        "from tuner.allocators.tcmalloc import Tcmalloc\nclass Toy(Tcmalloc):\n    name = 'toy'\n"
-    )
-    shutil.copytree(configs_dir() / "allocators", folder / "allocators")
-    settings = (folder / "allocators/tcmalloc.toml").read_text().replace("tcmalloc", "toy")
-    (folder / "allocators/toy.toml").write_text(settings)
-    monkeypatch.setattr("tuner.config.allocator_file.configs_dir", lambda: folder)
-    monkeypatch.setitem(ALLOCATORS, "toy", Entry("toy_allocator:Toy"))
+TOY = """
+#include <stdio.h>
+#include <stdlib.h>
+void *__libc_malloc(size_t n);
+void *malloc(size_t n) { return __libc_malloc(n); }
+static int number(const char *name, int most) {
+    int asked = getenv(name) ? atoi(getenv(name)) : 0;
+    return asked < most ? asked : most;
+}
+__attribute__((constructor)) static void begin(void) {
+    if (getenv("TOY_VERBOSE"))
+        dprintf(2, "toy 1.2\\ntoy: decay is %d\\n", number("TOY_DECAY", 100));
+}
+"""
+"""An allocator that prints its version and its one setting, which it clips."""
 
-    toy = get_allocator("toy")
-    rendered = toy.render(Configuration.of("toy", {"aggressive_decommit": True}))
+TOY_FILE = """
+schema = 1
+name = "toy"
+title = "the toy allocator"
+[library]
+sonames = ["libtoy.so"]
+[environment]
+variable = "TOY_{NAME}"
+[report]
+environment = { TOY_VERBOSE = "1" }
+version = '^toy (?P<version>[0-9.]+)$'
+setting = '^toy: (?P<name>\\w+) is (?P<value>\\S+)$'
+hidden = ["burst"]
+"""
+for _name in ("decay", "speed", "burst"):
+    TOY_FILE += f"""
+[[parameters]]
+name = "{_name}"
+scale = "log"
+low = 1
+high = 1000
+effect = "none"
+source = "here"
+"""
+
+
+@pytest.fixture
+def toy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Allocator]:
+    """An allocator that is known by its file and a line of the registry alone."""
+    shutil.copytree(configs_dir() / "allocators", folder / "allocators")
+    (folder / "allocators/toy.toml").write_text(TOY_FILE)
+    monkeypatch.setattr("tuner.config.allocator_file.configs_dir", lambda: folder)
+    monkeypatch.setitem(ALLOCATORS, "toy", Entry("tuner.allocators:Allocator"))
+    allocator_variables.cache_clear()
+    yield get_allocator("toy")
+    allocator_variables.cache_clear()
+
+
+def test_an_allocator_is_its_file_and_a_line(toy: Allocator) -> None:
+    rendered = toy.render(Configuration.of("toy", {"decay": 5}))
 
     assert all_allocators()[-1].name == toy.name == "toy"
-    assert rendered == {"TCMALLOC_AGGRESSIVE_DECOMMIT": "1"}
+    assert rendered == {"TOY_DECAY": "5"}
+    assert clean_environment({"TOY_DECAY": "5", "HOME": "/"}) == {"HOME": "/"}
     spec = campaign_from_options(trace="app.trace", allocators=["glibc", "toy"])
     assert list(spec.allocators) == ["glibc", "toy"]
+    with pytest.raises(MissingToolError, match="not on this machine; name the file as toy:/path"):
+        toy.locate()
+
+
+@needs_cc
+def test_what_such_an_allocator_prints_proves_its_settings(toy: Allocator, tmp_path: Path) -> None:
+    place = toy.locate(library(tmp_path, TOY, "toy"))
+
+    assert place.version == "1.2"
+    toy.read_back(place, Configuration.of("toy", {"decay": 50, "burst": 10}))
+    for settings, why in (
+        ({"decay": 500}, "toy 1.2: decay = 500 was not taken: 100 is in effect"),
+        ({"speed": 5}, "speed = 5 was not taken: the allocator does not know it"),
+        ({"burst": 5000}, "what becomes of it cannot be seen; allowed: "),
+    ):
+        with pytest.raises(SettingError, match=why):
+            toy.read_back(place, Configuration.of("toy", settings))
 
 
 def test_a_strategy_is_a_file_and_a_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tuner.allocators.base import Allocator, Installation, Mismatch
 from tuner.allocators.facts import HostFacts, WorkloadFacts
-from tuner.config import AllocatorChoice
+from tuner.config import AllocatorChoice, shipped_allocator_file
 from tuner.errors import SettingError, SpecError
 from tuner.registry import ALLOCATORS
 
@@ -55,7 +55,9 @@ def get_allocator(name: str, file: AllocatorFile | None = None) -> Allocator:
     except ValueError as error:
         message = f"allocator {name!r}: {error}"
         raise SpecError(message) from error
-    adapter: Allocator = ALLOCATORS[choice.name].load()(file, choice.library)
+    adapter: Allocator = ALLOCATORS[choice.name].load()(
+        file or shipped_allocator_file(choice.name), choice.library
+    )
     return adapter
 
 

@@ -1,17 +1,18 @@
 """What all allocators have in common: one adapter finds, renders and reads back.
 
-An adapter is driven by its search-space file; a subclass adds how the allocator is configured
-(`render`) and how it answers (`version_of`, `effective`, `agrees`).  The rule behind
-`read_back`: a setting counts only if it took effect, so every setting of a configuration
-must be found again in what the probe observed, with the value that was asked.
+An adapter is driven by its search-space file, which says how the allocator is configured and what
+it prints of itself.  That is enough for an allocator that prints its version and its settings; a
+subclass reads another answer (`version_of`, `effective`, `agrees`) from what the probe observed.
+The rule behind `read_back`: a setting counts only if it took effect, so every setting of a
+configuration must be found again with the value that was asked.
 """
 
 from __future__ import annotations
 
-import abc
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tuner.allocators.facts import HostFacts, WorkloadFacts, missing_requirement
 from tuner.allocators.libraries import find_library
@@ -20,7 +21,6 @@ from tuner.config import (
     Narrowing,
     ParameterSpec,
     parse_version,
-    shipped_allocator_file,
     version_range,
 )
 from tuner.config.levels import Level, Levels
@@ -67,29 +67,20 @@ class Mismatch:
         return f"{self.setting} = {self.asked!r} was not taken: {self.effective!r} is in effect"
 
 
-class Allocator(abc.ABC):
-    """Adapter of one allocator."""
+class Allocator:
+    """Adapter of one allocator; as it is, of one that prints its version and its settings."""
 
-    name: ClassVar[str]
-    """Name of the adapter, of its file in configs/allocators and of its genes."""
-    unproven: ClassVar[frozenset[str]] = frozenset()
-    """Settings of which less than the whole effect can be seen; they are accepted only
-    within the scale of the search-space file."""
-    unreadable: ClassVar[frozenset[str]] = frozenset()
-    """Of these, the ones that some builds give no way at all to see."""
-    has_separate_variables: ClassVar[bool] = False
-    """True where each environment variable is read, and reported, whatever the others say."""
-
-    def __init__(self, file: AllocatorFile | None = None, library: Path | None = None) -> None:
-        """Use a search-space file instead of the shipped one, or another library."""
-        self.file = file or shipped_allocator_file(self.name)
+    def __init__(self, file: AllocatorFile, library: Path | None = None) -> None:
+        """Use a library instead of the one that the file names."""
+        self.file = file
+        self.name = file.name
+        """Of the adapter, of its file in configs/allocators and of its genes."""
         self._library = library
         self._proved: set[Any] = set()
         """What took effect in an earlier read-back: variables, or whole environments."""
 
-    # ---- to be given by each allocator ----
+    # ---- what an allocator may do in its own way ----
 
-    @abc.abstractmethod
     def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
         """Return the environment variables that set a configuration.
 
@@ -98,14 +89,19 @@ class Allocator(abc.ABC):
             for_export: leave out what only the search harness wants (jemalloc's
                 abort_conf, which would stop a service after an upgrade).
         """
+        return self.file.environment.variables(configuration.settings, for_export=for_export)
 
-    @abc.abstractmethod
     def version_of(self, report: ProbeReport) -> str:
         """Return the version number in a report, or "" if the allocator was not there."""
+        pattern = self.file.report.version
+        found = re.search(pattern, report.messages, re.MULTILINE) if pattern else None
+        return found["version"] if found else ""
 
-    @abc.abstractmethod
     def effective(self, report: ProbeReport) -> dict[str, Value]:
         """Return every setting whose effective value the report shows."""
+        pattern = self.file.report.setting
+        found = re.finditer(pattern, report.messages, re.MULTILINE) if pattern else ()
+        return {match["name"].lower(): _printed(match["value"]) for match in found}
 
     def agrees(
         self,
@@ -116,9 +112,9 @@ class Allocator(abc.ABC):
     ) -> bool:
         """Return whether an effective value is what was asked, roundings by design included."""
         del setting
-        return asked == effective
+        return effective in {asked, self.file.environment.text(asked)}
 
-    def check_workload(self, workload: WorkloadFacts) -> None:  # noqa: B027 - most serve all
+    def check_workload(self, workload: WorkloadFacts) -> None:
         """Refuse a workload that the allocator cannot serve.
 
         Raises:
@@ -127,7 +123,7 @@ class Allocator(abc.ABC):
 
     def reporters(self) -> dict[str, str]:
         """Return variables that make the allocator report on itself, for read-back only."""
-        return {}
+        return self.file.report.environment
 
     def observe(self, environment: Mapping[str, str]) -> ProbeReport:
         """Run the probe with an environment, and whatever else this allocator needs."""
@@ -169,11 +165,12 @@ class Allocator(abc.ABC):
                 "it comes with malloc-tuner: `pip install .` builds and installs it; "
                 f"or name the file as {self.name}:/path/to/library.so"
             )
+        named = f"name the file as {self.name}:/path/to/library.so"
         package = self.file.library.package
-        return (
-            f"install the Debian package {package} with `sudo apt-get install {package}`, "
-            f"or name the file as {self.name}:/path/to/library.so"
-        )
+        if not package:
+            return named
+        how = f"with `sudo apt-get install {package}`"
+        return f"install the Debian package {package} {how}, or {named}"
 
     def parameters(
         self,
@@ -260,7 +257,7 @@ class Allocator(abc.ABC):
         self._refuse(installation.version, self._out_of_range(configuration, installation.version))
         environment = self.environment(installation, configuration)
         variables = frozenset(environment.items())
-        claims = variables if self.has_separate_variables else frozenset({variables})
+        claims = variables if self.file.report.separate else frozenset({variables})
         if claims <= self._proved:
             return
         try:
@@ -295,13 +292,14 @@ class Allocator(abc.ABC):
     def _out_of_range(self, configuration: Configuration, version: str) -> list[Mismatch]:
         """Return the settings whose value the allocator misreads, or hides what it made of it."""
         found = []
+        unproven = {*self.file.report.partly, *self.file.report.hidden}
         for setting, asked in configuration.settings:
             try:
                 spec = self.file.find(setting, version)
             except ValueError:
                 continue  # the allocator does not know it, which the report shows
             why = _misread(spec, asked)
-            if not why and setting in self.unproven and not _on_scale(spec, asked):
+            if not why and setting in unproven and not _on_scale(spec, asked):
                 shown = spec.groups.shown(is_free=spec.is_free)
                 why = f"is refused: what becomes of it cannot be seen; allowed: {shown}"
             if why:
@@ -312,7 +310,7 @@ class Allocator(abc.ABC):
         self, setting: str, asked: Value, effective: Mapping[str, Value], report: ProbeReport
     ) -> bool:
         if setting not in effective:
-            return setting in self.unreadable
+            return setting in self.file.report.hidden
         return self.agrees(setting, asked, effective[setting], report)
 
     def _check_known(self, installation: Installation, configuration: Configuration) -> None:
@@ -376,6 +374,11 @@ class Allocator(abc.ABC):
                 return path
         message = f"{self.name}: {self.file.library.sonames[0]} is not on this machine; "
         raise MissingToolError(message + self.how_to_install())
+
+
+def _printed(text: str) -> Value:
+    """Return what a library printed, as a number where it is one."""
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
 
 
 def _misread(spec: ParameterSpec, value: Value) -> str:

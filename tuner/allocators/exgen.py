@@ -11,31 +11,21 @@ Source: allocator/include/exgen.h, exgen_config_json.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tuner.allocators.base import Allocator
 from tuner.errors import SpecError
-from tuner.records import value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tuner.allocators.facts import WorkloadFacts
     from tuner.allocators.probe import ProbeReport
-    from tuner.records import Configuration, Value
+    from tuner.records import Value
 
 
 class Exgen(Allocator):
     """Adapter of libexgen.so."""
-
-    name: ClassVar[str] = "exgen"
-
-    def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
-        """Return EXGEN_CONF; nothing for an exported default."""
-        words = [f"{name}:{value_text(value)}" for name, value in configuration.settings]
-        if not for_export:
-            words.insert(0, "abort_conf:true")
-        return {"EXGEN_CONF": ",".join(words)} if words else {}
 
     def version_of(self, report: ProbeReport) -> str:
         """Return the version, if it is this of the two libraries."""
@@ -50,8 +40,6 @@ class Exgen(Allocator):
 
 class ExgenSt(Exgen):
     """Adapter of libexgen-st.so."""
-
-    name: ClassVar[str] = "exgen-st"
 
     def effective(self, report: ProbeReport) -> dict[str, Value]:
         """Return the settings but those about threads, which this library ignores."""

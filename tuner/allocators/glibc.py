@@ -9,7 +9,7 @@ range that the loader declares are dropped by it and therefore differ in the lis
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from tuner.allocators.base import Allocator, Mismatch
 from tuner.allocators.probe import ProbeReport, Tunable, list_tunables, run_probe
@@ -49,14 +49,6 @@ _LISTED: Final = (
 
 class Glibc(Allocator):
     """Adapter of the C library's own malloc; the library is the running system's."""
-
-    name: ClassVar[str] = "glibc"
-
-    def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
-        """Return GLIBC_TUNABLES with plain decimals, or nothing for the default."""
-        del for_export
-        words = [f"{_PREFIX}{name}={int(value)}" for name, value in configuration.settings]
-        return {"GLIBC_TUNABLES": ":".join(words)} if words else {}
 
     def observe(self, environment: Mapping[str, str]) -> ProbeReport:
         """Run the probe, and add what the loader says it accepted."""

@@ -12,16 +12,15 @@ slab_sizes has no option to read; the slab of every bin shows its effect.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from tuner.allocators.base import Allocator
-from tuner.records import value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tuner.allocators.probe import ProbeReport
-    from tuner.records import Configuration, Value
+    from tuner.records import Value
 
 _LEAST_CLASS: Final = 8
 """Least size class, in bytes.  Source: jemalloc(3), SIZE CLASSES."""
@@ -49,15 +48,6 @@ _SLABS = re.compile(r"(?P<low>\d+)-(?P<high>\d+):(?P<pages>\d+)")
 
 class Jemalloc(Allocator):
     """Adapter of jemalloc 5."""
-
-    name: ClassVar[str] = "jemalloc"
-
-    def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
-        """Return MALLOC_CONF; nothing for an exported default."""
-        words = [f"{name}:{value_text(value)}" for name, value in configuration.settings]
-        if not for_export:
-            words.insert(0, "abort_conf:true")
-        return {"MALLOC_CONF": ",".join(words)} if words else {}
 
     def version_of(self, report: ProbeReport) -> str:
         """Return the version without the commit: 5.3.0."""

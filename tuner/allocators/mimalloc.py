@@ -7,13 +7,13 @@ names.  Sizes are printed in KiB, but a bare number in the environment is bytes.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from tuner.allocators.base import Allocator
 
 if TYPE_CHECKING:
     from tuner.allocators.probe import ProbeReport
-    from tuner.records import Configuration, Value
+    from tuner.records import Value
 
 _OPTION = re.compile(
     r"^(?:mimalloc: )?option '(?P<name>\w+)':\s*(?P<value>-?\d+)(?P<unit> KiB)?", re.MULTILINE
@@ -26,23 +26,6 @@ _LONG_FORM: Final = 10000
 
 class Mimalloc(Allocator):
     """Adapter of mimalloc 2 and 3."""
-
-    name: ClassVar[str] = "mimalloc"
-    # Options are read and printed before anything acts on them.
-    has_separate_variables: ClassVar[bool] = True
-    # Printed as requested, clamped where it is used.
-    unproven: ClassVar[frozenset[str]] = frozenset(
-        {"max_segment_reclaim", "page_full_retain", "page_max_candidates", "generic_collect"}
-    )
-
-    def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
-        """Return one variable per setting, all plain decimals."""
-        del for_export
-        return {f"MIMALLOC_{n.upper()}": _text(v) for n, v in configuration.settings}
-
-    def reporters(self) -> dict[str, str]:
-        """Make mimalloc print every option."""
-        return {"MIMALLOC_VERBOSE": "1"}
 
     def version_of(self, report: ProbeReport) -> str:
         """Return the version, 2.0.9 for 209."""
@@ -85,7 +68,3 @@ def parse_options(messages: str) -> dict[str, Value]:
         in_kib = match["unit"] is not None or match["name"] in _SIZES_KIB
         options[match["name"]] = int(match["value"]) * (1024 if in_kib else 1)
     return options
-
-
-def _text(value: Value) -> str:
-    return value if isinstance(value, str) else str(int(value))

@@ -7,13 +7,13 @@ unproven.  The transfer batch is measured, up to 64 objects; beyond, "at least 6
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from tuner.allocators.base import Allocator
 
 if TYPE_CHECKING:
     from tuner.allocators.probe import ProbeReport
-    from tuner.records import Configuration, Value
+    from tuner.records import Value
 
 _BATCH_SEEN_MAX: Final = 64
 """Greatest transfer batch the probe can see: 64 KiB of 1024-byte blocks."""
@@ -21,17 +21,6 @@ _BATCH_SEEN_MAX: Final = 64
 
 class Tcmalloc(Allocator):
     """Adapter of gperftools' minimal tcmalloc."""
-
-    name: ClassVar[str] = "tcmalloc"
-    unproven: ClassVar[frozenset[str]] = frozenset(
-        {"release_rate", "skip_sbrk", "transfer_num_obj"}
-    )
-    unreadable: ClassVar[frozenset[str]] = frozenset({"release_rate", "skip_sbrk"})
-
-    def render(self, configuration: Configuration, *, for_export: bool = False) -> dict[str, str]:
-        """Return one variable per setting; booleans as 1 and 0, all it surely understands."""
-        del for_export
-        return {f"TCMALLOC_{n.upper()}": _text(v) for n, v in configuration.settings}
 
     def version_of(self, report: ProbeReport) -> str:
         """Return the version in "gperftools 2.10"."""
@@ -55,8 +44,3 @@ class Tcmalloc(Allocator):
         if setting == "transfer_num_obj":
             return min(int(asked), _BATCH_SEEN_MAX) == effective
         return asked == effective
-
-
-def _text(value: Value) -> str:
-    """Return a value as strtol, strtod and the first-letter test for booleans read it."""
-    return f"{value:f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(int(value))

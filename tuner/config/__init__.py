@@ -9,6 +9,7 @@ from tuner.config.allocator_file import (
     AllocatorFile,
     Narrowing,
     ParameterSpec,
+    allocator_variables,
     load_allocator_file,
     shipped_allocator_file,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "CampaignSpec",
     "Narrowing",
     "ParameterSpec",
+    "allocator_variables",
     "campaign_from_options",
     "dump_campaign",
     "load_allocator_file",

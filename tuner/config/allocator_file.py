@@ -1,20 +1,21 @@
 """Model of ``configs/allocators/*.toml``: the settings of an allocator, level by level.
 
-A file lists every parameter with its scale, special values, the parent that switches it
-on, the versions that know it and what it requires of machine and workload; and, under
-``[never]``, the knobs that no search may touch, with the reason.  Several entries may
-share a name when their version ranges differ; the first that fits is taken.
-docs/allocators.md explains the format with examples.
+A file says where the allocator is, how it is configured and what it prints of itself
+(`tuner.config.allocator_interface`).  It lists every parameter with its scale, special values, the
+parent that switches it on, the versions that know it and what it requires of machine and workload;
+and, under ``[never]``, the knobs that no search may touch, with the reason.  Several entries may
+share a name when their version ranges differ; the first that fits is taken.  docs/allocators.md
+explains the format with examples.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     PlainValidator,
@@ -22,6 +23,13 @@ from pydantic import (
     model_validator,
 )
 
+from tuner.config.allocator_interface import (
+    EnvironmentSpec,
+    LibrarySpec,
+    ReportSpec,
+    Sentence,
+    VersionRange,
+)
 from tuner.config.levels import (
     UNSET,
     Level,
@@ -36,6 +44,7 @@ from tuner.config.reading import StrictModel, closest, problems_error, read_toml
 from tuner.config.versions import parse_version, version_range
 from tuner.errors import SpecError
 from tuner.records import Value
+from tuner.registry import ALLOCATORS
 from tuner.resources import configs_dir
 from tuner.units import parse_size
 
@@ -67,14 +76,8 @@ def _scalar(value: object) -> Value:
     raise ValueError(message)
 
 
-def _version_range(text: str) -> str:
-    version_range(text)
-    return text
-
-
 Number = Annotated[int | float, BeforeValidator(_number)]
 Scalar = Annotated[Value, PlainValidator(_scalar)]
-Sentence = Annotated[str, Field(min_length=1)]
 
 
 class When(StrictModel):
@@ -171,7 +174,7 @@ class ParameterSpec(StrictModel):
     limit: Literal["threads"] | None = None
     """Cut the scale at the first value that is not below the number of threads."""
     when: When | None = None
-    versions: Annotated[str, AfterValidator(_version_range)] = ""
+    versions: VersionRange = ""
     """Versions of the allocator that know the parameter; empty = all."""
     requires: tuple[Requirement, ...] = ()
     """Facts of machine and workload without which the parameter cannot act."""
@@ -243,19 +246,6 @@ class ParameterSpec(StrictModel):
         return groups.between(narrowing.low, narrowing.high)
 
 
-class LibrarySpec(StrictModel):
-    """Where an allocator comes from."""
-
-    sonames: tuple[str, ...] = ()
-    """File names under which distributions install it, best first."""
-    package: str = ""
-    """Debian package that provides it."""
-    part: str = ""
-    """Native part of malloc-tuner that it is; with neither sonames nor this it is libc itself."""
-    versions: Annotated[str, AfterValidator(_version_range)] = ""
-    """Versions this file and its adapter were written for; others are refused."""
-
-
 class AllocatorFile(StrictModel):
     """One allocator: its library, its parameters, and what is never touched."""
 
@@ -263,6 +253,8 @@ class AllocatorFile(StrictModel):
     name: Sentence
     title: Sentence
     library: LibrarySpec
+    environment: EnvironmentSpec
+    report: ReportSpec = ReportSpec()
     option_list: str = ""
     """Native part with the allocator's own list of settings, from which `parameters` come."""
     parameters: tuple[ParameterSpec, ...]
@@ -333,15 +325,31 @@ def load_allocator_file(path: Path) -> AllocatorFile:
 @functools.cache
 def shipped_allocator_file(name: str) -> AllocatorFile:
     """Return the search space shipped for an allocator of `tuner.registry`."""
-    return load_allocator_file(configs_dir() / "allocators" / f"{name}.toml")
+    return load_allocator_file(_shipped(name))
+
+
+@functools.cache
+def allocator_variables() -> re.Pattern[str]:
+    """Return what the names of the variables are that configure the allocators."""
+    names = [_with_like(_shipped(name))["environment"]["variable"] for name in ALLOCATORS]
+    return re.compile("|".join(".*".join(map(re.escape, name.split("{NAME}"))) for name in names))
+
+
+def _shipped(name: str) -> Path:
+    return configs_dir() / "allocators" / f"{name}.toml"
 
 
 def _completed(path: Path) -> dict[str, Any]:
-    """Return a file with what it takes over from another one and from a list of settings."""
-    data = read_toml(path)
-    if "like" in data:
-        shared = read_toml(path.parent / str(data.pop("like")))
-        data = {**shared, **data}
+    """Return a file with what it takes over from others and from a list of settings.
+
+    How the allocator is configured and what it reports need not stand in a file that replaces a
+    shipped one.
+    """
+    data = _with_like(path)
+    shipped = _shipped(str(data.get("name")))
+    if "environment" not in data and shipped.is_file():
+        known = _with_like(shipped)
+        data = {**{key: known[key] for key in ("environment", "report") if key in known}, **data}
     if "option_list" not in data:
         return data
     try:
@@ -349,6 +357,14 @@ def _completed(path: Path) -> dict[str, Any]:
     except (ValueError, TypeError, AttributeError) as error:
         message = f"{path}: parameters: {error}"
         raise SpecError(message) from error
+
+
+def _with_like(path: Path) -> dict[str, Any]:
+    """Return a file with what it takes over from the one it is like."""
+    data = read_toml(path)
+    if "like" in data:
+        data = {**read_toml(path.parent / str(data.pop("like"))), **data}
+    return data
 
 
 def _structure_problems(file: AllocatorFile) -> list[str]:

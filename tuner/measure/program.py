@@ -23,6 +23,7 @@ from typing import ClassVar, Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from tuner.config import allocator_variables
 from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.answers import misunderstood
 from tuner.measure.process import Finished, Processes
@@ -32,11 +33,12 @@ from tuner.resources import native_file
 
 PRELOAD = "LD_PRELOAD"
 
-_ALLOCATOR_VARIABLES = re.compile(
-    r"MALLOC_.*|GLIBC_TUNABLES|TCMALLOC_.*|JE_MALLOC_CONF|_RJEM_MALLOC_CONF|MIMALLOC_.*"
-    r"|EXGEN_CONF|HEAP_?PROFILE.*|HEAPCHECK.*|HEAP_CHECK_.*|LD_PRELOAD"
+_FURTHER_VARIABLES = re.compile(
+    r"MALLOC_.*|JE_MALLOC_CONF|_RJEM_MALLOC_CONF|HEAP_?PROFILE.*|HEAPCHECK.*|HEAP_CHECK_.*"
+    r"|LD_PRELOAD"
 )
-"""Variables that steer an allocator, or put another one into the program."""
+"""Variables that steer an allocator, or put another one into the program, beside those that the
+allocators' files name."""
 
 _PADDING = "MALLOC_TUNER_PADDING_"
 """Begin of the names of the variables that only take up room."""
@@ -272,7 +274,7 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if not _ALLOCATOR_VARIABLES.fullmatch(name)
+        if not (_FURTHER_VARIABLES.fullmatch(name) or allocator_variables().fullmatch(name))
     }
 
 

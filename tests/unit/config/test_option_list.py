@@ -53,6 +53,7 @@ def _file(options: list[Option], *entries: dict[str, Any], **never: str) -> Allo
         "name": "exgen",
         "title": "exgen",
         "library": {"part": "libexgen.so"},
+        "environment": {"variable": "EXGEN_{NAME}"},
         "parameters": list(entries),
         "never": never,
     }
