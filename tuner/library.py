@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # each function imports what does its work: a campaign needs 
     from tuner.compare.loop import Observer
     from tuner.config.preset import Preset
     from tuner.explain.explanation import Explanation
+    from tuner.fidelity.session import judge_profile
     from tuner.measure.program import Surroundings
     from tuner.optimize.comparison import Compared
     from tuner.optimize.view import View
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # each function imports what does its work: a campaign needs 
     from tuner.service.plan import ServicePlan
     from tuner.store import RealMeasurement
     from tuner.validate.summary import ValidationSummary
+    from tuner.validate.with_gem5 import compare_inside_gem5, compare_on_gem5
 
 __all__ = [
     "Emulated",
@@ -54,12 +56,15 @@ __all__ = [
     "SeveralRuns",
     "ValidationSummary",
     "compare",
+    "compare_inside_gem5",
+    "compare_on_gem5",
     "compare_runs",
     "compare_service",
     "emulate",
     "explain",
     "export",
     "front",
+    "judge_profile",
     "load",
     "record",
     "tune",
@@ -75,6 +80,9 @@ RUNS: Final = Path("runs")
 """Where run folders are made."""
 
 _ELSEWHERE: Final = {
+    "compare_inside_gem5": "tuner.validate.with_gem5",
+    "compare_on_gem5": "tuner.validate.with_gem5",
+    "judge_profile": "tuner.fidelity.session",
     "Explanation": "tuner.explain.explanation",
     "FrontTable": "tuner.report.table",
     "Recording": "tuner.recording",

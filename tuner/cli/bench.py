@@ -238,7 +238,7 @@ def _measure(
         progress.update(bar, description=f"{text:<52.52}")
         progress.advance(bar)
         if sample.reason is not None:
-            progress.print(f"{step.subject}: {step.task}: {sample.reason}", markup=False)
+            progress.say(f"{step.subject}: {step.task}: {sample.reason}")
 
     def on_left_out(n_runs: int) -> None:
         counts["left out"] += n_runs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -40,9 +39,6 @@ from tuner.errors import (
     StoreError,
 )
 from tuner.limits import MOST_ROUNDS
-
-WORK_FOLDER = "gem5"
-"""Folder of a run with guests, outputs and references."""
 
 ERRORS = (
     SpecError,
@@ -98,58 +94,30 @@ def gem5(
 ) -> None:
     """Run the rounds that are missing, then print what they show."""
     from tuner.cli.gem5_tables import print_gem5
-    from tuner.config.gem5_suite import load_suite
-    from tuner.machine import read_machine
-    from tuner.measure.counting import InstructionCounter
-    from tuner.measure.gem5 import Gem5 as Simulator
-    from tuner.measure.gem5 import build_guests, find_gem5
-    from tuner.measure.program import ProgramRunner
-    from tuner.measure.warm import warm_memory
-    from tuner.resources import gem5_dir
+    from tuner.library import compare_on_gem5
     from tuner.runs import load_run
-    from tuner.store import Store, store_path
-    from tuner.validate.gem5 import validate_on_gem5
-    from tuner.validate.gem5_summary import gem5_records, summarize_gem5
     from tuner.validate.session import ValidationOptions
-    from tuner.validate.setup import prepare, search_spaces
-    from tuner.validate.subjects import check_subjects, choose_subjects
 
     words = check_points(context, points)
     found = load_run(run)
-    subjects = choose_subjects(found, words, front, dominated)
-    check_subjects(found, subjects)
-    program = find_gem5(gem5)
-    loaded = load_suite(suite or gem5_dir() / "suite.toml")
-    chosen = loaded.choose(split_names(simulations))
-    surroundings = made_surroundings(found, timeout, cpu, thp, sample_ms)
-    folder = found.folder / WORK_FOLDER
-    guests = (folder / "guests").resolve()
-    environment = {name: v for name, v in os.environ.items() if not name.startswith("PYTHON")}
-    with (
-        Store.open(store_path(found.folder), writable=True) as store,
-        comparison_progress("building guests") as (observer, on_note),
-    ):
-        build_guests(loaded, guests)
-        prepared = prepare(subjects, found.campaign, environment, search_spaces(found.folder))
-        warm_memory()
-        validate_on_gem5(
-            store,
-            chosen,
-            prepared,
-            gem5=Simulator(
-                program, loaded, guests, (folder / "outputs").resolve(), ProgramRunner()
+    with comparison_progress("building guests") as (observer, on_note):
+        summaries = compare_on_gem5(
+            found,
+            gem5,
+            ValidationOptions(
+                rounds,
+                surroundings=made_surroundings(found, timeout, cpu, thp, sample_ms),
+                instrument=instrument.value,
+                seed=seed,
             ),
-            folder=folder,
-            options=ValidationOptions(
-                rounds, surroundings=surroundings, instrument=instrument.value, seed=seed
-            ),
-            machine=read_machine(),
-            counter=InstructionCounter() if instrument is CountedBy.CACHEGRIND else None,
+            suite=suite,
+            simulations=split_names(simulations),
+            points=words,
+            most_front=front,
+            most_dominated=dominated,
             observer=observer,
-            on_notice=on_note,
+            on_note=on_note,
         )
-    found = load_run(run)
-    summaries = summarize_gem5(found, gem5_records(found))
     print_gem5(found, summaries)
     if not any(s.changes for group in summaries for s in group.subjects if not s.is_baseline):
         raise ComparisonError(NOTHING_COMPARED)

@@ -55,6 +55,10 @@ class ProgressBar(Progress):
     ) -> TaskID:
         return super().add_task(description, start, total, completed, visible, left="", **fields)
 
+    def say(self, text: str) -> None:
+        """Print a line above the bar, as it is and on one line."""
+        self.print(text, markup=False, soft_wrap=True)
+
     def end_within(self, seconds: float) -> None:
         """Let no more time be left than to the end of so many seconds from now."""
         self._end_s = self.get_time() + seconds

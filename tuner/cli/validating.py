@@ -112,7 +112,7 @@ def comparison_progress(
     progress = stderr_progress()
 
     def on_note(text: str) -> None:
-        progress.print(f"note: {text}", markup=False)
+        progress.say(f"note: {text}")
 
     with progress:
         progress.add_task(description, total=None)
@@ -137,7 +137,7 @@ def progress_observer(progress: ProgressBar) -> Observer[Any, Any]:
         progress.advance(task.id)
         if sample.status is not Status.OK:
             where = f"{what}: " if what else ""
-            progress.print(f"{where}{step.subject} is out: {sample.reason}", markup=False)
+            progress.say(f"{where}{step.subject} is out: {sample.reason}")
 
     def on_left(n_runs: int) -> None:
         progress.update(task.id, total=task.completed + n_runs)
