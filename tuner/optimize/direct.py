@@ -29,7 +29,7 @@ from tuner.optimize.candidates import Selected, affordable_finalists, selected_o
 from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
-from tuner.optimize.proposals import SLACK, Proposal, finalists
+from tuner.optimize.proposals import SLACK, Proposal, finalists, worthwhile
 from tuner.optimize.quantities import SERVICE_NAMES
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Work, run_seconds
@@ -364,24 +364,18 @@ class _Smoothed:
     def smallest(self, configuration: Configuration, rules: Rules) -> Configuration:
         """Return a configuration without the settings of which nothing is expected.
 
-        One goes after the other, that with the least effect first, as long as nothing is
-        expected to become worse than under all of them by a share of the least effect.
+        None of the quantities is expected to become worse than under all of them by more than a
+        share of the least effect.
         """
-        allowed = _HARMLESS * math.log1p(rules.least)
         wanted = self._row(configuration)
-        kept = configuration
-        while wanted is not None and kept.settings:
-            worst = {}
-            for name, _ in kept.settings:
-                fewer = kept.without(name)
-                row = self._row(fewer)
-                if row is not None:
-                    worst[fewer] = max(row[what] - wanted[what] for what in row)
-            best = min(worst, key=lambda one: (worst[one], str(one)), default=None)
-            if best is None or worst[best] > allowed:
-                break
-            kept = best
-        return kept
+
+        def loss(fewer: Configuration) -> float:
+            row = self._row(fewer)
+            if wanted is None or row is None:
+                return math.inf
+            return max(row[what] - wanted[what] for what in row)
+
+        return worthwhile(configuration, loss, math.inf, _HARMLESS * math.log1p(rules.least))
 
     def _row(self, configuration: Configuration) -> dict[str, float] | None:
         try:

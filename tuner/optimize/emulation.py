@@ -22,6 +22,7 @@ from tuner.front.whole import ns_per_instruction
 from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.executor import LocalExecutor, measuring_cpus
 from tuner.measure.several import SeveralWorkloads
+from tuner.optimize.proposals import worthwhile
 from tuner.optimize.suite import further_traces
 from tuner.profile.generated import replayable
 from tuner.records import Configuration, Measurement, Trial
@@ -214,8 +215,7 @@ def smallest(
 ) -> Configuration:
     """Return a configuration without the settings that are not worth their words in emulation.
 
-    Settings go back to unset one after the other, those that alone gain least first, as long as
-    all that went gained no more than they are worth.
+    See `worthwhile`.
 
     Args:
         spec: the campaign.
@@ -252,23 +252,3 @@ def smallest(
     with ThreadPoolExecutor(len(cpus)) as pool:
         list(pool.map(measure, alone, itertools.cycle(cpus)))
     return worthwhile(chosen, loss, worth, most)
-
-
-def worthwhile(
-    chosen: Configuration, loss: Callable[[Configuration], float], worth: float, most: float
-) -> Configuration:
-    """Return a configuration without the settings that gain too little; see `smallest`.
-
-    Args:
-        chosen: the configuration.
-        loss: what one with some of its settings loses against it; ``inf`` where it fails.
-        worth: greatest loss that a setting fewer is worth.
-        most: greatest loss in all.
-    """
-    kept = chosen
-    for name in sorted(chosen.as_dict, key=lambda name: loss(chosen.without(name))):
-        fewer = kept.without(name)
-        n_fewer = len(chosen.settings) - len(fewer.settings)
-        if loss(fewer) <= min(worth * n_fewer, most):
-            kept = fewer
-    return kept

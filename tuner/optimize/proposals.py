@@ -9,7 +9,7 @@ of hypervolume (see docs/decisions/optimize.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import moocore
@@ -222,3 +222,26 @@ def finalists(
             continue
         chosen.append(proposal)
     return chosen[:n]
+
+
+def worthwhile(
+    chosen: Configuration, loss: Callable[[Configuration], float], worth: float, most: float
+) -> Configuration:
+    """Return a configuration without the settings that gain too little.
+
+    They go back to unset one after the other, those that alone gain least first, as long as all
+    that went gained no more than they are worth.
+
+    Args:
+        chosen: the configuration.
+        loss: what one with some of its settings loses against it; ``inf`` where it fails.
+        worth: greatest loss that a setting fewer is worth.
+        most: greatest loss in all.
+    """
+    kept = chosen
+    for name in sorted(chosen.as_dict, key=lambda name: loss(chosen.without(name))):
+        fewer = kept.without(name)
+        n_fewer = len(chosen.settings) - len(fewer.settings)
+        if loss(fewer) <= min(worth * n_fewer, most):
+            kept = fewer
+    return kept

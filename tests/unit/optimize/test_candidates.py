@@ -15,9 +15,9 @@ from tuner.compare.plan import Course, Step
 from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
 from tuner.optimize.candidates import Choosing, affordable_finalists, selected_of, trade
-from tuner.optimize.emulation import EmulatedTrials, worthwhile
+from tuner.optimize.emulation import EmulatedTrials
 from tuner.optimize.judgement import Rules
-from tuner.optimize.proposals import Baseline, Proposal
+from tuner.optimize.proposals import Baseline, Proposal, worthwhile
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned

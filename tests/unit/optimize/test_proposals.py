@@ -9,7 +9,7 @@ import pytest
 
 from tests.doubles.runs import trial
 from tuner.optimize.judgement import Rules
-from tuner.optimize.proposals import Baseline, Proposal, finalists, propose, spread_of
+from tuner.optimize.proposals import Baseline, Proposal, finalists, propose, spread_of, worthwhile
 from tuner.optimize.quantities import CPU, MEAN, PEAK, SERVICE_NAMES
 from tuner.records import Configuration, Outcome, Trial
 
@@ -179,3 +179,29 @@ def test_a_guard_that_may_well_hold_turns_nothing_down() -> None:
     assert finalists([noisy], rows, RULES, 3) == []
     assert finalists([noisy], rows, RULES, 3, doubts) == [noisy]
     assert finalists([noisy], rows, RULES, 3, {**doubts, CPU: [0.01]}) == []
+
+
+GAINS = {"arena_max": 0.02, "mxfast": 0.002, "tcache_count": 0.003, "trim_threshold": 0.0}
+CHOSEN = Configuration.of("glibc", dict.fromkeys(GAINS, 1))
+
+
+def loss(one: Configuration) -> float:
+    """What is lost without settings, which do not depend on each other."""
+    if one.is_default:
+        return float("inf")
+    return sum(gain for name, gain in GAINS.items() if name not in one.as_dict)
+
+
+@pytest.mark.parametrize(
+    ("worth", "most", "left"),
+    [
+        (0.0, 0.0, ["arena_max", "mxfast", "tcache_count"]),
+        (0.0025, 0.01, ["arena_max"]),
+        (0.0025, 0.0025, ["arena_max", "tcache_count"]),
+        (0.1, 0.1, ["arena_max"]),
+    ],
+)
+def test_settings_that_are_not_worth_their_words_go(
+    worth: float, most: float, left: list[str]
+) -> None:
+    assert sorted(worthwhile(CHOSEN, loss, worth, most).as_dict) == left
