@@ -15,6 +15,7 @@ from __future__ import annotations
 import enum
 import json
 import math
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import repeat
@@ -34,6 +35,19 @@ Value = int | float | str | bool
 def value_text(value: Value) -> str:
     """Write a setting's value as users write it: ``true``, ``1048576``."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def signal_name(number: int) -> str:
+    """Return what a signal is called; most real-time ones have a number only.
+
+    Example:
+        >>> signal_name(9), signal_name(35)
+        ('SIGKILL', 'signal 35')
+    """
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 @dataclass(frozen=True)

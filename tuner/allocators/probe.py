@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tuner.errors import MissingToolError, SettingError
+from tuner.records import signal_name
 from tuner.resources import native_file
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.Compl
 
 def _how(returncode: int) -> str:
     if returncode < 0:
-        return f"with {signal.Signals(-returncode).name}"
+        return f"with {signal_name(-returncode)}"
     return f"with exit status {returncode}"
 
 

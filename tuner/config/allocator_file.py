@@ -18,7 +18,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import (
     BeforeValidator,
     Field,
-    PlainValidator,
     Strict,
     model_validator,
 )
@@ -27,6 +26,7 @@ from tuner.config.allocator_interface import (
     EnvironmentSpec,
     LibrarySpec,
     ReportSpec,
+    Scalar,
     Sentence,
     VersionRange,
 )
@@ -68,16 +68,7 @@ def _number(value: object) -> object:
         raise ValueError(message) from error
 
 
-def _scalar(value: object) -> Value:
-    """Accept exactly the types a setting can have."""
-    if isinstance(value, bool | int | float | str):
-        return value
-    message = "must be a number, a text, true or false"
-    raise ValueError(message)
-
-
 Number = Annotated[int | float, BeforeValidator(_number)]
-Scalar = Annotated[Value, PlainValidator(_scalar)]
 
 
 class When(StrictModel):

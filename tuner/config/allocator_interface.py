@@ -11,11 +11,19 @@ import re
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from tuner.config.reading import StrictModel
 from tuner.config.versions import version_range
 from tuner.records import Value
+
+
+def _scalar(value: object) -> Value:
+    """Accept exactly the types a setting can have."""
+    if isinstance(value, bool | int | float | str):
+        return value
+    message = "must be a number, a text, true or false"
+    raise ValueError(message)
 
 
 def _version_range(text: str) -> str:
@@ -32,6 +40,7 @@ def _pattern(text: str) -> str:
     return text
 
 
+Scalar = Annotated[Value, PlainValidator(_scalar)]
 Sentence = Annotated[str, Field(min_length=1)]
 VersionRange = Annotated[str, AfterValidator(_version_range)]
 Pattern = Annotated[str, AfterValidator(_pattern)]

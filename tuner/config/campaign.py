@@ -21,10 +21,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, mo
 from tuner.config.allocator_file import (
     AllocatorFile,
     Narrowing,
-    Scalar,
     load_allocator_file,
     shipped_allocator_file,
 )
+from tuner.config.allocator_interface import Scalar
 from tuner.config.reading import (
     StrictModel,
     closest,

@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field, PlainValidator
+from pydantic import ConfigDict, Field
 
+from tuner.config.allocator_interface import Scalar
 from tuner.config.levels import Scale, check_scale, scale_levels
 from tuner.config.reading import StrictModel, closest, show, validate
 from tuner.errors import MissingToolError
@@ -39,13 +40,6 @@ _FROM_LIST: Final = frozenset({"default", "effect", "unit"})
 """Keys of an entry that the list alone says."""
 
 
-def _any_scalar(value: object) -> Value:
-    if isinstance(value, bool | int | float | str):
-        return value
-    message = "must be a number, a text, true or false"
-    raise ValueError(message)
-
-
 class Option(StrictModel):
     """One setting, as the allocator describes it."""
 
@@ -63,7 +57,7 @@ class Option(StrictModel):
     high: int | None = None
     """Least and greatest number that is accepted."""
     choices: tuple[str, ...] = ()
-    default: Annotated[Value, PlainValidator(_any_scalar)]
+    default: Scalar
     effect: Annotated[str, Field(min_length=1)]
 
     @property

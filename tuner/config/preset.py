@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from tuner.config.allocator_file import Scalar, shipped_allocator_file
-from tuner.config.allocator_interface import Sentence
+from tuner.config.allocator_file import shipped_allocator_file
+from tuner.config.allocator_interface import Scalar, Sentence
 from tuner.config.reading import StrictModel, problems_error, read_toml, validate
 from tuner.records import Configuration
 from tuner.registry import ALLOCATORS

@@ -8,7 +8,6 @@ is started, bounded in time, and asked whose malloc it got.
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tuner.config.reading import first_problem
 from tuner.errors import MissingToolError
 from tuner.measure.process import Finished, Processes, tool_environment
-from tuner.records import Outcome, Status
+from tuner.records import Outcome, Status, signal_name
 from tuner.resources import native_file
 
 
@@ -171,11 +170,7 @@ def _is_from(malloc_from: str | None, library: Path | None) -> bool:
 
 def _ending(ended: Finished) -> str:
     if ended.exit_status < 0:
-        try:
-            name = signal.Signals(-ended.exit_status).name
-        except ValueError:
-            name = f"signal {-ended.exit_status}"
-        text = f"killed by {name}"
+        text = f"killed by {signal_name(-ended.exit_status)}"
     else:
         text = f"exit status {ended.exit_status}"
     complaint = _last_line(ended.stderr)

@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import os
 import re
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.answers import misunderstood
 from tuner.measure.process import Finished, Processes
 from tuner.output import scratch_folder
-from tuner.records import CurvePoint
+from tuner.records import CurvePoint, signal_name
 from tuner.resources import native_file
 
 PRELOAD = "LD_PRELOAD"
@@ -116,7 +115,7 @@ class ProgramRun(ProgramUse):
         if self.timed_out:
             return "stopped at the time limit"
         if self.signal is not None:
-            return f"killed by {_signal_name(self.signal)}"
+            return f"killed by {signal_name(self.signal)}"
         return f"exit status {self.exit_status}"
 
 
@@ -387,10 +386,3 @@ def _program_run(
         output_sha256=output_sha256,
         stderr_tail=stderr_tail,
     )
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

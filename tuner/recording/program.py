@@ -15,6 +15,7 @@ from typing import Final
 
 from tuner.errors import MissingToolError
 from tuner.recording.memory import AnonymousMemory
+from tuner.records import signal_name
 from tuner.resources import native_file
 
 SETTING: Final = "MALLOC_TUNER_RECORD"
@@ -117,7 +118,7 @@ def run_program(
     code = process.returncode = os.waitstatus_to_exitcode(status)
     return Ending(
         exit_status=code if code >= 0 else None,
-        signal_name=_signal_name(-code) if code < 0 else None,
+        signal_name=signal_name(-code) if code < 0 else None,
         wall_s=(end_ns - start_ns) / 1e9,
         cpu_s=usage.ru_utime + usage.ru_stime,
         end_ns=end_ns,
@@ -152,13 +153,6 @@ def recorder_setting(spool: Path, *, follow: bool, folder: int | None = None) ->
     """Return the value of `SETTING`; see `recorder_environment`."""
     given = f",{folder},{os.fstat(folder).st_ino}" if folder is not None else ""
     return f"{int(follow)}:{time.monotonic_ns()}{given}:{spool}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"SIG{number}"
 
 
 @contextlib.contextmanager

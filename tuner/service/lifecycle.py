@@ -26,7 +26,7 @@ from pathlib import Path
 
 from tuner.errors import ProgramError, SpecError
 from tuner.measure.program import PRELOAD, Surroundings, clean_environment
-from tuner.records import Outcome, Status
+from tuner.records import Outcome, Status, signal_name
 from tuner.service.figures import Phases, figures
 from tuner.service.guard import Guard, run_shell
 from tuner.service.output import LoadReport, pgbench_latencies, read_load
@@ -291,9 +291,7 @@ def _ending(service: Guard) -> str:
         return "ended"
     if ended.signal is None:
         return f"ended with exit status {ended.exit_status}"
-    with contextlib.suppress(ValueError):
-        return f"killed by {signal.Signals(ended.signal).name}"
-    return f"killed by signal {ended.signal}"
+    return f"killed by {signal_name(ended.signal)}"
 
 
 def _quoted(log: Path) -> str:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tuner.allocators.probe import Tunable, parse_tunables
+import subprocess
+
+import pytest
+
+from tuner.allocators.probe import Tunable, parse_tunables, run_probe
+from tuner.errors import SettingError
+
+
+def test_a_signal_without_a_name_ends_a_test_program_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = subprocess.CompletedProcess([], -35, "", "out of memory\n")
+    monkeypatch.setattr("tuner.allocators.probe._run", lambda *_: ended)
+
+    with pytest.raises(SettingError, match="ended a test program with signal 35: out of memory"):
+        run_probe({})
 
 
 def test_the_list_of_the_loader_is_read_in_hexadecimal_and_decimal() -> None:
