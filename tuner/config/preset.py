@@ -58,8 +58,6 @@ class Preset(StrictModel):
     settings: dict[str, Scalar]
     gains: Annotated[dict[str, PresetGain], Field(min_length=1)]
     """Workload -> what the preset does to it."""
-    default_gains: dict[str, PresetGain] = Field(default_factory=dict)
-    """In files of former versions; read and not used."""
 
     @property
     def configuration(self) -> Configuration:

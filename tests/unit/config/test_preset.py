@@ -189,7 +189,3 @@ def test_either_a_run_or_a_preset_is_exported(
 ) -> None:
     assert main.run(["export", *arguments]) == 2
     assert "--preset" in capsys.readouterr().err
-
-
-def test_a_preset_need_not_know_what_the_default_gains(file: Path) -> None:
-    assert not load_preset(file).default_gains
