@@ -129,10 +129,18 @@ void *allocate_slowly(size_t size) {
     return block;
 }
 
+/* The rest of the next function, in a heap without junk. */
+static NOINLINE void *allocate_from_heap(struct heap *heap, size_t class) {
+    void *block = refill(heap, class);
+    return likely(block != NULL) ? block : out_of_memory();
+}
+
 void *allocate_refilled(size_t size, size_t class) {
     struct heap *heap = local.heap;
-    void *block = likely(heap != NULL) ? heap_take_freed(heap, &local, class) : NULL;
-    return likely(block != NULL) ? block : allocate_anew(size);
+    if (unlikely(heap == NULL || options.junk))
+        return allocate_anew(size);
+    void *block = heap_take_freed(heap, &local, class);
+    return likely(block != NULL) ? block : allocate_from_heap(heap, class);
 }
 
 EXPORT void *exgen_malloc(size_t size) {
