@@ -80,10 +80,10 @@ _CHECKED_ALLOCATOR = (
     "test_size_class", "test_options", "test_effects", "test_exchange", "test_misuse", "test_oom",
     "test_limits", "test_random_checked", "test_random_st", "test_random", "test_threads",
     "test_second_thread", "test_fork", "test_fork_in_handler", "test_setuid", "test_early",
-    "test_delay", "test_api_exgen-shared", "test_cxx_exgen-shared", "exgen-options",
+    "test_delay", "test_slack", "test_api_exgen-shared", "test_cxx_exgen-shared", "exgen-options",
 )  # fmt: skip
 _QUICK = (
-    "options|early|size_class|misuse|effects|exchange|second_thread|limits|oom|delay|random-st|"
+    "options|early|size_class|misuse|effects|exchange|second_thread|limits|oom|delay|slack|random-st|"
     "api-exgen-shared|cxx-exgen-shared"
 )
 _EMULATOR_PARTS = (

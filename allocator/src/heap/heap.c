@@ -21,6 +21,11 @@
 #include "memory/slab_pages.h"
 #include "system/os.h"
 
+enum {
+    SLACK_SHARE = 4,       /* of a heap's units, in slabs that wait to be used: it is slack */
+    EARLIER_WHEN_SLACK = 4 /* a slab wakes up after so much smaller a share of it was freed */
+};
+
 _Thread_local struct local local = {.number = OWNER_NOBODY, .own_number = OWNER_NOBODY};
 
 struct slab no_slab = {.class = CLASS_NONE};
@@ -57,24 +62,47 @@ static void list_remove(struct slab_list *list, struct slab *slab) {
     slab->next = slab->previous = NULL;
 }
 
+static void leave_partial(struct heap *heap, struct bin *bin, struct slab *slab) {
+    list_remove(&bin->partial, slab);
+    heap->n_partial_units -= slab->n_units;
+}
+
 /* --- transitions --- */
 
+/* Note whether many slabs with free blocks wait to be used: the heap had more in use before.  Where
+ * all it has is in use, blocks that leave and come by chance keep a twentieth waiting. */
+ALWAYS_INLINE void note_slack(struct heap *heap) {
+    heap->is_slack =
+        heap->n_partial_units > heap->n_units / SLACK_SHARE + (options.dirty_min >> UNIT_SHIFT);
+}
+
+/* Blocks of a slab to be freed before it wakes up.  In a slack heap it wakes early and is filled
+ * again, so that slabs with fewer blocks become empty. */
+ALWAYS_INLINE uint32_t blocks_to_wake(const struct heap *heap, const struct slab *slab) {
+    uint32_t n = slab->capacity * (uint32_t)options.merge_percent / 100;
+    if (unlikely(heap->is_slack))
+        n /= EARLIER_WHEN_SLACK;
+    return n > 0 ? n : 1;
+}
+
 /* An active slab with nothing left to give waits for frees. */
-ALWAYS_INLINE void fall_asleep(struct bin *bin) {
+ALWAYS_INLINE void fall_asleep(const struct heap *heap, struct bin *bin) {
     struct slab *slab = bin->active;
     if (slab == &no_slab)
         return;
     ASSERT(slab->free == NULL && slab_used(slab) > 0);
     uint32_t used = slab_used(slab);
-    uint32_t wake = slab->capacity * (uint32_t)options.merge_percent / 100;
-    slab_set_used(slab, used, wake > used ? used : wake > 0 ? wake : 1);
+    uint32_t wake = blocks_to_wake(heap, slab);
+    slab_set_used(slab, used, wake > used ? used : wake);
     slab->state = SLAB_ASLEEP;
     bin->active = &no_slab;
 }
 
-static void wake_up(struct bin *bin, struct slab *slab) {
+static void wake_up(struct heap *heap, struct slab *slab) {
+    struct bin *bin = &heap->bins[slab->class];
     slab_set_used(slab, slab_used(slab), slab_used(slab));
     slab->state = SLAB_PARTIAL;
+    heap->n_partial_units += slab->n_units;
     if (options.slab_order == SLAB_ORDER_FIFO)
         list_push_last(&bin->partial, slab);
     else
@@ -106,7 +134,7 @@ ALWAYS_INLINE struct slab *pop_partial(struct heap *heap, struct bin *bin) {
     struct slab *slab = bin->partial.first;
     if (slab == NULL)
         return NULL;
-    list_remove(&bin->partial, slab);
+    leave_partial(heap, bin, slab);
     slab->is_old = false;
     slab->n_thinned = 0;
     if (slab->is_empty)
@@ -154,12 +182,12 @@ static void slab_emptied(struct heap *heap, struct slab *slab) {
     struct bin *bin = &heap->bins[slab->class];
     if (bin->n_empty < options.empty_slabs) {
         if (slab->state == SLAB_ASLEEP)
-            wake_up(bin, slab);
+            wake_up(heap, slab);
         add_empty(heap, bin, slab);
         return;
     }
     if (slab->state == SLAB_PARTIAL)
-        list_remove(&bin->partial, slab);
+        leave_partial(heap, bin, slab);
     release(heap, slab);
 }
 
@@ -213,7 +241,7 @@ void heap_free_event(struct heap *heap, struct slab *slab, void *block) {
     link_freed(block, slab->free);
     slab->free = block;
     if (slab->asleep > 0)
-        wake_up(&heap->bins[slab->class], slab);
+        wake_up(heap, slab);
     else
         slab_emptied(heap, slab);
 }
@@ -364,12 +392,13 @@ void *heap_take_active(struct heap *heap, size_t class) {
         report_damage(slab, *ready_list(heap, &local, class));
     if (slab->free != NULL)
         return take_list(heap, slab, class);
-    fall_asleep(bin);
+    fall_asleep(heap, bin);
     return NULL;
 }
 
 void *heap_take_partial(struct heap *heap, size_t class) {
     struct bin *bin = &heap->bins[class];
+    note_slack(heap);
     struct slab *slab = pop_partial(heap, bin);
     if (slab == NULL)
         return NULL;
@@ -440,10 +469,10 @@ void *heap_return_list(struct heap *heap, struct local *from, size_t class) {
     if (slab_used(slab) == 0) {
         release(heap, slab);
     } else if (slab->free != NULL) {
-        wake_up(bin, slab);
+        wake_up(heap, slab);
     } else {
         bin->active = slab;
-        fall_asleep(bin);
+        fall_asleep(heap, bin);
     }
     return of_others;
 }
@@ -453,7 +482,7 @@ static void trim_partial(struct heap *heap, struct bin *bin) {
          slab = next) {
         next = slab->next;
         if (slab->is_empty) {
-            list_remove(&bin->partial, slab);
+            leave_partial(heap, bin, slab);
             leave_empty(heap, bin, slab);
             release(heap, slab);
         }
@@ -506,7 +535,7 @@ void heap_link_slabs(struct heap *heap, struct superblock *sb) {
         else
             __atomic_store_n(&slab->capacity, slab->carved, __ATOMIC_RELAXED);
         if (slab->free != NULL || slab->has_absent) {
-            wake_up(bin, slab);
+            wake_up(heap, slab);
             if (slab_used(slab) == 0)
                 add_empty(heap, bin, slab);
         }
@@ -527,7 +556,7 @@ void heap_unlink_slabs(struct heap *heap, struct superblock *sb) {
         if (bin->fresh == slab)
             bin->fresh = NULL;
         if (slab->state == SLAB_PARTIAL) {
-            list_remove(&bin->partial, slab);
+            leave_partial(heap, bin, slab);
             if (slab->is_empty)
                 leave_empty(heap, bin, slab);
         }

@@ -92,18 +92,21 @@ static bool slabs_are_valid(const struct heap *heap) {
     return true;
 }
 
-static size_t empty_units(const struct bin *bin) {
-    size_t n = 0;
-    for (const struct slab *slab = bin->partial.first; slab != NULL; slab = slab->next)
-        n += slab_used(slab) == 0 ? slab->n_units : 0;
-    return n;
+/* Units of slabs that wait to be used, and of those the empty ones. */
+static bool partial_units_are_valid(const struct heap *heap) {
+    size_t n_units = 0;
+    size_t n_empty = 0;
+    for (size_t class = 0; class < classes.n_classes; class ++)
+        for (const struct slab *slab = heap->bins[class].partial.first; slab != NULL;
+             slab = slab->next) {
+            n_units += slab->n_units;
+            n_empty += slab_used(slab) == 0 ? slab->n_units : 0;
+        }
+    return n_units == heap->n_partial_units && n_empty == heap->n_empty_units;
 }
 
 bool heap_is_valid(const struct heap *heap) {
-    size_t n_empty_units = 0;
-    for (size_t class = 0; class < classes.n_classes; class ++)
-        n_empty_units += empty_units(&heap->bins[class]);
-    if (n_empty_units != heap->n_empty_units)
+    if (!partial_units_are_valid(heap))
         return false;
     for (size_t class = 0; class < classes.n_classes; class ++)
         if (!bin_is_valid(&heap->bins[class], class) ||

@@ -1,0 +1,76 @@
+/* test_slack.c - slabs of a heap that had more in use before are filled again early, so that others
+ * become empty; those of one that has not wait for merge_percent.
+ */
+#include "base/options.h"
+#include "child.h"
+#include "exgen.h"
+#include "heap/heap.h"
+#include "test.h"
+
+enum {
+    N_BLOCKS = 40000,
+    BYTES = 512, /* 128 to a slab */
+    N_OTHERS = 600,
+    OTHER_BYTES = 256, /* the same */
+    QUARTER = 32
+};
+
+static char *blocks[N_BLOCKS];
+static char *others[N_OTHERS];
+
+static void take_all(void) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        EXPECT((blocks[i] = exgen_malloc(BYTES)) != NULL);
+}
+
+/* Blocks of a full slab to be freed until it is among those that are used next. */
+static uint64_t frees_until_used(void) {
+    for (size_t i = 0; i < N_OTHERS; i++)
+        EXPECT((others[i] = exgen_malloc(OTHER_BYTES)) != NULL);
+    const struct slab *slab = slab_of((uintptr_t)others[N_OTHERS / 2]);
+    uint64_t n = 0;
+    EXPECT(slab->state == SLAB_ASLEEP && slab_used(slab) == 4 * QUARTER);
+    for (size_t i = 0; i < N_OTHERS && slab->state == SLAB_ASLEEP; i++)
+        if (slab_of((uintptr_t)others[i]) == slab) {
+            exgen_free(others[i]);
+            n++;
+        }
+    EXPECT(exgen_validate_heap());
+    return n;
+}
+
+static uint64_t in_a_heap_that_grew(void) {
+    take_all();
+    return frees_until_used();
+}
+
+/* Two of three blocks are freed: no slab is empty. */
+static uint64_t in_a_heap_that_shrank(void) {
+    take_all();
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (i % 3 != 0)
+            exgen_free(blocks[i]);
+    return frees_until_used();
+}
+
+/* ... and are in use again. */
+static uint64_t in_a_heap_that_grew_again(void) {
+    in_a_heap_that_shrank();
+    take_all();
+    for (size_t i = 0; i < N_OTHERS; i++)
+        EXPECT((others[i] = exgen_malloc(OTHER_BYTES)) != NULL);
+    return frees_until_used();
+}
+
+static void expect_frees(scenario part, uint64_t n) {
+    struct outcome o = run_in_child(part, "purge_delay:60000");
+    fprintf(stderr, "%s", o.output);
+    EXPECT(o.status == 0 && o.value == n);
+}
+
+int main(void) {
+    expect_frees(in_a_heap_that_grew, QUARTER);
+    expect_frees(in_a_heap_that_shrank, QUARTER / 4);
+    expect_frees(in_a_heap_that_grew_again, QUARTER);
+    return test_passed();
+}
