@@ -45,6 +45,24 @@ static uint64_t copied_mark(void) {
     return 0;
 }
 
+static void *free_copy_of_mark(void *block) {
+    uintptr_t *p = exgen_malloc(40);
+    exgen_free(p);
+    memcpy(block, p, 16);
+    exgen_free(block);
+    expect_message("double free", block);
+    exgen_free(block);
+    return NULL;
+}
+
+/* The same by a thread that does not own the block: it is on that thread's list after the first. */
+static uint64_t copied_mark_elsewhere(void) {
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, free_copy_of_mark, exgen_malloc(40)) == 0);
+    pthread_join(thread, NULL);
+    return 0;
+}
+
 static uint64_t double_free_of_last_block(void) {
     char *keep = exgen_malloc(40);
     char *p = exgen_malloc(3000);
@@ -527,6 +545,7 @@ static const struct {
     {"", double_free_later, SIGABRT},
     {"check:true", double_free_later, SIGABRT},
     {"", copied_mark, SIGABRT},
+    {"", copied_mark_elsewhere, SIGABRT},
     {"check:true", copied_mark, SIGABRT},
     {"", double_free_of_last_block, SIGABRT},
     {"check:true", double_free_of_last_block, SIGABRT},

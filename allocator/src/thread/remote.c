@@ -114,9 +114,11 @@ static size_t free_own(struct heap *heap, void **blocks, size_t n) {
     return n_others;
 }
 
-void remote_check_marked(struct heap *heap, void *block) {
+void remote_add_marked(struct heap *heap, size_t class, void *block) {
     if (heap_lists(heap, &local, slab_of((uintptr_t)block), block))
         fatal("double free", block);
+    link_unmark(block);
+    remote_add(heap, class, block);
 }
 
 static void let_go(struct heap *heap, size_t class, void **blocks, size_t n) {

@@ -13,14 +13,16 @@ void remote_free_slowly(struct heap *heap, void *block);
 /* As many blocks of others have come to a list as it may have: let go of them. */
 void remote_shed(struct heap *heap, size_t class);
 
-/* A block that is freed bears the mark of a free one: end the program if it is one. */
-COLD void remote_check_marked(struct heap *heap, void *block);
+/* remote_add of a block that bears the mark of a free one, which ends the program if it is one. */
+COLD void remote_add_marked(struct heap *heap, size_t class, void *block);
 
-/* Add a block to the list. */
+/* Add a block to the list.  Calls come last, so that there is nothing to be saved. */
 ALWAYS_INLINE void remote_add(struct heap *heap, size_t class, void *block) {
     struct foreign *list = &heap->bins[class].foreign;
-    if (unlikely(link_is_marked(block)))
-        remote_check_marked(heap, block);
+    if (unlikely(link_is_marked(block))) {
+        remote_add_marked(heap, class, block);
+        return;
+    }
     link_freed(block, list->free);
     list->free = block;
     if (unlikely(--list->countdown < 0))
