@@ -123,10 +123,11 @@ class Conclusion:
     def _scaled(self, best: Standing) -> Iterator[str]:
         """Say which guards hold only within what the program as it is varies by."""
         for name, share in best.scaled.items():
+            lost = min(share, math.expm1(-best.gains[name].low))
             limit = 100.0 * math.expm1(self._rules.margin(name))
             yield (
                 f"{name[0].upper()}{name[1:]} varies from run to run as it is: it is proven no "
-                f"worse than by {100.0 * share:.1f} %, and in the middle of the rounds within "
+                f"worse than by {100.0 * lost:.1f} %, and in the middle of the rounds within "
                 f"{limit:.3g} %; `--constraint` sets a limit that holds in any case."
             )
 
