@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         from tuner import library
         from tuner.cli.console import print_note
-        from tuner.drawing.figure import save_figure
+        from tuner.drawing.figure import files_text, save_figure
         from tuner.report.several_runs import several_figure, several_json, several_text
 
         found = library.compare_runs([library.load(run) for run in runs])
@@ -48,5 +48,6 @@ def register(app: typer.Typer) -> None:
         else:
             print(*several_text(found), sep="\n")
         if output is not None:
-            files = list(save_figure(several_figure(found), output))
-            print_note(f"drawn: {', '.join(map(str, files))}")
+            figure = several_figure(found)
+            save_figure(figure, output)
+            print_note(f"drawn: {files_text(figure, output)}")

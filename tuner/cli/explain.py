@@ -75,7 +75,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         from tuner import library
         from tuner.cli.console import print_note
-        from tuner.drawing.figure import save_figure
+        from tuner.drawing.figure import files_text, save_figure
         from tuner.explain.figure import importance_figure
         from tuner.explain.wording import explanation_json, sentences
 
@@ -91,5 +91,6 @@ def register(app: typer.Typer) -> None:
             print(*sentences(explanation), sep="\n")
         if figures:
             folder = (output or found.folder) / "figures"
-            files = list(save_figure(importance_figure(explanation), folder))
-            print_note(f"drawn: {', '.join(map(str, files))}")
+            figure = importance_figure(explanation)
+            save_figure(figure, folder)
+            print_note(f"drawn: {files_text(figure, folder)}")

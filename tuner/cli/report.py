@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
         ] = True,
         validation: ValidationNumber = None,
     ) -> None:
-        from tuner.drawing.figure import save_figure
+        from tuner.drawing.figure import files_text, save_figure
         from tuner.optimize.request import REQUEST_FILE
         from tuner.output import write_text
         from tuner.report.measured import measured_front
@@ -78,5 +78,5 @@ def register(app: typer.Typer) -> None:
         write_text(page, text)
         print(page)
         for figure in drawn if figures else ():
-            for path in save_figure(figure, folder / "figures"):
-                print(path)
+            save_figure(figure, folder / "figures")
+            print(files_text(figure, folder / "figures"))

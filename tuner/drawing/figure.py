@@ -17,7 +17,7 @@ import contextlib
 import functools
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -120,10 +120,8 @@ def embedding_script() -> str:
     return script
 
 
-def save_figure(
-    figure: Figure, folder: Path, suffixes: Collection[str] = FORMATS
-) -> Iterator[Path]:
-    """Write a figure in some formats and yield each file when it is written.
+def save_figure(figure: Figure, folder: Path, suffixes: Collection[str] = FORMATS) -> list[Path]:
+    """Write a figure in some formats, and return the files.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -131,6 +129,7 @@ def save_figure(
     import vl_convert  # noqa: PLC0415 - as above
 
     svg = _slim(vl_convert.vegalite_to_svg(described(figure)))
+    files = []
     for suffix in suffixes:
         path = folder / f"{figure.name}.{suffix}"
         if suffix == "svg":
@@ -140,7 +139,14 @@ def save_figure(
         else:
             content = vl_convert.svg_to_png(svg, scale=_PNG_SCALE)
         write_bytes(path, content)
-        yield path
+        files.append(path)
+    return files
+
+
+def files_text(figure: Figure, folder: Path) -> str:
+    """Return the files of a figure in all formats, in a few words."""
+    first, *others = FORMATS
+    return f"{folder / figure.name}.{first}, " + ", ".join(f".{suffix}" for suffix in others)
 
 
 def _slim(svg: str) -> str:

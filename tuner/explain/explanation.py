@@ -159,12 +159,12 @@ def _explain(
     objectives = {name: targets[name] for name in run.campaign.objectives}
     failed = [_places(settings, trial) for trial in lost]
     levels = levels_of(settings, places, objectives, failed, seed)
-    explained = [
-        _setting(setting, found, importance)
+    every = [
+        explained(setting, found, importance)
         for setting, found in zip(settings, levels, strict=True)
     ]
-    explained.sort(key=lambda one: -_max_share(importance, one.name))
-    return AllocatorExplained(allocator, len(trials), importance, tuple(explained))
+    every.sort(key=lambda one: -_max_share(importance, one.name))
+    return AllocatorExplained(allocator, len(trials), importance, tuple(every))
 
 
 def _max_share(importance: Importance, name: str) -> float:
@@ -172,16 +172,18 @@ def _max_share(importance: Importance, name: str) -> float:
     return max((share.value for share in importance.shares[name].values()), default=0.0)
 
 
-def _setting(setting: Setting, levels: list[Level], importance: Importance) -> SettingExplained:
+def explained(setting: Setting, levels: list[Level], importance: Importance) -> SettingExplained:
+    """Return what a setting does: its role follows from its shares and from what its values do."""
     shares = importance.shares[setting.name].values()
     matters = any(share.value >= _CARRIES and share.is_sure for share in shares)
     gaining = [level for level in levels if level.gains and not level.harms]
     best = min(gaining, key=lambda level: sum(level.changes.values()), default=None)
     danger = danger_of(setting, levels)
     is_known = len(shares) == len(importance.fit)
+    acts = danger is not None or any(level.acts for level in levels)
     if matters:
         role = Role.CARRIES if best else Role.COSTS
-    elif is_known and danger is None and all(share.value < _NOTHING for share in shares):
+    elif is_known and not acts and all(share.value < _NOTHING for share in shares):
         role = Role.NOTHING
     else:
         role = Role.SMALL

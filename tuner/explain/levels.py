@@ -21,7 +21,8 @@ from tuner.records import Value
 from tuner.stats import TIE
 
 HARM: Final = 0.05
-"""Loss in an objective from which a value that gains nothing is dangerous."""
+"""Loss in an objective from which a value that gains nothing is dangerous; a smaller change may
+be the forest's error."""
 _FEWEST: Final = 3
 """Trials with a value before anything is said of it."""
 _MOST_FAILED: Final = 0.5
@@ -54,6 +55,11 @@ class Level:
     def gains(self) -> bool:
         """True when an objective becomes better by more than `TIE`."""
         return any(ratio < 1.0 - TIE for ratio in self.changes.values())
+
+    @property
+    def acts(self) -> bool:
+        """True when an objective changes by `HARM` or more, either way."""
+        return any(abs(ratio - 1.0) >= HARM for ratio in self.changes.values())
 
     @property
     def harms(self) -> bool:

@@ -44,14 +44,12 @@ def _allocator(found: AllocatorExplained) -> Iterator[str]:
     fit = found.importance.fit
     known = [f"{fit[t]:.0%} of {label(t)}" for t in fit if fit[t] >= LEAST_FIT]
     unknown = [label(t) for t in fit if fit[t] < LEAST_FIT]
-    says = (
-        f"their settings predict {', '.join(known)}" if known else "their settings predict little"
-    )
-    unsaid = f"; not {', '.join(unknown)}" if unknown else ""
-    yield f"{found.allocator}: {found.n_trials} trials; {says}{unsaid}"
+    little = f"little of {', '.join(unknown)}" if unknown else ""
+    says = "; ".join(filter(None, (", ".join(known), little)))
+    yield f"{found.allocator}: {found.n_trials} trials; their settings explain {says}"
     for role, title in _TITLES.items():
         some = found.of_role(role)
-        shown = [one for one in some if one.best or role not in _NAMED_ONLY]
+        shown = [one for one in some if _has_line(one)]
         others = ", ".join(one.name for one in some if one not in shown)
         if shown:
             yield f"  {title}:"
@@ -73,8 +71,13 @@ _TITLES: Final = {
     Role.SMALL: "small or unsure",
     Role.NOTHING: "these do nothing",
 }
-_NAMED_ONLY: Final = (Role.SMALL, Role.NOTHING)
-"""Roles of which only settings with a value that gains have a line of their own."""
+
+
+def _has_line(one: SettingExplained) -> bool:
+    """Return whether a setting is more than named: it matters, or may gain."""
+    if one.role is Role.SMALL:
+        return one.best is not None
+    return one.role is not Role.NOTHING
 
 
 def _effect(found: AllocatorExplained, one: SettingExplained) -> str:

@@ -61,7 +61,7 @@ def save(info: TraceInfo, title: str, path: Path) -> None:
     if suffix not in FORMATS:
         message = f"{path}: unknown kind of picture; use one of .{', .'.join(FORMATS)}"
         raise OutputError(message)
-    list(save_figure(trace_figure(info, title, path.stem), path.parent, (suffix,)))
+    save_figure(trace_figure(info, title, path.stem), path.parent, (suffix,))
 
 
 def _curve(info: TraceInfo) -> Spec:

@@ -26,7 +26,7 @@ def figure() -> Figure:
 
 
 def test_files_are_what_their_suffix_says(tmp_path: Path) -> None:
-    paths = list(save_figure(figure(), tmp_path / "new"))
+    paths = save_figure(figure(), tmp_path / "new")
 
     assert [path.name for path in paths] == ["rss.png", "rss.svg", "rss.pdf"]
     assert {path.read_bytes()[:4] for path in paths} == {b"\x89PNG", b"<svg", b"%PDF"}
