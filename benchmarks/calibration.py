@@ -77,7 +77,7 @@ def targets(parts: Parts) -> Iterator[Target]:
     """Yield by how much the loops move the price of a fault."""
     found = change(parts[PART], "c_fault")
     if found:
-        yield Target("c_fault moves by", abs(found.median - 1.0), MOST_CHANGE, form=".1%")
+        yield Target("change of the price", abs(found.median - 1.0), MOST_CHANGE, form=".1%")
 
 
 BENCHMARK: Final = Benchmark(

@@ -66,8 +66,10 @@ class Target:
 
     @property
     def brief(self) -> str:
-        """What was found, in few words."""
-        return f"{self.what} {self.value:{self.form}}"
+        """What was found, in few words; where it is missed, what was aimed at."""
+        found = f"{self.what}: {self.value:{self.form}}"
+        bound = "at least" if self.at_least else "at most"
+        return found if self.is_met else f"{found} (aim: {bound} {self.limit:{self.form}})"
 
     def __str__(self) -> str:
         """Write it for people."""
@@ -81,7 +83,7 @@ def outcome_of(targets: Sequence[Target]) -> str:
     n_met = sum(target.is_met for target in targets)
     words = "reached" if n_met == len(targets) else "**missed**"
     if len(targets) <= _FEW:
-        return f"{words}: " + ", ".join(target.brief for target in targets)
+        return f"{words}: " + "; ".join(target.brief for target in targets)
     text = f"{n_met} of {len(targets)} targets reached"
     return text if n_met == len(targets) else f"{words}: {text}"
 

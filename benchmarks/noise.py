@@ -380,19 +380,28 @@ def targets(parts: Parts) -> Iterator[Target]:
         n_all = sum(loaded[kind].n for kind in shared)
         note = f"{n_equal} of {n_all}"
         yield Target(
-            "verdicts under load as quiet", n_equal / n_all, 0.95, at_least=True, note=note
+            "verdicts under load as quiet",
+            n_equal / n_all,
+            0.95,
+            at_least=True,
+            note=note,
+            form=".0%",
         )
-    for part, known in (("quiet", quiet), ("loaded", loaded)):
+    for where, known in (("on a quiet machine", quiet), ("under load", loaded)):
         if SAME in known:
             n_false = known[SAME].n - known[SAME].counts["undecided"]
             high = binomtest(n_false, known[SAME].n).proportion_ci().high
             note = f"{n_false} of {known[SAME].n}; at most {percent(float(high))} at 95 %"
-            yield Target(f"{part}, false verdicts", n_false / known[SAME].n, 0.05, note=note)
+            yield Target(
+                f"false verdicts {where}", n_false / known[SAME].n, 0.05, note=note, form=".1%"
+            )
         if LITTLE in known:
             n_found = known[LITTLE].counts["slower"]
             share = n_found / known[LITTLE].n
             note = f"{n_found} of {known[LITTLE].n}"
-            yield Target(f"{part}, 2 % found", share, 0.8, at_least=True, note=note)
+            yield Target(
+                f"2 % of added work found {where}", share, 0.8, at_least=True, note=note, form=".0%"
+            )
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

@@ -93,7 +93,7 @@ def targets(parts: Parts) -> Iterator[Target]:
     """Yield the median share of all rounds of each part."""
     for part, rows in _measured(parts):
         if shares := list(map(share_of, column(rows, "cpu_s"))):
-            what = f"share that is no replay, {EVALUATIONS[part]} evaluations"
+            what = f"share that is no replay at {EVALUATIONS[part]} evaluations"
             yield Target(what, median(shares), MOST_SHARE, form=".1%")
 
 

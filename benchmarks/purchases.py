@@ -199,9 +199,9 @@ def targets(parts: Parts) -> Iterator[Target]:
             _alone(rows, task) / median(column(rows, "each_s", task=task, subject=SUBJECTS[1]))
             for task in tasks
         )
-        yield Target("times the evaluations in a second", gain, LEAST_GAIN, at_least=True)
+        yield Target("evaluations in a second, in multiples", gain, LEAST_GAIN, at_least=True)
         worst = min(1.0 / median(_ratios(rows, task, "volume")) for task in tasks)
-        yield Target("hypervolume of the final front, the worst", worst, LEAST_VOLUME,
+        yield Target("least hypervolume of a final front, of that without", worst, LEAST_VOLUME,
                      at_least=True)  # fmt: skip
     for wall_s in column(parts.get(LARGE, ()), "wall_s"):
         yield Target("seconds for the largest workload", wall_s, MOST_LARGE_S, form=".0f")

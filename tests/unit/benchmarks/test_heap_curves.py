@@ -48,5 +48,5 @@ def test_the_table_and_targets_are_of_all_programs() -> None:
     assert next(line for line in lines({"idle": rows()}) if "idle" in line).split() == [
         *("|", "idle", "|", "1000", "KiB", "|", "+0.0", "%", "|", "+3.0", "%", "|")
     ]
-    assert outcome_of(list(targets({"idle": rows()}))).startswith("reached: median error 1.5%")
+    assert outcome_of(list(targets({"idle": rows()}))).startswith("reached: median error: 1.5%")
     assert outcome_of(list(targets({"idle": rows(1300)}))).startswith("**missed**: ")

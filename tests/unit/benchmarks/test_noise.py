@@ -49,8 +49,8 @@ def test_targets_count_false_verdicts_and_what_was_found() -> None:
 
     found = {one.what: one for one in targets({"quiet": loaded, "loaded": loaded})}
 
-    assert found["loaded, false verdicts"].value <= 0.05
-    assert found["loaded, 2 % found"].value == pytest.approx(1.0)
+    assert found["false verdicts under load"].value <= 0.05
+    assert found["2 % of added work found under load"].value == pytest.approx(1.0)
     assert found["verdicts under load as quiet"].is_met
 
 

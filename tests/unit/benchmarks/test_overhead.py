@@ -40,8 +40,8 @@ def test_short_and_long_campaigns_have_a_target_each() -> None:
     found = [(target.brief, target.is_met) for target in targets(parts)]
 
     assert found == [
-        ("share that is no replay, 60 evaluations 10.0%", False),
-        ("share that is no replay, 300 evaluations 0.0%", True),
+        ("share that is no replay at 60 evaluations: 10.0% (aim: at most 5.0%)", False),
+        ("share that is no replay at 300 evaluations: 0.0%", True),
     ]
     assert "300 evaluations:" in list(lines(parts))
     assert list(targets({})) == []
