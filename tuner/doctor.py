@@ -44,6 +44,10 @@ _NO_GEM5 = (
 )
 
 
+_WITHOUT_PERF = "; as in most virtual machines, and not needed: another instrument counts"
+"""What to do about ``perf``, which no package provides."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that was looked for."""
@@ -141,10 +145,14 @@ def _instruments() -> list[Finding]:
     except (MissingToolError, ProgramError) as error:
         return [Finding("instruments", "rand_malloc", False, str(error), needed=False)]  # noqa: FBT003 - a verdict
     # No package here: TOOLS say whether the program is missing, or only lacks something.
-    return [
-        _finding("instruments", one.name, Offer(one.works, one.detail), needed=False)
-        for one in found
-    ]
+    is_only = not any(one.works for one in found)
+    return [_instrument(one, is_only=is_only) for one in found]
+
+
+def _instrument(one: instruments.Instrument, *, is_only: bool) -> Finding:
+    is_needless = one.name == "perf" and not one.works and not is_only
+    detail = one.detail + _WITHOUT_PERF if is_needless else one.detail
+    return _finding("instruments", one.name, Offer(one.works, detail), needed=False)
 
 
 def _gem5(path: str | None) -> Finding:

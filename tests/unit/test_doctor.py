@@ -176,6 +176,20 @@ def test_without_prices_it_says_how_to_measure_them() -> None:
     assert json.loads(command.as_json(found))["prices"] is None
 
 
+@pytest.mark.parametrize("has_another", [True, False])
+def test_counters_that_nobody_needs_are_no_lack(
+    monkeypatch: pytest.MonkeyPatch, *, has_another: bool
+) -> None:
+    perf = Instrument("perf", works=False, detail="no counters")
+    found = (Instrument("qemu", works=has_another, detail="7.2"), perf)
+    monkeypatch.setattr(instruments, "find_instruments", lambda: found)
+
+    (finding,) = (one for one in doctor.examine().findings if one.name == "perf")
+
+    assert finding.detail.startswith("no counters")
+    assert ("not needed" in finding.detail) == has_another
+
+
 @pytest.mark.usefixtures("known_instruments")
 def test_prices_are_measured_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "kept_calibration", lambda: None)

@@ -49,7 +49,7 @@ def _machine_lines(machine: Machine) -> list[tuple[str, object]]:
         ("processor", machine.cpu_model),
         ("cores", f"{machine.n_cpus}, of which this process may use {cores}"),
         ("page size", f"{machine.page_bytes} bytes"),
-        ("THP", machine.thp and f"{machine.thp}, when none is free {machine.thp_defrag}"),
+        ("huge pages", machine.thp and f"{machine.thp}; defragmentation {machine.thp_defrag}"),
         ("ASLR", machine.aslr if machine.aslr is None else f"{machine.aslr} (0 is off)"),
         ("max_map_count", machine.max_map_count),
         ("perf events", "none" if paranoid is None else f"perf_event_paranoid {paranoid}"),
