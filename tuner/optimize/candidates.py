@@ -193,14 +193,18 @@ class Choosing:
     def _untried(
         self, course: Course[None, Sample], proposals: Sequence[Proposal]
     ) -> list[Proposal]:
-        """Return those that never ran and gain enough if they are as good as they may well be."""
+        """Return those that never ran and gain enough if they are as good as they may well be.
+
+        Of settings that are known from elsewhere only a run says what they do.
+        """
         usable, rows, doubts = self._expected(course, proposals)
         at_best = {
             name: [value - doubt for value, doubt in zip(values, doubts[name], strict=True)]
             for name, values in rows.items()
         }
         good = finalists(usable, at_best, self._rules, len(usable))
-        return [p for p in good if not _has_run(course, p)]
+        known = [p for p in usable if p.trial is None and p not in good]
+        return [p for p in (*good, *known) if not _has_run(course, p)]
 
     def _expected(
         self, course: Course[None, Sample], proposals: Sequence[Proposal]

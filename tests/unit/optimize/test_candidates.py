@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -75,14 +75,20 @@ class Timed(View):
 SETTINGS = [Configuration.of("glibc", {"mxfast": number}) for number in range(16)]
 
 
-def choosing_of(folder: Path, app: Timed, seconds: float) -> Choosing:
-    """Return what chooses among settings of each of which 5 % less memory is expected."""
+def choosing_of(
+    folder: Path, app: Timed, seconds: float, known: Sequence[Configuration] = ()
+) -> Choosing:
+    """Return what chooses among settings of each of which 5 % less memory is expected.
+
+    Of those that are known from elsewhere much more is expected.
+    """
     request = Request(("app",), seconds, ("glibc",), Rules(goals=(MEAN,), guards=(MEAN,)))
     begun_s = app.now_s
     watch = Watch(seconds, lambda: app.now_s - begun_s)
     work = Work(folder, request, cast("Tuned", app), watch, app)
     reference = Reference(("app",), {MEAN: 1e8}, 0, None, None, wall_s=0.98, timeout_s=30.0)
     proposals = [Proposal(one, place, {MEAN: -0.05}) for place, one in enumerate(SETTINGS)]
+    proposals += [Proposal(one, None, {MEAN: 2.0}) for one in known]
     return Choosing(
         work, reference, proposals, cast("EmulatedTrials", None), cast("Baseline", None)
     )
@@ -99,6 +105,16 @@ def test_where_nothing_is_near_the_time_left_goes_to_other_settings(tmp_path: Pa
     assert app.now_s < 60.0
     assert app.stages == ["selection", "others"], "how many there will be is open"
     assert found.changes[str(SETTINGS[9])][MEAN].change == pytest.approx(-0.1)
+
+
+def test_what_is_known_from_elsewhere_runs_whatever_is_expected_of_it(tmp_path: Path) -> None:
+    """Four settings of a service were its answer, and none of them what people copy."""
+    known = [Configuration.of("glibc", {"arena_max": number}) for number in range(1, 9)]
+    app = Timed({str(one): -6.0 for one in known})
+
+    found = choosing_of(tmp_path, app, 60.0, known).select(n_possible=6)
+
+    assert {*map(str, known)} <= {*found.labels}
 
 
 def test_what_there_was_no_time_for_is_run_by_a_later_call(tmp_path: Path) -> None:
