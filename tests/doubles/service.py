@@ -59,6 +59,8 @@ def main() -> None:
         connection, _ = listening.accept()
         if connection.recv(1):
             if "crash-late" in words:
+                connection.close()  # as the system does before it has dumped a large process
+                time.sleep(0.1)
                 os.kill(os.getpid(), signal.SIGSEGV)
             kept += [b"x" * (int(mib) << 20) for mib in grown]
             connection.sendall(b"!")

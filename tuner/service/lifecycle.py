@@ -41,6 +41,9 @@ _PROBE_S = 5.0
 _GRACE_S = 1.0
 """For the other processes, once the first one has ended."""
 
+_DYING_S = 0.5
+"""For a service whose load failed: a load that is cut off ends before the process that cut it."""
+
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 
 
@@ -229,6 +232,8 @@ class RunUnderWay:
         done = run_shell(
             plan.load, self._plain, output, plan.load_s, is_wanted=lambda: not is_dead(service)
         )
+        if done.exit_status != 0:  # most likely since the service is dying
+            service.wait(lambda: is_dead(service), _DYING_S)
         self._check_alive(service, log, "under load")
         if done.timed_out:
             words = f"the load has not ended after {plan.load_s:g} s; raise --timeout"
