@@ -93,6 +93,14 @@ def register(app: typer.Typer) -> None:
     )(optimize)
 
 
+def _misplaced(context: typer.Context, is_given: bool) -> bool:
+    """Refuse --held-out among the options: it stands behind the program's arguments."""
+    if is_given:
+        message = "stands behind the command: -- COMMAND --held-out -- COMMAND"
+        raise typer.BadParameter(message, ctx=context)
+    return is_given
+
+
 def optimize(
     context: typer.Context,
     words: Annotated[
@@ -160,6 +168,7 @@ def optimize(
     ] = None,
     ready: Ready = None,
     load: Load = None,
+    held_out: Annotated[bool, typer.Option("--held-out", hidden=True, callback=_misplaced)] = False,
     held_out_load: HeldOutLoad = None,
     warm_ups: WarmUps = WARM_UPS,
     idle: Idle = IDLE,
@@ -188,6 +197,7 @@ def optimize(
     quiet: Quiet = False,
 ) -> None:
     """Read what is asked for, do it, print the answer."""
+    del held_out
     import_numpy()
     from tuner.campaign.executors import Where
     from tuner.optimize.conditions import parse_condition

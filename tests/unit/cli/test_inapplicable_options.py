@@ -112,3 +112,8 @@ def test_a_trace_is_given_by_its_name_alone(tmp_path: Path) -> None:
     assert campaign_or_trace(None, Path(TRACE)) == (None, Path(TRACE))
     with pytest.raises(SpecError, match="give one, and the other with --further-trace"):
         campaign_or_trace(Path(TRACE), Path(TRACE))
+
+
+def test_held_out_stands_behind_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["optimize", "--held-out", "--", "ls"]) == 2
+    assert "stands behind the command: -- COMMAND --held-out" in capsys.readouterr().err
