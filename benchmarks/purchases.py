@@ -183,9 +183,13 @@ def _alone(rows: list[Row], task: str) -> float:
 
 
 def _ratios(rows: list[Row], task: str, name: str) -> list[float]:
-    """Return all over needed, by round."""
-    every, needed = (column(rows, name, task=task, subject=subject) for subject in SUBJECTS)
-    return [one / other for one, other in zip(every, needed, strict=False)]
+    """Return all over needed, of the rounds in which both ran."""
+    every, needed = (
+        {row["round"]: row[name] for row in rows
+         if (row["task"], row["subject"], row["status"]) == (task, subject, "ok")}
+        for subject in SUBJECTS
+    )  # fmt: skip
+    return [every[number] / needed[number] for number in every if number in needed]
 
 
 def targets(parts: Parts) -> Iterator[Target]:

@@ -30,6 +30,20 @@ def test_the_gain_is_the_geometric_mean_and_the_front_the_worst() -> None:
     assert any("60%" in line and "8.00" in line and "4.00" in line for line in table)
 
 
+def test_a_failed_run_pairs_no_others() -> None:
+    """The needed run of the second round is beside none, not beside that of the third."""
+    rows = [
+        {**row("demo", subject, 0.1, volume), "round": number}
+        for number, volumes in enumerate([(2.0, 1.0), (4.0, 2.0), (8.0, 4.0)])
+        for subject, volume in zip(("all", "needed"), volumes, strict=True)
+    ]
+    rows[2] |= {"status": "failed", "reason": "exit status 11", "volume": None}
+
+    worst = next(one for one in targets({"campaigns": rows}) if "hypervolume" in one.what)
+
+    assert worst.value == pytest.approx(0.5)
+
+
 def test_the_largest_workload_has_four_minutes() -> None:
     (target,) = targets({"large": [row("gem5", "needed", 1.0)]})
 
