@@ -89,6 +89,12 @@ WAITING static void hand_back(void) {
     wake_one(&field.is_running);
 }
 
+/* One function, as the replay may end before the guest comes to the second step. */
+WAITING static void hand_back_and_sleep(struct guest *guest) {
+    hand_back();
+    sleep_until_woken(guest);
+}
+
 bool guests_is_one(void) {
     return self != NULL;
 }
@@ -97,18 +103,23 @@ bool guests_sleep(const void *condition, pthread_mutex_t *mutex, uint64_t until_
     note_sleep(self, condition, until_ns);
     if (mutex != NULL)
         pthread_mutex_unlock(mutex);
-    hand_back();
-    sleep_until_woken(self);
+    hand_back_and_sleep(self);
     if (mutex != NULL)
         pthread_mutex_lock(mutex);
     return self->is_signalled;
 }
 
+/* From here on a new guest executes nothing that is counted until it is woken. */
+WAITING static void begin_asleep(struct guest *guest) {
+    atomic_store_explicit(&guest->tid, (uint32_t)raw_syscall3(SYS_gettid, 0, 0, 0),
+                          memory_order_release);
+    wake_one(&guest->tid);
+    sleep_until_woken(guest);
+}
+
 static void *guest_main(void *argument) {
     self = argument;
-    atomic_store_explicit(&self->tid, (uint32_t)raw_syscall3(SYS_gettid, 0, 0, 0),
-                          memory_order_release);
-    sleep_until_woken(self);
+    begin_asleep(self);
     void *result = self->start(self->argument);
     self->has_ended = true;
     if (field.is_free_running)
@@ -144,6 +155,8 @@ int guests_create(guests_create_thread *create, pthread_t *handle, const pthread
     int error = create(handle, attributes, guest_main, guest);
     if (error != 0)
         guest->is_alive = false;
+    else
+        wait_while(&guest->tid, 0);
     return error;
 }
 

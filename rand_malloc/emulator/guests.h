@@ -34,7 +34,8 @@ extern _Thread_local bool starts_lane;
 
 typedef int guests_create_thread(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
-/* Starts a guest by the given pthread_create; it sleeps until the clock passes. */
+/* Starts a guest by the given pthread_create, and returns when it sleeps: what a thread executes
+ * to start is counted in every replay, or in none.  It wakes when the clock passes. */
 int guests_create(guests_create_thread *create, pthread_t *handle, const pthread_attr_t *attributes,
                   void *(*start)(void *), void *argument);
 

@@ -2,7 +2,9 @@
 #include "check.h"
 #include "guests.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 
@@ -86,8 +88,40 @@ static void check_signals(void) {
     require(was_turn(1, '-', 130) && seen.n_turns == 2, "and then sleeps anew");
 }
 
+/* A thread that the kernel lets run late. */
+static struct {
+    void *(*work)(void *);
+    void *argument;
+    _Atomic bool has_begun;
+} late;
+
+static void *begin_late(void *nothing) {
+    (void)nothing;
+    usleep(50000);
+    late.has_begun = true;
+    return late.work(late.argument);
+}
+
+static int create_late(pthread_t *handle, const pthread_attr_t *attributes, void *(*work)(void *),
+                       void *argument) {
+    late.work = work;
+    late.argument = argument;
+    return pthread_create(handle, attributes, begin_late, NULL);
+}
+
+static void check_late_start(void) {
+    pthread_t handle;
+    clock_set(0);
+    require(guests_create(create_late, &handle, NULL, regular, (void *)(uintptr_t) "l") == 0,
+            "a guest starts late");
+    require(late.has_begun, "and is waited for, so that its start is always counted alike");
+    pthread_detach(handle);
+    guests_let_pass(100 * MS);
+}
+
 int main(void) {
     check_pauses();
     check_signals();
+    check_late_start();
     return verdict();
 }
