@@ -125,7 +125,8 @@ def test_both_of_a_pair_run_on_one_machine(tmp_path: Path, cluster: Cluster) -> 
     assert {one["name"] for one in kept} == {"north", "south"}
     assert all(one["values"]["CPU time"] > 0 and one["facts"]["kernel"] for one in kept)
     said = [note.rpartition(": ")[2] for note in notes]
-    assert said.count("1 at a time") == 2, "the second worker of a machine has to wait"
+    assert said.count("1 at a time") == 2
+    assert said.count("waits, other workers of this machine use its cores") == 2
 
 
 @pytest.mark.parametrize("is_back", [False, True])

@@ -255,8 +255,9 @@ def greeting(record: CampaignRecord, n_recorded: int, n_workers: int) -> str:
     allocators = ", ".join(f"{name} {a.version}" for name, a in record.allocators.items())
     text = (
         f"{record.name}: {record.budget} configurations of {allocators}, "
-        f"minimising {' and '.join(record.objectives)}, {n_workers} at a time"
+        f"minimising {' and '.join(record.objectives)}"
     )
+    text += f", {n_workers} at a time" if n_workers else ""  # not known before workers are there
     return f"{text}; continuing after {n_recorded}" if n_recorded else text
 
 

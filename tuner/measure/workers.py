@@ -395,7 +395,9 @@ class Workers(ABC, Generic[TaskT]):
         n_more = (worker.n_slots + worker.n_slots // _AHEAD) - (before + before // _AHEAD)
         self.slots.extend([worker] * n_more)
         if not before or n_more:
-            self._on_note(f"worker {worker.address} on {proof.machine}: {worker.n_slots} at a time")
+            others = "waits, other workers of this machine use its cores"
+            words = f"{worker.n_slots} at a time" if worker.n_slots else others
+            self._on_note(f"worker {worker.address} on {proof.machine}: {words}")
 
     # Dask
 

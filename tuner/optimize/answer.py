@@ -171,7 +171,7 @@ class Answer:
                 for name, gain in gains.items()
                 if _is_seen(gain, self.rules)
             ]
-            seen = ", ".join(changes) or "alone nothing that these runs show"
+            seen = ", ".join(changes) or _unproven_words(gains, self.rules)
             words = "; it may be left out" if is_needless else ""
             yield from _wrapped(f"{setting}: {seen}{words}")
         if self.left_out:
@@ -408,6 +408,18 @@ def _is_seen(gain: Gain, rules: Rules) -> bool:
     """Return whether a change is proven, and not next to nothing."""
     is_sure = gain.low > 0.0 or gain.high < 0.0
     return is_sure and abs(gain.middle) >= _NEXT_TO_NOTHING * rules.least
+
+
+def _unproven_words(gains: Mapping[str, Gain], rules: Rules) -> str:
+    """Return the changes of memory that too few runs for bounds show, or that there are none."""
+    found = [
+        f"{name} about {percent(gain.change)}"
+        for name, gain in gains.items()
+        if gain.bounds is None and TABLE[name].is_memory and abs(gain.middle) >= rules.least
+    ]
+    if not found:
+        return "alone nothing that these runs show"
+    return f"{', '.join(found)}, in too few runs to prove it"
 
 
 def _best_words(standing: Standing, rules: Rules) -> str:

@@ -154,6 +154,13 @@ def test_lines_are_rare_and_the_last_trial_always_has_one() -> None:
     assert [line.split()[0] for line in lines[1:]] == ["4/10", "8/10", "10/10"]
 
 
+def test_how_many_run_at_a_time_is_not_said_before_workers_are_there() -> None:
+    out = io.StringIO()
+    LineProgress(out, Clock()).started(RECORD, 0, 0)
+
+    assert out.getvalue().rstrip().endswith("minimising mean_heap and cost")
+
+
 def test_everything_else_is_printed_at_once() -> None:
     out = io.StringIO()
     progress = LineProgress(out, Clock())

@@ -207,9 +207,13 @@ def test_of_a_setting_only_what_its_runs_show_is_said() -> None:
         CPU: Gain(-0.05, -0.2, 0.1),
     }
     nothing = {MEAN: Gain(0.0, -0.01, 0.01), PEAK: gains[PEAK], CPU: gains[CPU]}
-    effects = (("tcache=false", gains, False), ("narenas=2", nothing, True))
+    few = {MEAN: Gain(0.15, -math.inf, math.inf), CPU: Gain(-0.15, -math.inf, math.inf)}
+    effects = (("tcache=false", gains, False), ("narenas=2", nothing, True),
+               ("retain=false", few, False))  # fmt: skip
 
     lines = list(replace(DEPLOY, effects=effects).lines())
+
+    assert "  retain=false: mean memory about -13.9 %, in too few runs to prove it" in lines
 
     assert "  tcache=false: mean memory -2.0 % (-3.0 .. -1.5)" in lines
     assert "  narenas=2: alone nothing that these runs show; it may be left out" in lines
