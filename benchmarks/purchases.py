@@ -67,7 +67,7 @@ def measure(call: Call) -> None:
             return _tuned(file, subject, evaluations, int(seed))
 
         seeded = [f"{name} {seed}" for seed in range(1, call.rounds + 1) for name in tasks]
-        rows = run_rounds(call, BOTH, seeded, SUBJECTS, run, same=evaluations, rounds=1,
+        rows = run_rounds(call, BOTH, seeded, SUBJECTS, run, same=[evaluations, seeded], rounds=1,
                           shown="each_s")  # fmt: skip
         call.keep(BOTH, [_with_its_seed(row) for row in rows], rounds=call.rounds)
     if LARGE in parts:
