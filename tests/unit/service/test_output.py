@@ -107,7 +107,7 @@ SYSBENCH = """    transactions:                        2579   (642.13 per sec.)
         (
             "redis-benchmark",
             REDIS_CSV,
-            LoadReport(30000.0, None, 0, {"p50": 0.111e6, "p95": 0.299e6, "p99": 0.279e6}),
+            LoadReport(30000.0, None, 0, {"p50": 0.107e6, "p95": 0.249e6, "p99": 0.239e6}),
         ),
         (
             "redis-benchmark",
