@@ -27,6 +27,8 @@ _BACKGROUND = "jemalloc_bg_thd"
 
 _TUNABLES = "GLIBC_TUNABLES"
 _LIBC = "libc.so.6"
+_MOST_LINKS = 40
+"""As many as the kernel follows, see path_resolution(7)."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ def load_expected(path: Path) -> ExportedSetting:
         variables.pop(PRELOAD, None)
         configuration = Configuration.of(found["allocator"], found["settings"])
         return ExportedSetting(configuration, found["library"], variables)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror}"
+        raise SpecError(message) from error
+    except (ValueError, KeyError, TypeError) as error:
         message = (
             f"{path}: is no export in JSON ({error}); write one with "
             "`malloc-tuner export RUN --format json -o FILE`"
@@ -132,10 +137,27 @@ def _library(process: Process, expected: ExportedSetting) -> InEffect:
         others = ", ".join(process.libraries)
         why = f"{others} is in the process" if others else ""
         return InEffect("library", "libc's malloc", not others, why)
-    name = Path(expected.library).name
-    is_there = any(Path(file).name == name for file in process.files)
+    is_there = _mapped(process, expected.library) is not None
     why = "" if is_there else "it is not in the process; is LD_PRELOAD lost, or the program static?"
-    return InEffect("library", name, is_there, why)
+    return InEffect("library", Path(expected.library).name, is_there, why)
+
+
+def _mapped(process: Process, library: str) -> str | None:
+    """Return the mapped file that is this library, under its own name or that of a link's end."""
+    names = set(_names(process, library))
+    return next((file for file in process.files if Path(file).name in names), None)
+
+
+def _names(process: Process, library: str) -> Iterator[str]:
+    """Yield the name of a library and of every link to it, as the process finds them."""
+    root = Path(f"/proc/{process.pid}/root")
+    place = Path(library)
+    for _ in range(_MOST_LINKS):
+        yield place.name
+        try:
+            place = place.parent / (root / str(place).removeprefix("/")).readlink()
+        except OSError:  # no link
+            return
 
 
 def _variables(
@@ -192,7 +214,8 @@ def _mismatches(
     allocator = get_allocator(expected.configuration.allocator)
     given = {name: environment[name] for name in expected.variables}
     if expected.library is not None:
-        given[PRELOAD] = str(_file_of(process, Path(expected.library).name))
+        mapped = _mapped(process, expected.library)
+        given[PRELOAD] = str(_file_of(process, mapped, Path(expected.library).name))
     else:
         _check_libc(process)
     try:
@@ -203,8 +226,7 @@ def _mismatches(
     return {mismatch.setting: str(mismatch) for mismatch in found}
 
 
-def _file_of(process: Process, name: str) -> Path:
-    file = next((file for file in process.files if Path(file).name == name), None)
+def _file_of(process: Process, file: str | None, name: str) -> Path:
     place = place_of(process, file) if file is not None else None
     if place is None:
         message = f"{name} of the process cannot be read from here; check it inside its container"
@@ -212,12 +234,14 @@ def _file_of(process: Process, name: str) -> Path:
     return place
 
 
+def _libc_of(process: Process) -> Path:
+    return _file_of(process, _mapped(process, _LIBC), _LIBC)
+
+
 def _check_libc(process: Process) -> None:
     """Raise MissingToolError where a process has another libc, whose malloc may differ."""
     own = process_of(os.getpid())
-    if own is not None and not filecmp.cmp(
-        _file_of(process, _LIBC), _file_of(own, _LIBC), shallow=False
-    ):
+    if own is not None and not filecmp.cmp(_libc_of(process), _libc_of(own), shallow=False):
         message = "its libc is another one than that of this machine; check it inside its container"
         raise MissingToolError(message)
 

@@ -93,6 +93,20 @@ def test_a_library_is_looked_for_in_the_process_itself() -> None:
         assert verdicts(pid, GLIBC)["library"] is False
 
 
+def test_a_library_may_be_a_link_to_the_file_that_is_mapped(tmp_path: Path) -> None:
+    """As distributions ship them: libmimalloc.so.2 leads to libmimalloc.so.2.0."""
+    file, link = tmp_path / "libjemalloc.so.2.5", tmp_path / "libjemalloc.so"
+    shutil.copy(jemalloc(), file)
+    (tmp_path / "libjemalloc.so.2").symlink_to(file.name)
+    link.symlink_to(tmp_path / "libjemalloc.so.2")
+    variables = {"MALLOC_CONF": "dirty_decay_ms:0"}
+    settings = {"dirty_decay_ms": 0}
+    asked = ExportedSetting(Configuration.of("jemalloc", settings), str(link), variables)
+
+    with process({**variables, "LD_PRELOAD": str(link)}) as pid:
+        assert set(verdicts(pid, asked).values()) == {True}
+
+
 def test_a_background_thread_that_ended_at_a_fork_is_missed() -> None:
     library = jemalloc()
     variables = {"MALLOC_CONF": "background_thread:true"}
@@ -174,6 +188,8 @@ def test_what_is_no_export_and_what_is_no_process_are_errors(tmp_path: Path) -> 
     (tmp_path / "x").write_text("{}")
     with pytest.raises(SpecError, match="no export"):
         load_expected(tmp_path / "x")
+    with pytest.raises(SpecError, match="nothere: cannot be read: No such file"):
+        load_expected(tmp_path / "nothere")
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
     with pytest.raises(SpecError, match="there is none"):
