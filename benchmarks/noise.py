@@ -6,7 +6,8 @@ work to one side, or to none.  Rounds of both, in random order, go on until the 
 verdict.  Part `quiet` adds no load, part `loaded` has two endless loops beside it.  Pairs run one
 after the other; duets run at the same time on two cores that are swapped every round.  Where
 nothing differs every experiment takes its whole time, so the intervals at their ends show what
-pairs and duets are worth in the same time.
+pairs and duets are worth in the same time.  Part `counted` has the same load and counts the
+instructions of both sides once, as `optimize` does beside CPU time.
 
 Targets: at least 95 % of the verdicts under load equal the one that most quiet experiments of their
 kind have; at most 5 % false verdicts where nothing differs; 2 % of added work is found in
@@ -21,6 +22,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -35,12 +37,15 @@ from benchmarks.results import ROOT, Parts
 from tuner.compare.journal import Journal, JournalKeeper
 from tuner.compare.loop import Observer, compare
 from tuner.compare.plan import Course, Step, order
+from tuner.errors import ProgramError
+from tuner.measure.counting import InstructionCounter
 from tuner.measure.program import ProgramRunner, Surroundings
 from tuner.optimize.evidence import greatest_evidence, lower_bound, upper_bound
 from tuner.records import Outcome, Status
 
 Row = Mapping[str, float | int | str]
-"""One pair of runs: kind, mode, experiment, round, order, CPU and elapsed time of both in ns."""
+"""One pair of runs: kind, mode, experiment, round, CPU time in ns or instructions of both, elapsed
+time of the longer one in ns."""
 
 PROGRAM: Final = (
     "x = [bytes(i % 700) for i in range(180000)]\n"
@@ -48,7 +53,8 @@ PROGRAM: Final = (
     "print(sum(map(len, x)), len(y))\n"
 )
 _LOOP: Final = "while True: pass"
-LOADS: Final = {"quiet": 0, "loaded": 2}
+COUNTED: Final = "counted"
+LOADS: Final = {"quiet": 0, "loaded": 2, COUNTED: 2}
 """Part -> endless loops beside the program."""
 
 KINDS: Final = {"same": 0.0, "2 % more": 0.02, "5 % more": 0.05, "10 % less": -0.1}
@@ -56,8 +62,13 @@ KINDS: Final = {"same": 0.0, "2 % more": 0.02, "5 % more": 0.05, "10 % less": -0
 SAME, LITTLE = "same", "2 % more"
 _SHARE_OF_KIND: Final = {LITTLE: 0.5, "5 % more": 0.1, "10 % less": 0.1}
 """Of its time that an experiment takes, about."""
-PAIRS, DUETS = "pairs", "duets"
+PAIRS, DUETS, COUNTS = "pairs", "duets", "counts"
+_UNITS: Final = {PAIRS: "ns", DUETS: "ns", COUNTS: "instructions"}
 _ERROR: Final = 0.05
+_LEAST_COUNTED: Final = 0.005
+"""Share of instructions: a greater difference of two counts is a verdict.  Added time is added in
+a chain of dependent steps, which are fewer instructions a second than the program's."""
+
 _CALIBRATION_STEPS: Final = 50_000_000
 _SIDES: Final = ("first", "second")
 _SEED: Final = 20261122
@@ -83,19 +94,24 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Times:
+class Cost:
     """One run."""
 
-    cpu_ns: int
+    work: int
+    """CPU time in ns, or instructions where they are counted."""
     wall_ns: int
 
 
-def verdict(differences: Sequence[float]) -> str | None:
+def verdict(differences: Sequence[float], mode: str = PAIRS) -> str | None:
     """Return what the evidence says of the second side; None: nothing, so far.
 
     Args:
         differences: log(first / second) of every round, in order.
+        mode: how the rounds were run.
     """
+    if mode == COUNTS:
+        change = -math.fsum(differences)  # of one round
+        return None if abs(change) < _LEAST_COUNTED else "slower" if change > 0.0 else "faster"
     wanted = 2.0 / _ERROR  # either side may be called slower
     if greatest_evidence([-x for x in differences]) >= wanted:
         return "slower"
@@ -112,7 +128,7 @@ class Experiments:
         self._experiments = experiments
         self._seconds = seconds
 
-    def blocks(self, course: Course[Experiment, Times]) -> Iterator[Sequence[Step[Experiment]]]:
+    def blocks(self, course: Course[Experiment, Cost]) -> Iterator[Sequence[Step[Experiment]]]:
         """Yield the rounds of one experiment after the other."""
         for one in self._experiments:
             number = 0
@@ -121,19 +137,21 @@ class Experiments:
                 yield [Step(number, at, one, _SIDES[side]) for at, side in enumerate(places)]
                 number += 1
 
-    def n_left(self, course: Course[Experiment, Times]) -> int:
+    def n_left(self, course: Course[Experiment, Cost]) -> int:
         """Return how many experiments are left: how many runs that takes is open."""
         return sum(not self._is_over(course, one) for one in self._experiments)
 
-    def _is_over(self, course: Course[Experiment, Times], one: Experiment) -> bool:
+    def _is_over(self, course: Course[Experiment, Cost], one: Experiment) -> bool:
         rounds = rounds_of(course, one)
+        if one.mode == COUNTS:
+            return bool(rounds)
         took = [sum(side.wall_ns for side in both) for both in rounds]
         if one.mode == DUETS:
             took = [max(side.wall_ns for side in both) for both in rounds]
         return sum(took) >= self._seconds * 1e9 or verdict(differences(rounds)) is not None
 
 
-def rounds_of(course: Course[Experiment, Times], one: Experiment) -> list[tuple[Times, Times]]:
+def rounds_of(course: Course[Experiment, Cost], one: Experiment) -> list[tuple[Cost, Cost]]:
     """Return both sides of every whole round of an experiment, in order."""
     found = []
     for number in range(len(course.samples)):
@@ -145,9 +163,9 @@ def rounds_of(course: Course[Experiment, Times], one: Experiment) -> list[tuple[
     return found
 
 
-def differences(rounds: Sequence[tuple[Times, Times]]) -> list[float]:
-    """Return log(first / second) of the CPU times."""
-    return [math.log(first.cpu_ns / second.cpu_ns) for first, second in rounds]
+def differences(rounds: Sequence[tuple[Cost, Cost]]) -> list[float]:
+    """Return log(first / second) of the work."""
+    return [math.log(first.work / second.work) for first, second in rounds]
 
 
 # Measuring
@@ -162,8 +180,8 @@ def measure(call: Call) -> None:
 
 def _measure(call: Call, part: str, shim: Path) -> list[Row]:
     n, seconds = (1, 0.1) if call.is_smoke else (call.options.experiments, call.options.seconds)
-    modes = call.options.modes
-    if len(os.sched_getaffinity(0)) == 1:
+    modes = [COUNTS] if part == COUNTED else call.options.modes
+    if part != COUNTED and len(os.sched_getaffinity(0)) == 1:
         modes = [PAIRS]
     about_s, most_s = durations_s(n, seconds, len(modes))
     print(
@@ -213,30 +231,42 @@ def durations_s(n: int, seconds: float, n_modes: int) -> tuple[float, float]:
     return round(one_s * sum(shares), 1), one_s * len(KINDS)
 
 
-def _runner(shim: Path) -> Callable[[Step[Experiment]], Outcome[Times]]:
+def _runner(shim: Path) -> Callable[[Step[Experiment]], Outcome[Cost]]:
     """Return what makes one run; the added work is a share of the program's own."""
     runner = ProgramRunner()
     command = [sys.executable, "-E", "-S", "-c", PROGRAM]
     cores = sorted(os.sched_getaffinity(0))
     surroundings = Surroundings(timeout_s=120.0)
 
-    def run_once(n_steps: int, program: Sequence[str], cpu: int | None = None) -> Times:
-        environment = {"PATH": os.environ["PATH"], "ADDED_WORK": f"{n_steps:012d}"}
-        environment["LD_PRELOAD"] = str(shim)
-        found = runner.run(program, environment, replace(surroundings, cpu=cpu))
-        return Times(found.cpu_ns, found.wall_ns)
+    def environment(n_steps: int) -> dict[str, str]:
+        added = {"ADDED_WORK": f"{n_steps:012d}", "LD_PRELOAD": str(shim)}
+        return {"PATH": os.environ["PATH"], **added}
+
+    def run_once(n_steps: int, program: Sequence[str], cpu: int | None = None) -> Cost:
+        found = runner.run(program, environment(n_steps), replace(surroundings, cpu=cpu))
+        return Cost(found.cpu_ns, found.wall_ns)
+
+    def count_once(n_steps: int) -> Cost:
+        begin = time.monotonic_ns()
+        found = InstructionCounter().count(command, environment(n_steps), surroundings.timeout_s)
+        if found is None:
+            message = "cachegrind left no count"
+            raise ProgramError(message)
+        return Cost(found, time.monotonic_ns() - begin)
 
     idle = [sys.executable, "-E", "-S", "-c", ""]
     ns_of_step = statistics.median(
-        (run_once(_CALIBRATION_STEPS, idle).cpu_ns - run_once(0, idle).cpu_ns) / _CALIBRATION_STEPS
+        (run_once(_CALIBRATION_STEPS, idle).work - run_once(0, idle).work) / _CALIBRATION_STEPS
         for _ in range(5)
     )
-    own_ns = statistics.median(run_once(0, command).cpu_ns for _ in range(5))
+    own_ns = statistics.median(run_once(0, command).work for _ in range(5))
 
-    def run(step: Step[Experiment]) -> Outcome[Times]:
+    def run(step: Step[Experiment]) -> Outcome[Cost]:
         share = KINDS[step.task.kind]
         has_more = (share > 0.0) == (step.subject == _SIDES[1])
         n_steps = round(abs(share) * own_ns / ns_of_step) if has_more else 0
+        if step.task.mode == COUNTS:
+            return Outcome.succeeded(count_once(n_steps))
         # Swapped every round: whoever has a core has had the other one in the round before.
         at = (step.round + _SIDES.index(step.subject)) % 2
         cpu = cores[at] if step.task.mode == DUETS else None
@@ -252,22 +282,22 @@ def _compile(folder: Path) -> Path:
     return library
 
 
-def _encode(step: Step[Experiment], run: Outcome[Times]) -> Row:
-    times = run.good or Times(0, 0)
+def _encode(step: Step[Experiment], run: Outcome[Cost]) -> Row:
+    times = run.good or Cost(0, 0)
     head = {"round": step.round, "task": str(step.task), "side": step.subject, "at": step.position}
     return {**head, "status": run.status.value, **vars(times)}
 
 
-def _decode(row: Mapping[str, object]) -> tuple[tuple[int, Experiment, str], Outcome[Times]]:
+def _decode(row: Mapping[str, object]) -> tuple[tuple[int, Experiment, str], Outcome[Cost]]:
     key = (int(str(row["round"])), Experiment.parse(str(row["task"])), str(row["side"]))
-    times = Times(int(str(row["cpu_ns"])), int(str(row["wall_ns"])))
+    times = Cost(int(str(row["work"])), int(str(row["wall_ns"])))
     return key, Outcome(Status(str(row["status"])), None, times)
 
 
 def _rows(
-    kept: Sequence[tuple[tuple[int, Experiment, str], Outcome[Times]]],
+    kept: Sequence[tuple[tuple[int, Experiment, str], Outcome[Cost]]],
 ) -> list[Row]:
-    course: Course[Experiment, Times] = Course()
+    course: Course[Experiment, Cost] = Course()
     for key, run in kept:
         course.add(key, run)
     return [
@@ -276,8 +306,8 @@ def _rows(
             "kind": one.kind,
             "experiment": one.number,
             "round": number,
-            "first_ns": first.cpu_ns,
-            "second_ns": second.cpu_ns,
+            f"first_{_UNITS[one.mode]}": first.work,
+            f"second_{_UNITS[one.mode]}": second.work,
             "wall_ns": max(first.wall_ns, second.wall_ns),
         }
         for one in dict.fromkeys(key[1] for key, _ in kept)
@@ -285,10 +315,11 @@ def _rows(
     ]
 
 
-def _shown(part: str) -> Observer[Experiment, Times]:
-    def on_sample(step: Step[Experiment], run: Outcome[Times]) -> None:
-        cpu_ms = run.good.cpu_ns / 1e6 if run.good else 0.0
-        print(f"{part} {step.task} {step.round} {step.subject}: {cpu_ms:.0f} ms", file=sys.stderr)
+def _shown(part: str) -> Observer[Experiment, Cost]:
+    def on_sample(step: Step[Experiment], run: Outcome[Cost]) -> None:
+        work = run.good.work / 1e6 if run.good else 0.0
+        unit = "million instructions" if step.task.mode == COUNTS else "ms"
+        print(f"{part} {step.task} {step.round} {step.subject}: {work:.0f} {unit}", file=sys.stderr)
 
     return Observer(on_sample)
 
@@ -331,10 +362,11 @@ def verdicts_of(parts: Parts) -> list[Verdicts]:
         grouped: dict[tuple[str, str], dict[int, list[float]]] = {}
         for row in parts.get(part, ()):
             experiments = grouped.setdefault((row["mode"], row["kind"]), {})
-            difference = math.log(row["first_ns"] / row["second_ns"])
+            unit = _UNITS[row["mode"]]
+            difference = math.log(row[f"first_{unit}"] / row[f"second_{unit}"])
             experiments.setdefault(row["experiment"], []).append(difference)
         for (mode, kind), experiments in grouped.items():
-            counts = Counter(verdict(seen) or "undecided" for seen in experiments.values())
+            counts = Counter(verdict(seen, mode) or "undecided" for seen in experiments.values())
             spreads = [statistics.stdev(seen) for seen in experiments.values() if len(seen) > 1]
             lengths = statistics.median(map(len, experiments.values()))
             spread = statistics.median(spreads) if spreads else math.nan
@@ -359,8 +391,8 @@ def lines(parts: Parts) -> Iterator[str]:
             str(one.n),
             *(str(one.counts[name]) for name in ("faster", "undecided", "slower")),
             f"{one.n_rounds:g}",
-            percent(one.spread),
-            percent(one.half_width, 2) if one.kind == SAME else "",
+            percent(one.spread) if math.isfinite(one.spread) else "",
+            percent(one.half_width, 2) if one.kind == SAME and one.mode != COUNTS else "",
         ]
         for one in verdicts_of(parts)
     ]
@@ -387,7 +419,12 @@ def targets(parts: Parts) -> Iterator[Target]:
             note=note,
             form=".0%",
         )
-    for where, known in (("on a quiet machine", quiet), ("under load", loaded)):
+    counted = {one.kind: one for one in verdicts_of(parts) if one.mode == COUNTS}
+    for where, known in (
+        ("on a quiet machine", quiet),
+        ("under load", loaded),
+        ("under load, by counting", counted),
+    ):
         if SAME in known:
             n_false = known[SAME].n - known[SAME].counts["undecided"]
             high = binomtest(n_false, known[SAME].n).proportion_ci().high

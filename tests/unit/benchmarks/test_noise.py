@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from benchmarks.noise import (
+    COUNTS,
     LITTLE,
     SAME,
+    Cost,
     Experiment,
     Experiments,
-    Times,
     half_width,
     lines,
     targets,
@@ -44,6 +45,34 @@ def test_a_known_difference_is_called_by_its_sign() -> None:
     assert verdict([0.01, -0.01] * 15) is None
 
 
+def test_a_count_needs_one_round() -> None:
+    assert verdict([-0.01], COUNTS) == "slower"
+    assert verdict([0.01], COUNTS) == "faster"
+    assert verdict([0.0005], COUNTS) is None
+
+
+def test_counted_work_is_found_under_load() -> None:
+    counted = [
+        {
+            "mode": COUNTS,
+            "kind": kind,
+            "experiment": number,
+            "round": 0,
+            "first_instructions": 1_000_000 + number,
+            "second_instructions": round(1_000_000 * (1.0 + share)),
+            "wall_ns": 1,
+        }
+        for kind, share in ((SAME, 0.0), (LITTLE, 0.01))
+        for number in range(20)
+    ]
+
+    found = {one.what: one for one in targets({"counted": counted})}
+
+    assert found["2 % of added work found under load, by counting"].value == pytest.approx(1.0)
+    assert found["false verdicts under load, by counting"].value == pytest.approx(0.0)
+    assert "nan" not in "".join(lines({"counted": counted}))
+
+
 def test_targets_count_false_verdicts_and_what_was_found() -> None:
     loaded = [*rows(SAME, 0.0, 40), *rows(LITTLE, 0.02, 20)]
 
@@ -55,19 +84,19 @@ def test_targets_count_false_verdicts_and_what_was_found() -> None:
 
 
 def test_an_experiment_ends_when_it_is_decided_or_its_time_is_over() -> None:
-    def run(step: Step[Experiment]) -> Outcome[Times]:
+    def run(step: Step[Experiment]) -> Outcome[Cost]:
         is_more = step.task.kind == LITTLE and step.subject == "second"
-        return Outcome.succeeded(Times(102 if is_more else 100, 10**8))
+        return Outcome.succeeded(Cost(102 if is_more else 100, 10**8))
 
     class Nowhere:
         def kept(self) -> tuple[()]:
             return ()
 
-        def keep(self, step: Step[Experiment], run: Outcome[Times]) -> None:
+        def keep(self, step: Step[Experiment], run: Outcome[Cost]) -> None:
             pass
 
     both = [Experiment(SAME, "pairs", 0), Experiment(LITTLE, "pairs", 0)]
-    course: Course[Experiment, Times] = compare(Experiments(both, 10.0), run, Nowhere())
+    course: Course[Experiment, Cost] = compare(Experiments(both, 10.0), run, Nowhere())
 
     n_runs = {kind: sum(key[1].kind == kind for key in course.samples) for kind in (SAME, LITTLE)}
     assert n_runs[SAME] == 100
