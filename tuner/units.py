@@ -102,7 +102,7 @@ def parse_percent(text: str) -> float:
     """
     match = _PERCENT.fullmatch(text.strip())
     if match is None:
-        message = f'{text!r} is not a percentage such as "+1%"'
+        message = f'{text!r} is not a percentage such as "1%"'
         raise UnitError(message)
     return float(Decimal(match["number"]) / 100)
 

@@ -75,6 +75,11 @@ def test_it_ends_with_a_sentence_and_continues(
         assert exported == 12
         assert "name its --pick" in err
 
+    for path in folder.glob("store.sqlite*"):
+        path.unlink()
+    assert run(["optimize", str(folder), "--time", "1s"]) == 0
+    assert "searched" in capfd.readouterr().err, "again what is missing"
+
     limit = ["--constraint", "peak_memory <= default * 1.1"]
     assert run(["optimize", str(folder), "--time", "6s", "--json", *limit]) == 0
     out, err = capfd.readouterr()
@@ -87,6 +92,9 @@ def test_it_ends_with_a_sentence_and_continues(
 def test_too_little_time_gives_a_proposal_that_says_so(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """Also where an earlier call was killed while it recorded."""
+    (tmp_path / "run/program.trace.spool").mkdir(parents=True)
+
     assert optimize(tmp_path / "run", "--time", "1s") == 0
 
     assert "which no run has confirmed" in capfd.readouterr().out

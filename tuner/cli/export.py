@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(
                 metavar="NAME",
-                help="Default: what optimize or else validate recommends, before both balanced. "
+                help="Default: what optimize recommends, else validate, else balanced. "
                 "knee, no-regret, best-METRIC, or a kept pick.",
             ),
         ] = None,

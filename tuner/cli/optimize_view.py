@@ -144,7 +144,8 @@ class ProgressView(View):
         if 0 < self._n_done < self._n_steps:
             took_s = self._clock() - self._stage_begun_s
             left_s = took_s / self._n_done * (self._n_steps - self._n_done)
-            text += f"  about {clock_text(left_s)} left"
+            if not self._seconds or left_s < self._seconds - (self._clock() - self._begun_s):
+                text += f"  about {clock_text(left_s)} left"
         if self._stage == "emulation" and self._best:
             percents = {name: round(100.0 * math.expm1(it)) for name, it in self._best.items()}
             gains = [f"{name} {percent:+d} %" for name, percent in percents.items() if percent]

@@ -77,7 +77,7 @@ def shell_wrapper(deployment: Deployment) -> str:
     lines = [
         "if [ $# -eq 0 ]; then",
         '    echo "usage: $0 PROGRAM [ARGUMENT...]" >&2',
-        "    exit 2",
+        "    return 2 2>/dev/null || exit 2",  # sourced by mistake, it must not end the shell
         "fi",
         " \\\n    ".join(["exec env", *words, '"$@"']),
     ]

@@ -137,7 +137,7 @@ def direct_deployment(
 def _nothing_to_export(folder: Path, found: Recommendation, *, has_points: bool) -> SelectionError:
     words = "There is nothing to export"
     if has_points:
-        words = "To export a point all the same, name its --pick"
+        words = "To export a point all the same, name its --pick or --trial"
     return SelectionError(f"{folder}: {found.sentence} {words}")
 
 

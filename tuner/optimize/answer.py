@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import math
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,10 @@ _EARLY = 0.8
 """Of the time that was given: an answer before it needed no more."""
 _NEAREST = 2
 """Settings shown that ran only once, where there is no candidate."""
+
+_HARD_SPACE = "\N{NO-BREAK SPACE}"
+_BEFORE_FIGURE = r" (?=%|[+-]\d|\([+-]|\.\. )"
+"""Where no line breaks: within a change, and between it and what changes."""
 
 _NEXT_TO_NOTHING = 0.25
 """Of the least effect: a smaller change by one setting is not shown."""
@@ -124,16 +129,16 @@ class Answer:
                 yield from _gain_lines(self.held_out, self.rules)
             yield from self._effect_lines()
         elif self.decision is Decision.KEEP:
-            floor = f", and {LEAST_BYTES >> 10} KiB," if self.rules.floors else ""
+            floor = f" (at least {LEAST_BYTES >> 10} KiB)" if self.rules.floors else ""
             yield from _wrapped(
-                f"No setting that was tried is proven to save {100 * self.rules.least:g} % of "
-                f"memory{floor} or CPU time at no loss in the other."
+                f"No setting tried is proven to save {100 * self.rules.least:g} % of "
+                f"memory{floor} or of CPU time without a loss in the other."
             )
             best = _best_words(self.standing, self.rules) if self.standing else ""
             if best and self.label not in {one.label for one in self.turned_down}:
                 yield from _wrapped(f"Nearest: {self.label}, {best}.")
             is_done = self._is_early and not self.n_untried
-            unused = "; the time left was not needed" if is_done else ""
+            unused = "; no candidate was left to run" if is_done else ""
             yield f"  {self.n_runs} runs in {minutes_words(self.seconds)}{unused}."
         else:
             yield from self._open_lines()
@@ -456,14 +461,15 @@ def open_words(standing: Standing) -> str:
 
 
 def _wrapped(text: str, indent: int = 2) -> list[str]:
-    return textwrap.wrap(
-        text,
+    lines = textwrap.wrap(
+        re.sub(_BEFORE_FIGURE, _HARD_SPACE, text),
         TABLE_WIDTH,
         initial_indent=" " * indent,
         subsequent_indent=" " * (indent + 2),
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [line.replace(_HARD_SPACE, " ") for line in lines]
 
 
 def rows_of(

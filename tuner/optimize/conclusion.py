@@ -169,7 +169,8 @@ class Conclusion:
             return ()
         if math.isinf(gain):
             return ("The time was too short to show any gain of CPU time.",)
-        return (f"A gain of CPU time below {100.0 * gain:.1f} % would need more --time to show.",)
+        shown = f"A gain of CPU time below {100.0 * gain:.1f} % does not show in the time given"
+        return (f"{shown}; more --time shows smaller ones.",)
 
     def _rounds_left(self, nearest: Standing, confirmed: Confirmed) -> int:
         """Return how many rounds more may settle what is open of a candidate."""

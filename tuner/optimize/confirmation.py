@@ -109,7 +109,10 @@ class Confirming:
         if math.isinf(gain):
             words = "too few to show anything but memory that repeats itself"
         else:
-            words = f"which show {100.0 * gain:.1f} % of CPU time (it varies by {noise:.1%})"
+            words = (
+                f"enough to show a gain of {100.0 * gain:.1f} % in CPU time, which varies by "
+                f"{100.0 * noise:.1f} %"
+            )
         self._work.view.tell(f"confirming {rounds}, {words}")
 
     def _noise(self) -> float:

@@ -68,6 +68,7 @@ from tuner.optimize.work import (
     run_seconds,
 )
 from tuner.output import make_folder, write_text
+from tuner.recording.spool import remove_left
 from tuner.records import Configuration, Trial
 from tuner.store import CampaignRecord
 
@@ -231,6 +232,7 @@ class Session:
             )
             raise ProgramTimeoutError(message)
         self._view.begin("recording", None)
+        remove_left(trace)
         try:
             words = tuned.record(trace, reference)
         except ProgramError as error:
@@ -263,7 +265,7 @@ class Session:
         )
 
     def _search(self, reference: Reference) -> emulation.EmulatedTrials:
-        if (self.run / SELECTION_FILE).exists():
+        if (self.run / SELECTION_FILE).exists() and emulation.begun_with(self.run):
             return emulation.load(self.run)
         begun_s = self._watch.used_s
         seconds = _SHARE_EMULATION * self.request.seconds

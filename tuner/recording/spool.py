@@ -11,6 +11,7 @@ import fcntl
 import glob
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,18 @@ def make_spool(output: Path) -> Path:
         message = f"{output}: cannot write here: {error.strerror}"
         raise OutputError(message) from error
     return spool
+
+
+def remove_left(output: Path) -> None:
+    """Remove the spool folder that a recording to this trace left when it was killed, if any.
+
+    Raises:
+        OutputError: it is still being written.
+    """
+    spool = output.with_name(output.name + SPOOL_SUFFIX).absolute()
+    if spool.is_dir():
+        with locked(spool, must_be_idle=True):
+            shutil.rmtree(spool, ignore_errors=True)
 
 
 def let_others_record(spool: Path) -> None:

@@ -165,7 +165,7 @@ def _check(runs: Sequence[Run]) -> None:
     for run in runs[1:]:
         other = run.campaign
         for what, one, two in (
-            ("workload", first.trace_sha256, other.trace_sha256),
+            ("workloads", first.trace_sha256, other.trace_sha256),
             ("further workloads", _further(runs[0]), _further(run)),
             ("objectives", first.objectives, other.objectives),
             ("constraints", first.constraints, other.constraints),

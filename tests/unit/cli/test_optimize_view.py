@@ -47,6 +47,18 @@ def test_emulation_shows_how_far_how_long_and_how_good() -> None:
     assert lines[1].endswith("best expected: mean memory -9 %")
 
 
+def test_no_estimate_is_shown_that_the_time_has_no_room_for() -> None:
+    """As of the first evaluations, which are slow to begin."""
+    clock = Clock()
+    shown = view(clock, io.StringIO())
+    shown.begin("emulation", 220)
+    clock.now_s = 8.0
+    shown.emulated(trial(0, Configuration("glibc")), None)
+
+    assert "1 of 220" in shown.line()
+    assert "left" not in shown.line()
+
+
 def test_emulation_promises_nothing_of_what_it_does_not_know() -> None:
     shown = view(Clock(), io.StringIO())
     shown.begin("emulation", 40)

@@ -280,6 +280,17 @@ def test_shell_wrapper_without_a_program_prints_its_usage(tmp_path: Path) -> Non
     assert (done.returncode, done.stderr) == (2, f"usage: {path} PROGRAM [ARGUMENT...]\n")
 
 
+def test_shell_wrapper_that_is_sourced_leaves_the_shell_alive(tmp_path: Path) -> None:
+    path = tmp_path / "malloc.sh"
+    path.write_text(render(plain(), "sh"))
+
+    for shell in ("sh", "bash"):
+        words = [shell, "-c", f". {path}; echo alive"]
+        done = subprocess.run(words, capture_output=True, check=True, text=True)
+
+        assert done.stdout == "alive\n"
+
+
 def test_systemd_drop_in_quotes_everything() -> None:
     found = with_value(HOSTILE)
 

@@ -91,7 +91,16 @@ def test_what_gains_nothing_is_not_near_and_time_left_is_said() -> None:
     lines = list(replace(KEEP, standing=worse, given_s=600.0).lines())
 
     assert not any("Nearest" in line for line in lines)
-    assert "  43 runs in 2 min; the time left was not needed." in lines
+    assert "  43 runs in 2 min; no candidate was left to run." in lines
+
+
+def test_no_line_breaks_between_a_quantity_and_its_change() -> None:
+    """Wherever the line ends."""
+    change = "memory -1.0 % (-2.0 .. +3.0)"
+    for n_letters in range(40, 96):
+        found = replace(KEEP, reasons=(f"{'x' * n_letters} {change}, y",))
+
+        assert change in "\n".join(found.lines())
 
 
 def test_an_open_question_says_what_would_settle_it() -> None:
