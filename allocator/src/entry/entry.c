@@ -285,12 +285,13 @@ static NOINLINE void free_event_slowly(void *block, struct slab *slab) {
     heap_leave(heap);
 }
 
-void free_event(void *block, struct slab *slab) {
+void free_event(void *block, struct slab *slab, size_t from_first) {
     struct heap *heap = local.heap;
+    const struct slab *entry = (const struct slab *)((const char *)slab + from_first);
     uint8_t class = slab->class;
     bool is_kept = false;
     if (class >= CLASS_TRAY && heap_enter_kept(heap)) {
-        is_kept = kept_add(heap, slab, class, block);
+        is_kept = kept_add(heap, slab, entry, class, block);
         heap_leave_kept(heap);
     }
     if (unlikely(!is_kept))

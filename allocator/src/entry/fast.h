@@ -23,8 +23,9 @@ NOINLINE void *allocate_refilled(size_t size, size_t class);
 NOINLINE void free_slowly(void *block, uint8_t owner);
 NOINLINE void free_sized_slowly(void *block, size_t size, uint8_t owner);
 
-/* Finish a free of the thread's own block whose countdown went below 0. */
-NOINLINE void free_event(void *block, struct slab *slab);
+/* Finish a free of the thread's own block whose countdown went below 0; its unit's entry lies
+ * `from_first` bytes behind the slab's. */
+NOINLINE void free_event(void *block, struct slab *slab, size_t from_first);
 
 /* What cannot be the address of a block, which ends the program. */
 COLD __attribute__((noreturn)) void free_unsound(const void *block);
@@ -66,9 +67,11 @@ ALWAYS_INLINE void deallocate_mine(void *block) {
         free_marked(block);
         return;
     }
-    struct slab *slab = slab_of((uintptr_t)block);
+    const struct slab *entry = unit_slab_of((uintptr_t)block);
+    size_t from_first = entry->to_first;
+    struct slab *slab = (struct slab *)((uintptr_t)entry - from_first);
     if (unlikely(--slab->countdown < 0)) {
-        free_event(block, slab);
+        free_event(block, slab, from_first);
         return;
     }
     link_freed(block, slab->free);

@@ -121,7 +121,7 @@ static void add_empty(struct heap *heap, struct bin *bin, struct slab *slab) {
     slab->is_empty = true;
     bin->n_empty++;
     heap->n_empty_units += slab->n_units;
-    heap->kept.limit = 0;
+    kept_set_limit(heap, 0);
 }
 
 static void leave_empty(struct heap *heap, struct bin *bin, struct slab *slab) {

@@ -54,11 +54,11 @@ _Static_assert(sizeof(struct bin) == CACHE_LINE, "one cache line per class");
 /* Freed blocks above the classes, see kept.h. */
 struct kept {
     void *blocks[N_KEPT_LISTS]; /* linked through their first words */
-    size_t limit;               /* of their bytes, up to which nothing else is to be done */
+    ptrdiff_t room;             /* bytes to be put into them before something else is to be done */
+    ptrdiff_t limit;            /* room, and the bytes that they have */
     size_t n_units;             /* of slabs with one block; heap->n_units has them, the peak not */
-    size_t added_bytes;         /* put into the lists since all was given back */
-    size_t taken_bytes;         /* ... and taken out of them; the difference is kept */
     int32_t n_until_tick;       /* blocks to be taken before they are counted, see housekeeping.h */
+    int64_t n_taken;            /* ... and those taken since all was given back, with the former */
 };
 
 struct heap {
@@ -245,7 +245,13 @@ ALWAYS_INLINE void heap_set_high(struct heap *heap, size_t n_units) {
 
 /* Bytes of all blocks that are kept. */
 ALWAYS_INLINE size_t kept_bytes(const struct heap *heap) {
-    return heap->kept.added_bytes - heap->kept.taken_bytes;
+    return (size_t)(heap->kept.limit - heap->kept.room);
+}
+
+/* Before more bytes than this are kept, there is something else to be done. */
+ALWAYS_INLINE void kept_set_limit(struct heap *heap, size_t bytes) {
+    heap->kept.room += (ptrdiff_t)bytes - heap->kept.limit;
+    heap->kept.limit = (ptrdiff_t)bytes;
 }
 
 /* Whether so little is left in use of what was that the thread may be about to wait for long; a

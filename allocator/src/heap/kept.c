@@ -62,16 +62,16 @@ static size_t most_before_fall(const struct heap *heap) {
 }
 
 bool kept_add_slowly(struct heap *heap, struct slab *slab, void *block) {
-    heap->kept.limit = most_bytes(heap);
-    bool is_kept = kept_add(heap, slab, slab->class, block);
-    heap->kept.limit = most_before_fall(heap);
+    kept_set_limit(heap, most_bytes(heap));
+    bool is_kept = kept_add(heap, slab, unit_slab_of((uintptr_t)block), slab->class, block);
+    kept_set_limit(heap, most_before_fall(heap));
     if (is_kept)
         supply_schedule_purge(heap);
     return is_kept;
 }
 
 bool kept_has(const struct heap *heap, const struct slab *slab, const void *block) {
-    size_t list = slab->class == CLASS_TRAY       ? *tray_length_of(block)
+    size_t list = slab->class == CLASS_TRAY       ? tray_length_of(block)
                   : slab->class == CLASS_UNIT_RUN ? (size_t)N_TRAY_BLOCK_MAX + slab->n_units
                                                   : N_KEPT_LISTS;
     return list < N_KEPT_LISTS && link_has(heap->kept.blocks[list], block);
@@ -102,8 +102,7 @@ void kept_give_back(struct heap *heap) {
         for (void *block; (block = take_run(heap, n)) != NULL;)
             give_back_run(heap, block);
     ASSERT(kept_bytes(heap) == 0);
-    heap->kept.added_bytes = 0;
-    heap->kept.taken_bytes = 0;
+    heap->kept.n_taken = heap->kept.n_until_tick;
 }
 
 void kept_count(const struct heap *heap, size_t *n_blocks, size_t *n_bytes) {
@@ -122,7 +121,7 @@ static bool list_is_valid(const struct heap *heap, size_t list) {
     for (const void *block = heap->kept.blocks[list]; block != NULL; block = link_follow(block)) {
         const struct slab *slab = slab_of((uintptr_t)block);
         bool is_there = list <= N_TRAY_BLOCK_MAX
-                            ? slab->class == CLASS_TRAY && *tray_length_of(block) == list
+                            ? slab->class == CLASS_TRAY && tray_length_of(block) == list
                             : slab->class == CLASS_UNIT_RUN && block == slab->start &&
                                   slab->n_units == list - N_TRAY_BLOCK_MAX;
         if (!is_there || !link_is_marked(block))

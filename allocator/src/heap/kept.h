@@ -27,7 +27,7 @@ ALWAYS_INLINE void *kept_pop(struct heap *heap, size_t list, size_t bytes) {
     if (unlikely(!link_is_sound(next) || !link_is_marked(block)))
         return NULL;
     *first = next;
-    heap->kept.taken_bytes += bytes;
+    heap->kept.room += (ptrdiff_t)bytes;
     __builtin_prefetch(next);
     link_unmark(block);
     return block;
@@ -56,37 +56,43 @@ ALWAYS_INLINE void *kept_take(struct heap *heap, size_t bytes) {
 /* The same, or one that is little larger; a damaged list ends the program. */
 void *kept_take_near(struct heap *heap, size_t bytes);
 
-ALWAYS_INLINE bool kept_push(struct heap *heap, size_t list, size_t more_bytes, void *block) {
-    size_t added_bytes = heap->kept.added_bytes + more_bytes;
-    if (unlikely(added_bytes - heap->kept.taken_bytes > heap->kept.limit))
+ALWAYS_INLINE bool kept_push(struct heap *heap, size_t list, size_t bytes, void *block) {
+    heap->kept.room -= (ptrdiff_t)bytes;
+    if (unlikely(heap->kept.room < 0)) {
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* so that it is in no register above */
+        heap->kept.room += (ptrdiff_t)bytes;
         return false;
-    heap->kept.added_bytes = added_bytes;
+    }
     void **first = plain_address(&heap->kept.blocks[list]);
     link_freed(block, *first);
     *first = block;
     return true;
 }
 
-ALWAYS_INLINE bool kept_add_block(struct heap *heap, void *block) {
-    size_t n = *tray_length_of(block);
+ALWAYS_INLINE bool kept_add_block(struct heap *heap, const struct slab *entry, void *block) {
+    size_t n = *tray_length_in(entry, block);
     bool is_one = n != 0 && ((uintptr_t)block & tray_layout.step_mask) == 0;
     return likely(is_one) && kept_push(heap, n, n << tray_layout.step_shift, block);
 }
 
 ALWAYS_INLINE bool kept_add_run(struct heap *heap, const struct slab *slab, void *block) {
     size_t n = slab->n_units;
-    bool is_one = slab->class == CLASS_UNIT_RUN && block == slab->start && n <= N_KEPT_UNITS;
+    bool is_one = block == slab->start && n <= N_KEPT_UNITS;
     if (!is_one || !kept_push(heap, N_TRAY_BLOCK_MAX + n, n << UNIT_SHIFT, block))
         return false;
     heap->kept.n_units += n;
     return true;
 }
 
-/* Keep a block that is freed, of a slab without a size class, with this `class`; false (and nothing
- * done) if that is not all there is to do, or if no block begins there. */
-ALWAYS_INLINE bool kept_add(struct heap *heap, struct slab *slab, uint8_t class, void *block) {
+/* Keep a block that is freed, of a slab without a size class, with this `class`, in the unit of
+ * `entry`; false (and nothing done) if that is not all there is to do, or if no block begins there.
+ */
+ALWAYS_INLINE bool kept_add(struct heap *heap, struct slab *slab, const struct slab *entry,
+                            uint8_t class, void *block) {
     slab->countdown = -1;
-    return class == CLASS_TRAY ? kept_add_block(heap, block) : kept_add_run(heap, slab, block);
+    if (class == CLASS_TRAY)
+        return kept_add_block(heap, entry, block);
+    return class == CLASS_UNIT_RUN && kept_add_run(heap, slab, block);
 }
 
 /* Whether the block, which lies in `slab`, is kept. */
@@ -96,9 +102,11 @@ bool kept_has(const struct heap *heap, const struct slab *slab, const void *bloc
  * there. */
 bool kept_add_slowly(struct heap *heap, struct slab *slab, void *block);
 
-/* Whether less than what is kept was taken out of the lists since all was given back. */
+/* Whether few of the blocks were used again since all were given back: less than what is kept, if a
+ * block has one unit. */
 ALWAYS_INLINE bool kept_is_stale(const struct heap *heap) {
-    return heap->kept.taken_bytes < kept_bytes(heap);
+    int64_t n_taken = heap->kept.n_taken - heap->kept.n_until_tick;
+    return n_taken < (int64_t)(kept_bytes(heap) >> UNIT_SHIFT);
 }
 
 /* Give a kept block of more than `n` steps back to its tray, where its steps are free then; false

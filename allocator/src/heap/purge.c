@@ -14,7 +14,7 @@ enum {
 static void schedule_next(struct heap *heap, uint64_t now_ms) {
     bool may_age = heap->n_dirty > 0 || heap->n_trays > 0;
     heap->purge_ms = may_age ? now_ms + options.purge_delay : 0;
-    heap->kept.limit = 0;
+    kept_set_limit(heap, 0);
 }
 
 /* Near the highest point so far, free units are likely to be used again, and do no harm. */

@@ -221,7 +221,7 @@ void supply_give(struct heap *heap, struct slab *slab) {
     struct superblock *sb = superblock_of((uintptr_t)slab);
     heap->n_dirty -= sb->n_dirty;
     heap->n_units -= slab->n_units;
-    heap->kept.limit = 0;
+    kept_set_limit(heap, 0);
     superblock_give(sb, slab);
     heap->n_dirty += sb->n_dirty;
     consider_purge(heap, sb);

@@ -70,13 +70,16 @@ ALWAYS_INLINE size_t tray_step_at(const struct slab *slab, const void *block) {
     return (offset & (tray_step_bytes() - 1)) == 0 ? offset >> tray_layout.step_shift : N_STEPS;
 }
 
-/* The same for a block that begins there; from the entry of its unit alone, if there is room. */
-ALWAYS_INLINE uint8_t *tray_length_of(const void *block) {
-    struct slab *entry = unit_slab_of((uintptr_t)block);
+/* The same for a block that begins in the unit of `entry`; from that alone, if there is room. */
+ALWAYS_INLINE const uint8_t *tray_length_in(const struct slab *entry, const void *block) {
     size_t in_unit = ((uintptr_t)block & (UNIT_BYTES - 1)) >> tray_layout.step_shift;
     bool is_own = entry->to_first >= OWN_LENGTHS << SLAB_SHIFT;
-    return (uint8_t *)entry + offsetof(struct slab, lengths) + in_unit +
+    return (const uint8_t *)entry + offsetof(struct slab, lengths) + in_unit +
            (is_own ? LENGTHS : OTHERS_LENGTHS << SLAB_SHIFT);
+}
+
+ALWAYS_INLINE size_t tray_length_of(const void *block) {
+    return *tray_length_in(unit_slab_of((uintptr_t)block), block);
 }
 
 /* Take free steps into use; true if they read as zero. */

@@ -11,7 +11,7 @@
 enum {
     TICKS_PER_CLOCK = 16,  /* slow paths for each time that the clock is read, a power of two */
     TICKS_PER_VISIT = 256, /* the same where the thread has nothing to look for in its own heap */
-    TICKS_AT_ONCE = 64     /* of blocks taken from what is kept, for each slow path */
+    TICKS_AT_ONCE = 128    /* of blocks taken from what is kept, for each slow path */
 };
 
 /* The rest of the next function, at every TICKS_PER_CLOCK-th call. */
@@ -32,6 +32,7 @@ ALWAYS_INLINE bool housekeeping_counts_kept(struct heap *heap) {
     if (likely(--heap->kept.n_until_tick >= 0))
         return false;
     heap->kept.n_until_tick = TICKS_AT_ONCE - 1;
+    heap->kept.n_taken += TICKS_AT_ONCE;
     heap->n_ticks = (heap->n_ticks + TICKS_AT_ONCE) / TICKS_AT_ONCE * TICKS_AT_ONCE - 1;
     return true;
 }
