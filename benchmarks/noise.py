@@ -4,10 +4,11 @@ A program of about 0.3 s runs against itself with a preloaded library that adds 
 work to one side, or to none.  Rounds of both, in random order, go on until the evidence of
 `tuner.optimize.evidence` calls one slower at 5 %, or the time of an experiment is over; that is a
 verdict.  Part `quiet` adds no load, part `loaded` has two endless loops beside it.  Pairs run one
-after the other; duets run at the same time on two cores that are swapped every round.  Where
-nothing differs every experiment takes its whole time, so the intervals at their ends show what
-pairs and duets are worth in the same time.  Part `counted` has the same load and counts the
-instructions of both sides once, as `optimize` does beside CPU time.
+after the other; duets run at the same time on one core; `optimize` goes on with the narrower.
+Where nothing differs every experiment takes its whole time, so the intervals at their ends show
+what pairs and duets are worth in the same time.  The load average says what else ran.  Part
+`counted` has the same load and counts the instructions of both sides once, as `optimize` does
+beside CPU time.
 
 Targets: at least 95 % of the verdicts under load equal the one that most quiet experiments of their
 kind have; at most 5 % false verdicts where nothing differs; 2 % of added work is found in
@@ -48,8 +49,8 @@ Row = Mapping[str, float | int | str]
 time of the longer one in ns."""
 
 PROGRAM: Final = (
-    "x = [bytes(i % 700) for i in range(180000)]\n"
-    "y = {i: str(i) for i in range(260000)}\n"
+    "x = [bytes(i % 700) for i in range(360000)]\n"
+    "y = {i: str(i) for i in range(520000)}\n"
     "print(sum(map(len, x)), len(y))\n"
 )
 _LOOP: Final = "while True: pass"
@@ -100,6 +101,8 @@ class Cost:
     work: int
     """CPU time in ns, or instructions where they are counted."""
     wall_ns: int
+    load: float = 0.0
+    """Programs that ran or wanted to, on average over the last minute."""
 
 
 def verdict(differences: Sequence[float], mode: str = PAIRS) -> str | None:
@@ -181,8 +184,6 @@ def measure(call: Call) -> None:
 def _measure(call: Call, part: str, shim: Path) -> list[Row]:
     n, seconds = (1, 0.1) if call.is_smoke else (call.options.experiments, call.options.seconds)
     modes = [COUNTS] if part == COUNTED else call.options.modes
-    if part != COUNTED and len(os.sched_getaffinity(0)) == 1:
-        modes = [PAIRS]
     about_s, most_s = durations_s(n, seconds, len(modes))
     print(
         f"{part}: {n} experiments of each of {len(KINDS)} kinds, {' and '.join(modes)}: about "
@@ -244,7 +245,7 @@ def _runner(shim: Path) -> Callable[[Step[Experiment]], Outcome[Cost]]:
 
     def run_once(n_steps: int, program: Sequence[str], cpu: int | None = None) -> Cost:
         found = runner.run(program, environment(n_steps), replace(surroundings, cpu=cpu))
-        return Cost(found.cpu_ns, found.wall_ns)
+        return Cost(found.cpu_ns, found.wall_ns, os.getloadavg()[0])
 
     def count_once(n_steps: int) -> Cost:
         begin = time.monotonic_ns()
@@ -252,7 +253,7 @@ def _runner(shim: Path) -> Callable[[Step[Experiment]], Outcome[Cost]]:
         if found is None:
             message = "cachegrind left no count"
             raise ProgramError(message)
-        return Cost(found, time.monotonic_ns() - begin)
+        return Cost(found, time.monotonic_ns() - begin, os.getloadavg()[0])
 
     idle = [sys.executable, "-E", "-S", "-c", ""]
     ns_of_step = statistics.median(
@@ -267,9 +268,7 @@ def _runner(shim: Path) -> Callable[[Step[Experiment]], Outcome[Cost]]:
         n_steps = round(abs(share) * own_ns / ns_of_step) if has_more else 0
         if step.task.mode == COUNTS:
             return Outcome.succeeded(count_once(n_steps))
-        # Swapped every round: whoever has a core has had the other one in the round before.
-        at = (step.round + _SIDES.index(step.subject)) % 2
-        cpu = cores[at] if step.task.mode == DUETS else None
+        cpu = cores[step.round % len(cores)] if step.task.mode == DUETS else None
         return Outcome.succeeded(run_once(n_steps, command, cpu))
 
     return run
@@ -290,7 +289,8 @@ def _encode(step: Step[Experiment], run: Outcome[Cost]) -> Row:
 
 def _decode(row: Mapping[str, object]) -> tuple[tuple[int, Experiment, str], Outcome[Cost]]:
     key = (int(str(row["round"])), Experiment.parse(str(row["task"])), str(row["side"]))
-    times = Cost(int(str(row["work"])), int(str(row["wall_ns"])))
+    load = float(str(row.get("load", 0.0)))
+    times = Cost(int(str(row["work"])), int(str(row["wall_ns"])), load)
     return key, Outcome(Status(str(row["status"])), None, times)
 
 
@@ -309,6 +309,7 @@ def _rows(
             f"first_{_UNITS[one.mode]}": first.work,
             f"second_{_UNITS[one.mode]}": second.work,
             "wall_ns": max(first.wall_ns, second.wall_ns),
+            "load": round(max(first.load, second.load), 1),
         }
         for one in dict.fromkeys(key[1] for key, _ in kept)
         for number, (first, second) in enumerate(rounds_of(course, one))
@@ -342,6 +343,8 @@ class Verdicts:
     """Median over the experiments of the standard deviation of log(first / second)."""
     half_width: float | None
     """Median over the experiments of half the interval of log(first / second) at their end."""
+    load: float | None
+    """Median of the load average; None where it was not kept."""
 
     @property
     def n(self) -> int:
@@ -360,11 +363,14 @@ def verdicts_of(parts: Parts) -> list[Verdicts]:
     found = []
     for part in LOADS:
         grouped: dict[tuple[str, str], dict[int, list[float]]] = {}
+        loads: dict[tuple[str, str], list[float]] = {}
         for row in parts.get(part, ()):
             experiments = grouped.setdefault((row["mode"], row["kind"]), {})
             unit = _UNITS[row["mode"]]
             difference = math.log(row[f"first_{unit}"] / row[f"second_{unit}"])
             experiments.setdefault(row["experiment"], []).append(difference)
+            if "load" in row:
+                loads.setdefault((row["mode"], row["kind"]), []).append(row["load"])
         for (mode, kind), experiments in grouped.items():
             counts = Counter(verdict(seen, mode) or "undecided" for seen in experiments.values())
             spreads = [statistics.stdev(seen) for seen in experiments.values() if len(seen) > 1]
@@ -372,8 +378,21 @@ def verdicts_of(parts: Parts) -> list[Verdicts]:
             spread = statistics.median(spreads) if spreads else math.nan
             width = statistics.median(map(half_width, experiments.values()))
             shown = width if math.isfinite(width) else None
-            found.append(Verdicts(part, mode, kind, counts, lengths, spread, shown))
+            load = statistics.median(loads[mode, kind]) if (mode, kind) in loads else None
+            found.append(Verdicts(part, mode, kind, counts, lengths, spread, shown, load))
     return found
+
+
+def narrower(verdicts: Sequence[Verdicts]) -> list[Verdicts]:
+    """Return those of the mode that has the narrower interval in its part."""
+    timed = [one for one in verdicts if one.mode != COUNTS]
+    widths: dict[str, dict[str, float]] = {}
+    for one in timed:
+        if one.kind == SAME:
+            width = math.inf if one.half_width is None else one.half_width
+            widths.setdefault(one.part, {})[one.mode] = width
+    best = {part: min(found, key=lambda mode: found[mode]) for part, found in widths.items()}
+    return [one for one in timed if one.mode == best.get(one.part, one.mode)]
 
 
 def half_width(differences: Sequence[float]) -> float:
@@ -393,16 +412,17 @@ def lines(parts: Parts) -> Iterator[str]:
             f"{one.n_rounds:g}",
             percent(one.spread) if math.isfinite(one.spread) else "",
             percent(one.half_width, 2) if one.kind == SAME and one.mode != COUNTS else "",
+            f"{one.load:.1f}" if one.load is not None else "",
         ]
         for one in verdicts_of(parts)
     ]
     titles = ["machine", "mode", "second side", "experiments", "faster", "undecided", "slower"]
-    yield from table([*titles, "rounds", "spread of a round", "interval, +-"], rows)
+    yield from table([*titles, "rounds", "spread of a round", "interval, +-", "load"], rows)
 
 
 def targets(parts: Parts) -> Iterator[Target]:
-    """Yield what is aimed at, of pairs, which `optimize` runs."""
-    found = [one for one in verdicts_of(parts) if one.mode == PAIRS]
+    """Yield what is aimed at, of the narrower of pairs and duets, which `optimize` goes on with."""
+    found = narrower(verdicts_of(parts))
     quiet = {one.kind: one for one in found if one.part == "quiet"}
     loaded = {one.kind: one for one in found if one.part == "loaded"}
     shared = quiet.keys() & loaded.keys()
@@ -449,7 +469,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=[PAIRS, DUETS],
         default=[PAIRS, DUETS],
-        help="pairs alone are what the targets judge; default: both",
+        help="the narrower one is what the targets judge; default: both",
     )
     parser.add_argument("--seconds", type=float, default=60.0, metavar="S",
                         help="that an experiment may take; default: %(default)s")  # fmt: skip

@@ -1,12 +1,14 @@
-"""Rounds of two runs at the same time, where they decide sooner than runs one after the other.
+"""Rounds of two runs at the same time on one core, where they decide sooner than one by one.
 
-In a duet the program as it is and one candidate run at once, each on a core of its own, so what
-else the machine does meets both alike; two runs also take the time of one.  In return they share
-caches and memory.  Which is worth more depends on the machine and the hour, so the first rounds
-take turns, and then the mode goes on whose differences of CPU time have the lesser product of
-variance and seconds: in the same time it has the narrower interval.
+In a duet the program as it is and one candidate start together, bound to one core, whose time the
+kernel deals out in slices of a few milliseconds.  So whatever changes the speed of a core for
+longer (other programs, the host of a virtual machine, its clock) meets both alike; on two cores
+each would have its own noise.  In return they share the caches of a core.  Which is worth more
+depends on the machine and the hour, so the first rounds take turns, and then the mode goes on whose
+differences of CPU time have the lesser product of variance and seconds: in the same time it has the
+narrower interval.
 
-That choice looks at earlier rounds only, and a coin says who has which core.  So where nothing
+That choice looks at earlier rounds only, and a coin says which starts first.  So where nothing
 differs each difference has either sign with probability 1/2 whatever came before, and the tests of
 evidence.py hold.
 
@@ -14,7 +16,7 @@ A program that fails beside itself (it locks a file, or takes a port) runs alone
 then on all do.
 
 Source: Bulej, Horky, Tuma, Farquet, Prokopec, "Duet benchmarking: improving measurement accuracy
-in the cloud", ICPE 2020.
+in the cloud", ICPE 2020, whose duets have a core for each.
 """
 
 from __future__ import annotations
@@ -71,8 +73,8 @@ class Duets:
 
         Args:
             alone: makes one run, wherever the system puts it.
-            on_cores: the same on each of two cores.
-            seed: of the coin that deals the cores.
+            on_cores: the same on each core that may be used.
+            seed: of the coins that say which core it is, and which run starts first.
             clock: in seconds; only differences count.
         """
         self._alone = alone
@@ -107,15 +109,12 @@ class Duets:
     def _both(
         self, step: Step[None], partner: Step[None]
     ) -> tuple[Outcome[Sample], Outcome[Sample]]:
-        first, second = self._on_cores
-        if random.Random(f"{self._seed}/{step.round}/cores").random() < 1.0 / _TWO:  # noqa: S311
-            first, second = second, first
+        coins = random.Random(f"{self._seed}/{step.round}/cores")  # noqa: S311 - no secret
+        runs, both = coins.choice(self._on_cores), [step, partner]
+        coins.shuffle(both)
         with ThreadPoolExecutor(_TWO) as pool:
-            started = [
-                pool.submit(self._timed, one, runs, _TWO)
-                for one, runs in ((step, first), (partner, second))
-            ]
-            mine, other = (future.result() for future in started)
+            started = {one.key: pool.submit(self._timed, one, runs, _TWO) for one in both}
+            mine, other = (started[one.key].result() for one in (step, partner))
         if mine.good is not None and other.good is not None:
             return mine, other
         alone = self._timed(step, self._alone), self._timed(partner, self._alone)
@@ -147,13 +146,13 @@ def duets_of(
     Args:
         tuned: what runs.
         candidates: label -> setting.
-        reference: the program as it is; one that waits, or has threads, has no core of its own.
+        reference: the program as it is; one that waits, or has threads, needs a core and more.
         cpu: core that was asked for; None where any will do.
-        seed: of the coin that deals the cores.
+        seed: of the coins.
     """
-    cores = sorted(os.sched_getaffinity(0))[-_TWO:]
+    cores = sorted(os.sched_getaffinity(0)) if cpu is None else [cpu]
     computes = all(part.is_busy for part in reference.parts or (reference,))
-    if cpu is not None or len(cores) < _TWO or not computes or reference.n_threads != 1:
+    if not computes or reference.n_threads != 1:
         return None
     if not isinstance(tuned, RunsOnCores) or reference.values[PEAK] > _room_bytes():
         return None

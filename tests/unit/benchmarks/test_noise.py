@@ -14,8 +14,10 @@ from benchmarks.noise import (
     Experiments,
     half_width,
     lines,
+    narrower,
     targets,
     verdict,
+    verdicts_of,
 )
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Step
@@ -113,4 +115,13 @@ def test_the_interval_of_a_mode_is_shown_where_nothing_differs() -> None:
     assert half_width(differences[:20]) > half_width(differences) > 0.0
     first, *shown = [line for line in lines({"quiet": rows(SAME, 0.0, 2)}) if "|" in line]
     assert "interval" in first
-    assert shown[-1].split("|")[-2].strip().endswith("%")
+    assert shown[-1].split("|")[-3].strip().endswith("%")
+
+
+def test_the_targets_judge_the_narrower_mode() -> None:
+    wide = [{**row, "first_ns": 3e8 * (1.0 + 0.5 * (row["round"] % 2))} for row in rows(SAME, 0, 2)]  # type: ignore[operator]
+    duets = [{**row, "mode": "duets", "load": 3.5} for row in rows(SAME, 0.0, 2)]
+
+    found = narrower(verdicts_of({"loaded": [*wide, *duets]}))
+
+    assert {(one.mode, one.load) for one in found} == {("duets", 3.5)}
