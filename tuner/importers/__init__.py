@@ -5,6 +5,7 @@ A module per tool holds its `Format`; `FORMATS` is the one table of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -170,7 +171,7 @@ def _import_sites(
         message = f"{source.path}: {flaw}"
         raise TraceError(message)
     lost = (*form.lost, _LIFE)
-    metadata = _metadata(source.path, form.name, lost) | {"argv": split_command(command)}
+    metadata = _metadata(source.path, form.name, lost, split_command(command))
     write_profile(output, sites.make_profile(found, metadata))
     return lost, (*sites.ASSUMED, *found.assumed)
 
@@ -178,7 +179,7 @@ def _import_sites(
 def _import_events(source: Source, output: Path, form: Format, step_ns: int) -> tuple[str, ...]:
     """Write a trace; returns what is lost."""
     assert form.read_events is not None  # noqa: S101 - the other reader
-    metadata = _metadata(source.path, form.name, ())
+    metadata = _metadata(source.path, form.name)
     with TraceWriter(output, metadata, spare_bytes=_SPARE_BYTES) as writer:
         heap = ImportedHeap(writer.write, step_ns)
         form.read_events(source, heap)
@@ -188,9 +189,8 @@ def _import_events(source: Source, output: Path, form: Format, step_ns: int) -> 
             raise TraceError(message)
         lost = (*form.lost, _TOUCHING, _LIFE, *_times(heap, step_ns), *heap.losses())
         writer.replace_metadata(
-            _metadata(source.path, form.name, lost)
-            | {"argv": list(heap.argv), "foreign_frees": heap.n_foreign}
-            | {"repaired_events": heap.n_inverted}
+            _metadata(source.path, form.name, lost, heap.argv)
+            | {"foreign_frees": heap.n_foreign, "repaired_events": heap.n_inverted}
         )
     return lost
 
@@ -205,10 +205,12 @@ def _recognise(source: Source) -> Format:
     return found
 
 
-def _metadata(path: Path, name: str, lost: tuple[str, ...]) -> dict[str, Any]:
+def _metadata(
+    path: Path, name: str, lost: tuple[str, ...] = (), argv: Sequence[str] = ()
+) -> dict[str, Any]:
     return {
         "tool": f"malloc-tuner {tuner.__version__}",
-        "argv": [],
+        "argv": list(argv),
         "exit_status": None,
         "signal": None,
         "wall_s": None,

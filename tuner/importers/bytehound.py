@@ -12,17 +12,15 @@ Source: bytehound's ``server-core/src/protocol.rs``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Final
 
-import numpy as np
 from pydantic import BaseModel, Field
 
 from tuner.importers.format import Format
 from tuner.importers.heap import ImportedHeap
 from tuner.importers.source import Count, Source
-
-_NEVER: Final = (1 << 64) - 1
-"""The end of a block that was not freed."""
+from tuner.trace.file import Api
 
 
 class _Time(BaseModel):
@@ -58,38 +56,30 @@ def _read(source: Source, heap: ImportedHeap) -> None:
     if document.total_count > len(rows):
         n_missing = document.total_count - len(rows)
         heap.lose("allocations that the file counts but does not list", n_missing)
-    begin = np.array([row.timestamp.ns for row in rows], "u8")
-    ends = (row.deallocation for row in rows)
-    end = np.array([_NEVER if e is None else e.timestamp.ns for e in ends], "u8")
-    order, is_free = _order(begin, end)
-    start_ns = int(begin.min()) if rows else 0
-    times = (np.concatenate([begin, end])[order] - np.uint64(start_ns)).tolist()
-    indexes = (order % max(1, len(rows))).tolist()
-    for time_ns, index, frees in zip(times, indexes, is_free.tolist(), strict=True):
+    calls = sorted(call for index, row in enumerate(rows) for call in _calls(index, row))
+    for time_ns, rank, index in calls:
         source.place = f" allocation {index}"
-        row = rows[index]
-        heap.at(time_ns)
-        if not frees:
-            heap.allocate(index, row.size, thread=row.thread)
+        row, block = rows[index], index + 1  # 0 is NULL
+        heap.at(time_ns - calls[0][0])
+        if rank == _BORN:
+            heap.call(Api.MALLOC, new=block, size=row.size, thread=row.thread)
         else:
-            freed_by = row.deallocation.thread if row.deallocation else None
-            heap.free(index, thread=row.thread if freed_by is None else freed_by)
+            end = row.deallocation
+            freed_by = row.thread if end is None or end.thread is None else end.thread
+            heap.call(Api.FREE, old=block, thread=freed_by)
 
 
-def _order(begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return allocations (0 to n - 1) and frees (n to 2n - 1) in order, and which are frees.
+_FREED, _BORN, _FREED_AT_ONCE = range(3)
+"""Order at one moment: frees, allocations, frees of blocks that lived no time."""
 
-    At one moment blocks are freed first, then allocated, then those that lived no time freed.
-    """
-    n = len(begin)
-    if not n:
-        return np.empty(0, "i8"), np.empty(0, bool)
-    times = np.concatenate([begin, np.maximum(begin, end)])
-    rank = np.concatenate([np.ones(n, "u1"), np.where(end > begin, 0, 2).astype("u1")])
-    keep = np.concatenate([np.ones(n, bool), end != _NEVER])
-    order = np.lexsort((rank, times))
-    order = order[keep[order]]
-    return order, order >= n
+
+def _calls(index: int, row: _Allocation) -> Iterator[tuple[int, int, int]]:
+    """Yield time in ns, rank and index of an allocation, and of its free if there is one."""
+    begin = row.timestamp.ns
+    yield begin, _BORN, index
+    if row.deallocation is not None:
+        end = row.deallocation.timestamp.ns
+        yield max(begin, end), _FREED if end > begin else _FREED_AT_ONCE, index
 
 
 FORMAT: Final = Format(

@@ -33,6 +33,14 @@ _UNKNOWN: Final = (0, 0, 0)
 
 INVERSION_EVENTS: Final = 1000
 _BATCH: Final = 1 << 16
+_PAGE_BYTES: Final = 4096
+"""Alignment of valloc and pvalloc."""
+
+NULL: Final = 0
+"""Name of no block."""
+
+FREES: Final = frozenset({Api.FREE, Api.FREE_SIZED, Api.DELETE, Api.DELETE_ARRAY})
+"""Functions that free and return nothing."""
 
 
 class ImportedHeap:
@@ -103,30 +111,50 @@ class ImportedHeap:
             counts["frees that are missing: the address was allocated again"] = never_freed
         return [*self._lost_by_all, *(f"{count:,} {what}" for what, count in counts.items())]
 
-    def allocate(
+    def call(
         self,
-        block: Hashable,
-        size: int,
-        api: Api = Api.MALLOC,
+        api: Api,
         *,
-        thread: Hashable = 0,
+        old: Hashable = NULL,
+        new: Hashable = NULL,
+        size: int = 0,
         alignment: int = 0,
+        thread: Hashable = 0,
     ) -> None:
-        """Allocate a block.
+        """Take a call of the program.
+
+        Frees of `NULL` are passed over, calls that failed are counted; so are frees of blocks
+        that were never seen, and their reallocs, which are allocations.
 
         Args:
-            block: what the tool calls it, usually its address.
+            api: the function.
+            old: what a free or a realloc was given: the tool's name of it, usually its address.
+            new: what the function returned, `NULL` if it failed; may be `old`.
             size: requested bytes.
-            api: the function that was called.
-            thread: what the tool calls the thread.
             alignment: bytes, a power of two; 0 for an allocation without.
+            thread: what the tool calls the thread.
 
         Raises:
-            BadCallError: the size or the alignment is impossible.
+            BadCallError: the size or the alignment is impossible, or there are too many threads.
         """
+        has_old, has_failed = old != NULL, new == NULL
+        if api in FREES or (has_failed and has_old and not size):  # realloc(p, 0) is a free
+            if has_old:
+                self._take_free(old, api, thread)
+        elif has_failed:
+            self.lose("allocations that failed")
+        elif old in self._slots:
+            self._reallocate(old, new, size, thread)
+        else:
+            self.n_foreign += has_old
+            alignment = _PAGE_BYTES if api in {Api.VALLOC, Api.PVALLOC} else alignment
+            self._allocate(new, size, api, thread, alignment)
+
+    def _allocate(
+        self, block: Hashable, size: int, api: Api, thread: Hashable, alignment: int
+    ) -> None:  # fmt: skip
         if block in self._slots:
-            self._free(block, self._lane(thread), Api.FREE)
-            self._early_frees[block] = self.n_events
+            self._free_early(block, self._lane(thread))
         lane = self._lane(thread)
         free_slots = self._free_slots.setdefault(lane, [])
         if free_slots:
@@ -137,30 +165,15 @@ class ImportedHeap:
         op = Op.CALLOC if api is Api.CALLOC else Op.ALIGNED if alignment else Op.MALLOC
         self._add(op, api, slot, lane, _size(size), _log2(alignment))
 
-    def reallocate(
-        self, old: Hashable, new: Hashable, size: int, *, thread: Hashable = 0
-    ) -> None:  # fmt: skip
-        """Change the size of a block, which gets another name if it moves.
-
-        A block that was never seen is allocated instead.
-
-        Raises:
-            BadCallError: the size is impossible.
-        """
-        if old not in self._slots:
-            self.n_foreign += 1
-            self.allocate(new, size, Api.REALLOC, thread=thread)
-            return
+    def _reallocate(self, old: Hashable, new: Hashable, size: int, thread: Hashable) -> None:
         lane = self._lane(thread)
         if new != old and new in self._slots:
-            self._free(new, lane, Api.FREE)
-            self._early_frees[new] = self.n_events
+            self._free_early(new, lane)
         slot = self._slots.pop(old)
         self._slots[new] = slot
         self._add(Op.REALLOC, Api.REALLOC, slot, lane, _size(size))
 
-    def free(self, block: Hashable, api: Api = Api.FREE, *, thread: Hashable = 0) -> None:
-        """Free a block; one that was never seen is counted and dropped."""
+    def _take_free(self, block: Hashable, api: Api, thread: Hashable) -> None:
         since = self._early_frees.get(block)
         if since is not None and self.n_events - since <= INVERSION_EVENTS:
             del self._early_frees[block]
@@ -169,6 +182,11 @@ class ImportedHeap:
             self._free(block, self._lane(thread), api)
         else:
             self.n_foreign += 1
+
+    def _free_early(self, block: Hashable, lane: int) -> None:
+        """Free a block whose address came again."""
+        self._free(block, lane, Api.FREE)
+        self._early_frees[block] = self.n_events
 
     def flush(self) -> None:
         """Hand over the events that are still held back."""

@@ -19,16 +19,14 @@ correction is that of a Poisson process, which both programs sample by.
 from __future__ import annotations
 
 import itertools
-import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from tuner.importers.format import Format
-from tuner.importers.source import BadCallError, Source
+from tuner.importers.source import BadCallError, Source, matched
 from tuner.profile.sites import Sites
 
 _LOST: Final = (
@@ -54,77 +52,53 @@ _BRIEF: Final = 0.01
 """Share of the run that a freed block lives, unless its site allocates sooner again."""
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """One site, corrected for sampling."""
-
-    live_blocks: int
-    live_bytes: int
-    blocks: int
-    total_bytes: int
-
-
 def _read_jemalloc(source: Source) -> tuple[Sites, str]:
     lines = _lines(source)
-    head = _matched(_JEMALLOC_HEAD, next(lines, ""), "heap_v2/BYTES")
+    head = matched(_JEMALLOC_HEAD, next(lines, ""), "heap_v2/BYTES")
     found = []
     in_site = False
     for line in lines:
         if line.startswith("@"):
             in_site = True
         elif line.startswith("t*:"):
-            counts = _matched(_JEMALLOC_SITE, line, "t*: blocks: bytes [blocks: bytes]")
+            counts = matched(_JEMALLOC_SITE, line, "t*: blocks: bytes [blocks: bytes]")
             if in_site:  # before the first stack stands the sum of all
-                found.append(_correct(counts.groups(), int(head[1])))
+                found.append(counts.groups())
         else:
-            _matched(_JEMALLOC_THREAD, line, "a stack @ or counts t")
-    return _sites(found), ""
+            matched(_JEMALLOC_THREAD, line, "a stack @ or counts t")
+    return _sites(found, int(head[1])), ""
 
 
 def _read_gperftools(source: Source) -> tuple[Sites, str]:
     lines = _lines(source)
     what = "heap profile: blocks: bytes [blocks: bytes] @ heapprofile or heap_v2/BYTES"
-    head = _matched(_GPERFTOOLS_HEAD, next(lines, ""), what)
-    distance = int(head[6]) if head[6] else 0
-    sites = (
-        _matched(_GPERFTOOLS_SITE, line, "blocks: bytes [blocks: bytes] @ stack") for line in lines
-    )
-    return _sites([_correct(site.groups(), distance) for site in sites]), ""
+    head = matched(_GPERFTOOLS_HEAD, next(lines, ""), what)
+    wanted = "blocks: bytes [blocks: bytes] @ stack"
+    found = [matched(_GPERFTOOLS_SITE, line, wanted).groups() for line in lines]
+    return _sites(found, int(head[6] or 0)), ""
 
 
 def _lines(source: Source) -> Iterator[str]:
-    """Yield what stands before the list of libraries, stripped, without blank lines."""
-    texts = (line.strip() for line in source.lines())
-    return (text for text in itertools.takewhile(lambda text: text != _END, texts) if text)
+    """Yield what stands before the list of libraries."""
+    return itertools.takewhile(lambda line: line != _END, source.stripped_lines())
 
 
-def _matched(pattern: re.Pattern[str], line: str, wanted: str) -> re.Match[str]:
-    match = pattern.fullmatch(line)
-    if match is None:
-        message = f"{wanted} was expected, not {line[:80]!r}"
-        raise BadCallError(message)
-    return match
+def _sites(counts: Sequence[Sequence[str]], distance: int) -> Sites:
+    """Return sites that grow evenly up to the moment of the profile.
 
-
-def _correct(numbers: tuple[str, ...], distance: int) -> _Counts:
-    """Return the counts of a site; `distance` is the mean one of samples, 0 for none."""
-    live_blocks, live_bytes, blocks, total_bytes = map(int, numbers)
-    if blocks < live_blocks or total_bytes < live_bytes:  # jemalloc without prof_accum
-        blocks, total_bytes = live_blocks, live_bytes
-    n = blocks or 1
-    caught = 1.0
-    if distance and total_bytes:
-        caught = -math.expm1(-total_bytes / n / distance)
-    live, ever = (round(count / caught) for count in (live_blocks, blocks))
-    return _Counts(live, round(live_bytes / caught), ever, round(total_bytes / caught))
-
-
-def _sites(counts: list[_Counts]) -> Sites:
-    """Return sites that grow evenly up to the moment of the profile."""
-    rows = np.array(
-        [(c.live_blocks, c.live_bytes, c.blocks, c.total_bytes) for c in counts if c.blocks],
-        np.float64,
-    ).reshape(-1, 4)
+    Args:
+        counts: live blocks and bytes of each site, and those ever allocated.
+        distance: mean distance of samples in bytes, 0 for none.
+    """
+    rows = np.array(counts, np.float64).reshape(-1, 4)
+    lacks_ever = (rows[:, 2] < rows[:, 0]) | (rows[:, 3] < rows[:, 1])
+    rows[lacks_ever, 2:] = rows[lacks_ever, :2]  # jemalloc without prof_accum
+    rows = rows[rows[:, 2] > 0]
+    mean_bytes = rows[:, 3] / rows[:, 2]
+    if distance:
+        caught = -np.expm1(-mean_bytes / distance)
+        rows /= np.where(caught > 0, caught, 1)[:, None]
+    rows = rows.round()
     if rows.size and rows.max() >= 2**53:
         message = "more bytes than any program can have had"
         raise BadCallError(message)

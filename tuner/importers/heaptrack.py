@@ -18,105 +18,77 @@ Source: heaptrack's ``accumulatedtracedata.cpp`` and ``heaptrack_interpret.cpp``
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 from tuner.importers.format import Format
 from tuner.importers.heap import ImportedHeap
-from tuner.importers.source import BadCallError, Source
+from tuner.importers.source import BadCallError, Source, matched
+from tuner.trace.file import Api
 
 FORMAT_VERSION: Final = 3
 """Newest version of the format that is known."""
 
-_LINE = re.compile(r".(?: [0-9a-f]{1,16})+", re.ASCII)
-
-
-@dataclass
-class _Recording:
-    """What is known while reading."""
-
-    heap: ImportedHeap
-    kinds: list[int] = field(default_factory=list)
-    """Sizes of the kinds of a stored recording."""
-    live: dict[int, list[int]] = field(default_factory=dict)
-    """Kind -> numbers of its live blocks, the youngest last."""
-    n_blocks: int = 0
-
-    def version(self, numbers: list[int]) -> None:
-        """Check the format."""
-        if len(numbers) == 2 and numbers[1] > FORMAT_VERSION:  # noqa: PLR2004 - v A B
-            message = f"format version {numbers[1]}; {FORMAT_VERSION} is the newest that is known"
-            raise BadCallError(message)
-
-    def kind(self, numbers: list[int]) -> None:
-        """Take a kind of allocation."""
-        size, _ = numbers
-        self.kinds.append(size)
-
-    def allocate(self, numbers: list[int]) -> None:
-        """Take an allocation, raw or stored."""
-        if len(numbers) > 1:
-            size, _, address = numbers
-            self.heap.allocate(address, size)
-            return
-        (kind,) = numbers
-        if kind >= len(self.kinds):
-            message = f"allocation of kind {kind}, but only {len(self.kinds)} were announced"
-            raise BadCallError(message)
-        self.heap.allocate(("block", self.n_blocks), self.kinds[kind])
-        self.live.setdefault(kind, []).append(self.n_blocks)
-        self.n_blocks += 1
-
-    def free(self, numbers: list[int]) -> None:
-        """Take a free, raw or stored."""
-        (number,) = numbers
-        if not self.kinds:
-            self.heap.free(number)
-            return
-        blocks = self.live.get(number)
-        self.heap.free(("block", blocks.pop()) if blocks else ("none", number))
-
-    def clock(self, numbers: list[int]) -> None:
-        """Take the time."""
-        (milliseconds,) = numbers
-        self.heap.at(milliseconds * 10**6)
-
-    def line(self, text: str) -> None:
-        """Take one line."""
-        if text.startswith("X "):
-            self.heap.take_command(text[2:])
-            return
-        letter, *words = text.split(" ")
-        taker = _TAKERS.get(letter)
-        if taker is None:  # strings, stacks, resident memory
-            return
-        if not _LINE.fullmatch(text):
-            message = f"not a line of heaptrack: {text[:120]!r}"
-            raise BadCallError(message)
-        try:
-            taker(self, [int(word, 16) for word in words])
-        except ValueError as error:  # too few or too many numbers to unpack
-            message = f"not a line of heaptrack: {text[:120]!r}"
-            raise BadCallError(message) from error
-
-
-_TAKERS: Final[dict[str, Callable[[_Recording, list[int]], None]]] = {
-    "v": _Recording.version,
-    "a": _Recording.kind,
-    "+": _Recording.allocate,
-    "-": _Recording.free,
-    "c": _Recording.clock,
-}
-"""First letter of a line -> the method that takes its numbers."""
+_NS_PER_MS: Final = 10**6
+_LINE = re.compile(r"[va+c-](?: [0-9a-f]{1,16})+", re.ASCII)
 
 
 def _read(source: Source, heap: ImportedHeap) -> None:
-    recording = _Recording(heap)
+    kinds: list[_Kind] = []
     for line in source.lines():
-        recording.line(line.rstrip(" "))
-    if recording.kinds:
+        letter, _, rest = line.partition(" ")
+        if letter == "X":
+            heap.take_command(rest)
+        elif letter in {"v", "a", "+", "-", "c"}:  # others: strings, stacks, resident memory
+            text = matched(_LINE, line.rstrip(" "), "a line of heaptrack")[0]
+            _take(heap, kinds, letter, [int(word, 16) for word in text.split(" ")[1:]])
+    if kinds:
         heap.lose_all("which block of a size and call stack a free is for; the youngest is taken")
+
+
+class _Kind:
+    """Blocks of one size and call stack, in a stored recording."""
+
+    def __init__(self, number: int, size: int) -> None:
+        self.number = number
+        self.size = size
+        self.n_live = 0
+
+    @property
+    def youngest(self) -> tuple[int, int]:
+        """Name of the youngest block; of a block that was never seen if there is none."""
+        return self.number, self.n_live
+
+
+def _take(heap: ImportedHeap, kinds: list[_Kind], letter: str, numbers: list[int]) -> None:
+    """Take one line."""
+    match letter, numbers:
+        case "v", [_, version] if version > FORMAT_VERSION:
+            message = f"format version {version}; {FORMAT_VERSION} is the newest that is known"
+            raise BadCallError(message)
+        case "v", _:
+            pass
+        case "c", [milliseconds]:
+            heap.at(milliseconds * _NS_PER_MS)
+        case "a", [size, _]:
+            kinds.append(_Kind(len(kinds), size))
+        case "+", [size, _, address]:
+            heap.call(Api.MALLOC, new=address, size=size)
+        case "+", [number] if number < len(kinds):
+            kind = kinds[number]
+            kind.n_live += 1
+            heap.call(Api.MALLOC, new=kind.youngest, size=kind.size)
+        case "-", [number] if number < len(kinds):
+            kind = kinds[number]
+            heap.call(Api.FREE, old=kind.youngest)
+            kind.n_live = max(0, kind.n_live - 1)
+        case "-", [address]:
+            heap.call(Api.FREE, old=address)
+        case _:
+            message = (
+                f"{letter!r} with {len(numbers)} numbers, after {len(kinds)} kinds, "
+                "is no line of heaptrack"
+            )
+            raise BadCallError(message)
 
 
 FORMAT: Final = Format(

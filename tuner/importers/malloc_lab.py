@@ -10,58 +10,45 @@ the malloc lab's driver.
 from __future__ import annotations
 
 import re
-from typing import Final
 
 from tuner.importers.format import Format
 from tuner.importers.heap import ImportedHeap
-from tuner.importers.source import BadCallError, Source
+from tuner.importers.source import BadCallError, Source, matched
+from tuner.trace.file import Api
 
-_HEAD: Final = ("heap size", "number of blocks", "number of requests", "weight")
+_HEAD = ("the heap size", "the number of blocks", "the number of requests", "the weight")
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
-_REQUEST = re.compile(r"([ar]) +(\d{1,18}) +(\d{1,18})|f +(\d{1,18})", re.ASCII)
+_REQUEST = re.compile(r"(?:([ar])|f) +(\d{1,18})(?(1) +(\d{1,18}))", re.ASCII)
 
 
 def _read(source: Source, heap: ImportedHeap) -> None:
-    lines = (line.strip() for line in source.lines())
-    texts = (line for line in lines if line)
-    head = [_number(what, next(texts, "")) for what in _HEAD]
+    lines = source.stripped_lines()
+    head = [int(matched(_NUMBER, next(lines, ""), what)[0]) for what in _HEAD]
+    _, n_blocks, n_announced, _ = head
     n_requests = 0
-    for text in texts:
-        n_requests += 1
-        if n_requests > head[2]:
-            message = f"more than the {head[2]} requests the head announces"
+    for line in lines:
+        request = matched(_REQUEST, line, "'a ID BYTES', 'r ID BYTES' or 'f ID'")
+        number, size = int(request[2]), int(request[3] or 0)
+        if number >= n_blocks:
+            message = f"block {number}: the head announces {n_blocks} blocks, from 0"
             raise BadCallError(message)
-        _request(heap, text, head[1])
-    if n_requests != head[2]:
-        message = f"ends after {n_requests} of {head[2]} requests; was it cut off?"
+        n_requests += 1
+        if n_requests > n_announced:
+            message = f"more than the {n_announced} requests the head announces"
+            raise BadCallError(message)
+        block = number + 1  # 0 is NULL
+        if request[1] == "a":
+            heap.call(Api.MALLOC, new=block, size=size)
+        elif request[1] == "r":
+            heap.call(Api.REALLOC, old=block, new=block, size=size)
+        else:
+            heap.call(Api.FREE, old=block)
+    if n_requests != n_announced:
+        message = f"ends after {n_requests} of {n_announced} requests; was it cut off?"
         raise BadCallError(message)
 
 
-def _number(what: str, text: str) -> int:
-    if not _NUMBER.fullmatch(text):
-        message = f"the {what} was expected here, not {text[:80]!r}"
-        raise BadCallError(message)
-    return int(text)
-
-
-def _request(heap: ImportedHeap, text: str, n_blocks: int) -> None:
-    match = _REQUEST.fullmatch(text)
-    if match is None:
-        message = f"'a ID BYTES', 'r ID BYTES' or 'f ID' was expected, not {text[:80]!r}"
-        raise BadCallError(message)
-    block = int(match[2] or match[4])
-    if block >= n_blocks:
-        message = f"block {block}: the head announces {n_blocks} blocks, from 0"
-        raise BadCallError(message)
-    if match[1] == "a":
-        heap.allocate(block, int(match[3]))
-    elif match[1] == "r":
-        heap.reallocate(block, block, int(match[3]))
-    else:
-        heap.free(block)
-
-
-FORMAT: Final = Format(
+FORMAT = Format(
     name="malloc-lab",
     title="malloc lab, .rep",
     lost=("threads: there is one", "calloc and aligned allocations: all are malloc"),

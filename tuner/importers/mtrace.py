@@ -11,16 +11,14 @@ Source: "Tracing malloc" in the manual of the GNU C Library.
 from __future__ import annotations
 
 import re
-from typing import Final
 
 from tuner.importers.format import Format
 from tuner.importers.heap import ImportedHeap
-from tuner.importers.source import BadCallError, Source
+from tuner.importers.source import BadCallError, Source, matched
+from tuner.trace.file import Api
 
-_LINE = re.compile(
-    r"(?:@ .* )?(?:([-<]) (?:0x([0-9a-f]{1,16})|\(nil\)|0)"
-    r"|([+>!]) (?:0x([0-9a-f]{1,16})|\(nil\)|0) (?:0x([0-9a-f]{1,16})|0))"
-)
+_ADDRESS = r"(?:0x([0-9a-f]{1,16})|\(nil\)|0)"
+_LINE = re.compile(rf"(?:@ .* )?(?:([-<])|([+>!])) {_ADDRESS}(?(2) {_ADDRESS})")
 
 
 def _read(source: Source, heap: ImportedHeap) -> None:
@@ -28,35 +26,26 @@ def _read(source: Source, heap: ImportedHeap) -> None:
     for line in source.lines():
         if not line or line.startswith("= "):
             continue
-        match = _LINE.fullmatch(line)
-        if match is None:
-            message = f"not a line of mtrace: {line[:120]!r}"
-            raise BadCallError(message)
-        kind = match[1] or match[3]
-        if (kind == ">") != (moving is not None):
+        shrinks, grows, *numbers = matched(_LINE, line, "a line of mtrace").groups("0")
+        address, size = (int(number, 16) for number in numbers)
+        if (grows == ">") != (moving is not None):
             message = "'<' and '>' of a realloc do not stand together"
             raise BadCallError(message)
-        address, size = int(match[2] or match[4] or "0", 16), int(match[5] or "0", 16)
-        _call(heap, kind, address, size, moving)
-        moving = address if kind == "<" else None
+        if shrinks == "-":
+            heap.call(Api.FREE, old=address)
+        elif grows == "+":
+            heap.call(Api.MALLOC, new=address, size=size)
+        elif grows == ">":
+            heap.call(Api.REALLOC, old=moving, new=address, size=size)
+        elif grows == "!":
+            heap.lose("reallocs that failed")
+        moving = address if shrinks == "<" else None
     if moving is not None:
         message = "ends in the middle of a realloc; was it cut off?"
         raise BadCallError(message)
 
 
-def _call(heap: ImportedHeap, kind: str, address: int, size: int, moving: int | None) -> None:
-    """Take one call; '<' waits for its '>', which brings the block that is moving."""
-    if kind == "!":
-        heap.lose("reallocs that failed")
-    elif kind == ">" and moving is not None:
-        heap.reallocate(moving, address, size)
-    elif kind == "+" and address:
-        heap.allocate(address, size)
-    elif kind == "-":
-        heap.free(address)
-
-
-FORMAT: Final = Format(
+FORMAT = Format(
     name="mtrace",
     title="mtrace of glibc",
     lost=(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ from tuner.errors import TraceError
 _GZIP: Final = b"\x1f\x8b"
 _LINE_BYTES: Final = 1 << 20
 """Longer lines are no text."""
+_SHOWN: Final = 80
+"""Characters of what is wrong that a message shows."""
 
 
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
@@ -103,6 +106,10 @@ class Source:
                     raise BadCallError(message)
                 yield line.decode("utf-8", "replace").rstrip("\r\n")
 
+    def stripped_lines(self) -> Iterator[str]:
+        """Yield the lines that are not blank, without spaces around them."""
+        return filter(None, map(str.strip, self.lines()))
+
     def document(self, form: type[DocumentT]) -> DocumentT:
         """Return what a JSON file holds; members that its form does not name are passed over.
 
@@ -116,3 +123,21 @@ class Source:
             return form.model_validate_json(content)
         except ValidationError as error:
             raise BadCallError(first_problem(error)) from error
+
+
+def matched(pattern: re.Pattern[str], text: str, wanted: str) -> re.Match[str]:
+    """Return the match of a whole text.
+
+    Args:
+        pattern: what it has to be.
+        text: a line or a part of one.
+        wanted: what the pattern is, in words.
+
+    Raises:
+        BadCallError: it is something else.
+    """
+    match = pattern.fullmatch(text)
+    if match is None:
+        message = f"{wanted} was expected, not {text[:_SHOWN]!r}"
+        raise BadCallError(message)
+    return match

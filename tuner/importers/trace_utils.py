@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from tuner.importers.format import Format
-from tuner.importers.heap import ImportedHeap
+from tuner.importers.heap import FREES, NULL, ImportedHeap
 from tuner.importers.source import BadCallError, Source
 from tuner.trace.file import Api
 
@@ -39,13 +39,14 @@ _RECORD: Final = np.dtype(
 )
 _RECORD_BYTES: Final = _RECORD.itemsize
 _RECORDS_AT_ONCE: Final = 1 << 14
-_UNUSED, _FREE, _REALLOC, _POSIX_MEMALIGN, _MAGIC = 0, 3, 4, 8, 255
+_UNUSED, _MAGIC = 0, 255
 _MAGIC_POINTER: Final = 0x1234
-_ALLOCATIONS: Final = {
-    1: Api.MALLOC, 2: Api.CALLOC, 5: Api.MEMALIGN, 6: Api.VALLOC, 7: Api.PVALLOC,
-    8: Api.POSIX_MEMALIGN,
+_FUNCTIONS: Final = {
+    1: Api.MALLOC, 2: Api.CALLOC, 3: Api.FREE, 4: Api.REALLOC, 5: Api.MEMALIGN, 6: Api.VALLOC,
+    7: Api.PVALLOC, 8: Api.POSIX_MEMALIGN,
 }  # fmt: skip
-_PAGE_BYTES: Final = 4096
+_ALIGNED: Final = frozenset({Api.MEMALIGN, Api.POSIX_MEMALIGN})
+_OF_BLOCKS: Final = FREES | {Api.REALLOC}
 
 
 def _is_trace(start: bytes) -> bool:
@@ -57,70 +58,50 @@ def _is_trace(start: bytes) -> bool:
 
 
 def _read_trace(source: Source, heap: ImportedHeap) -> None:
-    number = 0
-    for records in _records(source):
-        for record in records.tolist():
-            source.place = f" record {number}"
-            _take(heap, record)
-            number += 1
+    for number, (thread, code, old, new, size, size2, *_) in enumerate(_records(source)):
+        source.place = f" record {number}"
+        kind = code & 0xFF
+        if kind in (_UNUSED, _MAGIC):
+            continue
+        if kind not in _FUNCTIONS:
+            message = f"type {kind} is unknown"
+            raise BadCallError(message)
+        api = _FUNCTIONS[kind]
+        has_failed = api is Api.POSIX_MEMALIGN and old  # its status
+        heap.call(
+            api,
+            old=old if api in _OF_BLOCKS else NULL,
+            new=NULL if has_failed else new,
+            size=size,
+            alignment=size2 if api in _ALIGNED else 0,
+            thread=thread,
+        )
 
 
-def _records(source: Source) -> Iterator[np.ndarray]:
+def _records(source: Source) -> Iterator[tuple[int, ...]]:
     with source.open() as file:
         while chunk := file.read(_RECORDS_AT_ONCE * _RECORD_BYTES):
             if len(chunk) % _RECORD_BYTES:
                 source.place = ""
                 message = "ends within a record; was it cut off?"
                 raise BadCallError(message)
-            yield np.frombuffer(chunk, _RECORD)
-
-
-def _take(heap: ImportedHeap, record: tuple[int, ...]) -> None:
-    thread, code, old, new, size, size2, *_ = record
-    kind = code & 0xFF
-    if kind in (_UNUSED, _MAGIC):
-        return
-    if kind == _FREE:
-        if old:
-            heap.free(old, thread=thread)
-    elif kind == _REALLOC:
-        _realloc(heap, thread, old, new, size)
-    elif kind in _ALLOCATIONS:
-        has_failed = not new or (kind == _POSIX_MEMALIGN and old != 0)
-        if has_failed:
-            heap.lose("allocations that failed")
-            return
-        api = _ALLOCATIONS[kind]
-        heap.allocate(new, size, api, thread=thread, alignment=_alignment(api, size2))
-    else:
-        message = f"type {kind} is unknown"
-        raise BadCallError(message)
-
-
-def _realloc(heap: ImportedHeap, thread: int, old: int, new: int, size: int) -> None:
-    if not new:
-        if old and size == 0:
-            heap.free(old, Api.REALLOC, thread=thread)
-        else:
-            heap.lose("allocations that failed")
-    elif old:
-        heap.reallocate(old, new, size, thread=thread)
-    else:
-        heap.allocate(new, size, Api.REALLOC, thread=thread)
-
-
-def _alignment(api: Api, stored: int) -> int:
-    if api in (Api.MALLOC, Api.CALLOC):
-        return 0
-    return _PAGE_BYTES if api in (Api.VALLOC, Api.PVALLOC) else stored
+            yield from np.frombuffer(chunk, _RECORD).tolist()
 
 
 # Workloads
 
 _NOP, _DONE, _SYNC_W, _SYNC_R = 0, 1, 6, 7
 _ALLOC_PTRS, _ALLOC_SYNCS, _NTHREADS, _START_THREAD = 8, 9, 10, 11
-_WL_REALLOC, _WL_FREE, _WL_MEMALIGN = 4, 5, 12
-_WL_ALLOCATIONS: Final = {2: Api.MALLOC, 3: Api.CALLOC, 13: Api.VALLOC, 14: Api.PVALLOC}
+_CALLS: Final = {
+    2: (Api.MALLOC, ("new", "size")),
+    3: (Api.CALLOC, ("new", "size")),
+    4: (Api.REALLOC, ("new", "old", "size")),
+    5: (Api.FREE, ("old",)),
+    12: (Api.MEMALIGN, ("new", "alignment", "size")),
+    13: (Api.VALLOC, ("new", "size")),
+    14: (Api.PVALLOC, ("new", "size")),
+}
+"""Operation -> function and operands, as `ImportedHeap.call` names them; block 0 is NULL."""
 _MAX_WORKLOAD_BYTES: Final = 1 << 32
 
 
@@ -128,15 +109,10 @@ def _is_workload(start: bytes) -> bool:
     """Recognise it by the head: tables of pointers and of hand-overs, number of threads."""
     code = _Code(start)
     try:
-        if code.byte() != _ALLOC_PTRS:
-            return False
-        code.number()
-        if code.byte() != _ALLOC_SYNCS:
-            return False
-        code.number()
-        return code.byte() == _NTHREADS
+        head = (code.byte(), code.number(), code.byte(), code.number(), code.byte())
     except BadCallError:
         return False
+    return head[::2] == (_ALLOC_PTRS, _ALLOC_SYNCS, _NTHREADS)
 
 
 @dataclass
@@ -167,105 +143,69 @@ class _Code:
                 raise BadCallError(message)
 
 
-@dataclass
-class _Workload:
-    """A workload being played."""
+def _starts(code: _Code) -> tuple[int, list[_Code]]:
+    """Read the head; return the number of blocks and a place for each thread."""
+    n_blocks, starts = 0, []
+    while (operation := code.byte()) != _DONE:
+        if operation == _ALLOC_PTRS:
+            n_blocks = code.number()
+        elif operation == _START_THREAD:
+            starts.append(_Code(code.content, code.number()))
+        elif operation in (_ALLOC_SYNCS, _NTHREADS):
+            code.number()
+        elif operation != _NOP:
+            message = f"operation {operation} does not belong into the head"
+            raise BadCallError(message)
+    return n_blocks, starts
 
-    heap: ImportedHeap
-    n_pointers: int = 0
-    signalled: set[int] = field(default_factory=set)
-    """Hand-overs that may be taken."""
 
-    def start(self, code: _Code) -> list[_Code]:
-        """Read the head; return a place for each thread."""
-        starts: list[_Code] = []
-        while True:
-            operation = code.byte()
-            if operation == _DONE:
-                return starts
-            if operation == _NOP:
-                continue
-            if operation not in (_ALLOC_PTRS, _ALLOC_SYNCS, _NTHREADS, _START_THREAD):
-                message = f"operation {operation} does not belong into the head"
+def _play(
+    heap: ImportedHeap, thread: int, code: _Code, n_blocks: int, signalled: set[int]
+) -> Iterator[bool]:  # fmt: skip
+    """Play a thread: yields after each call, and False as long as it waits for a hand-over."""
+    while (operation := code.byte()) != _DONE:
+        if operation == _SYNC_W:
+            signalled.add(code.number())
+        elif operation == _SYNC_R:
+            hand_over, is_new = code.number(), True
+            while hand_over not in signalled:
+                yield is_new  # it came this far
+                is_new = False
+        elif operation in _CALLS:
+            api, names = _CALLS[operation]
+            operands = {name: code.number() for name in names}
+            block = max(operands.get("old", 0), operands.get("new", 0))
+            if block > n_blocks:
+                message = f"block {block} of {n_blocks}"
                 raise BadCallError(message)
-            value = code.number()
-            if operation == _ALLOC_PTRS:
-                self.n_pointers = value
-            elif operation == _START_THREAD:
-                starts.append(_Code(code.content, value))
-
-    def step(self, thread: int, code: _Code) -> bool | None:
-        """Play up to one call; True: got on, False: waits for a hand-over, None: has ended."""
-        start = code.position
-        while True:
-            before = code.position
-            operation = code.byte()
-            if operation == _DONE:
-                return None
-            if operation == _SYNC_R:
-                if code.number() not in self.signalled:
-                    code.position = before
-                    return before > start
-            elif operation == _SYNC_W:
-                self.signalled.add(code.number())
-            elif operation != _NOP:
-                self._call(thread, operation, code)
-                return True
-
-    def _call(self, thread: int, operation: int, code: _Code) -> None:
-        if operation == _WL_FREE:
-            block = self._block(code)
-            if block:
-                self.heap.free(block, thread=thread)
-        elif operation == _WL_REALLOC:
-            new, old, size = self._block(code), self._block(code), code.number()
-            _realloc(self.heap, thread, old, new, size)
-        elif operation == _WL_MEMALIGN:
-            block, alignment, size = self._block(code), code.number(), code.number()
-            self._allocate(thread, block, size, Api.MEMALIGN, alignment)
-        elif operation in _WL_ALLOCATIONS:
-            api = _WL_ALLOCATIONS[operation]
-            block, size = self._block(code), code.number()
-            self._allocate(thread, block, size, api, _alignment(api, 0))
-        else:
+            heap.call(api, thread=thread, **operands)
+            yield True
+        elif operation != _NOP:
             message = f"operation {operation} is unknown"
             raise BadCallError(message)
-
-    def _block(self, code: _Code) -> int:
-        block = code.number()
-        if block > self.n_pointers:
-            message = f"block {block} of {self.n_pointers}"
-            raise BadCallError(message)
-        return block
-
-    def _allocate(self, thread: int, block: int, size: int, api: Api, alignment: int) -> None:
-        if block:
-            self.heap.allocate(block, size, api, thread=thread, alignment=alignment)
-        else:
-            self.heap.lose("allocations that failed")
-
-
-def _check_progress(n_waiting: int, n_threads: int) -> None:
-    if n_threads and n_waiting >= n_threads:
-        message = "all threads wait for each other"
-        raise BadCallError(message)
 
 
 def _read_workload(source: Source, heap: ImportedHeap) -> None:
     with source.open() as file:
         content = file.read(_MAX_WORKLOAD_BYTES)
     code = _Code(content)
+    signalled: set[int] = set()
     try:
-        workload = _Workload(heap)
-        turns = deque(enumerate(workload.start(code)))
+        n_blocks, starts = _starts(code)
+        turns = deque(
+            (start, _play(heap, thread, start, n_blocks, signalled))
+            for thread, start in enumerate(starts)
+        )
         n_waiting = 0
         while turns:
-            thread, code = turns.popleft()
-            played = workload.step(thread, code)
-            n_waiting = n_waiting + 1 if played is False else 0
-            if played is not None:
-                turns.append((thread, code))
-            _check_progress(n_waiting, len(turns))
+            code, played = turns.popleft()
+            is_further = next(played, None)
+            n_waiting = n_waiting + 1 if is_further is False else 0
+            if is_further is not None:
+                turns.append((code, played))
+            if turns and n_waiting >= len(turns):
+                message = "all threads wait for each other"
+                raise BadCallError(message)
     finally:
         source.place = f" byte {code.position}"
 

@@ -21,38 +21,32 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tuner.importers.format import Format
-from tuner.importers.heap import ImportedHeap
-from tuner.importers.source import BadCallError, Source
+from tuner.importers.heap import FREES, ImportedHeap
+from tuner.importers.source import BadCallError, Source, matched
 from tuner.trace.file import Api
 
-_PREFIX = re.compile(r"--(?:(\d+):(\d\d):(\d\d):(\d\d)\.(\d{3}) )?(\d+)--(?: (.*))?")
-_COMMAND = re.compile(r"==(?:\S+ )?(\d+)== Command: (.*)")
+_PREFIX = re.compile(r"--(?:(\d+):(\d\d):(\d\d):(\d\d)\.(\d{3}) )?(?P<pid>\d+)--(?: (?P<body>.*))?")
+_COMMAND = re.compile(r"==(?:\S+ )?\d+== Command: (.*)")
 _TOKEN = re.compile(r"(?P<name>\w+)\((?P<arguments>[^()]*)\)| = (?P<result>0x[0-9A-Fa-f]+|0)(?!\w)")
-_ADDRESS = re.compile(r"0x([0-9A-Fa-f]{1,16})")
-_NUMBER = re.compile(r"\d{1,20}", re.ASCII)
 
-_NEW: Final = {"_Znw": Api.NEW, "_Zna": Api.NEW_ARRAY}
-_DELETE: Final = {"_Zdl": Api.DELETE, "_Zda": Api.DELETE_ARRAY}
-_NAMED: Final = {
-    "malloc": Api.MALLOC,
-    "calloc": Api.CALLOC,
-    "realloc": Api.REALLOC,
-    "memalign": Api.MEMALIGN,
-    "posix_memalign": Api.POSIX_MEMALIGN,
-    "aligned_alloc": Api.ALIGNED_ALLOC,
-    "valloc": Api.VALLOC,
-    "free": Api.FREE,
-    "cfree": Api.FREE,
-    "free_sized": Api.FREE_SIZED,
-    "free_aligned_sized": Api.FREE_SIZED,
-}
-_FREES: Final = frozenset({Api.FREE, Api.FREE_SIZED, Api.DELETE, Api.DELETE_ARRAY})
+_API = re.compile(
+    r"(?P<NEW>_Znw.*)|(?P<NEW_ARRAY>_Zna.*)|(?P<DELETE>_Zdl.*)|(?P<DELETE_ARRAY>_Zda.*)"
+    r"|(?P<MALLOC>malloc)|(?P<CALLOC>calloc)|(?P<REALLOC>realloc)|(?P<MEMALIGN>memalign)"
+    r"|(?P<POSIX_MEMALIGN>posix_memalign)|(?P<ALIGNED_ALLOC>aligned_alloc)|(?P<VALLOC>valloc)"
+    r"|(?P<FREE>c?free)|(?P<FREE_SIZED>free_(?:aligned_)?sized)"
+)
+"""A function; the group that matches is its name in `Api`."""
+
+_POINTER: Final = "0x([0-9A-Fa-f]{1,16})"
+_FREED = re.compile(rf"{_POINTER}(?:,.*)?")
+_RESIZED = re.compile(rf"{_POINTER}, *(\d{{1,20}})", re.ASCII)
+_COUNTED = re.compile(r"(\d{1,20}), *(\d{1,20})", re.ASCII)
+_SIZED = re.compile(r"(?:al (\d{1,20}), *)?(?:size )?(\d{1,20})(?:, *al (\d{1,20}))?", re.ASCII)
 
 
 def _api(name: str | None) -> Api | None:
-    if name is None:
-        return None
-    return _NAMED.get(name, _NEW.get(name[:4], _DELETE.get(name[:4])))
+    match = _API.fullmatch(name or "")
+    return Api[match.lastgroup] if match and match.lastgroup else None
 
 
 @dataclass(frozen=True)
@@ -69,36 +63,15 @@ class _Call:
 
 def _allocation(api: Api, arguments: str) -> _Call:
     """Read ``100``, ``8, 12`` of calloc, ``0x4A4,200`` of realloc, or ``al 8, size 9``."""
-    parts = [part.strip().rpartition(" ") for part in arguments.split(",")]
-    texts = [text for _, _, text in parts]
-    is_pair = len(parts) == 2  # noqa: PLR2004 - number and size, or address and size
-    if api is Api.REALLOC and is_pair:
-        return _Call(api, _number(texts[1]), old=_address(texts[0]))
-    numbers = [_number(text) for text in texts]
-    named = {name.split(" ")[-1]: n for (name, _, _), n in zip(parts, numbers, strict=True)}
-    if "al" in named and "size" in named:
-        return _Call(api, named["size"], named["al"])
-    if api is Api.CALLOC and is_pair:
-        return _Call(api, numbers[0] * numbers[1])
-    if len(numbers) != 1 or api is Api.CALLOC:
-        message = f"not the arguments of a call: {arguments[:80]!r}"
-        raise BadCallError(message)
-    return _Call(api, numbers[0])
-
-
-def _address(text: str) -> int:
-    match = _ADDRESS.fullmatch(text.strip())
-    if match is None:
-        message = f"not an address: {text[:80]!r}"
-        raise BadCallError(message)
-    return int(match[1], 16)
-
-
-def _number(text: str) -> int:
-    if not _NUMBER.fullmatch(text):
-        message = f"not a number: {text[:80]!r}"
-        raise BadCallError(message)
-    return int(text)
+    wanted = f"what {api.name.lower()} takes"
+    if api is Api.REALLOC:
+        resized = matched(_RESIZED, arguments, wanted)
+        return _Call(api, int(resized[2]), old=int(resized[1], 16))
+    if api is Api.CALLOC:
+        counted = matched(_COUNTED, arguments, wanted)
+        return _Call(api, int(counted[1]) * int(counted[2]))
+    before, size, after = matched(_SIZED, arguments, wanted).groups("0")
+    return _Call(api, int(size), int(before) or int(after))
 
 
 @dataclass
@@ -116,9 +89,9 @@ class _Log:
         if match is None:
             command = _COMMAND.fullmatch(text)
             if command and not self.heap.argv:
-                self.heap.take_command(command[2])
+                self.heap.take_command(command[1])
             return
-        body = match[7] or ""
+        body = match["body"] or ""
         tokens = list(_TOKEN.finditer(body))
         is_result = bool(tokens and tokens[0]["result"] and tokens[0].start() == 0)
         if not is_result and all(_api(token["name"]) is None for token in tokens):
@@ -127,8 +100,8 @@ class _Log:
                 message = f"not a call that valgrind prints: {body[:120]!r}"
                 raise BadCallError(message)
             return
-        self.pid = self.pid or match[6]
-        if match[6] != self.pid:
+        self.pid = self.pid or match["pid"]
+        if match["pid"] != self.pid:
             self.heap.lose("calls of other processes")
             return
         if match[1]:
@@ -143,10 +116,9 @@ class _Log:
         api = _api(name)
         if api is None:  # malloc_usable_size, mallopt: no event
             return
-        if api in _FREES:
-            address = _address(arguments.partition(",")[0])
-            if address:
-                self.heap.free(address, api)
+        if api in FREES:
+            address = matched(_FREED, arguments, "an address")[1]
+            self.heap.call(api, old=int(address, 16))
             return
         call = _allocation(api, arguments)
         # A realloc of nothing is followed by the malloc that valgrind makes of it.
@@ -161,13 +133,10 @@ class _Log:
         if is_apart and len(self.waiting) > 1:
             self.heap.lose("calls of two threads within each other, whose results may be swapped")
         call = self.waiting.pop()
-        if not address:
-            if not (call.api is Api.REALLOC and call.size == 0):
-                self.heap.lose("allocations that failed")
-        elif call.api is Api.REALLOC and call.old:
-            self.heap.reallocate(call.old, address, call.size)
-        else:
-            self.heap.allocate(address, call.size, call.api, alignment=call.alignment)
+        if address or call.api is not Api.REALLOC or call.size:  # else valgrind prints its free
+            self.heap.call(
+                call.api, old=call.old, new=address, size=call.size, alignment=call.alignment
+            )
 
 
 def _time_ns(match: re.Match[str]) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import pytest
 
 from tuner.importers.heap import INVERSION_EVENTS, ImportedHeap
-from tuner.trace.file import Events, Op
+from tuner.trace.file import Api, Events, Op
 
 
 def heap_events(act: Callable[[ImportedHeap], None]) -> tuple[ImportedHeap, list[Op]]:
@@ -20,9 +22,9 @@ def heap_events(act: Callable[[ImportedHeap], None]) -> tuple[ImportedHeap, list
 
 def test_a_late_free_of_another_thread_is_put_in_order() -> None:
     def act(heap: ImportedHeap) -> None:
-        heap.allocate("block", 1)
-        heap.allocate("block", 2, thread="other")
-        heap.free("block")
+        heap.call(Api.MALLOC, new="block", size=1)
+        heap.call(Api.MALLOC, new="block", size=2, thread="other")
+        heap.call(Api.FREE, old="block")
 
     heap, ops = heap_events(act)
 
@@ -32,13 +34,39 @@ def test_a_late_free_of_another_thread_is_put_in_order() -> None:
 
 def test_a_free_that_never_comes_is_counted() -> None:
     def act(heap: ImportedHeap) -> None:
-        heap.allocate("block", 1)
-        heap.allocate("block", 2)
+        heap.call(Api.MALLOC, new="block", size=1)
+        heap.call(Api.MALLOC, new="block", size=2)
         for n in range(INVERSION_EVENTS):
-            heap.allocate(n, 1)
-        heap.free("block")
+            heap.call(Api.MALLOC, new=n + 1, size=1)
+        heap.call(Api.FREE, old="block")
 
     heap, ops = heap_events(act)
 
     assert ops[-1] is Op.FREE
     assert heap.losses() == ["1 frees that are missing: the address was allocated again"]
+
+
+@pytest.mark.parametrize(
+    ("call", "ops", "losses"),
+    [
+        ({"api": Api.FREE}, [], []),
+        ({"api": Api.FREE, "old": "b"}, [Op.FREE], []),
+        ({"api": Api.REALLOC, "old": "b"}, [Op.FREE], []),
+        ({"api": Api.REALLOC, "old": "b", "size": 9}, [], ["1 allocations that failed"]),
+        ({"api": Api.REALLOC, "new": "c", "size": 9}, [Op.MALLOC], []),
+        ({"api": Api.REALLOC, "old": "b", "new": "b", "size": 9}, [Op.REALLOC], []),
+        ({"api": Api.MALLOC, "size": 9}, [], ["1 allocations that failed"]),
+        ({"api": Api.VALLOC, "new": "c", "size": 9}, [Op.ALIGNED], []),
+    ],
+)
+def test_null_means_what_it_means_in_c(
+    call: dict[str, Any], ops: list[Op], losses: list[str]
+) -> None:
+    def act(heap: ImportedHeap) -> None:
+        heap.call(Api.MALLOC, new="b", size=1)
+        heap.call(**call)
+
+    heap, found = heap_events(act)
+
+    assert found == [Op.MALLOC, *ops]
+    assert heap.losses() == losses

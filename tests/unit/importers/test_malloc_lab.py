@@ -12,8 +12,8 @@ from tests.doubles.imported import refuse
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("1\n2\n3\n", r":3: the weight was expected here, not ''"),
-        ("1\nx\n3\n1\n", r":2: the number of blocks was expected here, not 'x'"),
+        ("1\n2\n3\n", r":3: the weight was expected, not ''"),
+        ("1\nx\n3\n1\n", r":2: the number of blocks was expected, not 'x'"),
         ("9\n2\n1\n1\nq 0\n", r":5: 'a ID BYTES', .* was expected, not 'q 0'"),
         ("9\n2\n1\n1\na 2 5\n", r":5: block 2: the head announces 2 blocks"),
         ("9\n2\n2\n1\na 1 5\n", r":5: ends after 1 of 2 requests; was it cut off"),

@@ -12,7 +12,7 @@ from tests.doubles.imported import refuse
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("= Start\n@ a:[0x1] + 0x10\n", r":2: not a line of mtrace"),
+        ("= Start\n@ a:[0x1] + 0x10\n", r":2: a line of mtrace was expected"),
         ("@ a:[0x1] > 0x10 0x5\n", r":1: '<' and '>' of a realloc"),
         ("@ a:[0x1] < 0x10\n@ a:[0x1] - 0x10\n", r":2: '<' and '>' of a realloc"),
         ("@ a:[0x1] < 0x10\n", r":1: ends in the middle of a realloc"),
