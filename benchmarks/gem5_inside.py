@@ -126,9 +126,12 @@ def _write_lines(journal: Path, lines: list[str]) -> None:
 
 def _guests(subjects: list[BenchSubject]) -> list[Guest]:
     environments = guest_environments([subject.environment for subject in subjects])
-    about = {"configuration": None, "roles": ["default"]}
     return [
-        Guest(InsideSubject.from_record({**subject.identity(), **about}), environment, None)
+        Guest(
+            InsideSubject.model_validate({**subject.identity(), "roles": ["default"]}),
+            environment,
+            None,
+        )
         for subject, environment in zip(subjects, environments, strict=True)
     ]
 

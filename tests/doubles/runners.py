@@ -169,7 +169,7 @@ def _inside(folder: Path, script: Script, observer: Observer[Any, Any]) -> None:
     run_inside(
         InsideJournal(folder / "inside.jsonl"),
         [InsideTask("lists", Path("/m/server.json"), 1, ("/guests/lists",), start)],
-        [Guest(InsideSubject(label, None), {_NAME: label}, None) for label in (BASE, OTHER)],
+        [Guest(InsideSubject(label=label), {_NAME: label}, None) for label in (BASE, OTHER)],
         gem5=_Inside(script), objectives=("ipc",), facts={}, timeout_s=None, n_workers=1,
         stop=lambda: None, observer=observer,
     )  # fmt: skip

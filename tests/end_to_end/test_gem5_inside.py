@@ -83,7 +83,7 @@ def gem5(tmp_path: Path) -> Gem5Inside:
 
 def guest(variables: dict[str, str]) -> Guest:
     (environment,) = guest_environments([variables])
-    return Guest(InsideSubject("one", None), environment, None)
+    return Guest(InsideSubject(label="one"), environment, None)
 
 
 def counted(gem5: Gem5Inside, task: InsideTask, variables: dict[str, str]) -> tuple[Counts, bytes]:

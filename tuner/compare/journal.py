@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
+from pydantic import ValidationError
+
 from tuner.compare.plan import Step, TaskT, ValuesT
+from tuner.config.reading import first_problem
 from tuner.errors import OutputError, StoreError
 from tuner.records import Outcome
 
@@ -214,8 +217,9 @@ def _parse(path: Path, number: int, line: bytes) -> Record:
 
 
 def _damaged(path: Path, number: int, error: Exception) -> StoreError:
+    what = first_problem(error) if isinstance(error, ValidationError) else repr(error)
     message = (
-        f"{path}: line {number} is damaged ({error!r}); remove that line to measure its run again, "
+        f"{path}: line {number} is damaged ({what}); remove that line to measure its run again, "
         "or the file to measure all again"
     )
     return StoreError(message)

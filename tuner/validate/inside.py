@@ -15,12 +15,13 @@ label, and the identities of the run and of the start that is subtracted.  The l
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from tuner.compare.journal import Journal, read_journal
 from tuner.compare.loop import Observer, compare
@@ -29,7 +30,7 @@ from tuner.errors import ProgramError, StoreError
 from tuner.measure.gem5_inside import InsideRun, InsideTask, RunsInside
 from tuner.measure.gem5_stats import parse_statistics
 from tuner.measure.program import PRELOAD
-from tuner.records import Configuration, Outcome, Status
+from tuner.records import Outcome, Status
 from tuner.validate.inside_counts import Counts, counts_of
 
 HEADER: Final = {"kind": "header", "schema": "malloc-tuner.gem5-inside", "version": 1}
@@ -49,7 +50,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class InsideRecord:
-    """One run of one program on one machine under one subject."""
+    """One run of one program on one machine under one subject; a line of the journal."""
 
     identity: str
     """Digest of all that decides the result."""
@@ -57,42 +58,23 @@ class InsideRecord:
     """Name of program and machine, for people."""
     label: str
     """Of the subject."""
-    outcome: Outcome[Counted]
+    status: Status
+    reason: str | None
+    """Why it is not OK; None when it is."""
+    output: str | None
+    counts: Counts | None
+    """As in `Counted`; None when the run is not OK."""
 
     @property
-    def counts(self) -> Counts | None:
-        """What was counted; None when the run is not OK."""
-        return None if self.outcome.good is None else self.outcome.good.counts
-
-    def as_record(self) -> dict[str, Any]:
-        """Return it as a line of a journal holds it."""
-        found = self.outcome.good
-        return {
-            "identity": self.identity,
-            "task": self.task,
-            "label": self.label,
-            "status": self.outcome.status.value,
-            "reason": self.outcome.reason,
-            "output": None if found is None else found.output,
-            "counts": None if found is None else found.counts.as_record(),
-        }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> InsideRecord:
-        """Rebuild it from `as_record`.
-
-        Raises:
-            KeyError, TypeError, ValueError: it is none.
-        """
+    def outcome(self) -> Outcome[Counted]:
+        """How it ended."""
         found = None
-        if record["counts"] is not None:
-            found = Counted(record["output"], Counts.from_record(record["counts"]))
-        outcome = Outcome(Status(record["status"]), record["reason"], found)
-        return cls(record["identity"], record["task"], record["label"], outcome)
+        if self.output is not None and self.counts is not None:
+            found = Counted(self.output, self.counts)
+        return Outcome(self.status, self.reason, found)
 
 
-@dataclass(frozen=True)
-class ShownRun:
+class ShownRun(NamedTuple):
     """One cell of a session's tables."""
 
     program: str
@@ -105,69 +87,39 @@ class ShownRun:
     """Identity of the start that is subtracted."""
 
 
-@dataclass(frozen=True)
-class InsideSubject:
-    """What programs run under."""
+class InsideSubject(BaseModel):
+    """What programs run under; further fields identify it: roles, trial, library, variables."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     label: str
-    configuration: Configuration | None
-    """None for what is no trial of a campaign."""
-    known: Mapping[str, Any] = field(default_factory=dict)
-    """What else identifies it: roles, trial, library, variables."""
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the JSON."""
-        key = None if self.configuration is None else self.configuration.key
-        return {**self.known, "label": self.label, "configuration": key}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> InsideSubject:
-        """Rebuild it from `as_record`."""
-        known = dict(record)
-        label, key = known.pop("label"), known.pop("configuration", None)
-        return cls(label, None if key is None else Configuration.from_key(key), known)
+    configuration: str | None = None
+    """Key of a `Configuration`; None for what is no trial of a campaign."""
 
 
 @dataclass(frozen=True)
 class InsideSession:
-    """What was compared on which programs."""
+    """What was compared on which programs; a line of the journal."""
 
     subjects: tuple[InsideSubject, ...]
     """The baseline first."""
     shown: tuple[ShownRun, ...]
-    objectives: tuple[str, ...]
-    """Names of those that decide."""
     facts: Mapping[str, Any]
-    """Versions, machine and commands: for readers of the file, never read here."""
+    """Objectives that decide; versions, machine and commands, which only people read."""
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Names of those that decide."""
+        return tuple(self.facts["objectives"])
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The subjects, the baseline first."""
         return tuple(subject.label for subject in self.subjects)
 
-    def as_record(self) -> dict[str, Any]:
-        """Return it as a line of a journal holds it."""
-        return {
-            "kind": "session",
-            "subjects": [subject.as_record() for subject in self.subjects],
-            "shown": [[s.program, s.machine, s.label, s.run, s.start] for s in self.shown],
-            "facts": {**self.facts, "objectives": list(self.objectives)},
-        }
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> InsideSession:
-        """Rebuild it from `as_record`.
-
-        Raises:
-            KeyError, TypeError: it is none.
-        """
-        facts = dict(record["facts"])
-        return cls(
-            tuple(map(InsideSubject.from_record, record["subjects"])),
-            tuple(ShownRun(*row) for row in record["shown"]),
-            tuple(facts.pop("objectives")),
-            facts,
-        )
+_RUN: Final = TypeAdapter(InsideRecord)
+_SESSION: Final = TypeAdapter(InsideSession)
 
 
 class InsideJournal:
@@ -194,9 +146,9 @@ class InsideJournal:
 
     def _take(self, record: Mapping[str, Any]) -> None:
         if record["kind"] == "session":
-            self.session = InsideSession.from_record(record)
+            self.session = _SESSION.validate_python(record)
             return
-        run = InsideRecord.from_record(record)
+        run = _RUN.validate_python(record)
         self.runs[run.identity] = run
 
 
@@ -265,8 +217,17 @@ class InsideRuns:
 
     def keep(self, step: Step[InsideJob], sample: Outcome[Counted]) -> None:
         """Append a run."""
-        run = InsideRecord(step.task.identity, str(step.task), step.subject, sample)
-        self._file.append({"kind": "run", **run.as_record()})
+        found = sample.good
+        run = InsideRecord(
+            step.task.identity,
+            str(step.task),
+            step.subject,
+            sample.status,
+            sample.reason,
+            found.output if found else None,
+            found.counts if found else None,
+        )
+        self._file.append({"kind": "run", **_RUN.dump_python(run, mode="json")})
         self._found.runs[run.identity] = run
 
 
@@ -313,10 +274,12 @@ def run_inside(
             jobs |= {InsideJob(start, task.start, guest): None, InsideJob(whole, task, guest): None}
             shown.append(ShownRun(task.program, task.machine.stem, guest.label, whole, start))
     subjects = tuple(guest.subject for guest in guests)
-    session = _as_read(InsideSession(subjects, tuple(shown), tuple(objectives), facts))
+    wanted = InsideSession(subjects, tuple(shown), {**facts, "objectives": list(objectives)})
+    record = _SESSION.dump_python(wanted, mode="json")
+    session = _SESSION.validate_python(record)
     with Journal(journal.path, HEADER) as file:
         if session != journal.session:
-            file.append(session.as_record())
+            file.append({"kind": "session", **record})
             journal.session = session
         run = InsideRuns(journal, file, jobs, gem5, timeout_s)
         steps = tuple(Step(0, place, job, job.guest.label) for place, job in enumerate(jobs))
@@ -349,11 +312,6 @@ def judge_inside(found: InsideRun, guest: Guest) -> Outcome[Counted]:
     except ProgramError as error:
         return Outcome.did_not_succeed(Status.FAILED, str(error))
     return Outcome.succeeded(Counted(hashlib.sha256(found.output).hexdigest(), counts))
-
-
-def _as_read(session: InsideSession) -> InsideSession:
-    """Return a session as a reader of the file gets it: JSON has no tuples."""
-    return InsideSession.from_record(json.loads(json.dumps(session.as_record())))
 
 
 def _identity(gem5: RunsInside, task: InsideTask, guest: Guest) -> str:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from tuner.errors import ProgramError, SpecError
 from tuner.measure.gem5_stats import Statistics
@@ -50,8 +51,9 @@ class Counts:
             ProgramError: the start took more instructions or cycles than the whole.
         """
         mine, theirs = asdict(self), asdict(start)
-        found = {
-            name: None if mine[name] is None or theirs[name] is None else mine[name] - theirs[name]
+        # A later run may find in a cache what the start alone had to fetch at its end.
+        found: dict[str, Any] = {
+            name: None if None in (mine[name], theirs[name]) else max(mine[name] - theirs[name], 0)
             for name in mine
         }
         if self.instructions <= start.instructions or self.cycles <= start.cycles:
@@ -60,22 +62,7 @@ class Counts:
                 f" the whole run {self.instructions} in {self.cycles}; give the program more to do"
             )
             raise ProgramError(message)
-        # A later run may find in a cache what the start alone had to fetch at its end.
-        return Counts.from_record({n: v if v is None else max(v, 0) for n, v in found.items()})
-
-    def as_record(self) -> dict[str, int | None]:
-        """Return the fields for a journal."""
-        return asdict(self)
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, int | None]) -> Counts:
-        """Rebuild counts from `as_record`.
-
-        Raises:
-            KeyError, TypeError: it is none.
-        """
-        known = {"lines_moved": None, **record}
-        return cls(**{field.name: known[field.name] for field in fields(cls)})  # type: ignore[arg-type]
+        return Counts(**found)
 
 
 @dataclass(frozen=True)

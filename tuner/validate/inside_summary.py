@@ -17,6 +17,7 @@ import numpy as np
 
 from tuner.errors import ProgramError
 from tuner.front.dominance import non_dominated
+from tuner.records import Configuration
 from tuner.runs import Run
 from tuner.validate.inside import InsideJournal, InsideSession, ShownRun
 from tuner.validate.inside_counts import INSIDE_OBJECTIVES, Counts, find_inside_objective
@@ -204,9 +205,11 @@ def _rankings(
         for inside in dict.fromkeys((*chosen, "instructions", "cycles")):
             pairs = []
             for subject in session.subjects:
-                configuration = subject.configuration
-                found = configuration and trials.get(configuration)
+                if subject.configuration is None:
+                    continue
+                configuration = Configuration.from_key(subject.configuration)
+                found = trials.get(configuration)
                 real = _minimised(inside, ratios[subject.label][inside])
-                if configuration and found and real is not None:
+                if found and real is not None:
                     pairs.append((configuration.allocator, found.value(emulated), real))
             yield from rank(emulated, inside, pairs)

@@ -168,7 +168,7 @@ def compare_inside_gem5(
     prepared = prepare(subjects, run.campaign, {}, search_spaces(run.folder))
     environments = guest_environments([entry.environment for entry in prepared])
     guests = [
-        Guest(InsideSubject.from_record(entry.subject.as_record()), environment, entry.refusal)
+        Guest(InsideSubject(**entry.subject.as_record()), environment, entry.refusal)
         for entry, environment in zip(prepared, environments, strict=True)
     ]
     run_inside(

@@ -103,7 +103,13 @@ def guest(label: str, environment: Mapping[str, str], refusal: str | None = None
     allocator = "jemalloc" if environment else "glibc"
     settings = {"dirty_decay_ms": 0} if label == "knee" else {}
     configuration = Configuration.of(allocator, settings)
-    subject = InsideSubject(label, configuration, {"trial": None, "roles": ["default"]})
+    about = {
+        "label": label,
+        "configuration": configuration.key,
+        "trial": None,
+        "roles": ["default"],
+    }
+    subject = InsideSubject.model_validate(about)
     return Guest(subject, environment, refusal)
 
 
@@ -275,12 +281,26 @@ def test_line_that_a_kill_cut_off_is_dropped(path: Path) -> None:
     assert len(InsideJournal(path).runs) == 6
 
 
+def test_counts_survive_a_journal_and_older_ones_lack_lines_moved(path: Path) -> None:
+    execute(path, FakeInside())
+    before = InsideJournal(path)
+    text = path.read_text()
+    assert '"l2_misses":5,' in text
+    path.write_text(text.replace(',"lines_moved":null', ""))
+    assert (InsideJournal(path).runs, InsideJournal(path).session) == (before.runs, before.session)
+    assert "lines_moved" not in path.read_text()
+
+
 def test_damaged_journal_is_an_error(path: Path) -> None:
     path.parent.mkdir()
     path.write_text('{"kind":"run"}\n')
     with pytest.raises(StoreError, match="is damaged"):
         InsideJournal(path)
-    path.write_text('{"kind":"header","schema":"malloc-tuner.gem5-inside","version":2}\n')
+    header = '{"kind":"header","schema":"malloc-tuner.gem5-inside","version":1}\n'
+    path.write_text(header + '{"kind":"run","identity":"x"}\n')
+    with pytest.raises(StoreError, match=r": line 2 is damaged \(task: Field required\); remove"):
+        InsideJournal(path)
+    path.write_text(header.replace("1}", "2}"))
     with pytest.raises(StoreError, match="not of version 1"):
         InsideJournal(path)
 
@@ -300,7 +320,7 @@ def test_environments_are_equally_long() -> None:
 
 
 def test_benchmark_prints_and_judges_tables(path: Path) -> None:
-    ours = replace(KNEE, subject=replace(KNEE.subject, label="exgen"))
+    ours = replace(KNEE, subject=KNEE.subject.model_copy(update={"label": "exgen"}))
     numbers = {
         ("start", "exgen"): COUNTED["start", "knee"],
         ("lists", "exgen"): (52_000, 63_000, 520, 301),

@@ -93,17 +93,6 @@ def test_start_longer_than_the_whole_is_an_error() -> None:
         START.minus(replace(START, instructions=2000))
 
 
-def test_counts_survive_a_journal() -> None:
-    whole = replace(WHOLE, lines_moved=7)
-    assert Counts.from_record(whole.as_record()) == whole
-
-
-def test_journals_from_before_lines_moved_are_read() -> None:
-    record = WHOLE.as_record()
-    del record["lines_moved"]
-    assert Counts.from_record(record) == WHOLE
-
-
 def test_objective_is_written_in_its_unit() -> None:
     assert find_inside_objective("instructions").show(WHOLE) == "3"
     assert find_inside_objective("l1d_mpki").show(WHOLE) == "20.00"
