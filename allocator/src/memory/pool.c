@@ -30,7 +30,7 @@ static void enter(struct superblock *sb) {
     struct superblock *top = __atomic_load_n(&pool.given, __ATOMIC_RELAXED);
     do {
         sb->next = top;
-    } while (!__atomic_compare_exchange_n(&pool.given, &top, sb, true, __ATOMIC_ACQ_REL,
+    } while (!__atomic_compare_exchange_n(&pool.given, &top, sb, true, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED));
 }
 

@@ -86,7 +86,7 @@ static bool has_chunk(size_t chunk) {
     if (segments == NULL)
         return false;
     if (!__atomic_compare_exchange_n(&exchange.chunks[chunk], &expected, segments, false,
-                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         os_unmap(segments, bytes);
     return true;
 }
@@ -138,7 +138,7 @@ static uint32_t pop(uint64_t *stack) {
         if (number == 0)
             return 0;
         below = __atomic_load_n(&segment_at(number)->below, __ATOMIC_RELAXED);
-    } while (!__atomic_compare_exchange_n(stack, &top, changed(top, below), true, __ATOMIC_ACQ_REL,
+    } while (!__atomic_compare_exchange_n(stack, &top, changed(top, below), true, __ATOMIC_ACQUIRE,
                                           __ATOMIC_ACQUIRE));
     return number;
 }

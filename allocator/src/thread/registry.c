@@ -98,7 +98,7 @@ static void push(struct list *list, struct heap *heap) {
     __atomic_add_fetch(&list->n, 1, __ATOMIC_RELAXED);
     do {
         heap->next = first;
-    } while (!__atomic_compare_exchange_n(&list->first, &first, heap, true, __ATOMIC_ACQ_REL,
+    } while (!__atomic_compare_exchange_n(&list->first, &first, heap, true, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED));
 }
 
@@ -110,7 +110,7 @@ static void take_off(struct list *list, struct heap *heap, struct heap *before) 
     if (list->turn == heap)
         list->turn = heap->next;
     if (before == NULL && __atomic_compare_exchange_n(&list->first, &first, heap->next, false,
-                                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+                                                      __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
         return;
     if (before == NULL)
         before = first;
