@@ -227,6 +227,7 @@ class Answer:
             ],
             "instructions": self.counted.get("instructions"),
             "counted": {key_of(what): change for what, change in self.counted.items()},
+            "proven_by_count": list(map(key_of, self.standing.by_count if self.standing else ())),
             "settings": [
                 {"setting": setting, "changes": _changes(gains), "may_be_left_out": is_needless}
                 for setting, gains, is_needless in self.effects

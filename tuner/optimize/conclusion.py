@@ -11,7 +11,7 @@ from tuner.optimize.answer import Answer, Decision, label_of, open_words, rows_o
 from tuner.optimize.answer_table import AnswerRow
 from tuner.optimize.candidates import Selected
 from tuner.optimize.confirmation import Confirmed
-from tuner.optimize.counted import changes_of_work, disagreement
+from tuner.optimize.counted import changes_of_work, counted_words, disagreement
 from tuner.optimize.duets import n_duets, of_one_mode
 from tuner.optimize.evidence import fewest_rounds, rounds_for, showable_gain
 from tuner.optimize.judgement import Gain, Standing, State
@@ -76,7 +76,7 @@ class Conclusion:
         answer = self._answer(Decision.DEPLOY, best, selected, confirmed)
         return replace(
             answer,
-            reasons=(*self._scaled(best), *answer.reasons),
+            reasons=(*self._scaled(best), *counted_words(best), *answer.reasons),
             held_out=held_out.gains if held_out else None,
             effects=tuple((one.setting, one.gains, one.is_needless) for one in confirmed.effects),
             left_out=tuple(confirmed.left_out),

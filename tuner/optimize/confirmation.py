@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course, Rounds
 from tuner.optimize.ablation import SettingEffect
-from tuner.optimize.counted import count_seconds, is_affordable
+from tuner.optimize.counted import count_seconds, gains_of_work, is_affordable
 from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Standing
 from tuner.optimize.quantities import CPU
@@ -77,6 +77,7 @@ class Confirming:
     def confirm(self, chosen: Mapping[str, Configuration]) -> Confirmed:
         """Run candidates until it is decided, or the time is up."""
         work = self._work
+        counted = gains_of_work(work, self._reference, chosen)
         self._tell_what_time_buys(len(chosen))
         work.view.begin("confirmation", None)
         duets = duets_for(work, chosen, self._reference)
@@ -88,10 +89,11 @@ class Confirming:
             view=work.view,
             duets=duets,
             rounds_left=self.rounds_left,
+            counted=counted,
         )
         runs = duets.runs if duets else None
         course = work.compare(CONFIRMATION_FILE, race, chosen, self._reference, runs=runs)
-        found = standings(course, list(chosen), self._rules)
+        found = race.standings(course)
         sizes = {label: len(one.settings) for label, one in chosen.items()}
         best = choose(found, sizes, self._rules)
         judged = self.hold_out(best.label, chosen[best.label]) if best else None

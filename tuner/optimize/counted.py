@@ -1,20 +1,23 @@
-"""Counted work of the whole program, for what is answered: no load can reach it.
+"""Counted work of the whole program: no load can reach it.
 
-Instructions (once, by cachegrind), page faults and system calls (once, by supervise).  They say in
-which direction work goes, not how much time it takes.  So they stand beside CPU time and decide
-nothing; where they disagree with it, the answer says so and what may be the reason.
+Instructions (by cachegrind), page faults and system calls (by supervise), once for every candidate
+and twice for the program as it is.  Where these two agree, the count proves what it shows: work is
+less, or no more, if the instructions alone say so, and with page faults and system calls at their
+prices, too.  Where CPU time says something else, the answer says so and what may be the reason.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from tuner.errors import MissingToolError
-from tuner.optimize.judgement import Gain, Rules
+from tuner.errors import MissingToolError, TunerError
+from tuner.measure.calibration import load_calibration
+from tuner.optimize.judgement import Gain, Rules, Standing
 from tuner.optimize.quantities import CPU
 from tuner.optimize.tuned import AS_IS, Reference
 from tuner.optimize.work import Work
@@ -42,6 +45,12 @@ _START_S = 2.0
 
 _SHARE_OF_TIME = 0.15
 """Of what was given: no more goes to counting."""
+
+_AGAIN: Final = "as it is, again"
+"""Label of the second count of the program as it is."""
+
+_REPEATS: Final = 0.2
+"""Of the least effect, within which two counts of the program as it is agree."""
 
 
 @runtime_checkable
@@ -103,40 +112,106 @@ def changes_of_work(
     Returns:
         Nothing of what cannot be counted, or not in its share of the time.
     """
-    tuned = work.tuned
-    if not isinstance(tuned, CountsWork):
-        return {}
-    kept = _Kept(work.run / COUNTED_FILE)
-    limit_s = count_seconds(reference) / 2.0
-
-    def kernel(name: str) -> Counts:
-        return tuned.count_kernel(candidates, reference, name)
-
-    def instructions(name: str) -> Counts:
-        found = tuned.count(candidates, reference, name, limit_s)
-        return {INSTRUCTIONS: found} if found else {}
-
-    kernel_s = 2.0 * _KERNEL_SLOWDOWN * reference.wall_s
-    for whats, count, is_in_time in (
-        (KERNEL, kernel, kernel_s <= _SHARE_OF_TIME * work.watch.seconds),
-        ((INSTRUCTIONS,), instructions, is_affordable(work, reference)),
-    ):
-        for name in (AS_IS, label):
-            if is_in_time and not kept.has(name, whats):
-                work.view.begin(f"counting {whats[0]}", None)
-                try:
-                    found = count(name)
-                except MissingToolError:
-                    break
-                if not found:
-                    break
-                kept.add(name, found)
-    base, mine = kept.of(AS_IS), kept.of(label)
+    counting = _Counting(work, reference, candidates)
+    base = counting.counts(AS_IS)
+    mine = counting.counts(label) if base else {}
     return {
         what: mine[what] / base[what] - 1.0
         for what in (INSTRUCTIONS, *KERNEL)
         if base.get(what) and what in mine
     }
+
+
+def gains_of_work(
+    work: Work, reference: Reference, candidates: Mapping[str, Configuration]
+) -> dict[str, float]:
+    """Return what candidates save of the program's work, as far as counting proves it.
+
+    Args:
+        work: the optimisation.
+        reference: the program as it is.
+        candidates: label -> setting, the most promising first.
+
+    Returns:
+        Label -> log(as it is / candidate), the lesser of instructions alone and of all work at the
+        prices of this machine.  Empty where the program's own work differs from run to run, where
+        CPU time counts for nothing, and without an instrument or time.
+    """
+    rules = work.request.rules
+    one_s = count_seconds(reference) / 2.0
+    n_counts = int(_SHARE_OF_TIME * work.watch.seconds / one_s)
+    if CPU not in (*rules.goals, *rules.guards) or n_counts <= len((AS_IS, _AGAIN)):
+        return {}
+    found = {}
+    counting = _Counting(work, reference, candidates)
+    if not counting.repeats(_REPEATS * rules.least):
+        return {}
+    for label in list(candidates)[: n_counts - len((AS_IS, _AGAIN))]:
+        gain = counting.gain(label)
+        if gain is not None:
+            found[label] = gain
+    return found
+
+
+class _Counting:
+    """Counts what is missing, and compares."""
+
+    def __init__(
+        self, work: Work, reference: Reference, candidates: Mapping[str, Configuration]
+    ) -> None:
+        self._work, self._reference, self._candidates = work, reference, candidates
+        self._kept = _Kept(work.run / COUNTED_FILE)
+
+    def repeats(self, most: float) -> bool:
+        """Return whether two counts of the program as it is differ by no more than a share."""
+        counts = [self.counts(name).get(INSTRUCTIONS, 0) for name in (AS_IS, _AGAIN)]
+        return min(counts) > 0 and max(counts) / min(counts) - 1.0 <= most
+
+    def gain(self, label: str) -> float | None:
+        """Return the least gain that the counts show; None where something was not counted."""
+        base, mine = self.counts(AS_IS), self.counts(label)
+        wanted = {INSTRUCTIONS, *KERNEL}
+        if not wanted <= base.keys() & mine.keys():
+            return None
+        try:
+            prices = load_calibration()
+        except TunerError:
+            return None
+        before, after = (
+            one[INSTRUCTIONS] + prices.c_fault * one[FAULTS] + prices.c_syscall * one[SYSCALLS]
+            for one in (base, mine)
+        )
+        return min(math.log(base[INSTRUCTIONS] / mine[INSTRUCTIONS]), math.log(before / after))
+
+    def counts(self, name: str) -> Counts:
+        """Return what is counted of the program under a label, as far as there is time for it."""
+        tuned = self._work.tuned
+        if not isinstance(tuned, CountsWork):
+            return {}
+        label = AS_IS if name == _AGAIN else name
+        limit_s = count_seconds(self._reference) / 2.0
+
+        def kernel() -> Counts:
+            return tuned.count_kernel(self._candidates, self._reference, label)
+
+        def instructions() -> Counts:
+            found = tuned.count(self._candidates, self._reference, label, limit_s)
+            return {INSTRUCTIONS: found} if found else {}
+
+        kernel_s = 2.0 * _KERNEL_SLOWDOWN * self._reference.wall_s
+        is_kernel_in_time = kernel_s <= _SHARE_OF_TIME * self._work.watch.seconds
+        if name != _AGAIN and is_kernel_in_time:
+            self._count(name, KERNEL, kernel)
+        if is_affordable(self._work, self._reference):
+            self._count(name, (INSTRUCTIONS,), instructions)
+        return self._kept.of(name)
+
+    def _count(self, name: str, whats: tuple[str, ...], count: Callable[[], Counts]) -> None:
+        if self._kept.has(name, whats):
+            return
+        self._work.view.begin(f"counting {whats[0]}", None)
+        with contextlib.suppress(MissingToolError):
+            self._kept.add(name, count())
 
 
 class _Kept:
@@ -158,8 +233,28 @@ class _Kept:
         return any(what in self.of(label) for what in whats)
 
     def add(self, label: str, found: Counts) -> None:
+        if not found:
+            return
         self._counts[label] = {**self.of(label), **found}
         write_text(self._path, json.dumps(self._counts, indent=1) + "\n")
+
+
+def counted_words(best: Standing) -> tuple[str, ...]:
+    """Say what of an answer rests on counted work, and what the CPU time showed beside it."""
+    if CPU not in best.by_count:
+        return ()
+    work = math.expm1(-best.by_count[CPU])
+    time = best.gains[CPU]
+    ends = "too few rounds for bounds"
+    if time.bounds is not None:
+        ends = " .. ".join(f"{100.0 * end:+.1f}" for end in time.bounds)
+    claim = "proves a gain" if CPU in best.better else "proves that there is no loss"
+    words = (
+        f"Counted work, which no load changes, {claim}: instructions, with and without page faults "
+        f"and system calls at their prices, change by {_percent(work)} or less. CPU time alone "
+        f"does not prove it: {_percent(time.change)} ({ends})."
+    )
+    return (words,)
 
 
 def disagreement(

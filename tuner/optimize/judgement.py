@@ -8,6 +8,9 @@ What differs more than that between two runs of the program as it is would take 
 Such a guard holds too where the rounds prove that the loss is less than that difference, and their
 middle is within the limit.  A limit of the user's stays as it is.
 
+Work that was counted (counted.py) repeats itself whatever the load.  It proves a gain in CPU time,
+or that there is no loss, as long as the rounds do not speak against it.
+
 Sources: intersection-union tests, Berger, "Multiparameter hypothesis testing and acceptance
 sampling", Technometrics 24, 1982; limits scaled to the variation of the reference, with the middle
 within the plain limit: Haidar and others, "Bioequivalence approaches for highly variable drugs and
@@ -178,6 +181,8 @@ class Standing:
     guard is likely to be worse."""
     scaled: Mapping[str, float] = field(default_factory=dict)
     """Guards that hold only within what the program as it is varies by -> that share."""
+    by_count: Mapping[str, float] = field(default_factory=dict)
+    """Goals and guards that only counted work proves -> what it gains, in logarithms."""
 
     def score(self, rules: Rules) -> float:
         """Return the sum of the gains in the goals."""
@@ -186,7 +191,10 @@ class Standing:
     def sure_score(self, rules: Rules) -> float:
         """Return the same of what the goals gain at least; the least effect lost where unknown."""
         worst = -math.log1p(rules.least)
-        return sum(max(self.gains[g].low, worst) for g in rules.goals if g in self.gains)
+        lows = {name: gain.low for name, gain in self.gains.items()}
+        for name, counted in self.by_count.items():
+            lows[name] = max(lows[name], counted)
+        return sum(max(lows[g], worst) for g in rules.goals if g in lows)
 
 
 def judge(
@@ -198,6 +206,7 @@ def judge(
     *,
     n_in_all: float = math.inf,
     noise: Mapping[str, float] | None = None,
+    counted: float | None = None,
 ) -> Standing:
     """Return what the rounds so far prove of a candidate.
 
@@ -210,6 +219,8 @@ def judge(
         n_in_all: rounds that there is time for, those that ran too.
         noise: quantity -> standard deviation of the logarithm of a run of the program as it is;
             None where that is not known.
+        counted: log(baseline / candidate) of work; None: it was not counted, or does not repeat
+            itself.
     """
     known = noise or {}
     n_rounds = min((len(values) for values in logs.values()), default=0)
@@ -223,6 +234,7 @@ def judge(
             is_exact=q in exact,
             n_in_all=n_in_all,
             noise=known.get(q, 0.0),
+            counted=counted if q == CPU else None,
         )
         for q in names
     ]
@@ -243,9 +255,12 @@ def judge(
     elif all(one.is_out_of_reach for one in judged if one.quantity in rules.goals):
         state = State.OUT_OF_REACH
     gains = {one.quantity: one.gain for one in judged}
+    by_count = {
+        one.quantity: counted for one in judged if counted is not None and one.is_proven_by_count
+    }
     return Standing(
         label, n_rounds, state, gains, better, worse, unsure,
-        promise=_promise(judged, rules), scaled=scaled,
+        promise=_promise(judged, rules), scaled=scaled, by_count=by_count,
     )  # fmt: skip
 
 
@@ -289,7 +304,9 @@ class _Judged:
         is_exact: bool,
         n_in_all: float,
         noise: float,
+        counted: float | None,
     ) -> None:
+        self._counted = counted
         self.quantity = quantity
         self._logs = list(logs)
         self._rules = rules
@@ -303,13 +320,51 @@ class _Judged:
 
     @property
     def is_better(self) -> bool:
+        return self._is_seen_better or self._is_counted_better
+
+    @property
+    def is_not_worse(self) -> bool:
+        return self._is_seen_not_worse or self._is_counted_not_worse
+
+    @property
+    def is_proven_by_count(self) -> bool:
+        """Return whether a claim of it rests on counted work alone."""
+        return (self._is_counted_better and not self._is_seen_better) or (
+            self._is_counted_not_worse and not self._is_seen_not_worse
+        )
+
+    @property
+    def _is_seen_better(self) -> bool:
         if self.quantity not in self._rules.goals:
             return False
         return self._exceeds(self._threshold, self._error / len(self._rules.goals))
 
     @property
-    def is_not_worse(self) -> bool:
+    def _is_seen_not_worse(self) -> bool:
         return self._exceeds(-self._margin, self._error)
+
+    @property
+    def _is_counted_better(self) -> bool:
+        is_goal = self.quantity in self._rules.goals
+        return is_goal and self._is_counted_beyond(self._threshold) and self._may_be_better
+
+    @property
+    def _is_counted_not_worse(self) -> bool:
+        return (
+            self.quantity not in self._rules.strict
+            and self._is_counted_beyond(-self._margin)
+            and statistics.median(self._logs) >= -self._margin
+            and not self.is_likely_worse
+        )
+
+    def _is_counted_beyond(self, limit: float) -> bool:
+        has_rounds = len(self._logs) >= _FEW_LIKELY
+        return has_rounds and self._counted is not None and self._counted > limit
+
+    @property
+    def _may_be_better(self) -> bool:
+        """Return whether the rounds leave room for a gain beyond the threshold."""
+        return statistics.fmean(self._logs) + self._doubt >= self._threshold
 
     @property
     def holds_scaled(self) -> bool:
@@ -358,6 +413,16 @@ class _Judged:
         return _LIKELY * statistics.stdev(self._logs) / math.sqrt(len(self._logs))
 
     @property
+    def _is_counted_below(self) -> bool:
+        """Return whether counted work gains less than counts, and so does the time so far."""
+        return (
+            self._counted is not None
+            and not self._is_counted_beyond(self._threshold)
+            and len(self._logs) >= _FEW_LIKELY
+            and statistics.fmean(self._logs) < self._threshold
+        )
+
+    @property
     def is_hopeless(self) -> bool:
         return self._is_below(0.0)
 
@@ -371,7 +436,11 @@ class _Judged:
         """Return whether the gain is most likely less than the threshold and some more."""
         if self._is_exact:
             return not self._exceeds(self._threshold, self._error)
-        if self.is_better or len(self._logs) < _FEW:
+        if self.is_better:
+            return False
+        if self._is_counted_below:
+            return True
+        if len(self._logs) < _FEW:
             return False
         return statistics.fmean(self._logs) + self._doubt < self._threshold + reach
 

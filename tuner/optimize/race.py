@@ -42,6 +42,7 @@ class Race:
         view: View | None = None,
         duets: Duets | None = None,
         rounds_left: Callable[[int], float] | None = None,
+        counted: Mapping[str, float] | None = None,
     ) -> None:
         """Prepare.
 
@@ -55,7 +56,9 @@ class Race:
             view: is shown what every round proves.
             duets: makes the runs, two at once where that decides sooner; None: one by one.
             rounds_left: how many rounds of so many runs there is time for; None: no end.
+            counted: label -> what counted work gains; None: of none of them.
         """
+        self._counted = counted
         self._labels = tuple(labels)
         self._rules = rules
         self._has_time = has_time
@@ -102,7 +105,9 @@ class Race:
             if left and self._duets and self._duets.wants(course, left):
                 n_runs -= 1  # the program as it is takes no time of its own
             more = self._rounds_left(n_runs)
-        return standings(course, self._labels, self._rules, self._n_claims, more)
+        return standings(
+            course, self._labels, self._rules, self._n_claims, more, counted=self._counted
+        )
 
     def n_left(self, course: Course[None, Sample]) -> int:
         """Return how many runs one more round has: how many rounds there will be is open."""
@@ -110,7 +115,7 @@ class Race:
 
     def standings(self, course: Course[None, Sample]) -> dict[str, Standing]:
         """Return what the rounds so far prove of every candidate."""
-        return standings(course, self._labels, self._rules, self._n_claims)
+        return standings(course, self._labels, self._rules, self._n_claims, counted=self._counted)
 
     def _duet(self, duets: Duets, number: int, label: str) -> list[Step[None]]:
         steps = [Step(number, at, None, name) for at, name in enumerate((AS_IS, label))]
@@ -134,6 +139,8 @@ def standings(
     rules: Rules,
     n_claims: int | None = None,
     more_rounds: float = math.inf,
+    *,
+    counted: Mapping[str, float] | None = None,
 ) -> dict[str, Standing]:
     """Return what the rounds so far prove of every candidate, by label; see `Race`.
 
@@ -143,6 +150,7 @@ def standings(
         rules: what counts.
         n_claims: candidates that share the error; None: all of them.
         more_rounds: that there is time for; what they cannot show has no hope.
+        counted: label -> what counted work gains; None: of none of them.
     """
     exact = exact_quantities(
         {name: values for name, values in values_of(course, AS_IS).items() if values}, rules
@@ -153,7 +161,10 @@ def standings(
         logs = logs_of(course, label)
         n_in_all = more_rounds + max(map(len, logs.values()), default=0)
         n_candidates = n_claims or len(labels)
-        standing = judge(label, logs, exact, rules, n_candidates, n_in_all=n_in_all, noise=noise)
+        standing = judge(
+            label, logs, exact, rules, n_candidates,
+            n_in_all=n_in_all, noise=noise, counted=(counted or {}).get(label),
+        )  # fmt: skip
         left_because = course.out.get((None, label))
         if standing.state is State.OPEN and left_because in _GIVEN_UP:
             standing = replace(standing, state=State(left_because))

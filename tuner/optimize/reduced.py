@@ -24,6 +24,7 @@ from functools import reduce
 from tuner.optimize.ablation import SettingEffect, effects_of
 from tuner.optimize.answer import label_of
 from tuner.optimize.confirmation import Confirmed, Confirming
+from tuner.optimize.counted import gains_of_work
 from tuner.optimize.judgement import Rules, Standing, State
 from tuner.optimize.race import Race
 from tuner.optimize.tuned import Reference
@@ -114,6 +115,7 @@ def _standings(
         n_claims=len(confirmed.chosen) * len(variants),
         view=work.view,
         duets=duets,
+        counted=gains_of_work(work, reference, variants),
     )
     work.view.begin("confirmation", None)
     runs = duets.runs if duets else None

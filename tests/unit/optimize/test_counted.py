@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,16 @@ from typing import cast
 import pytest
 
 from tests.unit.optimize.test_answer import DEPLOY, OPEN
+from tuner.emulation import Calibration
 from tuner.errors import MissingToolError
-from tuner.optimize.counted import COUNTED_FILE, changes_of_work, disagreement
-from tuner.optimize.judgement import Gain, Rules
+from tuner.optimize.counted import (
+    COUNTED_FILE,
+    changes_of_work,
+    counted_words,
+    disagreement,
+    gains_of_work,
+)
+from tuner.optimize.judgement import Gain, Rules, Standing, State
 from tuner.optimize.quantities import CPU
 from tuner.optimize.request import Request
 from tuner.optimize.tuned import AS_IS, Reference, Tuned
@@ -27,8 +35,12 @@ SETTING = {"mimalloc": Configuration("mimalloc")}
 class Counting:
     """Counts what it is given."""
 
-    def __init__(self, counts: Mapping[str, int | None]) -> None:
+    def __init__(
+        self, counts: Mapping[str, int | None], more_each_time: int = 0, faults: int = 100
+    ) -> None:
         self._counts = counts
+        self._more_each_time = more_each_time
+        self._faults = faults
         self.n_counts = self.n_kernel = 0
 
     def count(
@@ -43,14 +55,17 @@ class Counting:
         if not self._counts:
             message = "cachegrind: not installed"
             raise MissingToolError(message)
-        return self._counts[label]
+        found = self._counts[label]
+        return found + self.n_counts * self._more_each_time if found else None
 
     def count_kernel(
         self, candidates: Mapping[str, Configuration], reference: Reference, label: str
     ) -> Mapping[str, int]:
         del candidates, reference
         self.n_kernel += 1
-        return {"page faults": 100, "system calls": 50 if label == AS_IS else 40}
+        is_base = label == AS_IS
+        faults = 100 if is_base else self._faults
+        return {"page faults": faults, "system calls": 50 if is_base else 40}
 
 
 def work(folder: Path, tuned: Counting, seconds: float = 600.0) -> Work:
@@ -98,6 +113,41 @@ def test_counting_keeps_to_its_share_of_the_time(tmp_path: Path) -> None:
     assert (none, tuned.n_counts) == ({}, 0)
 
 
+def test_what_candidates_save_is_proven_where_the_count_repeats_itself(tmp_path: Path) -> None:
+    tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000})
+
+    for _ in range(2):
+        gains = gains_of_work(work(tmp_path, tuned), REFERENCE, SETTING)
+        assert gains == {"mimalloc": pytest.approx(-math.log(0.96), abs=0.005)}
+    assert (tuned.n_counts, tuned.n_kernel) == (3, 2)
+
+
+def test_work_that_differs_from_run_to_run_proves_nothing(tmp_path: Path) -> None:
+    tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000}, more_each_time=10_000)
+
+    assert gains_of_work(work(tmp_path, tuned), REFERENCE, SETTING) == {}
+    assert tuned.n_counts == 2
+
+
+def test_page_faults_take_back_what_instructions_gain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prices = Calibration(c_fault=10_000.0, c_syscall=0.0)
+    monkeypatch.setattr("tuner.optimize.counted.load_calibration", lambda: prices)
+    tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000}, faults=110)
+
+    gains = gains_of_work(work(tmp_path, tuned), REFERENCE, SETTING)
+
+    assert gains == {"mimalloc": pytest.approx(-math.log(2_060_000 / 2_000_000))}
+
+
+def test_nothing_is_counted_without_time_for_three(tmp_path: Path) -> None:
+    tuned = Counting({AS_IS: 1000, "mimalloc": 960})
+
+    assert gains_of_work(work(tmp_path, tuned, 60.0), REFERENCE, SETTING) == {}
+    assert tuned.n_counts == 0
+
+
 def test_it_is_said_where_work_and_time_disagree() -> None:
     faster = {CPU: Gain(0.04, 0.02, 0.06)}
 
@@ -107,6 +157,19 @@ def test_it_is_said_where_work_and_time_disagree() -> None:
     assert disagreement(faster, {"instructions": -0.03}, Rules()) is None
     assert disagreement({CPU: Gain(0.04, -0.02, 0.06)}, more, Rules()) is None
     assert disagreement(faster, {}, Rules()) is None
+
+
+def test_it_is_said_what_rests_on_counted_work() -> None:
+    gains = {CPU: Gain(0.04, -0.05, 0.12)}
+    gain = Standing("x", 9, State.CONFIRMED, gains, (CPU,), (), (), by_count={CPU: 0.04})
+    guard = replace(gain, better=(), by_count={CPU: -0.002})
+
+    said = " ".join(counted_words(gain))
+
+    assert "proves a gain" in said
+    assert "CPU time alone does not prove it: -3.9 % (-11.3 .. +5.1)." in said
+    assert "proves that there is no loss" in " ".join(counted_words(guard))
+    assert counted_words(replace(gain, by_count={})) == ()
 
 
 def test_the_reason_is_looked_for_in_the_kernel() -> None:

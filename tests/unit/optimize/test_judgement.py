@@ -208,3 +208,58 @@ def test_the_gain_of_what_repeats_itself_is_exact_and_that_of_time_has_an_interv
     assert gains[MEAN] == Gain(0.10, 0.099999, 0.100001, is_exact=True)
     assert not gains[CPU].is_exact
     assert gains[CPU].low < gains[CPU].middle < gains[CPU].high
+
+
+def loaded(cpu: float, n: int, noise: float = 0.06) -> dict[str, list[float]]:
+    """Rounds under load, with a mean of exactly `cpu`; memory repeats itself."""
+    times = [cpu + noise * (-1) ** at for at in range(n)]
+    return {MEAN: [0.0] * n, PEAK: [0.0] * n, CPU: times}
+
+
+@pytest.mark.parametrize(
+    ("cpu", "counted", "expected"),
+    [
+        (0.03, None, State.OPEN),
+        (0.03, 0.04, State.CONFIRMED),
+        (0.0, 0.04, State.CONFIRMED),  # load hides the gain
+        (0.03, 0.004, State.OPEN),  # no least effect
+        (-0.012, 0.04, State.OPEN),  # the middle of the rounds speaks against it
+        (-0.03, 0.04, State.HOPELESS),  # all of them do
+        (-0.12, 0.04, State.WORSE),
+    ],
+)
+def test_counted_work_decides_where_the_rounds_do_not_speak_against_it(
+    cpu: float, counted: float | None, expected: State
+) -> None:
+    found = judge("x", loaded(cpu, 12), EXACT, RULES, 1, counted=counted)
+
+    assert found.state is expected
+    if expected is State.CONFIRMED:
+        assert found.by_count == {CPU: counted}
+
+
+def test_counted_work_needs_a_few_rounds_beside_it() -> None:
+    assert judge("x", loaded(0.03, 3), EXACT, RULES, 1, counted=0.04).state is State.OPEN
+
+
+def test_counted_work_proves_that_a_gain_of_memory_costs_no_time() -> None:
+    found = loaded(0.0, 6) | {MEAN: [0.1] * 6}
+
+    assert judge("x", found, EXACT, RULES, 1).state is State.OPEN
+    assert judge("x", found, EXACT, RULES, 1, counted=-0.002).state is State.CONFIRMED
+    assert judge("x", found, EXACT, RULES, 1, counted=-0.02).state is State.OPEN
+
+
+def test_a_limit_of_the_users_is_proven_by_time_alone() -> None:
+    strict = Rules(strict=(CPU,))
+    found = loaded(0.0, 6) | {MEAN: [0.1] * 6}
+
+    assert judge("x", found, EXACT, strict, 1, counted=-0.002).state is State.OPEN
+
+
+def test_a_gain_that_neither_time_nor_counted_work_shows_is_given_up_early() -> None:
+    found = loaded(0.0, 4)
+
+    assert judge("x", found, EXACT, RULES, 1).state is State.OPEN
+    assert judge("x", found, EXACT, RULES, 1, counted=0.001).state is State.HOPELESS
+    assert judge("x", loaded(0.03, 4), EXACT, RULES, 1, counted=0.001).state is State.OPEN

@@ -303,9 +303,9 @@ def test_what_is_to_come_counts_beside_what_was_run(monkeypatch: pytest.MonkeyPa
     _, course = race({"good": (0.99, 1.0, 1.0)}, most=5)
     in_all: list[float] = []
 
-    def judged(*what: Any, n_in_all: float, noise: Any) -> Standing:
+    def judged(*what: Any, n_in_all: float, **more: Any) -> Standing:
         in_all.append(n_in_all)
-        return judge(*what, n_in_all=n_in_all, noise=noise)
+        return judge(*what, n_in_all=n_in_all, **more)
 
     monkeypatch.setattr("tuner.optimize.race.judge", judged)
     standings(course, ["good"], RULES, more_rounds=7.0)
