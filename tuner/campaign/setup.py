@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -68,6 +69,9 @@ SHRUNK_FILE = "shrunk.profile.json"
 
 _LIBRARIES = ("numpy", "scipy", "pymoo", "deap", "moocore", "optuna")
 """Libraries whose version may change what is searched or shown."""
+
+_VERSION = re.compile(r"^Version: *(\S+)$", re.MULTILINE)
+"""In METADATA, whose headers stand before the description (packaging.python.org, core metadata)."""
 
 
 @dataclass(frozen=True)
@@ -393,7 +397,7 @@ def versions() -> dict[str, str]:
     measures other numbers.
     """
     there = (name for name in _LIBRARIES if find_spec(name))
-    libraries = {name: metadata.version(name) for name in there}
+    libraries = {name: _version_of(name) for name in there}
     emulator = ask_emulator("--version").strip().removeprefix("rand_malloc ")
     return {
         "malloc-tuner": tuner.__version__,
@@ -401,6 +405,16 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         **libraries,
     }
+
+
+def _version_of(library: str) -> str:
+    """Return the version of an installed library.
+
+    `importlib.metadata.version` reads the whole description of it as an e-mail: six times as long.
+    """
+    text = metadata.distribution(library).read_text("METADATA") or ""
+    found = _VERSION.search(text)
+    return found[1] if found else metadata.version(library)
 
 
 def _continue(store: Store, wanted: CampaignRecord, run: Path) -> None:

@@ -108,6 +108,8 @@ class _Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the base class's
         """Parse the words behind the name of the command."""
+        for param in self.get_params(ctx):
+            _convert_if_given(param)
         has_trace = any(param.metavar == "TRACE" for param in self.get_params(ctx))
         is_option = any("--trace" in param.opts for param in self.get_params(ctx))
         return super().parse_args(ctx, _plain_trace(args) if has_trace and not is_option else args)
@@ -135,6 +137,16 @@ def _plain_trace(words: list[str]) -> list[str]:
     end = words.index("--") if "--" in words else len(words)
     kept = [word.removeprefix("--trace=") for word in words[:end] if word != "--trace"]
     return [*kept, *words[end:]]
+
+
+def _convert_if_given(param: Any) -> None:  # noqa: ANN401 - of Typer's own copy of Click
+    """Let an option that is not given be None without a converter.
+
+    Typer builds one of pydantic's for every option, which takes longer than to parse the words.
+    """
+    convert = param.process_value
+    if not param.required and not param.multiple and param.nargs == 1 and param.callback is None:
+        param.process_value = lambda ctx, value: None if value is None else convert(ctx, value)
 
 
 def _show_plainly(app: typer.Typer) -> None:

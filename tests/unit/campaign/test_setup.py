@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,13 @@ def test_latency_takes_a_replay_of_its_own_where_threads_run_in_turn(
 
 def test_the_limit_of_a_replay_is_in_seconds() -> None:
     assert emulation_options(spec(["mean_heap"], timeout="250 ms")).timeout_s == 0.25
+
+
+def test_versions_are_those_of_the_installed_libraries() -> None:
+    found = setup.versions()
+
+    assert found["numpy"] == metadata.version("numpy")
+    assert found["pymoo"] == metadata.version("pymoo")
 
 
 def test_a_profile_is_parsed_once_and_its_events_are_never_kept(
