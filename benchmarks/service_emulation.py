@@ -55,9 +55,11 @@ def measure(call: Call) -> None:
     """Measure one service after the other."""
     everywhere = located(("glibc", "jemalloc") if call.is_smoke else ALLOCATORS)
     for name in call.choose(SERVICES, ["redis"]):
-        plan = replace(service_of_file(file_of(name)[0]), idle_s=float(call.options.idle))
+        # Without warm-ups, as services are recorded.
+        plan = service_of_file(file_of(name)[0])
+        plan = replace(plan, idle_s=float(call.options.idle), warm_ups=0)
         if call.is_smoke:
-            plan = replace(plan, load=short_load(plan.load), idle_s=0.2, warm_ups=0)
+            plan = replace(plan, load=short_load(plan.load), idle_s=0.2)
         try:
             call.keep(name, _measure(call, name, plan, everywhere), rounds=call.rounds)
         except MissingToolError as error:

@@ -9,8 +9,7 @@ Memory is that of all processes, shared pages counted once.  Every run is kept.
 One service comes after the other, and its results are kept after each round.  An estimate of how
 long all of it takes is printed first; the same command goes on where it stopped, and with an answer
 that was not decided.  --judge asks for no answer that is there, so that answers and rounds can be
-had at different times.  Where time is short: --direct, --few, and loads of
---window seconds.
+had at different times.  Where time is short: --direct, --few, and loads of --window seconds.
 
 Targets: no answer is worse than the service as it is beyond doubt, that is with its whole 95 %
 interval (memory by 1 %, CPU and throughput by 2 %, latency by 5 %); and on three services mean or
@@ -119,10 +118,10 @@ def file_of(name: str) -> tuple[ProgramFile, ServiceTable]:
 def _prepare(call: Call, name: str) -> Prepared:
     file, service = file_of(name)
     options = call.options
-    plan = replace(service_of_file(file), idle_s=float(options.idle), warm_ups=options.warm_ups)
+    plan = service_of_file(file)
     loads = [of_seconds(load, options.window) for load in (plan.load, service.held_out_load or "")]
     if call.is_smoke:
-        plan = replace(plan, idle_s=0.2, warm_ups=0)
+        plan = replace(plan, idle_s=0.2)
         loads = [short_load(load) for load in loads]
     plan = replace(plan, load=loads[0])
     evaluations = 8 if call.is_smoke else None
@@ -140,7 +139,8 @@ def _prepare(call: Call, name: str) -> Prepared:
 
 def of_seconds(load: str, seconds: float) -> str:
     """Return a load of so many seconds where it says how long it is; those that count stay."""
-    return re.sub(r"-d\d+s", f"-d{seconds:g}s", load)
+    load = re.sub(r"(-d|-z )\d+s", rf"\g<1>{seconds:g}s", load)
+    return re.sub(r"-T \d+", f"-T {max(1, round(seconds))}", load)
 
 
 def short_load(load: str) -> str:
@@ -202,7 +202,7 @@ def _subjects(
     names = () if is_few else ALLOCATORS
     found = {name: Configuration(name) for name in names if name != brought}
     found |= {label_of(copied): copied for copied in COPIED}
-    if not one.request.is_direct:
+    if emulation.begun_with(run):
         emulated = emulation.load(run)
         balanced = select_balanced(
             emulated.trials, emulation.OBJECTIVES, emulated.default_of(ALLOCATORS[0])
@@ -328,9 +328,7 @@ def targets(parts: Parts) -> Iterator[Target]:
 def _options(parser: argparse.ArgumentParser) -> None:
     for name, kind, default, words in (
         ("--seconds", float, 1200.0, "for each answer"),
-        ("--idle", float, 12.0, "seconds without load after the window"),
-        ("--warm-ups", int, 1, "runs of the load before the window"),
-        ("--window", float, 15.0, "seconds of a load that says how long it is"),
+        ("--window", float, 30.0, "seconds of a load that says how long it is"),
     ):
         parser.add_argument(name, type=kind, default=default, help=f"{words}; default: %(default)s")
     for flag, words in (

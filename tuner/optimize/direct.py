@@ -1,9 +1,9 @@
 """The search with the program alone: for what cannot be recorded, and as a comparison.
 
-Every allocator's default runs first; one that cannot be loaded into the program takes no further
-part.  Known settings follow, then the default strategy proposes small generations.  Each setting
-runs once, and the program as it is runs among them.  Objectives are the goals; what breaks a guard
-by far counts as infeasible.
+Settings that are known to suit run first, then every allocator's default; one that cannot be loaded
+into the program takes no further part.  Then the default strategy proposes small generations.  Each
+setting runs once, and the program as it is runs among them.  Objectives are the goals; what breaks
+a guard by far counts as infeasible.
 
 One run is one draw of the noise, so candidates are chosen by what a Gaussian process makes of all
 runs, never by the luckiest one; a setting that it sees no effect of goes back to unset.  These
@@ -17,6 +17,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -42,7 +43,8 @@ SHARE_OF_TIME: Final = 0.35
 """For the search; the rest confirms."""
 
 _SHARE_OF_KNOWN: Final = 0.6
-"""Until which settings that are known to suit run all the same: an answer without them is none."""
+"""Until which settings that are known to suit run all the same, as long as none of them gains: an
+answer without them is none."""
 
 _GENERATION: Final = 8
 """Settings between two fits of the strategy's model: a run costs more than a fit."""
@@ -134,15 +136,18 @@ class DirectPlan:
     def blocks(self, course: Course[None, Sample]) -> Iterator[Sequence[Step[None]]]:
         """Yield rounds until time or settings are used up."""
         names = [text.partition(":")[0] for text in self._work.request.allocators]
+        space = self._make_space(names)
+        known = [space.decode(genome) for genome in _encoded(space, self._work.tuned.known)]
         defaults = [Configuration(name) for name in names]
-        yield from self._rounds(defaults, course, 1.0)
-        usable = [one.allocator for one in defaults if self._logs(course, one) is not None]
+        share = partial(self._share_of_known, course) if known else lambda: 1.0
+        yield from self._rounds([*known, *defaults], course, share)
+        ran = [one for one in (*known, *defaults) if self._logs(course, one) is not None]
+        usable = [name for name in names if any(one.allocator == name for one in ran)]
         if not usable:
             return
         self.space = space = self._make_space(usable)
-        first = [*space.defaults(), *_encoded(space, self._work.tuned.known)]
+        first = [*space.defaults(), *_encoded(space, known)]
         self._genomes = {space.decode(genome): genome for genome in first}
-        yield from self._rounds(list(self._genomes), course, _SHARE_OF_KNOWN)
         strategy = make_strategy(
             "auto",
             space,
@@ -155,7 +160,7 @@ class DirectPlan:
             genomes = strategy.ask()
             configurations = [space.decode(genome) for genome in genomes]
             self._genomes |= dict(zip(configurations, genomes, strict=True))
-            yield from self._rounds(configurations, course, SHARE_OF_TIME)
+            yield from self._rounds(configurations, course, lambda: SHARE_OF_TIME)
             if not genomes or not self._is_whole(configurations, course):
                 return
             strategy.tell([self._told(one, course) for one in configurations])
@@ -180,20 +185,37 @@ class DirectPlan:
         del course
         return 0
 
+    def _share_of_known(self, course: Course[None, Sample]) -> float:
+        """Return until when known settings run: less where one of them gains by far."""
+        gains = any(self._gains_by_far(one, course) for one in self._work.tuned.known)
+        return SHARE_OF_TIME if gains else _SHARE_OF_KNOWN
+
+    def _gains_by_far(self, configuration: Configuration, course: Course[None, Sample]) -> bool:
+        """Return whether a goal gained what no luck explains, and no guard broke by far."""
+        logs = self._logs(course, configuration)
+        return (
+            logs is not None
+            and self._violation(logs) == 0.0
+            and any(logs[goal] < -math.log1p(SLACK) for goal in self._rules.goals)
+        )
+
     def _rounds(
-        self, configurations: Sequence[Configuration], course: Course[None, Sample], share: float
+        self,
+        configurations: Sequence[Configuration],
+        course: Course[None, Sample],
+        share: Callable[[], float],
     ) -> Iterator[Sequence[Step[None]]]:
-        is_first = not self._handed_out
         left = [one for one in configurations if self._is_new(one, course)]
         for at in range(0, len(left), _ROUND):
             self.running = {label_of(one): one for one in left[at : at + _ROUND]}
+            is_first = not self._handed_out
             self._handed_out |= self.running.keys()
             number, self._n_rounds = self._n_rounds, self._n_rounds + 1
             subjects = (AS_IS, *self.running)
             shuffled = order(len(subjects), number, self._work.request.seed)
             steps = [Step(number, i, None, subjects[k]) for i, k in enumerate(shuffled)]
             wanted = sum(map(course.wants, steps))
-            if wanted and not is_first and not self._has_time(wanted, share):
+            if wanted and not is_first and not self._has_time(wanted, share()):
                 return
             yield steps
         yield ()  # what is proposed next depends on all of them
@@ -224,9 +246,13 @@ class DirectPlan:
         logs = self._logs(course, configuration)
         if logs is None:
             return Told(genome, None, _FAILED)
+        objectives = tuple(math.exp(logs[goal]) for goal in self._rules.goals)
+        return Told(genome, objectives, self._violation(logs))
+
+    def _violation(self, logs: Logs) -> float:
+        """Return by how much guards are broken, what a single run may be off by apart."""
         excess = (logs[name] - self._rules.margin(name) - SLACK for name in self._rules.guards)
-        violation = sum(max(0.0, math.expm1(one)) for one in excess)
-        return Told(genome, tuple(math.exp(logs[goal]) for goal in self._rules.goals), violation)
+        return sum(max(0.0, math.expm1(one)) for one in excess)
 
     def _logs(self, course: Course[None, Sample], configuration: Configuration) -> Logs | None:
         """Return what one run showed against the median of the runs as it is; None without.
@@ -308,7 +334,13 @@ class DirectSearch:
         n_most = affordable_finalists(self._work, self._reference)
         chosen = finalists(proposals, rows, self._work.request.rules, n_most, doubts)
         rules = self._work.request.rules
-        fewer = [model.smallest(one.configuration, rules) for one in chosen]
+        known = self._work.tuned.known  # of few settings, which few runs cannot tell apart
+        fewer = [
+            one.configuration
+            if one.configuration in known
+            else model.smallest(one.configuration, rules)
+            for one in chosen
+        ]
         return {label_of(one): one for one in fewer if self._is_other(one)}
 
     def _is_other(self, configuration: Configuration) -> bool:

@@ -5,7 +5,7 @@
     search     settings in emulation, a quarter of the time
     select     promising settings on the program, once each: they choose, they prove nothing
 
-    or, where nothing is recorded, for these three
+    or, where nothing is recorded, or the time allows few runs of a service, for these three
     search     settings on the program, once each, a third of the time (direct.py)
 
     confirm    at most three candidates on new runs, round after round until it is decided
@@ -76,6 +76,10 @@ _SHARE_EMULATION = 0.25
 _SHARE_PROGRAM = 0.9
 _FEWEST_DIRECT_RUNS = 24
 """Runs that the time must allow where runs alone search; see `fewest_runs`."""
+
+_FEW_RUNS = 60
+"""Of a service in the time given: all of them are needed, for settings that are known to suit and
+to confirm one of these."""
 
 _OF_RULES = (
     SELECTION_FILE,
@@ -200,8 +204,10 @@ class Session:
         return found
 
     def _answered(self, work: Work, reference: Reference, files: Files) -> Answer:
+        is_direct = are_runs_all(self.request, self.run, run_seconds(reference))
+        work.request = replace(work.request, is_direct=is_direct)
         self._tell_outlook(work, reference)
-        if self.request.is_direct:
+        if work.request.is_direct:
             choosing: Chooses = DirectSearch(work, reference, partial(space_of, files, reference))
         else:
             self._record(work.tuned, reference)
@@ -213,7 +219,7 @@ class Session:
         """Say what the time can show, unless runs of an earlier call have shown it."""
         if CPU not in reference.values or (self.run / SELECTION_FILE).exists():
             return
-        share = SHARE_DIRECT if self.request.is_direct else _SHARE_EMULATION
+        share = SHARE_DIRECT if work.request.is_direct else _SHARE_EMULATION
         not_for_runs = 1.0 - _SHARE_PROGRAM * (1.0 - share)
         words = outlook_words(
             self.request.seconds, run_seconds(reference), work.request.rules, not_for_runs
@@ -312,7 +318,7 @@ class Session:
         if work.machines is not None:
             work.machines.wait()
         n_possible = int(_SHARE_PROGRAM * self._watch.left_s / work.run_seconds(reference))
-        n_fewest = fewest_runs(is_blind=self.request.is_direct and not work.tuned.known)
+        n_fewest = fewest_runs(is_blind=work.request.is_direct and not work.tuned.known)
         if n_possible < n_fewest and not (self.run / SELECTION_FILE).exists():
             return conclusion.proposal_only(choosing.proposals, n_fewest)
         begun_s = self._watch.used_s
@@ -344,6 +350,20 @@ def _seconds_before(run: Path) -> float:
     except StoreError:
         return 0.0
     return before.seconds if before else 0.0
+
+
+def are_runs_all(request: Request, run: Path, run_s: float) -> bool:
+    """Return whether nothing is recorded: as asked for, or since a service has time for few runs.
+
+    Args:
+        request: what is asked for.
+        run: its folder; an optimisation goes on as it was begun.
+        run_s: of one run, in seconds.
+    """
+    if request.service is None or request.evaluations or (run / TRACE_FILE).exists():
+        return request.is_direct
+    is_begun = (run / SELECTION_FILE).exists()
+    return request.is_direct or is_begun or request.seconds < _FEW_RUNS * run_s
 
 
 def fewest_runs(*, is_blind: bool) -> int:

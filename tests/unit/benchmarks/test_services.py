@@ -87,6 +87,8 @@ def test_every_shipped_service_has_a_load_that_is_not_tuned_on() -> None:
 
 def test_a_load_that_says_its_length_is_made_shorter_and_a_count_stays() -> None:
     assert of_seconds("wrk -t1 -d15s URL", 2.5) == "wrk -t1 -d2.5s URL"
+    assert of_seconds("hey -z 15s -q 20 URL", 2.5) == "hey -z 2.5s -q 20 URL"
+    assert of_seconds("pgbench -T 15 -R 200", 2.5) == "pgbench -T 2 -R 200"
     assert of_seconds("pgbench -t 500", 4.0) == "pgbench -t 500"
 
 

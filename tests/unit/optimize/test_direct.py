@@ -107,7 +107,7 @@ def test_defaults_come_first_and_nothing_runs_twice(tmp_path: Path) -> None:
     assert app.ran.count(AS_IS) >= len(settings) / 4
 
 
-def test_known_settings_come_after_the_defaults_if_they_lie_in_the_space(tmp_path: Path) -> None:
+def test_known_settings_come_before_the_defaults_if_they_lie_in_the_space(tmp_path: Path) -> None:
     clock = Clock()
     known = [{"decay": 100, "slack": 2}, {"slack": 3}, {"cache": False, "decay": 0}]
     inside, outside, other = (Configuration.of("jemalloc", one) for one in known)
@@ -116,23 +116,40 @@ def test_known_settings_come_after_the_defaults_if_they_lie_in_the_space(tmp_pat
     searched(tmp_path, app, clock).select(100)
 
     settings = [label for label in app.ran if label != AS_IS]
-    assert settings[0] == "jemalloc"
-    assert {label_of(inside), label_of(other)} <= set(settings[1:5])
+    assert set(settings[:3]) == {label_of(inside), label_of(other), "jemalloc"}
     assert label_of(outside) not in settings
 
 
-@pytest.mark.parametrize(("seconds", "n_untried"), [(3.0, 2), (12.0, 0)])
-def test_known_settings_run_before_others_or_are_missed(
-    tmp_path: Path, seconds: float, n_untried: int
+@pytest.mark.parametrize(
+    ("gains", "n_untried"),
+    [
+        pytest.param(False, 0, id="none-gains-so-all-of-them-run"),
+        pytest.param(True, 4, id="one-gains-so-time-goes-to-confirming-it"),
+    ],
+)
+def test_known_settings_run_longer_while_none_of_them_gains(
+    tmp_path: Path, *, gains: bool, n_untried: int
 ) -> None:
     clock = Clock()
-    known = [Configuration.of("jemalloc", {"decay": decay}) for decay in (10, 100)]
+    idle = [{"decay": 10}, {"decay": 100}, {"decay": 1000}, *({"slack": n} for n in (1, 2, 4, 8))]
+    first: dict[str, bool | int] = {"cache": False} if gains else {"decay": 1}
+    known = [Configuration.of("jemalloc", one) for one in (first, *idle)]
     app = App(clock, known=tuple(known))
 
-    selected = searched(tmp_path, app, clock, seconds).select(100)
+    selected = searched(tmp_path, app, clock, seconds=20.0).select(20)
 
     assert selected.n_untried == n_untried
-    assert ({label_of(one) for one in known} <= set(app.ran)) is (n_untried == 0)
+
+
+def test_of_few_runs_a_known_setting_that_gains_is_chosen_as_it_is_known(tmp_path: Path) -> None:
+    clock = Clock()
+    good = Configuration.of("jemalloc", {"cache": False, "decay": 10})
+    others = [Configuration.of("jemalloc", {"slack": slack}) for slack in (1, 2, 4)]
+    search = searched(tmp_path, App(clock, known=(*others, good)), clock, seconds=20.0)
+
+    chosen = search.finalists(search.select(20))
+
+    assert chosen == {label_of(good): good}
 
 
 def test_an_allocator_that_cannot_be_loaded_takes_no_part(tmp_path: Path) -> None:
