@@ -132,6 +132,10 @@ class Range:
         return text
 
 
+_MINUTES_ALONE: Final = 10
+"""From which on `show_duration` drops seconds."""
+
+
 def format_duration(ns: int) -> str:
     """Return an exact text for a duration: ``5 ms``; the inverse of `parse_duration`.
 
@@ -153,3 +157,17 @@ def show_size(n_bytes: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def show_duration(seconds: float) -> str:
+    """Return a rounded duration for people, seconds only below ten minutes.
+
+    Example:
+        >>> show_duration(40.0), show_duration(73.4), show_duration(120.0), show_duration(1234.0)
+        ('40 s', '1 min 13 s', '2 min', '21 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= _MINUTES_ALONE:
+        return f"{round(seconds / 60.0)} min"
+    words = [f"{minutes} min"] if minutes else []
+    return " ".join([*words, *([f"{rest} s"] if rest or not minutes else [])])

@@ -165,7 +165,9 @@ PRICES = Calibration(
 def test_prices_are_shown_with_their_interval() -> None:
     found = replace(examination(GLIBC, QEMU), prices=PRICES)
 
-    assert "a page fault costs 900 (800 to 1,000) instructions" in command.as_text(found)
+    text = command.as_text(found)
+    assert "a page fault costs 900 (800 to 1,000) instructions" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 100
     assert json.loads(command.as_json(found))["prices"]["c_fault_interval"] == [800.0, 1000.0]
 
 

@@ -92,11 +92,13 @@ class _InOrderOfUse(TyperGroup):
         return [name for name in COMMANDS if name in self.commands]
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - the base class's
-        """Run a command; Typer hands on a word of pydantic's, which says nothing to users."""
+        """Run a command; Typer hands on pydantic's words, which are not for users."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            error.message = error.message.removeprefix("Value error, ")
+            from tuner.config.reading import plain_words
+
+            error.message = plain_words(error.message)
             raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,30 @@ if TYPE_CHECKING:
 
     from tuner.cli.progress_bar import ProgressBar
     from tuner.report.grid import Grid
+
+
+PAGE_WIDTH = 100
+"""Columns of what people read."""
+
+
+def folded(line: str, hang: int) -> str:
+    """Return a line as lines of a page.
+
+    Args:
+        line: its blanks are kept where it is not broken.
+        hang: columns by which all but the first are indented.
+
+    Example:
+        >>> [len(one) for one in folded("  trim_threshold: " + "nothing " * 20, 4).splitlines()]
+        [97, 83]
+    """
+    return textwrap.fill(
+        line,
+        PAGE_WIDTH,
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def stdout_console(table: Table | None = None) -> Console:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli.console import folded
 from tuner.cli.epilog import epilog
 from tuner.cli.options import AsJson
 from tuner.errors import MissingToolError
@@ -20,6 +21,9 @@ if TYPE_CHECKING:  # reading the class imports what does the work; --help must n
 SCHEMA = "malloc-tuner.doctor"
 VERSION = 1
 """Schema and version of the JSON output."""
+
+_MACHINE_HANG, _FINDING_HANG = 19, 30
+"""Columns before the last part of a line."""
 
 
 def as_json(examination: Examination) -> str:
@@ -64,12 +68,14 @@ def as_text(examination: Examination) -> str:
     for name, value in _machine_lines(examination.machine):
         lines.append(f"  {name:<16} {'unknown' if value is None else value}")
     prices = examination.prices
-    lines.append(f"  {'prices':<16} {prices.describe() if prices else _NO_PRICES}")
+    words = prices.describe() if prices else _NO_PRICES
+    lines.append(folded(f"  {'prices':<16} {words}", _MACHINE_HANG))
     for group, findings in itertools.groupby(examination.findings, key=lambda f: f.group):
         lines += ["", group]
         for finding in findings:
             mark = "ok" if finding.works else "MISSING" if finding.needed else "no"
-            lines.append(f"  {finding.name:<18} {mark:<8} {finding.detail}")
+            line = f"  {finding.name:<18} {mark:<8} {finding.detail}"
+            lines.append(folded(line, _FINDING_HANG))
     lines.append("")
     if examination.packages:
         lines.append(f"To get what is missing: apt install {' '.join(examination.packages)}")

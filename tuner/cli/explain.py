@@ -74,7 +74,7 @@ def register(app: typer.Typer) -> None:
         as_json_object: AsJson = False,
     ) -> None:
         from tuner import library
-        from tuner.cli.console import print_note
+        from tuner.cli.console import folded, print_note
         from tuner.drawing.figure import files_text, save_figure
         from tuner.explain.figure import importance_figure
         from tuner.explain.wording import explanation_json, sentences
@@ -88,7 +88,8 @@ def register(app: typer.Typer) -> None:
         if as_json_object:
             print(explanation_json(explanation), end="")
         else:
-            print(*sentences(explanation), sep="\n")
+            for line in sentences(explanation):
+                print(folded(line, len(line) - len(line.lstrip()) + 4))
         if figures:
             folder = (output or found.folder) / "figures"
             figure = importance_figure(explanation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
@@ -270,10 +271,14 @@ def _check_program(program: str) -> None:
                 "another command needs a folder of its own, -o"
             )
         if Path(program).is_file():
+            word = shlex.quote(program)
             message = (
-                f"{program}: not a program that can be started; "
-                f"if it is a trace, `malloc-tuner tune {shlex.quote(program)}` searches with it"
+                f"{program}: not executable; if it is a script, give its interpreter too: "
+                f"-- INTERPRETER {word}; if it is a trace, `malloc-tuner tune {word}` searches "
+                "with it"
             )
+            if os.access(program, os.X_OK):
+                message = f"{program}: not in PATH; give ./{program}"
         raise MissingToolError(message)
 
 

@@ -137,7 +137,7 @@ def _new(
         command=commands[0],
         further=commands[1:],
         seconds=_seconds(options.time),
-        allocators=split_names(options.allocators or ALLOCATORS),
+        allocators=_allocators(options.allocators or ALLOCATORS),
         rules=_limited(Rules(parse_percent(options.least or DEFAULT_LEAST)), options),
         held_out=held_out,
         evaluations=options.evaluations,
@@ -146,6 +146,24 @@ def _new(
         seed=1 if options.seed is None else options.seed,
         is_direct=bool(options.direct),
     )
+
+
+def _allocators(text: str) -> tuple[str, ...]:
+    """Return the allocators of a list.
+
+    Raises:
+        SpecError: one is unknown; says which there are.
+    """
+    from tuner.config.campaign import AllocatorChoice
+
+    names = split_names(text)
+    for name in names:
+        try:
+            AllocatorChoice.parse(name)
+        except ValueError as error:
+            message = f"--allocators: {name!r}: {error}"
+            raise SpecError(message) from error
+    return names
 
 
 def _limited(rules: Rules, options: Options) -> Rules:

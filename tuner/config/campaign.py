@@ -134,6 +134,9 @@ class AllocatorChoice:
             ValueError: the name is unknown, or a path where none can be; says which exist.
         """
         name, _, path = text.partition(":")
+        if "/" in name:
+            message = f"a library is given as NAME:PATH, such as jemalloc:{text}"
+            raise ValueError(message)
         _one_of(name, tuple(ALLOCATORS))
         if path and name == "glibc":
             message = "glibc is the C library that programs run with; name it without a path"
@@ -328,7 +331,7 @@ def load_campaign(path: Path, overrides: Mapping[str, Any] | None = None) -> Cam
     if changes:
         with contextlib.suppress(SpecError):
             _checked(data, source)
-            source = "command line"  # the file alone is right
+            source = "options"  # the file alone is right
     return _checked(changed, source)
 
 
@@ -355,7 +358,7 @@ def campaign_from_options(**options: Any) -> CampaignSpec:
     if "trace" in data:
         data.setdefault("name", name_after(Path(str(data["trace"]))))
     _anchor(data, Path.cwd())
-    return _checked(data, "command line")
+    return _checked(data, "options")
 
 
 def name_after(file: Path) -> str:

@@ -37,6 +37,8 @@ _PLAIN: Final = {
 
 _WORDS: Final = (
     ("Value error, ", ""),
+    (", unable to parse string as an integer", ""),
+    (", unable to parse string as a number", ""),
     ("Input should be", "must be"),
     ("a valid integer", "a whole number"),
     ("a valid array", "an array"),
@@ -86,7 +88,7 @@ def validate(model: type[ModelT], data: Mapping[str, Any], source: str) -> Model
     Args:
         model: what to build.
         data: content of the file.
-        source: file name for the messages, or "command line".
+        source: file name for the messages, or "options".
 
     Raises:
         SpecError: one line per problem.
@@ -172,6 +174,18 @@ def show(value: object) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else text[: MAX_SHOWN_CHARS - 3] + "..."
 
 
+def plain_words(text: str) -> str:
+    """Return a message of pydantic's in our words.
+
+    Example:
+        >>> plain_words("Input should be a valid integer, unable to parse string as an integer")
+        'must be a whole number'
+    """
+    for theirs, ours in _WORDS:
+        text = text.replace(theirs, ours)
+    return text
+
+
 def _explain(model: type[StrictModel], data: Mapping[str, Any], detail: ErrorDetails) -> str:
     """Return one line for one pydantic error."""
     loc = detail["loc"]
@@ -181,8 +195,7 @@ def _explain(model: type[StrictModel], data: Mapping[str, Any], detail: ErrorDet
     if detail["type"] == "missing":
         return f"{path}: this key is required"
     text = _PLAIN.get(detail["type"]) or detail["msg"]
-    for theirs, ours in _WORDS:
-        text = text.replace(theirs, ours)
+    text = plain_words(text)
     if isinstance(detail["input"], dict) or not path:
         return f"{path}: {text}" if path else text
     return f"{path} = {show(detail['input'])}: {text}"

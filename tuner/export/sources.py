@@ -197,8 +197,8 @@ def doubts(run: Run, pick: Pick, number: int | None = None) -> str | None:
     if proven.subject.configuration == pick.trial.configuration:
         return None
     return (
-        f"{name} is not what validation {record.identifier} recommends, and what export takes "
-        f"without --pick: {summary.decision.sentence}"
+        f"{name} is not the setting that validation {record.identifier} recommends: "
+        f"{summary.decision.sentence} Without --pick, export writes that one."
     )
 
 

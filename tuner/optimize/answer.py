@@ -21,6 +21,7 @@ from tuner.optimize.tuned import AS_IS
 from tuner.optimize.turned_down import TurnedDown
 from tuner.output import write_text
 from tuner.records import Configuration
+from tuner.units import show_duration
 
 ANSWER_FILE = "answer.json"
 """The recommendation, in a run folder."""
@@ -111,7 +112,7 @@ class Answer:
             return f"Deploy {with_words(self.label)}."
         if self.decision is Decision.KEEP:
             return f"Keep {self.as_is} as it is."
-        return f"Not decided in {minutes_words(self.given_s or self.seconds)}: {self.missing}."
+        return f"Not decided in {show_duration(self.given_s or self.seconds)}: {self.missing}."
 
     @property
     def _is_early(self) -> bool:
@@ -119,7 +120,10 @@ class Answer:
 
     def lines(self) -> Iterator[str]:
         """Yield what is printed: the sentence, what it gains or what came near, the table."""
-        yield self.sentence
+        yield from _wrapped(self.sentence, indent=0)
+        yield from self._details()
+
+    def _details(self) -> Iterator[str]:
         if self.decision is Decision.DEPLOY and self.standing is not None:
             yield from _gain_lines(self.standing.gains, self.rules)
             for what, change in self.counted.items():
@@ -139,7 +143,7 @@ class Answer:
                 yield from _wrapped(f"Nearest: {self.label}, {best}.")
             is_done = self._is_early and not self.n_untried
             unused = "; no candidate was left to run" if is_done else ""
-            yield f"  {self.n_runs} runs in {minutes_words(self.seconds)}{unused}."
+            yield f"  {self.n_runs} runs in {show_duration(self.seconds)}{unused}."
         else:
             yield from self._open_lines()
         for one in self.turned_down:
@@ -168,9 +172,11 @@ class Answer:
                 )
 
     def _effect_lines(self) -> Iterator[str]:
-        if self.effects:
+        # A single setting does what the answer itself gains, proven in more runs.
+        effects = self.effects if len(self.effects) > 1 else ()
+        if effects:
             yield "What each setting does:"
-        for setting, gains, is_needless in self.effects:
+        for setting, gains, is_needless in effects:
             changes = [
                 f"{name} {gain_words(gain, with_bounds=True)}"
                 for name, gain in gains.items()
@@ -207,7 +213,7 @@ class Answer:
             "version": 1,
             "decision": str(self.decision),
             "sentence": self.sentence,
-            "text": list(self.lines()),
+            "text": [self.sentence, *self._details()],
             "configuration": self.configuration.key if self.configuration else None,
             "trial": self.trial,
             "label": self.label,
@@ -429,10 +435,13 @@ def _unproven_words(gains: Mapping[str, Gain], rules: Rules) -> str:
 
 
 def _best_words(standing: Standing, rules: Rules) -> str:
-    """Return the goal that changes most for the better, with its change; empty if none does."""
+    """Return the goal that changes most for the better, and what is worse; empty if none does."""
     gains = standing.gains
     name = max(rules.goals, key=lambda goal: gains[goal].middle)
-    return f"{name} {percent(gains[name].change)}" if gains[name].middle > 0.0 else ""
+    if gains[name].middle <= 0.0:
+        return ""
+    worse = ", ".join(f"{other} {percent(gains[other].change)}" for other in standing.worse)
+    return f"{name} {percent(gains[name].change)}" + (f", but {worse}" if worse else "")
 
 
 def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:
@@ -451,14 +460,18 @@ def open_words(standing: Standing) -> str:
     """Return what is open of the best candidate.
 
     Example:
+        >>> open_words(Standing("x", 9, State.OPEN, {}, ("mean memory",), (), ("CPU time",)))
+        'whether CPU time is no worse'
         >>> open_words(Standing("x", 9, State.OPEN, {}, (), (), ("CPU time", "peak memory")))
-        'whether CPU time and peak memory are no worse'
+        'whether the best candidate gains enough, and CPU time and peak memory are no worse'
     """
+    gains = "" if standing.better else "the best candidate gains enough"
     if not standing.unsure:
-        return "whether the best candidate gains enough"
+        return f"whether {gains}"
     *first, last = standing.unsure
     names = f"{', '.join(first)} and {last}" if first else last
-    return f"whether {names} {'are' if first else 'is'} no worse"
+    kept = f"{names} {'are' if first else 'is'} no worse"
+    return f"whether {gains}, and {kept}" if gains else f"whether {kept}"
 
 
 def _wrapped(text: str, indent: int = 2) -> list[str]:
@@ -502,7 +515,7 @@ def _left_words(standing: Standing) -> str:
 
 
 def minutes_words(seconds: float) -> str:
-    """Return a duration for a sentence.
+    """Return an estimate of time that is still needed, rounded up.
 
     Example:
         >>> minutes_words(40.0), minutes_words(200.0)

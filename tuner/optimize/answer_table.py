@@ -61,11 +61,18 @@ def rows_table(
             for name in names
         )
         text = f"{''.join(cells)}  {row.note}" if row.changes else row.note
+        below = ""
+        if row.changes and width + len(text.rstrip()) > TABLE_WIDTH:
+            text, below = "".join(cells), row.note
         if len(row.label) > width - 2:
             yield from textwrap.wrap(row.label, TABLE_WIDTH, subsequent_indent="  ")
             yield f"{'':<{width}}{text}".rstrip()
         else:
             yield f"{row.label:<{width}}{text}".rstrip()
+        if below:
+            yield from textwrap.wrap(
+                below, TABLE_WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4
+            )
 
 
 def _cell(gain: Gain | None, name: str, *, has_bounds: bool) -> str:

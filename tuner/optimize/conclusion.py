@@ -173,21 +173,38 @@ class Conclusion:
         return (f"{shown}; more --time shows smaller ones.",)
 
     def _rounds_left(self, nearest: Standing, confirmed: Confirmed) -> int:
-        """Return how many rounds more may settle what is open of a candidate."""
+        """Return how many rounds more may settle what is open of a candidate.
+
+        All guards that are open must hold, and of the goals one must gain where none does yet.
+        """
         rules = self._rules
         error = rules.error / len(confirmed.chosen)
         base = values_of(of_one_mode(confirmed.course), AS_IS)
         # Two runs that differ by chance would ask for days.
-        known = {name for name, values in base.items() if len(values) >= RUNS_TO_KNOW}
-        wanted = 0
-        for name in known.intersection(nearest.unsure or rules.goals):
-            noise = noise_of(base[name], has_floor=not TABLE[name].is_memory)
-            limit = -rules.threshold(name)
-            if nearest.unsure:
-                limit = rules.scaled_margin(name, noise)
-            distance = abs(nearest.gains[name].middle + limit)
-            wanted = max(wanted, rounds_for(max(distance, rules.least), noise, error))
-        return max(1, max(wanted, fewest_rounds(error)) - nearest.n_rounds)
+        noises = {
+            name: noise_of(values, has_floor=not TABLE[name].is_memory)
+            for name, values in base.items()
+            if len(values) >= RUNS_TO_KNOW
+        }
+        limits = {
+            name: -rules.scaled_margin(name, noises[name])
+            for name in nearest.unsure
+            if name in noises
+        }
+        wanted = [fewest_rounds(error)]
+        wanted += [
+            _rounds_to(limit, nearest, name, noise=noises[name], least=rules.least, error=error)
+            for name, limit in limits.items()
+        ]
+        if not nearest.better:
+            goals = {name: rules.threshold(name) for name in rules.goals if name in noises}
+            likely = {n: limit for n, limit in goals.items() if nearest.gains[n].middle > limit}
+            each = error / len(rules.goals)
+            wanted += sorted(
+                _rounds_to(limit, nearest, name, noise=noises[name], least=rules.least, error=each)
+                for name, limit in (likely or goals).items()
+            )[:1]
+        return max(1, max(wanted) - nearest.n_rounds)
 
     def _answer(
         self,
@@ -253,6 +270,29 @@ class Conclusion:
             expected=expected,
             is_service=self._work.request.service is not None,
         )
+
+
+def _rounds_to(
+    limit: float, standing: Standing, name: str, *, noise: float, least: float, error: float
+) -> int:
+    """Return how many rounds show on which side of a limit a gain lies, those that ran included.
+
+    Args:
+        limit: in logarithms.
+        standing: has the gain, as far as rounds show it.
+        name: the quantity.
+        noise: standard deviation of the logarithm of a run of the program as it is.
+        least: a gain as near as that to the limit counts as that far away.
+        error: of the claim.
+    """
+    gain = standing.gains[name]
+    distance = max(abs(gain.middle - limit), least)
+    wanted = rounds_for(distance, noise, error)
+    if -math.inf < gain.low < limit:
+        # Intervals narrow with the square root of the rounds.
+        widths = (limit - gain.low) / distance + 1.0
+        wanted = max(wanted, math.ceil(standing.n_rounds * widths**2))
+    return wanted
 
 
 def _growth(confirmed: Confirmed) -> dict[str, float]:

@@ -37,10 +37,16 @@ def heaviest_child(command: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def followed_words(command: Sequence[str], child: Sequence[str], share: float) -> str:
-    """Return what is said of a command that its child stands for."""
+    """Return what is said of a command that its child stands for.
+
+    Example:
+        >>> followed_words(("g++", "a.cc"), ("/usr/libexec/cc1plus",), 1.06)[:47]
+        "100 % of the CPU time of g++ is its child's, cc"
+    """
+    # Both ran, one after the other: the share may exceed 1 by their noise.
     return (
-        f"{100.0 * share:.0f} % of the CPU time of {Path(command[0]).name} is its child's, "
-        f"{Path(child[0]).name}: figures are of that child, run alone."
+        f"{100.0 * min(share, 1.0):.0f} % of the CPU time of {Path(command[0]).name} is its "
+        f"child's, {Path(child[0]).name}: figures are of that child, run alone."
     )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.errors import MissingToolError, ProgramError
+from tuner.errors import MissingToolError, ProgramError, SpecError
 from tuner.recording import explain
 from tuner.recording.build import RecordedProcess, RecordedTotals, build_traces
 from tuner.recording.program import Ending, run_program
@@ -39,7 +39,7 @@ class Recording:
 
 def record(
     command: Sequence[str],
-    output: Path,
+    output: Path | str,
     *,
     follow: bool = False,
     force: bool = False,
@@ -65,7 +65,12 @@ def record(
         OutputError: the trace is there already, it cannot be written, or the disk became full
             while recording; what was recorded until then is kept.
         ProgramError: nothing could be recorded; the message says why.
+        SpecError: the command is one text, not a list.
     """
+    if isinstance(command, str):
+        message = f"command {command!r}: give a list of words, such as ['./app', 'data']"
+        raise SpecError(message)
+    output = Path(output)
     check_output(output, follow=follow, force=force)
     spool = make_spool(output)
     with locked(spool, must_be_idle=False):

@@ -76,11 +76,11 @@ def _headline(run: Run, picks: Sequence[Pick]) -> str:
         choice = ", or choose a pick that trades one for another" if trades else ""
         found = f"No measured configuration gains {100 * TIE:g} % or more at no cost ({labels})."
         return f"{found} Keep {default}{choice}."
-    changes = ", ".join(f"{label} {show_expected(found)}" for label, found in ratios)
+    changes = _join([f"{label} by {show_expected(found)}" for label, found in ratios])
     if campaign_whole(run.campaign, run.trials):
-        changes = f"about {changes} of the whole program"
+        changes = f"{changes} of the whole program"
     who = f"{pick.name} ({_subject(pick.trial)}, trial {pick.trial.number})"
-    return f"In emulation, {who}: {changes}, against {default}."
+    return f"In emulation, {who} changes {changes}, against {default}."
 
 
 def headline_pick(picks: Sequence[Pick]) -> Pick | None:

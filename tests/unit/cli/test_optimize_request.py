@@ -126,6 +126,42 @@ def test_a_file_may_do_without_a_recording(tmp_path: Path) -> None:
     assert Request.load(tmp_path) == request
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("jemaloc", r"--allocators: 'jemaloc': unknown; did you mean 'jemalloc'\?"),
+        ("/opt/lib.so", r"a library is given as NAME:PATH, such as jemalloc:/opt/lib\.so"),
+    ],
+)
+def test_a_misspelt_allocator_is_refused_before_anything_runs(name: str, expected: str) -> None:
+    with pytest.raises(SpecError, match=expected):
+        read_request(["./app"], Options(allocators=f"glibc,{name}"))
+
+
+def test_a_script_that_cannot_be_executed_is_told_to_name_its_interpreter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "words.py"
+    script.write_text("print(1)\n")
+
+    assert main.run(["optimize", "--", str(script)]) == 4
+
+    assert f"give its interpreter too: -- INTERPRETER {script}" in capsys.readouterr().err
+
+
+def test_a_program_of_the_current_folder_is_told_its_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "app-of-this-folder"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+
+    assert main.run(["optimize", "--", program.name]) == 4
+
+    assert "not in PATH; give ./app-of-this-folder" in capsys.readouterr().err
+
+
 def test_evaluations_without_emulation_are_refused() -> None:
     with pytest.raises(SpecError, match="--evaluations: there are none with --direct"):
         read_request(["./app"], Options(direct=True, evaluations=50))

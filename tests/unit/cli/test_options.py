@@ -51,13 +51,18 @@ def test_a_form_of_validation_has_its_own_options(
     assert option in capsys.readouterr().err
 
 
+def test_what_is_no_number_is_refused_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, "--rounds", "many", "--", "true")
+    assert message.endswith("Error: Invalid value for '--rounds': must be a whole number")
+
+
 @pytest.mark.parametrize("command", ["validate", "gem5"])
 def test_rounds_beyond_any_patience_are_refused(
     capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     words = [command, "no-such-run", "--rounds", "99999999999999999999"]
     assert run([*words, *(["--", "true"] if command == "validate" else [])]) == WRONG_COMMAND_LINE
-    assert "less than or equal to 10000" in " ".join(capsys.readouterr().err.split())
+    assert "must be at most 10000" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("option", ["--allocators", "--output"])

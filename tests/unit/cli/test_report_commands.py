@@ -437,8 +437,8 @@ def test_export_of_another_point_names_what_is_recommended(
     _, said = exported(capsys, run, "--pick", "balanced")
 
     assert "is not proven" not in said
-    assert "is not what validation 1 recommends, and what export takes without --pick: " in said
-    assert said.endswith("Deploy no-regret: mean heap -8 %.\n")
+    assert "is not the setting that validation 1 recommends: Deploy no-regret" in said
+    assert said.endswith("-8 %. Without --pick, export writes that one.\n")
 
 
 @pytest.mark.parametrize("command", [("export",), ("report", "--no-figures")])

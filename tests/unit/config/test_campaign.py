@@ -122,7 +122,7 @@ def test_overrides_replace_what_the_file_says(tmp_path: Path) -> None:
 def test_a_wrong_override_is_none_of_the_file(tmp_path: Path) -> None:
     path = campaign_file(tmp_path, FULL)
 
-    with pytest.raises(SpecError, match=r"^command line: evaluations = 0"):
+    with pytest.raises(SpecError, match=r"^options: evaluations = 0"):
         load_campaign(path, {"evaluations": 0})
 
 
@@ -256,8 +256,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_campaign(tmp_path / "nowhere.toml")
 
 
-def test_wrong_options_are_blamed_on_the_command_line() -> None:
-    with pytest.raises(SpecError, match=r"command line: evaluations = 0: must be at least 1"):
+def test_wrong_options_are_blamed_on_the_options() -> None:
+    with pytest.raises(SpecError, match=r"options: evaluations = 0: must be at least 1"):
         campaign_from_options(trace="app.trace", allocators=["glibc"], evaluations=0)
 
 

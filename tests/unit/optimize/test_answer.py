@@ -68,7 +68,46 @@ def test_keeping_says_what_came_nearest() -> None:
     assert lines[0] == "Keep glibc as it is."
     assert "save 1 %" in lines[1]
     assert lines[2] == "  Nearest: jemalloc narenas=2, mean memory -10.0 %."
-    assert lines[3] == "  43 runs in 2 min."
+    assert lines[3] == "  43 runs in 1 min 40 s."
+
+
+def test_what_is_nearest_but_worse_in_a_guard_says_so() -> None:
+    worse = replace(STANDING, state=State.WORSE, better=(), worse=(PEAK,))
+    gains = {**GAINS, PEAK: Gain(-0.08, -0.1, -0.05)}
+
+    text = " ".join(replace(KEEP, standing=replace(worse, gains=gains)).lines())
+
+    assert "Nearest: jemalloc narenas=2, mean memory -10.0 %, but peak memory +8.3 %." in text
+
+
+def test_a_single_setting_is_not_explained_apart_from_the_answer() -> None:
+    """Else the answer gains what its only setting does not seem to."""
+    nothing = {name: Gain(0.0, -0.1, 0.1) for name in GAINS}
+    one = replace(DEPLOY, effects=(("narenas=2", nothing, False),))
+
+    assert list(one.lines()) == list(DEPLOY.lines())
+
+
+def test_a_long_question_is_wrapped() -> None:
+    missing = f"whether {', '.join(['p99 latency'] * 9)} are no worse"
+
+    lines = list(replace(OPEN, missing=missing).lines())
+
+    assert max(map(len, lines)) <= 100
+    assert lines[1].startswith("  ")
+    record = replace(OPEN, missing=missing).as_record()
+    assert record["text"][0] == record["sentence"], "whole, in a file"
+    assert record["text"][1] == "  Nearest: jemalloc narenas=2:"
+
+
+def test_why_one_left_has_a_line_of_its_own_where_the_row_is_full() -> None:
+    wide = dict.fromkeys(GAINS, Gain(-0.08, -0.123, -0.051))
+    row = AnswerRow("exgen", wide, is_candidate=True, note="worse: mean memory, peak memory")
+
+    lines = list(replace(DEPLOY, rows=(row,)).lines())
+
+    assert max(map(len, lines)) <= 100
+    assert lines[-1] == "    worse: mean memory, peak memory"
 
 
 def test_what_never_ran_has_no_figures() -> None:
@@ -91,7 +130,7 @@ def test_what_gains_nothing_is_not_near_and_time_left_is_said() -> None:
     lines = list(replace(KEEP, standing=worse, given_s=600.0).lines())
 
     assert not any("Nearest" in line for line in lines)
-    assert "  43 runs in 2 min; no candidate was left to run." in lines
+    assert "  43 runs in 1 min 40 s; no candidate was left to run." in lines
 
 
 def test_no_line_breaks_between_a_quantity_and_its_change() -> None:
@@ -106,7 +145,7 @@ def test_no_line_breaks_between_a_quantity_and_its_change() -> None:
 def test_an_open_question_says_what_would_settle_it() -> None:
     lines = list(OPEN.lines())
 
-    assert lines[0] == "Not decided in 2 min: CPU time is open."
+    assert lines[0] == "Not decided in 1 min 40 s: CPU time is open."
     assert lines[1] == "  Nearest: jemalloc narenas=2:"
     wide = Gain(0.1, -0.234, 0.166)
     unsure = replace(STANDING, gains=dict.fromkeys(GAINS, wide))

@@ -109,6 +109,35 @@ def test_a_proven_gain_names_the_constraint_that_settles_the_rest(
     assert said is is_said
 
 
+def test_where_nothing_is_proven_the_gain_is_open_beside_the_guard(conclusion: Conclusion) -> None:
+    """A guard that is nearly settled does not make a gain that is not."""
+    found = confirmed(State.OPEN, 0.03)
+    standing = replace(found.standings["mimalloc"], n_rounds=40, unsure=(MEAN,))
+    standing = replace(standing, gains={**standing.gains, MEAN: Gain(0.006, -0.012, 0.03)})
+    nothing = replace(found, standings={"mimalloc": standing})
+    proven = replace(found, standings={"mimalloc": replace(standing, better=(CPU,))})
+
+    answer, other = conclusion.conclude(None, nothing), conclusion.conclude(None, proven)
+
+    assert answer.missing == "whether the best candidate gains enough, and mean memory is no worse"
+    assert other.missing == "whether mean memory is no worse"
+    assert answer.more_seconds > 10.0 * other.more_seconds
+
+
+def test_an_interval_that_is_still_wide_asks_for_more_rounds_than_ran(
+    conclusion: Conclusion,
+) -> None:
+    """Whatever the noise of the program as it is would make of it."""
+    found = replace(confirmed(State.OPEN, 0.03), course=course(*[1.0, 1.001] * 10))
+    wide = replace(found.standings["mimalloc"], n_rounds=40, better=(MEAN,))
+    gains = {**wide.gains, CPU: Gain(0.02, -0.08, 0.1)}
+    found = replace(found, standings={"mimalloc": replace(wide, gains=gains)})
+
+    answer = conclusion.conclude(None, found)
+
+    assert answer.more_seconds > 2.0 * 40 * run_seconds(REFERENCE)
+
+
 def test_two_runs_that_differ_by_chance_do_not_ask_for_days(conclusion: Conclusion) -> None:
     found = confirmed(State.OPEN, 0.03)
     few = replace(found, course=course(1.0, 3.0))

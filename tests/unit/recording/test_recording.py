@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import SpecError
+from tuner.recording import record
 
 
 def test_recording_needs_neither_numpy_nor_the_reader_of_programs() -> None:
@@ -12,3 +18,16 @@ def test_recording_needs_neither_numpy_nor_the_reader_of_programs() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     assert done.stdout == "set()\n"
+
+
+def test_a_command_in_one_text_is_refused(tmp_path: Path) -> None:
+    """Its letters would be the words."""
+    with pytest.raises(SpecError, match="give a list of words"):
+        record("./app data", tmp_path / "app.trace")
+
+
+def test_the_trace_may_be_named_by_a_text(tmp_path: Path) -> None:
+    """As in all other functions of the package."""
+    recording = record([sys.executable, "-c", ""], str(tmp_path / "app.trace"), is_silent=True)
+
+    assert recording.processes[0].path == tmp_path / "app.trace"

@@ -204,8 +204,8 @@ def test_page_holds_gain_protocol_and_commands() -> None:
     words = page_of(synthetic_run(n_trials=300)).words
 
     for expected in (
-        "In emulation, no-regret (jemalloc with 2 settings, trial 25): mean heap ",
-        "4.97 %, cost -7.48 %",
+        "In emulation, no-regret (jemalloc with 2 settings, trial 25) changes mean heap by ",
+        "4.97 % and cost by -7.48 %",
         "Validate it on the program before you deploy it.",
         "against glibc's default.",
         "All numbers on this page are emulated.",

@@ -18,8 +18,8 @@ def test_headline_names_the_gains_of_the_best_compromise() -> None:
     picks = standard_picks(RUN.trials, RUN.campaign.objectives, "glibc")
 
     assert headline(RUN, picks) == (
-        "In emulation, no-regret (glibc with 1 setting, trial 1): mean heap -20.0 %, "
-        "cost -10.0 %, against glibc's default."
+        "In emulation, no-regret (glibc with 1 setting, trial 1) changes mean heap by -20.0 % "
+        "and cost by -10.0 %, against glibc's default."
     )
 
 
