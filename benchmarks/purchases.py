@@ -9,7 +9,8 @@ gain cannot come from a worse front.
 ``alone`` is what the emulator takes for configurations of the campaign one by one, as campaigns
 once evaluated them: each decodes the workload and counts all instructions, the emulator's own
 included.  The gain is over that; nothing but the emulator is counted in it, so it is a little
-less than the whole gain.
+less than the whole gain.  ``--before`` gives the emulator of an earlier commit for it, so that the
+gain holds what made the emulator itself faster since.
 
 The part ``large`` is the largest workload of this repository with the default of 300 evaluations:
 elapsed time on this machine, which is to be under four minutes.
@@ -19,12 +20,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any, Final
@@ -36,9 +38,9 @@ from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
 from benchmarks.sources import EMULATOR, SEARCH
 from tuner.config import dump_campaign, load_campaign
 from tuner.front.dominance import hypervolume, points_of
-from tuner.measure.emulator import Emulation, EmulatorEvaluator
+from tuner.measure.process import tool_environment
 from tuner.records import Status
-from tuner.resources import configs_dir
+from tuner.resources import configs_dir, native_file
 from tuner.runs import Run, load_run
 
 CAMPAIGNS: Final = ("demo", "compiler", "server", "threads", "document")
@@ -64,10 +66,11 @@ def measure(call: Call) -> None:
         def run(task: str, subject: str) -> Figures:
             name, _, seed = task.partition(" ")
             file = configs_dir() / "campaigns" / f"{name}.toml"
-            return _tuned(file, subject, evaluations, int(seed))
+            return _tuned(file, subject, evaluations, int(seed), call.options.before)
 
         seeded = [f"{name} {seed}" for seed in range(1, call.rounds + 1) for name in tasks]
-        rows = run_rounds(call, BOTH, seeded, SUBJECTS, run, same=[evaluations, seeded], rounds=1,
+        same = [evaluations, seeded, call.options.before]
+        rows = run_rounds(call, BOTH, seeded, SUBJECTS, run, same=same, rounds=1,
                           shown="each_s")  # fmt: skip
         call.keep(BOTH, [_with_its_seed(row) for row in rows], rounds=call.rounds)
     if LARGE in parts:
@@ -85,7 +88,13 @@ def _with_its_seed(row: Row) -> Row:
     return {**row, "task": name, "round": int(seed)}
 
 
-def _tuned(source: Path, count: str, evaluations: int | None, seed: int = 1) -> Figures:
+def _tuned(
+    source: Path,
+    count: str,
+    evaluations: int | None,
+    seed: int = 1,
+    before: Sequence[str] | None = None,
+) -> Figures:
     """Run a campaign file, or one on a workload with every default."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -105,25 +114,30 @@ def _tuned(source: Path, count: str, evaluations: int | None, seed: int = 1) -> 
         wall_s = time.monotonic() - begun_s
         accounts = json.loads((folder / "accounts.json").read_text(encoding="utf-8"))
         run = load_run(folder / "run")
-        alone = {} if evaluations is None or count == "all" else {"alone_s": _alone_s(source, run)}
+        alone: dict[str, Any] = {}
+        if evaluations is not None and count != "all":
+            commit, emulator = before or ("", str(native_file("rand_malloc")))
+            alone = {"alone_s": _alone_s(source, run, emulator), "alone_by": commit}
         return Figures.succeeded({**_figures(run, accounts), **alone, "wall_s": wall_s})
 
 
-def _alone_s(source: Path, run: Run) -> float:
-    """Return CPU seconds of the emulator for a configuration of a campaign by itself."""
+def _alone_s(source: Path, run: Run, emulator: str) -> float:
+    """Return CPU seconds of an emulator for a configuration of a campaign by itself."""
+    trace = load_campaign(source).trace
+    options = run.campaign.emulation
+    allocators = located(run.campaign.allocators)
     good = [one.configuration for one in run.trials if not one.has_failed]
     chosen = good[:: -(-len(good) // _N_ALONE)]
-    emulation = Emulation(
-        load_campaign(source).trace,
-        located(run.campaign.allocators),
-        run.campaign.prices,
-        run.campaign.emulation,
-        reads_back=False,
-        counts_process=True,
-    )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     for configuration in chosen:
-        EmulatorEvaluator(emulation).evaluate(configuration)
+        allocator, installation = allocators[configuration.allocator]
+        words: list[str | Path] = [emulator, "--thp", options.thp, "--touch", options.touch]
+        if installation.library is not None:
+            words += ["--preload", installation.library]
+        for name, value in allocator.render(configuration).items():
+            words += ["--env", f"{name}={value}"]
+        environment = tool_environment(os.environ)
+        subprocess.run([*words, trace], env=environment, stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return used_s / len(chosen)
@@ -164,6 +178,8 @@ def lines(parts: Parts) -> Iterator[str]:
             found,
         )
         yield from failures(rows)
+        for commit in sorted({row.get("alone_by") or "" for row in rows} - {""}):
+            yield f"Alone: by the emulator of commit {commit}."
     for row in parts.get(LARGE, ()):
         if row["status"] == Status.OK.value:
             yield (
@@ -224,6 +240,9 @@ def targets(parts: Parts) -> Iterator[Target]:
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--evaluations", type=int, default=120, metavar="N",
                         help="of each campaign; default: %(default)s")  # fmt: skip
+    parser.add_argument("--before", nargs=2, metavar=("COMMIT", "FILE"),
+                        help="rand_malloc of an earlier commit, which the gain is over; "
+                        "default: this one")  # fmt: skip
 
 
 BENCHMARK: Final = Benchmark(

@@ -5,9 +5,9 @@
  * word, and one word at each page boundary, which also makes every page resident.  Programs
  * leave many pages zero that they wrote; the kernel can drop these from huge pages.  With
  * TOUCH_ZEROS the words at page boundaries are zeros in every other block.
- * The generator is SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom
- * number generators, OOPSLA 2014, doi 10.1145/2660193.2660195, section 3),
- * used as a hash of its counter.
+ * The word is a multiplicative hash (Knuth, The Art of Computer Programming 3, section 6.4) of
+ * slot and operation with the golden ratio, its halves mixed: two operations never share one but
+ * for the top bit, which is set.
  *
  * A block that was touched in part is stamped like one that ends with that part.
  *
@@ -27,20 +27,14 @@
 /* No offset is wrong. */
 #define CONTENT_INTACT UINT64_MAX
 
-#define CONTENT_GOLDEN_GAMMA UINT64_C(0x9e3779b97f4a7c15) /* SplitMix64's increment */
+#define CONTENT_GOLDEN_GAMMA UINT64_C(0x9e3779b97f4a7c15) /* 2^64 over the golden ratio */
 #define CONTENT_WORD         UINT64_C(8)
 
-static inline uint64_t content_mix(uint64_t value) {
-    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return value ^ (value >> 31);
-}
-
-/* The word of the sequence-th operation of a slot. */
+/* The word of the sequence-th operation of a slot; never 0, which would hide in fresh memory. */
 static inline uint64_t content_word(uint64_t seed, uint32_t slot, uint32_t sequence) {
     uint64_t counter = ((uint64_t)slot << 32) | sequence;
-    uint64_t word = content_mix(seed + (counter + 1) * CONTENT_GOLDEN_GAMMA);
-    return word != 0 ? word : CONTENT_GOLDEN_GAMMA; /* a zero stamp would hide in fresh memory */
+    uint64_t word = seed + (counter + 1) * CONTENT_GOLDEN_GAMMA;
+    return (word ^ (word >> 32)) | UINT64_C(1) << 63;
 }
 
 static inline void content_store(unsigned char *at, uint64_t word) {
@@ -76,23 +70,29 @@ static inline uint64_t content_page_word(uint64_t word, uint64_t at, enum touch 
     return touch == TOUCH_ZEROS && (word & 1) != 0 ? 0 : word + at;
 }
 
-static inline void content_stamp(void *block, uint64_t bytes, uint64_t word, enum touch touch) {
+/* A block of a word or more. */
+static inline void content_stamp_words(void *block, uint64_t bytes, uint64_t word, enum touch touch,
+                                       bool has_pages) {
     unsigned char *p = block;
-    if (touch == TOUCH_NONE)
-        return;
-    if (bytes < CONTENT_WORD) {
-        for (uint64_t i = 0; i < bytes; i++)
-            p[i] = content_byte_of(word, i);
-        return;
-    }
     content_store(p, word);
     if (bytes < 2 * CONTENT_WORD)
         return;
-    if (content_has_pages(touch))
+    if (has_pages)
         for (uint64_t at = content_first_boundary((uintptr_t)p); at + 2 * CONTENT_WORD <= bytes;
              at += PAGE_BYTES)
             content_store(p + at, content_page_word(word, at, touch));
     content_store(p + bytes - CONTENT_WORD, content_tail_word(word));
+}
+
+static inline void content_stamp(void *block, uint64_t bytes, uint64_t word, enum touch touch) {
+    unsigned char *p = block;
+    if (touch == TOUCH_NONE)
+        return;
+    if (bytes >= CONTENT_WORD)
+        content_stamp_words(p, bytes, word, touch, content_has_pages(touch));
+    else
+        for (uint64_t i = 0; i < bytes; i++)
+            p[i] = content_byte_of(word, i);
 }
 
 static inline bool content_swap_word(unsigned char *at, uint64_t word) {
@@ -149,6 +149,29 @@ static inline uint64_t content_fold(uint64_t sum, uint64_t word) {
     return (sum ^ word) * CONTENT_GOLDEN_GAMMA;
 }
 
+/* The sum of a block of a word or more, of which at least one was kept. */
+static inline uint64_t content_sum(const void *block, uint64_t old_bytes, uint64_t kept_bytes) {
+    const unsigned char *p = block;
+    uint64_t sum = content_fold(content_fold(old_bytes, kept_bytes), content_load(p));
+    bool has_tail = old_bytes >= 2 * CONTENT_WORD && kept_bytes >= old_bytes;
+    return has_tail ? content_fold(sum, content_load(p + old_bytes - CONTENT_WORD)) : sum;
+}
+
+/* Is every stamp of a block of a word or more intact that has not moved? */
+static inline bool content_is_whole(const void *block, uint64_t bytes, uint64_t word,
+                                    enum touch touch, bool has_pages) {
+    const unsigned char *p = block;
+    uint64_t wrong = content_load(p) ^ word;
+    if (bytes < 2 * CONTENT_WORD)
+        return wrong == 0;
+    wrong |= content_load(p + bytes - CONTENT_WORD) ^ content_tail_word(word);
+    if (has_pages)
+        for (uint64_t at = content_first_boundary((uintptr_t)p); at + 2 * CONTENT_WORD <= bytes;
+             at += PAGE_BYTES)
+            wrong |= content_load(p + at) ^ content_page_word(word, at, touch);
+    return wrong == 0;
+}
+
 /* What was stamped when the block had old_bytes at old_address and has been kept up
  * to kept_bytes (<= old_bytes) is still in the block.  Returns the offset of the
  * first difference or CONTENT_INTACT; *sum gets the words read that do not depend on
@@ -166,7 +189,7 @@ static inline uint64_t content_check(const void *block, uintptr_t old_address, u
             *sum = content_fold(*sum, p[i]);
         return content_check_bytes(p, kept, word);
     }
-    *sum = content_fold(*sum, content_load(p));
+    *sum = content_sum(p, old_bytes, kept_bytes);
     if (content_load(p) != word)
         return 0;
     if (old_bytes < 2 * CONTENT_WORD)
@@ -179,7 +202,6 @@ static inline uint64_t content_check(const void *block, uintptr_t old_address, u
                 return at;
     if (kept_bytes < old_bytes)
         return CONTENT_INTACT;
-    *sum = content_fold(*sum, content_load(p + old_bytes - CONTENT_WORD));
     return content_load(p + old_bytes - CONTENT_WORD) == content_tail_word(word)
                ? CONTENT_INTACT
                : old_bytes - CONTENT_WORD;

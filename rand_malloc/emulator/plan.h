@@ -125,6 +125,11 @@ static inline uint64_t op_size(const struct op *op) {
     return (uint64_t)op->size_high << 32 | op->size_low;
 }
 
+/* Size, kind and details in one word: for a malloc that is touched whole the size alone. */
+static inline uint64_t op_bits(const struct op *op) {
+    return op_size(op) | (uint64_t)op->kind << 48 | (uint64_t)op->details << 56;
+}
+
 enum run_kind {
     RUN_MEMORY = 0, /* native: heap, faults, system calls, time */
     RUN_COUNT = 1,  /* under an instrument: instructions */
@@ -137,8 +142,9 @@ enum touch {
     TOUCH_ALL = 0,
     TOUCH_ENDS = 1,
     TOUCH_NONE = 2,
-    TOUCH_ZEROS = 3,   /* all pages, half of the blocks with zeros between their ends */
-    TOUCH_RECORDED = 4 /* what the recorded program touched; all pages where that is not known */
+    TOUCH_ZEROS = 3,    /* all pages, half of the blocks with zeros between their ends */
+    TOUCH_RECORDED = 4, /* what the recorded program touched; all pages where that is not known */
+    TOUCH_RECORDED_ENDS = 5 /* the ends of that */
 };
 
 /* What the supervisor asks for. */
@@ -200,6 +206,7 @@ struct outcome {
     struct orders orders; /* written by the supervisor before the run */
     _Atomic uint32_t stage;
     _Atomic uint32_t lazy_seen; /* set by the tracer at the first MADV_FREE */
+    _Atomic uint64_t n_traced;  /* calls that the tracer has seen in the region */
     _Atomic uint64_t progress;  /* index of the operation being replayed */
     struct failure failure;
     uint64_t baseline_anonymous_bytes;

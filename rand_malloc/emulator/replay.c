@@ -65,7 +65,7 @@ __attribute__((noinline)) static uint64_t find_partial(const struct call *call) 
 
 INLINE uint64_t stamped_bytes(const struct call *call, uint64_t bytes) {
     bool is_partial =
-        (call->op->details & OP_IS_PARTIAL) != 0 && call->replay->touch == TOUCH_RECORDED;
+        (call->op->details & OP_IS_PARTIAL) != 0 && call->replay->touch >= TOUCH_RECORDED;
     return __builtin_expect(is_partial, 0) ? find_partial(call) : bytes;
 }
 
@@ -96,6 +96,12 @@ INLINE void do_allocate(const struct call *call, struct block *block) {
         replay_fail(replay, FAILURE_NOT_ZERO, call->index, wrong);
 }
 
+/* A sum, so that it does not depend on the order of the lanes. */
+INLINE void note_verified(struct tally *tally, const struct op *op, uint64_t sum) {
+    tally->verified_blocks++;
+    tally->checksum += sum ^ ((uint64_t)op->slot << 8 | op->kind);
+}
+
 INLINE void verify(const struct call *call, const struct block *block, uintptr_t old_address,
                    uint64_t kept) {
     const struct op *op = call->op;
@@ -107,9 +113,7 @@ INLINE void verify(const struct call *call, const struct block *block, uintptr_t
         if (wrong != CONTENT_INTACT)
             replay_fail(call->replay, FAILURE_CONTENT, call->index, wrong);
     }
-    call->tally->verified_blocks++;
-    /* A sum, so that it does not depend on the order of the lanes. */
-    call->tally->checksum += sum ^ ((uint64_t)op->slot << 8 | op->kind);
+    note_verified(call->tally, op, sum);
 }
 
 INLINE void do_reallocate(const struct call *call, struct block *block) {
@@ -152,16 +156,7 @@ INLINE void wait_for_edge(const struct call *call, struct block *block) {
     call->tally->edge_wait_ticks += latency_ticks() - begin;
 }
 
-INLINE void perform(const struct call *call, bool is_free_running) {
-    struct replay *replay = call->replay;
-    struct block *block = &replay->blocks[call->op->slot];
-    if (is_free_running) {
-        guests_advance(call->op->time_ns);
-        wait_for_edge(call, block);
-    } else {
-        guests_let_pass(call->op->time_ns);
-    }
-    atomic_store_explicit(&replay->outcome->progress, call->index, memory_order_relaxed);
+INLINE void carry_out(const struct call *call, struct block *block) {
     if (call->op->kind == TRACE_FREE)
         do_free(call, block);
     else if (call->op->kind == TRACE_REALLOC)
@@ -171,20 +166,121 @@ INLINE void perform(const struct call *call, bool is_free_running) {
     atomic_store_explicit(&block->sequence, call->op->sequence + 1, memory_order_release);
 }
 
-/* One copy of the loop per mode: the deterministic one reads no clock and waits for
- * nothing. */
-__attribute__((noinline)) static void perform_free_running(struct call *call, uint64_t stop) {
+/* ---- free-running ---- */
+
+static void perform_free_running(struct call *call, uint64_t stop) {
+    struct replay *replay = call->replay;
     for (; call->index < stop; call->index++) {
-        call->op = &call->replay->ops[call->index];
-        perform(call, true);
+        call->op = &replay->ops[call->index];
+        struct block *block = &replay->blocks[call->op->slot];
+        guests_advance(call->op->time_ns);
+        wait_for_edge(call, block);
+        atomic_store_explicit(&replay->outcome->progress, call->index, memory_order_relaxed);
+        carry_out(call, block);
     }
 }
 
-__attribute__((noinline)) static void perform_in_turn(struct replay *replay, uint64_t begin,
-                                                      uint64_t stop, struct tally *tally) {
-    struct call call = {replay, replay->ops + begin, begin, tally, NULL};
-    for (; call.index < stop; call.index++, call.op++)
-        perform(&call, false);
+/* ---- in turn ----
+ *
+ * This is most of what is executed under an instrument.  What programs do most, malloc and free
+ * of a word or more, is done in the loop itself, all else out of line.  An emulated processor
+ * is slow at branches, and at jumps to another page: there are few branches, and the loop of a
+ * counted run begins a page and fits in it. */
+
+__attribute__((noinline)) static void carry_out_rare(struct replay *replay, uint64_t index,
+                                                     struct tally *tally) {
+    struct call call = {replay, replay->ops + index, index, tally, NULL};
+    carry_out(&call, &replay->blocks[call.op->slot]);
+}
+
+__attribute__((noinline, cold)) static void reject(struct replay *replay, uint64_t index,
+                                                   const void *address) {
+    struct call call = {replay, replay->ops + index, index, NULL, NULL};
+    if (address == NULL)
+        replay_fail(replay, FAILURE_NULL, index, 0);
+    require_alignment(&call, address, op_size(call.op));
+}
+
+/* A word or more, and all of it is touched: kind and details are 0. */
+INLINE bool is_plain_malloc(const struct op *op) {
+    return op_bits(op) - CONTENT_WORD < OP_SIZE_LIMIT - CONTENT_WORD;
+}
+
+INLINE void plain_malloc(struct replay *replay, uint64_t index, const struct op *op,
+                         struct block *block, bool has_pages) {
+    uint64_t bytes = op_bits(op);
+    void *address = malloc(bytes);
+    uint64_t odd = (uintptr_t)address & (7 | (uint64_t)(bytes >= 2 * CONTENT_WORD) << 3);
+    if (__builtin_expect((odd | (address == NULL)) != 0, 0))
+        reject(replay, index, address);
+    block->address = address;
+    block->stamped = bytes;
+    block->live = 1;
+    content_stamp_words(address, bytes, content_word(replay->seed, op->slot, op->sequence),
+                        replay->touch, has_pages);
+}
+
+/* An intact block of a word or more. */
+INLINE bool is_plain_free(const struct replay *replay, const struct op *op,
+                          const struct block *block, bool has_pages) {
+    return op->kind == TRACE_FREE && block->stamped >= CONTENT_WORD &&
+           content_is_whole(block->address, block->stamped,
+                            content_word(replay->seed, op->slot, op->sequence - 1), replay->touch,
+                            has_pages);
+}
+
+INLINE void plain_free(const struct op *op, struct block *block, struct tally *tally) {
+    note_verified(tally, op, content_sum(block->address, block->stamped, block->stamped));
+    block->live = 0;
+    free(block->address);
+}
+
+INLINE void perform_each(struct replay *replay, uint64_t begin, uint64_t stop, struct tally *tally,
+                         bool has_pages) {
+    const struct op *op = replay->ops + begin;
+    for (uint64_t index = begin; index < stop; index++, op++) {
+        struct block *block = &replay->blocks[op->slot];
+        guests_let_pass(op->time_ns);
+        atomic_store_explicit(&replay->outcome->progress, index, memory_order_relaxed);
+        if (is_plain_malloc(op)) {
+            plain_malloc(replay, index, op, block, has_pages);
+        } else if (is_plain_free(replay, op, block, has_pages)) {
+            plain_free(op, block, tally);
+        } else {
+            carry_out_rare(replay, index, tally);
+            continue;
+        }
+        atomic_store_explicit(&block->sequence, op->sequence + 1, memory_order_relaxed);
+    }
+}
+
+__attribute__((noinline)) static void perform_with_pages(struct replay *replay, uint64_t begin,
+                                                         uint64_t stop, struct tally *tally) {
+    perform_each(replay, begin, stop, tally, true);
+}
+
+__attribute__((noinline, aligned(4096))) static void
+perform_with_ends(struct replay *replay, uint64_t begin, uint64_t stop, struct tally *tally) {
+    perform_each(replay, begin, stop, tally, false);
+}
+
+__attribute__((noinline)) static void perform_untouched(struct replay *replay, uint64_t begin,
+                                                        uint64_t stop, struct tally *tally) {
+    for (uint64_t index = begin; index < stop; index++) {
+        guests_let_pass(replay->ops[index].time_ns);
+        atomic_store_explicit(&replay->outcome->progress, index, memory_order_relaxed);
+        carry_out_rare(replay, index, tally);
+    }
+}
+
+static void perform_in_turn(struct replay *replay, uint64_t begin, uint64_t stop,
+                            struct tally *tally) {
+    if (content_has_pages(replay->touch))
+        perform_with_pages(replay, begin, stop, tally);
+    else if (replay->touch != TOUCH_NONE)
+        perform_with_ends(replay, begin, stop, tally);
+    else
+        perform_untouched(replay, begin, stop, tally);
 }
 
 /* Brings the clock to a time between operations. */

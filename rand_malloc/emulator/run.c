@@ -59,12 +59,22 @@ static uint64_t page_align(uint64_t bytes) {
     return (bytes + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
 }
 
+/* Allocators do not read what is in a block, so that their instructions do not depend on it: a
+ * counted run need not touch its pages. */
+static enum touch touch_of(const struct run *run) {
+    enum touch touch = run->options->touch;
+    bool is_counted = run->kind == RUN_COUNT || run->kind == RUN_EMPTY;
+    if (!is_counted || touch == TOUCH_NONE)
+        return touch;
+    return touch == TOUCH_RECORDED ? TOUCH_RECORDED_ENDS : TOUCH_ENDS;
+}
+
 static void write_orders(struct run *run) {
     const struct options *options = run->options;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     run->outcome->orders = (struct orders){
         .kind = (uint32_t)run->kind,
-        .touch = options->touch,
+        .touch = touch_of(run),
         .free_running = options->is_free_running,
         .use_perf = run->use_perf,
         .cpus = options->cpus > 0 ? options->cpus : (uint32_t)(online > 0 ? online : 1),

@@ -57,6 +57,7 @@ static void note_call(struct run *run, unsigned long call) {
         traced->in_region = true;
     if (!traced->in_region)
         return;
+    run->outcome->n_traced++;
     if (call == TRACED_LAZY_FREE) {
         run->outcome->lazy_seen = 1;
         call = TRACED_MADVISE;

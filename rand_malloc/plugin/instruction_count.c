@@ -12,6 +12,9 @@
  * as a new block that begins with it, so such a block counts one less when the block
  * before it ended with the same instruction.
  *
+ * Nothing is instrumented before the first mark, since half of all blocks of a short run are those
+ * of its start; there qemu forgets what it has translated (qemu_plugin_reset).
+ *
  * Arguments, all hexadecimal: fd (result, struct plugin_counts), begin and end (numbers of the
  * marking system calls), own_begin, own_end, wait_begin, wait_end (addresses), count_own (0 or 1).
  * The interface is declared here by hand: Debian packages no header.  Documentation:
@@ -51,6 +54,7 @@ void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
 __attribute__((weak)) void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb,
                                                                     int operation, void *counter,
                                                                     uint64_t addend);
+__attribute__((weak)) void qemu_plugin_reset(plugin_id id, void (*callback)(plugin_id id));
 void qemu_plugin_register_vcpu_init_cb(plugin_id id, void (*callback)(plugin_id id, unsigned cpu));
 void qemu_plugin_register_vcpu_syscall_cb(plugin_id id,
                                           void (*callback)(plugin_id id, unsigned cpu,
@@ -206,15 +210,32 @@ static void write_counts(void) {
         abort();
 }
 
+static void open_region(void) {
+    counter.is_open = true;
+    memcpy(counter.inline_at_begin, counter.counted_inline, sizeof counter.counted_inline);
+}
+
+static void on_syscall(plugin_id id, unsigned cpu, int64_t number, uint64_t a1, uint64_t a2,
+                       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7,
+                       uint64_t a8);
+
+/* qemu calls this before the processor that made the mark goes on, with nothing translated and
+ * nothing registered. */
+static void on_reset(plugin_id id) {
+    open_region();
+    qemu_plugin_register_vcpu_init_cb(id, on_processor);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+    qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
+}
+
 static void on_syscall(plugin_id id, unsigned cpu, int64_t number, uint64_t a1, uint64_t a2,
                        uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7,
                        uint64_t a8) {
-    (void)id, (void)cpu, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7,
-        (void)a8;
-    if ((uint64_t)number == counter.begin) {
-        counter.is_open = true;
-        memcpy(counter.inline_at_begin, counter.counted_inline, sizeof counter.counted_inline);
-    }
+    (void)cpu, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
+    if ((uint64_t)number == counter.begin && qemu_plugin_reset != NULL)
+        qemu_plugin_reset(id, on_reset);
+    else if ((uint64_t)number == counter.begin)
+        open_region();
     if ((uint64_t)number == counter.end && counter.is_open) {
         counter.is_open = false;
         write_counts();
@@ -252,7 +273,8 @@ int qemu_plugin_install(plugin_id id, const void *info, int argc, char **argv) {
     if (counter.fd == 0)
         return 1;
     qemu_plugin_register_vcpu_init_cb(id, on_processor);
-    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+    if (qemu_plugin_reset == NULL)
+        qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
     qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
     return 0;
 }

@@ -22,19 +22,37 @@ static void require(bool is_true, const char *what, uint64_t bytes, uint64_t shi
 
 /* Every damaged stamped byte is noticed; bytes that carry no stamp do not matter. */
 static void check_damage(unsigned char *block, uint64_t bytes, uint64_t word) {
-    uint64_t sum = 0, n_found = 0;
+    uint64_t sum = 0, n_found = 0, n_quick = 0;
     for (uint64_t at = 0; at < bytes; at++) {
         block[at] ^= 0xff;
         n_found += content_check(block, (uintptr_t)block, bytes, bytes, word, TOUCH_ALL, &sum) !=
                    CONTENT_INTACT;
+        n_quick += bytes >= CONTENT_WORD && !content_is_whole(block, bytes, word, TOUCH_ALL, true);
         block[at] ^= 0xff;
     }
+    require(n_quick == (bytes >= CONTENT_WORD ? n_found : 0), "the quick check sees other damage",
+            bytes, (uintptr_t)block & 4095);
     uint64_t n_stamped = bytes < 8 ? bytes : bytes < 16 ? 8 : 16;
     uint64_t first = (0 - (uintptr_t)block) & 4095;
     for (uint64_t at = first >= 8 ? first : first + 4096; bytes >= 16 && at + 16 <= bytes;
          at += 4096)
         n_stamped += 8;
     require(n_found == n_stamped, "damage not noticed", bytes, (uintptr_t)block & 4095);
+}
+
+/* What a counted run does with a block and finds in it is what the memory run does and finds. */
+static void check_ends(unsigned char *block, uint64_t bytes, uint64_t word) {
+    uint64_t sum = 0, sum_of_ends = 0;
+    content_check(block, (uintptr_t)block, bytes, bytes, word, TOUCH_ALL, &sum);
+    memset(memory, 0x5a, sizeof memory);
+    content_stamp(block, bytes, word, TOUCH_ENDS);
+    require(content_check(block, (uintptr_t)block, bytes, bytes, word, TOUCH_ENDS, &sum_of_ends) ==
+                CONTENT_INTACT,
+            "ends look damaged", bytes, (uintptr_t)block & 4095);
+    require(sum == sum_of_ends, "the checksum depends on what is touched", bytes,
+            (uintptr_t)block & 4095);
+    for (uint64_t at = 4096; at + 16 <= bytes; at += 4096)
+        require(block[at + 8] == 0x5a, "a page was touched", bytes, at);
 }
 
 static bool near(uint64_t kept, uint64_t boundary) {
@@ -110,6 +128,7 @@ int main(void) {
                     "an intact block looks damaged", SIZES[i], shift);
             check_damage(block, SIZES[i], word);
             check_move(block, SIZES[i], word);
+            check_ends(block, SIZES[i], word);
             check_zeroed(block, SIZES[i], word);
             check_zeros(block, SIZES[i], word | 1);
             check_zeros(block, SIZES[i], word & ~UINT64_C(1));
