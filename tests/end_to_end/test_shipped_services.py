@@ -57,7 +57,7 @@ def skip_without(name: str) -> None:
 
 
 def short_plan(name: str) -> ServicePlan:
-    """Return a shipped service with a short load (hey prints p99 from 100 requests), no idle time."""
+    """Return a shipped service with a short load (hey prints p99 from 100 requests), no idle."""
     plan = service_of_file(load_program_file(configs_dir() / "services" / f"{name}.toml"))
     load = plan.load
     for long, short in SHORTER:

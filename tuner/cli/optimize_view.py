@@ -25,6 +25,12 @@ LINE_INTERVAL_S: Final = 10.0
 
 _BAR = 20
 _MOST_FAILURES = 3
+_SLOW_TO_BEGIN = {
+    "examining": "first runs of the program as it is",
+    "recording": "a run under the recorder",
+    "emulation": "search in emulation",
+}
+"""Stages whose first event may take long, and what a log says when they begin."""
 _WIDTH = 44
 
 
@@ -86,6 +92,8 @@ class ProgressView(View):
         """Show another stage."""
         self._stage, self._n_steps, self._n_done = stage, n_steps, 0
         self._stage_begun_s = self._clock()
+        if self._live is None and stage in _SLOW_TO_BEGIN:
+            self.tell(f"{self._used()}: {_SLOW_TO_BEGIN[stage]}")
 
     def emulated(self, trial: Trial, expected: Mapping[str, float] | None) -> None:
         """Count a setting."""

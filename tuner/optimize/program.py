@@ -34,7 +34,7 @@ from tuner.optimize.counted import FAULTS, SYSCALLS, Counts
 from tuner.optimize.driver import followed_words, heaviest_child, unfollowed_words
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample
-from tuner.recording import record
+from tuner.recording import RecordedTotals, record
 from tuner.records import Configuration, Outcome, Status
 from tuner.registry import ALLOCATORS
 from tuner.units import show_size
@@ -50,6 +50,9 @@ _TIMEOUT_FLOOR_S = 30.0
 
 _CHILDREN_SHARE = 0.5
 """Of the CPU time, above which the program is a driver of others."""
+
+_LITTLE = 0.25
+"""Of the mean memory: where less was ever live in malloc, most memory is not malloc's."""
 
 _MUCH_MORE = 1.5
 """Times the CPU time of the second run: a first run that takes more has set something up."""
@@ -182,13 +185,7 @@ class Program:
         """Record its allocations; see `Tuned`."""
         begun_s = time.monotonic()
         first = record(reference.command, trace, is_silent=True).processes[0].totals
-        threads = f"{first.n_threads} threads" if first.n_threads > 1 else "1 thread"
-        values = reference.values
-        return (
-            f"{first.n_events:,} events of malloc and free of {threads} in "
-            f"{time.monotonic() - begun_s:.1f} s; the program: {show_size(round(values[PEAK]))} "
-            f"peak, {show_size(round(values[MEAN]))} mean, {values[CPU] / 1e9:.2f} s CPU"
-        )
+        return recorded_words(first, reference.values, time.monotonic() - begun_s)
 
     def environments(
         self, candidates: Mapping[str, Configuration], reference: Reference
@@ -326,3 +323,27 @@ def own_allocator(libraries: Sequence[str]) -> str | None:
     """Return which allocator a program brings, by the files mapped into it; None: libc's."""
     names = " ".join(Path(library).name for library in libraries)
     return next((name for name in ALLOCATORS if name in names), None)
+
+
+def recorded_words(totals: RecordedTotals, values: Mapping[str, float], took_s: float) -> str:
+    """Return what was recorded of a program, and where malloc holds little of its memory.
+
+    Args:
+        totals: of its trace.
+        values: what it uses as it is.
+        took_s: time that the recording took.
+    """
+    threads = f"{totals.n_threads} threads" if totals.n_threads > 1 else "1 thread"
+    live = show_size(totals.peak_live_bytes)
+    words = (
+        f"{totals.n_events:,} events of malloc and free of {threads} in {took_s:.1f} s; "
+        f"the program: {show_size(round(values[PEAK]))} peak, {show_size(round(values[MEAN]))} "
+        f"mean, {values[CPU] / 1e9:.2f} s CPU"
+    )
+    if totals.peak_live_bytes >= _LITTLE * values[MEAN]:
+        return words
+    return (
+        f"{words}\nnote       no more than {live} of its memory is ever live in malloc, so "
+        "settings can change little; it may bring an allocator of its own, as CPython does "
+        "(PYTHONMALLOC=malloc switches that off)"
+    )

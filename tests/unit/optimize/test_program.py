@@ -9,8 +9,9 @@ import pytest
 
 from tests.doubles.program_runs import GOOD
 from tuner.measure.program import ProgramRun, RunsPrograms
-from tuner.optimize.program import Program
-from tuner.optimize.quantities import CPU
+from tuner.optimize.program import Program, recorded_words
+from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.recording import RecordedTotals
 
 
 def program(*runs: ProgramRun) -> Program:
@@ -39,3 +40,16 @@ def test_an_exit_status_is_said_with_the_last_line() -> None:
         "As it is, the program ends with exit status 2, after the line 'FILE: not found'.",
     )
     assert program(ALONE, ALONE).examine().notes == ()
+
+
+@pytest.mark.parametrize(("live_mib", "is_little"), [(2, True), (6, False)])
+def test_a_program_whose_memory_is_not_mallocs_is_said_to_be_so(
+    live_mib: int, *, is_little: bool
+) -> None:
+    """As of an interpreter with an allocator of its own."""
+    uses = {PEAK: 40.0 * 2**20, MEAN: 20.0 * 2**20, CPU: 3e8}
+
+    words = recorded_words(RecordedTotals(3211, 1, live_mib << 20), uses, 0.6)
+
+    assert words.startswith("3,211 events of malloc and free of 1 thread in 0.6 s; the program: ")
+    assert ("\nnote       no more than 2.0 MiB of its memory is ever live" in words) is is_little
