@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 
+_LEAST_CALL_NS = 10
+"""Shorter calls take less than what reading the clock varies by, which is taken off."""
+
 
 def bench_tables(comparison: Comparison) -> Iterator[Table]:
     """Yield a table of every figure that was measured."""
@@ -36,8 +39,8 @@ def bench_tables(comparison: Comparison) -> Iterator[Table]:
     overhead = tasks_of(comparison, "overhead")
     rows: tuple[tuple[str, DriverMetric, list[Task], Callable[[float], str]], ...] = (
         ("throughput, million operations a second", THROUGHPUT, timed, lambda x: f"{x / 1e6:.3g}"),
-        ("malloc P99, ns", CALLS["malloc", "P99"], timed, lambda x: f"{x:.0f}"),
-        ("malloc P99.9, ns", CALLS["malloc", "P99.9"], timed, lambda x: f"{x:.0f}"),
+        ("malloc P99, ns", CALLS["malloc", "P99"], timed, call_words),
+        ("malloc P99.9, ns", CALLS["malloc", "P99.9"], timed, call_words),
         ("peak RSS, MiB", PEAK_RSS, memory, lambda x: f"{x / _MIB:.1f}"),
         ("RSS after freeing all, MiB", END_RSS, memory, lambda x: f"{x / _MIB:.1f}"),
         ("usable/requested bytes", USABLE_RATIO, overhead, lambda x: f"{x:.2f}"),
@@ -46,6 +49,16 @@ def bench_tables(comparison: Comparison) -> Iterator[Table]:
     for title, metric, tasks, show in rows:
         if table := _table(comparison, title, metric, tasks, show):
             yield table
+
+
+def call_words(ns: float) -> str:
+    """Return the time of a call, which is never nothing.
+
+    Example:
+        >>> call_words(151.4), call_words(0.0)
+        ('151', '<10')
+    """
+    return f"{ns:.0f}" if ns >= _LEAST_CALL_NS else f"<{_LEAST_CALL_NS}"
 
 
 def _table(
