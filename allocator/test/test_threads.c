@@ -104,8 +104,8 @@ static void send_home_what_is_idle_at(uint64_t now_ms) {
 }
 
 static void what_nobody_wants_goes_home(void) {
-    uint64_t soon = os_clock_ms() + options.purge_delay;
     let_another_free();
+    uint64_t soon = os_clock_ms() + options.purge_delay; /* no look is due later than that */
     size_t before = stats().all_blocks;
     send_home_what_is_idle_at(soon);
     send_home_what_is_idle_at(soon + options.purge_delay);
@@ -184,6 +184,47 @@ static void a_stray_block_is_sent_on(void) {
     EXPECT(exgen_validate_heap());
     pthread_barrier_wait(&given);
     EXPECT(pthread_join(thread, NULL) == 0);
+}
+
+/* --- blocks that were sent home --- */
+
+enum {
+    N_BETWEEN = 8, /* so few of a slab that it stays asleep */
+    SENT_BYTES = 640
+};
+
+static void *send_some_home(void *unused) {
+    for (size_t i = 0; i < N_BLOCKS; i += N_BETWEEN)
+        remote_free_slowly(NULL, blocks[i]);
+    return unused;
+}
+
+static bool was_sent(const void *block) {
+    size_t i = 0;
+    while (i < N_BLOCKS && blocks[i] != block)
+        i += N_BETWEEN;
+    return i < N_BLOCKS;
+}
+
+static void what_came_home_is_used_before_new_memory(void) {
+    enum {
+        N_MORE = 2 * N_BLOCKS / N_BETWEEN
+    };
+    void *more[N_MORE];
+    size_t n_used = 0;
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(SENT_BYTES);
+    run_thread(send_some_home, NULL);
+    for (size_t i = 0; i < N_MORE; i++) {
+        more[i] = exgen_malloc(SENT_BYTES);
+        n_used += was_sent(more[i]);
+    }
+    EXPECT(n_used == N_BLOCKS / N_BETWEEN);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (i % N_BETWEEN != 0)
+            exgen_free(blocks[i]);
+    for (size_t i = 0; i < N_MORE; i++)
+        exgen_free(more[i]);
 }
 
 /* --- threads that come and go --- */
@@ -453,6 +494,7 @@ int main(void) {
     what_nobody_wants_goes_home();
     own_and_others_blocks_by_turns();
     a_stray_block_is_sent_on();
+    what_came_home_is_used_before_new_memory();
     thread_churn_does_not_grow();
     memory_of_the_dead_is_used_again();
     all_heaps_are_counted();

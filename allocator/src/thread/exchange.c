@@ -39,7 +39,7 @@ struct segment {
     void *blocks[N_SEGMENT]; /* NULL behind the last */
 };
 
-_Static_assert(sizeof(struct segment) == (size_t)2 * CACHE_LINE, "a segment fills its lines");
+_Static_assert(sizeof(struct segment) == (size_t)4 * CACHE_LINE, "a segment fills its lines");
 
 /* The blocks of one class and stripe. */
 struct shelf {

@@ -6,7 +6,7 @@
 
 enum {
     N_STRIPES = 16,
-    N_SEGMENT = 15 /* most blocks that go in or out at once */
+    N_SEGMENT = 31 /* most blocks that go in or out at once */
 };
 
 /* Put blocks of `class` in, for the owners that share `stripe` first of all, up to `n_piece` of

@@ -114,10 +114,10 @@ static NOINLINE void *refill_slowly(struct heap *heap, size_t class) {
     void *block = remote_take_freed(heap, class);
     if (block == NULL)
         block = remote_take(heap, class);
-    if (block != NULL)
-        return block;
-    remote_drain(heap);
-    block = take_from_slabs(heap, class);
+    if (block == NULL)
+        block = remote_take_sent(heap, class);
+    if (block == NULL)
+        block = take_from_slabs(heap, class);
     if (block == NULL)
         block = take_from_new_slab(heap, class);
     ASSERT_FULL(heap_is_valid(heap));

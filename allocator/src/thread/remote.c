@@ -218,6 +218,13 @@ void *remote_take_anywhere_slowly(struct heap *heap, size_t class) {
     return make_ready(heap, class, blocks, exchange_take_anywhere(class, heap->number, blocks));
 }
 
+/* The next block that others sent home, which is the first of `pending`; NULL if there is none. */
+static void *next_sent(struct heap *heap) {
+    if (heap->pending == NULL)
+        heap->pending = __atomic_exchange_n(&heap->inbox, NULL, __ATOMIC_ACQUIRE);
+    return heap->pending;
+}
+
 /* Free `block` and those that follow it in `pending` and lie in the same unit, at
  * most `n_most`; returns how many. */
 static size_t free_neighbours(struct heap *heap, void *block, size_t n_most) {
@@ -240,19 +247,35 @@ static size_t free_neighbours(struct heap *heap, void *block, size_t n_most) {
     return n;
 }
 
+/* Free a block that others sent, and with it others of its slab, up to `n_most`; returns how many.
+ */
+static size_t free_sent(struct heap *heap, void *block, size_t n_most) {
+    if (likely(superblock_owner(superblock_of((uintptr_t)block)) == heap))
+        return free_neighbours(heap, block, n_most);
+    send_home(&block, 1);
+    return 1;
+}
+
 void remote_drain_slowly(struct heap *heap, size_t n_most) {
-    for (size_t n = 0; n < n_most;) {
-        if (heap->pending == NULL)
-            heap->pending = __atomic_exchange_n(&heap->inbox, NULL, __ATOMIC_ACQUIRE);
-        void *block = heap->pending;
-        if (block == NULL)
-            return;
+    void *block;
+    for (size_t n = 0; n < n_most && (block = next_sent(heap)) != NULL;) {
         heap->pending = link_follow(block);
-        if (likely(superblock_owner(superblock_of((uintptr_t)block)) == heap)) {
-            n += free_neighbours(heap, block, n_most - n);
-        } else {
-            send_home(&block, 1);
+        n += free_sent(heap, block, n_most - n);
+    }
+}
+
+void *remote_take_sent_slowly(struct heap *heap, size_t class) {
+    void *blocks[N_DRAINED];
+    size_t n_taken = 0;
+    void *block;
+    for (size_t n = 0; n < N_DRAINED && (block = next_sent(heap)) != NULL;) {
+        heap->pending = link_follow(block);
+        if (class_of_block((uintptr_t)block) == class) {
+            blocks[n_taken++] = block;
             n++;
+        } else {
+            n += free_sent(heap, block, N_DRAINED - n);
         }
     }
+    return make_ready(heap, class, blocks, n_taken);
 }

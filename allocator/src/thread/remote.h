@@ -100,10 +100,22 @@ enum {
     N_DRAINED = 64 /* blocks at a time, so that no malloc takes long */
 };
 
+ALWAYS_INLINE bool remote_has_sent(const struct heap *heap) {
+    return THREADS &&
+           (heap->pending != NULL || __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) != NULL);
+}
+
 ALWAYS_INLINE void remote_drain(struct heap *heap) {
-    if (THREADS &&
-        (heap->pending != NULL || __atomic_load_n(&heap->inbox, __ATOMIC_RELAXED) != NULL))
+    if (remote_has_sent(heap))
         remote_drain_slowly(heap, N_DRAINED);
+}
+
+/* The same, but blocks of `class` come to use: one is returned, NULL if there is none, the others
+ * go onto the ready list, which is empty. */
+void *remote_take_sent_slowly(struct heap *heap, size_t class);
+
+ALWAYS_INLINE void *remote_take_sent(struct heap *heap, size_t class) {
+    return remote_has_sent(heap) ? remote_take_sent_slowly(heap, class) : NULL;
 }
 
 #endif
