@@ -12,6 +12,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tuner.measure import warm
 from tuner.measure.program import clean_environment
 
 INPUT_OF_TESTS = ("MALLOC_TUNER_CLASSIC_RECORDS",)
@@ -45,3 +46,9 @@ remove_allocator_settings()
 def fixed_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give tables the width that expected outputs have."""
     monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture(autouse=True)
+def cold_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Touch no gigabyte before what is timed: no test looks at how fast a program was."""
+    monkeypatch.setattr(warm, "WARM_MIB", 0)

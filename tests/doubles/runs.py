@@ -97,6 +97,19 @@ LIBRARIES = {
 }
 
 
+PRICES = Calibration(
+    c_fault=2000.0,
+    c_syscall=400.0,
+    ns_per_instruction=0.5,
+    c_page=300.0,
+    c_fault_interval=(1900.0, 2100.0),
+    c_page_interval=(290.0, 310.0),
+    c_syscall_interval=(380.0, 420.0),
+    n_draws=3,
+)
+"""Prices of which every one has an interval."""
+
+
 def synthetic_run(  # one parameter per feature of a run
     folder: Path = Path("runs/synthetic"),
     *,
@@ -419,15 +432,7 @@ def valued(
     """Build a trial of glibc with these objectives; without any, one that failed."""
     configuration = Configuration.of("glibc", {} if default else {"pad": number})
     if values is None:
-        reason = "killed"
-        return Trial(
-            number,
-            configuration,
-            Origin.SEARCH,
-            Outcome.did_not_succeed(Status.FAILED, reason),
-            None,
-            1.0,
-        )
+        return failed_trial(number, configuration, Status.FAILED, "killed")
     return Trial(
         number,
         configuration,

@@ -14,7 +14,7 @@ import signal
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,14 +34,6 @@ pytest.importorskip("distributed")
 
 BUDGET = 60
 DEFAULT = Configuration("glibc")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    folder = tmp_path / "dask"
-    folder.mkdir()
-    with Cluster(folder) as made:
-        yield made
 
 
 class At(Listener):

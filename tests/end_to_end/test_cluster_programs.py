@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,14 +41,6 @@ CANDIDATES = {
 }
 N_ROUNDS = 6
 FILE = "confirmation.jsonl"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    folder = tmp_path / "dask"
-    folder.mkdir()
-    with Cluster(folder) as made:
-        yield made
 
 
 class After(View):

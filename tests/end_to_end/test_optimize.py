@@ -36,12 +36,6 @@ int main(void) {
 PROGRAM = "import sys; x = [bytes(700 * (i % 9)) for i in range(9000)]; print(len(x))"
 
 
-@pytest.fixture(autouse=True)
-def no_warming(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the time to the runs: on a busy machine a gigabyte takes most of it to touch."""
-    monkeypatch.setattr(session, "warm_memory", lambda: None)
-
-
 def optimize(folder: Path, *options: str, program: str = PROGRAM, held_out: str = "") -> int:
     words = ["optimize", "-o", str(folder), "--allocators", "glibc,jemalloc", "--evaluations", "8"]
     words += [*options, "--", sys.executable, "-S", "-c", program]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,6 +44,12 @@ def subject_new(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def command_line(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "tuner.cli.main", *arguments]
+
+
+def run_record(output: Path, *command: str, **how: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command of this name in a process of its own."""
+    words = command_line("record", "-o", str(output), "--", *command)
+    return subprocess.run(words, capture_output=True, text=True, check=False, **how)
 
 
 def load(path: Path) -> Events:
@@ -187,13 +194,9 @@ def test_an_exec_before_our_constructor_works(tmp_path: Path, subject: str) -> N
 
 
 def test_programs_started_by_the_program_run_without_us(tmp_path: Path, subject: str) -> None:
-    done = subprocess.run(
-        command_line("record", "-o", str(tmp_path / "a.trace"), "--", subject, "exec"),
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"LD_PRELOAD": ""},
-    )
+    output = tmp_path / "a.trace"
+    done = run_record(output, subject, "exec", env=os.environ | {"LD_PRELOAD": ""})
+    assert done.returncode == 0
     names = {line.partition("=")[0] for line in done.stdout.splitlines()}
     assert "PATH" in names
     assert not names & {"MALLOC_TUNER_RECORD", "LD_PRELOAD"}
@@ -309,12 +312,7 @@ def test_a_killed_program_leaves_its_whole_trace(tmp_path: Path, subject: str) -
 
 def test_a_crashing_program_is_reported_and_its_trace_kept(tmp_path: Path, subject: str) -> None:
     output = tmp_path / "a.trace"
-    done = subprocess.run(
-        command_line("record", "-o", str(output), "--", subject, "crash"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_record(output, subject, "crash")
     assert done.returncode == ProgramError.exit_code
     assert "was ended by SIGSEGV; its trace is good up to the crash" in done.stderr
     assert 77777 in load(output)["size"]
@@ -322,12 +320,8 @@ def test_a_crashing_program_is_reported_and_its_trace_kept(tmp_path: Path, subje
 
 def test_a_failing_program_is_reported_and_its_trace_good(tmp_path: Path, subject: str) -> None:
     output = tmp_path / "a.trace"
-    done = subprocess.run(
-        command_line("record", "-o", str(output), "--", subject, "fail"),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_record(output, subject, "fail")
+    assert done.returncode == 0
     assert "exited with status 3; its trace is complete" in done.stderr
     with Trace(output) as trace:
         assert trace.metadata["exit_status"] == 3
@@ -347,11 +341,10 @@ def test_a_script_that_only_starts_the_program_gets_the_hint_to_follow(
 def test_a_full_disk_stops_the_recording_not_the_program(tmp_path: Path, subject: str) -> None:
     output = tmp_path / "a.trace"
     limit = 40 * 65536
-    done = subprocess.run(
-        command_line("record", "-o", str(output), "--", subject, "many"),
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_record(
+        output,
+        subject,
+        "many",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )
     assert done.returncode == OutputError.exit_code

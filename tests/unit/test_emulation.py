@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+from tests.doubles.runs import PRICES
 from tuner.emulation import Calibration
-
-_PRICES = Calibration(
-    c_fault=2000.0,
-    c_syscall=400.0,
-    ns_per_instruction=0.5,
-    c_page=300.0,
-    c_fault_interval=(1900.0, 2100.0),
-    c_page_interval=(290.0, 310.0),
-    c_syscall_interval=(380.0, 420.0),
-    n_draws=3,
-)
 
 
 def test_prices_have_two_ends() -> None:
-    low, high = _PRICES.ends()
+    low, high = PRICES.ends()
     assert (low.c_fault, low.c_page, low.c_syscall) == (1900.0, 290.0, 380.0)
     assert (high.c_fault, high.c_page, high.c_syscall) == (2100.0, 310.0, 420.0)
     assert Calibration(c_fault=1.0, c_syscall=1.0).ends() == ()
@@ -28,7 +18,7 @@ def test_prices_are_shown_with_their_intervals() -> None:
         "a page fault costs 2,000 (1,900 to 2,100) instructions, a page that comes with a huge "
         "one 300 (290 to 310), a memory system call 400 (380 to 420) (median of 3 calibrations)"
     )
-    assert _PRICES.describe() == expected
+    assert PRICES.describe() == expected
 
 
 def test_pages_that_came_with_huge_ones_have_a_price_of_their_own() -> None:

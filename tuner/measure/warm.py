@@ -18,12 +18,14 @@ WARM_MIB = 1024
 before.  rand_malloc takes a quarter of the free memory at most."""
 
 
-def warm_memory(mib: int = WARM_MIB, emulator: Path | None = None) -> None:
+def warm_memory(mib: int | None = None, emulator: Path | None = None) -> None:
     """Touch memory and give it back; where that fails, go on as well without.
 
     Args:
-        mib: MiB to touch.
+        mib: MiB to touch, 0 for none; None for `WARM_MIB`.
         emulator: path of rand_malloc; None for the installed one.
     """
-    with contextlib.suppress(MissingToolError, ProgramError):
-        ask_emulator(f"--warm={mib}", emulator)
+    wanted = WARM_MIB if mib is None else mib
+    if wanted:
+        with contextlib.suppress(MissingToolError, ProgramError):
+            ask_emulator(f"--warm={wanted}", emulator)

@@ -37,10 +37,9 @@ ONE = Benchmark("one", "One.", "A claim.", ("x.c",), measure, lines, targets, ro
 
 @pytest.fixture
 def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return where results go, in a checkout of their own, without touching memory."""
+    """Return where results go, in a checkout of their own."""
     for module in (results, harness):
         monkeypatch.setattr(module, "ROOT", tmp_path)
-    monkeypatch.setattr(harness, "warm_memory", lambda: None)
     (tmp_path / "x.c").write_text("int x;\n")
     committed(tmp_path)
     return tmp_path / "kept" / "one.json.zst"

@@ -104,6 +104,7 @@ def test_slurm_starts_jobs_and_ends_them_whatever_happens(
 ) -> None:
     monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=Jobs))
     monkeypatch.setattr("tuner.measure.remote.EmulationKit.identity", lambda _: {})
+    monkeypatch.setattr("tuner.measure.workers._ANSWER_S", 0.4)
     with (
         Store.create(tmp_path, synthetic.record()) as store,
         pytest.raises(MissingToolError, match="no scheduler of Dask answers"),

@@ -61,9 +61,6 @@ DEMO = [
 CORNER = [(90.0, 1100.0), (92.0, 905.0), (95.0, 900.0), (120.0, 890.0)]
 """A front with a corner: its second point."""
 
-BULGE = [(80.0, 1000.0), (88.0, 990.0), (95.0, 950.0), (99.0, 880.0), (100.0, 800.0)]
-"""A concave front."""
-
 
 def test_balanced_is_the_least_sum_of_changes() -> None:
     found = balanced_of(tried_all(DEMO))

@@ -11,22 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.messages import assert_is_one_line
-from tuner.emulation import Calibration
+from tests.doubles.runs import PRICES
 from tuner.errors import MissingToolError, ProgramError
 from tuner.measure.calibration import FEWEST_DRAWS, calibrate, kept_calibration, load_calibration
 from tuner.measure.instruments import Instrument, best_instrument, find_instruments
 
 _DOUBLE = Path(__file__).parents[2] / "doubles" / "rand_malloc"
-_ONE = Calibration(
-    c_fault=2000.0,
-    c_syscall=400.0,
-    ns_per_instruction=0.5,
-    c_page=300.0,
-    c_fault_interval=(1900.0, 2100.0),
-    c_page_interval=(290.0, 310.0),
-    c_syscall_interval=(380.0, 420.0),
-    n_draws=1,
-)
+_ONE = replace(PRICES, n_draws=1)
 _EXPECTED = replace(_ONE, n_draws=FEWEST_DRAWS)
 _DAY_S = 24 * 3600.0
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from tuner.measure import warm
 from tuner.measure.warm import warm_memory
 
 
@@ -14,6 +17,17 @@ def test_rand_malloc_gets_the_amount(tmp_path: Path) -> None:
     emulator.chmod(0o755)
     warm_memory(3, emulator)
     assert asked.read_text() == "--warm=3\n"
+
+
+def test_a_gigabyte_is_touched_unless_another_amount_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(warm, "ask_emulator", lambda word, _: asked.append(word))
+    monkeypatch.setattr(warm, "WARM_MIB", 1024)  # of tests it is 0
+    warm_memory()
+    warm_memory(0)
+    assert asked == ["--warm=1024"]
 
 
 def test_failure_is_no_reason_to_stop(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from tests.doubles import synthetic
 from tests.doubles.machine import MACHINE
-from tests.doubles.runs import seen
+from tests.doubles.runs import failed_trial, seen
 from tuner.emulation import Calibration, EmulationOptions
 from tuner.errors import OutputError, StoreError
 from tuner.metrics import METRICS
@@ -59,15 +59,7 @@ def trial(number: int = 0, settings: dict[str, int] | None = None) -> Trial:
 
 def failed(number: int) -> Trial:
     configuration = Configuration.of("jemalloc", {"slack": number})
-    reason = "killed by SIGSEGV"
-    return Trial(
-        number,
-        configuration,
-        Origin.SEARCH,
-        Outcome.did_not_succeed(Status.FAILED, reason),
-        None,
-        1.0,
-    )
+    return failed_trial(number, configuration, Status.FAILED, "killed by SIGSEGV")
 
 
 @pytest.fixture
