@@ -328,6 +328,25 @@ def safety_lines(parts: Parts) -> Iterator[str]:
         yield from table(["geometric mean / glibc's", "CPU time", "peak RSS"], cells)
 
 
+_OF_SINGLE: Final = (
+    ("CPU time", "programs", "cpu_s"),
+    ("peak RSS", "programs", "peak_rss_bytes"),
+    ("instructions", "cache", "instructions"),
+)
+
+
+def single_lines(parts: Parts) -> Iterator[str]:
+    """Yield what the build for one thread needs of what the other needs."""
+    cells = []
+    for title, part, what in _OF_SINGLE:
+        if part in parts:
+            both = common(medians(parts[part]["rows"], what), OURS)
+            threaded, single = (geometric(both, subject) for subject in OURS)
+            if threaded and single:
+                cells.append([title, str(len(both)), f"{single / threaded:.3f}"])
+    yield from table(["", "programs", "exgen-st / exgen, geometric mean"], cells)
+
+
 def floor_lines(parts: Parts) -> Iterator[str]:
     """Yield how far below each subject's peak RSS an allocator that needs nothing would be."""
     if not {"floor", "programs"} <= set(parts):

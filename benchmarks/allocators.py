@@ -66,6 +66,7 @@ from benchmarks.allocator_tables import (
     memory_lines,
     missed_lines,
     safety_lines,
+    single_lines,
     standing_lines,
     targets,
 )
@@ -380,7 +381,12 @@ BENCHMARK: Final = Benchmark(
     targets=targets,
     options=_options,
     draw=_draw,
-    blocks={"missed": missed_lines, "memory": memory_lines, "safety": safety_lines},
+    blocks={
+        "missed": missed_lines,
+        "memory": memory_lines,
+        "safety": safety_lines,
+        "single": single_lines,
+    },
     rounds=5,
 )
 

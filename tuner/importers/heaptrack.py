@@ -85,8 +85,8 @@ def _take(heap: ImportedHeap, kinds: list[_Kind], letter: str, numbers: list[int
             heap.call(Api.FREE, old=address)
         case _:
             message = (
-                f"{letter!r} with {len(numbers)} numbers, after {len(kinds)} kinds, "
-                "is no line of heaptrack"
+                f"not a line of heaptrack: {letter!r} with {len(numbers)} numbers, "
+                f"after {len(kinds)} kinds"
             )
             raise BadCallError(message)
 

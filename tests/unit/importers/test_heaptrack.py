@@ -21,9 +21,9 @@ def test_times_are_kept_where_there_are_any(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("v 20000 9\n", r":1: format version 9; 3 is the newest"),
-        ("v 1 3\n+ 5 1\n", r":2: '\+' with 2 numbers, after 0 kinds, is no line of heaptrack"),
+        ("v 1 3\n+ 5 1\n", r":2: not a line of heaptrack: '\+' with 2 numbers, after 0 kinds"),
         ("v 1 3\n- xyz\n", r":2: a line of heaptrack was expected"),
-        ("v 1 3\n+ 5\n", r":2: '\+' with 1 numbers, after 0 kinds, is no line of heaptrack"),
+        ("v 1 3\n+ 5\n", r":2: not a line of heaptrack: '\+' with 1 numbers, after 0 kinds"),
     ],
 )
 def test_a_malformed_file_is_one_error_that_says_where(
