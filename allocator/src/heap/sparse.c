@@ -18,7 +18,7 @@ enum {
 static size_t few_blocks(const struct slab *slab) {
     size_t n_pages = (size_t)slab->n_units * UNIT_BYTES / os_page_bytes();
     size_t half = slab->capacity / 2;
-    return (n_pages < half ? n_pages : half) >> 2 * slab->n_thinned;
+    return (n_pages < half ? n_pages : half) >> slab->n_thinned;
 }
 
 static bool is_sparse(const struct slab *slab) {
