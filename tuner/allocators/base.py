@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tuner.allocators.facts import HostFacts, WorkloadFacts, missing_requirement
 from tuner.allocators.libraries import find_library
@@ -381,6 +381,11 @@ def _printed(text: str) -> Value:
     return int(text) if re.fullmatch(r"-?\d+", text) else text
 
 
+_MOST_MS: Final = 1 << 53
+"""An allocator adds a delay to the time, or multiplies it before: a sum that wraps around is past,
+and mimalloc 2 purges at once (src/segment.c)."""
+
+
 def _misread(spec: ParameterSpec, value: Value) -> str:
     """Return why no allocator takes a value as it is meant: its type, or a sign it has no use for.
 
@@ -390,6 +395,8 @@ def _misread(spec: ParameterSpec, value: Value) -> str:
         spec.coerce(value)
     except ValueError as error:
         return f"is refused: {error}"
+    if spec.unit == "ms" and not isinstance(value, str) and value > _MOST_MS:
+        return f"is refused: no clock counts so many ms; allowed are at most {_MOST_MS}"
     numbers = [x for x in spec.levels if isinstance(x, int | float)]
     if isinstance(value, str) or not numbers or value >= 0 or min(numbers) < -1:
         return ""

@@ -224,6 +224,12 @@ def test_a_negative_value_is_refused_with_what_is_allowed(
     assert found.endswith(f"is refused: it is negative; allowed is {allowed}")
 
 
+def test_a_delay_that_wraps_around_on_the_clock_is_refused() -> None:
+    (found,) = problems(recorded("mimalloc"), "mimalloc", decommit_delay=2**63 - 1)
+
+    assert found.endswith(f"no clock counts so many ms; allowed are at most {2**53}")
+
+
 @pytest.mark.parametrize("name", tuple(ALLOCATORS))
 def test_a_default_has_nothing_to_disagree_with(name: str) -> None:
     assert problems(recorded(name), name) == []
