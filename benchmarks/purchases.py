@@ -3,8 +3,11 @@
 Runs each shipped campaign twice a round, in random order: with ``count = "all"`` and with
 ``"needed"``, the default.  Both have the same number of evaluations and the same seed, which is the
 number of the round: what one seed finds is chance.  Shown are the evaluations in a second of CPU
-time, all of it counted, and the hypervolume of the final front over that of ``"all"``, so that a
-gain cannot come from a worse front.
+time, all of it counted, and what was lost of the front: after the run everything that it left out
+is counted too, and the hypervolume of its front is compared with that of all its configurations.
+The hypervolume over that of ``"all"`` stands beside it.  Both searches part with the first
+evaluation that is left out, and two seeds differ by more than a tenth, so that a few rounds prove
+nothing in this figure.
 
 ``alone`` is what the emulator takes for configurations of the campaign one by one, as campaigns
 once evaluated them: each decodes the workload and counts all instructions, the emulator's own
@@ -31,6 +34,8 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any, Final
 
+import numpy as np
+
 from benchmarks.accounting import CALIBRATION
 from benchmarks.harness import Benchmark, Call, Target, located, table
 from benchmarks.results import Parts
@@ -38,7 +43,9 @@ from benchmarks.rounds import Figures, Row, column, failed, failures, run_rounds
 from benchmarks.sources import EMULATOR, SEARCH
 from tuner.config import dump_campaign, load_campaign
 from tuner.front.dominance import hypervolume, points_of
+from tuner.measure.emulator import Emulation, EmulatorEvaluator
 from tuner.measure.process import tool_environment
+from tuner.objectives import trial_values
 from tuner.records import Status
 from tuner.resources import configs_dir, native_file
 from tuner.runs import Run, load_run
@@ -117,7 +124,11 @@ def _tuned(
         alone: dict[str, Any] = {}
         if evaluations is not None and count != "all":
             commit, emulator = before or ("", str(native_file("rand_malloc")))
-            alone = {"alone_s": _alone_s(source, run, emulator), "alone_by": commit}
+            alone = {
+                "alone_s": _alone_s(source, run, emulator),
+                "alone_by": commit,
+                "kept": _kept(source, run),
+            }
         return Figures.succeeded({**_figures(run, accounts), **alone, "wall_s": wall_s})
 
 
@@ -141,6 +152,30 @@ def _alone_s(source: Path, run: Run, emulator: str) -> float:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return used_s / len(chosen)
+
+
+def _kept(source: Path, run: Run) -> float:
+    """Return the hypervolume of the front over that with all that was left out."""
+    campaign = run.campaign
+    if campaign.reference is None:
+        return 1.0
+    emulation = Emulation(
+        load_campaign(source).trace,
+        located(campaign.allocators),
+        campaign.prices,
+        campaign.emulation,
+        reads_back=False,
+    )
+    evaluator = EmulatorEvaluator(emulation)
+    found = points_of([trial for trial in run.trials if trial.is_feasible])
+    left_out = [
+        trial_values(ended.values, campaign.objectives, campaign.resolution)
+        for trial in run.trials
+        if trial.status is Status.UNCOUNTED
+        and (ended := evaluator.evaluate(trial.configuration)).values is not None
+    ]
+    every = np.vstack([found, *left_out])
+    return hypervolume(found, campaign.reference) / hypervolume(every, campaign.reference)
 
 
 def _figures(run: Run, accounts: dict[str, Any]) -> dict[str, Any]:
@@ -173,6 +208,7 @@ def lines(parts: Parts) -> Iterator[str]:
                 "uncounted",
                 "gain",
                 "by leaving out",
+                "front kept",
                 "hypervolume",
             ],
             found,
@@ -199,13 +235,17 @@ def _cells(rows: list[Row], task: str) -> list[str]:
     return [
         task, f"{every['events']:,.0f}", f"{_alone(rows, task):.3f}", f"{every['each_s']:.3f}",
         f"{needed['each_s']:.3f}", f"{share:.0%}", f"{_alone(rows, task) / needed['each_s']:.2f}",
-        f"{median(_ratios(rows, task, 'each_s')):.2f}",
+        f"{median(_ratios(rows, task, 'each_s')):.2f}", f"{_kept_of(rows, task):.4f}",
         f"{1 / median(_ratios(rows, task, 'volume')):.4f}",
     ]  # fmt: skip
 
 
 def _alone(rows: list[Row], task: str) -> float:
     return float(median(column(rows, "alone_s", task=task, subject=SUBJECTS[1])))
+
+
+def _kept_of(rows: list[Row], task: str) -> float:
+    return float(min(column(rows, "kept", task=task, subject=SUBJECTS[1])))
 
 
 def _ratios(rows: list[Row], task: str, name: str) -> list[float]:
@@ -230,8 +270,8 @@ def targets(parts: Parts) -> Iterator[Target]:
             for task in tasks
         )
         yield Target("evaluations in a second, in multiples", gain, LEAST_GAIN, at_least=True)
-        worst = min(1.0 / median(_ratios(rows, task, "volume")) for task in tasks)
-        yield Target("least hypervolume of a final front, of that without", worst, LEAST_VOLUME,
+        worst = min(_kept_of(rows, task) for task in tasks)
+        yield Target("least hypervolume of a front, of that with all counted", worst, LEAST_VOLUME,
                      at_least=True)  # fmt: skip
     for wall_s in column(parts.get(LARGE, ()), "wall_s"):
         yield Target("seconds for the largest workload", wall_s, MOST_LARGE_S, form=".0f")

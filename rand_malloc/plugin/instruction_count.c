@@ -70,7 +70,7 @@ enum place {
     PLACE_OUTSIDE = 0,
     PLACE_OWN,
     PLACE_WAITING,
-    N_PLACES
+    N_PLACES = 4 /* a power of two: numbers are packed with it */
 };
 
 /* One translation block; lives as long as the process. */
@@ -127,6 +127,16 @@ static void on_block(unsigned cpu, void *data) {
     processor->counts[block->place] += n_instructions;
 }
 
+/* The same for a block without a rep instruction, which most are: all of it is in the pointer. */
+static void on_plain_block(unsigned cpu, void *data) {
+    uintptr_t packed = (uintptr_t)data;
+    struct processor *processor = &counter.processors[cpu % MAX_PROCESSORS];
+    if (!counter.is_open)
+        return;
+    processor->last_rep = 0;
+    processor->counts[packed % N_PLACES] += packed / N_PLACES;
+}
+
 static enum place place_of(uint64_t address) {
     if (address >= counter.wait_begin && address < counter.wait_end)
         return PLACE_WAITING;
@@ -161,9 +171,18 @@ static void on_processor(plugin_id id, unsigned cpu) {
     counter.is_parallel = counter.is_parallel || cpu > 0;
 }
 
-static bool can_count_inline(const struct block *block) {
-    return !counter.is_parallel && block->first_rep == 0 && block->last_rep == 0 &&
-           qemu_plugin_register_vcpu_tb_exec_inline != NULL;
+static bool is_plain(const struct block *block) {
+    return block->first_rep == 0 && block->last_rep == 0;
+}
+
+static void count_plain(struct qemu_plugin_tb *tb, const struct block *block) {
+    if (!counter.is_parallel && qemu_plugin_register_vcpu_tb_exec_inline != NULL)
+        qemu_plugin_register_vcpu_tb_exec_inline(
+            tb, INLINE_ADD_U64, &counter.counted_inline[block->place], block->n_instructions);
+    else
+        qemu_plugin_register_vcpu_tb_exec_cb(
+            tb, on_plain_block, CB_NO_REGS,
+            (void *)((uintptr_t)block->n_instructions * N_PLACES + block->place));
 }
 
 static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
@@ -180,9 +199,8 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
         .first_rep = repeated_address(qemu_plugin_tb_get_insn(tb, 0)),
         .last_rep = repeated_address(qemu_plugin_tb_get_insn(tb, n_instructions - 1)),
     };
-    if (can_count_inline(&found)) {
-        qemu_plugin_register_vcpu_tb_exec_inline(tb, INLINE_ADD_U64, &counter.counted_inline[place],
-                                                 n_instructions);
+    if (is_plain(&found)) {
+        count_plain(tb, &found);
         return;
     }
     struct block *block = malloc(sizeof *block);
