@@ -232,10 +232,11 @@ def _cells(rows: list[Row], task: str) -> list[str]:
         for subject in SUBJECTS
     )  # fmt: skip
     share = needed["uncounted"] / needed["evaluations"]
+    kept = _kept_of(rows, task)
     return [
         task, f"{every['events']:,.0f}", f"{_alone(rows, task):.3f}", f"{every['each_s']:.3f}",
         f"{needed['each_s']:.3f}", f"{share:.0%}", f"{_alone(rows, task) / needed['each_s']:.2f}",
-        f"{median(_ratios(rows, task, 'each_s')):.2f}", f"{_kept_of(rows, task):.4f}",
+        f"{median(_ratios(rows, task, 'each_s')):.2f}", "-" if kept is None else f"{kept:.4f}",
         f"{1 / median(_ratios(rows, task, 'volume')):.4f}",
     ]  # fmt: skip
 
@@ -244,8 +245,9 @@ def _alone(rows: list[Row], task: str) -> float:
     return float(median(column(rows, "alone_s", task=task, subject=SUBJECTS[1])))
 
 
-def _kept_of(rows: list[Row], task: str) -> float:
-    return float(min(column(rows, "kept", task=task, subject=SUBJECTS[1])))
+def _kept_of(rows: list[Row], task: str) -> float | None:
+    """Return the least of all rounds; None of rows that are older than the figure."""
+    return min(column(rows, "kept", task=task, subject=SUBJECTS[1]), default=None)
 
 
 def _ratios(rows: list[Row], task: str, name: str) -> list[float]:
@@ -270,9 +272,10 @@ def targets(parts: Parts) -> Iterator[Target]:
             for task in tasks
         )
         yield Target("evaluations in a second, in multiples", gain, LEAST_GAIN, at_least=True)
-        worst = min(_kept_of(rows, task) for task in tasks)
-        yield Target("least hypervolume of a front, of that with all counted", worst, LEAST_VOLUME,
-                     at_least=True)  # fmt: skip
+        kept = [one for task in tasks if (one := _kept_of(rows, task)) is not None]
+        if kept:
+            yield Target("least hypervolume of a front, of that with all counted", min(kept),
+                         LEAST_VOLUME, at_least=True)  # fmt: skip
     for wall_s in column(parts.get(LARGE, ()), "wall_s"):
         yield Target("seconds for the largest workload", wall_s, MOST_LARGE_S, form=".0f")
 
