@@ -152,8 +152,8 @@ def files_text(figure: Figure, folder: Path) -> str:
 def _slim(svg: str) -> str:
     """Drop what no viewer shows: hundredths of pixels, roles of Vega's groups, empty paths.
 
-    Ends of lines at 0, and the width of strokes that are not there, go too.  The font stands once,
-    where it is one for all texts.
+    Ends of lines at 0, lines' usual width, the width of strokes that are not there, and moves by
+    nothing go too.  The font stands once, where it is one for all texts.
     """
     fonts = set(re.findall(r' font-family="[^"]*"', svg))
     if len(fonts) == 1:
@@ -162,6 +162,8 @@ def _slim(svg: str) -> str:
     svg = re.sub(r"(\.\d)\d+", r"\1", svg)
     svg = re.sub(r' (?:role|aria-[a-z]+|class|pointer-events)="[^"]*"', "", svg)
     svg = re.sub(r'(<line[^>]*?) [xy]2="0"', r"\1", svg.replace(' opacity="1"', ""))
+    svg = re.sub(r'(<line[^>]*?) stroke-width="1"', r"\1", svg)
+    svg = svg.replace(' transform="translate(0,0)"', "")
     svg = re.sub(r'(<path(?![^>]* stroke=")[^>]*?) stroke-width="[^"]*"', r"\1", svg)
     return re.sub(r'<path d="[^"]*"(?: display="none")?/>', "", svg)
 
