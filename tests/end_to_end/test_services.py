@@ -78,6 +78,20 @@ def test_optimize_records_searches_and_runs_a_service(
     assert re.search(r"Keep|Deploy|Not decided", capfd.readouterr().out)
 
 
+@needs_redis
+def test_optimize_with_time_for_few_runs_tries_what_is_known_and_records_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["optimize", "-o", str(tmp_path / "o"), "--time", "12s", "--allocators", "glibc"]
+    words += [*FAST, "--ready", REDIS_READY, "--load", REDIS_LOAD]
+
+    assert run([*words, "--", *REDIS]) == 0
+
+    assert not (tmp_path / "o" / "program.trace").exists()
+    assert "glibc arena_max=2" in (tmp_path / "o" / "selection.jsonl").read_text()
+    assert re.search(r"Keep|Deploy|Not decided", capfd.readouterr().out)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
