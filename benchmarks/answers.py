@@ -1,7 +1,7 @@
 """Whether an answer holds where it was not tuned: real programs, one input to tune, one to judge.
 
 `optimize` answers for each program within --seconds; the answer is then compared on another input,
-in interleaved rounds, with the program as it is, with every allocator's default, and with what
+in rounds, with the program as it is, with every allocator's default, and with what
 emulation alone would have exported: the balanced pick of the same campaign.  With --direct also
 with what `optimize --direct` answers in the same time, with --rivals also with what TPE and SMAC3
 find on the program itself in the same time.  Every run is kept.
@@ -46,6 +46,7 @@ from tuner.front.whole import campaign_whole
 from tuner.optimize import emulation
 from tuner.optimize.answer import Answer, Decision, label_of
 from tuner.optimize.direct import space_of
+from tuner.optimize.duets import RunsOnCores
 from tuner.optimize.kinds import Files, tuned_of
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.request import Request
@@ -64,6 +65,8 @@ DEFAULTS: Final = "allocators' defaults"
 _LEAST: Final = 0.01
 _FIVE_MINUTES, _TEN_MINUTES = 300.0, 600.0
 _MOST_OF_A_FRONT: Final = 6
+_SHARE_OF_MEMORY: Final = 0.4
+"""Of what is free, that all runs at once may take if each takes what the program does as it is."""
 _REFERENCE: Final = math.log(1.1)
 """Of the hypervolume, in logarithms of the ratios."""
 
@@ -133,14 +136,16 @@ def _measure(call: Call, task: Task, seconds: float, seed: int) -> Mapping[str, 
         **{label: one for label, one in named.items() if label not in subjects},
     }
     known = {label: one.key for label, one in everything.items()}
+    run_once, workers = _runner(run, task, everything)
     rows = run_rounds(
         call,
         f"{task.name}-{seconds:g}-{seed}",
         [task.name],
         [AS_IS, *everything],
-        _runner(run, task, everything),
+        run_once,
         same=[seconds, known],
         baseline=AS_IS,
+        workers=workers,
     )
     return {
         "program": task.name,
@@ -221,10 +226,20 @@ def _files(run: Path) -> Files:
 
 def _runner(
     run: Path, task: Task, subjects: Mapping[str, Configuration]
-) -> Callable[[str, str], Figures]:
-    """Return what runs the judged input under a subject."""
+) -> tuple[Callable[[str, str], Figures], int]:
+    """Return what runs the judged input under a subject, and how many run at once.
+
+    As in the duets of `optimize` those at once share a core, so load meets them alike.
+    """
     tuned = tuned_of(Request(task.judged, 0.0, ALLOCATORS), _files(run), os.environ)
-    return runner_of(tuned.runner(subjects, tuned.examine()))
+    reference = tuned.examine()
+    if not isinstance(tuned, RunsOnCores) or reference.n_threads != 1 or not reference.is_busy:
+        return runner_of(tuned.runner(subjects, reference)), 1
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    fitting = int(_SHARE_OF_MEMORY * free / reference.values[PEAK])
+    core = max(os.sched_getaffinity(0))
+    runs = tuned.on_core(core).runner(subjects, reference)
+    return runner_of(runs), max(1, min(len(subjects) + 1, fitting))
 
 
 # What is shown

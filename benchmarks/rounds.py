@@ -61,6 +61,7 @@ def run_rounds(
     repeats: Callable[[str], int] | None = None,
     baseline: str | None = None,
     shown: str = "",
+    workers: int = 1,
 ) -> list[Row]:
     """Make the runs of a part that its journal lacks, and return all rows.
 
@@ -75,6 +76,7 @@ def run_rounds(
         repeats: rounds of a task, at most; None: all.
         baseline: where it fails a task, all others are out of it too.
         shown: figure that is printed as runs end.
+        workers: runs of a round at once.
     """
     plan = Rounds(tuple(subjects), tuple(tasks), rounds or call.rounds, repeats=repeats)
     known = json.dumps([list(subjects), same], default=str)
@@ -89,7 +91,7 @@ def run_rounds(
         keeper = JournalKeeper(journal, _row, _read)
         compare(
             plan, lambda step: run(step.task, step.subject), keeper, Observer(on_sample),
-            baseline=baseline,
+            baseline=baseline, workers=workers,
         )  # fmt: skip
         return [_as_row(*key, figures) for key, figures in keeper.kept()]
 

@@ -91,7 +91,7 @@ class Answer:
     noise: Mapping[str, float] = field(default_factory=dict)
     """Quantity -> standard deviation of the logarithm of a run of the program as it is."""
     n_duets: int = 0
-    """Rounds of the confirmation in which two ran at once."""
+    """Rounds of the confirmation whose runs were made at once."""
     given_s: float = 0.0
     """Time that was given, to all calls."""
     n_untried: int = 0

@@ -15,6 +15,7 @@ from tuner.compare.plan import Course
 from tuner.optimize import emulation
 from tuner.optimize.answer import label_of
 from tuner.optimize.correction import Floats, estimated
+from tuner.optimize.duets import runs_together
 from tuner.optimize.judgement import Gain
 from tuner.optimize.proposals import (
     SLACK,
@@ -35,7 +36,7 @@ from tuner.optimize.selection import (
 )
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain, values_of
 from tuner.optimize.turned_down import best_trade
-from tuner.optimize.work import SELECTION_FILE, TRACE_FILE, Work, run_seconds
+from tuner.optimize.work import SELECTION_FILE, TRACE_FILE, Work, duets_for, run_seconds
 from tuner.records import Configuration, Measurement
 
 _FINALISTS = 3
@@ -146,12 +147,23 @@ class Choosing:
                 self._work.view.begin("others", None)
             return some
 
+        duets = duets_for(self._work, candidates, self._reference)
         plan = Selection(
-            list(candidates)[:n_first], self._work.request.seed, promising, budget.times, others
+            list(candidates)[:n_first],
+            self._work.request.seed,
+            promising,
+            budget.times,
+            others,
+            duets=duets,
         )
         self._work.view.begin("selection", None)
         course = self._work.compare(
-            SELECTION_FILE, plan, candidates, self._reference, n_first=n_first
+            SELECTION_FILE,
+            plan,
+            candidates,
+            self._reference,
+            runs=duets.runs if duets else None,
+            n_first=n_first,
         )
         ran = {label_of(p.configuration): p for p in proposals if _has_run(course, p)}
         n_untried = len(self._untried(course, proposals))
@@ -301,13 +313,11 @@ class Choosing:
         self, course: Course[None, Sample], proposals: Sequence[Proposal], name: str
     ) -> tuple[Floats, Floats]:
         base = values_of(course, AS_IS).get(name, [])
-        measured = {}
-        for index, proposal in enumerate(proposals):
-            values = values_of(course, label_of(proposal.configuration)).get(name)
-            if values and base:
-                # One slow run of the program as it is would favour all that ran beside it.
-                usual = statistics.median(base)
-                measured[index] = [-log_gain(name, usual, value) for value in values]
+        gains = {
+            index: gains_in(course, label_of(proposal.configuration), name)
+            for index, proposal in enumerate(proposals)
+        }
+        measured = {index: [-gain for gain in found] for index, found in gains.items() if found}
         noise = noise_of(base, has_floor=not TABLE[name].is_memory)
         groups = [p.configuration.allocator for p in proposals]
         return estimated(groups, [p.expected[name] for p in proposals], measured, noise)
@@ -318,6 +328,29 @@ def _has_run(course: Course[None, Sample], proposal: Proposal) -> bool:
     return any(subject == label for _, _, subject in course.samples)
 
 
+def gains_in(course: Course[None, Sample], label: str, name: str) -> list[float]:
+    """Return the gains of every run of a candidate in a quantity, in logarithms.
+
+    What ran beside the program as it is is compared with that run.  Else with the middle of all its
+    runs: one slow run of it would favour all that ran after it.
+    """
+    base = {
+        number: sample.good
+        for (number, _, subject), sample in course.samples.items()
+        if subject == AS_IS and sample.good is not None and name in sample.good
+    }
+    if not base:
+        return []
+    usual = statistics.median(one[name] for one in base.values())
+    found = []
+    for (number, _, subject), sample in course.samples.items():
+        if subject == label and sample.good is not None and name in sample.good:
+            is_beside = runs_together(sample.good) and number in base
+            before = base[number][name] if is_beside else usual
+            found.append(log_gain(name, before, sample.good[name]))
+    return found
+
+
 def selected_of(course: Course[None, Sample], labels: Mapping[str, Proposal]) -> Selected:
     """Return what one run of each showed.
 
@@ -326,17 +359,17 @@ def selected_of(course: Course[None, Sample], labels: Mapping[str, Proposal]) ->
         labels: label -> what ran.
     """
     found = Selected(course, labels)
-    base = {name: statistics.median(seen) for name, seen in values_of(course, AS_IS).items()}
     for label in labels:
+        gains = {name: gains_in(course, label, name) for name in values_of(course, AS_IS)}
         found.changes[label] = {
             name: Gain(
-                log_gain(name, base[name], statistics.median(values)),
+                statistics.median(values),
                 -math.inf,
                 math.inf,
                 is_more_better=TABLE[name].is_more_better,
             )
-            for name, values in values_of(course, label).items()
-            if name in base
+            for name, values in gains.items()
+            if values
         }
         failure = course.out.get((None, label))
         if failure:

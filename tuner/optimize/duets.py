@@ -1,14 +1,14 @@
-"""Rounds of two runs at the same time on one core, where they decide sooner than one by one.
+"""Rounds of runs at the same time on one core, where they decide sooner than one by one.
 
-In a duet the program as it is and one candidate start together, bound to one core, whose time the
+In a duet the program as it is and the candidates start together, bound to one core, whose time the
 kernel deals out in slices of a few milliseconds.  So whatever changes the speed of a core for
-longer (other programs, the host of a virtual machine, its clock) meets both alike; on two cores
+longer (other programs, the host of a virtual machine, its clock) meets all alike; on two cores
 each would have its own noise.  In return they share the caches of a core.  Which is worth more
 depends on the machine and the hour, so the first rounds take turns, and then the mode goes on whose
 differences of CPU time have the lesser product of variance and seconds: in the same time it has the
 narrower interval.
 
-That choice looks at earlier rounds only, and a coin says which starts first.  So where nothing
+That choice looks at earlier rounds only, and chance says which starts first.  So where nothing
 differs each difference has either sign with probability 1/2 whatever came before, and the tests of
 evidence.py hold.
 
@@ -41,13 +41,11 @@ ELAPSED: Final = "elapsed s"
 """Kept with what a run showed: how many ran at once, and how long it took.  Never judged."""
 
 _TRIED: Final = 3
-_TRIED_IN_ALL: Final = 8
+_TRIED_IN_ALL: Final = 6
 """Differences of each candidate, and in all, before the narrower mode is chosen."""
 
-_SHARE_OF_MEMORY: Final = 0.25
-"""Of what is free, that one run may take where two are to run at once."""
-
-_TWO: Final = 2
+_SHARE_OF_MEMORY: Final = 0.1
+"""Of what is free, that one run may take where five are to run at once, some with twice as much."""
 
 
 @runtime_checkable
@@ -60,7 +58,7 @@ class RunsOnCores(Protocol):
 
 
 class Duets:
-    """Makes runs alone or two at once, and remembers what may run at once."""
+    """Makes runs alone or at once, and remembers what may run at once."""
 
     def __init__(
         self,
@@ -81,7 +79,7 @@ class Duets:
         self._on_cores = tuple(on_cores)
         self._seed = seed
         self._clock = clock
-        self._partners: dict[tuple[int, None, str], Step[None]] = {}
+        self._together: dict[tuple[int, None, str], Sequence[Step[None]]] = {}
         self._done: dict[tuple[int, None, str], Outcome[Sample]] = {}
         self.is_usable = True
         """False once the program failed beside itself."""
@@ -91,36 +89,31 @@ class Duets:
         return self.is_usable and next_is_duet(course, labels)
 
     def join(self, steps: Sequence[Step[None]]) -> None:
-        """Let two steps run at once when the first of them is made."""
-        one, other = steps
-        self._partners |= {one.key: other, other.key: one}
+        """Let steps run at once when the first of them is made."""
+        if self.is_usable:
+            self._together |= dict.fromkeys((step.key for step in steps), steps)
 
     def runs(self, step: Step[None]) -> Outcome[Sample]:
-        """Make a run, and its partner's with it if it has one; see `Runs`."""
-        if step.key in self._done:
-            return self._done.pop(step.key)
-        partner = self._partners.get(step.key)
-        if partner is None:
-            return self._timed(step, self._alone)
-        mine, other = self._both(step, partner)
-        self._done[partner.key] = other
-        return mine
+        """Make a run, and those that go with it if there are some; see `Runs`."""
+        if step.key not in self._done:
+            steps = self._together.get(step.key)
+            if steps is None:
+                return self._timed(step, self._alone)
+            self._done |= self._all(steps)
+        return self._done.pop(step.key)
 
-    def _both(
-        self, step: Step[None], partner: Step[None]
-    ) -> tuple[Outcome[Sample], Outcome[Sample]]:
-        coins = random.Random(f"{self._seed}/{step.round}/cores")  # noqa: S311 - no secret
-        runs, both = coins.choice(self._on_cores), [step, partner]
-        coins.shuffle(both)
-        with ThreadPoolExecutor(_TWO) as pool:
-            started = {one.key: pool.submit(self._timed, one, runs, _TWO) for one in both}
-            mine, other = (started[one.key].result() for one in (step, partner))
-        if mine.good is not None and other.good is not None:
-            return mine, other
-        alone = self._timed(step, self._alone), self._timed(partner, self._alone)
+    def _all(self, steps: Sequence[Step[None]]) -> dict[tuple[int, None, str], Outcome[Sample]]:
+        coins = random.Random(f"{self._seed}/{steps[0].round}/cores")  # noqa: S311 - no secret
+        runs, shuffled = coins.choice(self._on_cores), list(steps)
+        coins.shuffle(shuffled)
+        with ThreadPoolExecutor(len(steps)) as pool:
+            started = {one.key: pool.submit(self._timed, one, runs, len(steps)) for one in shuffled}
+            beside = {key: future.result() for key, future in started.items()}
+        if all(one.good is not None for one in beside.values()):
+            return beside
+        alone = {step.key: self._timed(step, self._alone) for step in steps}
         fails_beside = any(
-            beside.good is None and again.good is not None
-            for beside, again in zip((mine, other), alone, strict=True)
+            beside[key].good is None and again.good is not None for key, again in alone.items()
         )
         self.is_usable = self.is_usable and not fails_beside
         return alone
@@ -167,10 +160,15 @@ def _room_bytes() -> float:
 def is_duet(course: Course[None, Sample], number: int) -> bool:
     """Return whether a round, or what is kept of it, ran at once."""
     return any(
-        sample.good is not None and sample.good.get(AT_ONCE) == _TWO
+        sample.good is not None and runs_together(sample.good)
         for (one, _, _), sample in course.samples.items()
         if one == number
     )
+
+
+def runs_together(sample: Sample) -> bool:
+    """Return whether a run had others beside it."""
+    return sample.get(AT_ONCE, 1.0) > 1.0
 
 
 def next_is_duet(course: Course[None, Sample], labels: Sequence[str]) -> bool:
@@ -180,7 +178,7 @@ def next_is_duet(course: Course[None, Sample], labels: Sequence[str]) -> bool:
         course: the rounds so far.
         labels: candidates that are left, at least one.
     """
-    pairs, duets = (_Mode(course, labels, at_once) for at_once in (1, _TWO))
+    pairs, duets = (_Mode(course, labels, is_together=one) for one in (False, True))
     if not (pairs.is_tried and duets.is_tried):
         return pairs.is_tried or (not duets.is_tried and pairs.n > duets.n)
     return duets.cost < pairs.cost
@@ -189,16 +187,18 @@ def next_is_duet(course: Course[None, Sample], labels: Sequence[str]) -> bool:
 class _Mode:
     """The differences of CPU time that one mode has shown so far."""
 
-    def __init__(self, course: Course[None, Sample], labels: Sequence[str], n_at_once: int) -> None:
+    def __init__(
+        self, course: Course[None, Sample], labels: Sequence[str], *, is_together: bool
+    ) -> None:
         good = {
             (number, label): sample.good
             for (number, _, label), sample in course.samples.items()
-            if sample.good is not None and sample.good.get(AT_ONCE, 1.0) == n_at_once
+            if sample.good is not None and runs_together(sample.good) is is_together
         }
         self._labels = labels
         self._differences: dict[str, list[float]] = {}
         self._seconds: dict[int, list[float]] = {}
-        self._n_at_once = n_at_once
+        self._is_together = is_together
         for (number, label), sample in good.items():
             base = good.get((number, AS_IS))
             self._seconds.setdefault(number, []).append(sample.get(ELAPSED, 0.0))
@@ -221,12 +221,12 @@ class _Mode:
         """Variance of a difference times the seconds it takes."""
         centred = [x - statistics.median(seen) for seen in self._differences.values() for x in seen]
         spread = statistics.median(map(abs, centred))
-        took = (max(s) if self._n_at_once > 1 else sum(s) for s in self._seconds.values())
+        took = (max(s) if self._is_together else sum(s) for s in self._seconds.values())
         return spread**2 * sum(took) / self.n
 
 
 def of_one_mode(course: Course[None, Sample]) -> Course[None, Sample]:
-    """Return the samples of the mode that most runs had: two at once slow each other down."""
+    """Return the samples of the mode that most runs had: those at once slow each other down."""
     n_at_once = [sample.good.get(AT_ONCE, 1.0) for sample in course.samples.values() if sample.good]
     if not n_at_once:
         return course

@@ -1,7 +1,7 @@
 """Rounds of the confirmation: losers leave, and it ends when the answer is known or time is up.
 
 In each round the program as it is and every candidate that is left run once, in random order; or,
-in a duet, the program as it is and one of them at the same time (duets.py).  Once a gain is likely,
+in a duet, all at the same time (duets.py).  Once a gain is likely,
 the candidate that has it runs alone beside the program as it is, until it is decided.
 `tuner.compare.loop.compare` runs what this plan hands out.
 """
@@ -9,7 +9,6 @@ the candidate that has it runs alone beside the program as it is, until it is de
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -54,7 +53,7 @@ class Race:
             most_rounds: greatest number of rounds.
             n_claims: candidates that share the error; None: those of the race.
             view: is shown what every round proves.
-            duets: makes the runs, two at once where that decides sooner; None: one by one.
+            duets: makes the runs, at once where that decides sooner; None: one by one.
             rounds_left: how many rounds of so many runs there is time for; None: no end.
             counted: label -> what counted work gains; None: of none of them.
         """
@@ -92,19 +91,14 @@ class Race:
                 return
             is_begun = any(one == number for one, _, _ in course.samples)
             if self._duets and not is_begun and self._duets.wants(course, left):
-                yield self._duet(self._duets, number, _least_run(course, left))
-            else:
-                yield self._round(number, left)
+                self._duets.join(self._round(number, left))
+            yield self._round(number, left)
 
     def _standings_so_far(self, course: Course[None, Sample]) -> dict[str, Standing]:
         """Return the standings, without hope for what the time left cannot show."""
         more = math.inf
         if self._rounds_left:
-            n_runs = self.n_left(course)
-            left = [label for label in self._labels if (None, label) not in course.out]
-            if left and self._duets and self._duets.wants(course, left):
-                n_runs -= 1  # the program as it is takes no time of its own
-            more = self._rounds_left(n_runs)
+            more = self._rounds_left(self.n_left(course))
         return standings(
             course, self._labels, self._rules, self._n_claims, more, counted=self._counted
         )
@@ -117,20 +111,10 @@ class Race:
         """Return what the rounds so far prove of every candidate."""
         return standings(course, self._labels, self._rules, self._n_claims, counted=self._counted)
 
-    def _duet(self, duets: Duets, number: int, label: str) -> list[Step[None]]:
-        steps = [Step(number, at, None, name) for at, name in enumerate((AS_IS, label))]
-        duets.join(steps)
-        return steps
-
     def _round(self, number: int, labels: Sequence[str]) -> list[Step[None]]:
         subjects = (AS_IS, *labels)
         shuffled = order(len(subjects), number, self._seed)
         return [Step(number, at, None, subjects[index]) for at, index in enumerate(shuffled)]
-
-
-def _least_run(course: Course[None, Sample], labels: Sequence[str]) -> str:
-    runs = Counter(label for _, _, label in course.samples)
-    return min(labels, key=lambda label: runs[label])
 
 
 def standings(

@@ -196,7 +196,7 @@ class Work:
 def duets_for(
     work: Work, candidates: Mapping[str, Configuration], reference: Reference
 ) -> Duets | None:
-    """Return what runs candidates of an optimisation two at once; see `duets_of`.
+    """Return what runs subjects of an optimisation at once; see `duets_of`.
 
     None where other machines make the runs: what their cores are is not known here.
     """

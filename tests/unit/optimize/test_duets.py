@@ -1,4 +1,4 @@
-"""Two runs at once, where that decides sooner."""
+"""Runs at once, where that decides sooner."""
 
 from __future__ import annotations
 

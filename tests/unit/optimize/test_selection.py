@@ -11,6 +11,7 @@ import pytest
 from tests.unit.optimize.test_race import Nowhere
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Step
+from tuner.optimize.duets import AT_ONCE, Duets
 from tuner.optimize.quantities import CPU
 from tuner.optimize.selection import Budget, Selection, noise_of
 from tuner.optimize.tuned import AS_IS, Sample
@@ -44,6 +45,25 @@ def test_noise_of_few_equal_runs_is_assumed_and_of_enough_has_a_floor() -> None:
     assert noise_of([5.0] * 6, has_floor=True) == 0.01
     assert noise_of([5.0] * 6, has_floor=False) == 0.0
     assert noise_of([], has_floor=False) == 0.0
+
+
+def test_a_round_that_is_not_begun_runs_at_once() -> None:
+    duets = Duets(samples({}), [samples({"a": 2.0})])
+    names = ["a", "b", "c", "d", "e"]
+
+    course = compare(Selection(names, seed=1, duets=duets), duets.runs, Nowhere(), baseline=AS_IS)
+
+    at_once = sorted(one.good[AT_ONCE] for one in course.samples.values() if one.good)
+    assert at_once == [2.0] * 2 + [5.0] * 5
+
+    class Begun(Nowhere):
+        def kept(self) -> tuple[tuple[tuple[int, None, str], Outcome[Sample]], ...]:  # type: ignore[override]
+            return tuple(sample for sample in course.samples.items() if sample[0][2] == AS_IS)
+
+    later = Duets(samples({}), [samples({})])
+    again = compare(Selection(names, seed=1, duets=later), later.runs, Begun(), baseline=AS_IS)
+    others = [s.good for (_, _, name), s in again.samples.items() if name != AS_IS]
+    assert all(one and one[AT_ONCE] == 1.0 for one in others)
 
 
 def samples(names: dict[str, float]) -> Callable[[Step[None]], Outcome[Sample]]:
