@@ -56,14 +56,14 @@ def rows_table(
     values = (f"{value_words(name, value):>{widths[name]}}" for name, value in baseline.items())
     yield f"{head:<{width}}" + "".join(values)
     for row in rows:
-        cells = (
+        cells = "".join(
             f" {_cell(row.changes.get(name), name, has_bounds=has_bounds):>{widths[name] - 1}}"
             for name in names
         )
-        text = f"{''.join(cells)}  {row.note}" if row.changes else row.note
+        text = f"{cells}  {row.note}" if row.changes else row.note
         below = ""
         if row.changes and width + len(text.rstrip()) > TABLE_WIDTH:
-            text, below = "".join(cells), row.note
+            text, below = cells, row.note
         if len(row.label) > width - 2:
             yield from textwrap.wrap(row.label, TABLE_WIDTH, subsequent_indent="  ")
             yield f"{'':<{width}}{text}".rstrip()

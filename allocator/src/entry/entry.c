@@ -120,8 +120,12 @@ void *allocate_slowly(size_t size) {
         return allocate_anew(size);
     if (size <= classes.largest)
         return allocate_coarse(size);
-    if (housekeeping_counts_kept(heap) || !heap_enter_kept(heap))
+    if (!heap_enter_kept(heap))
         return allocate_anew(size);
+    if (housekeeping_counts_kept(heap)) { /* inside: a visitor reads and sets the same count */
+        heap_leave_kept(heap);
+        return allocate_anew(size);
+    }
     void *block = kept_take(heap, size);
     if (unlikely(block == NULL))
         return allocate_near(size);

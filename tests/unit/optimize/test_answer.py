@@ -108,6 +108,7 @@ def test_why_one_left_has_a_line_of_its_own_where_the_row_is_full() -> None:
 
     assert max(map(len, lines)) <= 100
     assert lines[-1] == "    worse: mean memory, peak memory"
+    assert lines[-2].split()[:3] == ["exgen", "+8.3", "%"]
 
 
 def test_what_never_ran_has_no_figures() -> None:
