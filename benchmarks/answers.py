@@ -238,8 +238,10 @@ def _runner(
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     fitting = int(_SHARE_OF_MEMORY * free / reference.values[PEAK])
     core = max(os.sched_getaffinity(0))
-    runs = tuned.on_core(core).runner(subjects, reference)
-    return runner_of(runs), max(1, min(len(subjects) + 1, fitting))
+    n_at_once = max(1, min(len(subjects) + 1, fitting))
+    # The limit is that of a run alone.
+    patient = replace(reference, timeout_s=n_at_once * reference.timeout_s)
+    return runner_of(tuned.on_core(core).runner(subjects, patient)), n_at_once
 
 
 # What is shown
