@@ -44,6 +44,10 @@ _TRIED: Final = 3
 _TRIED_IN_ALL: Final = 6
 """Differences of each candidate, and in all, before the narrower mode is chosen."""
 
+_ONE_CORE: Final = 1.5
+"""Of the elapsed time, that CPU time may be: more means children at the same time.  CPU time is the
+mean of two runs, the first of which may have taken longer (program.py)."""
+
 _SHARE_OF_MEMORY: Final = 0.1
 """Of what is free, that one run may take where five are to run at once, some with twice as much."""
 
@@ -139,18 +143,24 @@ def duets_of(
     Args:
         tuned: what runs.
         candidates: label -> setting.
-        reference: the program as it is; one that waits, or has threads, needs a core and more.
+        reference: the program as it is; one that waits, or has threads, or children at the same
+            time, has no duets.
         cpu: core that was asked for; None where any will do.
         seed: of the coins.
     """
     cores = sorted(os.sched_getaffinity(0)) if cpu is None else [cpu]
-    computes = all(part.is_busy for part in reference.parts or (reference,))
-    if not computes or reference.n_threads != 1:
+    parts = reference.parts or (reference,)
+    if not all(map(_keeps_one_core, parts)) or reference.n_threads != 1:
         return None
     if not isinstance(tuned, RunsOnCores) or reference.values[PEAK] > _room_bytes():
         return None
     on_cores = [tuned.on_core(core).runner(candidates, reference) for core in cores]
     return Duets(tuned.runner(candidates, reference), on_cores, seed)
+
+
+def _keeps_one_core(reference: Reference) -> bool:
+    """Return whether a program computes all the time, on no more than a core."""
+    return reference.is_busy and reference.values[CPU] <= _ONE_CORE * 1e9 * reference.wall_s
 
 
 def _room_bytes() -> float:

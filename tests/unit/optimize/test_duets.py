@@ -175,9 +175,10 @@ REFERENCE = Reference(
         ({"n_threads": 2}, None, False),
         ({"is_busy": False}, None, False),
         ({"values": {MEAN: 1e6, PEAK: 1e18, CPU: 1e9}}, None, False),
+        ({"wall_s": 0.5}, None, False),
     ],
 )
-def test_only_a_small_program_with_one_busy_thread_has_duets(
+def test_only_a_small_program_that_keeps_one_core_busy_has_duets(
     monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], cpu: int | None, *, is_made: bool
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
