@@ -44,7 +44,11 @@ class InstructionCounter:
         self._processes = Processes()
 
     def count(
-        self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float | None
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        timeout_s: float | None,
+        exit_status: int | None = None,
     ) -> int | None:
         """Run a program once and return its instructions.
 
@@ -52,9 +56,10 @@ class InstructionCounter:
             command: program and arguments.
             environment: its whole environment.
             timeout_s: limit of the run, which is 10 to 20 times slower than usual.
+            exit_status: which the run must have; None for any.
 
         Returns:
-            None when it did not end in time or left no count.
+            None when it did not end in time, or not so, or left no count.
         """
         own = environment.get(TUNABLES)
         tunables = f"{own}:{_NO_REPEATED_STRINGS}" if own else _NO_REPEATED_STRINGS
@@ -63,12 +68,14 @@ class InstructionCounter:
             words = [self._valgrind, "--tool=cachegrind", "--cache-sim=no", "--quiet"]
             words += [f"--cachegrind-out-file={result}", "--log-file=/dev/null", *command]
             with Path(os.devnull).open("wb") as nothing:
-                self._processes.run(
+                ended = self._processes.run(
                     words,
                     environment={**environment, TUNABLES: tunables},
                     timeout_s=timeout_s,
                     stdout=nothing,
                     stderr=nothing,
                 )
+            if exit_status not in (None, ended.exit_status):
+                return None
             match = _TOTAL.search(result.read_text()) if result.is_file() else None
         return int(match.group(1)) if match else None

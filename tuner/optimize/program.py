@@ -51,6 +51,9 @@ _TIMEOUT_FLOOR_S = 30.0
 _CHILDREN_SHARE = 0.5
 """Of the CPU time, above which the program is a driver of others."""
 
+_UNCOUNTED = 0.01
+"""Of the CPU time, that children may take: the work of the main process alone is counted."""
+
 _LITTLE = 0.25
 """Of the mean memory: where less was ever live in malloc, most memory is not malloc's."""
 
@@ -225,7 +228,9 @@ class Program:
     ) -> int | None:
         """Return the instructions of one run; see `tuner.optimize.counted.CountsWork`."""
         environment = self.environments(candidates, reference)[label]
-        return InstructionCounter().count(reference.command, environment, timeout_s)
+        return InstructionCounter().count(
+            reference.command, environment, timeout_s, reference.exit_status
+        )
 
     def count_kernel(
         self, candidates: Mapping[str, Configuration], reference: Reference, label: str
@@ -238,7 +243,8 @@ class Program:
             self._surroundings, timeout_s=reference.timeout_s, counts_syscalls=True
         )
         run = self._run(reference.command, own, surroundings)
-        if _judged(run, reference).good is None:
+        has_children = run.children_cpu_ns > _UNCOUNTED * run.cpu_ns
+        if has_children or _judged(run, reference).good is None:
             return {}
         counts = {FAULTS: run.faults, SYSCALLS: run.syscalls}
         return {what: n for what, n in counts.items() if n}

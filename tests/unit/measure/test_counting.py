@@ -45,6 +45,15 @@ def test_run_without_a_count_is_none(
     assert counter(tmp_path, monkeypatch, body).count(["true"], {}, 0.2) is None
 
 
+@pytest.mark.parametrize(("exit_status", "found"), [(3, 9), (None, 9), (0, None)])
+def test_run_that_ends_otherwise_counts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exit_status: int | None, found: int | None
+) -> None:
+    """What ends early has less work, and cachegrind writes its count all the same."""
+    made = counter(tmp_path, monkeypatch, "printf 'summary: 9\\n' > $out; exit 3")
+    assert made.count(["true"], {}, 30.0, exit_status) == found
+
+
 def test_missing_valgrind_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match="install the package valgrind"):

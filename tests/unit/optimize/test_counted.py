@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -68,9 +69,10 @@ class Counting:
         return {"page faults": faults, "system calls": 50 if is_base else 40}
 
 
-def work(folder: Path, tuned: Counting, seconds: float = 600.0) -> Work:
+def work(folder: Path, tuned: Counting, seconds: float = 600.0, used_s: float = 0.0) -> Work:
     request = Request(("app",), seconds, ("glibc",))
-    return Work(folder, request, cast("Tuned", tuned), Watch(seconds, lambda: 0.0))
+    times = itertools.chain([0.0], itertools.repeat(used_s))
+    return Work(folder, request, cast("Tuned", tuned), Watch(seconds, lambda: next(times)))
 
 
 def test_a_change_is_counted_once_and_kept(tmp_path: Path) -> None:
@@ -148,6 +150,24 @@ def test_nothing_is_counted_without_time_for_three(tmp_path: Path) -> None:
     assert tuned.n_counts == 0
 
 
+def test_nothing_more_is_counted_when_the_time_is_up(tmp_path: Path) -> None:
+    tuned = Counting({AS_IS: 1_000_000, "mimalloc": 960_000})
+
+    assert gains_of_work(work(tmp_path, tuned, used_s=590.0), REFERENCE, SETTING) == {}
+    assert tuned.n_counts == 0
+    for used_s in (0.0, 599.0):
+        gains = gains_of_work(work(tmp_path, tuned, used_s=used_s), REFERENCE, SETTING)
+        assert gains.keys() == {"mimalloc"}
+    assert tuned.n_counts == 3
+
+
+def test_a_program_that_cannot_be_counted_is_counted_no_second_time(tmp_path: Path) -> None:
+    tuned = Counting({AS_IS: None, "mimalloc": 960})
+
+    assert gains_of_work(work(tmp_path, tuned), REFERENCE, SETTING) == {}
+    assert tuned.n_counts == 1
+
+
 def test_it_is_said_where_work_and_time_disagree() -> None:
     faster = {CPU: Gain(0.04, 0.02, 0.06)}
 
@@ -168,7 +188,7 @@ def test_it_is_said_what_rests_on_counted_work() -> None:
 
     assert "proves a gain" in said
     assert "CPU time alone does not prove it: -3.9 % (-11.3 .. +5.1)." in said
-    assert "proves that there is no loss" in " ".join(counted_words(guard))
+    assert "proves that there is no loss that counts" in " ".join(counted_words(guard))
     assert counted_words(replace(gain, by_count={})) == ()
 
 

@@ -9,8 +9,10 @@ import pytest
 
 from tests.doubles.program_runs import GOOD
 from tuner.measure.program import ProgramRun, RunsPrograms
+from tuner.optimize.counted import FAULTS, SYSCALLS
 from tuner.optimize.program import Program, recorded_words
 from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.tuned import AS_IS
 from tuner.recording import RecordedTotals
 
 
@@ -40,6 +42,15 @@ def test_an_exit_status_is_said_with_the_last_line() -> None:
         "As it is, the program ends with exit status 2, after the line 'FILE: not found'.",
     )
     assert program(ALONE, ALONE).examine().notes == ()
+
+
+def test_the_kernels_work_is_not_counted_where_children_work_too() -> None:
+    counted = replace(ALONE, faults=7, syscalls=5)
+    parent = replace(counted, children_cpu_ns=1_000_000)
+    reference = program(ALONE, ALONE).examine()
+
+    assert program(counted).count_kernel({}, reference, AS_IS) == {FAULTS: 7, SYSCALLS: 5}
+    assert program(parent).count_kernel({}, reference, AS_IS) == {}
 
 
 @pytest.mark.parametrize(("live_mib", "is_little"), [(2, True), (6, False)])
