@@ -31,7 +31,7 @@ from tuner.optimize.judgement import Rules
 from tuner.optimize.kinds import Files
 from tuner.optimize.machines import Scene
 from tuner.optimize.proposals import SLACK, Proposal, finalists, worthwhile
-from tuner.optimize.quantities import SERVICE_NAMES
+from tuner.optimize.quantities import SERVICE_NAMES, TABLE
 from tuner.optimize.tuned import AS_IS, Reference, Sample, log_gain
 from tuner.optimize.work import CONFIRMATION_FILE, SELECTION_FILE, Work, run_seconds
 from tuner.records import Configuration
@@ -329,7 +329,7 @@ class DirectSearch:
             return {}
         model = _Smoothed(self._plan.space, tried)
         genomes = [one.genome for one in tried]
-        rows, doubts = model.of(genomes), model.doubts_of(genomes)
+        rows, doubts = model.of(genomes), _with_noise(model.doubts_of(genomes))
         proposals = [selected.labels[label_of(one.configuration)] for one in tried]
         n_most = affordable_finalists(self._work, self._reference)
         chosen = finalists(proposals, rows, self._work.request.rules, n_most, doubts)
@@ -363,6 +363,15 @@ def _encoded(space: Space, known: Sequence[Configuration]) -> Iterator[Genome]:
     for one in known:
         with contextlib.suppress(ValueError):
             yield space.encode(one)
+
+
+def _with_noise(doubts: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    """Return doubts of which none is below what a single run may be off by, memory's apart.
+
+    A model of few runs takes the noise of each for an effect of its setting.
+    """
+    least = {name: 0.0 if TABLE[name].is_memory else SLACK for name in doubts}
+    return {name: [max(one, least[name]) for one in values] for name, values in doubts.items()}
 
 
 def _proposal(tried: Tried) -> Proposal:

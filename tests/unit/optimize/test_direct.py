@@ -48,8 +48,10 @@ class App:
         missing: str = "",
         refused: str = "",
         known: tuple[Configuration, ...] = (),
+        slower: float = 1.0,
     ) -> None:
         self.known = known
+        self._slower = slower
         self._clock = clock
         self._missing = missing
         self._refused = refused
@@ -66,8 +68,10 @@ class App:
             if configuration.allocator == self._missing:
                 return Outcome.did_not_succeed(Status.FAILED, "not loaded")
             noise = 1.0 + 0.001 * ((len(self.ran) * 7) % 5)
-            share = 0.9 if configuration.as_dict.get("cache") is False else 1.0
-            return Outcome.succeeded({n: v * noise * share for n, v in reference.values.items()})
+            is_cached = configuration.as_dict.get("cache") is not False
+            share = dict.fromkeys(reference.values, 1.0 if is_cached else 0.9)
+            share[CPU] *= 1.0 if is_cached else self._slower
+            return Outcome.succeeded({n: v * noise * share[n] for n, v in reference.values.items()})
 
         return run
 
@@ -150,6 +154,22 @@ def test_of_few_runs_a_known_setting_that_gains_is_chosen_as_it_is_known(tmp_pat
     chosen = search.finalists(search.select(20))
 
     assert chosen == {label_of(good): good}
+
+
+@pytest.mark.parametrize(("slower", "is_chosen"), [(1.05, True), (1.3, False)])
+def test_of_few_runs_only_one_that_is_slower_by_far_is_left_out(
+    tmp_path: Path, *, slower: float, is_chosen: bool
+) -> None:
+    """A single run that is 5 % slower is noise as often as not."""
+    good = Configuration.of("jemalloc", {"cache": False, "decay": 10})
+    others = [Configuration.of("jemalloc", {"slack": slack}) for slack in (1, 2, 4)]
+    clock = Clock()
+    app = App(clock, known=(*others, good), slower=slower / 0.9)
+    search = searched(tmp_path, app, clock, seconds=20.0)
+
+    chosen = search.finalists(search.select(20))
+
+    assert (label_of(good) in chosen) == is_chosen
 
 
 def test_an_allocator_that_cannot_be_loaded_takes_no_part(tmp_path: Path) -> None:
