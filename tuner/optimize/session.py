@@ -385,7 +385,7 @@ def _identity(request: Request) -> tuple[object, ...]:
 
 def _duet_words(confirmed: Confirmed) -> str:
     n = n_duets(confirmed.course)
-    return f"; {n} round{'s'[: n != 1]} ran at once" if n else ""
+    return f"; in {n} round{'s'[: n != 1]} all ran at once" if n else ""
 
 
 def _machine_words(work: Work) -> str:
