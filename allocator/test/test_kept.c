@@ -13,6 +13,7 @@ enum {
     N_BLOCKS = 1000,
     TRAY_BYTES = 20000,
     OTHER_TRAY_BYTES = 9000,
+    MORE_TRAY_BYTES = 28000,
     CUT_BYTES = 13 * 1024,
     RUN_BYTES = 100000,
     LARGE_BYTES = 1048576,
@@ -75,6 +76,25 @@ static void larger_block_is_cut_before_all_go_back(void) {
     size_t kept = kept_bytes(local.heap);
     exgen_malloc(CUT_BYTES);
     EXPECT(kept_bytes(local.heap) == kept - kept / n_freed);
+}
+
+/* Two neighbours have room for the request, which has none on trays with more in use before. */
+static void requests_that_find_nothing_are_no_use_of_what_is_kept(void) {
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(RUN_BYTES);
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        exgen_free(blocks[i]);
+    exgen_purge();
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        blocks[i] = exgen_malloc(TRAY_BYTES);
+    size_t before = local.heap->n_units;
+    for (size_t i = 0; i < N_BLOCKS; i++)
+        if (i % 4 < 2)
+            exgen_free(blocks[i]);
+    for (size_t i = 0; i < N_BLOCKS / 8; i++)
+        exgen_malloc(MORE_TRAY_BYTES);
+    EXPECT(local.heap->n_units <= before);
+    EXPECT(exgen_validate_heap());
 }
 
 static void block_of_few_more_steps_is_used_whole(void) {
@@ -195,6 +215,7 @@ int main(void) {
     kept_blocks_are_not_counted_as_in_use();
     what_is_kept_does_not_raise_the_peak();
     larger_block_is_cut_before_all_go_back();
+    requests_that_find_nothing_are_no_use_of_what_is_kept();
     block_of_few_more_steps_is_used_whole();
     what_is_taken_again_counts_for_housekeeping();
     block_grows_into_what_is_kept_behind_it();

@@ -110,6 +110,8 @@ static void *allocate_coarse(size_t size) {
 static NOINLINE void *allocate_near(size_t size) {
     struct heap *heap = local.heap;
     void *block = kept_take_near(heap, size);
+    if (unlikely(block == NULL))
+        heap->kept.n_taken--; /* counted down by allocate_slowly, but none was taken */
     heap_leave_kept(heap);
     return likely(block != NULL) ? block : allocate_anew(size);
 }
