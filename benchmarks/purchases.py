@@ -13,7 +13,10 @@ nothing in this figure.
 once evaluated them: each decodes the workload and counts all instructions, the emulator's own
 included.  The gain is over that; nothing but the emulator is counted in it, so it is a little
 less than the whole gain.  ``--before`` gives the emulator of an earlier commit for it, so that the
-gain holds what made the emulator itself faster since.
+gain holds what made the emulator itself faster since; or the whole tree of an earlier commit, built
+in place, whose ``tune`` then runs the campaign of the same name once a round, as many evaluations
+with the same seed: the gain is what campaigns as a whole have gained.  It should have calibrated
+before, by a short campaign.
 
 The part ``large`` is the largest workload of this repository with the default of 300 evaluations:
 elapsed time on this machine, which is to be under four minutes.
@@ -123,13 +126,32 @@ def _tuned(
         run = load_run(folder / "run")
         alone: dict[str, Any] = {}
         if evaluations is not None and count != "all":
-            commit, emulator = before or ("", str(native_file("rand_malloc")))
+            commit, earlier = before or ("", str(native_file("rand_malloc")))
+            is_tree = Path(earlier).is_dir()
             alone = {
-                "alone_s": _alone_s(source, run, emulator),
+                "alone_s": _before_s(Path(earlier), source, evaluations, seed)
+                if is_tree
+                else _alone_s(source, run, earlier),
                 "alone_by": commit,
                 "kept": _kept(source, run),
             }
         return Figures.succeeded({**_figures(run, accounts), **alone, "wall_s": wall_s})
+
+
+def _before_s(tree: Path, source: Path, evaluations: int, seed: int) -> float:
+    """Return CPU seconds that an earlier tree takes for an evaluation of its own campaign."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [tree / "configs" / "campaigns" / source.name, "--evaluations", evaluations]
+        words += ["--seed", seed, "--output", Path(folder) / "run", "--quiet"]
+        command = [sys.executable, "-m", "tuner.cli.main", "tune", *map(str, words)]
+        before_s = _children_s()
+        subprocess.run(command, cwd=tree, stdout=subprocess.DEVNULL, check=True)  # its `tuner`
+        return (_children_s() - before_s) / evaluations
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _alone_s(source: Path, run: Run, emulator: str) -> float:
@@ -139,7 +161,7 @@ def _alone_s(source: Path, run: Run, emulator: str) -> float:
     allocators = located(run.campaign.allocators)
     good = [one.configuration for one in run.trials if not one.has_failed]
     chosen = good[:: -(-len(good) // _N_ALONE)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before_s = _children_s()
     for configuration in chosen:
         allocator, installation = allocators[configuration.allocator]
         words: list[str | Path] = [emulator, "--thp", options.thp, "--touch", options.touch]
@@ -149,9 +171,7 @@ def _alone_s(source: Path, run: Run, emulator: str) -> float:
             words += ["--env", f"{name}={value}"]
         environment = tool_environment(os.environ)
         subprocess.run([*words, trace], env=environment, stdout=subprocess.DEVNULL, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return used_s / len(chosen)
+    return (_children_s() - before_s) / len(chosen)
 
 
 def _kept(source: Path, run: Run) -> float:
@@ -215,7 +235,7 @@ def lines(parts: Parts) -> Iterator[str]:
         )
         yield from failures(rows)
         for commit in sorted({row.get("alone_by") or "" for row in rows} - {""}):
-            yield f"Alone: by the emulator of commit {commit}."
+            yield f"Alone: by commit {commit}."
     for row in parts.get(LARGE, ()):
         if row["status"] == Status.OK.value:
             yield (
@@ -283,9 +303,9 @@ def targets(parts: Parts) -> Iterator[Target]:
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--evaluations", type=int, default=120, metavar="N",
                         help="of each campaign; default: %(default)s")  # fmt: skip
-    parser.add_argument("--before", nargs=2, metavar=("COMMIT", "FILE"),
-                        help="rand_malloc of an earlier commit, which the gain is over; "
-                        "default: this one")  # fmt: skip
+    parser.add_argument("--before", nargs=2, metavar=("COMMIT", "PATH"),
+                        help="rand_malloc, or the whole tree, of an earlier commit, which the "
+                        "gain is over; default: the emulator of this one")  # fmt: skip
 
 
 BENCHMARK: Final = Benchmark(
