@@ -14,9 +14,9 @@ once evaluated them: each decodes the workload and counts all instructions, the 
 included.  The gain is over that; nothing but the emulator is counted in it, so it is a little
 less than the whole gain.  ``--before`` gives the emulator of an earlier commit for it, so that the
 gain holds what made the emulator itself faster since; or the whole tree of an earlier commit, built
-in place, whose ``tune`` then runs the campaign of the same name once a round, as many evaluations
-with the same seed: the gain is what campaigns as a whole have gained.  It should have calibrated
-before, by a short campaign.
+in place, whose ``tune`` then runs the campaign of the same name once a round, on its own file of
+the same workload, as many evaluations with the same seed: the gain is what campaigns as a whole
+have gained.  It should have calibrated before, by a short campaign.
 
 The part ``large`` is the largest workload of this repository with the default of 300 evaluations:
 elapsed time on this machine, which is to be under four minutes.
@@ -142,11 +142,19 @@ def _before_s(tree: Path, source: Path, evaluations: int, seed: int) -> float:
     """Return CPU seconds that an earlier tree takes for an evaluation of its own campaign."""
     with tempfile.TemporaryDirectory() as folder:
         words = [tree / "configs" / "campaigns" / source.name, "--evaluations", evaluations]
+        words += ["--trace", _in_tree(tree, load_campaign(source).trace)]
         words += ["--seed", seed, "--output", Path(folder) / "run", "--quiet"]
         command = [sys.executable, "-m", "tuner.cli.main", "tune", *map(str, words)]
         before_s = _children_s()
         subprocess.run(command, cwd=tree, stdout=subprocess.DEVNULL, check=True)  # its `tuner`
         return (_children_s() - before_s) / evaluations
+
+
+def _in_tree(tree: Path, workload: Path) -> Path:
+    """Return the file of a workload in an earlier tree, of the same kind but maybe not packed."""
+    name, kind = workload.name.split(".")[:2]
+    folder = tree / "configs" / "workloads" / workload.parent.name
+    return min(folder.glob(f"{name}.{kind}*"))
 
 
 def _children_s() -> float:
