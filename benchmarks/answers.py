@@ -46,7 +46,7 @@ from tuner.front.whole import campaign_whole
 from tuner.optimize import emulation
 from tuner.optimize.answer import Answer, Decision, label_of
 from tuner.optimize.direct import space_of
-from tuner.optimize.duets import RunsOnCores
+from tuner.optimize.duets import RunsOnCores, keeps_one_core
 from tuner.optimize.kinds import Files, tuned_of
 from tuner.optimize.quantities import CPU, MEAN, PEAK, QUANTITIES
 from tuner.optimize.request import Request
@@ -233,15 +233,14 @@ def _runner(
     """
     tuned = tuned_of(Request(task.judged, 0.0, ALLOCATORS), _files(run), os.environ)
     reference = tuned.examine()
-    if not isinstance(tuned, RunsOnCores) or reference.n_threads != 1 or not reference.is_busy:
+    if not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
         return runner_of(tuned.runner(subjects, reference)), 1
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     fitting = int(_SHARE_OF_MEMORY * free / reference.values[PEAK])
     core = max(os.sched_getaffinity(0))
     n_at_once = max(1, min(len(subjects) + 1, fitting))
-    # The limit is that of a run alone.
-    patient = replace(reference, timeout_s=n_at_once * reference.timeout_s)
-    return runner_of(tuned.on_core(core).runner(subjects, patient)), n_at_once
+    beside = reference.patient(n_at_once)
+    return runner_of(tuned.on_core(core).runner(subjects, beside)), n_at_once
 
 
 # What is shown

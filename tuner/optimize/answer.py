@@ -361,7 +361,9 @@ def _gain(name: str, record: Mapping[str, Any]) -> Gain:
     if bounds:
         low, high = sorted(sign * math.log1p(x) for x in bounds)
     middle = sign * math.log1p(record["change"])
-    return Gain(middle, low, high, is_exact=record["exact"], is_more_better=is_more)
+    seen = record.get("smoothed")  # earlier versions have none
+    smoothed = None if seen is None else sign * math.log1p(seen)
+    return Gain(middle, low, high, record["exact"], is_more, smoothed)
 
 
 def label_of(configuration: Configuration) -> str:
@@ -400,7 +402,7 @@ def _shown(answer: Answer) -> list[AnswerRow]:
     first = [row for row in answer.rows if row.is_candidate]
     defaults = [row for row in answer.rows if " " not in row.label and row not in first]
     rest = [row for row in answer.rows if row not in (*first, *defaults) and row.changes]
-    rest.sort(key=lambda row: -sum(row.changes[goal].middle for goal in rules.goals))
+    rest.sort(key=lambda row: -sum(row.changes[goal].likely for goal in rules.goals))
     nearest = [] if first else rest[:_NEAREST]
     return [*first, *defaults, *nearest][:_MOST_ROWS]
 
@@ -446,7 +448,12 @@ def _best_words(standing: Standing, rules: Rules) -> str:
 
 def _changes(gains: Mapping[str, Gain]) -> dict[str, Any]:
     return {
-        key_of(name): {"change": gain.change, "bounds": gain.bounds, "exact": gain.is_exact}
+        key_of(name): {
+            "change": gain.change,
+            "bounds": gain.bounds,
+            "exact": gain.is_exact,
+            "smoothed": gain.smoothed_change,
+        }
         for name, gain in gains.items()
     }
 

@@ -167,7 +167,7 @@ class Choosing:
         )
         ran = {label_of(p.configuration): p for p in proposals if _has_run(course, p)}
         n_untried = len(self._untried(course, proposals))
-        return replace(selected_of(course, ran), n_untried=n_untried)
+        return replace(self.selected(course, ran), n_untried=n_untried)
 
     def _to_run(self, n_possible: int) -> tuple[list[Proposal], int]:
         """Return what may run, and how many of them run in any case: as begun with, or anew."""
@@ -196,6 +196,20 @@ class Choosing:
         return dict(
             self._smallest(p, corrected, lambda: self._work.watch.used_s < until_s) for p in chosen
         )
+
+    def selected(self, course: Course[None, Sample], ran: Mapping[str, Proposal]) -> Selected:
+        """Return what few runs of each showed, and what all of them together say.
+
+        Args:
+            course: the runs.
+            ran: label -> what ran.
+        """
+        usable, rows, _ = self._expected(course, list(ran.values()))
+        smoothed = {
+            label_of(p.configuration): {name: values[index] for name, values in rows.items()}
+            for index, p in enumerate(usable)
+        }
+        return selected_of(course, ran, smoothed)
 
     def _near(self, course: Course[None, Sample], proposals: Sequence[Proposal]) -> list[Proposal]:
         """Return those of some settings that are worth confirming, the best first."""
@@ -351,22 +365,30 @@ def gains_in(course: Course[None, Sample], label: str, name: str) -> list[float]
     return found
 
 
-def selected_of(course: Course[None, Sample], labels: Mapping[str, Proposal]) -> Selected:
-    """Return what one run of each showed.
+def selected_of(
+    course: Course[None, Sample],
+    labels: Mapping[str, Proposal],
+    smoothed: Mapping[str, Mapping[str, float]] | None = None,
+) -> Selected:
+    """Return what few runs of each showed.
 
     Args:
         course: the runs.
         labels: label -> what ran.
+        smoothed: label -> quantity -> log(setting / program as it is), or its negative where more
+            is better, as all runs together say; None where nothing smooths them.
     """
     found = Selected(course, labels)
     for label in labels:
         gains = {name: gains_in(course, label, name) for name in values_of(course, AS_IS)}
+        expected = (smoothed or {}).get(label, {})
         found.changes[label] = {
             name: Gain(
                 statistics.median(values),
                 -math.inf,
                 math.inf,
                 is_more_better=TABLE[name].is_more_better,
+                smoothed=-expected[name] if name in expected else None,
             )
             for name, values in gains.items()
             if values

@@ -158,7 +158,8 @@ class Conclusion:
 
     def _unseen(self, confirmed: Confirmed) -> tuple[str, ...]:
         """Say which gains of CPU time would not have shown in the time that was given."""
-        if CPU not in self._rules.goals or not confirmed.course.samples:
+        is_counted = confirmed.counted.keys() >= confirmed.chosen.keys()
+        if CPU not in self._rules.goals or is_counted or not confirmed.course.samples:
             return ()
         noise = noise_as_it_is(confirmed.course).get(CPU, 0.0)
         n_candidates = len(confirmed.chosen)

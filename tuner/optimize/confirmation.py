@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tuner.compare.journal import read_journal
 from tuner.compare.plan import Course, Rounds
 from tuner.optimize.ablation import SettingEffect
-from tuner.optimize.counted import count_seconds, gains_of_work, is_affordable
+from tuner.optimize.counted import gains_of_work, seconds_to_count
 from tuner.optimize.evidence import showable_gain
 from tuner.optimize.judgement import Standing
 from tuner.optimize.quantities import CPU
@@ -51,6 +51,8 @@ class Confirmed:
     """What each setting of the best one does, as far as there was time to see."""
     left_out: Sequence[str] = ()
     """Settings that the best one had before it was reduced."""
+    counted: Mapping[str, float] = field(default_factory=dict)
+    """Label -> what counted work gains, where that proves something."""
 
     @property
     def is_good(self) -> bool:
@@ -73,33 +75,54 @@ class Confirming:
         self._rules = work.request.rules
         self._reference = reference
         self._held_out = held_out
+        self._to_count_s = 0.0
 
     def confirm(self, chosen: Mapping[str, Configuration]) -> Confirmed:
         """Run candidates until it is decided, or the time is up."""
         work = self._work
         counted = gains_of_work(work, self._reference, chosen)
-        self._tell_what_time_buys(len(chosen))
+        self._tell_what_time_buys(len(chosen), is_counted=counted.keys() >= chosen.keys())
+        found, course = self.race(CONFIRMATION_FILE, chosen, counted)
+        sizes = {label: len(one.settings) for label, one in chosen.items()}
+        best = choose(found, sizes, self._rules)
+        judged = self.hold_out(best.label, chosen[best.label]) if best else None
+        return Confirmed(chosen, found, course, best, judged, counted=counted)
+
+    def race(
+        self,
+        file: str,
+        chosen: Mapping[str, Configuration],
+        counted: Mapping[str, float],
+        n_claims: int | None = None,
+    ) -> tuple[dict[str, Standing], Course[None, Sample]]:
+        """Run candidates against the program as it is, and return what the rounds prove.
+
+        Args:
+            file: of the journal in the run folder.
+            chosen: label -> setting.
+            counted: label -> what counted work gains.
+            n_claims: candidates that share the error; None: these.
+        """
+        work = self._work
+        self._to_count_s = seconds_to_count(work, self._reference, chosen)
         work.view.begin("confirmation", None)
         duets = duets_for(work, chosen, self._reference)
         race = Race(
             list(chosen),
             self._rules,
-            self.has_time,
+            self._has_time,
             work.request.seed,
+            n_claims=n_claims,
             view=work.view,
             duets=duets,
-            rounds_left=self.rounds_left,
+            rounds_left=self._rounds_left,
             counted=counted,
         )
         runs = duets.runs if duets else None
-        course = work.compare(CONFIRMATION_FILE, race, chosen, self._reference, runs=runs)
-        found = race.standings(course)
-        sizes = {label: len(one.settings) for label, one in chosen.items()}
-        best = choose(found, sizes, self._rules)
-        judged = self.hold_out(best.label, chosen[best.label]) if best else None
-        return Confirmed(chosen, found, course, best, judged)
+        course = work.compare(file, race, chosen, self._reference, runs=runs)
+        return race.standings(course), course
 
-    def _tell_what_time_buys(self, n_candidates: int) -> None:
+    def _tell_what_time_buys(self, n_candidates: int, *, is_counted: bool) -> None:
         """Say beforehand what gain of CPU time is likely to show."""
         noise = self._noise()
         n_runs = max(self._work.watch.left_s, 0.0) / self._work.run_seconds(self._reference)
@@ -109,11 +132,13 @@ class Confirming:
         candidates = f"{n_candidates} candidate{'s'[: n_candidates != 1]}"
         rounds = f"{candidates}, about {n_rounds} round{'s'[: n_rounds != 1]} in the time left"
         if math.isinf(gain):
-            words = "too few to show anything but memory that repeats itself"
+            counts = " and counted work" if is_counted else ""
+            words = f"too few to show anything but memory that repeats itself{counts}"
         else:
+            counts = "; counted work shows smaller ones" if is_counted else ""
             words = (
                 f"enough to show a gain of {100.0 * gain:.1f} % in CPU time, which varies by "
-                f"{100.0 * noise:.1f} %"
+                f"{100.0 * noise:.1f} %{counts}"
             )
         self._work.view.tell(f"confirming {rounds}, {words}")
 
@@ -124,21 +149,19 @@ class Confirming:
         own = [r["values"] for r in records if r["subject"] == AS_IS and r.get("values")]
         return noise_of([values[CPU] for values in own if CPU in values], has_floor=True)
 
-    def has_time(self, n_runs: int) -> bool:
+    def _has_time(self, n_runs: int) -> bool:
         """Return whether so many runs fit in what is left, the held-out input apart."""
         needed_s = n_runs * run_seconds(self._reference)
         return self._work.watch.left_s - self._reserved_s() > needed_s
 
-    def rounds_left(self, n_runs: int) -> float:
+    def _rounds_left(self, n_runs: int) -> float:
         """Return how many rounds of so many runs fit in what is left."""
         left_s = self._work.watch.left_s - self._reserved_s()
         return max(0.0, left_s / (n_runs * self._work.run_seconds(self._reference)))
 
     def _reserved_s(self) -> float:
-        reserved = _SHARE_HELD_OUT * self._work.watch.seconds if self._held_out else 0.0
-        if is_affordable(self._work, self._reference):
-            reserved += count_seconds(self._reference)
-        return reserved
+        held_out_s = _SHARE_HELD_OUT * self._work.watch.seconds if self._held_out else 0.0
+        return held_out_s + self._to_count_s
 
     def hold_out(
         self, label: str, configuration: Configuration, file: str = HELD_OUT_FILE

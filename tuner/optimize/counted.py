@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
@@ -93,6 +93,22 @@ class CountsWork(Protocol):
 def count_seconds(reference: Reference) -> float:
     """Return how long counting one answer takes at most: the program as it is, and one other."""
     return 2.0 * (_START_S + _SLOWDOWN * reference.wall_s)
+
+
+def seconds_to_count(work: Work, reference: Reference, labels: Iterable[str]) -> float:
+    """Return how long the counts at most take that an answer still wants.
+
+    Args:
+        work: the optimisation.
+        reference: the program as it is, which is counted too.
+        labels: of the candidates, one of which the answer will name.
+    """
+    if not is_affordable(work, reference):
+        return 0.0
+    kept = _Kept(work.run / COUNTED_FILE)
+    missing = [not kept.has(label, (INSTRUCTIONS,)) for label in labels]
+    n_counts = (not kept.has(AS_IS, (INSTRUCTIONS,))) + any(missing)
+    return n_counts * count_seconds(reference) / 2.0
 
 
 def is_affordable(work: Work, reference: Reference) -> bool:

@@ -40,6 +40,9 @@ AT_ONCE: Final = "runs at once"
 ELAPSED: Final = "elapsed s"
 """Kept with what a run showed: how many ran at once, and how long it took.  Never judged."""
 
+MOST_AT_ONCE: Final = 5
+"""Runs that share a core: those of a round of the selection."""
+
 _TRIED: Final = 3
 _TRIED_IN_ALL: Final = 6
 """Differences of each candidate, and in all, before the narrower mode is chosen."""
@@ -49,7 +52,7 @@ _ONE_CORE: Final = 1.5
 mean of two runs, the first of which may have taken longer (program.py)."""
 
 _SHARE_OF_MEMORY: Final = 0.1
-"""Of what is free, that one run may take where five are to run at once, some with twice as much."""
+"""Of what is free, that one run may take where `MOST_AT_ONCE` run, some with twice as much."""
 
 
 @runtime_checkable
@@ -149,18 +152,21 @@ def duets_of(
         seed: of the coins.
     """
     cores = sorted(os.sched_getaffinity(0)) if cpu is None else [cpu]
-    parts = reference.parts or (reference,)
-    if not all(map(_keeps_one_core, parts)) or reference.n_threads != 1:
+    if not isinstance(tuned, RunsOnCores) or not keeps_one_core(reference):
         return None
-    if not isinstance(tuned, RunsOnCores) or reference.values[PEAK] > _room_bytes():
+    if reference.values[PEAK] > _room_bytes():
         return None
-    on_cores = [tuned.on_core(core).runner(candidates, reference) for core in cores]
+    beside = reference.patient(MOST_AT_ONCE)  # each gets that part of the core
+    on_cores = [tuned.on_core(core).runner(candidates, beside) for core in cores]
     return Duets(tuned.runner(candidates, reference), on_cores, seed)
 
 
-def _keeps_one_core(reference: Reference) -> bool:
-    """Return whether a program computes all the time, on no more than a core."""
-    return reference.is_busy and reference.values[CPU] <= _ONE_CORE * 1e9 * reference.wall_s
+def keeps_one_core(reference: Reference) -> bool:
+    """Return whether a program computes all the time, in one thread, on no more than a core."""
+    return reference.n_threads == 1 and all(
+        part.is_busy and part.values[CPU] <= _ONE_CORE * 1e9 * part.wall_s
+        for part in reference.parts or (reference,)
+    )
 
 
 def _room_bytes() -> float:

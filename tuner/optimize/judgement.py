@@ -144,11 +144,27 @@ class Gain:
     """The runs repeat themselves, so a few suffice."""
     is_more_better: bool = False
     """True: the quantity grows where the candidate is better."""
+    smoothed: float | None = None
+    """What all runs of all settings together say of it, where few runs of its own were made;
+    None where rounds of its own prove it."""
+
+    @property
+    def likely(self) -> float:
+        """What is to be expected: of few runs the middle is mostly a lucky or an unlucky one."""
+        return self.middle if self.smoothed is None else self.smoothed
 
     @property
     def change(self) -> float:
         """Change of the quantity in the middle, -0.05 for 5 % less."""
-        return math.expm1(self.middle if self.is_more_better else -self.middle)
+        return self._change_of(self.middle)
+
+    @property
+    def smoothed_change(self) -> float | None:
+        """Change of the quantity by `smoothed`."""
+        return None if self.smoothed is None else self._change_of(self.smoothed)
+
+    def _change_of(self, gain: float) -> float:
+        return math.expm1(gain if self.is_more_better else -gain)
 
     @property
     def bounds(self) -> tuple[float, float] | None:

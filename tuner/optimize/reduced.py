@@ -17,7 +17,7 @@ assays: a-priori ordered hypotheses", in Biometrie in der chemisch-pharmazeutisc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -26,9 +26,8 @@ from tuner.optimize.answer import label_of
 from tuner.optimize.confirmation import Confirmed, Confirming
 from tuner.optimize.counted import gains_of_work
 from tuner.optimize.judgement import Rules, Standing, State
-from tuner.optimize.race import Race
 from tuner.optimize.tuned import Reference
-from tuner.optimize.work import HELD_OUT_REDUCED_FILE, REDUCED_FILE, Work, duets_for
+from tuner.optimize.work import HELD_OUT_REDUCED_FILE, REDUCED_FILE, Work
 from tuner.records import Configuration
 
 _PARTS = (1, 2, 4)
@@ -58,7 +57,9 @@ def reduced(
     if confirmed.best.label in work.trials:
         for label in variants:
             work.trials[label] = work.trials[confirmed.best.label]
-    standings = _standings(work, reference, confirming, confirmed, variants)
+    counted = gains_of_work(work, reference, variants)
+    n_claims = len(confirmed.chosen) * len(variants)
+    standings, _ = confirming.race(REDUCED_FILE, variants, counted, n_claims)
     good = [
         label
         for label in sorted(variants, key=lambda one: len(variants[one].settings))
@@ -97,30 +98,6 @@ def _smaller(winner: Configuration, effects: Sequence[SettingEffect]) -> list[Co
     n_dropped = dict.fromkeys(-(-len(needless) // part) for part in _PARTS)
     names = [one.name for one in needless]
     return [reduce(Configuration.without, names[:n], winner) for n in n_dropped if n > 0]
-
-
-def _standings(
-    work: Work,
-    reference: Reference,
-    confirming: Confirming,
-    confirmed: Confirmed,
-    variants: Mapping[str, Configuration],
-) -> Mapping[str, Standing]:
-    duets = duets_for(work, variants, reference)
-    race = Race(
-        list(variants),
-        work.request.rules,
-        confirming.has_time,
-        work.request.seed,
-        n_claims=len(confirmed.chosen) * len(variants),
-        view=work.view,
-        duets=duets,
-        counted=gains_of_work(work, reference, variants),
-    )
-    work.view.begin("confirmation", None)
-    runs = duets.runs if duets else None
-    course = work.compare(REDUCED_FILE, race, variants, reference, runs=runs)
-    return race.standings(course)
 
 
 def _is_as_good(standing: Standing, winner: Standing, rules: Rules) -> bool:

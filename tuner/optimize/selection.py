@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.compare.plan import Course, Step, order
-from tuner.optimize.duets import Duets
+from tuner.optimize.duets import MOST_AT_ONCE, Duets
 from tuner.optimize.tuned import AS_IS, Sample
 
-ROUND_OF_SELECTION = 4
+ROUND_OF_SELECTION = MOST_AT_ONCE - 1
 """Candidates that run between two runs of the program as it is."""
 
 RUNS_TO_KNOW = 6

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol, TypeAlias
@@ -72,6 +72,11 @@ class Reference:
     def is_of(self, configuration: Configuration) -> bool:
         """Return whether a configuration is what the program runs under as it is."""
         return configuration == Configuration("glibc") and self.brings is None
+
+    def patient(self, times: int) -> Reference:
+        """Return the same with a limit of as many times the time of a run."""
+        parts = tuple(part.patient(times) for part in self.parts)
+        return replace(self, timeout_s=times * self.timeout_s, parts=parts)
 
     def as_record(self) -> dict[str, Any]:
         """Return it for a journal."""

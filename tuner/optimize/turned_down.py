@@ -93,10 +93,10 @@ def best_trade(
     found = {}
     for label, gains in seen.items():
         broken = _broken(gains, rules, noise)
-        gain = max((gains[goal].middle for goal in rules.goals if goal in gains), default=0.0)
-        loss = max((-gains[name].middle for name in broken), default=math.inf)
+        gain = max((gains[goal].likely for goal in rules.goals if goal in gains), default=0.0)
+        loss = max((-gains[name].likely for name in broken), default=math.inf)
         if gain > max(loss, _WORTH_RUNS * math.log1p(rules.least)):
-            found[label] = sum(gains[goal].middle for goal in rules.goals if goal in gains)
+            found[label] = sum(gains[goal].likely for goal in rules.goals if goal in gains)
     return max(found, key=lambda label: found[label], default=None)
 
 
@@ -135,8 +135,8 @@ def turned_down(
         if is_doubtful and not _agrees(gains, (expected or {}).get(label, {}), (goal, *broken)):
             continue
         doubt = 0.0 if worse is not None else _NOISES * noise.get(goal, 0.0)
-        loss = max(-gains[name].middle for name in broken)
-        if won[goal] <= math.log1p(rules.least) + doubt or gains[goal].middle <= loss:
+        loss = max(-gains[name].likely for name in broken)
+        if won[goal] <= math.log1p(rules.least) + doubt or gains[goal].likely <= loss:
             continue
         limits = tuple(
             constraint(name, gains[name].change, is_service=is_service) for name in broken
@@ -149,8 +149,8 @@ def turned_down(
 
 
 def _won(gains: Mapping[str, Gain], goal: str, deployed: Mapping[str, Gain] | None) -> float:
-    already = deployed[goal].middle if deployed and goal in deployed else 0.0
-    return gains[goal].middle - max(0.0, already)
+    already = deployed[goal].likely if deployed and goal in deployed else 0.0
+    return gains[goal].likely - max(0.0, already)
 
 
 def _broken(gains: Mapping[str, Gain], rules: Rules, noise: Mapping[str, float]) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def _broken(gains: Mapping[str, Gain], rules: Rules, noise: Mapping[str, float])
         name
         for name in rules.guards
         if name in gains
-        and -gains[name].middle > rules.margin(name) + _NOISES * noise.get(name, 0.0)
+        and -gains[name].likely > rules.margin(name) + _NOISES * noise.get(name, 0.0)
     )
 
 

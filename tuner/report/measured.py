@@ -1,7 +1,9 @@
 """What the program itself measured in an optimisation: its front, as table, JSON, CSV and figure.
 
 Every setting that ran is a row; those of the confirmation have bounds, the others ran once or three
-times and hold that noise.  The front is that of the goals, the program as it is among them.
+times and hold that noise.  The front is that of the goals, the program as it is among them.  What
+ran few times has the place that all runs together give it: as seen, the front would be of the
+luckiest runs.
 """
 
 from __future__ import annotations
@@ -76,11 +78,11 @@ def measured_front(folder: Path) -> MeasuredFront:
     zero = {name: Gain(0.0, 0.0, 0.0, is_exact=True) for name in answer.baseline}
     ran = [AnswerRow(AS_IS, zero, is_candidate=True), *(r for r in answer.rows if r.changes)]
     failed = [row for row in answer.rows if not row.changes]
-    points = np.array([[-row.changes[goal].middle for goal in goals] for row in ran])
+    points = np.array([[-row.changes[goal].likely for goal in goals] for row in ran])
     is_front = moocore.is_nondominated(points, keep_weakly=True)
     front = [row for row, kept in zip(ran, is_front, strict=True) if kept]
     others = [row for row, kept in zip(ran, is_front, strict=True) if not kept]
-    front.sort(key=lambda row: -row.changes[goals[0]].middle)
+    front.sort(key=lambda row: -row.changes[goals[0]].likely)
     return MeasuredFront(answer, goals, tuple(front), (*others, *failed))
 
 
@@ -119,6 +121,8 @@ def _footer(found: MeasuredFront, *, everything: bool) -> Iterator[str]:
     n_hidden = sum(row.label != AS_IS for row in found.others)  # that one is in every table
     if not everything and n_hidden:
         yield f"{n_hidden} more that are dominated or failed: --all"
+    if any(gain.smoothed is not None for row in found.rows for gain in row.changes.values()):
+        yield "What had few runs is on the front by the place that all runs together give it."
     yield found.answer.sentence
 
 
@@ -166,7 +170,11 @@ def _row(row: AnswerRow, found: MeasuredFront) -> dict[str, Any]:
         "state": _state(row, found),
         "in_rounds": row.is_candidate,
         "changes": {
-            key_of(name): {"change": gain.change, "bounds": gain.bounds}
+            key_of(name): {
+                "change": gain.change,
+                "bounds": gain.bounds,
+                "smoothed": gain.smoothed_change,
+            }
             for name, gain in row.changes.items()
         },
         "note": row.note or None,
@@ -224,7 +232,7 @@ def _scale(rows: Sequence[AnswerRow], name: str) -> Spec:
 
 
 def _steps(found: MeasuredFront, x: str, y: str) -> list[dict[str, float]]:
-    """Return the corners of the front in this plane: of more goals, some points lie behind it."""
+    """Return the corners of the front, as measured, in this plane; some points lie behind it."""
     points = sorted((row.changes[x].change, row.changes[y].change) for row in found.front)
     lowest = list(accumulate((b for _, b in points), min, initial=math.inf))
     corners = [(a, b) for (a, b), before in zip(points, lowest, strict=False) if b < before]

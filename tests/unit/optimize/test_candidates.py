@@ -190,6 +190,35 @@ def test_a_trade_runs_where_time_is_left(
     assert found == ({label: setting} if is_run else {})
 
 
+def test_the_luckiest_of_many_runs_is_no_trade(tmp_path: Path) -> None:
+    """All are alike; one of them had a fast run."""
+    course: Course[None, Sample] = Course()
+    settings = [Configuration.of("exgen", {"a": number}) for number in range(8)]
+    noises = (1.0, 0.95, 1.05, 1.1, 0.9, 1.0)
+    for number, noise in enumerate(noises):
+        course.add((number, None, AS_IS), Outcome.succeeded({MEAN: 1e9, CPU: noise * 1e9}))
+    for number, one in enumerate(settings):
+        cpu = 8e8 if number == 3 else 9.9e8
+        mean = 1.08e9 if number == 3 else 1.1e9
+        course.add((0, None, label_of(one)), Outcome.succeeded({MEAN: mean, CPU: cpu}))
+    proposals = [Proposal(one, 1, {MEAN: 0.05, CPU: -0.01}) for one in settings]
+    request = Request(("app",), 600.0, ("exgen",), Rules(guards=(MEAN, CPU)))
+    work = Work(tmp_path, request, cast("Tuned", None), Watch(600.0, lambda: 0.0))
+    reference = Reference(("app",), {MEAN: 1e9, CPU: 1e9}, 0, None, None, 1.0, 30.0)
+    none = cast("EmulatedTrials", None), cast("Baseline", None)
+    choosing = Choosing(work, reference, proposals, *none)
+    by_label = {label_of(p.configuration): p for p in proposals}
+
+    as_seen = selected_of(course, by_label)
+    found = choosing.selected(course, by_label)
+
+    assert trade(work, reference, as_seen), "a fifth of the time would be worth 8 % of memory"
+    lucky = found.changes[label_of(settings[3])][CPU]
+    assert lucky.change == pytest.approx(-0.2)
+    assert lucky.smoothed_change == pytest.approx(-0.06, abs=0.02)
+    assert trade(work, reference, found) == {}
+
+
 @pytest.mark.parametrize(
     ("allocator", "default_mean"), [("glibc", 1.0), ("exgen", 1.02)], ids=["as it is", "a default"]
 )

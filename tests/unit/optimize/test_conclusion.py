@@ -219,6 +219,13 @@ def test_how_small_a_gain_shows_follows_from_the_rounds_there_was_time_for(
     assert any(one.startswith(expected) for one in answer.reasons)
 
 
+def test_nothing_is_said_of_small_gains_where_work_was_counted(conclusion: Conclusion) -> None:
+    """A count shows gains that the noise of CPU time hides."""
+    found = replace(confirmed(State.HOPELESS, 0.001), counted={"mimalloc": 0.001})
+
+    assert not any("does not show" in one for one in conclusion.conclude(None, found).reasons)
+
+
 def test_a_proposal_says_for_how_many_runs_there_is_time(conclusion: Conclusion) -> None:
     answer = conclusion.proposal_only([], 5)
 

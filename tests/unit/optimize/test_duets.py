@@ -13,7 +13,16 @@ import pytest
 from tests.unit.optimize.test_race import Nowhere
 from tuner.compare.loop import compare
 from tuner.compare.plan import Course, Step
-from tuner.optimize.duets import AT_ONCE, ELAPSED, Duets, duets_of, is_duet, n_duets, of_one_mode
+from tuner.optimize.duets import (
+    AT_ONCE,
+    ELAPSED,
+    MOST_AT_ONCE,
+    Duets,
+    duets_of,
+    is_duet,
+    n_duets,
+    of_one_mode,
+)
 from tuner.optimize.judgement import Rules, State
 from tuner.optimize.quantities import CPU, MEAN, PEAK
 from tuner.optimize.race import Race, standings
@@ -189,3 +198,22 @@ def test_only_a_small_program_that_keeps_one_core_busy_has_duets(
 
     assert (found is not None) is is_made
     assert duets_of(cast("Tuned", object()), chosen, reference, cpu, 1) is None
+
+
+def test_a_run_beside_others_has_the_time_that_all_of_them_take() -> None:
+    """A tight `--timeout` ended every run of the first duet, and there were none from then on."""
+    limits: list[float] = []
+
+    class Noting(Bound):
+        def on_core(self, core: int) -> Noting:
+            return self
+
+        def runner(self, candidates: object, reference: object) -> Callable[..., object]:
+            limits.append(cast("Reference", reference).timeout_s)
+            return super().runner(candidates, reference)
+
+    duets_of(cast("Tuned", Noting()), {"a": Configuration("glibc")}, REFERENCE, 0, 1)
+
+    assert sorted(limits) == [30.0, 30.0 * MOST_AT_ONCE]
+    suite = Reference(**{**REFERENCE.__dict__, "parts": (REFERENCE, REFERENCE)})
+    assert [part.timeout_s for part in suite.patient(2).parts] == [60.0, 60.0]

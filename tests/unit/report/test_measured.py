@@ -65,6 +65,26 @@ def test_the_front_is_that_of_the_goals_and_has_the_program_as_it_is(found: Meas
     assert [one.label for one in found.others] == [AS_IS, "glibc mxfast=0", "exgen"]
 
 
+def test_a_lucky_run_makes_no_front(folder: Path) -> None:
+    """Of two settings that are alike the one that was lucky once would dominate the other."""
+    lucky, other = row("exgen a=1", -0.2, -0.1), row("exgen b=1", -0.19, -0.3)
+    changes = {**lucky.changes, CPU: replace(lucky.changes[CPU], smoothed=0.02)}
+    gains = {**other.changes, MEAN: replace(other.changes[MEAN], smoothed=0.21)}
+    rows = (replace(lucky, changes=changes), replace(other, changes=gains))
+    write_answer(folder, replace(DEPLOY, rows=rows))
+
+    found = measured_front(folder)
+
+    assert [one.label for one in found.front] == ["exgen b=1"]
+    text = measured_text(found, everything=True)
+    assert "-17.3 %" in text, "the table shows what was measured"
+    assert "the place that all runs together give it" in text
+    document = json.loads(measured_json(found))
+    (mine,) = [one for one in document["rows"] if one["label"] == "exgen b=1"]
+    assert mine["changes"]["mean_memory"]["smoothed"] == pytest.approx(math.expm1(-0.21))
+    assert mine["changes"]["cpu_time"]["smoothed"] is None
+
+
 def test_the_page_has_the_values_of_the_program_as_it_is(found: MeasuredFront) -> None:
     baseline = found.answer.baseline
 

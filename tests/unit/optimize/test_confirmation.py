@@ -1,0 +1,118 @@
+"""The confirmation: what is reserved of the time, and what is said beforehand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+
+from tests.unit.optimize.test_counted import Counting
+from tuner.compare.plan import Step
+from tuner.emulation import Calibration
+from tuner.optimize.confirmation import Confirming
+from tuner.optimize.counted import COUNTED_FILE, seconds_to_count
+from tuner.optimize.quantities import CPU, MEAN, PEAK
+from tuner.optimize.request import Request
+from tuner.optimize.tuned import AS_IS, Reference, Runs, Sample, Tuned
+from tuner.optimize.view import View
+from tuner.optimize.work import CONFIRMATION_FILE, Watch, Work
+from tuner.records import Configuration, Outcome
+
+USES = {MEAN: 1e6, PEAK: 2e6, CPU: 1e9}
+REFERENCE = Reference(("app",), USES, 0, None, None, wall_s=0.98, timeout_s=30.0)
+CHOSEN = {"mimalloc": Configuration("mimalloc"), "exgen": Configuration("exgen")}
+
+
+class App(View, Counting):
+    """A program with noise of which every run takes a second; it remembers what is said."""
+
+    command = ("app",)
+
+    def __init__(self, counts: Mapping[str, int | None], noise: float = 0.0) -> None:
+        """Take label -> instructions, and the standard deviation of log(CPU time)."""
+        super().__init__(counts)
+        self._noise = noise
+        self.now_s = 0.0
+        self.said: list[str] = []
+
+    def tell(self, text: str) -> None:
+        """Remember it."""
+        self.said.append(text)
+
+    def runner(self, candidates: object, reference: object) -> Runs:
+        """Return what makes one run."""
+        del candidates, reference
+
+        def run(step: Step[None]) -> Outcome[Sample]:
+            self.now_s += 1.0
+            draw = np.random.default_rng([step.round, step.position]).normal(0.0, self._noise)
+            mean = USES[MEAN] * (1.0 if step.subject == AS_IS else 0.9)
+            return Outcome.succeeded({**USES, MEAN: mean, CPU: USES[CPU] * math.exp(draw)})
+
+        return run
+
+
+def work_of(folder: Path, app: App, seconds: float) -> Work:
+    request = Request(("app",), seconds, ("glibc",))
+    return Work(folder, request, cast("Tuned", app), Watch(seconds, lambda: app.now_s), app)
+
+
+@pytest.fixture
+def prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Calibration(c_fault=1.0, c_syscall=1.0)
+    monkeypatch.setattr("tuner.optimize.counted.load_calibration", lambda: found)
+
+
+ALL = {AS_IS: 1_000_000, "mimalloc": 960_000, "exgen": 950_000}
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        (ALL, "counted work shows smaller"),
+        ({}, "CPU time, which varies by 3.0 %"),
+        ({**ALL, "exgen": None}, "CPU time, which varies by 3.0 %"),
+    ],
+    ids=["all", "none", "one is missing"],
+)
+@pytest.mark.usefixtures("prices")
+def test_what_is_said_of_the_time_knows_of_counted_work(
+    tmp_path: Path, counts: Mapping[str, int | None], words: str
+) -> None:
+    app = App(counts)
+
+    found = Confirming(work_of(tmp_path, app, 2000.0), REFERENCE, None).confirm(CHOSEN)
+
+    (said,) = app.said
+    assert words in said
+    assert ("counted work" in said) is (found.counted.keys() == CHOSEN.keys())
+
+
+@pytest.mark.usefixtures("prices")
+def test_no_time_is_reserved_for_counts_that_were_made(tmp_path: Path) -> None:
+    """The race stopped long before the end for what was done already."""
+    app = App(ALL, noise=2.0)
+    work = work_of(tmp_path, app, 400.0)
+    count_s = seconds_to_count(work, REFERENCE, CHOSEN)
+    (tmp_path / COUNTED_FILE).write_text(json.dumps({name: {"instructions": 9} for name in ALL}))
+
+    Confirming(work, REFERENCE, None).race(CONFIRMATION_FILE, CHOSEN, {}, None)
+
+    assert count_s > 10 * len(CHOSEN)
+    assert seconds_to_count(work, REFERENCE, CHOSEN) == 0.0
+    assert 400.0 - app.now_s < 2 * len(CHOSEN)
+
+
+def test_what_is_not_counted_yet_is_reserved(tmp_path: Path) -> None:
+    app = App(ALL)
+    work = work_of(tmp_path, app, 2000.0)
+    both_s = seconds_to_count(work, REFERENCE, CHOSEN)
+    (tmp_path / COUNTED_FILE).write_text(json.dumps({AS_IS: {"instructions": 9}}))
+
+    assert seconds_to_count(work, REFERENCE, CHOSEN) == both_s / 2.0 > 0.0
+    assert seconds_to_count(work_of(tmp_path, app, 20.0), REFERENCE, CHOSEN) == 0.0
